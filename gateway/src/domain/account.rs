@@ -1,0 +1,98 @@
+//! Accounts, their sessions, and the codes that invite them.
+
+use jiff::Timestamp;
+
+use super::Invalid;
+use super::id::{AccountId, PlanName};
+
+/// The name of the built-in account that the operator token belongs to.
+pub const OPERATOR: &str = "operator";
+
+/// One account. Its balance is the ledger's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Fixed for life.
+    pub id: AccountId,
+    /// What it signs in with: a name or an e-mail address.
+    pub name: String,
+    /// What it may do on the admin plane.
+    pub role: Role,
+    /// Whether it may be used.
+    pub status: AccountStatus,
+    /// Its plan.
+    pub plan: PlanName,
+    /// When it was registered.
+    pub created_at: Timestamp,
+}
+
+/// What an account may do on the admin plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sees and changes what is its own.
+    Member,
+    /// Sees and changes everything.
+    Operator,
+}
+
+/// Whether an account may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccountStatus {
+    /// It may.
+    Active,
+    /// Its requests are refused.
+    Suspended,
+}
+
+/// A sign-in that has not ended. The token itself is known only to its holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// SHA-256 of the token.
+    pub digest: [u8; 32],
+    /// Who signed in.
+    pub account: AccountId,
+    /// When.
+    pub created_at: Timestamp,
+    /// When it ends by itself.
+    pub expires_at: Timestamp,
+}
+
+/// A code that lets one person register. The code itself is known only to its holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invite {
+    /// SHA-256 of the code.
+    pub digest: [u8; 32],
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it ends by itself.
+    pub expires_at: Timestamp,
+}
+
+impl Account {
+    /// Checks a name: 1 to 128 characters, none of them white space or control.
+    ///
+    /// # Errors
+    /// [`Invalid`] for `name` if it is not of that form.
+    pub fn check_name(name: &str) -> Result<(), Invalid> {
+        if name.is_empty() || name.chars().count() > 128 {
+            return Err(Invalid::new("name", "`name` must have 1 to 128 characters"));
+        }
+        if name.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(Invalid::new(
+                "name",
+                "`name` must not contain spaces or control characters",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks a password's length: 8 to 1,024 bytes.
+    ///
+    /// # Errors
+    /// [`Invalid`] for `password` if it is shorter or longer.
+    pub fn check_password(password: &str) -> Result<(), Invalid> {
+        if (8..=1024).contains(&password.len()) {
+            return Ok(());
+        }
+        Err(Invalid::new("password", "`password` must have 8 to 1,024 bytes"))
+    }
+}

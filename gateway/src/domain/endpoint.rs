@@ -1,0 +1,29 @@
+//! The endpoints of `/v1` that leave a request record.
+
+/// An endpoint, as request records name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// `POST /v1/chat/completions`
+    ChatCompletions,
+    /// `GET /v1/models`
+    Models,
+    /// `GET /v1/models/{id}`
+    Model,
+    /// Anything else that a known key asked for: an unknown path or a wrong method.
+    Other,
+}
+
+impl Endpoint {
+    /// Every endpoint.
+    pub const ALL: [Self; 4] = [Self::ChatCompletions, Self::Models, Self::Model, Self::Other];
+
+    /// The name in records.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ChatCompletions => "chat.completions",
+            Self::Models => "models",
+            Self::Model => "models.retrieve",
+            Self::Other => "other",
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A type for every kind of id and name, so that one cannot pass for another.
+//!
+//! Names are `Arc<str>`: a request record holds half a dozen of them, and a copy must cost nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::Invalid;
+
+macro_rules! uuid_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub Uuid);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Takes `text` as it is; for text that was checked before, such as the store's.
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+uuid_type! {
+    /// An account, for life.
+    AccountId
+}
+uuid_type! {
+    /// A request (UUIDv7); the client sees it as `x-request-id`.
+    RequestId
+}
+name_type! {
+    /// A key's public id.
+    KeyId
+}
+name_type! {
+    /// What requests call a model.
+    ModelId
+}
+name_type! {
+    /// A plan's name.
+    PlanName
+}
+name_type! {
+    /// An upstream's name.
+    UpstreamName
+}
+
+impl ModelId {
+    /// Checks and takes a model id or alias: 1 to 128 characters of `A-Z a-z 0-9 - _ . : / @`.
+    ///
+    /// # Errors
+    /// [`Invalid`] for `field` if it is not of that form.
+    pub fn parse(field: &'static str, text: &str) -> Result<Self, Invalid> {
+        check(field, text, 128, |c| c.is_ascii_alphanumeric() || b"-_.:/@".contains(&c))?;
+        Ok(Self::new(text))
+    }
+}
+
+impl PlanName {
+    /// Checks and takes a plan's name: 1 to 64 characters of `a-z 0-9 - _ .`.
+    ///
+    /// # Errors
+    /// [`Invalid`] if it is not of that form.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        check("plan", text, 64, is_slug)?;
+        Ok(Self::new(text))
+    }
+}
+
+impl UpstreamName {
+    /// Checks and takes an upstream's name: 1 to 64 characters of `a-z 0-9 - _ .`.
+    ///
+    /// # Errors
+    /// [`Invalid`] if it is not of that form.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        check("upstream", text, 64, is_slug)?;
+        Ok(Self::new(text))
+    }
+}
+
+fn is_slug(c: u8) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit() || b"-_.".contains(&c)
+}
+
+fn check(
+    field: &'static str,
+    text: &str,
+    longest: usize,
+    allowed: fn(u8) -> bool,
+) -> Result<(), Invalid> {
+    if text.is_empty() {
+        return Err(Invalid::new(field, format!("`{field}` must not be empty")));
+    }
+    if text.len() > longest {
+        return Err(Invalid::new(field, format!("`{field}` is longer than {longest} characters")));
+    }
+    match text.chars().find(|&c| !u8::try_from(c).is_ok_and(allowed)) {
+        None => Ok(()),
+        Some(c) => {
+            Err(Invalid::new(field, format!("`{field}` must not contain `{}`", c.escape_default())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        assert!(ModelId::parse("id", "meta-llama/Llama-3.1:free@v2").is_ok());
+        for bad in ["", "a b", "ü", &"x".repeat(129), "a\n"] {
+            assert_eq!(ModelId::parse("id", bad).unwrap_err().field, "id", "{bad:?}");
+        }
+        assert!(UpstreamName::parse("vllm-1.local").is_ok());
+        assert!(UpstreamName::parse("Vllm").is_err());
+        assert!(PlanName::parse("free").is_ok());
+    }
+}

@@ -1,0 +1,93 @@
+//! Request records: what is known of each request of a known key, once it has ended.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::endpoint::Endpoint;
+use super::id::{AccountId, KeyId, ModelId, RequestId};
+use super::model::Deployment;
+use super::money::Nanos;
+use super::usage::{Usage, UsageBasis};
+
+/// One request. `None` is "unknown", never zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestRecord {
+    /// Its id.
+    pub id: RequestId,
+    /// Who pays.
+    pub account: AccountId,
+    /// With which key.
+    pub key: KeyId,
+    /// What was asked for.
+    pub endpoint: Endpoint,
+    /// The model as the catalogue names it; else as the client named it.
+    pub model: Option<ModelId>,
+    /// Where it was served.
+    pub deployment: Option<ServedBy>,
+    /// Whether a stream was asked for.
+    pub stream: bool,
+    /// How it ended.
+    pub status: RequestStatus,
+    /// The HTTP status that the client got.
+    pub http_status: Option<u16>,
+    /// The `code` of the error that the client got.
+    pub error_code: Option<String>,
+    /// What it used.
+    pub usage: Option<Usage>,
+    /// Where `usage` comes from.
+    pub basis: UsageBasis,
+    /// What it cost.
+    pub cost: Option<Nanos>,
+    /// The price version that it was charged by.
+    pub price_version: Option<u32>,
+    /// When it came in.
+    pub started_at: Timestamp,
+    /// From its arrival to the end of the answer.
+    pub duration: Duration,
+    /// From its arrival to the first piece of the answer.
+    pub ttft: Option<Duration>,
+    /// What was lost or mended in translation.
+    pub notes: Vec<String>,
+}
+
+/// Where a request was served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedBy {
+    /// The upstream.
+    pub upstream: super::id::UpstreamName,
+    /// What the model is called there.
+    pub upstream_model: std::sync::Arc<str>,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RequestStatus {
+    /// The answer reached its end.
+    Completed,
+    /// The answer was cut by a length limit or a content filter.
+    Incomplete,
+    /// The upstream, or we, failed.
+    Failed,
+    /// The client went away.
+    Cancelled,
+    /// We died while it was under way.
+    Interrupted,
+    /// It was refused before an upstream was called.
+    Rejected,
+}
+
+impl From<&Deployment> for ServedBy {
+    fn from(deployment: &Deployment) -> Self {
+        Self {
+            upstream: deployment.upstream.clone(),
+            upstream_model: deployment.upstream_model.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for ServedBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.upstream, self.upstream_model)
+    }
+}

@@ -1,0 +1,158 @@
+//! Why a request is not served, in words that the caller can act on.
+//!
+//! Knows no HTTP status; `http/respond.rs` has the table.
+
+use std::time::Duration;
+
+use super::limit::{LimitKind, LimitScope};
+
+/// A request that we refuse. `Display` is what the caller reads.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No credential, or none that we made and that still holds.
+    #[error("{0}")]
+    InvalidApiKey(KeyFault),
+    /// The account was suspended.
+    #[error("this account is suspended; ask the operator of this gateway")]
+    AccountSuspended,
+    /// The plan or the key does not include the model.
+    #[error("model `{model}` is not available to this {}", if *.by_key { "key" } else { "account's plan" })]
+    ModelNotAllowed {
+        /// The model as the client named it.
+        model: String,
+        /// Whether the key (rather than the plan) leaves it out.
+        by_key: bool,
+    },
+    /// The catalogue does not have the model.
+    #[error("{}", unknown_model(.model, .meant.as_deref()))]
+    ModelNotFound {
+        /// The model as the client named it.
+        model: String,
+        /// The id of the model whose display name this is.
+        meant: Option<String>,
+    },
+    /// There is nothing at this path.
+    #[error("unknown path `{path}`; this gateway serves /v1/models and /v1/chat/completions")]
+    UnknownUrl {
+        /// The path.
+        path: String,
+    },
+    /// There is something at this path, but not for this method.
+    #[error("method `{method}` is not allowed here; use {allowed}")]
+    MethodNotAllowed {
+        /// The method.
+        method: String,
+        /// The methods that are.
+        allowed: &'static str,
+    },
+    /// The body is larger than we take.
+    #[error("the request body is larger than {limit_bytes} bytes, the limit of this gateway")]
+    RequestTooLarge {
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// The body is of a kind that we do not read.
+    #[error("{0}")]
+    UnsupportedMediaType(String),
+    /// The body breaks a rule of the endpoint.
+    #[error("{message}")]
+    InvalidRequest {
+        /// Which rule, as the `code` of the error.
+        code: RequestFault,
+        /// The field, as a path.
+        param: Option<String>,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A limit was reached. Worth a retry after the given time.
+    #[error(
+        "rate limit reached: {kind} of this {scope} (limit {limit}); try again in {} ms",
+        .retry_after.as_millis(),
+        kind = kind_text(*.kind),
+        scope = scope_text(*.scope)
+    )]
+    RateLimited {
+        /// What the limit belongs to.
+        scope: LimitScope,
+        /// What it counts.
+        kind: LimitKind,
+        /// The limit.
+        limit: u64,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// The balance is used up. Not worth a retry.
+    #[error("the balance of this account is used up; ask the operator of this gateway for credit")]
+    InsufficientBalance,
+    /// We cannot keep records at the moment, and do not serve without.
+    #[error("the gateway cannot record requests at the moment; try again soon")]
+    RecorderBehind,
+}
+
+/// What is wrong with a credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// There is none.
+    #[error("no API key was given; send it as `Authorization: Bearer sk-tg-…`")]
+    Missing,
+    /// It is not of the form of a key.
+    #[error(
+        "this is not an API key of this gateway: keys begin with `sk-tg-` and end in a checksum"
+    )]
+    Malformed,
+    /// It has the form, but we do not know it.
+    #[error("unknown API key; make one with `ctl key create`")]
+    Unknown,
+    /// It was revoked.
+    #[error("this API key was revoked; make another one with `ctl key create`")]
+    Revoked,
+    /// It has ended.
+    #[error("this API key has expired; make another one with `ctl key create`")]
+    Expired,
+}
+
+/// The rule that a request body breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestFault {
+    /// It is not JSON, or not a JSON object.
+    InvalidJson,
+    /// A field has the wrong type.
+    InvalidType,
+    /// A field has a value that is not allowed.
+    InvalidValue,
+    /// A field is missing.
+    MissingRequiredParameter,
+}
+
+impl Refusal {
+    /// A body that breaks rule `code` at `param`.
+    pub fn invalid(code: RequestFault, param: Option<&str>, message: impl Into<String>) -> Self {
+        Self::InvalidRequest { code, param: param.map(str::to_owned), message: message.into() }
+    }
+}
+
+fn unknown_model(model: &str, meant: Option<&str>) -> String {
+    let shown: String = model.chars().take(128).collect();
+    match meant {
+        Some(id) => {
+            format!("model `{shown}` does not exist: that is a display name, use the id `{id}`")
+        }
+        None => format!("model `{shown}` does not exist; GET /v1/models lists those that do"),
+    }
+}
+
+const fn kind_text(kind: LimitKind) -> &'static str {
+    match kind {
+        LimitKind::Requests => "requests per minute",
+        LimitKind::Tokens => "tokens per minute",
+        LimitKind::Concurrency => "concurrent requests",
+    }
+}
+
+const fn scope_text(scope: LimitScope) -> &'static str {
+    match scope {
+        LimitScope::Plan => "account's plan",
+        LimitScope::Model => "model",
+        LimitScope::Key => "key",
+    }
+}

@@ -1,0 +1,5 @@
+//! The gateway: an OpenAI-compatible `/v1` in front of any server that speaks chat completions.
+
+pub mod clock;
+pub mod domain;
+pub mod store;

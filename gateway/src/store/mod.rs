@@ -1,0 +1,235 @@
+//! What must outlive the process, as the questions that the product asks.
+//!
+//! Each method is one transaction. Callers make ids and times; a store keeps what it is given and
+//! knows no rule. `story.rs` plays one story against every backend; only [`sqlite`] names a database.
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use crate::domain::account::{Account, Invite, Session};
+use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
+use crate::domain::key::Key;
+use crate::domain::ledger::Entry;
+use crate::domain::model::Model;
+use crate::domain::money::Nanos;
+use crate::domain::plan::Plan;
+use crate::domain::record::{RequestRecord, RequestStatus};
+use crate::domain::upstream::Upstream;
+
+pub mod sqlite;
+#[cfg(test)]
+mod story;
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// What the call names does not exist.
+    #[error("not found")]
+    NotFound,
+    /// What the call adds exists, or what it removes is in use; the text says which.
+    #[error("{0}")]
+    Conflict(String),
+    /// The database did not answer, or not well.
+    #[error("the store is unavailable")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The disk is not as it should be.
+    #[error("the store at `{path}` cannot be opened")]
+    Unopened {
+        /// The database file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// All that the gateway keeps in memory, as of one moment.
+#[derive(Debug, Default)]
+pub struct Everything {
+    /// All accounts.
+    pub accounts: Vec<Account>,
+    /// The balance of every account that has ledger entries.
+    pub balances: Vec<(AccountId, Nanos)>,
+    /// All plans.
+    pub plans: Vec<Plan>,
+    /// All keys that were not revoked.
+    pub keys: Vec<Key>,
+    /// All models.
+    pub models: Vec<Model>,
+    /// All upstreams.
+    pub upstreams: Vec<Upstream>,
+}
+
+/// The whole store.
+pub trait Store: Identities + Catalogue + Requests {}
+impl<T: Identities + Catalogue + Requests> Store for T {}
+
+/// Accounts, sessions, invites and keys.
+#[async_trait]
+pub trait Identities: Send + Sync {
+    /// Returns what the gateway keeps in memory.
+    async fn load(&self) -> Result<Everything, StoreError>;
+
+    /// Adds an account with its password hash and its first ledger entry, if any, and uses up
+    /// `invite`. [`StoreError::Conflict`] if the name is taken (names are compared without case);
+    /// [`StoreError::NotFound`] if the invite does not hold at the account's `created_at`.
+    async fn add_account(
+        &self,
+        account: &Account,
+        password_hash: &str,
+        trial: Option<&Entry>,
+        invite: Option<[u8; 32]>,
+    ) -> Result<(), StoreError>;
+    /// Returns an account's id and password hash by its name.
+    async fn find_password_hash(
+        &self,
+        name: &str,
+    ) -> Result<Option<(AccountId, String)>, StoreError>;
+    /// Adds an invite.
+    async fn add_invite(&self, invite: &Invite) -> Result<(), StoreError>;
+
+    /// Adds a session, and forgets those that ended before its `created_at`.
+    async fn add_session(&self, session: &Session) -> Result<(), StoreError>;
+    /// Returns a session by the digest of its token, ended or not.
+    async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError>;
+    /// Forgets a session; no error if there is none.
+    async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError>;
+
+    /// Adds a key.
+    async fn add_key(&self, key: &Key) -> Result<(), StoreError>;
+    /// Returns a key by its public id.
+    async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError>;
+    /// Returns the keys of one account, or all, newest first, with the time of their last use.
+    async fn keys(
+        &self,
+        account: Option<AccountId>,
+    ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError>;
+    /// Marks a key as revoked, unless it is already.
+    async fn revoke_key(&self, id: &KeyId, at: Timestamp) -> Result<(), StoreError>;
+}
+
+/// Plans, models and upstreams.
+#[async_trait]
+pub trait Catalogue: Send + Sync {
+    /// Adds a plan or replaces the one of that name.
+    async fn put_plan(&self, plan: &Plan) -> Result<(), StoreError>;
+    /// Adds a model or replaces the one of that id, deployments and aliases included.
+    /// [`StoreError::NotFound`] if a deployment names an upstream that does not exist.
+    async fn put_model(&self, model: &Model) -> Result<(), StoreError>;
+    /// Removes a model; its request records stay.
+    async fn remove_model(&self, id: &ModelId) -> Result<(), StoreError>;
+    /// Adds an upstream or replaces the one of that name.
+    async fn put_upstream(&self, upstream: &Upstream) -> Result<(), StoreError>;
+    /// Removes an upstream; [`StoreError::Conflict`] while a model is deployed on it.
+    async fn remove_upstream(&self, name: &UpstreamName) -> Result<(), StoreError>;
+    /// Adds `plans`, `upstreams` and `models` if this store has never had any, and remembers that
+    /// it was done. Returns whether it did.
+    async fn seed(
+        &self,
+        plans: &[Plan],
+        upstreams: &[Upstream],
+        models: &[Model],
+    ) -> Result<bool, StoreError>;
+}
+
+/// Request records and the ledger.
+#[async_trait]
+pub trait Requests: Send + Sync {
+    /// Writes a batch of ended requests and ledger entries; a request that is already there is left
+    /// out, with its charge, so that a batch may be sent again. Returns the cursor of the newest record.
+    async fn commit(&self, batch: Batch) -> Result<Cursor, StoreError>;
+    /// Writes one ledger entry.
+    async fn add_entry(&self, entry: &Entry) -> Result<(), StoreError>;
+    /// Returns the sum of an account's ledger entries.
+    async fn balance(&self, account: AccountId) -> Result<Nanos, StoreError>;
+
+    /// Returns one record.
+    async fn find_request(&self, id: RequestId) -> Result<Option<RequestRecord>, StoreError>;
+    /// Returns up to `limit` records before `before` (from the end if `None`), newest first.
+    async fn requests_before(
+        &self,
+        filter: &RequestFilter,
+        before: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError>;
+    /// Returns up to `limit` records after `after`, oldest first.
+    async fn requests_after(
+        &self,
+        filter: &RequestFilter,
+        after: Cursor,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError>;
+    /// Returns how many records lie after `after` and up to `until`.
+    async fn count_requests(
+        &self,
+        filter: &RequestFilter,
+        after: Cursor,
+        until: Cursor,
+    ) -> Result<u64, StoreError>;
+    /// Returns the cursor of the newest record; zero if there is none.
+    async fn newest(&self) -> Result<Cursor, StoreError>;
+    /// Returns the sums over the chosen requests.
+    async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError>;
+}
+
+/// What the recorder writes at once.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Ended requests.
+    pub records: Vec<RequestRecord>,
+    /// Changes of balances. A charge belongs to a record of the same batch.
+    pub entries: Vec<Entry>,
+}
+
+/// A place in the request log, which only grows. Zero is before the first record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor(pub i64);
+
+/// Which requests; every field narrows the choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestFilter {
+    /// Of this account.
+    pub account: Option<AccountId>,
+    /// Of this key.
+    pub key: Option<KeyId>,
+    /// Of this model.
+    pub model: Option<ModelId>,
+    /// That ended so.
+    pub status: Option<RequestStatus>,
+    /// That came in at or after this time.
+    pub since: Option<Timestamp>,
+    /// That came in before this time.
+    pub until: Option<Timestamp>,
+}
+
+/// Sums over requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Everything.
+    pub totals: Totals,
+    /// By model, the dearest first.
+    pub by_model: Vec<(Option<ModelId>, Totals)>,
+    /// By day in UTC (`2026-11-20`), oldest first.
+    pub by_day: Vec<(String, Totals)>,
+}
+
+/// A sum over requests; unknown counts are left out of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many requests.
+    pub requests: u64,
+    /// How many failed, were refused or interrupted.
+    pub errors: u64,
+    /// Input tokens.
+    pub input: u64,
+    /// Cached input tokens.
+    pub cached: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// Reasoning tokens.
+    pub reasoning: u64,
+    /// What they cost.
+    pub cost: Nanos,
+}

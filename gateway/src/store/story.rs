@@ -1,0 +1,1 @@
+//! One story that every backend must play.

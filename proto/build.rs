@@ -1,0 +1,16 @@
+//! Compiles the admin contract without a `protoc`, and keeps the descriptor set for reflection.
+
+use std::path::PathBuf;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=tollgate");
+    let set = protox::compile(
+        ["accounts", "keys", "plans", "models", "upstreams", "usage"]
+            .map(|noun| format!("tollgate/admin/v1/{noun}.proto")),
+        ["."],
+    )?;
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
+    std::fs::write(out.join("descriptor.bin"), prost::Message::encode_to_vec(&set))?;
+    tonic_prost_build::configure().compile_fds(set)?;
+    Ok(())
+}
