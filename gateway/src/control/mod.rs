@@ -1,0 +1,3 @@
+//! Operations on the gateway's state: accounts, keys, plans, models, upstreams, usage.
+
+pub mod directory;

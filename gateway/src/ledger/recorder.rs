@@ -1,0 +1,133 @@
+//! Writes ended requests behind, in batches.
+//!
+//! Requests only push to a queue. A batch that the store does not take is kept and tried again;
+//! while that lasts the queue grows, and past [`BEHIND`] no request is admitted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::ledger::{Entry, EntryKind};
+use crate::domain::money::Nanos;
+use crate::domain::record::RequestRecord;
+use crate::store::{Batch, Cursor, Store};
+
+/// Records that may wait; at some 500 bytes each, the queue stays below 50 MB.
+const BEHIND: u64 = 100_000;
+/// The pause after a batch, in which the next one gathers. A row of a batch of hundreds costs a
+/// sixth of a row alone.
+const GATHER: Duration = Duration::from_millis(25);
+const LARGEST_BATCH: usize = 4_096;
+const RETRY: Duration = Duration::from_millis(250);
+
+/// The requests' side.
+pub(super) struct Recorder {
+    queue: UnboundedSender<RequestRecord>,
+    waiting: Arc<AtomicU64>,
+    committed: watch::Receiver<Cursor>,
+}
+
+/// The writer's side.
+pub(super) struct Inbox {
+    queue: UnboundedReceiver<RequestRecord>,
+    waiting: Arc<AtomicU64>,
+    committed: watch::Sender<Cursor>,
+}
+
+pub(super) fn channel(newest: Cursor) -> (Recorder, Inbox) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let (committed_sender, committed) = watch::channel(newest);
+    let waiting = Arc::<AtomicU64>::default();
+    (
+        Recorder { queue: sender, waiting: waiting.clone(), committed },
+        Inbox { queue: receiver, waiting, committed: committed_sender },
+    )
+}
+
+impl Recorder {
+    pub(super) fn send(&self, record: RequestRecord) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        if let Err(mpsc::error::SendError(lost)) = self.queue.send(record) {
+            // the recorder ends only after the last request has: see `app::run`
+            tracing::error!(request_id = %lost.id, "a request ended after the recorder; its record is lost");
+        }
+    }
+
+    pub(super) fn is_behind(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > BEHIND
+    }
+
+    pub(super) fn committed(&self) -> watch::Receiver<Cursor> {
+        self.committed.clone()
+    }
+}
+
+pub(super) async fn run(mut inbox: Inbox, store: Arc<dyn Store>, stop: CancellationToken) {
+    let mut records = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            taken = inbox.queue.recv_many(&mut records, LARGEST_BATCH) => {
+                if taken == 0 {
+                    return;
+                }
+            }
+            () = stop.cancelled(), if !inbox.queue.is_closed() => {
+                inbox.queue.close();
+                continue;
+            }
+        }
+        commit(&inbox, &*store, std::mem::take(&mut records)).await;
+        if inbox.queue.len() < LARGEST_BATCH && !stop.is_cancelled() {
+            tokio::time::sleep(GATHER).await;
+        }
+    }
+}
+
+/// Writes a batch, however long the store takes to come back.
+async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
+    let count = records.len() as u64;
+    let entries = records.iter().filter_map(charge).collect();
+    let batch = Batch { records, entries };
+    let mut failures = 0_u32;
+    let newest = loop {
+        match store.commit(batch.clone()).await {
+            Ok(newest) => break newest,
+            Err(error) => {
+                if failures % 40 == 0 {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::error!(
+                        error,
+                        records = count,
+                        "cannot write request records; retrying"
+                    );
+                }
+                failures += 1;
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    };
+    if failures > 0 {
+        tracing::info!(records = count, failures, "request records are written again");
+    }
+    inbox.waiting.fetch_sub(count, Ordering::Relaxed);
+    inbox.committed.send_if_modified(|cursor| {
+        let grew = newest > *cursor;
+        *cursor = newest.max(*cursor);
+        grew
+    });
+}
+
+fn charge(record: &RequestRecord) -> Option<Entry> {
+    let cost = record.cost.filter(|&cost| cost != Nanos::ZERO)?;
+    Some(Entry {
+        account: record.account,
+        amount: -cost,
+        kind: EntryKind::Charge(record.id),
+        at: record.started_at,
+    })
+}
