@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
 """Write a tiny llama-architecture GGUF model with random weights.
 
     make_gguf.py MODEL.gguf
 
-CI needs a real engine behind the gateway, not a good answer from it: a model of
-half a megabyte, made here, spares CI a download and a licence, and the
-fixed seed makes every run serve the same bytes.
+CI needs a real engine behind the gateway, not good answers from it. Half a
+megabyte made here spares CI a download and a licence, and the fixed seed makes
+every run serve the same model.
 """
 
 import sys
@@ -17,12 +16,6 @@ EMBED, HEADS, FFN, LAYERS = 64, 4, 128, 2
 # A token is one character, and tool schemas travel inside the prompt, so the
 # context has to hold a few thousand characters.
 CONTEXT = 4096
-
-# Opens a tool call, below and in what llama.cpp expects of the model. Being one
-# token, it can be asked for with `logit_bias`, which is how a test makes random
-# weights call a tool: from there on llama.cpp's grammar writes a valid call.
-TOOL_CALL = "<tool_call>"
-TOOL_CALL_ID = 3
 
 # In the shape of common chat templates, so that llama.cpp recognises the tools.
 CHAT_TEMPLATE = """\
@@ -40,11 +33,13 @@ CHAT_TEMPLATE = """\
 
 
 def vocabulary():
-    """SentencePiece-style: control tokens, every byte, printable ASCII."""
+    """SentencePiece-style: special tokens, every byte, printable ASCII."""
     kind = gguf.TokenType
     tokens = [("<unk>", kind.UNKNOWN), ("<s>", kind.CONTROL), ("</s>", kind.CONTROL)]
-    tokens += [(TOOL_CALL, kind.USER_DEFINED)]
-    assert tokens[TOOL_CALL_ID][0] == TOOL_CALL
+    # Opens a tool call in CHAT_TEMPLATE. Being one token (number 3), it can be
+    # asked for with `logit_bias`, which is how a test makes random weights call
+    # a tool: from there on llama.cpp's grammar writes a valid call.
+    tokens += [("<tool_call>", kind.USER_DEFINED)]
     # The byte tokens let any UTF-8 prompt be tokenised.
     tokens += [(f"<0x{byte:02X}>", kind.BYTE) for byte in range(256)]
     # SentencePiece spells a space as U+2581.
@@ -55,14 +50,14 @@ def vocabulary():
 def main(path):
     rng = np.random.default_rng(1)
     tokens = vocabulary()
-    texts, kinds = zip(*tokens)
+    texts, kinds = zip(*tokens, strict=True)
 
     def weights(rows, columns):
         return rng.normal(0, columns**-0.5, (rows, columns)).astype(np.float32)
 
-    # Characters aside, every token gets logit 0, while about half of the characters
-    # score above it: unconstrained output is plain ASCII (never a broken
-    # UTF-8 sequence, never empty), and its length is what the request asks for.
+    # Every token but the characters gets logit 0, and about half of the characters
+    # score above that: unconstrained output is plain ASCII (never a broken UTF-8
+    # sequence, never empty), and its length is what the request asks for.
     output = weights(len(tokens), EMBED) * 4
     output[[kind != gguf.TokenType.NORMAL for kind in kinds]] = 0
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Serve a GGUF model with llama.cpp's own HTTP server, in the foreground.
 
     serve.py PORT MODEL.gguf [MODEL_ID]
@@ -28,6 +27,8 @@ def main(port, path, model_id="tiny-random"):
     # The model is tiny: more threads would only take cores from the gateway.
     params.cpuparams.n_threads = 1
     params.cpuparams_batch.n_threads = 1
+    # By default up to 8 GiB of old prompts stay in memory.
+    params.cache_ram_mib = 0
     params.ui = False
     if key := os.environ.get("SECOND_UPSTREAM_API_KEY"):
         params.api_keys = [key]
