@@ -2,4 +2,5 @@
 
 pub mod clock;
 pub mod domain;
+pub mod simulator;
 pub mod store;
