@@ -5,4 +5,5 @@ pub mod control;
 pub mod domain;
 pub mod ledger;
 pub mod limits;
+pub mod simulator;
 pub mod store;

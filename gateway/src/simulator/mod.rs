@@ -1,0 +1,199 @@
+//! The simulator: the built-in chat upstream (`sim:`), for trials, docs, tests and fault drills.
+//!
+//! A small server of chat completions that answers the same to the same request, misbehaves as a
+//! script in the request says (`script.rs`), and keeps a [`TruthLog`]. It knows no clock, draws
+//! nothing at random, spawns nothing, and imports nothing of ours, least of all `wire`: what it
+//! makes of a request must not depend on what we think it is. Start at [`Simulator::serve`], then
+//! `answer.rs`.
+
+mod answer;
+mod body;
+mod frames;
+mod line;
+mod pairs;
+mod rejection;
+mod request;
+mod schema;
+mod script;
+#[cfg(test)]
+mod tests;
+mod text;
+mod truth;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use self::body::{Body, Step};
+use self::frames::{Envelope, Streaming};
+use self::line::{Cutter, Line};
+use self::rejection::Rejection;
+use self::request::Chat;
+pub use self::truth::{End, Entry, TruthLog};
+
+/// The largest request body.
+const MAX_REQUEST_BYTES: usize = 64 << 20;
+/// The models that are listed; every name that begins with `sim` is served.
+const MODELS: [&str; 2] = ["sim-chat", "sim-reasoner"];
+
+/// The built-in chat upstream. Cheap to clone; clones share the truth log.
+#[derive(Clone, Debug)]
+pub struct Simulator(Arc<Settings>);
+
+/// What a simulator is made with.
+#[derive(Debug)]
+pub struct Settings {
+    /// Makes answers differ from those of another seed.
+    pub seed: u64,
+    /// Where it notes what it was asked and what it sent.
+    pub truth: TruthLog,
+}
+
+impl Simulator {
+    /// Makes a simulator.
+    pub fn new(settings: Settings) -> Self {
+        Self(Arc::new(settings))
+    }
+
+    /// Serves one HTTP/1.1 connection until it ends: the client closes it, breaks the protocol, or
+    /// a script cuts it. Dropping the future drops the connection.
+    pub async fn serve<I>(&self, io: I)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let cutter = Cutter::default();
+        let io = TokioIo::new(Line::new(io, cutter.clone()));
+        let service = service_fn(|request| self.respond(request, cutter.clone()));
+        if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
+            tracing::debug!(%error, "a connection to the simulator broke");
+        }
+    }
+
+    /// Returns what it was asked and what it sent.
+    pub fn truth(&self) -> &TruthLog {
+        &self.0.truth
+    }
+
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        cutter: Cutter,
+    ) -> Result<Response<Body>, Infallible> {
+        let path = request.uri().path();
+        let path = path.strip_prefix("/v1").unwrap_or(path);
+        let (status, message) = match (path, request.method()) {
+            ("/chat/completions", &Method::POST) => return Ok(self.chat(request, cutter).await),
+            ("/models", &Method::GET) => return Ok(json_response(StatusCode::OK, &models())),
+            ("/chat/completions" | "/models", _) => {
+                (StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed here")
+            }
+            _ => (StatusCode::NOT_FOUND, "there is nothing at this path"),
+        };
+        Ok(reject(&Rejection::new(status, None, message)))
+    }
+
+    async fn chat(&self, request: Request<Incoming>, cutter: Cutter) -> Response<Body> {
+        let id = request_id(request.headers());
+        let body = match Limited::new(request.into_body(), MAX_REQUEST_BYTES).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => return reject(&Rejection::invalid(None, error.to_string())),
+        };
+        match Chat::read(&body, self.0.seed) {
+            Ok(chat) => self.answer(chat, id, cutter).await,
+            Err(rejection) => {
+                let model = model_of(&body);
+                let entry = Entry { id, model, ..Entry::default() };
+                self.0.truth.ask(entry).end(End::Error);
+                reject(&rejection)
+            }
+        }
+    }
+
+    async fn answer(&self, chat: Chat, id: Option<String>, cutter: Cutter) -> Response<Body> {
+        let answer = answer::answer(&chat);
+        let mut record = self.0.truth.ask(Entry {
+            id,
+            model: chat.model.clone(),
+            stream: chat.stream,
+            prompt_tokens: answer.usage.prompt,
+            completion_tokens_whole: answer.usage.completion,
+            ..Entry::default()
+        });
+        let script = &chat.script;
+        // even a sleep of no length lasts until the next tick of the timer
+        if !script.latency.is_zero() {
+            tokio::time::sleep(script.latency).await;
+        }
+        if let Some(status) = script.status {
+            record.end(End::Error);
+            return reject(&Rejection::scripted(status, script.retry_after));
+        }
+
+        let envelope =
+            Envelope { id: format!("chatcmpl-sim-{:016x}", chat.digest), model: chat.model };
+        let mut response = Response::new(());
+        let headers = response.headers_mut();
+        if chat.stream {
+            let usage = script.usage && chat.include_usage;
+            let streaming = Streaming { chunk: script.chunk, usage, done: script.done };
+            let steps = body::of_stream(frames::stream(envelope, &answer, streaming), script);
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+            response.map(|()| body::play(steps, record, cutter))
+        } else {
+            let frame = frames::plain(&envelope, &answer, script.usage);
+            let whole = frame.data.len();
+            let steps = body::of_plain(frame, script);
+            // where the body is cut or stalls, the client is told of bytes that do not come
+            let length = match &steps[..] {
+                [Step::Send(frame) | Step::Fail(frame)] => frame.data.len(),
+                _ => whole,
+            };
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            response.map(|()| body::play(steps.into_iter(), record, cutter))
+        }
+    }
+}
+
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get("x-request-id")?;
+    Some(String::from_utf8_lossy(id.as_bytes()).into_owned())
+}
+
+/// Returns the model of a request that breaks a rule, for the truth log.
+fn model_of(body: &Bytes) -> String {
+    let request: Value = serde_json::from_slice(body).unwrap_or_default();
+    request["model"].as_str().unwrap_or_default().to_owned()
+}
+
+fn models() -> Value {
+    let models = MODELS
+        .map(|id| json!({ "id": id, "object": "model", "created": 0, "owned_by": "tollgate" }));
+    json!({ "object": "list", "data": models })
+}
+
+fn reject(rejection: &Rejection) -> Response<Body> {
+    let mut response = json_response(rejection.status, &rejection.body());
+    if let Some(seconds) = rejection.retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
+    let mut response = Response::new(Full::from(body.to_string()).boxed_unsync());
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

@@ -1,0 +1,72 @@
+//! The syntax of scripts: `key=value` pairs, whatever their keys mean.
+//!
+//! A value may be quoted: `"…"` knows the escapes `\"`, `\\`, `\n`, `\r` and `\t`; `'…'` is taken
+//! as it stands, so that JSON fits in. Pure.
+
+use super::script::ScriptError;
+
+/// Keys and their values, in the order in which they stand.
+pub(super) type Pairs = Vec<(String, String)>;
+
+/// Takes pairs off `rest`, up to and with `end`, or all of it where there is no `end`.
+pub(super) fn pairs(
+    rest: &mut &str,
+    separates: fn(char) -> bool,
+    end: Option<char>,
+) -> Result<Pairs, ScriptError> {
+    let mut pairs = Vec::new();
+    loop {
+        *rest = rest.trim_start_matches(separates);
+        let Some(next) = rest.chars().next() else {
+            return if end.is_none() { Ok(pairs) } else { Err(ScriptError::Unclosed) };
+        };
+        if Some(next) == end {
+            *rest = &rest[next.len_utf8()..];
+            return Ok(pairs);
+        }
+        pairs.push(pair(rest, |c| separates(c) || Some(c) == end)?);
+    }
+}
+
+fn pair(rest: &mut &str, stops: impl Fn(char) -> bool) -> Result<(String, String), ScriptError> {
+    let key = take_until(rest, |c| c == '=' || stops(c)).to_owned();
+    let Some(value) = rest.strip_prefix('=') else { return Err(ScriptError::NoValue(key)) };
+    *rest = value;
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let value = match quote {
+        None => take_until(rest, &stops).to_owned(),
+        Some(quote) => quoted(rest, quote)
+            .filter(|_| rest.chars().next().is_none_or(stops))
+            .ok_or_else(|| ScriptError::BadQuote(key.clone()))?,
+    };
+    Ok((key, value))
+}
+
+fn take_until<'a>(rest: &mut &'a str, stops: impl Fn(char) -> bool) -> &'a str {
+    let (taken, left) = rest.split_at(rest.find(stops).unwrap_or(rest.len()));
+    *rest = left;
+    taken
+}
+
+/// Takes a quoted value off `rest`; `None` if its second quote is missing or an escape unknown.
+fn quoted(rest: &mut &str, quote: char) -> Option<String> {
+    let mut value = String::new();
+    let mut chars = rest.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        match c {
+            _ if c == quote => {
+                *rest = &rest[at + c.len_utf8()..];
+                return Some(value);
+            }
+            '\\' if quote == '"' => value.push(match chars.next()?.1 {
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                c @ ('"' | '\\') => c,
+                _ => return None,
+            }),
+            _ => value.push(c),
+        }
+    }
+    None
+}
