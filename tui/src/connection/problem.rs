@@ -1,0 +1,49 @@
+//! Errors as a line that says what is wrong and what to do about it.
+
+use tonic::{Code, Status, transport};
+
+/// Nobody answered at `server`, or it is no address.
+pub(super) fn unreachable(server: &str, error: &anyhow::Error) -> String {
+    if error.chain().any(<dyn std::error::Error>::is::<transport::Error>) {
+        format!("no gateway at `{server}`: start it, or name another with --server")
+    } else {
+        format!("{error:#}")
+    }
+}
+
+/// The gateway ended the stream.
+pub(super) fn closed(server: &str) -> String {
+    format!("the gateway at `{server}` closed the connection")
+}
+
+/// The token is not accepted.
+pub(super) fn signed_out() -> String {
+    "the token is not valid (any more): sign in".to_owned()
+}
+
+/// A password was not accepted, or could not be checked.
+pub(super) fn sign_in(status: &Status) -> String {
+    match status.code() {
+        Code::Unauthenticated | Code::NotFound => {
+            "wrong name or password: type the password again".to_owned()
+        }
+        Code::ResourceExhausted => "too many attempts: wait a minute, then try again".to_owned(),
+        Code::InvalidArgument | Code::PermissionDenied => status.message().to_owned(),
+        _ => format!("{}: type the password to try again", call(status)),
+    }
+}
+
+/// A call failed in a way that may pass.
+pub(super) fn call(status: &Status) -> String {
+    match status.code() {
+        Code::Unavailable => "the gateway went away".to_owned(),
+        Code::DeadlineExceeded => "the gateway does not answer".to_owned(),
+        Code::Unimplemented => {
+            "the gateway is older than this program: update the gateway".to_owned()
+        }
+        code if status.message().is_empty() => {
+            format!("the gateway failed: {}", code.description())
+        }
+        _ => format!("the gateway says: {}", status.message()),
+    }
+}

@@ -1,0 +1,6 @@
+//! Pieces that screens share.
+
+pub mod bars;
+pub mod frame;
+pub mod log;
+pub mod text;
