@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+#[expect(clippy::disallowed_methods, reason = "cargo tells a build script so")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=tollgate");
     let set = protox::compile(

@@ -1,1 +1,112 @@
-//! placeholder
+//! The command line of Tollgate as a library: one command per admin call, data on stdout, talk on
+//! stderr, an exit code that says what kind of trouble it was.
+//!
+//! It knows no business rule and never imports the gateway. Start at [`run`]; `cli` is the command
+//! tree, `commands` has a file per noun, `output` is the only printer and [`profile`] says which
+//! gateway is meant and who asks (`tui` uses that, too).
+
+mod cli;
+mod clock;
+mod commands;
+pub mod error;
+mod output;
+pub mod profile;
+
+use std::ffi::OsString;
+use std::io::{BufRead, Write};
+
+use clap::{CommandFactory, FromArgMatches};
+use proto::client::Connection;
+
+use cli::{Cli, Globals};
+use error::{Exit, Failure};
+use output::Output;
+use profile::{Endpoint, Environment};
+
+/// Runs one command line (`args` begins with the program's name) and returns its exit code.
+///
+/// Nothing but `environment`, `stdin`, the files it names and the gateway is read; nothing but
+/// `out`, `err`, the profile and token files is written. Dropping the future ends the command.
+pub async fn run<I, A>(
+    args: I,
+    environment: &Environment,
+    stdin: &mut (dyn BufRead + Send),
+    out: &mut (dyn Write + Send),
+    err: &mut (dyn Write + Send),
+) -> u8
+where
+    I: IntoIterator<Item = A>,
+    A: Into<OsString> + Clone,
+{
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    let outcome = match parse(args, environment) {
+        Ok(Cli { globals, command }) => {
+            let output = Output::new(globals.output, environment, out, err);
+            let mut shell = Shell { environment, globals, stdin, output };
+            Box::pin(commands::run(&mut shell, command)).await
+        }
+        Err(error) => return explain(&error, environment, out, err) as u8,
+    };
+    match outcome.and_then(|()| out.flush().map_err(Failure::from)) {
+        Ok(()) => Exit::Ok as u8,
+        Err(failure) => {
+            // Nothing can be done about a stderr that is gone.
+            let _ = failure.write_to(err);
+            failure.exit() as u8
+        }
+    }
+}
+
+fn parse(args: Vec<OsString>, environment: &Environment) -> Result<Cli, clap::Error> {
+    let width = environment.width.map_or(100, usize::from);
+    let mut command = Cli::command().term_width(width.min(100));
+    let matches = command.try_get_matches_from_mut(args)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Writes what clap has to say: help and version are data, everything else is talk.
+fn explain(
+    error: &clap::Error,
+    environment: &Environment,
+    out: &mut (dyn Write + Send),
+    err: &mut (dyn Write + Send),
+) -> Exit {
+    let text = error.render();
+    let text = if environment.colour { text.ansi().to_string() } else { text.to_string() };
+    if error.use_stderr() {
+        let _ = err.write_all(text.as_bytes());
+        return Exit::Usage;
+    }
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Exit::Ok,
+        Err(error) => Failure::from(error).exit(),
+    }
+}
+
+/// What a command has at hand.
+struct Shell<'a> {
+    environment: &'a Environment,
+    globals: Globals,
+    stdin: &'a mut (dyn BufRead + Send),
+    output: Output<'a>,
+}
+
+impl Shell<'_> {
+    /// Says which gateway is meant and who asks.
+    fn endpoint(&self) -> Result<Endpoint, Failure> {
+        self.environment.resolve(self.globals.server.as_deref(), self.globals.token_file.as_deref())
+    }
+
+    /// Connects to the gateway with the caller's token, if there is one.
+    async fn connect(&mut self) -> Result<Connection, Failure> {
+        let endpoint = self.endpoint()?;
+        connect(&endpoint).await
+    }
+}
+
+/// Connects to `endpoint`.
+async fn connect(endpoint: &Endpoint) -> Result<Connection, Failure> {
+    proto::client::connect(&endpoint.server, endpoint.token.as_ref())
+        .await
+        .map_err(|error| Failure::connecting(&endpoint.server, &error))
+}

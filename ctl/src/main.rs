@@ -1,2 +1,15 @@
-//! placeholder
-fn main() {}
+//! The command line of Tollgate: hands the process to [`ctl::run`] and its answer to the shell.
+
+use std::io::BufReader;
+use std::process::ExitCode;
+
+use ctl::profile::Environment;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let environment = Environment::of_process();
+    let mut stdin = BufReader::new(std::io::stdin());
+    let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
+    let code = ctl::run(std::env::args_os(), &environment, &mut stdin, &mut out, &mut err).await;
+    ExitCode::from(code)
+}

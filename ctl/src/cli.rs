@@ -1,0 +1,171 @@
+//! The command tree with its help text; what was typed, nothing of what it does.
+//!
+//! A file per noun; [`value`] turns words into times, spans, deployments and enums.
+
+pub(crate) mod account;
+pub(crate) mod key;
+pub(crate) mod model;
+pub(crate) mod plan;
+pub(crate) mod request;
+pub(crate) mod upstream;
+pub(crate) mod usage;
+pub(crate) mod value;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::output::Format;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ctl",
+    version,
+    about = "Administers a Tollgate gateway",
+    arg_required_else_help = true,
+    after_help = "Example:\n  ctl quickstart\n\n\
+        Exit codes: 0 ok, 1 failed, 2 usage, 3 not signed in or not allowed, 4 not found, \
+        5 conflict, 6 unavailable"
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Globals {
+    #[arg(long, global = true, value_name = "URL", help = HELP_SERVER)]
+    pub(crate) server: Option<String>,
+    /// A file with the token to present
+    #[arg(long, global = true, value_name = "FILE", help = HELP_TOKEN_FILE)]
+    pub(crate) token_file: Option<PathBuf>,
+    /// How data is printed
+    #[arg(
+        short, long, global = true, value_enum, value_name = "FORMAT",
+        default_value_t = Format::Table, hide_possible_values = true, help = HELP_OUTPUT
+    )]
+    pub(crate) output: Format,
+}
+
+const HELP_SERVER: &str = "The gateway's admin address: http://HOST:PORT, https://HOST:PORT or \
+    unix:/PATH [env: TOLLGATE_SERVER]";
+const HELP_TOKEN_FILE: &str =
+    "A file with the token to present [env: TOLLGATE_TOKEN_FILE, or the token in TOLLGATE_TOKEN]";
+const HELP_OUTPUT: &str = "How data is printed: table, json, jsonl or csv";
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Creates an account
+    #[command(after_help = "Example:\n  ctl register alice --password-stdin < password.txt")]
+    Register(Register),
+    /// Signs in and keeps the session, in the profile or in --token-file
+    #[command(after_help = "Example:\n  ctl login alice\n  \
+        ctl login alice --password-stdin --token-file alice.token < password.txt")]
+    Login(Login),
+    /// Ends the session and forgets its token
+    #[command(after_help = "Example:\n  ctl logout")]
+    Logout,
+    /// Shows who you are
+    #[command(after_help = "Example:\n  ctl whoami -o json")]
+    Whoami,
+    /// Accounts: list, show, credit, invite
+    #[command(subcommand, after_help = "Example:\n  ctl account list")]
+    Account(account::AccountCommand),
+    /// Plans: what an account is entitled to
+    #[command(subcommand, after_help = "Example:\n  ctl plan show free")]
+    Plan(plan::PlanCommand),
+    /// API keys: create, list, revoke
+    #[command(subcommand, after_help = "Example:\n  KEY=$(ctl key create ci --quiet)")]
+    Key(key::KeyCommand),
+    /// Models: the catalogue that clients choose from
+    #[command(subcommand, after_help = "Example:\n  ctl model list")]
+    Model(model::ModelCommand),
+    /// Upstreams: the chat servers that the gateway calls
+    #[command(subcommand, after_help = "Example:\n  ctl upstream list")]
+    Upstream(upstream::UpstreamCommand),
+    /// Usage: tokens and money, summed up
+    #[command(subcommand, after_help = "Example:\n  ctl usage summary --since 7d")]
+    Usage(usage::UsageCommand),
+    /// Request records: list, show, follow
+    #[command(subcommand, after_help = "Example:\n  ctl request tail --status failed")]
+    Request(request::RequestCommand),
+    /// Gets a running local gateway ready to use: an account, a key, and code to paste
+    #[command(after_help = "Example:\n  ctl quickstart\n  \
+        ctl quickstart --name alice --password-stdin -o json < password.txt")]
+    Quickstart(Quickstart),
+    /// Prints a completion script for a shell
+    #[command(
+        after_help = "Example:\n  ctl completions bash > ~/.local/share/bash-completion/completions/ctl"
+    )]
+    Completions(Completions),
+}
+
+/// Where a password comes from.
+#[derive(Debug, Args)]
+pub(crate) struct Password {
+    /// Read the password from one line of stdin (else it is asked for on the terminal)
+    #[arg(long)]
+    pub(crate) password_stdin: bool,
+}
+
+/// Input of `ctl register`.
+#[derive(Debug, Args)]
+pub(crate) struct Register {
+    /// A name or an e-mail address
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) password: Password,
+    /// The invite code, where the gateway wants one
+    #[arg(long, value_name = "CODE", default_value = "", hide_default_value = true)]
+    pub(crate) invite: String,
+}
+
+/// Input of `ctl login`.
+#[derive(Debug, Args)]
+pub(crate) struct Login {
+    /// The account's name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) password: Password,
+}
+
+/// Input of `ctl quickstart`.
+#[derive(Debug, Args)]
+pub(crate) struct Quickstart {
+    /// The account to sign in, or to register, if you are not signed in [default: a made-up one]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) password: Password,
+    /// What to call the key
+    #[arg(long, default_value = "quickstart")]
+    pub(crate) label: String,
+    /// Where clients reach the gateway [default: port 8080 of the host of --server]
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+}
+
+/// Input of `ctl completions`.
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// A shell that completions are made for.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Shell {
+    /// GNU bash
+    Bash,
+    /// Z shell
+    Zsh,
+    /// fish
+    Fish,
+}

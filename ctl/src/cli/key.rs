@@ -1,0 +1,57 @@
+//! `ctl key …`
+
+use clap::{Args, Subcommand};
+
+use super::value::{self, When};
+
+/// A command on API keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Creates a key; its secret is shown this once
+    #[command(after_help = "Example:\n  ctl key create laptop --expires 30d --model gpt-5\n  \
+        KEY=$(ctl key create ci --quiet)")]
+    Create(Create),
+    /// Lists keys, newest first, the revoked ones included
+    #[command(after_help = "Example:\n  ctl key list")]
+    List(List),
+    /// Revokes a key at once
+    #[command(after_help = "Example:\n  ctl key revoke 9f2c41d0")]
+    Revoke(Revoke),
+}
+
+/// Input of `ctl key create`.
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// What to call it
+    pub(crate) label: String,
+    /// Print the secret alone
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Its own limit of requests per minute
+    #[arg(long, value_name = "N")]
+    pub(crate) rpm: Option<u64>,
+    /// When it ends by itself: 30d, 12h, 90m from now, or an RFC 3339 time [default: never]
+    #[arg(long, value_name = "WHEN", value_parser = value::when)]
+    pub(crate) expires: Option<When>,
+    /// A model that it may use; repeatable [default: all that the plan allows]
+    #[arg(long = "model", value_name = "ID", value_delimiter = ',')]
+    pub(crate) models: Vec<String>,
+}
+
+/// Input of `ctl key list`.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Those of this account, by name or id [default: your own]
+    #[arg(long)]
+    pub(crate) account: Option<String>,
+    /// Those of all accounts (operators only)
+    #[arg(long, conflicts_with = "account")]
+    pub(crate) all: bool,
+}
+
+/// Input of `ctl key revoke`.
+#[derive(Debug, Args)]
+pub(crate) struct Revoke {
+    /// The key's public id
+    pub(crate) id: String,
+}

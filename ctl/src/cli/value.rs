@@ -1,0 +1,174 @@
+//! Words on the command line that mean more than themselves.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use jiff::{SignedDuration, Timestamp};
+use proto::v1::{Ability, Deployment, Profile, RequestStatus};
+
+use crate::error::Failure;
+
+/// A point in time: named, or so far from now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// At this time.
+    At(Timestamp),
+    /// So long before or after now; the option says which.
+    Span(SignedDuration),
+}
+
+// === impl When ===
+
+impl When {
+    /// Returns the time, where a span leads into the past.
+    pub(crate) fn before(self, now: Timestamp) -> Result<prost_types::Timestamp, Failure> {
+        self.resolve(now, Timestamp::checked_sub)
+    }
+
+    /// Returns the time, where a span leads into the future.
+    pub(crate) fn after(self, now: Timestamp) -> Result<prost_types::Timestamp, Failure> {
+        self.resolve(now, Timestamp::checked_add)
+    }
+
+    fn resolve(
+        self,
+        now: Timestamp,
+        shift: fn(Timestamp, SignedDuration) -> Result<Timestamp, jiff::Error>,
+    ) -> Result<prost_types::Timestamp, Failure> {
+        let time = match self {
+            Self::At(time) => time,
+            Self::Span(span) => shift(now, span)
+                .map_err(|_| Failure::usage("the time span leads out of the calendar"))?,
+        };
+        // Whole nanoseconds after the second, also before 1970, as protobuf wants it.
+        let second = time.as_nanosecond().div_euclid(1_000_000_000);
+        let nanos = time.as_nanosecond().rem_euclid(1_000_000_000);
+        Ok(prost_types::Timestamp {
+            seconds: i64::try_from(second).unwrap_or_default(),
+            nanos: i32::try_from(nanos).unwrap_or_default(),
+        })
+    }
+}
+
+/// Parses `30d`, `12h`, `90m`, `45s` or `2w`.
+pub(crate) fn span(text: &str) -> Result<SignedDuration, String> {
+    let wrong = || format!("`{text}` is not a time span such as 90m, 12h or 30d");
+    let unit = text.chars().next_back().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        'w' => 604_800,
+        _ => return Err(wrong()),
+    };
+    let count: u32 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    Ok(SignedDuration::from_secs(i64::from(count) * seconds))
+}
+
+/// Parses a [`span`] or an RFC 3339 time.
+pub(crate) fn when(text: &str) -> Result<When, String> {
+    span(text).map(When::Span).or_else(|_| {
+        text.parse().map(When::At).map_err(|_| {
+            format!("`{text}` is neither a time (2026-11-20T12:00:00Z) nor a span (90m, 12h, 30d)")
+        })
+    })
+}
+
+/// Parses `NAME` or `NAME:UPSTREAM_MODEL`; a model's name may have colons, an upstream's has none.
+pub(crate) fn deployment(text: &str) -> Result<Deployment, String> {
+    let (upstream, upstream_model) = match text.split_once(':') {
+        Some((_, "")) => return Err(format!("`{text}` names no model after the colon")),
+        Some((upstream, model)) => (upstream, model),
+        None => (text, ""),
+    };
+    if upstream.is_empty() {
+        return Err(format!("`{text}` names no upstream"));
+    }
+    Ok(Deployment {
+        upstream: upstream.to_owned(),
+        upstream_model: upstream_model.to_owned(),
+        weight: 1,
+        priority: 0,
+    })
+}
+
+/// Parses a request's status.
+pub(crate) fn status() -> impl TypedValueParser<Value = RequestStatus> {
+    words(
+        &["completed", "incomplete", "failed", "cancelled", "interrupted", "rejected"],
+        "REQUEST_STATUS_",
+        RequestStatus::from_str_name,
+    )
+}
+
+/// Parses an upstream's dialect.
+pub(crate) fn profile() -> impl TypedValueParser<Value = Profile> {
+    words(
+        &["generic", "openai", "vllm", "llamacpp", "ollama", "sglang"],
+        "PROFILE_",
+        Profile::from_str_name,
+    )
+}
+
+/// Parses what a model can do; the empty word stands for nothing.
+pub(crate) fn ability() -> impl TypedValueParser<Value = Ability> {
+    words(&["tools", "vision", "reasoning", "structured_output", ""], "ABILITY_", |name| {
+        if name == "ABILITY_" { Some(Ability::Unspecified) } else { Ability::from_str_name(name) }
+    })
+}
+
+fn words<E: Clone + Send + Sync + 'static>(
+    allowed: &'static [&'static str],
+    prefix: &'static str,
+    find: fn(&str) -> Option<E>,
+) -> impl TypedValueParser<Value = E> {
+    let shown = allowed.iter().map(|word| {
+        let value = clap::builder::PossibleValue::new(*word).hide(word.is_empty());
+        if *word == "structured_output" { value.alias("structured-output") } else { value }
+    });
+    PossibleValuesParser::new(shown).try_map(move |word| {
+        find(&format!("{prefix}{}", word.replace('-', "_").to_uppercase()))
+            .ok_or_else(|| format!("`{word}` is not known"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{When, deployment, span, when};
+
+    #[test]
+    fn spans_have_a_count_and_a_unit() {
+        for (text, seconds) in
+            [("45s", 45), ("90m", 5_400), ("12h", 43_200), ("30d", 2_592_000), ("2w", 1_209_600)]
+        {
+            assert_eq!(span(text).map(|span| span.as_secs()), Ok(seconds), "{text}");
+        }
+        for text in ["", "d", "30", "-1d", "1y", "1.5h", "30 d", "３d", "99999999999d"] {
+            assert!(span(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_named_or_relative() {
+        let now = "2026-11-20T12:00:00.5Z".parse().unwrap();
+        let day = when("24h").unwrap();
+        assert_eq!(day.before(now).unwrap().seconds, 1_795_089_600);
+        assert_eq!(day.after(now).unwrap().seconds, 1_795_262_400);
+        assert_eq!(day.after(now).unwrap().nanos, 500_000_000);
+        let named = when("2026-11-20T13:00:00+01:00").unwrap();
+        assert_eq!(named, When::At("2026-11-20T12:00:00Z".parse().unwrap()));
+        assert!(when("yesterday").is_err());
+    }
+
+    #[test]
+    fn deployments_split_at_the_first_colon() {
+        for (text, upstream, model) in
+            [("vllm", "vllm", ""), ("ollama:llama3:8b", "ollama", "llama3:8b")]
+        {
+            let deployment = deployment(text).unwrap();
+            assert_eq!((&*deployment.upstream, &*deployment.upstream_model), (upstream, model));
+        }
+        for text in ["", ":m", "u:"] {
+            assert!(deployment(text).is_err(), "{text}");
+        }
+    }
+}

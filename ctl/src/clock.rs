@@ -1,0 +1,14 @@
+//! The wall clock and the dice of the person at the keyboard; nobody else in `ctl` asks for either.
+
+use jiff::Timestamp;
+
+/// Returns the time now.
+#[expect(clippy::disallowed_methods, reason = "this is the clock of ctl")]
+pub(crate) fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Returns 128 random bits in hexadecimal, from the thread's cryptographic generator.
+pub(crate) fn random_word() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}

@@ -1,0 +1,100 @@
+//! The commands, a file per noun: one call, one render, no business rule.
+
+mod account;
+mod completions;
+mod key;
+mod model;
+mod plan;
+mod quickstart;
+mod request;
+mod session;
+mod upstream;
+mod usage;
+
+use jiff::Timestamp;
+use proto::v1::Limits;
+use secrecy::SecretString;
+
+use crate::Shell;
+use crate::cli::Command;
+use crate::error::{Exit, Failure};
+
+/// Runs a command.
+pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Register(input) => session::register(shell, input).await,
+        Command::Login(input) => session::login(shell, input).await,
+        Command::Logout => session::logout(shell).await,
+        Command::Whoami => session::whoami(shell).await,
+        Command::Account(command) => account::run(shell, command).await,
+        Command::Plan(command) => plan::run(shell, command).await,
+        Command::Key(command) => key::run(shell, command).await,
+        Command::Model(command) => model::run(shell, command).await,
+        Command::Upstream(command) => upstream::run(shell, command).await,
+        Command::Usage(command) => usage::run(shell, command).await,
+        Command::Request(command) => request::run(shell, command).await,
+        Command::Quickstart(input) => quickstart::run(shell, input).await,
+        Command::Completions(input) => completions::run(shell, input.shell),
+    }
+}
+
+/// Returns what an answer must have.
+fn present<T>(value: Option<T>, name: &str) -> Result<T, Failure> {
+    value.ok_or_else(|| Failure::new(Exit::Failed, format!("the gateway's answer has no `{name}`")))
+}
+
+/// Turns the name of an enum's value (`ACCOUNT_STATUS_ACTIVE`) into its word (`active`); the value
+/// "unspecified" is unknown.
+fn word(name: &str, prefix: &str) -> Option<String> {
+    let word = name.strip_prefix(prefix).unwrap_or(name).to_lowercase();
+    (word != "unspecified").then_some(word)
+}
+
+/// Turns a time into RFC 3339, in UTC.
+fn time(time: Option<prost_types::Timestamp>) -> Option<String> {
+    let time = time?;
+    Timestamp::new(time.seconds, time.nanos).ok().map(|time| time.to_string())
+}
+
+/// The text, unless the contract's "not set" stands in its place.
+fn filled(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// The words of a list, without the empty ones that clear it.
+fn words(list: Vec<String>) -> Vec<String> {
+    list.into_iter().filter(|word| !word.is_empty()).collect()
+}
+
+/// Limits, if at least one is given.
+fn limits(rpm: Option<u64>, tpm: Option<u64>, concurrency: Option<u64>) -> Option<Limits> {
+    (rpm.is_some() || tpm.is_some() || concurrency.is_some()).then_some(Limits {
+        rpm,
+        tpm,
+        concurrency,
+    })
+}
+
+/// What an update without a change is.
+fn nothing_to_change() -> Failure {
+    Failure::usage("no change is given").advise("see the command's --help for what can be changed")
+}
+
+/// Reads one line from stdin, without its line end.
+fn secret_line(shell: &mut Shell<'_>, what: &str) -> Result<SecretString, Failure> {
+    let mut line = String::new();
+    shell
+        .stdin
+        .read_line(&mut line)
+        .map_err(|error| Failure::usage(format!("reading the {what} from stdin: {error}")))?;
+    if line.ends_with('\n') {
+        line.pop();
+        if line.ends_with('\r') {
+            line.pop();
+        }
+    }
+    if line.is_empty() {
+        return Err(Failure::usage(format!("stdin holds no {what}")));
+    }
+    Ok(SecretString::from(line))
+}

@@ -1,0 +1,109 @@
+//! `ctl account …`, and how an account is printed.
+
+use proto::v1::account_service_client::AccountServiceClient;
+use proto::v1::{
+    Account, CreateInviteRequest, CreditAccountRequest, GetAccountRequest, ListAccountsRequest,
+};
+use serde::Serialize;
+
+use super::{filled, present, time, word};
+use crate::Shell;
+use crate::cli::account::{AccountCommand, Credit, Invite, Show};
+use crate::error::Failure;
+use crate::output::Record;
+
+/// An account, as it is printed.
+#[derive(Serialize)]
+pub(super) struct AccountRecord {
+    pub(super) name: String,
+    role: Option<String>,
+    status: Option<String>,
+    plan: Option<String>,
+    balance_usd: Option<String>,
+    id: String,
+    created_at: Option<String>,
+}
+
+/// An invite, as it is printed.
+#[derive(Serialize)]
+struct InviteRecord {
+    code: String,
+    expires_at: Option<String>,
+}
+
+/// Runs `ctl account …`.
+pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Result<(), Failure> {
+    match command {
+        AccountCommand::List => list(shell).await,
+        AccountCommand::Show(Show { account: None }) => super::session::whoami(shell).await,
+        AccountCommand::Show(Show { account: Some(account) }) => show(shell, account).await,
+        AccountCommand::Credit(input) => credit(shell, input).await,
+        AccountCommand::Invite(input) => invite(shell, input).await,
+    }
+}
+
+async fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let mut accounts = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let request = ListAccountsRequest { page_size: 1_000, page_token };
+        let page = client.list_accounts(request).await?.into_inner();
+        accounts.extend(page.accounts.into_iter().map(AccountRecord::from));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return shell.output.many(&accounts);
+        }
+    }
+}
+
+async fn show(shell: &mut Shell<'_>, account: String) -> Result<(), Failure> {
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let answer = client.get_account(GetAccountRequest { account }).await?.into_inner();
+    shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
+}
+
+async fn credit(shell: &mut Shell<'_>, input: Credit) -> Result<(), Failure> {
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let Credit { account, amount_usd, reason } = input;
+    let request = CreditAccountRequest { account, amount_usd, reason };
+    let answer = client.credit_account(request).await?.into_inner();
+    shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
+}
+
+async fn invite(shell: &mut Shell<'_>, input: Invite) -> Result<(), Failure> {
+    let ttl_seconds = u64::try_from(input.ttl.as_secs()).unwrap_or_default();
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let answer = client.create_invite(CreateInviteRequest { ttl_seconds }).await?.into_inner();
+    shell.output.one(&InviteRecord { code: answer.code, expires_at: time(answer.expires_at) })?;
+    shell.output.note("one person can use it: ctl register NAME --invite CODE");
+    Ok(())
+}
+
+// === impl AccountRecord ===
+
+impl From<Account> for AccountRecord {
+    fn from(account: Account) -> Self {
+        Self {
+            role: word(account.role().as_str_name(), "ROLE_"),
+            status: word(account.status().as_str_name(), "ACCOUNT_STATUS_"),
+            name: account.name,
+            plan: filled(account.plan),
+            balance_usd: filled(account.balance_usd),
+            id: account.id,
+            created_at: time(account.created_at),
+        }
+    }
+}
+
+impl Record for AccountRecord {
+    const FIELDS: &'static [&'static str] =
+        &["name", "role", "status", "plan", "balance_usd", "id", "created_at"];
+    const COLUMNS: &'static [&'static str] =
+        &["name", "role", "status", "plan", "balance_usd", "created_at"];
+}
+
+impl Record for InviteRecord {
+    const FIELDS: &'static [&'static str] = &["code", "expires_at"];
+    const COLUMNS: &'static [&'static str] = Self::FIELDS;
+}

@@ -1,0 +1,144 @@
+//! `ctl key …`, and how a key is printed.
+
+use proto::v1::key_service_client::KeyServiceClient;
+use proto::v1::{CreateKeyRequest, Key, ListKeysRequest, RevokeKeyRequest};
+use serde::Serialize;
+
+use super::{limits, present, time, words};
+use crate::Shell;
+use crate::cli::key::{Create, KeyCommand, List, Revoke};
+use crate::error::Failure;
+use crate::output::Record;
+
+/// A key, as it is printed.
+#[derive(Serialize)]
+struct KeyRecord {
+    id: String,
+    account: String,
+    label: String,
+    rpm: Option<u64>,
+    tpm: Option<u64>,
+    concurrency: Option<u64>,
+    models: Vec<String>,
+    created_at: Option<String>,
+    last_used_at: Option<String>,
+    expires_at: Option<String>,
+    revoked_at: Option<String>,
+}
+
+/// A new key with its secret, as it is printed this once.
+#[derive(Serialize)]
+struct NewKeyRecord {
+    secret: String,
+    #[serde(flatten)]
+    key: KeyRecord,
+}
+
+/// Runs `ctl key …`.
+pub(super) async fn run(shell: &mut Shell<'_>, command: KeyCommand) -> Result<(), Failure> {
+    match command {
+        KeyCommand::Create(input) => create(shell, input).await,
+        KeyCommand::List(input) => list(shell, input).await,
+        KeyCommand::Revoke(input) => revoke(shell, input).await,
+    }
+}
+
+async fn create(shell: &mut Shell<'_>, input: Create) -> Result<(), Failure> {
+    let expires_at =
+        input.expires.map(|expires| expires.after(shell.environment.now)).transpose()?;
+    let request = CreateKeyRequest {
+        label: input.label,
+        limits: limits(input.rpm, None, None),
+        models: words(input.models),
+        expires_at,
+    };
+    let mut client = KeyServiceClient::new(shell.connect().await?);
+    let answer = client.create_key(request).await?.into_inner();
+    if input.quiet {
+        return shell.output.text(&format!("{}\n", answer.secret));
+    }
+    let key = KeyRecord::from(present(answer.key, "key")?);
+    shell.output.one(&NewKeyRecord { secret: answer.secret, key })?;
+    shell.output.note("keep the secret now: it is not shown again");
+    Ok(())
+}
+
+async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
+    let account = if input.all { "*".to_owned() } else { input.account.unwrap_or_default() };
+    let mut client = KeyServiceClient::new(shell.connect().await?);
+    let answer = client.list_keys(ListKeysRequest { account }).await?.into_inner();
+    let keys: Vec<_> = answer.keys.into_iter().map(KeyRecord::from).collect();
+    shell.output.many(&keys)
+}
+
+async fn revoke(shell: &mut Shell<'_>, input: Revoke) -> Result<(), Failure> {
+    let mut client = KeyServiceClient::new(shell.connect().await?);
+    let answer = client.revoke_key(RevokeKeyRequest { id: input.id }).await?.into_inner();
+    shell.output.one(&KeyRecord::from(present(answer.key, "key")?))
+}
+
+// === impl KeyRecord ===
+
+impl From<Key> for KeyRecord {
+    fn from(key: Key) -> Self {
+        let limits = key.limits.unwrap_or_default();
+        Self {
+            id: key.id,
+            account: key.account,
+            label: key.label,
+            rpm: limits.rpm,
+            tpm: limits.tpm,
+            concurrency: limits.concurrency,
+            models: key.models,
+            created_at: time(key.created_at),
+            last_used_at: time(key.last_used_at),
+            expires_at: time(key.expires_at),
+            revoked_at: time(key.revoked_at),
+        }
+    }
+}
+
+impl Record for KeyRecord {
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "account",
+        "label",
+        "rpm",
+        "tpm",
+        "concurrency",
+        "models",
+        "created_at",
+        "last_used_at",
+        "expires_at",
+        "revoked_at",
+    ];
+    const COLUMNS: &'static [&'static str] = &[
+        "id",
+        "label",
+        "revoked_at",
+        "last_used_at",
+        "expires_at",
+        "account",
+        "created_at",
+        "models",
+        "rpm",
+    ];
+}
+
+impl Record for NewKeyRecord {
+    const FIELDS: &'static [&'static str] = &[
+        "secret",
+        "id",
+        "account",
+        "label",
+        "rpm",
+        "tpm",
+        "concurrency",
+        "models",
+        "created_at",
+        "last_used_at",
+        "expires_at",
+        "revoked_at",
+    ];
+    const COLUMNS: &'static [&'static str] = &["secret", "id", "label"];
+}

@@ -1,0 +1,215 @@
+//! `ctl model …`, and how a model is printed.
+
+use proto::v1::model_service_client::ModelServiceClient;
+use proto::v1::{
+    Ability, AbilityList, AddModelRequest, AliasList, Deployment, DeploymentList, GetModelRequest,
+    ListModelsRequest, Model, Price, RemoveModelRequest, UpdateModelRequest,
+};
+use serde::Serialize;
+
+use super::{filled, limits, nothing_to_change, present, time, word, words};
+use crate::Shell;
+use crate::cli::model::{Add, ModelCommand, Named, Update};
+use crate::error::Failure;
+use crate::output::Record;
+
+/// A model, as it is printed.
+#[derive(Serialize)]
+struct ModelRecord {
+    id: String,
+    display_name: Option<String>,
+    description: Option<String>,
+    context_window: Option<u64>,
+    max_output_tokens: Option<u64>,
+    rpm: Option<u64>,
+    tpm: Option<u64>,
+    concurrency: Option<u64>,
+    input_usd: Option<String>,
+    cached_usd: Option<String>,
+    output_usd: Option<String>,
+    price_version: Option<u32>,
+    abilities: Vec<String>,
+    aliases: Vec<String>,
+    deployments: Vec<DeploymentRecord>,
+    created_at: Option<String>,
+}
+
+/// A deployment, as it is printed.
+#[derive(Serialize)]
+struct DeploymentRecord {
+    upstream: String,
+    upstream_model: String,
+    weight: u32,
+    priority: u32,
+}
+
+/// Runs `ctl model …`.
+pub(super) async fn run(shell: &mut Shell<'_>, command: ModelCommand) -> Result<(), Failure> {
+    match command {
+        ModelCommand::List => list(shell).await,
+        ModelCommand::Show(input) => show(shell, input).await,
+        ModelCommand::Add(input) => add(shell, input).await,
+        ModelCommand::Update(input) => update(shell, input).await,
+        ModelCommand::Remove(input) => remove(shell, input).await,
+    }
+}
+
+async fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
+    let mut client = ModelServiceClient::new(shell.connect().await?);
+    let answer = client.list_models(ListModelsRequest {}).await?.into_inner();
+    let models: Vec<_> = answer.models.into_iter().map(ModelRecord::from).collect();
+    shell.output.many(&models)
+}
+
+async fn show(shell: &mut Shell<'_>, input: Named) -> Result<(), Failure> {
+    let mut client = ModelServiceClient::new(shell.connect().await?);
+    let answer = client.get_model(GetModelRequest { id: input.id }).await?.into_inner();
+    shell.output.one(&ModelRecord::from(present(answer.model, "model")?))
+}
+
+async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
+    let entry = input.entry;
+    let priced =
+        entry.price_in.is_some() || entry.price_cached.is_some() || entry.price_out.is_some();
+    let known = |number: Option<u64>| number.filter(|number| *number > 0);
+    let model = Model {
+        id: input.id,
+        display_name: entry.display_name.unwrap_or_default(),
+        description: entry.description.unwrap_or_default(),
+        context_window: known(entry.context),
+        max_output_tokens: known(entry.max_output),
+        limits: limits(known(entry.rpm), known(entry.tpm), known(entry.concurrency)),
+        price: priced.then(|| Price {
+            input_usd: entry.price_in.unwrap_or_default(),
+            cached_usd: entry.price_cached.unwrap_or_default(),
+            output_usd: entry.price_out.unwrap_or_default(),
+            version: 0,
+        }),
+        abilities: ability_list(entry.abilities.unwrap_or_default()),
+        aliases: words(entry.aliases.unwrap_or_default()),
+        deployments: input.deployments,
+        created_at: None,
+    };
+    let mut client = ModelServiceClient::new(shell.connect().await?);
+    let answer = client.add_model(AddModelRequest { model: Some(model) }).await?.into_inner();
+    shell.output.one(&ModelRecord::from(present(answer.model, "model")?))
+}
+
+async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
+    let entry = input.entry;
+    let request = UpdateModelRequest {
+        id: input.id,
+        display_name: entry.display_name,
+        description: entry.description,
+        context_window: entry.context,
+        max_output_tokens: entry.max_output,
+        limits: limits(entry.rpm, entry.tpm, entry.concurrency),
+        input_usd: entry.price_in,
+        cached_usd: entry.price_cached,
+        output_usd: entry.price_out,
+        abilities: entry
+            .abilities
+            .map(|abilities| AbilityList { abilities: ability_list(abilities) }),
+        aliases: entry.aliases.map(|aliases| AliasList { aliases: words(aliases) }),
+        deployments: input.deployments.map(|deployments| DeploymentList { deployments }),
+    };
+    if request == (UpdateModelRequest { id: request.id.clone(), ..UpdateModelRequest::default() }) {
+        return Err(nothing_to_change());
+    }
+    let mut client = ModelServiceClient::new(shell.connect().await?);
+    let answer = client.update_model(request).await?.into_inner();
+    shell.output.one(&ModelRecord::from(present(answer.model, "model")?))
+}
+
+async fn remove(shell: &mut Shell<'_>, input: Named) -> Result<(), Failure> {
+    let mut client = ModelServiceClient::new(shell.connect().await?);
+    client.remove_model(RemoveModelRequest { id: input.id.clone() }).await?;
+    shell.output.note(&format!("removed model {}", input.id));
+    Ok(())
+}
+
+/// The abilities as the contract wants them, without the empty word that clears the list.
+fn ability_list(abilities: Vec<Ability>) -> Vec<i32> {
+    abilities.into_iter().filter(|it| *it != Ability::Unspecified).map(Into::into).collect()
+}
+
+// === impl ModelRecord ===
+
+impl From<Model> for ModelRecord {
+    fn from(model: Model) -> Self {
+        let abilities =
+            model.abilities().filter_map(|it| word(it.as_str_name(), "ABILITY_")).collect();
+        let limits = model.limits.unwrap_or_default();
+        let price_version = model.price.as_ref().map(|price| price.version);
+        let price = model.price.unwrap_or_default();
+        Self {
+            id: model.id,
+            display_name: filled(model.display_name),
+            description: filled(model.description),
+            context_window: model.context_window,
+            max_output_tokens: model.max_output_tokens,
+            rpm: limits.rpm,
+            tpm: limits.tpm,
+            concurrency: limits.concurrency,
+            input_usd: filled(price.input_usd),
+            cached_usd: filled(price.cached_usd),
+            output_usd: filled(price.output_usd),
+            price_version,
+            abilities,
+            aliases: model.aliases,
+            deployments: model.deployments.into_iter().map(DeploymentRecord::from).collect(),
+            created_at: time(model.created_at),
+        }
+    }
+}
+
+impl From<Deployment> for DeploymentRecord {
+    fn from(deployment: Deployment) -> Self {
+        Self {
+            upstream: deployment.upstream,
+            upstream_model: deployment.upstream_model,
+            weight: deployment.weight,
+            priority: deployment.priority,
+        }
+    }
+}
+
+impl Record for ModelRecord {
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "display_name",
+        "description",
+        "context_window",
+        "max_output_tokens",
+        "rpm",
+        "tpm",
+        "concurrency",
+        "input_usd",
+        "cached_usd",
+        "output_usd",
+        "price_version",
+        "abilities",
+        "aliases",
+        "deployments",
+        "created_at",
+    ];
+    const COLUMNS: &'static [&'static str] = &[
+        "id",
+        "context_window",
+        "max_output_tokens",
+        "input_usd",
+        "cached_usd",
+        "output_usd",
+        "rpm",
+        "tpm",
+        "concurrency",
+        "abilities",
+        "deployments",
+    ];
+
+    fn text(&self, field: &str) -> Option<String> {
+        let place = |it: &DeploymentRecord| format!("{}:{}", it.upstream, it.upstream_model);
+        (field == "deployments")
+            .then(|| self.deployments.iter().map(place).collect::<Vec<_>>().join(" "))
+    }
+}

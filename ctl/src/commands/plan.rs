@@ -1,0 +1,101 @@
+//! `ctl plan …`, and how a plan is printed.
+
+use proto::v1::plan_service_client::PlanServiceClient;
+use proto::v1::{GetPlanRequest, ListPlansRequest, Plan, PutPlanRequest};
+use serde::Serialize;
+use tonic::Code;
+
+use super::{filled, present, words};
+use crate::Shell;
+use crate::cli::plan::{PlanCommand, Set, Show};
+use crate::error::Failure;
+use crate::output::Record;
+
+/// A plan, as it is printed.
+#[derive(Serialize)]
+struct PlanRecord {
+    name: String,
+    trial_credit_usd: Option<String>,
+    rpm: Option<u64>,
+    tpm: Option<u64>,
+    concurrency: Option<u64>,
+    models: Vec<String>,
+}
+
+/// Runs `ctl plan …`.
+pub(super) async fn run(shell: &mut Shell<'_>, command: PlanCommand) -> Result<(), Failure> {
+    match command {
+        PlanCommand::List => list(shell).await,
+        PlanCommand::Show(input) => show(shell, input).await,
+        PlanCommand::Set(input) => set(shell, input).await,
+    }
+}
+
+async fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
+    let mut client = PlanServiceClient::new(shell.connect().await?);
+    let answer = client.list_plans(ListPlansRequest {}).await?.into_inner();
+    let plans: Vec<_> = answer.plans.into_iter().map(PlanRecord::from).collect();
+    shell.output.many(&plans)
+}
+
+async fn show(shell: &mut Shell<'_>, input: Show) -> Result<(), Failure> {
+    let mut client = PlanServiceClient::new(shell.connect().await?);
+    let answer = client.get_plan(GetPlanRequest { name: input.name }).await?.into_inner();
+    shell.output.one(&PlanRecord::from(present(answer.plan, "plan")?))
+}
+
+/// The contract replaces a plan whole, so this reads it first; a plan that is not there is new.
+async fn set(shell: &mut Shell<'_>, input: Set) -> Result<(), Failure> {
+    let mut client = PlanServiceClient::new(shell.connect().await?);
+    let mut plan = match client.get_plan(GetPlanRequest { name: input.name.clone() }).await {
+        Ok(answer) => present(answer.into_inner().plan, "plan")?,
+        Err(status) if status.code() == Code::NotFound => {
+            Plan { name: input.name, ..Plan::default() }
+        }
+        Err(status) => return Err(status.into()),
+    };
+    if let Some(trial_credit) = input.trial_credit {
+        plan.trial_credit_usd = trial_credit;
+    }
+    if let Some(models) = input.models {
+        plan.models = words(models);
+    }
+    let limits = plan.limits.get_or_insert_default();
+    for (limit, given) in [
+        (&mut limits.rpm, input.rpm),
+        (&mut limits.tpm, input.tpm),
+        (&mut limits.concurrency, input.concurrency),
+    ] {
+        if let Some(given) = given {
+            *limit = Some(given).filter(|given| *given > 0);
+        }
+    }
+    let answer = client.put_plan(PutPlanRequest { plan: Some(plan) }).await?.into_inner();
+    shell.output.one(&PlanRecord::from(present(answer.plan, "plan")?))
+}
+
+// === impl PlanRecord ===
+
+impl From<Plan> for PlanRecord {
+    fn from(plan: Plan) -> Self {
+        let limits = plan.limits.unwrap_or_default();
+        Self {
+            name: plan.name,
+            trial_credit_usd: filled(plan.trial_credit_usd),
+            rpm: limits.rpm,
+            tpm: limits.tpm,
+            concurrency: limits.concurrency,
+            models: plan.models,
+        }
+    }
+}
+
+impl Record for PlanRecord {
+    const FIELDS: &'static [&'static str] =
+        &["name", "trial_credit_usd", "rpm", "tpm", "concurrency", "models"];
+    const COLUMNS: &'static [&'static str] = Self::FIELDS;
+
+    fn text(&self, field: &str) -> Option<String> {
+        (field == "models" && self.models.is_empty()).then(|| "all".to_owned())
+    }
+}

@@ -1,0 +1,211 @@
+//! `ctl request …`, and how a request record is printed.
+
+use std::pin::pin;
+
+use proto::v1::usage_service_client::UsageServiceClient;
+use proto::v1::{
+    GetRequestRequest, ListRequestsRequest, RequestFilter, RequestRecord, TailRequestsRequest,
+    TailRequestsResponse,
+};
+use serde::Serialize;
+use tonic::Streaming;
+
+use super::{present, time, word};
+use crate::Shell;
+use crate::cli::request::{Filter, List, RequestCommand, Show, Tail};
+use crate::error::{Exit, Failure};
+use crate::output::{Format, Record, Stream};
+
+/// A request record, as it is printed.
+#[derive(Serialize)]
+struct Line {
+    id: String,
+    account: String,
+    key: String,
+    model: Option<String>,
+    endpoint: String,
+    stream: bool,
+    status: Option<String>,
+    http_status: Option<u32>,
+    error_code: Option<String>,
+    input_tokens: Option<u64>,
+    cached_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+    usage_basis: Option<String>,
+    cost_usd: Option<String>,
+    started_at: Option<String>,
+    duration_ms: f64,
+    ttft_ms: Option<f64>,
+    deployment: Option<String>,
+    price_version: Option<u32>,
+    notes: Vec<String>,
+}
+
+/// Runs `ctl request …`.
+pub(super) async fn run(shell: &mut Shell<'_>, command: RequestCommand) -> Result<(), Failure> {
+    match command {
+        RequestCommand::List(input) => list(shell, input).await,
+        RequestCommand::Show(input) => show(shell, input).await,
+        RequestCommand::Tail(input) => tail(shell, input).await,
+    }
+}
+
+async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
+    let mut chosen = filter(shell, input.filter)?;
+    chosen.until = input.until.map(|until| until.before(shell.environment.now)).transpose()?;
+    let mut client = UsageServiceClient::new(shell.connect().await?);
+    let limit = usize::try_from(input.limit).unwrap_or(usize::MAX);
+    let mut lines = Vec::new();
+    let mut page_token = String::new();
+    while lines.len() < limit {
+        let page_size = u32::try_from((limit - lines.len()).min(1_000)).unwrap_or(1_000);
+        let request = ListRequestsRequest { filter: Some(chosen.clone()), page_size, page_token };
+        let page = client.list_requests(request).await?.into_inner();
+        lines.extend(page.requests.into_iter().map(Line::from));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    lines.truncate(limit);
+    shell.output.many(&lines)
+}
+
+async fn show(shell: &mut Shell<'_>, input: Show) -> Result<(), Failure> {
+    let mut client = UsageServiceClient::new(shell.connect().await?);
+    let answer = client.get_request(GetRequestRequest { id: input.id }).await?.into_inner();
+    shell.output.one(&Line::from(present(answer.request, "request")?))
+}
+
+async fn tail(shell: &mut Shell<'_>, input: Tail) -> Result<(), Failure> {
+    if shell.output.format() == Format::Json {
+        return Err(Failure::usage("a log that has no end is no JSON document")
+            .advise("use -o jsonl, which prints an object per line"));
+    }
+    let history = if input.cursor.is_empty() { input.history } else { 0 };
+    let filter = Some(filter(shell, input.filter)?);
+    let mut client = UsageServiceClient::new(shell.connect().await?);
+    let mut cursor = input.cursor;
+    let request = TailRequestsRequest { filter, cursor: cursor.clone(), history };
+    let mut interrupt = pin!(tokio::signal::ctrl_c());
+    let followed = tokio::select! {
+        followed = async {
+            let mut news = client.tail_requests(request).await?.into_inner();
+            follow(shell, &mut news, &mut cursor).await
+        } => followed,
+        _ = &mut interrupt => return Ok(()),
+    };
+    match followed {
+        Err(failure) if failure.exit() == Exit::Unavailable && !cursor.is_empty() => {
+            Err(failure.advise(format!("go on with `ctl request tail --cursor {cursor}`")))
+        }
+        other => other,
+    }
+}
+
+/// Prints what comes until the log ends, which it does only when the gateway goes; `cursor` is
+/// where to go on after that.
+async fn follow(
+    shell: &mut Shell<'_>,
+    news: &mut Streaming<TailRequestsResponse>,
+    cursor: &mut String,
+) -> Result<(), Failure> {
+    let mut printed = Stream::default();
+    while let Some(batch) = news.message().await? {
+        if batch.dropped > 0 {
+            shell.output.note(&format!("({} records were skipped: too slow)", batch.dropped));
+        }
+        if !batch.requests.is_empty() {
+            let lines: Vec<_> = batch.requests.into_iter().map(Line::from).collect();
+            shell.output.more(&lines, &mut printed)?;
+        }
+        *cursor = batch.cursor;
+    }
+    Err(Failure::new(Exit::Unavailable, "the gateway ended the log"))
+}
+
+fn filter(shell: &Shell<'_>, given: Filter) -> Result<RequestFilter, Failure> {
+    let now = shell.environment.now;
+    Ok(RequestFilter {
+        account: given.account.unwrap_or_default(),
+        key: given.key.unwrap_or_default(),
+        model: given.model.unwrap_or_default(),
+        status: given.status.map(Into::into).unwrap_or_default(),
+        since: given.since.map(|since| since.before(now)).transpose()?,
+        until: None,
+    })
+}
+
+// === impl Line ===
+
+impl From<RequestRecord> for Line {
+    fn from(record: RequestRecord) -> Self {
+        let tokens = record.tokens.unwrap_or_default();
+        Self {
+            status: word(record.status().as_str_name(), "REQUEST_STATUS_"),
+            usage_basis: word(record.usage_basis().as_str_name(), "USAGE_BASIS_"),
+            id: record.id,
+            account: record.account,
+            key: record.key,
+            model: record.model,
+            endpoint: record.endpoint,
+            stream: record.stream,
+            http_status: record.http_status,
+            error_code: record.error_code,
+            input_tokens: tokens.input,
+            cached_tokens: tokens.cached,
+            output_tokens: tokens.output,
+            reasoning_tokens: tokens.reasoning,
+            cost_usd: record.cost_usd,
+            started_at: time(record.started_at),
+            duration_ms: record.duration_ms,
+            ttft_ms: record.ttft_ms,
+            deployment: record.deployment,
+            price_version: record.price_version,
+            notes: record.notes,
+        }
+    }
+}
+
+impl Record for Line {
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "account",
+        "key",
+        "model",
+        "endpoint",
+        "stream",
+        "status",
+        "http_status",
+        "error_code",
+        "input_tokens",
+        "cached_tokens",
+        "output_tokens",
+        "reasoning_tokens",
+        "usage_basis",
+        "cost_usd",
+        "started_at",
+        "duration_ms",
+        "ttft_ms",
+        "deployment",
+        "price_version",
+        "notes",
+    ];
+    const COLUMNS: &'static [&'static str] = &[
+        "started_at",
+        "status",
+        "model",
+        "input_tokens",
+        "output_tokens",
+        "cost_usd",
+        "duration_ms",
+        "ttft_ms",
+        "http_status",
+        "error_code",
+        "id",
+        "account",
+        "endpoint",
+    ];
+    const WIDTHS: &'static [u16] = &[20, 11, 16, 6, 6, 11, 11, 8, 11, 15, 36, 8, 16];
+}

@@ -1,0 +1,175 @@
+//! `ctl register`, `login`, `logout` and `whoami`: who is at the keyboard.
+
+use proto::v1::account_service_client::AccountServiceClient;
+use proto::v1::{
+    Account, RegisterRequest, SignInRequest, SignInResponse, SignOutRequest, WhoAmIRequest,
+};
+use secrecy::{ExposeSecret, SecretString};
+use tonic::Code;
+
+use super::account::AccountRecord;
+use super::{present, secret_line};
+use crate::cli::{Login, Password, Register};
+use crate::error::{Exit, Failure};
+use crate::profile::{self, Endpoint, TokenSource};
+use crate::{Shell, connect};
+
+/// Runs `ctl register`.
+pub(super) async fn register(shell: &mut Shell<'_>, input: Register) -> Result<(), Failure> {
+    let endpoint = lenient(shell)?;
+    let password = password(shell, &input.password, true)?;
+    let account = create(&endpoint, &input.name, &password, input.invite).await?;
+    shell.output.one(&AccountRecord::from(account))?;
+    shell.output.note(&format!("registered; sign in with `ctl login {}`", input.name));
+    Ok(())
+}
+
+/// Runs `ctl login`.
+pub(super) async fn login(shell: &mut Shell<'_>, input: Login) -> Result<(), Failure> {
+    let server = shell.environment.server(shell.globals.server.as_deref())?;
+    let password = password(shell, &input.password, false)?;
+    let answer = sign_in(&server, &input.name, &password).await?;
+    let account = keep(shell, &server, answer)?;
+    shell.output.one(&AccountRecord::from(account))
+}
+
+/// Runs `ctl logout`.
+pub(super) async fn logout(shell: &mut Shell<'_>) -> Result<(), Failure> {
+    let endpoint = shell.endpoint()?;
+    match &endpoint.source {
+        TokenSource::Profile | TokenSource::Variable => {}
+        TokenSource::File(path) if !profile::is_operator_token(path) => {}
+        TokenSource::File(_) | TokenSource::Operator | TokenSource::Nowhere => {
+            let message = format!("there is no session with `{}` to end", endpoint.server);
+            return Err(Failure::new(Exit::NotAllowed, message));
+        }
+    }
+    let mut client = AccountServiceClient::new(connect(&endpoint).await?);
+    match client.sign_out(SignOutRequest {}).await {
+        Ok(_) => {}
+        // It has ended by itself; what is left to do is to forget it.
+        Err(status) if status.code() == Code::Unauthenticated => {}
+        Err(status) => return Err(status.into()),
+    }
+    match &endpoint.source {
+        TokenSource::File(path) => profile::remove_token(path)?,
+        TokenSource::Variable => shell.output.note("signed out; unset TOLLGATE_TOKEN yourself"),
+        TokenSource::Profile | TokenSource::Operator | TokenSource::Nowhere => {
+            shell.environment.forget(&endpoint.server)?;
+        }
+    }
+    shell.output.note(&format!("signed out of {}", endpoint.server));
+    Ok(())
+}
+
+/// Runs `ctl whoami`.
+pub(super) async fn whoami(shell: &mut Shell<'_>) -> Result<(), Failure> {
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let answer = client.who_am_i(WhoAmIRequest {}).await?.into_inner();
+    shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
+}
+
+/// Returns the endpoint, without a token if the token file is not there (yet).
+pub(super) fn lenient(shell: &Shell<'_>) -> Result<Endpoint, Failure> {
+    match shell.endpoint() {
+        Err(failure) if failure.exit() == Exit::NotAllowed => Ok(Endpoint {
+            server: shell.environment.server(shell.globals.server.as_deref())?,
+            token: None,
+            source: TokenSource::Nowhere,
+        }),
+        other => other,
+    }
+}
+
+/// Registers an account: as who asks, for a gateway that is closed to strangers.
+pub(super) async fn create(
+    endpoint: &Endpoint,
+    name: &str,
+    password: &SecretString,
+    invite_code: String,
+) -> Result<Account, Failure> {
+    let request = RegisterRequest {
+        name: name.to_owned(),
+        password: password.expose_secret().to_owned(),
+        invite_code,
+    };
+    let mut client = AccountServiceClient::new(connect(endpoint).await?);
+    let answer = match client.register(request.clone()).await {
+        // A session that has ended must not keep anybody from registering.
+        Err(status) if status.code() == Code::Unauthenticated && endpoint.token.is_some() => {
+            let stranger = Endpoint { token: None, ..endpoint.clone() };
+            AccountServiceClient::new(connect(&stranger).await?).register(request).await?
+        }
+        other => other?,
+    };
+    present(answer.into_inner().account, "account")
+}
+
+/// Opens a session.
+pub(super) async fn sign_in(
+    server: &str,
+    name: &str,
+    password: &SecretString,
+) -> Result<SignInResponse, Failure> {
+    let stranger =
+        Endpoint { server: server.to_owned(), token: None, source: TokenSource::Nowhere };
+    let mut client = AccountServiceClient::new(connect(&stranger).await?);
+    let request =
+        SignInRequest { name: name.to_owned(), password: password.expose_secret().to_owned() };
+    let answer = client.sign_in(request).await.map_err(|status| {
+        let refused = status.code() == Code::Unauthenticated;
+        let failure = Failure::from(status);
+        if refused {
+            failure.advise("check name and password; `ctl register NAME` makes an account")
+        } else {
+            failure
+        }
+    })?;
+    Ok(answer.into_inner())
+}
+
+/// Keeps a new session where later commands find it, and says where that is.
+pub(super) fn keep(
+    shell: &mut Shell<'_>,
+    server: &str,
+    answer: SignInResponse,
+) -> Result<Account, Failure> {
+    let token = SecretString::from(answer.token);
+    let account = present(answer.account, "account")?;
+    let named = shell.globals.token_file.as_ref().or(shell.environment.token_file.as_ref());
+    let place = if let Some(path) = named {
+        profile::write_token(path, &token)?;
+        format!("the token is in {}", path.display())
+    } else {
+        shell.environment.remember(server, &account.name, &token)?;
+        "the session is in your profile".to_owned()
+    };
+    shell.output.note(&format!("signed in to {server} as {}; {place}", account.name));
+    if shell.environment.token.is_some() && shell.globals.token_file.is_none() {
+        shell.output.note("warning: TOLLGATE_TOKEN is set, and goes before the new session");
+    }
+    Ok(account)
+}
+
+/// Gets the password: from stdin if asked to, else from the person at the terminal.
+pub(super) fn password(
+    shell: &mut Shell<'_>,
+    from: &Password,
+    new: bool,
+) -> Result<SecretString, Failure> {
+    if from.password_stdin {
+        return secret_line(shell, "password");
+    }
+    if !shell.environment.interactive {
+        return Err(Failure::usage("no password is given, and there is no terminal to ask on")
+            .advise("give it on stdin, with --password-stdin"));
+    }
+    let mut prompt = dialoguer::Password::new().with_prompt("Password");
+    if new {
+        prompt = prompt.with_confirmation("Password again", "the two are not the same");
+    }
+    prompt
+        .interact()
+        .map(SecretString::from)
+        .map_err(|error| Failure::new(Exit::Failed, format!("asking for the password: {error}")))
+}

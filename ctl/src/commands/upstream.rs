@@ -1,0 +1,168 @@
+//! `ctl upstream …`, and how an upstream is printed.
+
+use proto::v1::credential::Source;
+use proto::v1::upstream_service_client::UpstreamServiceClient;
+use proto::v1::{
+    AddUpstreamRequest, Credential, Deadlines, ListUpstreamsRequest, RemoveUpstreamRequest,
+    UpdateUpstreamRequest, Upstream,
+};
+use secrecy::ExposeSecret;
+use serde::Serialize;
+
+use super::{filled, nothing_to_change, present, secret_line, time, word};
+use crate::Shell;
+use crate::cli::upstream::{self as cli, Add, Remove, Update, UpstreamCommand};
+use crate::error::Failure;
+use crate::output::Record;
+
+/// An upstream, as it is printed.
+#[derive(Serialize)]
+struct UpstreamRecord {
+    name: String,
+    url: String,
+    /// `env`, `file`, `secret`, or nothing if it wants none.
+    credential: Option<&'static str>,
+    /// The variable's name or the file's path.
+    credential_name: Option<String>,
+    profile: Option<String>,
+    connect_ms: Option<u64>,
+    first_byte_ms: Option<u64>,
+    idle_ms: Option<u64>,
+    created_at: Option<String>,
+    problem: Option<String>,
+}
+
+/// Runs `ctl upstream …`.
+pub(super) async fn run(shell: &mut Shell<'_>, command: UpstreamCommand) -> Result<(), Failure> {
+    match command {
+        UpstreamCommand::List => list(shell).await,
+        UpstreamCommand::Add(input) => add(shell, input).await,
+        UpstreamCommand::Update(input) => update(shell, input).await,
+        UpstreamCommand::Remove(input) => remove(shell, input).await,
+    }
+}
+
+async fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
+    let mut client = UpstreamServiceClient::new(shell.connect().await?);
+    let answer = client.list_upstreams(ListUpstreamsRequest {}).await?.into_inner();
+    let upstreams: Vec<_> = answer.upstreams.into_iter().map(UpstreamRecord::from).collect();
+    shell.output.many(&upstreams)
+}
+
+async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
+    let upstream = Upstream {
+        name: input.name,
+        url: input.url,
+        credential: credential(shell, input.credential)?,
+        profile: input.profile.into(),
+        deadlines: deadlines(&input.deadlines),
+        created_at: None,
+        problem: String::new(),
+    };
+    let mut client = UpstreamServiceClient::new(shell.connect().await?);
+    let request = AddUpstreamRequest { upstream: Some(upstream) };
+    let answer = client.add_upstream(request).await?.into_inner();
+    shell.output.one(&UpstreamRecord::from(present(answer.upstream, "upstream")?))
+}
+
+async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
+    let credential = if input.no_key {
+        Some(Credential { source: None })
+    } else {
+        credential(shell, input.credential)?
+    };
+    let request = UpdateUpstreamRequest {
+        name: input.name,
+        url: input.url,
+        credential,
+        profile: input.profile.map(Into::into),
+        deadlines: deadlines(&input.deadlines),
+    };
+    if request
+        == (UpdateUpstreamRequest {
+            name: request.name.clone(),
+            ..UpdateUpstreamRequest::default()
+        })
+    {
+        return Err(nothing_to_change());
+    }
+    let mut client = UpstreamServiceClient::new(shell.connect().await?);
+    let answer = client.update_upstream(request).await?.into_inner();
+    shell.output.one(&UpstreamRecord::from(present(answer.upstream, "upstream")?))
+}
+
+async fn remove(shell: &mut Shell<'_>, input: Remove) -> Result<(), Failure> {
+    let mut client = UpstreamServiceClient::new(shell.connect().await?);
+    client.remove_upstream(RemoveUpstreamRequest { name: input.name.clone() }).await?;
+    shell.output.note(&format!("removed upstream {}", input.name));
+    Ok(())
+}
+
+/// Says where the credential comes from; reads it, if that is stdin.
+fn credential(
+    shell: &mut Shell<'_>,
+    given: cli::Credential,
+) -> Result<Option<Credential>, Failure> {
+    let source = match given {
+        cli::Credential { env: Some(variable), .. } => Source::Env(variable),
+        cli::Credential { file: Some(path), .. } => Source::File(path),
+        cli::Credential { stdin: true, .. } => {
+            Source::Secret(secret_line(shell, "credential")?.expose_secret().trim().to_owned())
+        }
+        cli::Credential { .. } => return Ok(None),
+    };
+    Ok(Some(Credential { source: Some(source) }))
+}
+
+fn deadlines(given: &cli::Deadlines) -> Option<Deadlines> {
+    let deadlines = Deadlines {
+        connect_ms: given.connect_ms,
+        first_byte_ms: given.first_byte_ms,
+        idle_ms: given.idle_ms,
+    };
+    (deadlines != Deadlines::default()).then_some(deadlines)
+}
+
+// === impl UpstreamRecord ===
+
+impl From<Upstream> for UpstreamRecord {
+    fn from(upstream: Upstream) -> Self {
+        let profile = word(upstream.profile().as_str_name(), "PROFILE_");
+        let (credential, credential_name) = match upstream.credential.and_then(|it| it.source) {
+            Some(Source::Env(name)) => (Some("env"), Some(name)),
+            Some(Source::File(path)) => (Some("file"), Some(path)),
+            Some(Source::Secret(_)) => (Some("secret"), None),
+            None => (None, None),
+        };
+        let deadlines = upstream.deadlines.unwrap_or_default();
+        Self {
+            name: upstream.name,
+            url: upstream.url,
+            credential,
+            credential_name,
+            profile,
+            connect_ms: deadlines.connect_ms,
+            first_byte_ms: deadlines.first_byte_ms,
+            idle_ms: deadlines.idle_ms,
+            created_at: time(upstream.created_at),
+            problem: filled(upstream.problem),
+        }
+    }
+}
+
+impl Record for UpstreamRecord {
+    const FIELDS: &'static [&'static str] = &[
+        "name",
+        "url",
+        "credential",
+        "credential_name",
+        "profile",
+        "connect_ms",
+        "first_byte_ms",
+        "idle_ms",
+        "created_at",
+        "problem",
+    ];
+    const COLUMNS: &'static [&'static str] =
+        &["name", "url", "profile", "credential", "credential_name", "problem"];
+}

@@ -1,0 +1,128 @@
+//! `ctl register`, `ctl whoami`, `ctl account …` and `ctl quickstart`
+
+use crate::harness::{mode, signed_in, stranger};
+
+#[tokio::test]
+async fn register_reads_one_line_and_strips_its_end_alone() {
+    let (fake, person) = stranger().await;
+    for (stdin, password) in
+        [("pass word \n", "pass word "), ("pass\r\nmore\n", "pass"), ("pass", "pass")]
+    {
+        let ran = person.ctl_with("register alice --password-stdin", stdin).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let sent = fake.last().message;
+        assert!(sent.contains(&format!("password: {password:?},")), "{sent}");
+    }
+    person.ctl_with("register alice --password-stdin --invite inv-1", "pass").await.ok();
+    assert!(fake.last().message.contains(r#"invite_code: "inv-1""#));
+}
+
+#[tokio::test]
+async fn register_does_not_fail_on_a_session_that_has_ended() {
+    let (fake, mut person) = stranger().await;
+    person.environment.token = Some("stale".into());
+    person.ctl_with("register alice --password-stdin", "password").await.ok();
+    let tokens: Vec<_> = fake.calls().into_iter().map(|call| call.token).collect();
+    assert_eq!(tokens, [Some("stale".to_owned()), None]);
+}
+
+#[tokio::test]
+async fn a_password_is_never_waited_for_without_a_terminal() {
+    let (fake, person) = stranger().await;
+    for line in ["register alice", "login alice", "quickstart --name alice"] {
+        let ran = person.ctl(line).await;
+        assert_eq!(ran.code, 2, "{line}");
+        assert!(ran.err.contains("--password-stdin"), "{}", ran.err);
+    }
+    assert_eq!(person.ctl("login alice --password-stdin").await.code, 2);
+    assert_eq!(fake.calls().len(), 0);
+}
+
+#[tokio::test]
+async fn whoami_and_account_show_print_the_account() {
+    let (fake, person) = signed_in().await;
+    for format in ["table", "json", "jsonl", "csv"] {
+        let printed = person.ctl(&format!("-o {format} whoami")).await.ok();
+        assert_eq!(printed, person.ctl(&format!("account show -o {format}")).await.ok());
+        insta::assert_snapshot!(format!("whoami_{format}"), printed);
+    }
+    person.ctl("account show bob").await.ok();
+    assert_eq!(fake.last().message, r#"GetAccountRequest { account: "bob" }"#);
+}
+
+#[tokio::test]
+async fn account_list_goes_through_all_pages() {
+    let (fake, person) = signed_in().await;
+    insta::assert_snapshot!(person.ctl("account list").await.ok());
+    assert_eq!(fake.calls().len(), 2);
+}
+
+#[tokio::test]
+async fn credit_takes_a_negative_amount() {
+    let (fake, person) = signed_in().await;
+    for (args, amount) in [
+        (["alice", "20", "--reason", "gift"], "20"),
+        (["alice", "-0.50", "--reason", "twice"], "-0.50"),
+        (["--reason", "x", "alice", "-5"], "-5"),
+        (["alice", "--reason", "x", "-.5"], "-.5"),
+    ] {
+        let args: Vec<_> = ["ctl", "account", "credit"].into_iter().chain(args).collect();
+        person.run(&args, "").await.ok();
+        let message = fake.last().message;
+        assert!(message.contains(&format!("amount_usd: {amount:?},")), "{message}");
+    }
+    assert_eq!(person.ctl("account credit alice 5").await.code, 2);
+}
+
+#[tokio::test]
+async fn invite_counts_in_seconds() {
+    let (fake, person) = signed_in().await;
+    let printed = person.ctl("account invite --ttl 48h -o json").await.ok();
+    assert_eq!(
+        printed,
+        "{\n  \"code\": \"inv-1\",\n  \"expires_at\": \"2026-11-22T12:00:00Z\"\n}\n"
+    );
+    person.ctl("account invite").await.ok();
+    assert_eq!(fake.last().message, "CreateInviteRequest { ttl_seconds: 604800 }");
+}
+
+#[tokio::test]
+async fn quickstart_makes_account_session_and_key() {
+    let (fake, person) = stranger().await;
+    person.finds_operator_token();
+    let ran = person.ctl("quickstart").await;
+    assert!(ran.err.starts_with("registered quickstart-"), "{}", ran.err);
+    let printed = ran.ok();
+    insta::assert_snapshot!(printed);
+    let methods: Vec<_> = fake.calls().iter().map(|call| call.method).collect();
+    assert_eq!(methods, ["Register", "SignIn", "CreateKey", "ListModels"]);
+    assert!(fake.last().token.unwrap().starts_with("session-of-quickstart-"));
+    assert_eq!(mode(&person.profile()), 0o600);
+    // The second time it is signed in.
+    person.ctl("quickstart").await.ok();
+    let methods: Vec<_> = fake.calls().iter().skip(4).map(|call| call.method).collect();
+    assert_eq!(methods, ["WhoAmI", "CreateKey", "ListModels"]);
+}
+
+#[tokio::test]
+async fn quickstart_signs_in_or_registers_the_named_account() {
+    let (fake, person) = stranger().await;
+    let line = "quickstart --name bob --password-stdin -o json --base-url http://gate.example/v1/";
+    let printed = person.ctl_with(line, "password").await.ok();
+    assert!(printed.contains(r#""base_url": "http://gate.example/v1""#), "{printed}");
+    let methods: Vec<_> = fake.calls().iter().map(|call| call.method).collect();
+    assert_eq!(methods, ["SignIn", "CreateKey", "ListModels"]);
+}
+
+#[tokio::test]
+async fn quickstart_registers_who_is_not_there_and_refuses_a_wrong_password() {
+    let (fake, person) = stranger().await;
+    let line = "quickstart --name bob --password-stdin";
+    assert_eq!(person.ctl_with(line, "wrong").await.code, 3);
+    let methods: Vec<_> = fake.calls().iter().map(|call| call.method).collect();
+    assert_eq!(methods, ["SignIn", "Register", "SignIn"]);
+    fake.refuse("Register", tonic::Code::AlreadyExists, "there is an account `bob`");
+    let ran = person.ctl_with(line, "wrong").await;
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.starts_with("error: name or password is wrong\n"), "{}", ran.err);
+}

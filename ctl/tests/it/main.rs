@@ -1,0 +1,14 @@
+//! `ctl` against a fake gateway: everything over a real socket, nothing but canned answers.
+//!
+//! `fake` is the gateway, `harness` runs command lines; the rest is a file per promise.
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+mod accounts;
+mod catalogue;
+mod exits;
+mod fake;
+mod harness;
+mod help;
+mod keys;
+mod profiles;
+mod requests;
