@@ -6,7 +6,6 @@ use crossterm::event::EventStream;
 use futures_util::StreamExt;
 use jiff::tz::TimeZone;
 use ratatui::DefaultTerminal;
-use secrecy::SecretString;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tui::effect::Runner;
@@ -23,8 +22,9 @@ use std::process::ExitCode;
 
 /// The dashboard of Tollgate.
 ///
-/// Address and token come from the flags, else from `TOLLGATE_SERVER`, `TOLLGATE_TOKEN`
-/// and `TOLLGATE_TOKEN_FILE`. Without a token it asks for name and password.
+/// Address and token are found as `ctl` finds them: flags, else `TOLLGATE_SERVER`, `TOLLGATE_TOKEN`
+/// and `TOLLGATE_TOKEN_FILE`, else the session of `ctl login`, else this host's operator token.
+/// Without any it asks for name and password.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
@@ -49,7 +49,7 @@ async fn main() -> ExitCode {
 
 /// Runs the event loop: draw, wait for something to happen, update. Draws only after a message.
 async fn run(args: Args) -> Result<ExitCode> {
-    let endpoint = endpoint(args)?;
+    let endpoint = ctl::profile::resolve(args.server.as_deref(), args.token_file.as_deref())?;
     let mut signals = Signals::new()?;
     let mut terminal = Guard::new()?;
     let mut events = EventStream::new();
@@ -89,30 +89,6 @@ async fn run(args: Args) -> Result<ExitCode> {
             }
         };
     }
-}
-
-/// Where the gateway is, and the token to say there.
-struct Endpoint {
-    server: String,
-    token: Option<SecretString>,
-}
-
-/// Finds the gateway and the token: flags, else environment, else the default address.
-///
-/// The one place to replace by `ctl::profile::resolve(args.server, args.token_file)`.
-#[expect(clippy::disallowed_methods, reason = "stands in for ctl's profile.rs")]
-fn endpoint(args: Args) -> Result<Endpoint> {
-    let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
-    let server = args.server.or_else(|| variable("TOLLGATE_SERVER"));
-    let server = server.unwrap_or_else(|| "http://127.0.0.1:8081".to_owned());
-    let file = match (args.token_file, variable("TOLLGATE_TOKEN")) {
-        (None, Some(token)) => return Ok(Endpoint { server, token: Some(token.into()) }),
-        (flag, _) => flag.or_else(|| variable("TOLLGATE_TOKEN_FILE").map(PathBuf::from)),
-    };
-    let Some(file) = file else { return Ok(Endpoint { server, token: None }) };
-    let token = std::fs::read_to_string(&file)
-        .with_context(|| format!("reading the token from `{}`", file.display()))?;
-    Ok(Endpoint { server, token: Some(token.trim().into()) })
 }
 
 /// Returns the theme that the user wants (<https://no-color.org>).

@@ -35,7 +35,7 @@ struct Line {
     usage_basis: Option<String>,
     cost_usd: Option<String>,
     started_at: Option<String>,
-    duration_ms: f64,
+    duration_ms: Option<f64>,
     ttft_ms: Option<f64>,
     deployment: Option<String>,
     price_version: Option<u32>,

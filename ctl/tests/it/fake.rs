@@ -214,7 +214,7 @@ pub(crate) fn records() -> Vec<RequestRecord> {
         cost_usd: Some("0.000098".to_owned()),
         price_version: Some(3),
         started_at: at(1, 250_000_000),
-        duration_ms: 412.5,
+        duration_ms: Some(412.5),
         ttft_ms: Some(38.062_5),
         notes: vec!["grammar not enforced".to_owned()],
     };
@@ -225,7 +225,7 @@ pub(crate) fn records() -> Vec<RequestRecord> {
         endpoint: "responses".to_owned(),
         status: RequestStatus::Interrupted.into(),
         started_at: at(2, 0),
-        duration_ms: 0.0,
+        duration_ms: None,
         ..RequestRecord::default()
     };
     let refused = RequestRecord {
@@ -239,7 +239,7 @@ pub(crate) fn records() -> Vec<RequestRecord> {
         cost_usd: Some("0".to_owned()),
         price_version: None,
         started_at: at(3, 0),
-        duration_ms: 1.25,
+        duration_ms: Some(1.25),
         ttft_ms: None,
         deployment: None,
         notes: vec![],

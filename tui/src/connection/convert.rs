@@ -47,7 +47,7 @@ pub(super) fn record(record: v1::RequestRecord) -> Record {
         status,
         tokens: tokens(record.tokens),
         // The contract has no "unknown" here, but nobody saw the end of an interrupted request.
-        duration_ms: (status != Some(Status::Interrupted)).then_some(record.duration_ms),
+        duration_ms: record.duration_ms,
         cost_usd: record.cost_usd.and_then(present),
     }
 }

@@ -49,7 +49,7 @@ impl Disk {
                 status: RequestStatus::Completed.into(),
                 tokens: Some(TokenCounts { input: Some(12), ..TokenCounts::default() }),
                 cost_usd: Some("0.000012".to_owned()),
-                duration_ms: 34.0,
+                duration_ms: Some(34.0),
                 started_at: Some(prost_types::Timestamp { seconds: 1_795_000_000, nanos: 0 }),
                 ..RequestRecord::default()
             });
