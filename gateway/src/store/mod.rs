@@ -91,13 +91,14 @@ pub trait Identities: Send + Sync {
     async fn add_invite(&self, invite: &Invite) -> Result<(), StoreError>;
 
     /// Adds a session, and forgets those that ended before its `created_at`.
+    /// [`StoreError::NotFound`] if there is no such account.
     async fn add_session(&self, session: &Session) -> Result<(), StoreError>;
     /// Returns a session by the digest of its token, ended or not.
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError>;
     /// Forgets a session; no error if there is none.
     async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError>;
 
-    /// Adds a key.
+    /// Adds a key. [`StoreError::NotFound`] if there is no such account.
     async fn add_key(&self, key: &Key) -> Result<(), StoreError>;
     /// Returns a key by its public id.
     async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError>;
@@ -116,7 +117,8 @@ pub trait Catalogue: Send + Sync {
     /// Adds a plan or replaces the one of that name.
     async fn put_plan(&self, plan: &Plan) -> Result<(), StoreError>;
     /// Adds a model or replaces the one of that id, deployments and aliases included.
-    /// [`StoreError::NotFound`] if a deployment names an upstream that does not exist.
+    /// [`StoreError::NotFound`] if a deployment names an upstream that does not exist;
+    /// [`StoreError::Conflict`] if its id or an alias already names a model.
     async fn put_model(&self, model: &Model) -> Result<(), StoreError>;
     /// Removes a model; its request records stay.
     async fn remove_model(&self, id: &ModelId) -> Result<(), StoreError>;
@@ -139,6 +141,7 @@ pub trait Catalogue: Send + Sync {
 pub trait Requests: Send + Sync {
     /// Writes a batch of ended requests and ledger entries; a request that is already there is left
     /// out, with its charge, so that a batch may be sent again. Returns the cursor of the newest record.
+    /// [`StoreError::Conflict`], and nothing is written, if a charge has no record in the batch.
     async fn commit(&self, batch: Batch) -> Result<Cursor, StoreError>;
     /// Writes one ledger entry.
     async fn add_entry(&self, entry: &Entry) -> Result<(), StoreError>;

@@ -1,1 +1,56 @@
 //! One story that every backend must play.
+//!
+//! It starts with an empty store and calls every method, the unhappy ends included. A chapter is a
+//! file; [`play`] is the table of contents.
+
+mod catalogue;
+mod identities;
+mod requests;
+
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+use super::{RequestFilter, Store, StoreError};
+use crate::domain::id::AccountId;
+
+/// Plays the whole story on an empty store.
+pub(crate) async fn play(store: &dyn Store) {
+    catalogue::play(store).await;
+    identities::play(store).await;
+    requests::play(store).await;
+}
+
+/// Returns all that the story can see of a store, to compare before and after a restart.
+pub(crate) async fn portrait(store: &dyn Store) -> String {
+    let everything = store.load().await.unwrap();
+    let requests =
+        store.requests_before(&RequestFilter::default(), None, usize::MAX).await.unwrap();
+    let summary = store.summarize(&RequestFilter::default()).await.unwrap();
+    let keys = store.keys(None).await.unwrap();
+    format!("{everything:#?}\n{keys:#?}\n{summary:#?}\n{requests:#?}")
+}
+
+const ALICE: AccountId = AccountId(Uuid::from_u128(0xa11ce));
+const BOB: AccountId = AccountId(Uuid::from_u128(0xb0b));
+
+/// `minutes` after a moment of the story, the start of a day.
+fn at(minutes: i64) -> Timestamp {
+    let start: Timestamp = "2026-11-20T00:00:00Z".parse().unwrap();
+    start + SignedDuration::from_mins(minutes)
+}
+
+#[track_caller]
+fn conflicts<T: std::fmt::Debug>(answer: Result<T, StoreError>, about: &str) {
+    match answer.unwrap_err() {
+        StoreError::Conflict(text) => assert!(text.contains(about), "{text}"),
+        other => panic!("not a conflict: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn is_not_found<T: std::fmt::Debug>(answer: Result<T, StoreError>) {
+    match answer.unwrap_err() {
+        StoreError::NotFound => {}
+        other => panic!("not `not found`: {other:?}"),
+    }
+}

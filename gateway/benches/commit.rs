@@ -1,0 +1,116 @@
+//! What a request record with its charge costs in the store, by size of batch.
+//!
+//! `cargo bench -p gateway --bench commit`. Prints processor time of the whole process (Linux's
+//! `schedstat`, so that a busy machine does not distort it) and time on the wall, per record.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gateway::domain::endpoint::Endpoint;
+use gateway::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
+use gateway::domain::ledger::{Entry, EntryKind};
+use gateway::domain::money::Nanos;
+use gateway::domain::record::{RequestRecord, RequestStatus, ServedBy};
+use gateway::domain::usage::{Tokens, Usage, UsageBasis};
+use gateway::store::sqlite::SqliteStore;
+use gateway::store::{Batch, RequestFilter, Requests};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+const RECORDS: usize = 200_000;
+const ACCOUNTS: u64 = 50;
+
+#[expect(clippy::print_stdout, reason = "this is a report")]
+#[expect(clippy::disallowed_methods, reason = "it measures time")]
+fn main() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    println!("batch  cpu µs/record  wall µs/record  bytes/record");
+    for size in [1, 10, 100, 300, 1_000] {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("bench.db");
+        let store = SqliteStore::open(&path)?;
+        let records = if size == 1 { RECORDS / 10 } else { RECORDS };
+        let batches: Vec<_> = (0..records / size).map(|n| batch(n * size, size)).collect();
+        let (cpu, wall) = (processor_time()?, Instant::now());
+        for batch in batches {
+            runtime.block_on(store.commit(batch))?;
+        }
+        let (cpu, wall) = (processor_time()?.saturating_sub(cpu), wall.elapsed());
+        let start = Instant::now();
+        let sums = runtime.block_on(store.summarize(&RequestFilter::default()))?;
+        let summary = start.elapsed();
+        runtime.block_on(store.close());
+        let bytes = std::fs::metadata(&path)?.len() / sums.totals.requests;
+        let count = u32::try_from(sums.totals.requests)?;
+        let per = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(count);
+        println!(
+            "{size:5}  {:13.2}  {:14.2}  {bytes:12}  (summary {summary:?})",
+            per(cpu),
+            per(wall)
+        );
+    }
+    Ok(())
+}
+
+fn batch(first: usize, size: usize) -> Batch {
+    let records: Vec<_> = (first..first + size).map(|n| record(n as u64)).collect();
+    let charge = |record: &RequestRecord| Entry {
+        account: record.account,
+        amount: -record.cost.unwrap_or_default(),
+        kind: EntryKind::Charge(record.id),
+        at: record.started_at,
+    };
+    Batch { entries: records.iter().map(charge).collect(), records }
+}
+
+/// A streamed chat request at 20,000 a second, of one account and model among many.
+fn record(n: u64) -> RequestRecord {
+    let micros = 1_800_000_000_000_000 + n * 50;
+    // Scatters the accounts, and fills the random part of the ids.
+    let random = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let bytes = (u128::from(random) << 16 | u128::from(n)).to_be_bytes();
+    let id = uuid::Builder::from_unix_timestamp_millis(
+        micros / 1_000,
+        bytes[6..].try_into().unwrap_or(&[0; 10]),
+    );
+    let account = random >> 32 & 0xffff;
+    let account = account % ACCOUNTS;
+    RequestRecord {
+        id: RequestId(id.into_uuid()),
+        account: AccountId(Uuid::from_u128(u128::from(account) << 64 | 7)),
+        key: KeyId::new(format!("{account:012x}")),
+        endpoint: Endpoint::ChatCompletions,
+        model: Some(ModelId::new(["llama-3.3-70b", "gpt-oss-120b"][(random & 1) as usize])),
+        deployment: Some(ServedBy {
+            upstream: UpstreamName::new("vllm-1"),
+            upstream_model: Arc::from("meta-llama/Llama-3.3-70B-Instruct"),
+        }),
+        stream: true,
+        status: RequestStatus::Completed,
+        http_status: Some(200),
+        error_code: None,
+        usage: Some(Usage {
+            input: Tokens(1_200),
+            cached: Some(Tokens(1_024)),
+            output: Tokens(n % 700),
+            reasoning: None,
+        }),
+        basis: UsageBasis::Upstream,
+        cost: Some(Nanos(1_234_567)),
+        price_version: Some(3),
+        started_at: Timestamp::from_microsecond(micros.cast_signed()).unwrap_or_default(),
+        duration: Duration::from_millis(1_850),
+        ttft: Some(Duration::from_millis(210)),
+        notes: Vec::new(),
+    }
+}
+
+/// The time that all threads of this process have run so far.
+fn processor_time() -> anyhow::Result<Duration> {
+    let mut nanos = 0;
+    for task in std::fs::read_dir("/proc/self/task")? {
+        let stat = std::fs::read_to_string(task?.path().join("schedstat"))?;
+        nanos += stat.split(' ').next().unwrap_or_default().parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(nanos))
+}

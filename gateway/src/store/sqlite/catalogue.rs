@@ -1,0 +1,181 @@
+//! Plans and upstreams, and the first content of an empty store; models are in
+//! [`models`](super::models).
+
+use async_trait::async_trait;
+use rusqlite::types::{ToSql, Type};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::codec::{At, Count, List, Span};
+use super::{SqliteStore, keys, models};
+use crate::domain::id::{ModelId, UpstreamName};
+use crate::domain::model::Model;
+use crate::domain::plan::Plan;
+use crate::domain::upstream::{CredentialSource, Deadlines, Upstream};
+use crate::store::{Catalogue, StoreError};
+
+#[async_trait]
+impl Catalogue for SqliteStore {
+    async fn put_plan(&self, plan: &Plan) -> Result<(), StoreError> {
+        let plan = plan.clone();
+        self.write(move |tx| put_plan(tx, &plan)).await
+    }
+
+    async fn put_model(&self, model: &Model) -> Result<(), StoreError> {
+        let model = model.clone();
+        self.write(move |tx| models::put(tx, &model)).await
+    }
+
+    async fn remove_model(&self, id: &ModelId) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.write(move |tx| models::remove(tx, &id)).await
+    }
+
+    async fn put_upstream(&self, upstream: &Upstream) -> Result<(), StoreError> {
+        let upstream = upstream.clone();
+        self.write(move |tx| put_upstream(tx, &upstream)).await
+    }
+
+    async fn remove_upstream(&self, name: &UpstreamName) -> Result<(), StoreError> {
+        let name = name.clone();
+        self.write(move |tx| remove_upstream(tx, &name)).await
+    }
+
+    async fn seed(
+        &self,
+        plans: &[Plan],
+        upstreams: &[Upstream],
+        models: &[Model],
+    ) -> Result<bool, StoreError> {
+        let (plans, upstreams, models) = (plans.to_vec(), upstreams.to_vec(), models.to_vec());
+        self.write(move |tx| {
+            if !is_first_seed(tx)? {
+                return Ok(false);
+            }
+            plans.iter().try_for_each(|plan| put_plan(tx, plan))?;
+            upstreams.iter().try_for_each(|upstream| put_upstream(tx, upstream))?;
+            models.iter().try_for_each(|model| models::put(tx, model))?;
+            Ok(true)
+        })
+        .await
+    }
+}
+
+/// Returns all plans.
+pub(super) fn plans(tx: &Connection) -> Result<Vec<Plan>, StoreError> {
+    let plan = |row: &Row<'_>| {
+        Ok(Plan {
+            name: row.get("name")?,
+            trial_credit: row.get("trial_credit")?,
+            limits: keys::limits(row)?,
+            models: row.get::<_, List>("models")?.into_models(),
+        })
+    };
+    let mut select = tx.prepare_cached("SELECT * FROM plans ORDER BY name")?;
+    Ok(select.query_map([], plan)?.collect::<Result<_, _>>()?)
+}
+
+/// Returns all upstreams.
+pub(super) fn upstreams(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
+    let upstream = |row: &Row<'_>| {
+        let span =
+            |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Span>>(column)?.map(|s| s.0));
+        Ok(Upstream {
+            name: row.get("name")?,
+            url: row.get("url")?,
+            credential: credential(row)?,
+            profile: row.get("profile")?,
+            deadlines: Deadlines {
+                connect: span("connect")?,
+                first_byte: span("first_byte")?,
+                idle: span("idle")?,
+            },
+            created_at: row.get::<_, At>("created_at")?.0,
+        })
+    };
+    let mut select = tx.prepare_cached("SELECT * FROM upstreams ORDER BY name")?;
+    Ok(select.query_map([], upstream)?.collect::<Result<_, _>>()?)
+}
+
+fn put_plan(tx: &Connection, plan: &Plan) -> Result<(), StoreError> {
+    tx.prepare_cached("INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)")?.execute(
+        params![
+            plan.name,
+            plan.trial_credit,
+            plan.limits.rpm.map(Count),
+            plan.limits.tpm.map(Count),
+            plan.limits.concurrency.map(Count),
+            List::of(plan.models.iter().map(ModelId::as_str))
+        ],
+    )?;
+    Ok(())
+}
+
+fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> {
+    let (kind, credential): (&str, &dyn ToSql) = match &upstream.credential {
+        CredentialSource::None => ("none", &None::<Vec<u8>>),
+        CredentialSource::Env(name) => ("env", &name.as_bytes()),
+        CredentialSource::File(path) => ("file", &path.as_bytes()),
+        CredentialSource::Sealed(bytes) => ("sealed", bytes),
+    };
+    // Not REPLACE, which deletes the row first and so breaks the deployments that refer to it.
+    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+        url = excluded.url, credential_kind = excluded.credential_kind, \
+        credential = excluded.credential, profile = excluded.profile, \
+        connect = excluded.connect, first_byte = excluded.first_byte, idle = excluded.idle, \
+        created_at = excluded.created_at";
+    tx.prepare_cached(sql)?.execute(params![
+        upstream.name,
+        upstream.url,
+        kind,
+        credential,
+        upstream.profile,
+        upstream.deadlines.connect.map(Span),
+        upstream.deadlines.first_byte.map(Span),
+        upstream.deadlines.idle.map(Span),
+        At(upstream.created_at)
+    ])?;
+    Ok(())
+}
+
+fn remove_upstream(tx: &Connection, name: &UpstreamName) -> Result<(), StoreError> {
+    let sql = "SELECT model FROM deployments WHERE upstream = ? ORDER BY model LIMIT 1";
+    let user: Option<ModelId> =
+        tx.prepare_cached(sql)?.query_row([name], |row| row.get(0)).optional()?;
+    if let Some(model) = user {
+        let text = format!("upstream `{name}` is in use by model `{model}`");
+        return Err(StoreError::Conflict(text));
+    }
+    match tx.prepare_cached("DELETE FROM upstreams WHERE name = ?")?.execute([name])? {
+        0 => Err(StoreError::NotFound),
+        _ => Ok(()),
+    }
+}
+
+fn credential(row: &Row<'_>) -> rusqlite::Result<CredentialSource> {
+    let bytes = row.get::<_, Option<Vec<u8>>>("credential")?.unwrap_or_default();
+    let text = |bytes| {
+        String::from_utf8(bytes)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(3, Type::Blob, error.into()))
+    };
+    match row.get_ref("credential_kind")?.as_str()? {
+        "none" => Ok(CredentialSource::None),
+        "env" => text(bytes).map(CredentialSource::Env),
+        "file" => text(bytes).map(CredentialSource::File),
+        "sealed" => Ok(CredentialSource::Sealed(bytes)),
+        other => Err(rusqlite::Error::FromSqlConversionFailure(
+            2,
+            Type::Text,
+            format!("`{other}` is not a kind of credential").into(),
+        )),
+    }
+}
+
+/// Whether nothing was ever put into the catalogue; leaves a mark so that the answer is no next time.
+fn is_first_seed(tx: &Connection) -> Result<bool, StoreError> {
+    if tx.execute("INSERT OR IGNORE INTO meta VALUES ('seeded', 'yes')", [])? == 0 {
+        return Ok(false);
+    }
+    let sql = "SELECT NOT EXISTS (SELECT 1 FROM plans) AND NOT EXISTS (SELECT 1 FROM upstreams) \
+        AND NOT EXISTS (SELECT 1 FROM models)";
+    Ok(tx.query_row(sql, [], |row| row.get(0))?)
+}

@@ -1,0 +1,243 @@
+//! How domain values look in columns, and back.
+//!
+//! Every mapping is total both ways: what a column should not hold is an error that names it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use uuid::Uuid;
+
+use crate::domain::account::{AccountStatus, Role};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, UpstreamName};
+use crate::domain::key::KeyDigest;
+use crate::domain::model::Ability;
+use crate::domain::money::Nanos;
+use crate::domain::record::RequestStatus;
+use crate::domain::upstream::Profile;
+use crate::domain::usage::{Tokens, UsageBasis};
+
+/// A moment, to the microsecond.
+#[derive(Clone, Copy)]
+pub(super) struct At(pub(super) Timestamp);
+
+/// A duration, to the microsecond.
+#[derive(Clone, Copy)]
+pub(super) struct Span(pub(super) Duration);
+
+/// A count; beyond 2⁶³ it stops growing.
+#[derive(Clone, Copy)]
+pub(super) struct Count(pub(super) u64);
+
+/// A list that is only ever read whole, as a JSON array.
+pub(super) struct List(pub(super) Vec<String>);
+
+/// What a column holds although it should not.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a {1}")]
+struct Unknown(String, &'static str);
+
+/// An enum that is a number in rows that are many, and a word in rows that people read.
+pub(super) trait Code: Copy + 'static {
+    /// The number or word.
+    type Text;
+    /// All values.
+    #[cfg(test)]
+    const ALL: &'static [Self];
+
+    /// Returns what it is in a column.
+    fn code(self) -> Self::Text;
+}
+
+macro_rules! codes {
+    ($type:ident: $repr:ty, $read:ident { $($variant:ident = $code:literal),+ $(,)? }) => {
+        impl Code for $type {
+            type Text = $repr;
+            #[cfg(test)]
+            const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            fn code(self) -> $repr {
+                match self {
+                    $(Self::$variant => $code),+
+                }
+            }
+        }
+
+        impl ToSql for $type {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok(ToSqlOutput::from(self.code()))
+            }
+        }
+
+        impl FromSql for $type {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                match value.$read()? {
+                    $($code => Ok(Self::$variant),)+
+                    other => Err(unknown(&other, stringify!($type))),
+                }
+            }
+        }
+    };
+}
+
+codes!(Role: &'static str, as_str { Member = "member", Operator = "operator" });
+codes!(AccountStatus: &'static str, as_str { Active = "active", Suspended = "suspended" });
+codes!(Ability: &'static str, as_str {
+    Tools = "tools",
+    Vision = "vision",
+    Reasoning = "reasoning",
+    StructuredOutput = "structured_output",
+});
+codes!(Profile: &'static str, as_str {
+    Generic = "generic",
+    OpenAi = "openai",
+    Vllm = "vllm",
+    LlamaCpp = "llama_cpp",
+    Ollama = "ollama",
+    SgLang = "sglang",
+});
+codes!(Endpoint: i64, as_i64 { ChatCompletions = 1, Models = 2, Model = 3, Other = 4 });
+codes!(UsageBasis: i64, as_i64 { Upstream = 1, Counted = 2, Bounded = 3, None = 4 });
+codes!(RequestStatus: i64, as_i64 {
+    Completed = 1,
+    Incomplete = 2,
+    Failed = 3,
+    Cancelled = 4,
+    Interrupted = 5,
+    Rejected = 6,
+});
+
+macro_rules! columns {
+    ($($type:ty: |$this:ident| $to:expr, |$value:ident| $from:expr;)+) => {$(
+        impl ToSql for $type {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                let $this = self;
+                Ok(ToSqlOutput::from($to))
+            }
+        }
+
+        impl FromSql for $type {
+            fn column_result($value: ValueRef<'_>) -> FromSqlResult<Self> {
+                $from
+            }
+        }
+    )+};
+}
+
+columns! {
+    AccountId: |id| &id.0.as_bytes()[..], |value| <[u8; 16]>::column_result(value).map(|id| Self(Uuid::from_bytes(id)));
+    RequestId: |id| &id.0.as_bytes()[..], |value| <[u8; 16]>::column_result(value).map(|id| Self(Uuid::from_bytes(id)));
+    KeyDigest: |digest| &digest.0[..], |value| <[u8; 32]>::column_result(value).map(Self);
+    KeyId: |name| name.as_str(), |value| value.as_str().map(Self::new);
+    ModelId: |name| name.as_str(), |value| value.as_str().map(Self::new);
+    PlanName: |name| name.as_str(), |value| value.as_str().map(Self::new);
+    UpstreamName: |name| name.as_str(), |value| value.as_str().map(Self::new);
+    Nanos: |amount| amount.0, |value| value.as_i64().map(Self);
+    Count: |count| saturated(count.0), |value| value.as_i64().and_then(|n| {
+        u64::try_from(n).map(Self).map_err(|_| unknown(&n, "count"))
+    });
+    Tokens: |tokens| saturated(tokens.0), |value| Count::column_result(value).map(|n| Self(n.0));
+    At: |at| at.0.as_microsecond(), |value| value.as_i64().and_then(|micros| {
+        Timestamp::from_microsecond(micros).map(Self).map_err(|_| unknown(&micros, "time"))
+    });
+    Span: |span| i64::try_from(span.0.as_micros()).unwrap_or(i64::MAX), |value| {
+        Count::column_result(value).map(|micros| Self(Duration::from_micros(micros.0)))
+    };
+}
+
+impl List {
+    /// Takes a copy of `items`.
+    pub(super) fn of<'a>(items: impl IntoIterator<Item = &'a str>) -> Self {
+        Self(items.into_iter().map(str::to_owned).collect())
+    }
+
+    /// Turns every item into a model's name.
+    pub(super) fn into_models(self) -> Vec<ModelId> {
+        self.0.into_iter().map(ModelId::new).collect()
+    }
+
+    /// Turns every item into an ability.
+    pub(super) fn into_abilities(self) -> FromSqlResult<Vec<Ability>> {
+        self.0.iter().map(|word| Ability::column_result(ValueRef::from(word.as_str()))).collect()
+    }
+}
+
+impl ToSql for List {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        serde_json::to_string(&self.0)
+            .map(ToSqlOutput::from)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+    }
+}
+
+impl FromSql for List {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        serde_json::from_str(value.as_str()?).map(Self).map_err(FromSqlError::other)
+    }
+}
+
+fn saturated(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn unknown(found: &impl ToString, wanted: &'static str) -> FromSqlError {
+    FromSqlError::other(Unknown(found.to_string(), wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    fn round_trips<T: ToSql + FromSql + PartialEq + std::fmt::Debug>(values: &[T]) {
+        let db = Connection::open_in_memory().unwrap();
+        for value in values {
+            assert_eq!(
+                &db.query_row("SELECT ?", [value], |row| row.get::<_, T>(0)).unwrap(),
+                value
+            );
+        }
+    }
+
+    #[test]
+    fn every_code_reads_back_as_its_value() {
+        round_trips(Role::ALL);
+        round_trips(AccountStatus::ALL);
+        round_trips(Ability::ALL);
+        round_trips(Profile::ALL);
+        round_trips(Endpoint::ALL.as_slice());
+        round_trips(UsageBasis::ALL);
+        round_trips(RequestStatus::ALL);
+    }
+
+    #[test]
+    fn every_value_reads_back() {
+        round_trips(&[AccountId(Uuid::max()), AccountId(Uuid::nil())]);
+        round_trips(&[RequestId(Uuid::max())]);
+        round_trips(&[KeyDigest([0xa5; 32])]);
+        round_trips(&[Nanos(i64::MIN), Nanos(0), Nanos(i64::MAX)]);
+        round_trips(&[Tokens(0), Tokens(u64::MAX / 2)]);
+        round_trips(&[ModelId::new("ü/ \0")]);
+    }
+
+    #[test]
+    fn counts_stop_growing_at_the_end_of_the_range() {
+        let db = Connection::open_in_memory().unwrap();
+        let back: Tokens = db.query_row("SELECT ?", [Tokens(u64::MAX)], |row| row.get(0)).unwrap();
+        assert_eq!(back, Tokens(u64::MAX / 2));
+    }
+
+    #[test]
+    fn what_does_not_belong_is_named() {
+        let db = Connection::open_in_memory().unwrap();
+        let read = |sql: &str| db.query_row(sql, [], |row| row.get::<_, Role>(0)).unwrap_err();
+        assert!(read("SELECT 'king'").to_string().contains("`king` is not a Role"));
+        assert!(read("SELECT 7").to_string().contains("Invalid column type"));
+        for sql in ["SELECT -1", "SELECT x''", "SELECT 'x'", "SELECT NULL"] {
+            assert!(db.query_row(sql, [], |row| row.get::<_, Count>(0).map(|n| n.0)).is_err());
+            assert!(db.query_row(sql, [], |row| row.get::<_, AccountId>(0)).is_err());
+        }
+    }
+}

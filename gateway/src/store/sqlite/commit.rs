@@ -1,0 +1,160 @@
+//! The hot path: ended requests and changes of balances, a batch per transaction.
+//!
+//! What is kept once per key, account or hour is summed up in memory first, so that a row costs its
+//! own insertion and little else; `benches/commit.rs` measures it.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::{CachedStatement, Connection, params};
+
+use super::codec::{At, List, Span};
+use super::{filter, keys, summary};
+use crate::domain::id::{AccountId, KeyId};
+use crate::domain::ledger::{Entry, EntryKind};
+use crate::domain::money::Nanos;
+use crate::domain::record::RequestRecord;
+use crate::store::{Batch, Cursor, StoreError};
+
+/// Writes a batch, leaving out what is already there.
+pub(super) fn commit(tx: &Connection, batch: &Batch) -> Result<Cursor, StoreError> {
+    let mut fresh = Vec::with_capacity(batch.records.len());
+    let mut insert = prepare_record(tx)?;
+    for record in &batch.records {
+        if insert_record(&mut insert, record)? {
+            fresh.push((tx.last_insert_rowid(), record));
+        }
+    }
+    touch_keys(tx, &fresh)?;
+    filter::extend_hours(tx, &fresh)?;
+    summary::add(tx, fresh.iter().map(|(_, record)| *record))?;
+    add_entries(tx, batch, &fresh)?;
+    match fresh.last() {
+        Some((seq, _)) => Ok(Cursor(*seq)),
+        None => newest(tx),
+    }
+}
+
+/// Returns the cursor of the newest record; zero if there is none.
+pub(super) fn newest(tx: &Connection) -> Result<Cursor, StoreError> {
+    let mut select = tx.prepare_cached("SELECT coalesce(max(seq), 0) FROM requests")?;
+    Ok(Cursor(select.query_row([], |row| row.get(0))?))
+}
+
+/// Writes one ledger entry.
+pub(super) fn add_entry(tx: &Connection, entry: &Entry) -> Result<(), StoreError> {
+    insert_entry(&mut prepare_entry(tx)?, entry)?;
+    add_to_balance(tx, entry.account, entry.amount)
+}
+
+/// Returns the balance of every account that has ledger entries.
+pub(super) fn balances(tx: &Connection) -> Result<Vec<(AccountId, Nanos)>, StoreError> {
+    let mut select = tx.prepare_cached("SELECT account, amount FROM balances")?;
+    let balances = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(balances.collect::<Result<_, _>>()?)
+}
+
+fn prepare_record(tx: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
+    tx.prepare_cached(
+        "INSERT INTO requests (id, account, key, started_at, duration, ttft, endpoint, stream, \
+            status, http_status, basis, input, cached, output, reasoning, cost, price_version, \
+            model, upstream, upstream_model, error_code, notes) \
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+            ON CONFLICT (id) DO NOTHING",
+    )
+}
+
+/// Returns whether it was written, rather than already there.
+fn insert_record(
+    insert: &mut CachedStatement<'_>,
+    record: &RequestRecord,
+) -> rusqlite::Result<bool> {
+    let usage = record.usage.as_ref();
+    let served = record.deployment.as_ref();
+    let notes = record.notes.iter().map(String::as_str);
+    let written = insert.execute(params![
+        record.id,
+        record.account,
+        record.key,
+        At(record.started_at),
+        Span(record.duration),
+        record.ttft.map(Span),
+        record.endpoint,
+        record.stream,
+        record.status,
+        record.http_status,
+        record.basis,
+        usage.map(|usage| usage.input),
+        usage.and_then(|usage| usage.cached),
+        usage.map(|usage| usage.output),
+        usage.and_then(|usage| usage.reasoning),
+        record.cost,
+        record.price_version,
+        record.model,
+        served.map(|served| &served.upstream),
+        served.map(|served| &served.upstream_model),
+        record.error_code,
+        (!record.notes.is_empty()).then(|| List::of(notes)),
+    ])?;
+    Ok(written > 0)
+}
+
+fn touch_keys(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), StoreError> {
+    let mut last_used = HashMap::<&KeyId, _>::new();
+    for (_, record) in fresh {
+        let last = last_used.entry(&record.key).or_insert(record.started_at);
+        *last = record.started_at.max(*last);
+    }
+    last_used.into_iter().try_for_each(|(key, at)| keys::touch(tx, key, at))
+}
+
+fn add_entries(
+    tx: &Connection,
+    batch: &Batch,
+    fresh: &[(i64, &RequestRecord)],
+) -> Result<(), StoreError> {
+    let mut unpaid: HashSet<_> = fresh.iter().map(|(_, record)| record.id).collect();
+    let mut changes = HashMap::<AccountId, Nanos>::new();
+    let mut insert = prepare_entry(tx)?;
+    for entry in &batch.entries {
+        if let EntryKind::Charge(request) = &entry.kind
+            && !unpaid.remove(request)
+        {
+            // Only a request that was there before this batch, or is there twice, may be left out.
+            if batch.records.iter().any(|record| record.id == *request) {
+                continue;
+            }
+            let text = format!("the charge for request `{request}` has no record in its batch");
+            return Err(StoreError::Conflict(text));
+        }
+        insert_entry(&mut insert, entry)?;
+        let change = changes.entry(entry.account).or_default();
+        *change = change.saturating_add(entry.amount);
+    }
+    changes.into_iter().try_for_each(|(account, change)| add_to_balance(tx, account, change))
+}
+
+fn prepare_entry(tx: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
+    tx.prepare_cached(
+        "INSERT INTO ledger_entries (account, amount, kind, request, note, at) \
+            VALUES (?, ?, ?, ?, ?, ?)",
+    )
+}
+
+fn insert_entry(insert: &mut CachedStatement<'_>, entry: &Entry) -> rusqlite::Result<()> {
+    let (kind, request, note) = match &entry.kind {
+        EntryKind::Trial => (1, None, None),
+        EntryKind::Credit(note) => (2, None, Some(note)),
+        EntryKind::Charge(request) => (3, Some(request), None),
+        EntryKind::Correction(note) => (4, None, Some(note)),
+    };
+    insert.execute(params![entry.account, entry.amount, kind, request, note, At(entry.at)])?;
+    Ok(())
+}
+
+fn add_to_balance(tx: &Connection, account: AccountId, change: Nanos) -> Result<(), StoreError> {
+    // A sum beyond 64 bits becomes a float, and the cast takes it back to the end of the range.
+    let sql = "INSERT INTO balances VALUES (?, ?) ON CONFLICT DO UPDATE \
+        SET amount = CAST(amount + excluded.amount AS INTEGER)";
+    tx.prepare_cached(sql)?.execute(params![account, change])?;
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! What SQLite reports, as what a caller can act on.
+
+use rusqlite::ffi::{
+    SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE,
+};
+
+use crate::store::StoreError;
+
+/// The store was closed, or its writer died.
+#[derive(Debug, thiserror::Error)]
+#[error("the store was closed")]
+pub(super) struct Closed;
+
+/// The database was written by a later version of us.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it was written by a newer version of the gateway (its schema is {found}, ours is {known})"
+)]
+pub(super) struct Newer {
+    /// The schema version of the file.
+    pub(super) found: usize,
+    /// The newest that we know.
+    pub(super) known: usize,
+}
+
+/// Says what the breach of a constraint means to the caller.
+pub(super) trait Constrained<T> {
+    /// A row that exists is a [`StoreError::Conflict`].
+    fn or_conflict(self, text: impl FnOnce() -> String) -> Result<T, StoreError>;
+    /// A reference to a row that does not exist is a [`StoreError::NotFound`].
+    fn or_dangling(self) -> Result<T, StoreError>;
+}
+
+impl<T> Constrained<T> for Result<T, StoreError> {
+    fn or_conflict(self, text: impl FnOnce() -> String) -> Result<T, StoreError> {
+        let exists = [SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE];
+        self.map_err(|error| match constraint(&error) {
+            Some(code) if exists.contains(&code) => StoreError::Conflict(text()),
+            _ => error,
+        })
+    }
+
+    fn or_dangling(self) -> Result<T, StoreError> {
+        self.map_err(|error| match constraint(&error) {
+            Some(SQLITE_CONSTRAINT_FOREIGNKEY) => StoreError::NotFound,
+            _ => error,
+        })
+    }
+}
+
+impl<T> Constrained<T> for rusqlite::Result<T> {
+    fn or_conflict(self, text: impl FnOnce() -> String) -> Result<T, StoreError> {
+        self.map_err(StoreError::from).or_conflict(text)
+    }
+
+    fn or_dangling(self) -> Result<T, StoreError> {
+        self.map_err(StoreError::from).or_dangling()
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
+
+fn constraint(error: &StoreError) -> Option<i32> {
+    let StoreError::Unavailable(source) = error else { return None };
+    source.downcast_ref::<rusqlite::Error>()?.sqlite_error().map(|error| error.extended_code)
+}

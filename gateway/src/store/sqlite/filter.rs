@@ -1,0 +1,129 @@
+//! A choice of requests, as a condition on the log.
+//!
+//! The log is in the order in which requests ended, and not indexed by the time at which they came
+//! in: `request_hours` knows the stretch of it that a range of times can lie in.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use rusqlite::types::ToSql;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::domain::id::{AccountId, KeyId, ModelId};
+use crate::domain::record::{RequestRecord, RequestStatus};
+use crate::store::{RequestFilter, StoreError};
+
+/// The microseconds of an hour.
+pub(super) const HOUR: i64 = 3_600_000_000;
+
+/// A [`RequestFilter`] with its times in microseconds, and with the account of its key.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) account: Option<AccountId>,
+    pub(super) key: Option<KeyId>,
+    pub(super) model: Option<ModelId>,
+    pub(super) status: Option<RequestStatus>,
+    pub(super) since: Option<i64>,
+    pub(super) until: Option<i64>,
+}
+
+/// A condition and its values.
+#[derive(Default)]
+pub(super) struct Condition {
+    sql: String,
+    values: Vec<Box<dyn ToSql>>,
+}
+
+// === impl Choice ===
+
+impl Choice {
+    /// Reads `filter`. A key without its account gets it, because the log is indexed by account.
+    pub(super) fn of(tx: &Connection, filter: &RequestFilter) -> Result<Self, StoreError> {
+        let account = match (filter.account, &filter.key) {
+            (None, Some(key)) => tx
+                .prepare_cached("SELECT account FROM keys WHERE id = ?")?
+                .query_row([key], |row| row.get(0))
+                .optional()?,
+            (account, _) => account,
+        };
+        Ok(Self {
+            account,
+            key: filter.key.clone(),
+            model: filter.model.clone(),
+            status: filter.status,
+            since: filter.since.map(Timestamp::as_microsecond),
+            until: filter.until.map(Timestamp::as_microsecond),
+        })
+    }
+
+    /// Returns the condition on rows of `requests`.
+    pub(super) fn condition(&self, tx: &Connection) -> Result<Condition, StoreError> {
+        let mut condition = Condition::default();
+        condition.and("account = ?", self.account);
+        condition.and("key = ?", self.key.clone());
+        condition.and("model = ?", self.model.clone());
+        condition.and("status = ?", self.status);
+        if self.since.is_some() || self.until.is_some() {
+            condition.and("started_at >= ?", self.since);
+            condition.and("started_at < ?", self.until);
+            let (first, last) = self.stretch(tx)?;
+            condition.and("seq >= ?", Some(first));
+            condition.and("seq <= ?", Some(last));
+        }
+        Ok(condition)
+    }
+
+    /// Returns the ends of the shortest stretch of the log that is known to hold all that came in
+    /// between the two times.
+    fn stretch(&self, tx: &Connection) -> Result<(i64, i64), StoreError> {
+        let sql = "SELECT coalesce(min(first), 1), coalesce(max(last), 0) \
+            FROM request_hours WHERE hour BETWEEN ? AND ?";
+        let since = self.since.map_or(i64::MIN, |time| time.div_euclid(HOUR));
+        let until = self.until.map_or(i64::MAX, |time| time.div_euclid(HOUR));
+        let ends = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        Ok(tx.prepare_cached(sql)?.query_row([since, until], ends)?)
+    }
+}
+
+// === impl Condition ===
+
+impl Condition {
+    /// Narrows the choice by `clause`, if there is a value for its question mark.
+    pub(super) fn and(&mut self, clause: &str, value: Option<impl ToSql + 'static>) {
+        if let Some(value) = value {
+            self.sql.push_str(if self.sql.is_empty() { "WHERE " } else { " AND " });
+            self.sql.push_str(clause);
+            self.values.push(Box::new(value));
+        }
+    }
+
+    /// Returns the `WHERE` clause, if there is any condition.
+    pub(super) fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// Returns the values of its question marks.
+    pub(super) fn values(&self) -> impl Iterator<Item = &dyn ToSql> {
+        self.values.iter().map(|value| &**value)
+    }
+}
+
+/// Notes in which hours the records at these places came in.
+pub(super) fn extend_hours(
+    tx: &Connection,
+    fresh: &[(i64, &RequestRecord)],
+) -> Result<(), StoreError> {
+    let mut hours = HashMap::<i64, (i64, i64)>::new();
+    for (seq, record) in fresh {
+        let hour = record.started_at.as_microsecond().div_euclid(HOUR);
+        // Places come in rising order.
+        hours.entry(hour).or_insert((*seq, *seq)).1 = *seq;
+    }
+    let sql = "INSERT INTO request_hours VALUES (?, ?, ?) \
+        ON CONFLICT DO UPDATE SET last = excluded.last";
+    let mut extend = tx.prepare_cached(sql)?;
+    for (hour, (first, last)) in hours {
+        extend.execute(params![hour, first, last])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! Accounts, invites and sessions; keys are in [`keys`](super::keys).
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::codec::At;
+use super::error::Constrained;
+use super::{SqliteStore, catalogue, commit, keys, models};
+use crate::domain::account::{Account, Invite, Session};
+use crate::domain::id::{AccountId, KeyId};
+use crate::domain::key::Key;
+use crate::domain::ledger::Entry;
+use crate::store::{Everything, Identities, StoreError};
+
+#[async_trait]
+impl Identities for SqliteStore {
+    async fn load(&self) -> Result<Everything, StoreError> {
+        self.read(|tx| {
+            Ok(Everything {
+                accounts: accounts(tx)?,
+                balances: commit::balances(tx)?,
+                plans: catalogue::plans(tx)?,
+                keys: keys::unrevoked(tx)?,
+                models: models::all(tx)?,
+                upstreams: catalogue::upstreams(tx)?,
+            })
+        })
+        .await
+    }
+
+    async fn add_account(
+        &self,
+        account: &Account,
+        password_hash: &str,
+        trial: Option<&Entry>,
+        invite: Option<[u8; 32]>,
+    ) -> Result<(), StoreError> {
+        let account = account.clone();
+        let password_hash = password_hash.to_owned();
+        let trial = trial.cloned();
+        self.write(move |tx| {
+            if let Some(digest) = invite {
+                use_up(tx, digest, account.created_at)?;
+            }
+            insert_account(tx, &account, &password_hash)?;
+            trial.map_or(Ok(()), |entry| commit::add_entry(tx, &entry))
+        })
+        .await
+    }
+
+    async fn find_password_hash(
+        &self,
+        name: &str,
+    ) -> Result<Option<(AccountId, String)>, StoreError> {
+        let folded = name.to_lowercase();
+        self.read(move |tx| {
+            let sql = "SELECT id, password_hash FROM accounts WHERE folded_name = ?";
+            let found = tx
+                .prepare_cached(sql)?
+                .query_row([folded], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn add_invite(&self, invite: &Invite) -> Result<(), StoreError> {
+        let invite = invite.clone();
+        self.write(move |tx| {
+            tx.prepare_cached("INSERT INTO invites VALUES (?, ?, ?)")?
+                .execute(params![invite.digest, At(invite.created_at), At(invite.expires_at)])
+                .or_conflict(|| "this invite exists".to_owned())?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn add_session(&self, session: &Session) -> Result<(), StoreError> {
+        let session = session.clone();
+        self.write(move |tx| {
+            tx.prepare_cached("DELETE FROM sessions WHERE expires_at <= ?")?
+                .execute([At(session.created_at)])?;
+            tx.prepare_cached("INSERT INTO sessions VALUES (?, ?, ?, ?)")?
+                .execute(params![
+                    session.digest,
+                    session.account,
+                    At(session.created_at),
+                    At(session.expires_at)
+                ])
+                .or_dangling()
+                .or_conflict(|| "this session exists".to_owned())?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
+        self.read(move |tx| {
+            let sql = "SELECT account, created_at, expires_at FROM sessions WHERE digest = ?";
+            let session = |row: &Row<'_>| {
+                Ok(Session {
+                    digest,
+                    account: row.get(0)?,
+                    created_at: row.get::<_, At>(1)?.0,
+                    expires_at: row.get::<_, At>(2)?.0,
+                })
+            };
+            Ok(tx.prepare_cached(sql)?.query_row([digest], session).optional()?)
+        })
+        .await
+    }
+
+    async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            tx.prepare_cached("DELETE FROM sessions WHERE digest = ?")?.execute([digest])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn add_key(&self, key: &Key) -> Result<(), StoreError> {
+        let key = key.clone();
+        self.write(move |tx| keys::insert(tx, &key)).await
+    }
+
+    async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError> {
+        let id = id.clone();
+        self.read(move |tx| keys::find(tx, &id)).await
+    }
+
+    async fn keys(
+        &self,
+        account: Option<AccountId>,
+    ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError> {
+        self.read(move |tx| keys::list(tx, account)).await
+    }
+
+    async fn revoke_key(&self, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.write(move |tx| keys::revoke(tx, &id, at)).await
+    }
+}
+
+fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
+    let sql = "SELECT id, name, role, status, plan, created_at FROM accounts";
+    let account = |row: &Row<'_>| {
+        Ok(Account {
+            id: row.get(0)?,
+            name: row.get(1)?,
+            role: row.get(2)?,
+            status: row.get(3)?,
+            plan: row.get(4)?,
+            created_at: row.get::<_, At>(5)?.0,
+        })
+    };
+    Ok(tx.prepare_cached(sql)?.query_map([], account)?.collect::<Result<_, _>>()?)
+}
+
+fn use_up(tx: &Connection, invite: [u8; 32], now: Timestamp) -> Result<(), StoreError> {
+    let sql = "DELETE FROM invites WHERE digest = ? AND expires_at > ?";
+    match tx.prepare_cached(sql)?.execute(params![invite, At(now)])? {
+        0 => Err(StoreError::NotFound),
+        _ => Ok(()),
+    }
+}
+
+fn insert_account(tx: &Connection, account: &Account, hash: &str) -> Result<(), StoreError> {
+    tx.prepare_cached("INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?
+        .execute(params![
+            account.id,
+            account.name,
+            account.name.to_lowercase(),
+            hash,
+            account.role,
+            account.status,
+            account.plan,
+            At(account.created_at)
+        ])
+        .or_conflict(|| format!("an account named `{}` exists", account.name))?;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Keys, and when each was last used.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::codec::{At, Count, List};
+use super::error::Constrained;
+use crate::domain::id::{AccountId, KeyId, ModelId};
+use crate::domain::key::Key;
+use crate::domain::limit::Limits;
+use crate::store::StoreError;
+
+const SELECT: &str = "SELECT id, digest, account, label, rpm, tpm, concurrency, models, \
+    created_at, expires_at, revoked_at, last_used_at FROM keys";
+
+/// Adds a key; [`StoreError::NotFound`] if there is no such account.
+pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
+    tx.prepare_cached("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)")?
+        .execute(params![
+            key.id,
+            key.digest,
+            key.account,
+            key.label,
+            key.limits.rpm.map(Count),
+            key.limits.tpm.map(Count),
+            key.limits.concurrency.map(Count),
+            List::of(key.models.iter().map(ModelId::as_str)),
+            At(key.created_at),
+            key.expires_at.map(At),
+            key.revoked_at.map(At)
+        ])
+        .or_dangling()
+        .or_conflict(|| format!("key `{}` exists", key.id))?;
+    Ok(())
+}
+
+/// Returns a key by its public id.
+pub(super) fn find(tx: &Connection, id: &KeyId) -> Result<Option<Key>, StoreError> {
+    let mut select = tx.prepare_cached(&format!("{SELECT} WHERE id = ?"))?;
+    Ok(select.query_row([id], read).optional()?.map(|(key, _)| key))
+}
+
+/// Returns all keys that were not revoked.
+pub(super) fn unrevoked(tx: &Connection) -> Result<Vec<Key>, StoreError> {
+    let mut select = tx.prepare_cached(&format!("{SELECT} WHERE revoked_at IS NULL"))?;
+    let keys = select.query_map([], |row| Ok(read(row)?.0))?.collect::<Result<_, _>>()?;
+    Ok(keys)
+}
+
+/// Returns the keys of one account, or all, newest first, with the time of their last use.
+pub(super) fn list(
+    tx: &Connection,
+    account: Option<AccountId>,
+) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError> {
+    let chosen = if account.is_some() { "account = ?1" } else { "?1 IS NULL" };
+    let sql = format!("{SELECT} WHERE {chosen} ORDER BY created_at DESC, id DESC");
+    Ok(tx.prepare_cached(&sql)?.query_map([account], read)?.collect::<Result<_, _>>()?)
+}
+
+/// Marks a key as revoked, unless it is already.
+pub(super) fn revoke(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
+    let sql = "UPDATE keys SET revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1";
+    match tx.prepare_cached(sql)?.execute(params![id, At(at)])? {
+        0 => Err(StoreError::NotFound),
+        _ => Ok(()),
+    }
+}
+
+/// Moves the time of a key's last use forward to `at`; a key that is gone is left alone.
+pub(super) fn touch(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
+    let sql = "UPDATE keys SET last_used_at = ?2 \
+        WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";
+    tx.prepare_cached(sql)?.execute(params![id, At(at)])?;
+    Ok(())
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(Key, Option<Timestamp>)> {
+    let at =
+        |column: &str| Ok::<_, rusqlite::Error>(row.get::<_, Option<At>>(column)?.map(|at| at.0));
+    let key = Key {
+        id: row.get("id")?,
+        digest: row.get("digest")?,
+        account: row.get("account")?,
+        label: row.get("label")?,
+        limits: limits(row)?,
+        models: row.get::<_, List>("models")?.into_models(),
+        created_at: row.get::<_, At>("created_at")?.0,
+        expires_at: at("expires_at")?,
+        revoked_at: at("revoked_at")?,
+    };
+    Ok((key, at("last_used_at")?))
+}
+
+/// Reads the three limits of a key, a plan or a model.
+pub(super) fn limits(row: &Row<'_>) -> rusqlite::Result<Limits> {
+    let limit =
+        |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Count>>(column)?.map(|n| n.0));
+    Ok(Limits { rpm: limit("rpm")?, tpm: limit("tpm")?, concurrency: limit("concurrency")? })
+}

@@ -1,0 +1,150 @@
+//! Models with their names and deployments.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::codec::{At, Code, Count, List};
+use super::error::Constrained;
+use super::keys;
+use crate::domain::id::ModelId;
+use crate::domain::model::{Deployment, Model};
+use crate::domain::price::Price;
+use crate::store::StoreError;
+
+/// Adds a model or replaces the one of that id, names and deployments included.
+pub(super) fn put(tx: &Connection, model: &Model) -> Result<(), StoreError> {
+    tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute([&model.id])?;
+    insert(tx, model)?;
+    for (position, name) in std::iter::once(&model.id).chain(&model.aliases).enumerate() {
+        insert_name(tx, model, name, position)?;
+    }
+    let mut deploy = tx.prepare_cached("INSERT INTO deployments VALUES (?, ?, ?, ?, ?, ?)")?;
+    for (position, at) in model.deployments.iter().enumerate() {
+        deploy
+            .execute(params![
+                model.id,
+                Count(position as u64),
+                at.upstream,
+                at.upstream_model,
+                at.weight,
+                at.priority
+            ])
+            .or_dangling()?;
+    }
+    Ok(())
+}
+
+/// Removes a model, its names and deployments.
+pub(super) fn remove(tx: &Connection, id: &ModelId) -> Result<(), StoreError> {
+    match tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute([id])? {
+        0 => Err(StoreError::NotFound),
+        _ => Ok(()),
+    }
+}
+
+/// Returns all models.
+pub(super) fn all(tx: &Connection) -> Result<Vec<Model>, StoreError> {
+    let mut aliases = grouped(
+        tx,
+        "SELECT model, name FROM model_names WHERE position > 0 ORDER BY model, position",
+        |row| row.get(1),
+    )?;
+    let mut deployments = grouped(
+        tx,
+        "SELECT model, upstream, upstream_model, weight, priority FROM deployments \
+            ORDER BY model, position",
+        |row| {
+            Ok(Deployment {
+                upstream: row.get(1)?,
+                upstream_model: row.get(2)?,
+                weight: row.get(3)?,
+                priority: row.get(4)?,
+            })
+        },
+    )?;
+    let mut select = tx.prepare_cached("SELECT * FROM models ORDER BY id")?;
+    let mut models: Vec<Model> = select.query_map([], read)?.collect::<Result<_, _>>()?;
+    for model in &mut models {
+        model.aliases = aliases.remove(&model.id).unwrap_or_default();
+        model.deployments = deployments.remove(&model.id).unwrap_or_default();
+    }
+    Ok(models)
+}
+
+fn insert(tx: &Connection, model: &Model) -> Result<(), StoreError> {
+    let sql = "INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    tx.prepare_cached(sql)?.execute(params![
+        model.id,
+        model.display_name,
+        model.description,
+        model.context_window,
+        model.max_output_tokens,
+        model.limits.rpm.map(Count),
+        model.limits.tpm.map(Count),
+        model.limits.concurrency.map(Count),
+        model.price.input,
+        model.price.cached,
+        model.price.output,
+        model.price.version,
+        List::of(model.abilities.iter().map(|ability| ability.code())),
+        At(model.created_at)
+    ])?;
+    Ok(())
+}
+
+fn insert_name(
+    tx: &Connection,
+    model: &Model,
+    name: &ModelId,
+    position: usize,
+) -> Result<(), StoreError> {
+    let sql = "SELECT model FROM model_names WHERE name = ?";
+    let owner: Option<ModelId> =
+        tx.prepare_cached(sql)?.query_row([name], |row| row.get(0)).optional()?;
+    if let Some(owner) = owner {
+        let text = format!("`{name}` is already a name of model `{owner}`");
+        return Err(StoreError::Conflict(text));
+    }
+    tx.prepare_cached("INSERT INTO model_names VALUES (?, ?, ?)")?.execute(params![
+        name,
+        model.id,
+        Count(position as u64)
+    ])?;
+    Ok(())
+}
+
+fn grouped<T>(
+    tx: &Connection,
+    sql: &str,
+    read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<HashMap<ModelId, Vec<T>>, StoreError> {
+    let mut groups = HashMap::<ModelId, Vec<T>>::new();
+    let mut select = tx.prepare_cached(sql)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        groups.entry(row.get(0)?).or_default().push(read(row)?);
+    }
+    Ok(groups)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Model> {
+    Ok(Model {
+        id: row.get("id")?,
+        display_name: row.get("display_name")?,
+        description: row.get("description")?,
+        context_window: row.get("context_window")?,
+        max_output_tokens: row.get("max_output_tokens")?,
+        limits: keys::limits(row)?,
+        price: Price {
+            input: row.get("price_input")?,
+            cached: row.get("price_cached")?,
+            output: row.get("price_output")?,
+            version: row.get("price_version")?,
+        },
+        abilities: row.get::<_, List>("abilities")?.into_abilities()?,
+        aliases: Vec::new(),
+        deployments: Vec::new(),
+        created_at: row.get::<_, At>("created_at")?.0,
+    })
+}

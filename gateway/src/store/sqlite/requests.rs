@@ -1,0 +1,146 @@
+//! The request log: one record, pages in both directions, counts.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+
+use super::codec::{At, List, Span};
+use super::filter::Choice;
+use super::{SqliteStore, commit, summary};
+use crate::domain::id::{AccountId, RequestId};
+use crate::domain::ledger::Entry;
+use crate::domain::money::Nanos;
+use crate::domain::record::{RequestRecord, ServedBy};
+use crate::domain::usage::Usage;
+use crate::store::{Batch, Cursor, RequestFilter, Requests, StoreError, Summary};
+
+#[async_trait]
+impl Requests for SqliteStore {
+    async fn commit(&self, batch: Batch) -> Result<Cursor, StoreError> {
+        self.write(move |tx| commit::commit(tx, &batch)).await
+    }
+
+    async fn add_entry(&self, entry: &Entry) -> Result<(), StoreError> {
+        let entry = entry.clone();
+        self.write(move |tx| commit::add_entry(tx, &entry)).await
+    }
+
+    async fn balance(&self, account: AccountId) -> Result<Nanos, StoreError> {
+        self.read(move |tx| {
+            let mut select = tx.prepare_cached("SELECT amount FROM balances WHERE account = ?")?;
+            let balance = select.query_row([account], |row| row.get(0)).optional()?;
+            Ok(balance.unwrap_or_default())
+        })
+        .await
+    }
+
+    async fn find_request(&self, id: RequestId) -> Result<Option<RequestRecord>, StoreError> {
+        self.read(move |tx| {
+            let mut select = tx.prepare_cached("SELECT * FROM requests WHERE id = ?")?;
+            Ok(select.query_row([id], |row| Ok(read(row)?.1)).optional()?)
+        })
+        .await
+    }
+
+    async fn requests_before(
+        &self,
+        filter: &RequestFilter,
+        before: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+        let filter = filter.clone();
+        let before = before.map(|cursor| cursor.0);
+        self.read(move |tx| page(tx, &filter, ("seq < ?", before), "DESC", limit)).await
+    }
+
+    async fn requests_after(
+        &self,
+        filter: &RequestFilter,
+        after: Cursor,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+        let filter = filter.clone();
+        self.read(move |tx| page(tx, &filter, ("seq > ?", Some(after.0)), "ASC", limit)).await
+    }
+
+    async fn count_requests(
+        &self,
+        filter: &RequestFilter,
+        after: Cursor,
+        until: Cursor,
+    ) -> Result<u64, StoreError> {
+        let filter = filter.clone();
+        self.read(move |tx| {
+            let mut condition = Choice::of(tx, &filter)?.condition(tx)?;
+            condition.and("seq > ?", Some(after.0));
+            condition.and("seq <= ?", Some(until.0));
+            let sql = format!("SELECT count(*) FROM requests {}", condition.sql());
+            let mut select = tx.prepare_cached(&sql)?;
+            let count: i64 =
+                select.query_row(params_from_iter(condition.values()), |row| row.get(0))?;
+            Ok(u64::try_from(count).unwrap_or_default())
+        })
+        .await
+    }
+
+    async fn newest(&self) -> Result<Cursor, StoreError> {
+        self.read(|tx| commit::newest(tx)).await
+    }
+
+    async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError> {
+        let filter = filter.clone();
+        self.read(move |tx| summary::summarize(tx, &Choice::of(tx, &filter)?)).await
+    }
+}
+
+fn page(
+    tx: &Connection,
+    filter: &RequestFilter,
+    (clause, cursor): (&str, Option<i64>),
+    order: &str,
+    limit: usize,
+) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+    let mut condition = Choice::of(tx, filter)?.condition(tx)?;
+    condition.and(clause, cursor);
+    let sql = format!("SELECT * FROM requests {} ORDER BY seq {order}", condition.sql());
+    let mut select = tx.prepare_cached(&sql)?;
+    let rows = select.query_map(params_from_iter(condition.values()), read)?;
+    Ok(rows.take(limit).collect::<Result<_, _>>()?)
+}
+
+/// Reads a row of `requests`, whose columns are in the order of the first migration.
+fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
+    let usage = match row.get(12)? {
+        None => None,
+        Some(input) => Some(Usage {
+            input,
+            cached: row.get(13)?,
+            output: row.get(14)?,
+            reasoning: row.get(15)?,
+        }),
+    };
+    let deployment = match row.get(19)? {
+        None => None,
+        Some(upstream) => Some(ServedBy { upstream, upstream_model: row.get(20)? }),
+    };
+    let record = RequestRecord {
+        id: row.get(1)?,
+        account: row.get(2)?,
+        key: row.get(3)?,
+        started_at: row.get::<_, At>(4)?.0,
+        duration: row.get::<_, Span>(5)?.0,
+        ttft: row.get::<_, Option<Span>>(6)?.map(|span| span.0),
+        endpoint: row.get(7)?,
+        stream: row.get(8)?,
+        status: row.get(9)?,
+        http_status: row.get(10)?,
+        basis: row.get(11)?,
+        usage,
+        cost: row.get(16)?,
+        price_version: row.get(17)?,
+        model: row.get(18)?,
+        deployment,
+        error_code: row.get(21)?,
+        notes: row.get::<_, Option<List>>(22)?.map_or_else(Vec::new, |notes| notes.0),
+    };
+    Ok((Cursor(row.get(0)?), record))
+}

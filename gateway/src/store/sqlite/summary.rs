@@ -1,0 +1,213 @@
+//! Sums over requests, from sums by hour and, for the parts of hours at the ends, from the log.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use rusqlite::types::{ToSql, ValueRef};
+use rusqlite::{Connection, Row, params, params_from_iter};
+
+use super::codec::Count;
+use super::filter::{Choice, Condition, HOUR};
+use crate::domain::id::{AccountId, KeyId, ModelId};
+use crate::domain::money::Nanos;
+use crate::domain::record::{RequestRecord, RequestStatus};
+use crate::domain::usage::Tokens;
+use crate::store::{StoreError, Summary, Totals};
+
+const DAY: i64 = 24 * HOUR;
+
+/// Sums by model and day.
+type Sums = HashMap<(Option<ModelId>, i64), Totals>;
+
+/// Adds records to the sums by hour: one row per group of the batch, not per record.
+pub(super) fn add<'a>(
+    tx: &Connection,
+    records: impl Iterator<Item = &'a RequestRecord>,
+) -> Result<(), StoreError> {
+    type Group<'a> = (i64, Option<&'a ModelId>, RequestStatus);
+    let mut of_keys = HashMap::<(AccountId, &KeyId, Group<'_>), Totals>::new();
+    for record in records {
+        let hour = record.started_at.as_microsecond().div_euclid(HOUR);
+        let group = (hour, record.model.as_ref(), record.status);
+        let totals = of_keys.entry((record.account, &record.key, group)).or_default();
+        accumulate(totals, &totals_of(record));
+    }
+    let mut of_all = HashMap::<Group<'_>, Totals>::new();
+    for ((account, key, group), totals) in &of_keys {
+        upsert(tx, account, key, *group, totals)?;
+        accumulate(of_all.entry(*group).or_default(), totals);
+    }
+    of_all.iter().try_for_each(|(group, totals)| upsert(tx, &[0; 0], &"", *group, totals))
+}
+
+/// Returns the sums over the chosen requests.
+pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, StoreError> {
+    let mut sums = Sums::new();
+    let first = choice.since.map(|time| -(-time).div_euclid(HOUR));
+    let end = choice.until.map(|time| time.div_euclid(HOUR));
+    let within_an_hour = first.zip(end).is_some_and(|(first, end)| first >= end);
+    // A key that we do not know has no account, and only the log can find it.
+    let unknown_key = choice.key.is_some() && choice.account.is_none();
+    if within_an_hour || unknown_key {
+        add_log(tx, choice, &mut sums)?;
+        return finish(sums);
+    }
+    if let Some(first) = first.filter(|first| choice.since < Some(first * HOUR)) {
+        add_log(tx, &Choice { until: Some(first * HOUR), ..choice.clone() }, &mut sums)?;
+    }
+    add_hours(tx, choice, first, end, &mut sums)?;
+    if let Some(end) = end.filter(|end| choice.until > Some(end * HOUR)) {
+        add_log(tx, &Choice { since: Some(end * HOUR), ..choice.clone() }, &mut sums)?;
+    }
+    finish(sums)
+}
+
+fn add_log(tx: &Connection, choice: &Choice, sums: &mut Sums) -> Result<(), StoreError> {
+    let condition = choice.condition(tx)?;
+    let select = "SELECT model, started_at, status, 1, input, cached, output, reasoning, cost \
+        FROM requests";
+    add_rows(tx, select, &condition, sums)
+}
+
+fn add_hours(
+    tx: &Connection,
+    choice: &Choice,
+    first: Option<i64>,
+    end: Option<i64>,
+    sums: &mut Sums,
+) -> Result<(), StoreError> {
+    let mut condition = Condition::default();
+    match choice.account {
+        Some(account) => condition.and("account = ?", Some(account)),
+        None => condition.and("account = ?", Some([0; 0])),
+    }
+    condition.and("hour >= ?", first);
+    condition.and("hour < ?", end);
+    condition.and("key = ?", choice.key.clone());
+    condition.and("model = ?", choice.model.clone());
+    condition.and("status = ?", choice.status);
+    let select = "SELECT model, hour * 3600000000, status, requests, input, cached, output, \
+        reasoning, cost FROM request_sums";
+    add_rows(tx, select, &condition, sums)
+}
+
+fn add_rows(
+    tx: &Connection,
+    select: &str,
+    condition: &Condition,
+    sums: &mut Sums,
+) -> Result<(), StoreError> {
+    let mut select = tx.prepare_cached(&format!("{select} {}", condition.sql()))?;
+    let mut rows = select.query(params_from_iter(condition.values()))?;
+    while let Some(row) = rows.next()? {
+        let model = match row.get_ref(0)? {
+            ValueRef::Integer(_) => None,
+            _ => row.get(0)?,
+        };
+        let day = row.get::<_, i64>(1)?.div_euclid(DAY);
+        // Summed here and not in SQL, where a sum beyond 64 bits is an error.
+        accumulate(sums.entry((model, day)).or_default(), &read(row)?);
+    }
+    Ok(())
+}
+
+fn finish(sums: Sums) -> Result<Summary, StoreError> {
+    let mut totals = Totals::default();
+    let mut by_model = HashMap::<_, Totals>::new();
+    let mut by_day = BTreeMap::<_, Totals>::new();
+    for ((model, day), part) in sums {
+        accumulate(&mut totals, &part);
+        accumulate(by_model.entry(model).or_default(), &part);
+        accumulate(by_day.entry(day).or_default(), &part);
+    }
+    let mut by_model: Vec<_> = by_model.into_iter().collect();
+    by_model.sort_by(|(a, x), (b, y)| {
+        (y.cost, y.requests).cmp(&(x.cost, x.requests)).then_with(|| a.cmp(b))
+    });
+    let by_day = by_day.into_iter().map(|(day, totals)| Ok((day_text(day)?, totals)));
+    Ok(Summary { totals, by_model, by_day: by_day.collect::<Result<_, StoreError>>()? })
+}
+
+fn upsert(
+    tx: &Connection,
+    account: &dyn ToSql,
+    key: &dyn ToSql,
+    (hour, model, status): (i64, Option<&ModelId>, RequestStatus),
+    totals: &Totals,
+) -> Result<(), StoreError> {
+    // A sum beyond 64 bits becomes a float, and the cast takes it back to the end of the range.
+    let sql = "INSERT INTO request_sums VALUES (?, ?, ?, ifnull(?, 0), ?, ?, ?, ?, ?, ?, ?) \
+        ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, \
+        input = CAST(input + excluded.input AS INTEGER), \
+        cached = CAST(cached + excluded.cached AS INTEGER), \
+        output = CAST(output + excluded.output AS INTEGER), \
+        reasoning = CAST(reasoning + excluded.reasoning AS INTEGER), \
+        cost = CAST(cost + excluded.cost AS INTEGER)";
+    tx.prepare_cached(sql)?.execute(params![
+        account,
+        hour,
+        key,
+        model,
+        status,
+        Count(totals.requests),
+        Count(totals.input),
+        Count(totals.cached),
+        Count(totals.output),
+        Count(totals.reasoning),
+        totals.cost
+    ])?;
+    Ok(())
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Totals> {
+    let status: RequestStatus = row.get(2)?;
+    let requests = row.get::<_, Count>(3)?.0;
+    let count =
+        |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Count>>(column)?.map_or(0, |n| n.0));
+    Ok(Totals {
+        requests,
+        errors: if is_error(status) { requests } else { 0 },
+        input: count(4)?,
+        cached: count(5)?,
+        output: count(6)?,
+        reasoning: count(7)?,
+        cost: row.get::<_, Option<Nanos>>(8)?.unwrap_or_default(),
+    })
+}
+
+fn totals_of(record: &RequestRecord) -> Totals {
+    let usage = record.usage.unwrap_or_default();
+    let known = |tokens: Option<Tokens>| tokens.map_or(0, |tokens| tokens.0);
+    Totals {
+        requests: 1,
+        errors: u64::from(is_error(record.status)),
+        input: usage.input.0,
+        cached: known(usage.cached),
+        output: usage.output.0,
+        reasoning: known(usage.reasoning),
+        cost: record.cost.unwrap_or_default(),
+    }
+}
+
+fn accumulate(sum: &mut Totals, part: &Totals) {
+    sum.requests = sum.requests.saturating_add(part.requests);
+    sum.errors = sum.errors.saturating_add(part.errors);
+    sum.input = sum.input.saturating_add(part.input);
+    sum.cached = sum.cached.saturating_add(part.cached);
+    sum.output = sum.output.saturating_add(part.output);
+    sum.reasoning = sum.reasoning.saturating_add(part.reasoning);
+    sum.cost = sum.cost.saturating_add(part.cost);
+}
+
+fn is_error(status: RequestStatus) -> bool {
+    match status {
+        RequestStatus::Failed | RequestStatus::Interrupted | RequestStatus::Rejected => true,
+        RequestStatus::Completed | RequestStatus::Incomplete | RequestStatus::Cancelled => false,
+    }
+}
+
+fn day_text(day: i64) -> Result<String, StoreError> {
+    let start = Timestamp::from_microsecond(day.saturating_mul(DAY))
+        .map_err(|error| StoreError::Unavailable(error.into()))?;
+    Ok(start.strftime("%F").to_string())
+}

@@ -1,0 +1,128 @@
+//! Plans, models and upstreams.
+
+use std::time::Duration;
+
+use super::{at, conflicts, is_not_found};
+use crate::domain::id::{ModelId, PlanName, UpstreamName};
+use crate::domain::limit::Limits;
+use crate::domain::model::{Ability, Deployment, Model};
+use crate::domain::money::Nanos;
+use crate::domain::plan::Plan;
+use crate::domain::price::Price;
+use crate::domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
+use crate::domain::usage::Tokens;
+use crate::store::Store;
+
+pub(super) async fn play(store: &dyn Store) {
+    let mut plans = vec![plan("free", 5)];
+    let mut upstreams = vec![upstream("sim", CredentialSource::None)];
+    let mut models = vec![model("echo", &["echo-latest", "e"], &["sim"])];
+    seeds_once(store, &plans, &upstreams, &models).await;
+
+    plans[0] = plan("free", 7);
+    plans.push(plan("pro", 100));
+    for plan in &plans {
+        store.put_plan(plan).await.unwrap();
+    }
+    for (name, credential) in [
+        ("local", CredentialSource::File("/run/key".into())),
+        ("openai", CredentialSource::Env("OPENAI_KEY".into())),
+        ("sealed", CredentialSource::Sealed(vec![0, 159, 146, 150])),
+        ("sim", CredentialSource::Env("replaced".into())),
+    ] {
+        store.put_upstream(&upstream(name, credential.clone())).await.unwrap();
+        upstreams.retain(|old| old.name.as_str() != name);
+        upstreams.push(upstream(name, credential));
+    }
+
+    models.push(model("gpt", &["g"], &["openai", "local", "sealed"]));
+    store.put_model(&models[1]).await.unwrap();
+    names_mean_one_model(store).await;
+    is_not_found(store.put_model(&model("lost", &[], &["sim", "nowhere"])).await);
+    models[1] = model("gpt", &["g2", "g"], &["local", "openai"]);
+    store.put_model(&models[1]).await.unwrap();
+
+    conflicts(store.remove_upstream(&UpstreamName::new("openai")).await, "`gpt`");
+    is_not_found(store.remove_upstream(&UpstreamName::new("nowhere")).await);
+    store.remove_upstream(&UpstreamName::new("sealed")).await.unwrap();
+    upstreams.retain(|upstream| upstream.name.as_str() != "sealed");
+
+    store.put_model(&model("gone", &["going"], &["sim"])).await.unwrap();
+    store.remove_model(&ModelId::new("gone")).await.unwrap();
+    is_not_found(store.remove_model(&ModelId::new("gone")).await);
+    is_not_found(store.remove_model(&ModelId::new("g")).await);
+    models.push(model("going", &[], &[]));
+    store.put_model(&models[2]).await.unwrap();
+
+    let mut kept = store.load().await.unwrap();
+    kept.plans.sort_by_key(|plan| plan.name.clone());
+    kept.upstreams.sort_by_key(|upstream| upstream.name.clone());
+    kept.models.sort_by_key(|model| model.id.clone());
+    models.sort_by_key(|model| model.id.clone());
+    assert_eq!(kept.plans, plans);
+    assert_eq!(kept.upstreams, upstreams);
+    assert_eq!(kept.models, models);
+}
+
+async fn seeds_once(store: &dyn Store, plans: &[Plan], upstreams: &[Upstream], models: &[Model]) {
+    let broken = model("broken", &[], &["nowhere"]);
+    is_not_found(store.seed(plans, upstreams, &[broken]).await);
+    assert!(store.load().await.unwrap().plans.is_empty(), "all or nothing");
+    assert!(store.seed(plans, upstreams, models).await.unwrap());
+    assert!(!store.seed(&[plan("other", 1)], upstreams, models).await.unwrap());
+    assert_eq!(store.load().await.unwrap().plans, plans);
+}
+
+async fn names_mean_one_model(store: &dyn Store) {
+    conflicts(store.put_model(&model("new", &["e"], &[])).await, "`echo`");
+    conflicts(store.put_model(&model("new", &["echo"], &[])).await, "`echo`");
+    conflicts(store.put_model(&model("e", &[], &[])).await, "`echo`");
+    conflicts(store.put_model(&model("new", &["new"], &[])).await, "`new`");
+    assert!(store.load().await.unwrap().models.iter().all(|model| model.id.as_str() != "new"));
+}
+
+fn plan(name: &str, credit: i64) -> Plan {
+    Plan {
+        name: PlanName::new(name),
+        trial_credit: Nanos(credit * 1_000_000_000),
+        limits: Limits { rpm: Some(60), tpm: None, concurrency: Some(u64::MAX / 2) },
+        models: vec![ModelId::new("gpt"), ModelId::new("echo")],
+    }
+}
+
+fn upstream(name: &str, credential: CredentialSource) -> Upstream {
+    Upstream {
+        name: UpstreamName::new(name),
+        url: format!("http://{name}/v1"),
+        credential,
+        profile: Profile::LlamaCpp,
+        deadlines: Deadlines {
+            connect: Some(Duration::from_millis(1_500)),
+            first_byte: None,
+            idle: Some(Duration::ZERO),
+        },
+        created_at: at(0),
+    }
+}
+
+fn model(id: &str, aliases: &[&str], upstreams: &[&str]) -> Model {
+    let deployment = |(weight, name): (u32, &&str)| Deployment {
+        upstream: UpstreamName::new(*name),
+        upstream_model: format!("{id}@{name}").into(),
+        weight: weight + 1,
+        priority: u32::MAX,
+    };
+    Model {
+        id: ModelId::new(id),
+        display_name: format!("The {id}"),
+        description: String::new(),
+        context_window: Some(Tokens(128_000)),
+        max_output_tokens: None,
+        limits: Limits::default(),
+        price: Price { input: Nanos(3), cached: Nanos(1), output: Nanos(15), version: 4 },
+        abilities: vec![Ability::StructuredOutput, Ability::Tools],
+        aliases: aliases.iter().map(|alias| ModelId::new(*alias)).collect(),
+        deployments: (0..).zip(upstreams).map(deployment).collect(),
+        created_at: at(1),
+    }
+}

@@ -1,0 +1,237 @@
+//! Request records and the ledger: what is read back against the same questions asked of a list.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use super::{ALICE, BOB, at, conflicts};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::id::{KeyId, ModelId, RequestId, UpstreamName};
+use crate::domain::ledger::{Entry, EntryKind};
+use crate::domain::money::Nanos;
+use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
+use crate::domain::usage::{Tokens, Usage, UsageBasis};
+use crate::store::{Batch, Cursor, RequestFilter, Store, Totals};
+
+const STATUSES: [RequestStatus; 6] = [
+    RequestStatus::Completed,
+    RequestStatus::Incomplete,
+    RequestStatus::Failed,
+    RequestStatus::Cancelled,
+    RequestStatus::Interrupted,
+    RequestStatus::Rejected,
+];
+
+pub(super) async fn play(store: &dyn Store) {
+    assert_eq!(store.newest().await.unwrap(), Cursor(0));
+    assert_eq!(store.commit(Batch::default()).await.unwrap(), Cursor(0));
+    assert_eq!(store.summarize(&RequestFilter::default()).await.unwrap().by_day, []);
+
+    let records: Vec<_> = (0..180).map(record).collect();
+    commits_once(store, &records).await;
+    for record in &records {
+        assert_eq!(store.find_request(record.id).await.unwrap().as_ref(), Some(record));
+    }
+    assert_eq!(store.find_request(RequestId(uuid::Uuid::max())).await.unwrap(), None);
+    for filter in filters() {
+        answers_as_a_list_does(store, &records, &filter).await;
+    }
+    keys_know_their_last_use(store, &records).await;
+    balances_are_sums(store, &records).await;
+}
+
+async fn commits_once(store: &dyn Store, records: &[RequestRecord]) {
+    let first = store.commit(batch(&records[..100])).await.unwrap();
+    assert_eq!(store.newest().await.unwrap(), first);
+    // Sent again, alone and with more; a record that is twice in a batch counts once, too.
+    assert_eq!(store.commit(batch(&records[..100])).await.unwrap(), first);
+    let mut rest = batch(&records[50..]);
+    rest.records.push(records[179].clone());
+    rest.entries.push(charge(&records[179]).unwrap());
+    let last = store.commit(rest).await.unwrap();
+    assert!(last > first);
+    assert_eq!(store.newest().await.unwrap(), last);
+
+    let unrecorded =
+        Batch { records: vec![], entries: charge(&record(1_003)).into_iter().collect() };
+    conflicts(store.commit(unrecorded).await, "no record");
+    let half =
+        Batch { records: vec![record(2_000)], entries: vec![charge(&record(1_001)).unwrap()] };
+    conflicts(store.commit(half).await, "no record");
+    assert_eq!(store.find_request(record(2_000).id).await.unwrap(), None, "all or nothing");
+}
+
+async fn answers_as_a_list_does(
+    store: &dyn Store,
+    records: &[RequestRecord],
+    filter: &RequestFilter,
+) {
+    let expected: Vec<_> = records.iter().filter(|record| holds(filter, record)).cloned().collect();
+
+    let mut forward = Vec::new();
+    let mut after = Cursor::default();
+    loop {
+        let page = store.requests_after(filter, after, 7).await.unwrap();
+        let Some((last, _)) = page.last() else { break };
+        assert_eq!(store.count_requests(filter, after, *last).await.unwrap(), page.len() as u64);
+        after = *last;
+        forward.extend(page);
+    }
+    assert!(forward.iter().map(|(_, record)| record).eq(&expected), "{filter:?}");
+
+    let mut backward = Vec::new();
+    let mut before = None;
+    loop {
+        let page = store.requests_before(filter, before, 7).await.unwrap();
+        assert!(page.len() <= 7);
+        let Some((last, _)) = page.last() else { break };
+        before = Some(*last);
+        backward.extend(page);
+    }
+    backward.reverse();
+    assert_eq!(backward, forward, "{filter:?}");
+
+    let end = store.newest().await.unwrap();
+    let count = store.count_requests(filter, Cursor(0), end).await.unwrap();
+    assert_eq!(count, expected.len() as u64);
+    check_summary(store, filter, &expected).await;
+}
+
+async fn check_summary(store: &dyn Store, filter: &RequestFilter, expected: &[RequestRecord]) {
+    let mut totals = Totals::default();
+    let mut by_model = HashMap::<_, Totals>::new();
+    let mut by_day = BTreeMap::<_, Totals>::new();
+    for record in expected {
+        let day = record.started_at.strftime("%F").to_string();
+        add(&mut totals, record);
+        add(by_model.entry(record.model.clone()).or_default(), record);
+        add(by_day.entry(day).or_default(), record);
+    }
+    let summary = store.summarize(filter).await.unwrap();
+    assert_eq!(summary.totals, totals, "{filter:?}");
+    assert!(summary.by_day.iter().cloned().eq(by_day), "{filter:?}");
+    assert!(summary.by_model.is_sorted_by(|(_, a), (_, b)| a.cost >= b.cost), "{filter:?}");
+    assert_eq!(summary.by_model.into_iter().collect::<HashMap<_, _>>(), by_model, "{filter:?}");
+}
+
+async fn keys_know_their_last_use(store: &dyn Store, records: &[RequestRecord]) {
+    for (key, last_used) in store.keys(None).await.unwrap() {
+        let uses = records.iter().filter(|record| record.key == key.id);
+        assert_eq!(last_used, uses.map(|record| record.started_at).max(), "{}", key.id);
+    }
+}
+
+async fn balances_are_sums(store: &dyn Store, records: &[RequestRecord]) {
+    let charged = |account| -> Nanos {
+        records.iter().filter(|r| r.account == account).filter_map(charge).map(|e| e.amount).sum()
+    };
+    assert_eq!(store.balance(ALICE).await.unwrap(), Nanos(5_000) + charged(ALICE));
+    for (amount, kind) in [
+        (-1_000, EntryKind::Credit("refund of order 7".into())),
+        (777, EntryKind::Correction("double booking".into())),
+    ] {
+        let entry = Entry { account: BOB, amount: Nanos(amount), kind, at: at(99) };
+        store.add_entry(&entry).await.unwrap();
+    }
+    let bob = charged(BOB) + Nanos(-223);
+    assert_eq!(store.balance(BOB).await.unwrap(), bob);
+    let nobody = crate::domain::id::AccountId(uuid::Uuid::nil());
+    assert_eq!(store.balance(nobody).await.unwrap(), Nanos::ZERO);
+    let mut balances = store.load().await.unwrap().balances;
+    balances.sort();
+    assert_eq!(balances, [(BOB, bob), (ALICE, Nanos(5_000) + charged(ALICE))]);
+}
+
+fn filters() -> Vec<RequestFilter> {
+    let all = RequestFilter::default();
+    let mut filters = vec![
+        all.clone(),
+        RequestFilter { account: Some(ALICE), ..all.clone() },
+        RequestFilter { key: Some(KeyId::new("b1")), ..all.clone() },
+        RequestFilter { key: Some(KeyId::new("unknown")), ..all.clone() },
+        RequestFilter { account: Some(BOB), key: Some(KeyId::new("a1")), ..all.clone() },
+        RequestFilter { model: Some(ModelId::new("gpt")), ..all.clone() },
+        RequestFilter { model: Some(ModelId::new("0")), ..all.clone() },
+    ];
+    filters.extend(STATUSES.map(|status| RequestFilter { status: Some(status), ..all.clone() }));
+    let times = [None, Some(at(-9_000)), Some(at(0)), Some(at(90)), Some(at(95)), Some(at(1_440))]
+        .into_iter()
+        .chain([Some(at(2_911)), Some(at(9_000))]);
+    for since in times.clone() {
+        for until in times.clone() {
+            let within = RequestFilter { since, until, ..all.clone() };
+            let narrower = RequestFilter { account: Some(ALICE), ..within.clone() };
+            let key = Some(KeyId::new("a2"));
+            filters.push(RequestFilter { key, model: Some(ModelId::new("gpt")), ..within.clone() });
+            filters.extend([within, narrower]);
+        }
+    }
+    filters
+}
+
+fn holds(filter: &RequestFilter, record: &RequestRecord) -> bool {
+    filter.account.is_none_or(|account| record.account == account)
+        && filter.key.as_ref().is_none_or(|key| record.key == *key)
+        && (filter.model.is_none() || record.model == filter.model)
+        && filter.status.is_none_or(|status| record.status == status)
+        && filter.since.is_none_or(|since| record.started_at >= since)
+        && filter.until.is_none_or(|until| record.started_at < until)
+}
+
+fn add(totals: &mut Totals, record: &RequestRecord) {
+    let usage = record.usage.unwrap_or_default();
+    totals.requests += 1;
+    totals.errors += u64::from(matches!(
+        record.status,
+        RequestStatus::Failed | RequestStatus::Interrupted | RequestStatus::Rejected
+    ));
+    totals.input += usage.input.0;
+    totals.cached += usage.cached.unwrap_or_default().0;
+    totals.output += usage.output.0;
+    totals.reasoning += usage.reasoning.unwrap_or_default().0;
+    totals.cost = totals.cost + record.cost.unwrap_or_default();
+}
+
+fn batch(records: &[RequestRecord]) -> Batch {
+    Batch { records: records.to_vec(), entries: records.iter().filter_map(charge).collect() }
+}
+
+fn charge(record: &RequestRecord) -> Option<Entry> {
+    let kind = EntryKind::Charge(record.id);
+    record.cost.map(|cost| Entry { account: record.account, amount: -cost, kind, at: at(0) })
+}
+
+/// The n-th request of the story: all that may be absent is absent in some of them. They come in
+/// over three days, from the evening before its start, not in the order in which they end.
+fn record(n: u64) -> RequestRecord {
+    let has = |every: u64| !n.is_multiple_of(every);
+    let minute = i64::try_from((n * 37) % 180 * 25).unwrap() - 120;
+    RequestRecord {
+        id: RequestId(uuid::Uuid::from_u128(u128::from(n * 7_919 % 1_009) << 64 | u128::from(n))),
+        account: if n.is_multiple_of(3) { BOB } else { ALICE },
+        key: KeyId::new(["b1", "a1", "a2"][usize::try_from(n % 3).unwrap()]),
+        endpoint: Endpoint::ALL[usize::try_from(n % 4).unwrap()],
+        model: has(7)
+            .then(|| ModelId::new(["gpt", "echo", "", "0"][usize::try_from(n % 4).unwrap()])),
+        deployment: has(5).then(|| ServedBy {
+            upstream: UpstreamName::new("sim"),
+            upstream_model: format!("m{n}").into(),
+        }),
+        stream: has(2),
+        status: STATUSES[usize::try_from(n / 5 % 6).unwrap()],
+        http_status: has(6).then_some(200),
+        error_code: (!has(6)).then(|| "rate_limit_exceeded".to_owned()),
+        usage: has(4).then(|| Usage {
+            input: Tokens(n * 10),
+            cached: has(3).then_some(Tokens(n)),
+            output: Tokens(n),
+            reasoning: (!has(3)).then_some(Tokens(n / 2)),
+        }),
+        basis: if has(4) { UsageBasis::Upstream } else { UsageBasis::None },
+        cost: has(4).then(|| Nanos(i64::try_from(n * n).unwrap())),
+        price_version: has(4).then_some(3),
+        started_at: at(minute) + Duration::from_micros(n),
+        duration: Duration::from_micros(n * 1_001),
+        ttft: has(5).then(|| Duration::from_micros(n)),
+        notes: if has(9) { vec![] } else { vec!["a \"note\"".into(), "ü".into()] },
+    }
+}
