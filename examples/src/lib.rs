@@ -1,1 +1,10 @@
-//! placeholder
+//! The example files, for the tests that run them.
+
+/// The least that a gateway for other hosts needs.
+pub const GATEWAY_MINIMAL: &str = include_str!("../gateway.minimal.toml");
+
+/// Every setting, with its default.
+pub const GATEWAY_FULL: &str = include_str!("../gateway.full.toml");
+
+/// A systemd unit.
+pub const SYSTEMD_UNIT: &str = include_str!("../tollgate.service");

@@ -1,9 +1,28 @@
-//! The gateway: an OpenAI-compatible `/v1` in front of any server that speaks chat completions.
+//! The gateway: an OpenAI-compatible `/v1` in front of any server that speaks chat completions, with
+//! accounts, keys, limits, exact metering and an admin plane.
+//!
+//! In reading order: [`domain`] has the nouns; [`pipeline`] is the life of a request, between
+//! [`http`] (clients) and [`upstream`] (chat servers); [`ledger`] and [`limits`] are what it counts
+//! with; [`control`] changes what [`admin`] is told to, on top of [`store`]; [`app`] puts it together.
 
-pub mod clock;
-pub mod control;
 pub mod domain;
+pub mod wire;
+
+pub mod http;
+pub mod pipeline;
+pub mod upstream;
+
 pub mod ledger;
 pub mod limits;
-pub mod simulator;
+
+pub mod admin;
+pub mod control;
 pub mod store;
+
+pub mod app;
+pub mod catalogue;
+pub mod clock;
+pub mod config;
+pub mod demo;
+pub mod simulator;
+pub mod telemetry;

@@ -1,2 +1,137 @@
-//! placeholder
-fn main() {}
+//! `gateway`: arguments → configuration → run → exit code.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use gateway::app::{self, Listeners, Seams};
+use gateway::config::Settings;
+use gateway::demo::{self, DemoArgs};
+use gateway::simulator::{self, Simulator, TruthLog};
+use gateway::telemetry;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// An OpenAI-compatible gateway with accounts, keys, limits and exact metering.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeArgs,
+    /// What to log, as RUST_LOG is written [default: info]
+    #[arg(long, global = true, value_name = "FILTER", env = "TOLLGATE_LOG")]
+    log: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the API and the admin plane (what happens without a command, too)
+    Serve(ServeArgs),
+    /// Show the whole product at work on the built-in simulator, then keep serving
+    Demo(DemoArgs),
+    /// Serve the built-in simulator alone, as an upstream for drills
+    Simulator(SimulatorArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ServeArgs {
+    /// A TOML file with the settings below; flags and variables win over it
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Debug, clap::Args)]
+struct SimulatorArgs {
+    /// Where to listen
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
+    listen: SocketAddr,
+    /// Append what was asked and what was sent to this file, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    truth_log: Option<PathBuf>,
+    /// Makes answers differ from those of another seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gateway: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[tokio::main]
+async fn run() -> Result<()> {
+    let cli = Cli::parse();
+    // the demonstration's own words are what its user wants to read
+    let quiet = matches!(cli.command, Some(Command::Demo(_))).then_some("warn");
+    telemetry::init(cli.log.as_deref().or(quiet))?;
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| anyhow::anyhow!("a TLS provider was installed before"))?;
+    let shutdown = shutdown_on_signal()?;
+    match cli.command {
+        None => serve(cli.serve, shutdown).await,
+        Some(Command::Serve(args)) => serve(args, shutdown).await,
+        Some(Command::Demo(args)) => demo::run(args, &mut std::io::stdout(), shutdown).await,
+        Some(Command::Simulator(args)) => simulate(args, shutdown).await,
+    }
+}
+
+async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
+    let file = args.config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
+    let config = args.settings.or(file).resolve()?;
+    let listeners = Listeners::bind(config.listen, config.admin_listen).await?;
+    app::run(&config, listeners, Seams::default(), shutdown).await
+}
+
+async fn simulate(args: SimulatorArgs, shutdown: CancellationToken) -> Result<()> {
+    let truth = match &args.truth_log {
+        Some(path) => {
+            TruthLog::file(path).with_context(|| format!("opening `{}`", path.display()))?
+        }
+        None => TruthLog::memory(),
+    };
+    let simulator = Simulator::new(simulator::Settings { seed: args.seed, truth });
+    let listener = tokio::net::TcpListener::bind(args.listen)
+        .await
+        .with_context(|| format!("listening on {}", args.listen))?;
+    tracing::info!(listen = %listener.local_addr()?, "simulating");
+    app::run_simulator(listener, simulator, shutdown).await;
+    Ok(())
+}
+
+/// Cancelled by the first SIGTERM or Ctrl-C; the second one ends the process at once.
+fn shutdown_on_signal() -> Result<CancellationToken> {
+    let shutdown = CancellationToken::new();
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let token = shutdown.clone();
+    let wait = async move {
+        for code in [None, Some(130)] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            match code {
+                None => token.cancel(),
+                Some(code) => std::process::exit(code),
+            }
+        }
+    };
+    #[expect(clippy::disallowed_methods, reason = "it must outlive every shutdown")]
+    tokio::spawn(wait);
+    Ok(shutdown)
+}

@@ -49,7 +49,9 @@ impl Directory {
             names: papaya::HashMap::new(),
             catalogue: ArcSwap::from_pointee(catalogue),
         };
-        everything.accounts.into_iter().for_each(|account| directory.put_account(account));
+        for account in everything.accounts {
+            directory.put_account(account);
+        }
         everything.keys.into_iter().for_each(|key| directory.put_key(key));
         directory
     }
@@ -82,9 +84,11 @@ impl Directory {
         self.catalogue.load()
     }
 
-    pub(super) fn put_account(&self, account: Account) {
+    pub(super) fn put_account(&self, account: Account) -> Arc<Account> {
+        let account = Arc::new(account);
+        self.accounts.pin().insert(account.id, account.clone());
         self.names.pin().insert(account.name.to_lowercase(), account.id);
-        self.accounts.pin().insert(account.id, Arc::new(account));
+        account
     }
 
     pub(super) fn put_key(&self, key: Key) {

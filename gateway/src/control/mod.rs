@@ -1,3 +1,134 @@
 //! Operations on the gateway's state: accounts, keys, plans, models, upstreams, usage.
+//!
+//! Speaks domain types and knows no wire format, so a gRPC method, a command or a test calls it alike.
+//! Every operation takes the [`Caller`] and decides itself what that account may do. Changes happen
+//! one at a time: checked, written to the store, then shown in the [`Directory`]. Start with
+//! [`Control`]; each file adds the operations of one noun to it.
 
+pub mod access;
+pub mod accounts;
+pub mod bootstrap;
+pub mod credentials;
 pub mod directory;
+pub mod error;
+pub mod keys;
+pub mod models;
+pub mod passwords;
+pub mod plans;
+pub mod seal;
+mod secret_file;
+pub mod sessions;
+pub mod tail;
+#[cfg(test)]
+pub(crate) mod tests;
+mod token;
+pub mod upstreams;
+pub mod usage;
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use tokio_util::task::TaskTracker;
+
+use crate::clock::{Clock, Entropy};
+use crate::domain::money::Nanos;
+use crate::ledger::Ledger;
+use crate::store::Store;
+
+pub use access::Caller;
+pub use credentials::Credentials;
+pub use directory::Directory;
+pub use error::ControlError;
+
+use passwords::Passwords;
+
+/// The most money that an account may hold or owe: far from where sums of nanodollars overflow.
+const LARGEST_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
+
+/// All operations. One for the whole gateway.
+pub struct Control {
+    store: Arc<dyn Store>,
+    directory: Arc<Directory>,
+    ledger: Arc<Ledger>,
+    credentials: Arc<Credentials>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    registration: Registration,
+    operator_token: [u8; 32],
+    tasks: TaskTracker,
+    passwords: Passwords,
+    writing: Mutex<()>,
+}
+
+/// What [`Control`] is made of.
+pub struct Parts {
+    /// What outlives the process.
+    pub store: Arc<dyn Store>,
+    /// What requests are served from.
+    pub directory: Arc<Directory>,
+    /// The owner of money.
+    pub ledger: Arc<Ledger>,
+    /// The upstreams' credentials, with the seal for new ones.
+    pub credentials: Arc<Credentials>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Random bytes.
+    pub entropy: Arc<dyn Entropy>,
+    /// Who may register.
+    pub registration: Registration,
+    /// SHA-256 of the operator token, as [`bootstrap::prepare`] returns it.
+    pub operator_token: [u8; 32],
+    /// Where changes run, so that a shutdown waits for them.
+    pub tasks: TaskTracker,
+}
+
+/// Who may register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registration {
+    /// Everybody.
+    Open,
+    /// Who has an invite code.
+    Invite,
+    /// Nobody; operators make accounts.
+    Closed,
+}
+
+impl Control {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Self {
+        Self {
+            passwords: Passwords::new(parts.entropy.clone()),
+            store: parts.store,
+            directory: parts.directory,
+            ledger: parts.ledger,
+            credentials: parts.credentials,
+            clock: parts.clock,
+            entropy: parts.entropy,
+            registration: parts.registration,
+            operator_token: parts.operator_token,
+            tasks: parts.tasks,
+            writing: Mutex::new(()),
+        }
+    }
+
+    /// Runs one change after the other, each to its end: a caller that goes away between the write
+    /// to the store and the change in memory must not leave the two apart.
+    async fn write<T, W>(
+        self: &Arc<Self>,
+        change: impl FnOnce(Arc<Self>) -> W + Send + 'static,
+    ) -> Result<T, ControlError>
+    where
+        T: Send + 'static,
+        W: Future<Output = Result<T, ControlError>> + Send + 'static,
+    {
+        let control = self.clone();
+        let task = self.tasks.spawn(async move {
+            let _one_at_a_time = control.writing.lock().await;
+            change(control.clone()).await
+        });
+        task.await.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(ControlError::Busy("the gateway is shutting down; try again".into())),
+        })
+    }
+}

@@ -51,6 +51,9 @@ pub enum Refusal {
         /// The limit.
         limit_bytes: u64,
     },
+    /// The body did not come in time.
+    #[error("the request body did not arrive in time; send it again")]
+    BodyTooSlow,
     /// The body is of a kind that we do not read.
     #[error("{0}")]
     UnsupportedMediaType(String),

@@ -1,0 +1,34 @@
+//! Finds out who makes a call: the token in the metadata entry `authorization: Bearer …`.
+
+use secrecy::SecretString;
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+
+use crate::control::{Caller, Control, ControlError};
+
+/// Returns the caller; refuses who is not signed in.
+pub(super) async fn caller(control: &Control, metadata: &MetadataMap) -> Result<Caller, Status> {
+    let token = bearer(metadata).ok_or_else(|| {
+        ControlError::Unauthenticated("this call needs a token; sign in with `ctl login`".into())
+    })?;
+    Ok(control.authenticate(&token).await?)
+}
+
+/// Returns the caller of a method that anybody may call. A token that does not hold any more is as
+/// good as none.
+pub(super) async fn anybody(
+    control: &Control,
+    metadata: &MetadataMap,
+) -> Result<Option<Caller>, Status> {
+    let Some(token) = bearer(metadata) else { return Ok(None) };
+    match control.authenticate(&token).await {
+        Ok(caller) => Ok(Some(caller)),
+        Err(ControlError::Unauthenticated(_) | ControlError::Forbidden(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn bearer(metadata: &MetadataMap) -> Option<SecretString> {
+    let (scheme, token) = metadata.get("authorization")?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().into())
+}

@@ -1,0 +1,159 @@
+//! Writes answers: accounts, keys, plans, models and upstreams.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use proto::v1;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::control::accounts::AccountView;
+use crate::control::keys::KeyView;
+use crate::control::upstreams::UpstreamView;
+use crate::domain::account::{AccountStatus, Role};
+use crate::domain::limit::Limits;
+use crate::domain::model::{Ability, Deployment, Model};
+use crate::domain::plan::Plan;
+use crate::domain::upstream::{CredentialSource, Deadlines, Profile};
+
+pub(in super::super) fn account(view: &AccountView) -> v1::Account {
+    let account = &view.account;
+    let role = match account.role {
+        Role::Member => v1::Role::Member,
+        Role::Operator => v1::Role::Operator,
+    };
+    let status = match account.status {
+        AccountStatus::Active => v1::AccountStatus::Active,
+        AccountStatus::Suspended => v1::AccountStatus::Suspended,
+    };
+    v1::Account {
+        id: account.id.to_string(),
+        name: account.name.clone(),
+        role: role.into(),
+        status: status.into(),
+        plan: account.plan.to_string(),
+        balance_usd: view.balance.to_string(),
+        created_at: Some(time(account.created_at)),
+    }
+}
+
+pub(in super::super) fn key(view: KeyView) -> v1::Key {
+    let key = view.key;
+    v1::Key {
+        id: key.id.to_string(),
+        account: view.account,
+        label: key.label,
+        limits: Some(limits(&key.limits)),
+        models: key.models.iter().map(ToString::to_string).collect(),
+        created_at: Some(time(key.created_at)),
+        last_used_at: view.last_used_at.map(time),
+        expires_at: key.expires_at.map(time),
+        revoked_at: key.revoked_at.map(time),
+    }
+}
+
+pub(in super::super) fn plan(plan: &Plan) -> v1::Plan {
+    v1::Plan {
+        name: plan.name.to_string(),
+        trial_credit_usd: plan.trial_credit.to_string(),
+        limits: Some(limits(&plan.limits)),
+        models: plan.models.iter().map(ToString::to_string).collect(),
+    }
+}
+
+pub(in super::super) fn model(model: &Model) -> v1::Model {
+    let ability = |ability: &Ability| {
+        let ability = match ability {
+            Ability::Tools => v1::Ability::Tools,
+            Ability::Vision => v1::Ability::Vision,
+            Ability::Reasoning => v1::Ability::Reasoning,
+            Ability::StructuredOutput => v1::Ability::StructuredOutput,
+        };
+        ability.into()
+    };
+    v1::Model {
+        id: model.id.to_string(),
+        display_name: model.display_name.clone(),
+        description: model.description.clone(),
+        context_window: model.context_window.map(|tokens| tokens.0),
+        max_output_tokens: model.max_output_tokens.map(|tokens| tokens.0),
+        limits: Some(limits(&model.limits)),
+        price: Some(v1::Price {
+            input_usd: model.price.input.to_string(),
+            cached_usd: model.price.cached.to_string(),
+            output_usd: model.price.output.to_string(),
+            version: model.price.version,
+        }),
+        abilities: model.abilities.iter().map(ability).collect(),
+        aliases: model.aliases.iter().map(ToString::to_string).collect(),
+        deployments: model.deployments.iter().map(deployment).collect(),
+        created_at: Some(time(model.created_at)),
+    }
+}
+
+fn deployment(deployment: &Deployment) -> v1::Deployment {
+    v1::Deployment {
+        upstream: deployment.upstream.to_string(),
+        upstream_model: deployment.upstream_model.to_string(),
+        weight: deployment.weight,
+        priority: deployment.priority,
+    }
+}
+
+/// Writes an upstream: where its credential comes from, never the credential.
+pub(in super::super) fn upstream(view: UpstreamView) -> v1::Upstream {
+    use v1::credential::Source;
+
+    let upstream = &view.upstream;
+    let source = match &upstream.credential {
+        CredentialSource::None => None,
+        CredentialSource::Env(name) => Some(Source::Env(name.clone())),
+        CredentialSource::File(path) => Some(Source::File(path.clone())),
+        CredentialSource::Sealed(_) => Some(Source::Secret(String::new())),
+    };
+    let profile = match upstream.profile {
+        Profile::Generic => v1::Profile::Generic,
+        Profile::OpenAi => v1::Profile::Openai,
+        Profile::Vllm => v1::Profile::Vllm,
+        Profile::LlamaCpp => v1::Profile::Llamacpp,
+        Profile::Ollama => v1::Profile::Ollama,
+        Profile::SgLang => v1::Profile::Sglang,
+    };
+    v1::Upstream {
+        name: upstream.name.to_string(),
+        url: upstream.url.clone(),
+        credential: source.map(|source| v1::Credential { source: Some(source) }),
+        profile: profile.into(),
+        deadlines: Some(deadlines(&upstream.deadlines)),
+        created_at: Some(time(upstream.created_at)),
+        problem: view.problem,
+    }
+}
+
+fn deadlines(deadlines: &Deadlines) -> v1::Deadlines {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    v1::Deadlines {
+        connect_ms: deadlines.connect.map(millis),
+        first_byte_ms: deadlines.first_byte.map(millis),
+        idle_ms: deadlines.idle.map(millis),
+    }
+}
+
+fn limits(limits: &Limits) -> v1::Limits {
+    v1::Limits { rpm: limits.rpm, tpm: limits.tpm, concurrency: limits.concurrency }
+}
+
+pub(in super::super) fn time(time: Timestamp) -> prost_types::Timestamp {
+    const PER_SECOND: i128 = 1_000_000_000;
+
+    let nanos = time.as_nanosecond();
+    prost_types::Timestamp {
+        // jiff's years -9999 to 9999 fit both
+        seconds: i64::try_from(nanos.div_euclid(PER_SECOND)).unwrap_or_default(),
+        nanos: i32::try_from(nanos.rem_euclid(PER_SECOND)).unwrap_or_default(),
+    }
+}
+
+/// Puts a secret into the one answer that shows it.
+pub(in super::super) fn reveal(secret: &SecretString) -> String {
+    secret.expose_secret().to_owned()
+}

@@ -1,0 +1,218 @@
+//! Reads requests: what callers wish for keys, plans, models and upstreams.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use proto::v1;
+
+use crate::control::keys::KeyWish;
+use crate::control::models::{DeploymentWish, ModelChange};
+use crate::control::plans::PlanWish;
+use crate::control::upstreams::{CredentialWish, UpstreamChange};
+use crate::domain::Invalid;
+use crate::domain::id::{ModelId, PlanName, UpstreamName};
+use crate::domain::limit::Limits;
+use crate::domain::model::Ability;
+use crate::domain::money::Nanos;
+use crate::domain::upstream::{Deadlines, Profile};
+
+pub(in super::super) fn key_wish(request: v1::CreateKeyRequest) -> Result<KeyWish, Invalid> {
+    Ok(KeyWish {
+        label: request.label,
+        limits: limits(request.limits),
+        models: request.models,
+        expires_at: request.expires_at.map(|end| time("expires_at", &end)).transpose()?,
+    })
+}
+
+pub(in super::super) fn plan_wish(plan: Option<v1::Plan>) -> Result<PlanWish, Invalid> {
+    let plan = plan.ok_or_else(|| missing("plan"))?;
+    Ok(PlanWish {
+        name: PlanName::parse(&plan.name)?,
+        trial_credit: price("trial_credit_usd", &plan.trial_credit_usd)?,
+        limits: limits(plan.limits),
+        models: plan.models,
+    })
+}
+
+pub(in super::super) fn new_model(
+    model: Option<v1::Model>,
+) -> Result<(ModelId, ModelChange), Invalid> {
+    let model = model.ok_or_else(|| missing("model"))?;
+    let prices = model.price.unwrap_or_default();
+    let change = ModelChange {
+        display_name: Some(model.display_name),
+        description: Some(model.description),
+        context_window: model.context_window,
+        max_output_tokens: model.max_output_tokens,
+        limits: limits(model.limits),
+        input: Some(price("price.input_usd", &prices.input_usd)?),
+        cached: Some(price("price.cached_usd", &prices.cached_usd)?),
+        output: Some(price("price.output_usd", &prices.output_usd)?),
+        abilities: Some(abilities(&model.abilities)?),
+        aliases: Some(aliases(&model.aliases)?),
+        deployments: Some(deployments(model.deployments)?),
+    };
+    Ok((ModelId::parse("id", &model.id)?, change))
+}
+
+pub(in super::super) fn model_change(
+    request: v1::UpdateModelRequest,
+) -> Result<(String, ModelChange), Invalid> {
+    let price = |field, text: Option<String>| text.map(|text| price(field, &text)).transpose();
+    let change = ModelChange {
+        display_name: request.display_name,
+        description: request.description,
+        context_window: request.context_window,
+        max_output_tokens: request.max_output_tokens,
+        limits: limits(request.limits),
+        input: price("input_usd", request.input_usd)?,
+        cached: price("cached_usd", request.cached_usd)?,
+        output: price("output_usd", request.output_usd)?,
+        abilities: request.abilities.map(|list| abilities(&list.abilities)).transpose()?,
+        aliases: request.aliases.map(|list| aliases(&list.aliases)).transpose()?,
+        deployments: request.deployments.map(|list| deployments(list.deployments)).transpose()?,
+    };
+    Ok((request.id, change))
+}
+
+fn abilities(given: &[i32]) -> Result<Vec<Ability>, Invalid> {
+    let ability = |&number: &i32| match v1::Ability::try_from(number) {
+        Ok(v1::Ability::Tools) => Ok(Ability::Tools),
+        Ok(v1::Ability::Vision) => Ok(Ability::Vision),
+        Ok(v1::Ability::Reasoning) => Ok(Ability::Reasoning),
+        Ok(v1::Ability::StructuredOutput) => Ok(Ability::StructuredOutput),
+        Ok(v1::Ability::Unspecified) | Err(_) => Err(unknown("abilities", number)),
+    };
+    given.iter().map(ability).collect()
+}
+
+fn aliases(given: &[String]) -> Result<Vec<ModelId>, Invalid> {
+    given.iter().map(|alias| ModelId::parse("aliases", alias)).collect()
+}
+
+fn deployments(given: Vec<v1::Deployment>) -> Result<Vec<DeploymentWish>, Invalid> {
+    let wish = |deployment: v1::Deployment| {
+        Ok(DeploymentWish {
+            upstream: UpstreamName::parse(&deployment.upstream)?,
+            upstream_model: deployment.upstream_model,
+            weight: deployment.weight,
+            priority: deployment.priority,
+        })
+    };
+    given.into_iter().map(wish).collect()
+}
+
+pub(in super::super) fn new_upstream(
+    upstream: Option<v1::Upstream>,
+) -> Result<(UpstreamName, UpstreamChange), Invalid> {
+    let upstream = upstream.ok_or_else(|| missing("upstream"))?;
+    let change = UpstreamChange {
+        url: Some(upstream.url),
+        credential: upstream.credential.map(credential),
+        profile: Some(profile(upstream.profile)?),
+        deadlines: deadlines(upstream.deadlines),
+    };
+    Ok((UpstreamName::parse(&upstream.name)?, change))
+}
+
+pub(in super::super) fn upstream_change(
+    request: v1::UpdateUpstreamRequest,
+) -> Result<(String, UpstreamChange), Invalid> {
+    let change = UpstreamChange {
+        url: request.url,
+        credential: request.credential.map(credential),
+        profile: request.profile.map(profile).transpose()?,
+        deadlines: deadlines(request.deadlines),
+    };
+    Ok((request.name, change))
+}
+
+fn credential(credential: v1::Credential) -> CredentialWish {
+    use v1::credential::Source;
+
+    match credential.source {
+        None => CredentialWish::None,
+        Some(Source::Env(name)) => CredentialWish::Env(name),
+        Some(Source::File(path)) => CredentialWish::File(path),
+        Some(Source::Secret(secret)) => CredentialWish::Secret(secret.into()),
+    }
+}
+
+fn profile(number: i32) -> Result<Profile, Invalid> {
+    match v1::Profile::try_from(number) {
+        Ok(v1::Profile::Unspecified | v1::Profile::Generic) => Ok(Profile::Generic),
+        Ok(v1::Profile::Openai) => Ok(Profile::OpenAi),
+        Ok(v1::Profile::Vllm) => Ok(Profile::Vllm),
+        Ok(v1::Profile::Llamacpp) => Ok(Profile::LlamaCpp),
+        Ok(v1::Profile::Ollama) => Ok(Profile::Ollama),
+        Ok(v1::Profile::Sglang) => Ok(Profile::SgLang),
+        Err(_) => Err(unknown("profile", number)),
+    }
+}
+
+fn deadlines(given: Option<v1::Deadlines>) -> Deadlines {
+    let given = given.unwrap_or_default();
+    Deadlines {
+        connect: given.connect_ms.map(Duration::from_millis),
+        first_byte: given.first_byte_ms.map(Duration::from_millis),
+        idle: given.idle_ms.map(Duration::from_millis),
+    }
+}
+
+fn limits(given: Option<v1::Limits>) -> Limits {
+    let given = given.unwrap_or_default();
+    Limits { rpm: given.rpm, tpm: given.tpm, concurrency: given.concurrency }
+}
+
+/// Reads an amount of money.
+pub(in super::super) fn amount(field: &'static str, text: &str) -> Result<Nanos, Invalid> {
+    let error = |error| Invalid::new(field, format!("`{field}` is {error}"));
+    text.trim().parse().map_err(error)
+}
+
+/// Reads a price; empty means free of charge.
+fn price(field: &'static str, text: &str) -> Result<Nanos, Invalid> {
+    if text.is_empty() { Ok(Nanos::ZERO) } else { amount(field, text) }
+}
+
+pub(super) fn time(
+    field: &'static str,
+    time: &prost_types::Timestamp,
+) -> Result<Timestamp, Invalid> {
+    Timestamp::new(time.seconds, time.nanos)
+        .map_err(|_| Invalid::new(field, format!("`{field}` is not a time")))
+}
+
+pub(super) fn unknown(field: &'static str, number: i32) -> Invalid {
+    Invalid::new(field, format!("`{field}` has the value `{number}`, which this gateway lacks"))
+}
+
+fn missing(field: &'static str) -> Invalid {
+    Invalid::new(field, format!("`{field}` must be given"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_numbers_and_times_are_named_not_guessed() {
+        assert_eq!(abilities(&[1, 9]).unwrap_err().field, "abilities");
+        assert_eq!(profile(99).unwrap_err().field, "profile");
+        assert_eq!(profile(0), Ok(Profile::Generic));
+        let time = prost_types::Timestamp { seconds: i64::MAX, nanos: -7 };
+        assert_eq!(super::time("since", &time).unwrap_err().field, "since");
+        assert_eq!(amount("amount_usd", "1e3").unwrap_err().field, "amount_usd");
+        assert_eq!(price("price.input_usd", ""), Ok(Nanos::ZERO));
+        assert_eq!(new_model(None).unwrap_err().field, "model");
+    }
+
+    #[test]
+    fn times_survive_the_way_there_and_back() {
+        for text in ["2026-11-20T10:00:00.123456789Z", "1969-12-31T23:59:59.5Z"] {
+            let expected: Timestamp = text.parse().unwrap();
+            assert_eq!(super::time("t", &super::super::time(expected)), Ok(expected));
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The request log: choices in; records, news and sums out.
+
+use std::time::Duration;
+
+use proto::v1;
+
+use super::given::{self, unknown};
+use super::time;
+use crate::control::tail::{News, Start};
+use crate::control::usage::{Choice, RecordView, parse_cursor};
+use crate::domain::Invalid;
+use crate::domain::record::RequestStatus;
+use crate::domain::usage::{Usage, UsageBasis};
+use crate::store::{Summary, Totals};
+
+pub(in super::super) fn choice(filter: Option<v1::RequestFilter>) -> Result<Choice, Invalid> {
+    let filter = filter.unwrap_or_default();
+    let some = |text: String| (!text.is_empty()).then_some(text);
+    Ok(Choice {
+        account: some(filter.account),
+        key: some(filter.key),
+        model: some(filter.model),
+        status: status(filter.status)?,
+        since: filter.since.map(|since| given::time("since", &since)).transpose()?,
+        until: filter.until.map(|until| given::time("until", &until)).transpose()?,
+    })
+}
+
+pub(in super::super) fn tail(request: v1::TailRequestsRequest) -> Result<(Choice, Start), Invalid> {
+    let start = match request.cursor.as_str() {
+        "" => Start::History(usize::try_from(request.history).unwrap_or(usize::MAX)),
+        cursor => Start::After(parse_cursor("cursor", cursor)?),
+    };
+    Ok((choice(request.filter)?, start))
+}
+
+fn status(number: i32) -> Result<Option<RequestStatus>, Invalid> {
+    Ok(Some(match v1::RequestStatus::try_from(number) {
+        Ok(v1::RequestStatus::Unspecified) => return Ok(None),
+        Ok(v1::RequestStatus::Completed) => RequestStatus::Completed,
+        Ok(v1::RequestStatus::Incomplete) => RequestStatus::Incomplete,
+        Ok(v1::RequestStatus::Failed) => RequestStatus::Failed,
+        Ok(v1::RequestStatus::Cancelled) => RequestStatus::Cancelled,
+        Ok(v1::RequestStatus::Interrupted) => RequestStatus::Interrupted,
+        Ok(v1::RequestStatus::Rejected) => RequestStatus::Rejected,
+        Err(_) => return Err(unknown("status", number)),
+    }))
+}
+
+pub(in super::super) fn record(view: RecordView) -> v1::RequestRecord {
+    let record = view.record;
+    let status = match record.status {
+        RequestStatus::Completed => v1::RequestStatus::Completed,
+        RequestStatus::Incomplete => v1::RequestStatus::Incomplete,
+        RequestStatus::Failed => v1::RequestStatus::Failed,
+        RequestStatus::Cancelled => v1::RequestStatus::Cancelled,
+        RequestStatus::Interrupted => v1::RequestStatus::Interrupted,
+        RequestStatus::Rejected => v1::RequestStatus::Rejected,
+    };
+    let basis = match record.basis {
+        UsageBasis::Upstream => v1::UsageBasis::Upstream,
+        UsageBasis::Counted => v1::UsageBasis::Counted,
+        UsageBasis::Bounded => v1::UsageBasis::Bounded,
+        UsageBasis::None => v1::UsageBasis::None,
+    };
+    v1::RequestRecord {
+        id: record.id.to_string(),
+        account: view.account,
+        key: record.key.to_string(),
+        endpoint: record.endpoint.as_str().to_owned(),
+        model: record.model.map(|model| model.to_string()),
+        deployment: record.deployment.map(|deployment| deployment.to_string()),
+        stream: record.stream,
+        status: status.into(),
+        http_status: record.http_status.map(u32::from),
+        error_code: record.error_code,
+        tokens: record.usage.map(|usage| tokens(&usage)),
+        usage_basis: basis.into(),
+        cost_usd: record.cost.map(|cost| cost.to_string()),
+        price_version: record.price_version,
+        started_at: Some(time(record.started_at)),
+        duration_ms: Some(millis(record.duration)),
+        ttft_ms: record.ttft.map(millis),
+        notes: record.notes,
+    }
+}
+
+fn tokens(usage: &Usage) -> v1::TokenCounts {
+    v1::TokenCounts {
+        input: Some(usage.input.0),
+        cached: usage.cached.map(|tokens| tokens.0),
+        output: Some(usage.output.0),
+        reasoning: usage.reasoning.map(|tokens| tokens.0),
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1_000.0
+}
+
+pub(in super::super) fn news(news: News) -> v1::TailRequestsResponse {
+    v1::TailRequestsResponse {
+        requests: news.records.into_iter().map(record).collect(),
+        cursor: news.cursor.0.to_string(),
+        dropped: news.dropped,
+        live: news.live,
+    }
+}
+
+pub(in super::super) fn summary(summary: Summary) -> v1::SummarizeUsageResponse {
+    let by_model = summary.by_model.into_iter().map(|(model, sum)| v1::ModelUsage {
+        model: model.map(|model| model.to_string()).unwrap_or_default(),
+        totals: Some(totals(&sum)),
+    });
+    let by_day = summary
+        .by_day
+        .into_iter()
+        .map(|(day, sum)| v1::DayUsage { day, totals: Some(totals(&sum)) });
+    v1::SummarizeUsageResponse {
+        totals: Some(totals(&summary.totals)),
+        by_model: by_model.collect(),
+        by_day: by_day.collect(),
+    }
+}
+
+fn totals(sum: &Totals) -> v1::UsageTotals {
+    v1::UsageTotals {
+        requests: sum.requests,
+        errors: sum.errors,
+        tokens: Some(v1::TokenCounts {
+            input: Some(sum.input),
+            cached: Some(sum.cached),
+            output: Some(sum.output),
+            reasoning: Some(sum.reasoning),
+        }),
+        cost_usd: sum.cost.to_string(),
+    }
+}

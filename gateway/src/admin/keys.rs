@@ -1,0 +1,54 @@
+//! `KeyService`.
+
+use std::sync::Arc;
+
+use proto::v1::{self, key_service_server::KeyService};
+use tonic::{Request, Response, async_trait};
+
+use super::{Answer, auth, convert};
+use crate::control::Control;
+use crate::control::keys::KeysOf;
+
+pub(super) struct Keys {
+    pub(super) control: Arc<Control>,
+}
+
+#[async_trait]
+impl KeyService for Keys {
+    async fn create_key(
+        &self,
+        request: Request<v1::CreateKeyRequest>,
+    ) -> Answer<v1::CreateKeyResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let wish = convert::key_wish(request.into_inner())?;
+        let (key, secret) = self.control.create_key(&caller, wish).await?;
+        Ok(Response::new(v1::CreateKeyResponse {
+            key: Some(convert::key(key)),
+            secret: convert::reveal(&secret),
+        }))
+    }
+
+    async fn list_keys(
+        &self,
+        request: Request<v1::ListKeysRequest>,
+    ) -> Answer<v1::ListKeysResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let of = match request.get_ref().account.as_str() {
+            "" => KeysOf::Caller,
+            "*" => KeysOf::All,
+            account => KeysOf::Account(account),
+        };
+        let keys = self.control.list_keys(&caller, of).await?;
+        let keys = keys.into_iter().map(convert::key).collect();
+        Ok(Response::new(v1::ListKeysResponse { keys }))
+    }
+
+    async fn revoke_key(
+        &self,
+        request: Request<v1::RevokeKeyRequest>,
+    ) -> Answer<v1::RevokeKeyResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let key = self.control.revoke_key(&caller, &request.into_inner().id).await?;
+        Ok(Response::new(v1::RevokeKeyResponse { key: Some(convert::key(key)) }))
+    }
+}

@@ -1,0 +1,64 @@
+//! `ModelService`.
+
+use std::sync::Arc;
+
+use proto::v1::{self, model_service_server::ModelService};
+use tonic::{Request, Response, async_trait};
+
+use super::{Answer, auth, convert};
+use crate::control::Control;
+
+pub(super) struct Models {
+    pub(super) control: Arc<Control>,
+}
+
+#[async_trait]
+impl ModelService for Models {
+    async fn list_models(
+        &self,
+        request: Request<v1::ListModelsRequest>,
+    ) -> Answer<v1::ListModelsResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let models = self.control.list_models(&caller)?;
+        let models = models.iter().map(|model| convert::model(model)).collect();
+        Ok(Response::new(v1::ListModelsResponse { models }))
+    }
+
+    async fn get_model(
+        &self,
+        request: Request<v1::GetModelRequest>,
+    ) -> Answer<v1::GetModelResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let model = self.control.get_model(&caller, &request.into_inner().id)?;
+        Ok(Response::new(v1::GetModelResponse { model: Some(convert::model(&model)) }))
+    }
+
+    async fn add_model(
+        &self,
+        request: Request<v1::AddModelRequest>,
+    ) -> Answer<v1::AddModelResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let (id, wish) = convert::new_model(request.into_inner().model)?;
+        let model = self.control.add_model(&caller, id, wish).await?;
+        Ok(Response::new(v1::AddModelResponse { model: Some(convert::model(&model)) }))
+    }
+
+    async fn update_model(
+        &self,
+        request: Request<v1::UpdateModelRequest>,
+    ) -> Answer<v1::UpdateModelResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let (id, change) = convert::model_change(request.into_inner())?;
+        let model = self.control.update_model(&caller, id, change).await?;
+        Ok(Response::new(v1::UpdateModelResponse { model: Some(convert::model(&model)) }))
+    }
+
+    async fn remove_model(
+        &self,
+        request: Request<v1::RemoveModelRequest>,
+    ) -> Answer<v1::RemoveModelResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        self.control.remove_model(&caller, request.into_inner().id).await?;
+        Ok(Response::new(v1::RemoveModelResponse {}))
+    }
+}

@@ -1,0 +1,123 @@
+//! The admin plane's server: the six services, health and reflection on one listener.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::v1::account_service_server::AccountServiceServer;
+use proto::v1::key_service_server::KeyServiceServer;
+use proto::v1::model_service_server::ModelServiceServer;
+use proto::v1::plan_service_server::PlanServiceServer;
+use proto::v1::upstream_service_server::UpstreamServiceServer;
+use proto::v1::usage_service_server::UsageServiceServer;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::server::NamedService;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use super::accounts::Accounts;
+use super::keys::Keys;
+use super::models::Models;
+use super::plans::Plans;
+use super::upstreams::Upstreams;
+use super::usage::Usage;
+use crate::control::Control;
+
+/// The largest request. A model with all its texts is some kilobytes.
+const LARGEST_REQUEST: usize = 256 * 1024;
+const MOST_STREAMS: u32 = 256;
+/// A client that is silent for this long is asked whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long open calls may take after the shutdown. Ours end by themselves; a reflection stream ends
+/// when its client wishes.
+const DRAIN: Duration = Duration::from_secs(5);
+
+const SERVICES: [&str; 7] = [
+    "",
+    AccountServiceServer::<Accounts>::NAME,
+    KeyServiceServer::<Keys>::NAME,
+    PlanServiceServer::<Plans>::NAME,
+    ModelServiceServer::<Models>::NAME,
+    UpstreamServiceServer::<Upstreams>::NAME,
+    UsageServiceServer::<Usage>::NAME,
+];
+
+/// Why the admin plane stopped, or never began.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The descriptor set is broken.
+    #[error("cannot describe the admin services")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// The listener failed.
+    #[error("the admin listener failed")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// Serves the admin plane until `shutdown`, then lets open calls end, for at most five seconds.
+///
+/// # Errors
+/// The listener fails.
+pub async fn serve(
+    control: Arc<Control>,
+    incoming: TcpListener,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    for service in SERVICES {
+        health.set_service_status(service, ServingStatus::Serving).await;
+    }
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(proto::DESCRIPTOR)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    macro_rules! limited {
+        ($server:ident, $service:expr) => {
+            $server::new($service).max_decoding_message_size(LARGEST_REQUEST)
+        };
+    }
+    let server = Server::builder()
+        .max_concurrent_streams(MOST_STREAMS)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .add_service(limited!(AccountServiceServer, Accounts { control: control.clone() }))
+        .add_service(limited!(KeyServiceServer, Keys { control: control.clone() }))
+        .add_service(limited!(PlanServiceServer, Plans { control: control.clone() }))
+        .add_service(limited!(ModelServiceServer, Models { control: control.clone() }))
+        .add_service(limited!(UpstreamServiceServer, Upstreams { control: control.clone() }))
+        .add_service(limited!(UsageServiceServer, Usage { control, shutdown: shutdown.clone() }))
+        .add_service(health_service)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?);
+
+    let incoming =
+        TcpIncoming::from(incoming).with_nodelay(Some(true)).with_keepalive(Some(KEEPALIVE));
+    let closing = async {
+        shutdown.cancelled().await;
+        end_watches(health).await;
+    };
+    let serving = server.serve_with_incoming_shutdown(incoming, closing);
+    let overdue = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::select! {
+        served = serving => Ok(served?),
+        () = overdue => {
+            tracing::info!("admin calls were still open at the end of the shutdown");
+            Ok(())
+        }
+    }
+}
+
+/// Tells health watchers that it is over, and ends their streams.
+async fn end_watches(health: HealthReporter) {
+    let mut health = health;
+    for service in SERVICES {
+        health.set_service_status(service, ServingStatus::NotServing).await;
+        health.clear_service_status(service).await;
+    }
+}

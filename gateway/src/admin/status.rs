@@ -1,0 +1,48 @@
+//! The only table from [`ControlError`] to a gRPC status.
+//!
+//! What went wrong inside is logged here, once, and not told to the caller.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+use tonic::{Code, Status};
+
+use crate::control::ControlError;
+use crate::domain::Invalid;
+use crate::store::StoreError;
+
+impl From<ControlError> for Status {
+    fn from(error: ControlError) -> Self {
+        let code = match &error {
+            ControlError::NotFound(_) => Code::NotFound,
+            ControlError::Exists(_) => Code::AlreadyExists,
+            ControlError::InUse(_) => Code::FailedPrecondition,
+            ControlError::Invalid(_) => Code::InvalidArgument,
+            ControlError::Unauthenticated(_) => Code::Unauthenticated,
+            ControlError::Forbidden(_) => Code::PermissionDenied,
+            ControlError::Busy(_) => Code::ResourceExhausted,
+            ControlError::Store(store) => return of_store(store),
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// Control checks before it writes: that the store says "not found" or "conflict" means that
+/// somebody else wrote in between.
+fn of_store(error: &StoreError) -> Status {
+    match error {
+        StoreError::NotFound => {
+            Status::aborted("what this call changes was changed meanwhile; try again")
+        }
+        StoreError::Conflict(text) => Status::aborted(format!("{text}; try again")),
+        StoreError::Unavailable(_) | StoreError::Unopened { .. } => {
+            let cause: &dyn std::error::Error = error;
+            tracing::error!(error = cause, "an admin call failed at the store");
+            Status::unavailable("the store did not answer; try again")
+        }
+    }
+}
+
+impl From<Invalid> for Status {
+    fn from(error: Invalid) -> Self {
+        ControlError::from(error).into()
+    }
+}

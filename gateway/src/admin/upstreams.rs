@@ -1,0 +1,56 @@
+//! `UpstreamService`.
+
+use std::sync::Arc;
+
+use proto::v1::{self, upstream_service_server::UpstreamService};
+use tonic::{Request, Response, async_trait};
+
+use super::{Answer, auth, convert};
+use crate::control::Control;
+
+pub(super) struct Upstreams {
+    pub(super) control: Arc<Control>,
+}
+
+#[async_trait]
+impl UpstreamService for Upstreams {
+    async fn list_upstreams(
+        &self,
+        request: Request<v1::ListUpstreamsRequest>,
+    ) -> Answer<v1::ListUpstreamsResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let upstreams = self.control.list_upstreams(&caller)?;
+        let upstreams = upstreams.into_iter().map(convert::upstream).collect();
+        Ok(Response::new(v1::ListUpstreamsResponse { upstreams }))
+    }
+
+    async fn add_upstream(
+        &self,
+        request: Request<v1::AddUpstreamRequest>,
+    ) -> Answer<v1::AddUpstreamResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let (name, wish) = convert::new_upstream(request.into_inner().upstream)?;
+        let upstream = self.control.add_upstream(&caller, name, wish).await?;
+        Ok(Response::new(v1::AddUpstreamResponse { upstream: Some(convert::upstream(upstream)) }))
+    }
+
+    async fn update_upstream(
+        &self,
+        request: Request<v1::UpdateUpstreamRequest>,
+    ) -> Answer<v1::UpdateUpstreamResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let (name, change) = convert::upstream_change(request.into_inner())?;
+        let upstream = self.control.update_upstream(&caller, name, change).await?;
+        let upstream = Some(convert::upstream(upstream));
+        Ok(Response::new(v1::UpdateUpstreamResponse { upstream }))
+    }
+
+    async fn remove_upstream(
+        &self,
+        request: Request<v1::RemoveUpstreamRequest>,
+    ) -> Answer<v1::RemoveUpstreamResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        self.control.remove_upstream(&caller, request.into_inner().name).await?;
+        Ok(Response::new(v1::RemoveUpstreamResponse {}))
+    }
+}

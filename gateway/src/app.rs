@@ -1,0 +1,196 @@
+//! Builds the object graph, runs it, and takes it down in order.
+//!
+//! The only file that chooses concrete types, and the only one that spawns tasks.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use tokio::net::{TcpListener, UnixStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::admin;
+use crate::catalogue;
+use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
+use crate::config::Config;
+use crate::control::bootstrap::{self, Seed};
+use crate::control::{Control, Credentials, Directory, Parts};
+use crate::http::handler::Handler;
+use crate::http::listen::{self, Stop};
+use crate::ledger::Ledger;
+use crate::limits::Limiter;
+use crate::pipeline::Gate;
+use crate::simulator::{self, Simulator, TruthLog};
+use crate::store::Store;
+use crate::store::sqlite::SqliteStore;
+use crate::upstream::{Fleet, SimulatorDialer};
+
+/// The database's file in the data directory.
+const DATABASE: &str = "tollgate.db";
+/// The simulator answers the same to the same request on every installation.
+const SIMULATOR_SEED: u64 = 1;
+
+/// Bound sockets: binding is the caller's, so that tests can ask for port 0.
+pub struct Listeners {
+    /// Of the API.
+    pub http: TcpListener,
+    /// Of the admin plane.
+    pub admin: TcpListener,
+}
+
+/// What tests may replace.
+pub struct Seams {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness and ids.
+    pub entropy: Arc<dyn Entropy>,
+    /// What `sim:` reaches.
+    pub simulator: Simulator,
+}
+
+impl Listeners {
+    /// Binds both addresses.
+    ///
+    /// # Errors
+    /// An address is in use, or not ours.
+    pub async fn bind(http: SocketAddr, admin: SocketAddr) -> Result<Self> {
+        let bind = async |address: SocketAddr, flag: &str| {
+            TcpListener::bind(address).await.with_context(|| {
+                format!("listening on {address}; choose another address with {flag}")
+            })
+        };
+        Ok(Self {
+            http: bind(http, "--listen").await?,
+            admin: bind(admin, "--admin-listen").await?,
+        })
+    }
+}
+
+impl Default for Seams {
+    fn default() -> Self {
+        let settings = simulator::Settings { seed: SIMULATOR_SEED, truth: TruthLog::memory() };
+        Self {
+            clock: Arc::new(SystemClock::new()),
+            entropy: Arc::new(SystemEntropy),
+            simulator: Simulator::new(settings),
+        }
+    }
+}
+
+/// Runs a gateway until `shutdown`, then lets requests finish, writes what is to be written and
+/// closes the store.
+///
+/// # Errors
+/// The data directory, the store or a listener is not as it should be.
+pub async fn run(
+    config: &Config,
+    listeners: Listeners,
+    seams: Seams,
+    shutdown: CancellationToken,
+) -> Result<()> {
+    // what serves, what a request leaves behind, what writes: they end in this order
+    let (serving, tasks, writing) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
+    let (cut_off, recorder_stop) = (CancellationToken::new(), CancellationToken::new());
+
+    make_private_dir(&config.data_dir)?;
+    let sqlite = Arc::new(SqliteStore::open(&config.data_dir.join(DATABASE))?);
+    let store: Arc<dyn Store> = sqlite.clone();
+    let seed =
+        if config.simulator { catalogue::simulated(seams.clock.now()) } else { Seed::default() };
+    let prepared =
+        bootstrap::prepare(&config.data_dir, &*store, &*seams.clock, &seams.entropy, &seed).await?;
+
+    let (ledger, recorder) =
+        Ledger::new(store.clone(), &prepared.everything.balances, prepared.newest);
+    writing.spawn(recorder.run(recorder_stop.clone()));
+    let ledger = Arc::new(ledger);
+    let directory = Arc::new(Directory::new(prepared.everything));
+    let credentials = Arc::new(Credentials::new(prepared.sealer));
+    credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
+
+    let gate = Arc::new(Gate {
+        directory: directory.clone(),
+        ledger: ledger.clone(),
+        limiter: Limiter::default(),
+        fleet: Fleet::new(dialer(seams.simulator, serving.clone())),
+        credentials: credentials.clone(),
+        clock: seams.clock.clone(),
+        entropy: seams.entropy.clone(),
+        tasks: tasks.clone(),
+        cut_off: cut_off.clone(),
+    });
+    let control = Arc::new(Control::new(Parts {
+        store,
+        directory,
+        ledger,
+        credentials,
+        clock: seams.clock,
+        entropy: seams.entropy,
+        registration: config.registration,
+        operator_token: prepared.operator_token,
+        tasks: tasks.clone(),
+    }));
+
+    let (http_address, admin_address) =
+        (listeners.http.local_addr()?, listeners.admin.local_addr()?);
+    tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), "serving");
+    let handler = Arc::new(Handler::new(gate, config.max_body_bytes));
+    let stop = Stop { shutdown: shutdown.clone(), drain: config.drain, cut_off };
+    let http = listen::serve(listeners.http, handler, tasks.clone(), stop);
+    let admin = admin::serve(control, listeners.admin, shutdown.clone());
+    let ((), served) = tokio::join!(http, async {
+        let outcome = admin.await;
+        // the admin plane ends by itself only when it has failed
+        shutdown.cancel();
+        outcome
+    });
+
+    tasks.close();
+    tasks.wait().await;
+    recorder_stop.cancel();
+    writing.close();
+    writing.wait().await;
+    sqlite.close().await;
+    tracing::info!("stopped");
+    served.context("serving the admin plane")
+}
+
+/// Serves `simulator` on a listener of its own until `shutdown`, for upstreams that shall outlive
+/// a gateway.
+pub async fn run_simulator(
+    listener: TcpListener,
+    simulator: Simulator,
+    shutdown: CancellationToken,
+) {
+    let tasks = TaskTracker::new();
+    while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
+        match accepted {
+            Ok((stream, _)) => {
+                let simulator = simulator.clone();
+                tasks.spawn(async move { simulator.serve(stream).await });
+            }
+            Err(error) => tracing::warn!(%error, "cannot accept a connection"),
+        }
+    }
+}
+
+/// Reaches the simulator over a socket pair, so that it needs no port.
+fn dialer(simulator: Simulator, tasks: TaskTracker) -> SimulatorDialer {
+    SimulatorDialer::new(move || {
+        let (ours, theirs) = UnixStream::pair()?;
+        let simulator = simulator.clone();
+        tasks.spawn(async move { simulator.serve(theirs).await });
+        Ok(ours)
+    })
+}
+
+fn make_private_dir(dir: &Path) -> Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .with_context(|| format!("making the data directory `{}`", dir.display()))
+}

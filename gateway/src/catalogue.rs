@@ -1,0 +1,75 @@
+//! The catalogue of a first start: simulated models, so that everything can be tried without a
+//! model server.
+
+use jiff::Timestamp;
+
+use crate::control::bootstrap::Seed;
+use crate::domain::id::{ModelId, UpstreamName};
+use crate::domain::limit::Limits;
+use crate::domain::model::{Ability, Deployment, Model};
+use crate::domain::money::Nanos;
+use crate::domain::price::Price;
+use crate::domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
+use crate::domain::usage::Tokens;
+
+/// The name and the address of the simulator.
+const SIMULATOR: (&str, &str) = ("simulator", "sim:");
+
+/// The simulator and two models on it.
+pub fn simulated(now: Timestamp) -> Seed {
+    let upstream = Upstream {
+        name: UpstreamName::new(SIMULATOR.0),
+        url: SIMULATOR.1.to_owned(),
+        credential: CredentialSource::None,
+        profile: Profile::Generic,
+        deadlines: Deadlines::default(),
+        created_at: now,
+    };
+    let chat = model(
+        "sim-chat",
+        "Simulated Chat",
+        "Simulated: answers at once, calls the tools that a message names; costs nothing real",
+        &[Ability::Tools, Ability::StructuredOutput],
+        now,
+    );
+    let reasoner = model(
+        "sim-reasoner",
+        "Simulated Reasoner",
+        "Simulated: the same, with its reasoning",
+        &[Ability::Tools, Ability::Reasoning, Ability::StructuredOutput],
+        now,
+    );
+    Seed { upstreams: vec![upstream], models: vec![chat, reasoner] }
+}
+
+fn model(
+    id: &str,
+    display_name: &str,
+    description: &str,
+    abilities: &[Ability],
+    now: Timestamp,
+) -> Model {
+    Model {
+        id: ModelId::new(id),
+        display_name: display_name.to_owned(),
+        description: description.to_owned(),
+        context_window: Some(Tokens(128_000)),
+        max_output_tokens: Some(Tokens(16_384)),
+        limits: Limits::default(),
+        price: Price {
+            input: Nanos(500_000_000),
+            cached: Nanos(50_000_000),
+            output: Nanos(1_500_000_000),
+            version: 1,
+        },
+        abilities: abilities.to_vec(),
+        aliases: Vec::new(),
+        deployments: vec![Deployment {
+            upstream: UpstreamName::new(SIMULATOR.0),
+            upstream_model: id.into(),
+            weight: 1,
+            priority: 0,
+        }],
+        created_at: now,
+    }
+}

@@ -1,0 +1,183 @@
+//! What an operator may set: a TOML file, the environment and flags, in rising precedence.
+//!
+//! Every key of the file has a flag and a variable of the same name; [`Settings`] is all three,
+//! [`Config`] what they come to.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use etcetera::BaseStrategy;
+use serde::Deserialize;
+
+use crate::control::Registration;
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
+const DEFAULT_ADMIN_LISTEN: &str = "127.0.0.1:8081";
+const DEFAULT_MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
+const DEFAULT_DRAIN_SECONDS: u64 = 30;
+
+/// What was set; `None` is "not here".
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Directory of the database, the operator token and the seal for stored credentials
+    /// [default: the XDG data home, `tollgate` in it]
+    #[arg(long, value_name = "DIR", env = "TOLLGATE_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Address of the API [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR", env = "TOLLGATE_LISTEN")]
+    pub listen: Option<SocketAddr>,
+    /// Address of the admin plane [default: 127.0.0.1:8081]
+    #[arg(long, value_name = "ADDR", env = "TOLLGATE_ADMIN_LISTEN")]
+    pub admin_listen: Option<SocketAddr>,
+    /// Who may register [default: open if the admin plane is on a loopback address, else invite]
+    #[arg(long, value_name = "MODE", env = "TOLLGATE_REGISTRATION")]
+    pub registration: Option<RegistrationMode>,
+    /// Leave the built-in simulator out of the first start's catalogue
+    #[arg(long, env = "TOLLGATE_NO_SIMULATOR", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub no_simulator: Option<bool>,
+    /// Longest request body, in bytes [default: 33554432]
+    #[arg(long, value_name = "BYTES", env = "TOLLGATE_MAX_BODY_BYTES")]
+    pub max_body_bytes: Option<usize>,
+    /// How long a shutdown waits for requests under way, in seconds [default: 30]
+    #[arg(long, value_name = "SECONDS", env = "TOLLGATE_DRAIN_SECONDS")]
+    pub drain_seconds: Option<u64>,
+}
+
+/// Who may register, as it is written.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum RegistrationMode {
+    /// Everybody who reaches the admin plane
+    Open,
+    /// Who has an invite code of an operator
+    Invite,
+    /// Nobody; operators make accounts
+    Closed,
+}
+
+/// What a gateway runs with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Directory of the database and the secrets.
+    pub data_dir: PathBuf,
+    /// Address of the API.
+    pub listen: SocketAddr,
+    /// Address of the admin plane.
+    pub admin_listen: SocketAddr,
+    /// Who may register.
+    pub registration: Registration,
+    /// Whether the first start puts the simulator into the catalogue.
+    pub simulator: bool,
+    /// Longest request body, in bytes.
+    pub max_body_bytes: usize,
+    /// How long a shutdown waits for requests under way.
+    pub drain: Duration,
+}
+
+impl Settings {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, is not TOML, or has a key or a value that we do not know.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("reading `{}`", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("reading `{}`", path.display()))
+    }
+
+    /// Takes from `lower` what is not set here.
+    #[must_use]
+    pub fn or(self, lower: Self) -> Self {
+        Self {
+            data_dir: self.data_dir.or(lower.data_dir),
+            listen: self.listen.or(lower.listen),
+            admin_listen: self.admin_listen.or(lower.admin_listen),
+            registration: self.registration.or(lower.registration),
+            no_simulator: self.no_simulator.or(lower.no_simulator),
+            max_body_bytes: self.max_body_bytes.or(lower.max_body_bytes),
+            drain_seconds: self.drain_seconds.or(lower.drain_seconds),
+        }
+    }
+
+    /// Fills in the defaults.
+    ///
+    /// # Errors
+    /// There is no home directory to put the data into, and no other place was named.
+    pub fn resolve(self) -> Result<Config> {
+        let data_dir = match self.data_dir {
+            Some(dir) => dir,
+            None => etcetera::choose_base_strategy()
+                .context("no home directory: name a data directory with --data-dir")?
+                .data_dir()
+                .join("tollgate"),
+        };
+        let address = |set: Option<SocketAddr>, default: &str| {
+            set.unwrap_or_else(|| default.parse().expect("the default is an address"))
+        };
+        let admin_listen = address(self.admin_listen, DEFAULT_ADMIN_LISTEN);
+        let registration = match self.registration {
+            Some(RegistrationMode::Open) => Registration::Open,
+            Some(RegistrationMode::Invite) => Registration::Invite,
+            Some(RegistrationMode::Closed) => Registration::Closed,
+            None if admin_listen.ip().is_loopback() => Registration::Open,
+            None => Registration::Invite,
+        };
+        Ok(Config {
+            data_dir,
+            listen: address(self.listen, DEFAULT_LISTEN),
+            admin_listen,
+            registration,
+            simulator: !self.no_simulator.unwrap_or_default(),
+            max_body_bytes: self.max_body_bytes.unwrap_or(DEFAULT_MAX_BODY_BYTES),
+            drain: Duration::from_secs(self.drain_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Settings, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    #[test]
+    fn the_higher_source_wins() {
+        let file = parse("listen = \"127.0.0.1:1\"\nregistration = \"closed\"\nmax_body_bytes = 9")
+            .unwrap();
+        let flags = Settings {
+            listen: "127.0.0.1:2".parse().ok(),
+            data_dir: Some("d".into()),
+            ..Settings::default()
+        };
+        let config = flags.or(file).resolve().unwrap();
+        assert_eq!(config.listen.port(), 2);
+        assert_eq!(config.registration, Registration::Closed);
+        assert_eq!((config.max_body_bytes, config.simulator), (9, true));
+    }
+
+    #[test]
+    fn a_public_admin_plane_does_not_register_everybody() {
+        let resolve = |text: &str| {
+            let settings = Settings { data_dir: Some("d".into()), ..parse(text).unwrap() };
+            settings.resolve().unwrap().registration
+        };
+        assert_eq!(resolve(""), Registration::Open);
+        assert_eq!(resolve("admin_listen = \"0.0.0.0:8081\""), Registration::Invite);
+        assert_eq!(
+            resolve("admin_listen = \"0.0.0.0:8081\"\nregistration = \"open\""),
+            Registration::Open
+        );
+    }
+
+    #[test]
+    fn a_misspelt_key_is_named() {
+        let error = parse("\nlistn = \"127.0.0.1:1\"").unwrap_err().to_string();
+        assert!(error.contains("listn") && error.contains("line 2"), "{error}");
+    }
+}

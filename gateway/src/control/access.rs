@@ -1,0 +1,85 @@
+//! Who makes a call, and what that account may see.
+//!
+//! Members see what is theirs. What is another's reads exactly as if it did not exist.
+
+use std::sync::Arc;
+
+use super::{Control, ControlError};
+use crate::domain::account::{Account, Role};
+use crate::domain::id::AccountId;
+use crate::domain::model::Model;
+use crate::domain::plan::Plan;
+
+/// The account that makes a call, and the session that it makes it in.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The account.
+    pub account: Arc<Account>,
+    /// SHA-256 of the session's token.
+    pub session: [u8; 32],
+}
+
+impl Caller {
+    /// Whether it sees and changes everything.
+    pub fn is_operator(&self) -> bool {
+        self.account.role == Role::Operator
+    }
+
+    /// Refuses members; `act` completes "only operators may …".
+    pub(super) fn require_operator(&self, act: &str) -> Result<(), ControlError> {
+        if self.is_operator() {
+            return Ok(());
+        }
+        Err(ControlError::Forbidden(format!(
+            "only operators may {act}; use the operator token of this gateway"
+        )))
+    }
+
+    /// Whether it may see what belongs to `account`.
+    pub(super) fn sees(&self, account: AccountId) -> bool {
+        self.is_operator() || self.account.id == account
+    }
+}
+
+impl Control {
+    /// Finds an account by its id or name, if `caller` may see it. The id comes first, so that
+    /// nobody can take another's place by registering its id as a name.
+    pub(super) fn visible_account(
+        &self,
+        caller: &Caller,
+        text: &str,
+    ) -> Result<Arc<Account>, ControlError> {
+        text.parse()
+            .ok()
+            .and_then(|id| self.directory.find_account(AccountId(id)))
+            .or_else(|| self.directory.find_account_named(text))
+            .filter(|account| caller.sees(account.id))
+            .ok_or_else(|| ControlError::missing("account", text))
+    }
+
+    /// Returns the plan of the caller's account.
+    pub(super) fn plan_of(&self, account: &Account) -> Result<Arc<Plan>, ControlError> {
+        let catalogue = self.directory.catalogue();
+        let plan = catalogue.plans.get(&account.plan);
+        plan.cloned().ok_or_else(|| ControlError::missing("plan", account.plan.as_str()))
+    }
+
+    /// Finds a model by its id or an alias, if `caller` may see it.
+    pub(super) fn visible_model(
+        &self,
+        caller: &Caller,
+        text: &str,
+    ) -> Result<Arc<Model>, ControlError> {
+        let missing = || ControlError::missing("model", text);
+        let model = self.directory.catalogue().find_model(text).cloned().ok_or_else(missing)?;
+        if caller.is_operator() || allows(&*self.plan_of(&caller.account)?, &model) {
+            return Ok(model);
+        }
+        Err(missing())
+    }
+}
+
+/// Whether an account on `plan` may use `model`.
+pub(super) fn allows(plan: &Plan, model: &Model) -> bool {
+    plan.models.is_empty() || plan.models.contains(&model.id)
+}

@@ -1,0 +1,229 @@
+//! Accounts: registration, invites, looking them up, and their money.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::error::shown;
+use super::{Caller, Control, ControlError, LARGEST_BALANCE, Registration, token};
+use crate::domain::Invalid;
+use crate::domain::account::{Account, AccountStatus, Invite, Role};
+use crate::domain::id::{AccountId, PlanName};
+use crate::domain::ledger::{Entry, EntryKind};
+use crate::domain::money::Nanos;
+use crate::domain::plan::DEFAULT_PLAN;
+use crate::store::StoreError;
+
+const DEFAULT_INVITE: Duration = Duration::from_hours(7 * 24);
+const LONGEST_INVITE: Duration = Duration::from_hours(366 * 24);
+const LONGEST_REASON: usize = 1_024;
+
+/// An account with its money.
+#[derive(Clone, Debug)]
+pub struct AccountView {
+    /// The account.
+    pub account: Arc<Account>,
+    /// What is left of its money.
+    pub balance: Nanos,
+}
+
+/// A new invite.
+#[derive(Debug)]
+pub struct NewInvite {
+    /// The code; it leaves the system once.
+    pub code: SecretString,
+    /// When it ends.
+    pub expires_at: Timestamp,
+}
+
+/// A page of a list, and where the next one begins.
+#[derive(Debug)]
+pub struct Page<T> {
+    /// The page.
+    pub items: Vec<T>,
+    /// Gives the next page; `None` when there is none.
+    pub next: Option<String>,
+}
+
+impl Control {
+    /// Makes an account with role `member`, the default plan and its trial credit.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] or [`ControlError::Invalid`] if the registration mode does not let
+    /// `caller` in, [`ControlError::Exists`] if the name is taken.
+    pub async fn register(
+        self: &Arc<Self>,
+        caller: Option<&Caller>,
+        name: &str,
+        password: SecretString,
+        invite_code: &SecretString,
+    ) -> Result<AccountView, ControlError> {
+        let invite = self.admission(caller, invite_code)?;
+        Account::check_name(name)?;
+        Account::check_password(password.expose_secret())?;
+        // asked again below, where nobody can come in between; here it saves the hash
+        self.refuse_taken(name)?;
+        let hash = self.passwords.hash(password).await?;
+
+        let name = name.to_owned();
+        self.write(move |control| async move {
+            control.refuse_taken(&name)?;
+            let now = control.clock.now();
+            let account = Account {
+                id: AccountId(control.entropy.uuid(now)),
+                name,
+                role: Role::Member,
+                status: AccountStatus::Active,
+                plan: PlanName::new(DEFAULT_PLAN),
+                created_at: now,
+            };
+            let credit = control.plan_of(&account)?.trial_credit;
+            let entry =
+                Entry { account: account.id, amount: credit, kind: EntryKind::Trial, at: now };
+            let trial = (credit != Nanos::ZERO).then_some(&entry);
+            let added = control.store.add_account(&account, &hash, trial, invite).await;
+            added.map_err(|error| match error {
+                StoreError::Conflict(_) => taken(&account.name),
+                StoreError::NotFound => ControlError::Forbidden(
+                    "this invite code is unknown, used or over; ask for a new one".into(),
+                ),
+                error => error.into(),
+            })?;
+            control.ledger.open(account.id, credit);
+            let account = control.directory.put_account(account);
+            Ok(control.view(account))
+        })
+        .await
+    }
+
+    /// Decides whether `caller` may register somebody, and by which invite.
+    fn admission(
+        &self,
+        caller: Option<&Caller>,
+        code: &SecretString,
+    ) -> Result<Option<[u8; 32]>, ControlError> {
+        let by_operator = caller.is_some_and(Caller::is_operator);
+        match self.registration {
+            Registration::Open => Ok(None),
+            Registration::Invite | Registration::Closed if by_operator => Ok(None),
+            Registration::Invite if code.expose_secret().is_empty() => Err(Invalid::new(
+                "invite_code",
+                "registration needs an invite code; ask the operator of this gateway for one",
+            )
+            .into()),
+            Registration::Invite => Ok(Some(token::digest(code))),
+            Registration::Closed => Err(ControlError::Forbidden(
+                "registration is closed; ask the operator of this gateway for an account".into(),
+            )),
+        }
+    }
+
+    /// Makes a code that lets one person register; `lifetime` of zero means seven days.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] for members.
+    pub async fn create_invite(
+        &self,
+        caller: &Caller,
+        lifetime: Duration,
+    ) -> Result<NewInvite, ControlError> {
+        caller.require_operator("invite")?;
+        let lifetime = if lifetime.is_zero() { DEFAULT_INVITE } else { lifetime };
+        if lifetime > LONGEST_INVITE {
+            return Err(Invalid::new("ttl_seconds", "`ttl_seconds` must be at most a year").into());
+        }
+        let code = token::make(token::INVITE, &*self.entropy);
+        let created_at = self.clock.now();
+        let expires_at = created_at.saturating_add(lifetime).unwrap_or(Timestamp::MAX);
+        let invite = Invite { digest: token::digest(&code), created_at, expires_at };
+        self.store.add_invite(&invite).await?;
+        Ok(NewInvite { code, expires_at })
+    }
+
+    /// Lists accounts by name, at most `size` after the one that `token` names.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] for members.
+    pub fn list_accounts(
+        &self,
+        caller: &Caller,
+        size: usize,
+        token: &str,
+    ) -> Result<Page<AccountView>, ControlError> {
+        caller.require_operator("list accounts")?;
+        let accounts = self.directory.accounts();
+        let start = accounts.partition_point(|account| account.name.as_str() <= token);
+        let rest = &accounts[start..];
+        let page = &rest[..rest.len().min(size)];
+        let next = page.last().filter(|_| page.len() < rest.len()).map(|last| last.name.clone());
+        Ok(Page { items: page.iter().map(|account| self.view(account.clone())).collect(), next })
+    }
+
+    /// Returns an account by its name or id.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`] if it does not exist or is not the caller's to see.
+    pub fn get_account(&self, caller: &Caller, account: &str) -> Result<AccountView, ControlError> {
+        Ok(self.view(self.visible_account(caller, account)?))
+    }
+
+    /// Adds to an account's balance, or takes from it.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] for members, [`ControlError::Invalid`] if the amount is zero or
+    /// absurd or there is no reason.
+    pub async fn credit_account(
+        self: &Arc<Self>,
+        caller: &Caller,
+        account: &str,
+        amount: Nanos,
+        reason: &str,
+    ) -> Result<AccountView, ControlError> {
+        caller.require_operator("credit accounts")?;
+        let account = self.visible_account(caller, account)?;
+        let reason = reason.trim().to_owned();
+        if reason.is_empty() || reason.len() > LONGEST_REASON {
+            let message = format!("`reason` must have 1 to {LONGEST_REASON} bytes");
+            return Err(Invalid::new("reason", message).into());
+        }
+        if amount == Nanos::ZERO {
+            return Err(Invalid::new("amount_usd", "`amount_usd` must not be zero").into());
+        }
+        self.write(move |control| async move {
+            let balance = control.ledger.balance(account.id) + amount;
+            if balance > LARGEST_BALANCE || balance < -LARGEST_BALANCE {
+                let message = format!("a balance must stay within ±{LARGEST_BALANCE} dollars");
+                return Err(Invalid::new("amount_usd", message).into());
+            }
+            let kind = EntryKind::Credit(reason);
+            let entry = Entry { account: account.id, amount, kind, at: control.clock.now() };
+            control.ledger.credit(entry).await?;
+            Ok(control.view(account))
+        })
+        .await
+    }
+
+    /// Returns an account with its money as it is now.
+    pub fn view(&self, account: Arc<Account>) -> AccountView {
+        AccountView { balance: self.ledger.balance(account.id), account }
+    }
+
+    /// Returns an account's name; its id if it has none any more.
+    pub(super) fn account_name(&self, id: AccountId) -> String {
+        self.directory.find_account(id).map_or_else(|| id.to_string(), |found| found.name.clone())
+    }
+
+    fn refuse_taken(&self, name: &str) -> Result<(), ControlError> {
+        match self.directory.find_account_named(name) {
+            None => Ok(()),
+            Some(_) => Err(taken(name)),
+        }
+    }
+}
+
+fn taken(name: &str) -> ControlError {
+    let name = shown(name);
+    ControlError::Exists(format!("the name `{name}` is taken; choose another, or sign in"))
+}

@@ -1,0 +1,116 @@
+//! What a start needs before anything is served: the secrets of the data directory, the default
+//! plan, the built-in operator account, and the first catalogue.
+//!
+//! Every step may be repeated: a start that was cut short is mended by the next.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::seal::{KEY_FILE, Sealer};
+use super::{passwords, secret_file, token};
+use crate::clock::{Clock, Entropy};
+use crate::domain::account::{Account, AccountStatus, OPERATOR, Role};
+use crate::domain::id::{AccountId, PlanName};
+use crate::domain::limit::Limits;
+use crate::domain::model::Model;
+use crate::domain::money::Nanos;
+use crate::domain::plan::{DEFAULT_PLAN, Plan};
+use crate::domain::upstream::Upstream;
+use crate::store::{Cursor, Everything, Store, StoreError};
+
+/// The operator token's file in the data directory.
+pub const TOKEN_FILE: &str = "operator.token";
+
+/// The trial credit of the plan that a fresh install has: 5 dollars.
+const TRIAL_CREDIT: Nanos = Nanos(5_000_000_000);
+
+/// What a store that has never had a catalogue is given.
+#[derive(Debug, Default)]
+pub struct Seed {
+    /// Upstreams.
+    pub upstreams: Vec<Upstream>,
+    /// Models on them.
+    pub models: Vec<Model>,
+}
+
+/// A store and a data directory that are ready.
+pub struct Prepared {
+    /// What the gateway keeps in memory.
+    pub everything: Everything,
+    /// The newest request record.
+    pub newest: Cursor,
+    /// Opens sealed credentials.
+    pub sealer: Sealer,
+    /// SHA-256 of the operator token.
+    pub operator_token: [u8; 32],
+}
+
+/// Why a start failed here.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    /// A secret of the data directory cannot be read or made.
+    #[error("cannot read or make `{path}`")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The store did not do its part.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Makes what is missing in the data directory `dir` and in `store`, and loads the rest.
+///
+/// # Errors
+/// A secret's file cannot be read or made, or the store fails.
+pub async fn prepare(
+    dir: &Path,
+    store: &dyn Store,
+    clock: &dyn Clock,
+    entropy: &Arc<dyn Entropy>,
+    seed: &Seed,
+) -> Result<Prepared, BootstrapError> {
+    let file_error = |name| move |source| BootstrapError::File { path: dir.join(name), source };
+    let sealer = Sealer::open(dir, entropy.clone()).map_err(file_error(KEY_FILE))?;
+    let token =
+        secret_file::read_or_make(dir, TOKEN_FILE, || token::make(token::OPERATOR, &**entropy))
+            .and_then(|token| {
+                // an empty file would make the empty token an operator's
+                let whole = secrecy::ExposeSecret::expose_secret(&token).len() >= 32;
+                let short = || io::Error::new(io::ErrorKind::InvalidData, "it holds no token");
+                whole.then_some(token).ok_or_else(short)
+            })
+            .map_err(file_error(TOKEN_FILE))?;
+    store.seed(&[free_plan()], &seed.upstreams, &seed.models).await?;
+    let mut everything = store.load().await?;
+    if !everything.accounts.iter().any(|account| account.name == OPERATOR) {
+        let now = clock.now();
+        let account = Account {
+            id: AccountId(entropy.uuid(now)),
+            name: OPERATOR.to_owned(),
+            role: Role::Operator,
+            status: AccountStatus::Active,
+            plan: PlanName::new(DEFAULT_PLAN),
+            created_at: now,
+        };
+        store.add_account(&account, passwords::NOBODY, None, None).await?;
+        everything.accounts.push(account);
+    }
+    let newest = store.newest().await?;
+    Ok(Prepared { everything, newest, sealer, operator_token: token::digest(&token) })
+}
+
+/// The plan of a fresh install. Its bound is the trial credit: a rate that suits one installation
+/// would throttle the next, so there is none until an operator sets one.
+fn free_plan() -> Plan {
+    Plan {
+        name: PlanName::new(DEFAULT_PLAN),
+        trial_credit: TRIAL_CREDIT,
+        limits: Limits::default(),
+        models: Vec::new(),
+    }
+}

@@ -1,0 +1,50 @@
+//! Why an operation was not done, in words that its caller can act on.
+//!
+//! Knows no status code; `admin/status.rs` has the table.
+
+use crate::domain::Invalid;
+use crate::store::StoreError;
+
+/// Why an operation was not done. `Display` is what the caller reads.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// What the call names does not exist, or is not the caller's to see.
+    #[error("{0}")]
+    NotFound(String),
+    /// What the call adds is there already.
+    #[error("{0}")]
+    Exists(String),
+    /// What the call removes is needed by something else.
+    #[error("{0}")]
+    InUse(String),
+    /// A value of the call breaks a rule.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Nobody is signed in, or not with what was given.
+    #[error("{0}")]
+    Unauthenticated(String),
+    /// The caller may not do this.
+    #[error("{0}")]
+    Forbidden(String),
+    /// Too much is going on; worth a retry.
+    #[error("{0}")]
+    Busy(String),
+    /// The store did not do its part.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ControlError {
+    /// There is no `noun` of this name, or none that the caller may see: the two read the same.
+    pub(super) fn missing(noun: &str, name: &str) -> Self {
+        let name = shown(name);
+        Self::NotFound(format!(
+            "{noun} `{name}` does not exist; `ctl {noun} list` shows those that do"
+        ))
+    }
+}
+
+/// A text of the caller's as it may stand in a message: short, and without control characters.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().take(128).map(|c| if c.is_control() { '?' } else { c }).collect()
+}

@@ -1,0 +1,184 @@
+//! API keys: made for the caller, shown once, revoked at once.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use secrecy::SecretString;
+
+use super::plans::check_limits;
+use super::{Caller, Control, ControlError};
+use crate::domain::Invalid;
+use crate::domain::id::{KeyId, ModelId};
+use crate::domain::key::{Key, NewKeyText};
+use crate::domain::limit::Limits;
+
+const LONGEST_LABEL: usize = 64;
+
+/// What a caller may choose of a new key.
+#[derive(Clone, Debug, Default)]
+pub struct KeyWish {
+    /// What to call it: 1 to 64 characters.
+    pub label: String,
+    /// Its own limits.
+    pub limits: Limits,
+    /// The models that it may use, by id or alias; empty means all that the plan allows.
+    pub models: Vec<String>,
+    /// When it ends by itself.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A key with what lists show of it.
+#[derive(Clone, Debug)]
+pub struct KeyView {
+    /// The key.
+    pub key: Key,
+    /// The name of its account.
+    pub account: String,
+    /// When it was last used.
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// Whose keys to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeysOf<'a> {
+    /// The caller's.
+    Caller,
+    /// Of the account with this name or id.
+    Account(&'a str),
+    /// Everybody's.
+    All,
+}
+
+impl Control {
+    /// Makes a key for the caller's account; the text leaves the system here only.
+    ///
+    /// # Errors
+    /// [`ControlError::Invalid`] if a wish breaks a rule.
+    pub async fn create_key(
+        self: &Arc<Self>,
+        caller: &Caller,
+        wish: KeyWish,
+    ) -> Result<(KeyView, SecretString), ControlError> {
+        let label = check_label(&wish.label)?;
+        check_limits(&wish.limits)?;
+        let models = self.resolve_models(caller, &wish.models)?;
+        let now = self.clock.now();
+        if wish.expires_at.is_some_and(|end| end <= now) {
+            return Err(Invalid::new("expires_at", "`expires_at` must be in the future").into());
+        }
+        let mut random = zeroize::Zeroizing::new([0; NewKeyText::RANDOM_BYTES]);
+        self.entropy.fill(random.as_mut_slice());
+        let text = NewKeyText::new(&random);
+        let key = Key {
+            id: text.id,
+            digest: text.digest,
+            account: caller.account.id,
+            label,
+            limits: wish.limits,
+            models,
+            created_at: now,
+            expires_at: wish.expires_at,
+            revoked_at: None,
+        };
+        let account = caller.account.name.clone();
+        let view = self
+            .write(move |control| async move {
+                control.store.add_key(&key).await?;
+                control.directory.put_key(key.clone());
+                Ok(KeyView { key, account, last_used_at: None })
+            })
+            .await?;
+        Ok((view, text.secret))
+    }
+
+    /// Lists keys, newest first, the revoked ones included.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] if a member asks for all, [`ControlError::NotFound`] for an account
+    /// that does not exist or is not the caller's to see.
+    pub async fn list_keys(
+        &self,
+        caller: &Caller,
+        of: KeysOf<'_>,
+    ) -> Result<Vec<KeyView>, ControlError> {
+        let account = match of {
+            KeysOf::Caller => Some(caller.account.id),
+            KeysOf::Account(text) => Some(self.visible_account(caller, text)?.id),
+            KeysOf::All => {
+                caller.require_operator("list the keys of all accounts")?;
+                None
+            }
+        };
+        let keys = self.store.keys(account).await?;
+        let view = |(key, last_used_at): (Key, _)| KeyView {
+            account: self.account_name(key.account),
+            key,
+            last_used_at,
+        };
+        Ok(keys.into_iter().map(view).collect())
+    }
+
+    /// Revokes a key; the next request with it is refused. Revoking twice is no error.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`] if it does not exist or is not the caller's to see.
+    pub async fn revoke_key(
+        self: &Arc<Self>,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<KeyView, ControlError> {
+        let found = self.store.find_key(&KeyId::new(id)).await?;
+        let key = found
+            .filter(|key| caller.sees(key.account))
+            .ok_or_else(|| ControlError::missing("key", id))?;
+        let id = key.id.clone();
+        self.write(move |control| async move {
+            control.store.revoke_key(&key.id, control.clock.now()).await?;
+            // read again: the time of an earlier revocation stays
+            let stored = control.store.keys(Some(key.account)).await;
+            let found = stored.map(|keys| keys.into_iter().find(|(stored, _)| stored.id == id));
+            let (key, last_used_at) = match found {
+                Ok(found) => found.unwrap_or((key, None)),
+                Err(error) => {
+                    // it is revoked in the store, so it must be here, whatever the answer is
+                    let revoked_at = Some(control.clock.now());
+                    control.directory.put_key(Key { revoked_at, ..key });
+                    return Err(error.into());
+                }
+            };
+            control.directory.put_key(key.clone());
+            Ok(KeyView { account: control.account_name(key.account), key, last_used_at })
+        })
+        .await
+    }
+
+    /// Turns ids and aliases into ids of models that the caller may use.
+    pub(super) fn resolve_models(
+        &self,
+        caller: &Caller,
+        names: &[String],
+    ) -> Result<Vec<ModelId>, ControlError> {
+        let mut ids = Vec::with_capacity(names.len());
+        for name in names {
+            let model = self
+                .visible_model(caller, name)
+                .map_err(|error| Invalid::new("models", error.to_string()))?;
+            if !ids.contains(&model.id) {
+                ids.push(model.id.clone());
+            }
+        }
+        Ok(ids)
+    }
+}
+
+fn check_label(label: &str) -> Result<String, Invalid> {
+    let label = label.trim();
+    if label.is_empty() || label.chars().count() > LONGEST_LABEL {
+        let message = format!("`label` must have 1 to {LONGEST_LABEL} characters");
+        return Err(Invalid::new("label", message));
+    }
+    if label.chars().any(char::is_control) {
+        return Err(Invalid::new("label", "`label` must not contain control characters"));
+    }
+    Ok(label.to_owned())
+}

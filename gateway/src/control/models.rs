@@ -1,0 +1,338 @@
+//! The catalogue's models: what may be changed of them, and the rules that names and prices keep.
+
+use std::sync::Arc;
+
+use super::access::allows;
+use super::directory::Catalogue;
+use super::plans::check_limits;
+use super::{Caller, Control, ControlError};
+use crate::domain::Invalid;
+use crate::domain::id::{ModelId, UpstreamName};
+use crate::domain::limit::Limits;
+use crate::domain::model::{Ability, Deployment, Model};
+use crate::domain::money::Nanos;
+use crate::domain::price::Price;
+use crate::domain::usage::Tokens;
+
+/// What to change of a model; `None` stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct ModelChange {
+    /// What people call it.
+    pub display_name: Option<String>,
+    /// What it is, in a sentence.
+    pub description: Option<String>,
+    /// Input and output together; zero makes it unknown.
+    pub context_window: Option<u64>,
+    /// The longest answer; zero makes it unknown.
+    pub max_output_tokens: Option<u64>,
+    /// Limits over all accounts; within, `None` stays and, on an update, zero removes the limit.
+    pub limits: Limits,
+    /// The price of a million input tokens.
+    pub input: Option<Nanos>,
+    /// The price of a million cached input tokens.
+    pub cached: Option<Nanos>,
+    /// The price of a million output tokens.
+    pub output: Option<Nanos>,
+    /// What it can do.
+    pub abilities: Option<Vec<Ability>>,
+    /// Other names that requests may use.
+    pub aliases: Option<Vec<ModelId>>,
+    /// Where it is served.
+    pub deployments: Option<Vec<DeploymentWish>>,
+}
+
+/// A deployment as an operator wishes it.
+#[derive(Clone, Debug)]
+pub struct DeploymentWish {
+    /// The upstream.
+    pub upstream: UpstreamName,
+    /// What the model is called there; empty means the model's id.
+    pub upstream_model: String,
+    /// Its share among deployments of the same priority; zero means one.
+    pub weight: u32,
+    /// Lower ones are tried first.
+    pub priority: u32,
+}
+
+const LONGEST_DISPLAY_NAME: usize = 256;
+const LONGEST_DESCRIPTION: usize = 4_096;
+const LONGEST_UPSTREAM_MODEL: usize = 512;
+const MOST_TOKENS: u64 = 1_000_000_000_000;
+
+// === impl Control ===
+
+impl Control {
+    /// Lists models by id. Members see those that their plan allows, without deployments.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`] if the caller's plan is gone.
+    pub fn list_models(&self, caller: &Caller) -> Result<Vec<Arc<Model>>, ControlError> {
+        let catalogue = self.directory.catalogue();
+        if caller.is_operator() {
+            return Ok(catalogue.models.values().cloned().collect());
+        }
+        let plan = self.plan_of(&caller.account)?;
+        let allowed = catalogue.models.values().filter(|model| allows(&plan, model));
+        Ok(allowed.map(|model| for_caller(caller, model)).collect())
+    }
+
+    /// Returns a model by its id or an alias.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`] if it does not exist or is not the caller's to see.
+    pub fn get_model(&self, caller: &Caller, name: &str) -> Result<Arc<Model>, ControlError> {
+        Ok(for_caller(caller, &self.visible_model(caller, name)?))
+    }
+
+    /// Adds a model.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] for members, [`ControlError::Exists`] if a name is taken,
+    /// [`ControlError::Invalid`] if it breaks a rule.
+    pub async fn add_model(
+        self: &Arc<Self>,
+        caller: &Caller,
+        id: ModelId,
+        change: ModelChange,
+    ) -> Result<Arc<Model>, ControlError> {
+        caller.require_operator("add models")?;
+        check_limits(&change.limits)?;
+        self.write(move |control| async move {
+            if control.directory.catalogue().models.contains_key(&id) {
+                return Err(ControlError::Exists(format!(
+                    "model `{id}` exists; change it with `ctl model update`"
+                )));
+            }
+            let model = Model {
+                id,
+                display_name: String::new(),
+                description: String::new(),
+                context_window: None,
+                max_output_tokens: None,
+                limits: Limits::default(),
+                price: Price { version: 1, ..Price::default() },
+                abilities: Vec::new(),
+                aliases: Vec::new(),
+                deployments: Vec::new(),
+                created_at: control.clock.now(),
+            };
+            let mut model = change.apply_to(&model);
+            model.price.version = 1;
+            control.put_model(model).await
+        })
+        .await
+    }
+
+    /// Changes a model. Its price version goes up by one if a price does change.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist,
+    /// [`ControlError::Exists`] if a new name is taken, [`ControlError::Invalid`] if a rule is broken.
+    pub async fn update_model(
+        self: &Arc<Self>,
+        caller: &Caller,
+        id: String,
+        change: ModelChange,
+    ) -> Result<Arc<Model>, ControlError> {
+        caller.require_operator("change models")?;
+        self.write(move |control| async move {
+            let model = control.directory.catalogue().models.get(id.as_str()).cloned();
+            let model = model.ok_or_else(|| ControlError::missing("model", &id))?;
+            control.put_model(change.apply_to(&model)).await
+        })
+        .await
+    }
+
+    /// Removes a model. Its request records stay.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist.
+    pub async fn remove_model(
+        self: &Arc<Self>,
+        caller: &Caller,
+        id: String,
+    ) -> Result<(), ControlError> {
+        caller.require_operator("remove models")?;
+        self.write(move |control| async move {
+            let model = control.directory.catalogue().models.get(id.as_str()).cloned();
+            let model = model.ok_or_else(|| ControlError::missing("model", &id))?;
+            control.store.remove_model(&model.id).await?;
+            control.directory.change_catalogue(|catalogue| {
+                catalogue.models.remove(&model.id);
+            });
+            Ok(())
+        })
+        .await
+    }
+
+    async fn put_model(&self, model: Model) -> Result<Arc<Model>, ControlError> {
+        check(&model, &self.directory.catalogue())?;
+        self.store.put_model(&model).await?;
+        let model = Arc::new(model);
+        self.directory.change_catalogue(|catalogue| {
+            catalogue.models.insert(model.id.clone(), model.clone());
+        });
+        Ok(model)
+    }
+}
+
+// === impl ModelChange ===
+
+impl ModelChange {
+    fn apply_to(self, old: &Model) -> Model {
+        let mut model = old.clone();
+        let tokens = |new: Option<u64>, old| match new {
+            None => old,
+            Some(new) => (new != 0).then_some(Tokens(new)),
+        };
+        model.context_window = tokens(self.context_window, old.context_window);
+        model.max_output_tokens = tokens(self.max_output_tokens, old.max_output_tokens);
+        let limit = |new: Option<u64>, old| new.or(old).filter(|&limit| limit != 0);
+        model.limits = Limits {
+            rpm: limit(self.limits.rpm, old.limits.rpm),
+            tpm: limit(self.limits.tpm, old.limits.tpm),
+            concurrency: limit(self.limits.concurrency, old.limits.concurrency),
+        };
+        model.price.input = self.input.unwrap_or(old.price.input);
+        model.price.cached = self.cached.unwrap_or(old.price.cached);
+        model.price.output = self.output.unwrap_or(old.price.output);
+        if model.price != old.price {
+            model.price.version = old.price.version.saturating_add(1);
+        }
+        if let Some(name) = self.display_name {
+            name.trim().clone_into(&mut model.display_name);
+        }
+        if let Some(description) = self.description {
+            description.trim().clone_into(&mut model.description);
+        }
+        if let Some(abilities) = self.abilities {
+            model.abilities = without_repeats(abilities);
+        }
+        if let Some(aliases) = self.aliases {
+            model.aliases = without_repeats(aliases);
+        }
+        if let Some(deployments) = self.deployments {
+            let id = model.id.as_str();
+            model.deployments = deployments.into_iter().map(|wish| wish.into_domain(id)).collect();
+        }
+        model
+    }
+}
+
+impl DeploymentWish {
+    fn into_domain(self, id: &str) -> Deployment {
+        let name = if self.upstream_model.is_empty() { id } else { self.upstream_model.as_str() };
+        Deployment {
+            upstream: self.upstream,
+            upstream_model: name.into(),
+            weight: self.weight.max(1),
+            priority: self.priority,
+        }
+    }
+}
+
+fn without_repeats<T: PartialEq>(items: Vec<T>) -> Vec<T> {
+    items.into_iter().fold(Vec::new(), |mut kept, item| {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+        kept
+    })
+}
+
+/// Checks a whole model against the rules and the rest of the catalogue.
+fn check(model: &Model, catalogue: &Catalogue) -> Result<(), ControlError> {
+    check_limits(&model.limits)?;
+    check_texts(model)?;
+    check_names(model, catalogue)?;
+    let price = &model.price;
+    for (field, amount) in [
+        ("price.input_usd", price.input),
+        ("price.cached_usd", price.cached),
+        ("price.output_usd", price.output),
+    ] {
+        if amount < Nanos::ZERO {
+            return Err(Invalid::new(field, format!("`{field}` must not be negative")).into());
+        }
+    }
+    if model.deployments.is_empty() {
+        return Err(Invalid::new("deployments", "a model needs at least one deployment").into());
+    }
+    for (index, deployment) in model.deployments.iter().enumerate() {
+        let upstream = &deployment.upstream;
+        if !catalogue.upstreams.contains_key(upstream) {
+            let message =
+                format!("upstream `{upstream}` does not exist; add it with `ctl upstream add`");
+            return Err(Invalid::new("deployments", message).into());
+        }
+        let same = |other: &Deployment| {
+            other.upstream == *upstream && other.upstream_model == deployment.upstream_model
+        };
+        if model.deployments[..index].iter().any(same) {
+            let name = &deployment.upstream_model;
+            let message = format!("`{upstream}:{name}` is given twice; use its weight instead");
+            return Err(Invalid::new("deployments", message).into());
+        }
+    }
+    Ok(())
+}
+
+fn check_texts(model: &Model) -> Result<(), Invalid> {
+    let upstream_models = model.deployments.iter().map(|deployment| &*deployment.upstream_model);
+    let texts = [
+        ("display_name", model.display_name.as_str(), LONGEST_DISPLAY_NAME),
+        ("description", model.description.as_str(), LONGEST_DESCRIPTION),
+    ];
+    let names = upstream_models.map(|name| ("upstream_model", name, LONGEST_UPSTREAM_MODEL));
+    for (field, text, longest) in texts.into_iter().chain(names) {
+        if text.len() > longest {
+            return Err(Invalid::new(field, format!("`{field}` is longer than {longest} bytes")));
+        }
+        if text.chars().any(char::is_control) {
+            let message = format!("`{field}` must not contain control characters");
+            return Err(Invalid::new(field, message));
+        }
+    }
+    for (field, tokens) in
+        [("context_window", model.context_window), ("max_output_tokens", model.max_output_tokens)]
+    {
+        if tokens.is_some_and(|tokens| tokens.0 > MOST_TOKENS) {
+            return Err(Invalid::new(field, format!("`{field}` must be at most {MOST_TOKENS}")));
+        }
+    }
+    Ok(())
+}
+
+/// A name must mean one model, whoever says it: no id or alias may be another model's id, alias or
+/// display name.
+fn check_names(model: &Model, catalogue: &Catalogue) -> Result<(), ControlError> {
+    if model.aliases.contains(&model.id) {
+        let message = format!("`{}` is the model's own id; leave it out", model.id);
+        return Err(Invalid::new("aliases", message).into());
+    }
+    let taken = |name: &str, other: &Model| {
+        ControlError::Exists(format!("`{name}` is a name of model `{}`; choose another", other.id))
+    };
+    for name in std::iter::once(&model.id).chain(&model.aliases) {
+        let other = catalogue.find_model(name.as_str()).filter(|other| other.id != model.id);
+        let displayed = || {
+            let mut others = catalogue.models.values().filter(|other| other.id != model.id);
+            others.find(|other| other.display_name == name.as_str())
+        };
+        if let Some(other) = other.or_else(displayed) {
+            return Err(taken(name.as_str(), other));
+        }
+    }
+    match catalogue.find_model(&model.display_name) {
+        Some(other) if other.id != model.id => Err(taken(&model.display_name, other)),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Members do not see where a model is served.
+fn for_caller(caller: &Caller, model: &Arc<Model>) -> Arc<Model> {
+    if caller.is_operator() {
+        return model.clone();
+    }
+    Arc::new(Model { deployments: Vec::new(), ..Model::clone(model) })
+}

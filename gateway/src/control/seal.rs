@@ -1,0 +1,118 @@
+//! Seals upstream credentials, so that the database file alone is of no use to a thief.
+//!
+//! A sealed credential is a version byte, a nonce, and what ChaCha20-Poly1305 made of the text. The
+//! key is 256 random bits in `seal.key` next to the database; a backup needs both.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use chacha20poly1305::aead::{Aead, KeyInit};
+use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
+use data_encoding::HEXLOWER;
+use secrecy::{ExposeSecret, SecretString};
+use zeroize::Zeroizing;
+
+use super::secret_file;
+use crate::clock::Entropy;
+
+/// The key file's name in the data directory.
+pub const KEY_FILE: &str = "seal.key";
+
+const VERSION: u8 = 1;
+const NONCE_BYTES: usize = 12;
+
+/// Seals and opens credentials.
+pub struct Sealer {
+    cipher: ChaCha20Poly1305,
+    entropy: Arc<dyn Entropy>,
+}
+
+/// A sealed credential was made with another key, or was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the stored credential does not open with this data directory's `seal.key`; set it again")]
+pub struct Unsealable;
+
+impl Sealer {
+    /// Reads the key in `dir`, or makes one.
+    ///
+    /// # Errors
+    /// The file cannot be read or made, or does not hold a key.
+    pub fn open(dir: &Path, entropy: Arc<dyn Entropy>) -> io::Result<Self> {
+        let text = secret_file::read_or_make(dir, KEY_FILE, || {
+            let mut key = Zeroizing::new([0; 32]);
+            entropy.fill(key.as_mut_slice());
+            HEXLOWER.encode(key.as_slice()).into()
+        })?;
+        let bytes = HEXLOWER.decode(text.expose_secret().as_bytes()).map(Zeroizing::new);
+        let key = bytes.ok().and_then(|bytes| Key::try_from(bytes.as_slice()).ok());
+        let key = key.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "it must hold 64 hexadecimal digits")
+        })?;
+        Ok(Self { cipher: ChaCha20Poly1305::new(&key), entropy })
+    }
+
+    /// Seals a credential.
+    #[expect(clippy::missing_panics_doc, reason = "no credential has 256 GiB")]
+    pub fn seal(&self, secret: &SecretString) -> Vec<u8> {
+        let mut nonce = [0; NONCE_BYTES];
+        self.entropy.fill(&mut nonce);
+        let sealed = self
+            .cipher
+            .encrypt(&Nonce::from(nonce), secret.expose_secret().as_bytes())
+            .expect("a credential is shorter than 256 GiB");
+        [&[VERSION], nonce.as_slice(), &sealed].concat()
+    }
+
+    /// Opens what [`Sealer::seal`] made.
+    ///
+    /// # Errors
+    /// [`Unsealable`] if it was made with another key, or changed.
+    pub fn open_sealed(&self, sealed: &[u8]) -> Result<SecretString, Unsealable> {
+        let rest = sealed.strip_prefix(&[VERSION]).ok_or(Unsealable)?;
+        let (nonce, text) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(Unsealable)?;
+        let bytes = self.cipher.decrypt(&Nonce::from(*nonce), text).map_err(|_| Unsealable)?;
+        String::from_utf8(bytes).map(SecretString::from).map_err(|_| Unsealable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::CountingEntropy;
+    use super::*;
+
+    #[test]
+    fn opens_what_it_sealed_also_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let entropy = Arc::new(CountingEntropy::default());
+        let first = Sealer::open(dir.path(), entropy.clone()).unwrap();
+        let sealed = first.seal(&"sk-upstream".into());
+        assert_ne!(sealed, first.seal(&"sk-upstream".into()));
+        assert!(!sealed.windows(4).any(|window| window == b"sk-u"));
+        let again = Sealer::open(dir.path(), entropy).unwrap();
+        assert_eq!(again.open_sealed(&sealed).unwrap().expose_secret(), "sk-upstream");
+    }
+
+    #[test]
+    fn refuses_what_was_changed_or_made_elsewhere() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let entropy = Arc::new(CountingEntropy::default());
+        let ours = Sealer::open(here.path(), entropy.clone()).unwrap();
+        let theirs = Sealer::open(there.path(), entropy).unwrap();
+        let mut sealed = ours.seal(&"sk-upstream".into());
+        assert!(theirs.open_sealed(&sealed).is_err());
+        *sealed.last_mut().unwrap() ^= 1;
+        assert!(ours.open_sealed(&sealed).is_err());
+        for short in [&[][..], &[VERSION], &[VERSION; 8], &[VERSION; 13]] {
+            assert!(ours.open_sealed(short).is_err());
+        }
+    }
+
+    #[test]
+    fn a_broken_key_file_is_an_error_and_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(KEY_FILE), "abc").unwrap();
+        assert!(Sealer::open(dir.path(), Arc::new(CountingEntropy::default())).is_err());
+        assert_eq!(std::fs::read(dir.path().join(KEY_FILE)).unwrap(), b"abc");
+    }
+}

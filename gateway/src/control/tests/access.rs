@@ -1,0 +1,57 @@
+//! What only operators may do, each tried by a member.
+
+use super::super::keys::KeysOf;
+use super::super::plans::PlanWish;
+use super::*;
+use crate::domain::id::PlanName;
+use crate::domain::limit::Limits;
+
+#[tokio::test]
+async fn members_are_refused_what_is_the_operators() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.model("m").await;
+    let ann = bench.member("ann").await;
+    let control = &bench.control;
+    let plan = PlanWish {
+        name: PlanName::new("free"),
+        trial_credit: Nanos(1),
+        limits: Limits::default(),
+        models: Vec::new(),
+    };
+    let (name, id) = (UpstreamName::new("u"), ModelId::new("n"));
+    let (upstream, model) = (UpstreamChange::default, ModelChange::default);
+    let refusals = [
+        control.list_accounts(&ann, 10, "").err(),
+        control.credit_account(&ann, "ann", Nanos(1), "me").await.err(),
+        control.create_invite(&ann, Duration::ZERO).await.err(),
+        control.list_keys(&ann, KeysOf::All).await.err(),
+        control.put_plan(&ann, plan).await.err(),
+        control.add_model(&ann, id, model()).await.err(),
+        control.update_model(&ann, "m".into(), model()).await.err(),
+        control.remove_model(&ann, "m".into()).await.err(),
+        control.list_upstreams(&ann).err(),
+        control.add_upstream(&ann, name, upstream()).await.err(),
+        control.update_upstream(&ann, "sim".into(), upstream()).await.err(),
+        control.remove_upstream(&ann, "sim".into()).await.err(),
+    ];
+    for (index, refusal) in refusals.into_iter().enumerate() {
+        assert!(matches!(refusal, Some(ControlError::Forbidden(_))), "{index}: {refusal:?}");
+    }
+    let view = control.get_account(&ann, "ann").unwrap();
+    assert_eq!(view.balance, Nanos(5_000_000_000));
+}
+
+#[tokio::test]
+async fn another_account_reads_as_if_it_did_not_exist() {
+    let bench = Bench::new(Registration::Open).await;
+    let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
+    let missing = bench.control.get_account(&ann, "nix").unwrap_err().to_string();
+    for text in ["bob".to_owned(), bob.account.id.to_string(), "operator".to_owned()] {
+        let hidden = bench.control.get_account(&ann, &text).unwrap_err().to_string();
+        assert_eq!(hidden.replace(&text, "nix"), missing);
+        assert!(bench.control.get_account(&bench.operator, &text).is_ok());
+    }
+    for own in ["ann".to_owned(), ann.account.id.to_string()] {
+        assert!(bench.control.get_account(&ann, &own).is_ok());
+    }
+}

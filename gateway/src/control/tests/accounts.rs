@@ -1,0 +1,152 @@
+//! Registration, invites and money.
+
+use super::*;
+use crate::domain::account::Role;
+
+#[tokio::test]
+async fn in_mode_open_anybody_registers_and_gets_the_trial_credit() {
+    let bench = Bench::new(Registration::Open).await;
+    let control = &bench.control;
+    let view =
+        control.register(None, "ann@example.org", PASSWORD.into(), &"".into()).await.unwrap();
+    assert_eq!(view.balance, Nanos(5_000_000_000));
+    assert_eq!(control.store.balance(view.account.id).await.unwrap(), view.balance);
+    assert_eq!((view.account.role, view.account.plan.as_str()), (Role::Member, "free"));
+}
+
+#[tokio::test]
+async fn in_mode_invite_a_code_lets_one_person_in_until_it_ends() {
+    let bench = Bench::new(Registration::Invite).await;
+    let control = &bench.control;
+    let register = |name: &'static str, code: SecretString| async move {
+        control.register(None, name, PASSWORD.into(), &code).await
+    };
+    assert_eq!(field(register("ann", "".into()).await), "invite_code");
+    let refused = register("ann", "tgi-made-up".into()).await;
+    assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
+
+    let invite = control.create_invite(&bench.operator, Duration::ZERO).await.unwrap();
+    let week = Duration::from_hours(7 * 24);
+    assert_eq!(invite.expires_at, bench.clock.now() + week);
+    register("ann", invite.code.clone()).await.unwrap();
+    let again = register("bob", invite.code).await;
+    assert!(matches!(again, Err(ControlError::Forbidden(_))), "{again:?}");
+
+    let hour = Duration::from_hours(1);
+    let invite = control.create_invite(&bench.operator, hour).await.unwrap();
+    bench.clock.advance(hour);
+    let late = register("bob", invite.code).await;
+    assert!(matches!(late, Err(ControlError::Forbidden(_))), "{late:?}");
+}
+
+#[tokio::test]
+async fn in_mode_closed_only_operators_make_accounts() {
+    let bench = Bench::new(Registration::Closed).await;
+    let control = &bench.control;
+    let ann = bench.member("ann").await;
+    for caller in [None, Some(&ann)] {
+        let refused = control.register(caller, "bob", PASSWORD.into(), &"".into()).await;
+        assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_taken_in_any_case() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.member("Änn").await;
+    for name in ["Änn", "äNN", "Operator"] {
+        let taken = bench.control.register(None, name, PASSWORD.into(), &"".into()).await;
+        assert!(matches!(taken, Err(ControlError::Exists(_))), "{taken:?}");
+    }
+}
+
+#[tokio::test]
+async fn two_at_once_cannot_both_have_a_name() {
+    let bench = Bench::new(Registration::Open).await;
+    let register = || async {
+        bench.control.register(None, "ann", PASSWORD.into(), &"".into()).await.map(|_| ())
+    };
+    let (one, two) = tokio::join!(register(), register());
+    assert!(one.is_ok() != two.is_ok(), "{one:?} {two:?}");
+    let ann = bench.control.get_account(&bench.operator, "ann").unwrap();
+    assert_eq!(ann.balance, Nanos(5_000_000_000));
+}
+
+#[tokio::test]
+async fn names_and_passwords_have_bounds() {
+    let bench = Bench::new(Registration::Open).await;
+    let register = async |name: &str, password: &str| {
+        bench.control.register(None, name, password.into(), &"".into()).await
+    };
+    assert_eq!(field(register("a b", PASSWORD).await), "name");
+    assert_eq!(field(register("", PASSWORD).await), "name");
+    assert_eq!(field(register("ann", "1234567").await), "password");
+    assert_eq!(field(register("ann", &"x".repeat(1_025)).await), "password");
+    register("ann", &"x".repeat(1_024)).await.unwrap();
+    register("bob", "12345678").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_leaves_store_and_memory_together() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    let before = bench.control.ledger.balance(ann.account.id);
+    {
+        let credit = bench.control.credit_account(&bench.operator, "ann", Nanos(9), "gift");
+        let mut credit = std::pin::pin!(credit);
+        // polled once, then dropped: the write was begun and goes on
+        assert!(futures_util::poll!(credit.as_mut()).is_pending());
+    }
+    bench.control.tasks.close();
+    let _settled = bench.control.writing.lock().await;
+    while bench.control.ledger.balance(ann.account.id) == before {
+        tokio::task::yield_now().await;
+    }
+    let stored = bench.control.store.balance(ann.account.id).await.unwrap();
+    assert_eq!(stored, bench.control.ledger.balance(ann.account.id));
+}
+
+#[tokio::test]
+async fn operators_give_and_take_money_with_a_reason() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    let id = ann.account.id.to_string();
+    let credit = async |amount: i64, reason: &str| {
+        bench.control.credit_account(&bench.operator, &id, Nanos(amount), reason).await
+    };
+    assert_eq!(credit(2_000_000_000, "gift").await.unwrap().balance, Nanos(7_000_000_000));
+    assert_eq!(credit(-500_000_000, "taken back").await.unwrap().balance, Nanos(6_500_000_000));
+    let stored = bench.control.store.balance(ann.account.id).await.unwrap();
+    assert_eq!(stored, Nanos(6_500_000_000));
+    assert_eq!(field(credit(1, "  ").await), "reason");
+    assert_eq!(field(credit(0, "nothing").await), "amount_usd");
+    assert_eq!(field(credit(i64::MAX, "absurd").await), "amount_usd");
+    assert_eq!(field(credit(i64::MIN, "absurd").await), "amount_usd");
+}
+
+#[tokio::test]
+async fn accounts_are_listed_page_by_page() {
+    let bench = Bench::new(Registration::Open).await;
+    for name in ["cid", "ann", "bob"] {
+        bench.member(name).await;
+    }
+    let mut names = Vec::new();
+    let mut token = Some(String::new());
+    while let Some(from) = token {
+        let page = bench.control.list_accounts(&bench.operator, 2, &from).unwrap();
+        assert!(page.items.len() <= 2);
+        names.extend(page.items.iter().map(|view| view.account.name.clone()));
+        token = page.next;
+    }
+    assert_eq!(names, ["ann", "bob", "cid", "operator"]);
+}
+
+#[tokio::test]
+async fn a_name_that_is_anothers_id_does_not_take_its_place() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    let id = ann.account.id.to_string();
+    bench.member(&id).await;
+    let found = bench.control.get_account(&bench.operator, &id).unwrap();
+    assert_eq!(found.account.name, "ann");
+}

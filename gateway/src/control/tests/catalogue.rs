@@ -1,0 +1,162 @@
+//! Plans and models.
+
+use super::super::plans::PlanWish;
+use super::*;
+use crate::domain::id::PlanName;
+use crate::domain::limit::Limits;
+use crate::domain::model::Model;
+
+fn change() -> ModelChange {
+    ModelChange::default()
+}
+
+async fn add(bench: &Bench, id: &str, change: ModelChange) -> Result<(), ControlError> {
+    let change = ModelChange { deployments: Some(on_sim()), ..change };
+    bench.control.add_model(&bench.operator, ModelId::new(id), change).await.map(|_| ())
+}
+
+async fn update(bench: &Bench, change: ModelChange) -> Result<Arc<Model>, ControlError> {
+    bench.control.update_model(&bench.operator, "m".into(), change).await
+}
+
+#[tokio::test]
+async fn a_price_version_goes_up_with_each_change_of_a_price() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.model("m").await;
+    let version = async |change| update(&bench, change).await.unwrap().price.version;
+    assert_eq!(version(change()).await, 1);
+    assert_eq!(version(ModelChange { input: Some(Nanos(5)), ..change() }).await, 2);
+    assert_eq!(version(ModelChange { input: Some(Nanos(5)), ..change() }).await, 2);
+    let all = ModelChange { cached: Some(Nanos(1)), output: Some(Nanos(9)), ..change() };
+    assert_eq!(version(all).await, 3);
+    assert_eq!(version(ModelChange { description: Some("d".into()), ..change() }).await, 3);
+    assert_eq!(bench.control.store.load().await.unwrap().models[0].price.version, 3);
+}
+
+#[tokio::test]
+async fn a_name_means_one_model() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.model("m").await;
+    let aliases = |names: &[&str]| Some(names.iter().copied().map(ModelId::new).collect());
+    let shown = ModelChange {
+        aliases: aliases(&["m-latest", "m-latest"]),
+        display_name: Some("Shown".into()),
+        ..change()
+    };
+    assert_eq!(update(&bench, shown).await.unwrap().aliases.len(), 1);
+
+    for (id, change) in [
+        ("m", change()),
+        ("m-latest", change()),
+        ("Shown", change()),
+        ("n", ModelChange { aliases: aliases(&["m"]), ..change() }),
+        ("n", ModelChange { aliases: aliases(&["m-latest"]), ..change() }),
+        ("n", ModelChange { display_name: Some("m".into()), ..change() }),
+        ("n", ModelChange { display_name: Some("m-latest".into()), ..change() }),
+    ] {
+        let taken = add(&bench, id, change).await;
+        assert!(matches!(taken, Err(ControlError::Exists(_))), "{id}: {taken:?}");
+    }
+    let own = ModelChange { aliases: aliases(&["n"]), ..change() };
+    assert_eq!(field(add(&bench, "n", own).await), "aliases");
+    let own = ModelChange { display_name: Some("n".into()), ..change() };
+    add(&bench, "n", own).await.unwrap();
+    let moved = ModelChange { aliases: aliases(&["n"]), ..change() };
+    assert!(matches!(update(&bench, moved).await, Err(ControlError::Exists(_))));
+}
+
+#[tokio::test]
+async fn models_are_checked_and_gaps_are_filled() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.model("m").await;
+    let model = bench.control.get_model(&bench.operator, "m").unwrap();
+    let deployment = &model.deployments[0];
+    assert_eq!((&*deployment.upstream_model, deployment.weight), ("m", 1));
+
+    let nowhere = ModelChange { deployments: Some(Vec::new()), ..change() };
+    let twice = on_sim().into_iter().chain(on_sim()).collect();
+    let mut elsewhere = on_sim();
+    elsewhere[0].upstream = UpstreamName::new("nix");
+    for (change, expected) in [
+        (nowhere, "deployments"),
+        (ModelChange { deployments: Some(twice), ..change() }, "deployments"),
+        (ModelChange { deployments: Some(elsewhere), ..change() }, "deployments"),
+        (ModelChange { input: Some(Nanos(-1)), ..change() }, "price.input_usd"),
+        (ModelChange { display_name: Some("a\u{1b}b".into()), ..change() }, "display_name"),
+        (ModelChange { context_window: Some(u64::MAX), ..change() }, "context_window"),
+    ] {
+        assert_eq!(field(update(&bench, change).await), expected);
+    }
+
+    let rpm = |rpm| Limits { rpm, ..Limits::default() };
+    let limited = ModelChange { limits: rpm(Some(5)), context_window: Some(9), ..change() };
+    let model = update(&bench, limited).await.unwrap();
+    assert_eq!((model.limits, model.context_window), (rpm(Some(5)), Some(Tokens(9))));
+    let model = update(&bench, change()).await.unwrap();
+    assert_eq!((model.limits, model.context_window), (rpm(Some(5)), Some(Tokens(9))));
+    let freed = ModelChange { limits: rpm(Some(0)), context_window: Some(0), ..change() };
+    let model = update(&bench, freed).await.unwrap();
+    assert_eq!((model.limits, model.context_window), (rpm(None), None));
+    let zero = ModelChange { limits: rpm(Some(0)), ..change() };
+    assert_eq!(field(add(&bench, "n", zero).await), "limits.rpm");
+}
+
+#[tokio::test]
+async fn members_see_the_models_of_their_plan_without_deployments() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.model("m").await;
+    bench.model("secret").await;
+    let ann = bench.member("ann").await;
+    assert_eq!(bench.control.list_models(&ann).unwrap().len(), 2);
+    let plan = PlanWish {
+        name: PlanName::new("free"),
+        trial_credit: Nanos::ZERO,
+        limits: Limits::default(),
+        models: vec!["m".into()],
+    };
+    bench.control.put_plan(&bench.operator, plan).await.unwrap();
+
+    let models = bench.control.list_models(&ann).unwrap();
+    assert_eq!(models.len(), 1);
+    assert!(models[0].deployments.is_empty());
+    assert!(bench.control.get_model(&ann, "m").unwrap().deployments.is_empty());
+    let hidden = bench.control.get_model(&ann, "secret").unwrap_err().to_string();
+    let missing = bench.control.get_model(&ann, "nix").unwrap_err().to_string();
+    assert_eq!(hidden.replace("secret", "nix"), missing);
+    assert_eq!(bench.control.list_models(&bench.operator).unwrap().len(), 2);
+    // a plan without trial credit gives none
+    let bob = bench.member("bob").await;
+    assert_eq!(bench.control.view(bob.account).balance, Nanos::ZERO);
+}
+
+#[tokio::test]
+async fn a_removed_model_is_gone() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.model("m").await;
+    let remove = async || bench.control.remove_model(&bench.operator, "m".into()).await;
+    remove().await.unwrap();
+    assert!(matches!(remove().await, Err(ControlError::NotFound(_))));
+    assert!(bench.control.directory.catalogue().find_model("m").is_none());
+}
+
+#[tokio::test]
+async fn plans_are_checked() {
+    let bench = Bench::new(Registration::Open).await;
+    let put = async |trial_credit, models: &[&str]| {
+        let plan = PlanWish {
+            name: PlanName::new("pro"),
+            trial_credit,
+            limits: Limits::default(),
+            models: models.iter().map(ToString::to_string).collect(),
+        };
+        bench.control.put_plan(&bench.operator, plan).await
+    };
+    assert_eq!(field(put(Nanos(-1), &[]).await), "trial_credit_usd");
+    assert_eq!(field(put(Nanos::ZERO, &["nix"]).await), "models");
+    put(Nanos(1), &[]).await.unwrap();
+    assert_eq!(bench.control.list_plans(&bench.operator).unwrap().len(), 2);
+    let ann = bench.member("ann").await;
+    assert_eq!(bench.control.list_plans(&ann).unwrap().len(), 1);
+    assert!(matches!(bench.control.get_plan(&ann, "pro"), Err(ControlError::NotFound(_))));
+    assert!(bench.control.get_plan(&ann, "free").is_ok());
+}

@@ -1,0 +1,88 @@
+//! API keys.
+
+use secrecy::ExposeSecret;
+
+use super::super::keys::{KeyWish, KeysOf};
+use super::*;
+use crate::domain::key::KeyDigest;
+use crate::domain::limit::Limits;
+
+fn wish(label: &str) -> KeyWish {
+    KeyWish { label: label.into(), ..KeyWish::default() }
+}
+
+#[tokio::test]
+async fn a_new_key_works_at_once_and_a_revoked_one_never_again() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    let (view, secret) = bench.control.create_key(&ann, wish(" laptop ")).await.unwrap();
+    assert_eq!((view.key.label.as_str(), view.account.as_str()), ("laptop", "ann"));
+    let digest = KeyDigest::of(secret.expose_secret());
+    let usable = |at| bench.control.directory.find_key(&digest).unwrap().is_usable(at);
+    assert!(usable(bench.clock.now()));
+
+    let revoked = bench.control.revoke_key(&ann, view.key.id.as_str()).await.unwrap();
+    assert!(!usable(bench.clock.now()));
+    bench.clock.advance(Duration::from_mins(1));
+    let again = bench.control.revoke_key(&ann, view.key.id.as_str()).await.unwrap();
+    assert!(again.key.revoked_at.is_some());
+    assert_eq!(again.key.revoked_at, revoked.key.revoked_at);
+    let listed = bench.control.list_keys(&ann, KeysOf::Caller).await.unwrap();
+    assert_eq!(listed[0].key.revoked_at, revoked.key.revoked_at);
+}
+
+#[tokio::test]
+async fn wishes_are_checked_and_models_become_ids() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    bench.model("m").await;
+    let change =
+        ModelChange { aliases: Some(vec![ModelId::new("alias")]), ..ModelChange::default() };
+    bench.control.update_model(&bench.operator, "m".into(), change).await.unwrap();
+
+    let models = vec!["alias".to_owned(), "m".to_owned()];
+    let both = KeyWish { models, ..wish("both") };
+    let (view, _) = bench.control.create_key(&ann, both).await.unwrap();
+    assert_eq!(view.key.models, [ModelId::new("m")]);
+
+    let zero = Limits { rpm: Some(0), ..Limits::default() };
+    let now = bench.clock.now();
+    for (wish, expected) in [
+        (wish(" "), "label"),
+        (wish(&"x".repeat(65)), "label"),
+        (wish("a\u{1b}b"), "label"),
+        (KeyWish { limits: zero, ..wish("k") }, "limits.rpm"),
+        (KeyWish { models: vec!["nix".into()], ..wish("k") }, "models"),
+        (KeyWish { expires_at: Some(now), ..wish("k") }, "expires_at"),
+    ] {
+        assert_eq!(field(bench.control.create_key(&ann, wish).await), expected);
+    }
+}
+
+#[tokio::test]
+async fn members_have_their_own_keys_and_operators_all() {
+    let bench = Bench::new(Registration::Open).await;
+    let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
+    let (of_ann, _) = bench.control.create_key(&ann, wish("a")).await.unwrap();
+    bench.control.create_key(&bob, wish("b")).await.unwrap();
+    let labels = async |caller: &Caller, of| {
+        let keys = bench.control.list_keys(caller, of).await.unwrap();
+        let mut labels: Vec<_> = keys.into_iter().map(|view| view.key.label).collect();
+        labels.sort();
+        labels.concat()
+    };
+    assert_eq!(labels(&ann, KeysOf::Caller).await, "a");
+    assert_eq!(labels(&ann, KeysOf::Account("ann")).await, "a");
+    assert_eq!(labels(&bench.operator, KeysOf::All).await, "ab");
+    assert_eq!(labels(&bench.operator, KeysOf::Account("bob")).await, "b");
+    assert_eq!(labels(&bench.operator, KeysOf::Caller).await, "");
+
+    let id = of_ann.key.id.as_str();
+    let others = bench.control.revoke_key(&bob, id).await.unwrap_err().to_string();
+    let nobodys = bench.control.revoke_key(&bob, "nix").await.unwrap_err().to_string();
+    assert_eq!(others.replace(id, "nix"), nobodys);
+    let others = bench.control.list_keys(&bob, KeysOf::Account("ann")).await.unwrap_err();
+    let nobodys = bench.control.list_keys(&bob, KeysOf::Account("nix")).await.unwrap_err();
+    assert_eq!(others.to_string().replace("ann", "nix"), nobodys.to_string());
+    bench.control.revoke_key(&bench.operator, id).await.unwrap();
+}

@@ -1,0 +1,204 @@
+//! A whole control over a store in a temporary directory, with a clock and entropy of its own.
+
+mod access;
+mod accounts;
+mod catalogue;
+mod keys;
+mod sessions;
+mod tail;
+mod upstreams;
+mod usage;
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use secrecy::SecretString;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::models::{DeploymentWish, ModelChange};
+use super::upstreams::UpstreamChange;
+use super::*;
+use crate::domain::endpoint::Endpoint;
+use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
+use crate::domain::record::{RequestRecord, RequestStatus};
+use crate::domain::usage::{Tokens, Usage, UsageBasis};
+use crate::store::sqlite::SqliteStore;
+
+/// Random bytes that are the same in every run.
+#[derive(Default)]
+pub(crate) struct CountingEntropy(AtomicU64);
+
+impl Entropy for CountingEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(32) {
+            let count = self.0.fetch_add(1, Ordering::Relaxed);
+            chunk.copy_from_slice(&Sha256::digest(count.to_be_bytes())[..chunk.len()]);
+        }
+    }
+}
+
+/// A clock that stands still until it is moved.
+pub(crate) struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    pub(crate) fn advance(&self, by: Duration) {
+        self.0.fetch_add(by.as_secs().cast_signed(), Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.0.load(Ordering::Relaxed)).unwrap()
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// A control with all that it stands on.
+pub(crate) struct Bench {
+    pub(crate) control: Arc<Control>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) operator: Caller,
+    pub(crate) operator_token: SecretString,
+    pub(crate) dir: Arc<TempDir>,
+    _recorder: DropGuard,
+}
+
+pub(crate) const PASSWORD: &str = "correct horse";
+
+impl Bench {
+    pub(crate) async fn new(registration: Registration) -> Self {
+        Self::over(Arc::new(tempfile::tempdir().unwrap()), registration).await
+    }
+
+    /// Starts on what an earlier bench left in `dir`.
+    pub(crate) async fn over(dir: Arc<TempDir>, registration: Registration) -> Self {
+        let store: Arc<dyn Store> =
+            Arc::new(SqliteStore::open(&dir.path().join("gateway.db")).unwrap());
+        let clock = Arc::new(ManualClock(AtomicI64::new(1_800_000_000)));
+        let entropy: Arc<dyn Entropy> = Arc::new(CountingEntropy::default());
+        let seed = bootstrap::Seed::default();
+        let prepared =
+            bootstrap::prepare(dir.path(), &*store, &*clock, &entropy, &seed).await.unwrap();
+        let (ledger, recorder) =
+            Ledger::new(store.clone(), &prepared.everything.balances, prepared.newest);
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        tasks.spawn(recorder.run(stop.clone()));
+        let credentials = Arc::new(Credentials::new(prepared.sealer));
+        let directory = Arc::new(Directory::new(prepared.everything));
+        credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
+        let control = Arc::new(Control::new(Parts {
+            store,
+            directory,
+            ledger: Arc::new(ledger),
+            credentials,
+            clock: clock.clone(),
+            entropy,
+            registration,
+            operator_token: prepared.operator_token,
+            tasks,
+        }));
+        let text = std::fs::read_to_string(dir.path().join(bootstrap::TOKEN_FILE)).unwrap();
+        let operator_token = SecretString::from(text.trim());
+        let operator = control.authenticate(&operator_token).await.unwrap();
+        Self { control, clock, operator, operator_token, dir, _recorder: stop.drop_guard() }
+    }
+
+    /// Registers a member as the operator would, whatever the mode, and signs it in.
+    pub(crate) async fn member(&self, name: &str) -> Caller {
+        let (operator, password) = (Some(&self.operator), PASSWORD.into());
+        self.control.register(operator, name, password, &"".into()).await.unwrap();
+        let signed_in = self.control.sign_in(name, PASSWORD.into()).await.unwrap();
+        self.control.authenticate(&signed_in.token).await.unwrap()
+    }
+
+    /// Adds an upstream `sim` and a model `id` on it.
+    pub(crate) async fn model(&self, id: &str) {
+        let sim = UpstreamName::new("sim");
+        if !self.control.directory.catalogue().upstreams.contains_key(&sim) {
+            let change = UpstreamChange { url: Some("sim:".into()), ..UpstreamChange::default() };
+            self.control.add_upstream(&self.operator, sim, change).await.unwrap();
+        }
+        let change = ModelChange { deployments: Some(on_sim()), ..ModelChange::default() };
+        self.control.add_model(&self.operator, ModelId::new(id), change).await.unwrap();
+    }
+
+    /// Books a finished request and waits until the store has it.
+    pub(crate) async fn record(&self, account: AccountId, count: usize) {
+        let mut committed = self.control.ledger.committed();
+        let target = committed.borrow().0 + i64::try_from(count).unwrap();
+        for _ in 0..count {
+            self.control.ledger.settle(self.request(account));
+        }
+        committed.wait_for(|cursor| cursor.0 >= target).await.unwrap();
+    }
+
+    fn request(&self, account: AccountId) -> RequestRecord {
+        let now = self.control.clock.now();
+        RequestRecord {
+            id: RequestId(self.control.entropy.uuid(now)),
+            account,
+            key: KeyId::new("k"),
+            endpoint: Endpoint::ChatCompletions,
+            model: Some(ModelId::new("m")),
+            deployment: None,
+            stream: false,
+            status: RequestStatus::Completed,
+            http_status: Some(200),
+            error_code: None,
+            usage: Some(Usage { input: Tokens(3), output: Tokens(4), ..Usage::default() }),
+            basis: UsageBasis::Upstream,
+            cost: Some(Nanos(7)),
+            price_version: Some(1),
+            started_at: now,
+            duration: Duration::from_millis(5),
+            ttft: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// One deployment on `sim`.
+fn on_sim() -> Vec<DeploymentWish> {
+    vec![DeploymentWish {
+        upstream: UpstreamName::new("sim"),
+        upstream_model: String::new(),
+        weight: 0,
+        priority: 0,
+    }]
+}
+
+/// The field of an [`ControlError::Invalid`].
+fn field<T: std::fmt::Debug>(result: Result<T, ControlError>) -> &'static str {
+    match result {
+        Err(ControlError::Invalid(invalid)) => invalid.field,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_restart_finds_everything_as_it_was() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    bench.model("m").await;
+    bench.record(ann.account.id, 1).await;
+    let (token, operator) = (bench.operator_token.clone(), bench.operator.account.id);
+    let dir = bench.dir.clone();
+    let weak: Weak<Control> = Arc::downgrade(&bench.control);
+    drop(bench);
+    assert!(weak.upgrade().is_none());
+
+    let bench = Bench::over(dir, Registration::Open).await;
+    assert_eq!(bench.control.authenticate(&token).await.unwrap().account.id, operator);
+    let account = bench.control.get_account(&bench.operator, "ann").unwrap();
+    assert_eq!(account.balance, Nanos(5_000_000_000 - 7));
+    assert_eq!(bench.control.list_models(&bench.operator).unwrap().len(), 1);
+    assert_eq!(bench.control.list_accounts(&bench.operator, 10, "").unwrap().items.len(), 2);
+}

@@ -1,0 +1,89 @@
+//! The tail: history, news, resuming, and falling behind.
+
+use std::pin::Pin;
+
+use futures_util::{Stream, StreamExt};
+
+use super::super::tail::{News, Start};
+use super::super::usage::Choice;
+use super::*;
+use crate::store::{Batch, Cursor};
+
+type Tail = Pin<Box<dyn Stream<Item = Result<News, ControlError>> + Send>>;
+
+fn tail(bench: &Bench, caller: &Caller, start: Start, stop: &CancellationToken) -> Tail {
+    let stop = stop.clone();
+    Box::pin(bench.control.tail(caller, Choice::default(), start, stop).unwrap())
+}
+
+async fn next(tail: &mut Tail) -> (usize, bool, Cursor) {
+    let news = tail.next().await.unwrap().unwrap();
+    assert_eq!(news.dropped, 0);
+    (news.records.len(), news.live, news.cursor)
+}
+
+#[tokio::test]
+async fn history_comes_first_then_news_and_a_cursor_resumes() {
+    let bench = Bench::new(Registration::Open).await;
+    let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
+    bench.record(ann.account.id, 3).await;
+    bench.record(bob.account.id, 1).await;
+    let stop = CancellationToken::new();
+    let mut first = tail(&bench, &ann, Start::History(2), &stop);
+    let (count, live, cursor) = next(&mut first).await;
+    assert_eq!((count, live), (2, false));
+    // bob's record lies between: it is not sent, but passed
+    assert_eq!(cursor, Cursor(4));
+    assert_eq!(next(&mut first).await, (0, true, cursor));
+
+    let cursor = {
+        let (news, ()) = tokio::join!(next(&mut first), bench.record(ann.account.id, 1));
+        assert_eq!((news.0, news.1), (1, true));
+        news.2
+    };
+    bench.record(bob.account.id, 1).await;
+    bench.record(ann.account.id, 2).await;
+
+    let mut resumed = tail(&bench, &ann, Start::After(cursor), &stop);
+    let (count, live, end) = next(&mut resumed).await;
+    assert_eq!((count, live), (2, false));
+    assert_eq!(next(&mut resumed).await, (0, true, end));
+    let mut all = tail(&bench, &bench.operator, Start::After(Cursor(0)), &stop);
+    assert_eq!(next(&mut all).await, (8, false, end));
+
+    stop.cancel();
+    assert!(resumed.next().await.is_none());
+}
+
+#[tokio::test]
+async fn without_history_it_is_live_at_once() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    bench.record(ann.account.id, 2).await;
+    let mut tail = tail(&bench, &ann, Start::History(0), &CancellationToken::new());
+    assert_eq!(next(&mut tail).await, (0, true, Cursor(2)));
+}
+
+#[tokio::test]
+async fn who_falls_behind_is_moved_ahead_and_told_so() {
+    let bench = Bench::new(Registration::Open).await;
+    let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
+    let records = |account: &Caller, count| {
+        (0..count).map(|_| bench.request(account.account.id)).collect::<Vec<_>>()
+    };
+    let records = [records(&bob, 5), records(&ann, 10_500), records(&bob, 5)].concat();
+    bench.control.store.commit(Batch { records, entries: Vec::new() }).await.unwrap();
+    // the ledger learns of the batch with the next one
+    bench.control.ledger.settle(bench.request(ann.account.id));
+    let stop = CancellationToken::new();
+    let mut committed = bench.control.ledger.committed();
+    committed.wait_for(|cursor| cursor.0 > 10_500).await.unwrap();
+
+    let mut of_ann = tail(&bench, &ann, Start::After(Cursor(0)), &stop);
+    let news = of_ann.next().await.unwrap().unwrap();
+    assert_eq!((news.dropped, news.records.len(), news.live), (9_501, 1_000, false));
+    assert_eq!(next(&mut of_ann).await, (0, true, news.cursor));
+    // his backlog is short, though the log is long
+    let mut of_bob = tail(&bench, &bob, Start::After(Cursor(0)), &stop);
+    assert_eq!(next(&mut of_bob).await.0, 10);
+}

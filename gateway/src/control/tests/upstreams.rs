@@ -1,0 +1,145 @@
+//! Upstreams and their credentials.
+
+use secrecy::ExposeSecret;
+
+use super::super::upstreams::{CredentialWish, UpstreamView};
+use super::*;
+use crate::domain::upstream::{CredentialSource, Deadlines, Profile};
+
+fn url(url: &str) -> UpstreamChange {
+    UpstreamChange { url: Some(url.into()), ..UpstreamChange::default() }
+}
+
+fn secret(secret: &str) -> UpstreamChange {
+    let credential = Some(CredentialWish::Secret(secret.into()));
+    UpstreamChange { credential, ..UpstreamChange::default() }
+}
+
+async fn add(
+    bench: &Bench,
+    name: &str,
+    change: UpstreamChange,
+) -> Result<UpstreamView, ControlError> {
+    bench.control.add_upstream(&bench.operator, UpstreamName::new(name), change).await
+}
+
+async fn update(bench: &Bench, change: UpstreamChange) -> Result<UpstreamView, ControlError> {
+    bench.control.update_upstream(&bench.operator, "u".into(), change).await
+}
+
+#[tokio::test]
+async fn urls_are_checked_and_never_repeated() {
+    let bench = Bench::new(Registration::Open).await;
+    for bad in [
+        "",
+        "localhost:8000",
+        "ftp://host/v1",
+        "http://",
+        "http:///v1",
+        "https://user:hunter2@host/v1",
+        "http://hunter2@host",
+        "http://host/v1?key=hunter2",
+        "http://host/v1#hunter2",
+        "http://ho st/",
+        "sim: x",
+    ] {
+        let error = add(&bench, "u", url(bad)).await;
+        let text = error.as_ref().unwrap_err().to_string();
+        assert!(!text.contains("hunter2"), "{text}");
+        assert_eq!(field(error), "url", "{bad}");
+    }
+    for (index, (given, kept)) in [
+        ("http://10.0.0.5:8000/v1/", "http://10.0.0.5:8000/v1"),
+        ("https://api.example.com//", "https://api.example.com"),
+        ("http://[::1]:80/v1", "http://[::1]:80/v1"),
+        ("sim:", "sim:"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let view = add(&bench, &format!("u{index}"), url(given)).await.unwrap();
+        assert_eq!(view.upstream.url, kept);
+    }
+    assert!(matches!(add(&bench, "u0", url("sim:")).await, Err(ControlError::Exists(_))));
+}
+
+#[tokio::test]
+async fn a_credential_is_sealed_and_in_no_file() {
+    let bench = Bench::new(Registration::Open).await;
+    add(&bench, "u", UpstreamChange { ..url("sim:") }).await.unwrap();
+    let view = update(&bench, secret("sk-very-hidden")).await.unwrap();
+    assert!(matches!(view.upstream.credential, CredentialSource::Sealed(_)));
+    assert_eq!(view.problem, "");
+    let name = UpstreamName::new("u");
+    let check = |bench: &Bench| {
+        let found = bench.control.credentials.find(&name).unwrap();
+        let secret = found.as_ref().as_ref().unwrap().as_ref().unwrap().expose_secret();
+        assert_eq!(secret, "sk-very-hidden");
+    };
+    check(&bench);
+    for file in std::fs::read_dir(bench.dir.path()).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(11).any(|window| window == b"very-hidden"));
+    }
+
+    let dir = bench.dir.clone();
+    drop(bench);
+    let bench = Bench::over(dir.clone(), Registration::Open).await;
+    check(&bench);
+    drop(bench);
+    std::fs::remove_file(dir.path().join("seal.key")).unwrap();
+    // `CountingEntropy` would make the same key again
+    std::fs::write(dir.path().join("seal.key"), "07".repeat(32)).unwrap();
+    let bench = Bench::over(dir, Registration::Open).await;
+    let views = bench.control.list_upstreams(&bench.operator).unwrap();
+    assert!(views[0].problem.contains("set it again"), "{}", views[0].problem);
+    update(&bench, secret("sk-very-hidden")).await.unwrap();
+    check(&bench);
+}
+
+#[tokio::test]
+async fn credentials_and_deadlines_are_checked() {
+    let bench = Bench::new(Registration::Open).await;
+    add(&bench, "u", url("sim:")).await.unwrap();
+    let with = |wish| UpstreamChange { credential: Some(wish), ..UpstreamChange::default() };
+    for (change, expected) in [
+        (secret(""), "credential.secret"),
+        (secret("two words"), "credential.secret"),
+        (with(CredentialWish::Env("A=hunter2".into())), "credential.env"),
+        (with(CredentialWish::Env(String::new())), "credential.env"),
+        (with(CredentialWish::File("relative".into())), "credential.file"),
+    ] {
+        assert_eq!(field(update(&bench, change).await), expected);
+    }
+    let deadlines = |seconds| UpstreamChange {
+        deadlines: Deadlines { idle: Some(Duration::from_secs(seconds)), ..Deadlines::default() },
+        ..UpstreamChange::default()
+    };
+    assert_eq!(field(update(&bench, deadlines(1_000_000)).await), "deadlines.idle_ms");
+    let kept = update(&bench, deadlines(7)).await.unwrap().upstream.deadlines.idle;
+    assert_eq!(kept, Some(Duration::from_secs(7)));
+    let profile = UpstreamChange { profile: Some(Profile::Vllm), ..UpstreamChange::default() };
+    let view = update(&bench, profile).await.unwrap();
+    assert_eq!(view.upstream.deadlines.idle, Some(Duration::from_secs(7)));
+    assert_eq!(view.upstream.profile, Profile::Vllm);
+    assert_eq!(update(&bench, deadlines(0)).await.unwrap().upstream.deadlines.idle, None);
+
+    let missing = with(CredentialWish::Env("TOLLGATE_NO_SUCH".into()));
+    let view = update(&bench, missing).await.unwrap();
+    assert!(view.problem.contains("`TOLLGATE_NO_SUCH`"), "{}", view.problem);
+    assert_eq!(update(&bench, with(CredentialWish::None)).await.unwrap().problem, "");
+}
+
+#[tokio::test]
+async fn an_upstream_in_use_stays() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.model("m").await;
+    let remove = async || bench.control.remove_upstream(&bench.operator, "sim".into()).await;
+    let error = remove().await.unwrap_err();
+    assert!(matches!(error, ControlError::InUse(_)), "{error:?}");
+    assert!(error.to_string().contains("`m`"), "{error}");
+    bench.control.remove_model(&bench.operator, "m".into()).await.unwrap();
+    remove().await.unwrap();
+    assert!(matches!(remove().await, Err(ControlError::NotFound(_))));
+    assert!(bench.control.credentials.find(&UpstreamName::new("sim")).is_none());
+}

@@ -1,0 +1,116 @@
+//! Bodies, both ways.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+
+use super::respond;
+use crate::domain::refusal::Refusal;
+use crate::pipeline::relay::Relay;
+
+/// How long a client may take to send its body.
+const BODY_DEADLINE: Duration = Duration::from_secs(120);
+
+/// What a client gets.
+pub enum Reply {
+    /// All of it.
+    Whole(Full<Bytes>),
+    /// A stream; if it breaks, the client is told in the stream.
+    Stream(Box<Relay>),
+    /// A stream that has broken.
+    Ended,
+}
+
+/// Reads a JSON body whole.
+///
+/// # Errors
+/// It is longer than `limit` bytes, of another kind, or does not come in time. `None` where the
+/// client has gone.
+pub(super) async fn read(
+    headers: &HeaderMap,
+    body: Incoming,
+    limit: usize,
+) -> Result<Option<Bytes>, Refusal> {
+    check_kind(headers)?;
+    let too_large = || Refusal::RequestTooLarge { limit_bytes: limit as u64 };
+    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length: u64| length > limit as u64) {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(BODY_DEADLINE, Limited::new(body, limit).collect()).await {
+        Ok(Ok(body)) => Ok(Some(body.to_bytes())),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Ok(None),
+        Err(_) => Err(Refusal::BodyTooSlow),
+    }
+}
+
+/// JSON is taken by any name but that of a form or a file; compressed bodies are not taken, because
+/// we do not say that we would.
+fn check_kind(headers: &HeaderMap) -> Result<(), Refusal> {
+    let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+    if let Some(coding) = text(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
+        let message =
+            format!("content encoding `{coding}` is not supported; send the body uncompressed");
+        return Err(Refusal::UnsupportedMediaType(message));
+    }
+    let kind = text(CONTENT_TYPE).unwrap_or("application/json").to_ascii_lowercase();
+    if kind.starts_with("multipart/") || kind.starts_with("application/x-www-form-urlencoded") {
+        let message = format!("content type `{kind}` is not supported; send `application/json`");
+        return Err(Refusal::UnsupportedMediaType(message));
+    }
+    Ok(())
+}
+
+impl Reply {
+    /// A body that is there already.
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self::Whole(Full::new(bytes.into()))
+    }
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let frame = match &mut *self {
+            Self::Whole(body) => return Pin::new(body).poll_frame(context),
+            Self::Ended => return Poll::Ready(None),
+            Self::Stream(relay) => match ready!(relay.poll_bytes(context)) {
+                Some(Ok(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(Err(broken)) => Some(Frame::data(respond::error_event(*broken))),
+                None => None,
+            },
+        };
+        *self = Self::Ended;
+        Poll::Ready(frame.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Stream(relay) => relay.is_ended(),
+            Self::Ended => true,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Stream(_) => SizeHint::default(),
+            Self::Ended => SizeHint::with_exact(0),
+        }
+    }
+}

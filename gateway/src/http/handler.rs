@@ -1,0 +1,188 @@
+//! From a request to an endpoint, and from its outcome to a response.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::FutureExt;
+use http::header::HeaderName;
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use percent_encoding::percent_decode_str;
+
+use super::body::{self, Reply};
+use super::models;
+use super::respond::{self, ErrorReply};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::record::RequestStatus;
+use crate::domain::refusal::Refusal;
+use crate::pipeline::authenticate::{Principal, authenticate};
+use crate::pipeline::settle::{Arrival, End, Tally};
+use crate::pipeline::{self, Fault, Gate};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Serves requests. One for the whole gateway.
+pub struct Handler {
+    gate: Arc<Gate>,
+    /// The longest request body that is taken, in bytes.
+    max_body_bytes: usize,
+    /// Whether requests should be sent here: from start-up until shutdown begins.
+    ready: AtomicBool,
+}
+
+/// A path of `/v1`, and what may be done there.
+enum Target<'a> {
+    Chat,
+    Models,
+    Model(Cow<'a, str>),
+    WrongMethod(&'static str),
+    Unknown,
+}
+
+impl Handler {
+    /// A handler that takes bodies of up to `max_body_bytes`.
+    pub fn new(gate: Arc<Gate>, max_body_bytes: usize) -> Self {
+        Self { gate, max_body_bytes, ready: AtomicBool::new(true) }
+    }
+
+    /// Makes `/readyz` say 503 from now on.
+    pub fn drain(&self) {
+        self.ready.store(false, Ordering::Relaxed);
+    }
+
+    /// Answers one request. A panic is answered, too, and booked by the tally's drop.
+    ///
+    /// # Errors
+    /// None; hyper wants a type.
+    pub async fn serve(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Reply>, Infallible> {
+        let arrival = Arrival::now(&self.gate);
+        let outcome = AssertUnwindSafe(self.dispatch(arrival, request)).catch_unwind().await;
+        let mut response = outcome.unwrap_or_else(|_| {
+            tracing::error!(request_id = %arrival.id, "a request panicked");
+            ErrorReply::internal().into_response()
+        });
+        response.headers_mut().insert(REQUEST_ID, arrival.id_header());
+        Ok(response)
+    }
+
+    async fn dispatch(&self, arrival: Arrival, request: Request<Incoming>) -> Response<Reply> {
+        let (head, incoming) = request.into_parts();
+        let path = head.uri.path();
+        match path {
+            "/healthz" => return health(true),
+            "/readyz" => return health(self.ready.load(Ordering::Relaxed)),
+            _ => {}
+        }
+        let target = target(&head.method, path);
+        let principal = match authenticate(&self.gate, &head.headers) {
+            Ok(principal) => principal,
+            Err(_) if matches!(target, Target::Unknown) => {
+                let refusal = Refusal::UnknownUrl { path: shown(path) };
+                return ErrorReply::from(&refusal).into_response();
+            }
+            Err(refusal) => return ErrorReply::from(&refusal).into_response(),
+        };
+        let tally = Tally::open(self.gate.clone(), arrival, &principal, target.endpoint());
+        let mut tally = Some(tally);
+        let outcome = async {
+            principal.check()?;
+            match target {
+                Target::Chat => self.chat(&principal, &head.headers, incoming, &mut tally).await,
+                Target::Models => Ok(models::list(&self.gate, &principal)),
+                Target::Model(name) => Ok(models::retrieve(&self.gate, &principal, &name)?),
+                Target::WrongMethod(allowed) => {
+                    let method = head.method.to_string();
+                    Err(Refusal::MethodNotAllowed { method, allowed }.into())
+                }
+                Target::Unknown => Err(Refusal::UnknownUrl { path: shown(path) }.into()),
+            }
+        }
+        .await;
+        conclude(outcome, tally)
+    }
+
+    async fn chat(
+        &self,
+        principal: &Principal,
+        headers: &http::HeaderMap,
+        incoming: Incoming,
+        tally: &mut Option<Tally>,
+    ) -> Result<Response<Reply>, Fault> {
+        let Some(body) = body::read(headers, incoming, self.max_body_bytes).await? else {
+            // the client left while it was sending: nobody reads this
+            *tally = None;
+            return Ok(Response::new(Reply::Ended));
+        };
+        pipeline::chat(&self.gate, principal, body, tally).await.map(respond::answer)
+    }
+}
+
+/// Whether the process lives, or is ready for requests. Needs no key.
+fn health(good: bool) -> Response<Reply> {
+    let text = if good { r#"{"status":"ok"}"# } else { r#"{"status":"draining"}"# };
+    let mut response = respond::json(text);
+    if !good {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    response
+}
+
+/// Makes the response, and closes the tally unless the answer has it or has closed it.
+fn conclude(outcome: Result<Response<Reply>, Fault>, tally: Option<Tally>) -> Response<Reply> {
+    match outcome {
+        Ok(response) => {
+            if let Some(tally) = tally {
+                let http_status = Some(response.status().as_u16());
+                let status = RequestStatus::Completed;
+                tally.close(End { status, http_status, error_code: None });
+            }
+            response
+        }
+        Err(fault) => {
+            let reply = ErrorReply::from(&fault);
+            if let Some(tally) = tally {
+                tally.close(reply.end(&fault));
+            }
+            reply.into_response()
+        }
+    }
+}
+
+fn target<'a>(method: &Method, path: &'a str) -> Target<'a> {
+    match path {
+        "/v1/chat/completions" if method == Method::POST => Target::Chat,
+        "/v1/chat/completions" => Target::WrongMethod("POST"),
+        "/v1/models" if method == Method::GET => Target::Models,
+        "/v1/models" => Target::WrongMethod("GET"),
+        _ => match path.strip_prefix("/v1/models/") {
+            // clients may write the slash of `vendor/model` as it is or as %2F
+            Some(name) if !name.is_empty() && method == Method::GET => {
+                Target::Model(percent_decode_str(name).decode_utf8_lossy())
+            }
+            Some(name) if !name.is_empty() => Target::WrongMethod("GET"),
+            _ => Target::Unknown,
+        },
+    }
+}
+
+impl Target<'_> {
+    const fn endpoint(&self) -> Endpoint {
+        match self {
+            Self::Chat => Endpoint::ChatCompletions,
+            Self::Models => Endpoint::Models,
+            Self::Model(_) => Endpoint::Model,
+            Self::WrongMethod(_) | Self::Unknown => Endpoint::Other,
+        }
+    }
+}
+
+/// As much of a path as an error repeats.
+fn shown(path: &str) -> String {
+    path.chars().take(200).collect()
+}

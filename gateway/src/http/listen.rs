@@ -1,0 +1,90 @@
+//! Accepts connections, and lets them finish when the gateway stops.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::handler::Handler;
+
+/// How long a client may take to send the head of a request.
+const HEAD_DEADLINE: Duration = Duration::from_secs(30);
+/// The wait after a failed accept, which is nearly always "too many open files".
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+
+/// When to stop, and how.
+pub struct Stop {
+    /// Ends the accepting; requests under way go on.
+    pub shutdown: CancellationToken,
+    /// How long they may.
+    pub drain: Duration,
+    /// Cancelled by us after that: connections are dropped.
+    pub cut_off: CancellationToken,
+}
+
+/// Serves HTTP/1.1 and HTTP/2 on `listener` until `stop` says so, then waits for what is under way.
+pub async fn serve(listener: TcpListener, handler: Arc<Handler>, tasks: TaskTracker, stop: Stop) {
+    let graceful = GracefulShutdown::new();
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Some(Duration::from_secs(30)))
+        .max_concurrent_streams(1_000);
+    while let Some(accepted) = stop.shutdown.run_until_cancelled(listener.accept()).await {
+        match accepted {
+            Ok((stream, _)) => accept(stream, &builder, &handler, &graceful, &tasks, &stop.cut_off),
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
+            }
+        }
+    }
+    drop(listener);
+    handler.drain();
+    if tokio::time::timeout(stop.drain, graceful.shutdown()).await.is_err() {
+        tracing::warn!(
+            waited_ms = stop.drain.as_millis(),
+            "cutting off requests that are still under way"
+        );
+    }
+    stop.cut_off.cancel();
+}
+
+fn accept(
+    stream: TcpStream,
+    builder: &auto::Builder<TokioExecutor>,
+    handler: &Arc<Handler>,
+    graceful: &GracefulShutdown,
+    tasks: &TaskTracker,
+    cut_off: &CancellationToken,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection was gone at once");
+        return;
+    }
+    let handler = handler.clone();
+    let service = service_fn(move |request| handler.clone().serve(request));
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let connection = cut_off.clone().run_until_cancelled_owned(graceful.watch(connection));
+    tasks.spawn(async move {
+        if let Some(Err(error)) = connection.await {
+            tracing::debug!(error = describe(&*error), "a connection ended badly");
+        }
+    });
+}
+
+fn describe(error: &(dyn std::error::Error + 'static)) -> String {
+    match error.downcast_ref::<io::Error>() {
+        Some(io) => io.to_string(),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,10 @@
+//! The public edge: HTTP/1.1 and HTTP/2 on one port.
+//!
+//! Knows bytes, paths and statuses; what a request means is the pipeline's. Start with
+//! [`handler::Handler`].
+
+mod body;
+pub mod handler;
+pub mod listen;
+mod models;
+mod respond;

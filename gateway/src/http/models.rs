@@ -1,0 +1,58 @@
+//! `GET /v1/models` and `GET /v1/models/{id}`.
+
+use http::Response;
+use serde::Serialize;
+
+use super::body::Reply;
+use super::respond;
+use crate::domain::model::Model;
+use crate::domain::refusal::Refusal;
+use crate::pipeline::Gate;
+use crate::pipeline::admit;
+use crate::pipeline::authenticate::Principal;
+
+#[derive(Serialize)]
+struct List<'a> {
+    object: &'static str,
+    data: Vec<Item<'a>>,
+}
+
+#[derive(Serialize)]
+struct Item<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: i64,
+    owned_by: &'static str,
+}
+
+/// Lists the models that this principal may use.
+pub(super) fn list(gate: &Gate, principal: &Principal) -> Response<Reply> {
+    let catalogue = gate.directory.catalogue();
+    let data = admit::usable_models(&catalogue, principal).map(|model| Item::of(model)).collect();
+    json(&List { object: "list", data })
+}
+
+/// Describes one of them.
+pub(super) fn retrieve(
+    gate: &Gate,
+    principal: &Principal,
+    name: &str,
+) -> Result<Response<Reply>, Refusal> {
+    let model = admit::find_model(gate, principal, name)?;
+    Ok(json(&Item::of(&model)))
+}
+
+impl<'a> Item<'a> {
+    fn of(model: &'a Model) -> Self {
+        Self {
+            id: model.id.as_str(),
+            object: "model",
+            created: model.created_at.as_second(),
+            owned_by: "tollgate",
+        }
+    }
+}
+
+fn json(value: &impl Serialize) -> Response<Reply> {
+    respond::json(serde_json::to_vec(value).expect("a list of strings always serialises"))
+}

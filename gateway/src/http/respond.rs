@@ -1,0 +1,315 @@
+//! From faults to the wire: the one table of HTTP statuses, error types and codes.
+//!
+//! Matched without `_`, so that a new fault stops the build until it is answered here.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, Response, StatusCode};
+
+use super::body::Reply;
+use crate::domain::record::RequestStatus;
+use crate::domain::refusal::{Refusal, RequestFault};
+use crate::pipeline::Fault;
+use crate::pipeline::relay::{Answer, Broken};
+use crate::pipeline::settle::End;
+use crate::upstream::UpstreamError;
+use crate::wire::error::{ErrorBody, ForeignError};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// An error, ready to be sent.
+#[derive(Debug)]
+pub(super) struct ErrorReply {
+    status: StatusCode,
+    kind: &'static str,
+    code: Option<String>,
+    param: Option<String>,
+    message: String,
+    headers: HeaderMap,
+}
+
+/// Turns an answer into a response.
+pub(super) fn answer(answer: Answer) -> Response<Reply> {
+    match answer {
+        Answer::Whole { headers, body } => with_headers(json(body), headers),
+        Answer::Stream { headers, relay } => {
+            let mut response = with_headers(Response::new(Reply::Stream(relay)), headers);
+            let set = response.headers_mut();
+            set.insert(CONTENT_TYPE, EVENT_STREAM);
+            set.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+            set.insert(NO_BUFFERING, HeaderValue::from_static("no"));
+            response
+        }
+    }
+}
+
+/// A JSON body with status 200.
+pub(super) fn json(body: impl Into<Bytes>) -> Response<Reply> {
+    let mut response = Response::new(Reply::whole(body));
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// Ends a stream that broke: books it, and gives the event that tells the client. No `[DONE]` follows.
+pub(super) fn error_event(broken: Broken) -> Bytes {
+    let error = ErrorReply::from(&broken.fault);
+    broken.tally.close(End {
+        status: RequestStatus::Failed,
+        http_status: Some(200),
+        error_code: error.code.clone(),
+    });
+    let mut event = b"data: ".to_vec();
+    event.extend_from_slice(&error.body().to_json());
+    event.extend_from_slice(b"\n\n");
+    event.into()
+}
+
+fn with_headers(mut response: Response<Reply>, headers: HeaderMap) -> Response<Reply> {
+    response.headers_mut().extend(headers);
+    response
+}
+
+// === impl ErrorReply ===
+
+impl ErrorReply {
+    /// What a panic in our code looks like to the client.
+    pub(super) fn internal() -> Self {
+        let message = "the gateway has a bug and could not serve this request; it is logged";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message)
+    }
+
+    /// How the request ends, for its record.
+    pub(super) fn end(&self, fault: &Fault) -> End {
+        let status = match fault {
+            Fault::Refused(_) => RequestStatus::Rejected,
+            Fault::Upstream(_) => RequestStatus::Failed,
+        };
+        End { status, http_status: Some(self.status.as_u16()), error_code: self.code.clone() }
+    }
+
+    /// The response.
+    pub(super) fn into_response(self) -> Response<Reply> {
+        let mut response = json(self.body().to_json());
+        *response.status_mut() = self.status;
+        with_headers(response, self.headers)
+    }
+
+    fn new(status: StatusCode, kind: &'static str, code: &str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind,
+            code: Some(code.to_owned()),
+            param: None,
+            message: message.into(),
+            headers: HeaderMap::new(),
+        }
+    }
+
+    fn body(&self) -> ErrorBody<'_> {
+        ErrorBody {
+            message: &self.message,
+            kind: self.kind,
+            param: self.param.as_deref(),
+            code: self.code.as_deref(),
+        }
+    }
+
+    fn param(mut self, param: Option<impl Into<String>>) -> Self {
+        self.param = param.map(Into::into);
+        self
+    }
+
+    fn header(mut self, name: HeaderName, value: impl Into<HeaderValue>) -> Self {
+        self.headers.insert(name, value.into());
+        self
+    }
+
+    /// Tells SDKs not to try again, where the status alone would make them.
+    fn no_retry(self) -> Self {
+        self.header(SHOULD_RETRY, HeaderValue::from_static("false"))
+    }
+
+    fn retry_after(self, wait: Duration) -> Self {
+        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+        self.header(RETRY_AFTER, millis.div_ceil(1000)).header(RETRY_AFTER_MS, millis)
+    }
+}
+
+impl From<&Fault> for ErrorReply {
+    fn from(fault: &Fault) -> Self {
+        match fault {
+            Fault::Refused(refusal) => Self::from(refusal),
+            Fault::Upstream(error) => Self::from(error),
+        }
+    }
+}
+
+impl From<&Refusal> for ErrorReply {
+    fn from(refusal: &Refusal) -> Self {
+        const INVALID: &str = "invalid_request_error";
+        const LIMIT: &str = "rate_limit_error";
+        let invalid = |status, code: &str| Self::new(status, INVALID, code, refusal.to_string());
+        match refusal {
+            Refusal::InvalidApiKey(_) => invalid(StatusCode::UNAUTHORIZED, "invalid_api_key"),
+            Refusal::AccountSuspended => invalid(StatusCode::FORBIDDEN, "account_suspended"),
+            Refusal::ModelNotAllowed { .. } => {
+                invalid(StatusCode::FORBIDDEN, "model_not_allowed").param(Some("model"))
+            }
+            Refusal::ModelNotFound { .. } => {
+                invalid(StatusCode::NOT_FOUND, "model_not_found").param(Some("model"))
+            }
+            Refusal::UnknownUrl { .. } => invalid(StatusCode::NOT_FOUND, "unknown_url"),
+            Refusal::MethodNotAllowed { allowed, .. } => {
+                invalid(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed")
+                    .header(http::header::ALLOW, HeaderValue::from_static(allowed))
+            }
+            Refusal::RequestTooLarge { .. } => {
+                invalid(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large")
+            }
+            Refusal::BodyTooSlow => invalid(StatusCode::REQUEST_TIMEOUT, "request_timeout"),
+            Refusal::UnsupportedMediaType(_) => {
+                invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+            }
+            Refusal::InvalidRequest { code, param, .. } => {
+                invalid(StatusCode::BAD_REQUEST, fault_code(*code)).param(param.as_deref())
+            }
+            Refusal::RateLimited { retry_after, .. } => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                LIMIT,
+                "rate_limit_exceeded",
+                refusal.to_string(),
+            )
+            .retry_after(*retry_after),
+            Refusal::InsufficientBalance => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                LIMIT,
+                "insufficient_quota",
+                refusal.to_string(),
+            )
+            .no_retry(),
+            Refusal::RecorderBehind => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "server_error",
+                "server_overloaded",
+                refusal.to_string(),
+            )
+            .retry_after(Duration::from_secs(1)),
+        }
+    }
+}
+
+impl From<&UpstreamError> for ErrorReply {
+    fn from(error: &UpstreamError) -> Self {
+        let failed =
+            |status, code: &str, message: &str| Self::new(status, "server_error", code, message);
+        match error {
+            UpstreamError::Misconfigured(_) => failed(
+                StatusCode::BAD_GATEWAY,
+                "upstream_unreachable",
+                "the upstream of this model is misconfigured; ask the operator of this gateway",
+            )
+            .no_retry(),
+            UpstreamError::Unreachable(_) => failed(
+                StatusCode::BAD_GATEWAY,
+                "upstream_unreachable",
+                "the upstream of this model cannot be reached",
+            ),
+            UpstreamError::TimedOut(_) => {
+                failed(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", "the upstream timed out")
+            }
+            UpstreamError::Invalid(_) => failed(
+                StatusCode::BAD_GATEWAY,
+                "upstream_invalid_response",
+                "the upstream sent something that is not a chat answer",
+            ),
+            UpstreamError::CutOff => failed(
+                StatusCode::BAD_GATEWAY,
+                "upstream_invalid_response",
+                "the upstream closed its answer early",
+            ),
+            UpstreamError::Reported(said) => {
+                failed(StatusCode::BAD_GATEWAY, "upstream_error", &message(said, 500))
+            }
+            UpstreamError::Refused { status, said, headers } => refused(*status, said, headers),
+        }
+    }
+}
+
+/// What an upstream's own refusal becomes (mapping §6): its status where that is about the request,
+/// a 5xx of ours where it is about our credential or its health.
+fn refused(status: u16, said: &ForeignError, headers: &HeaderMap) -> ErrorReply {
+    let text = message(said, status);
+    let failed = |status, code: &str| ErrorReply::new(status, "server_error", code, text.as_str());
+    let passed = |status, code: &str| {
+        let code = said.code.as_deref().unwrap_or(code);
+        ErrorReply::new(status, "invalid_request_error", code, text.as_str())
+            .param(said.param.as_deref())
+    };
+    match status {
+        // the text is about our credential, not the client's: it stays in the log
+        401 | 403 => ErrorReply::new(
+            StatusCode::BAD_GATEWAY,
+            "server_error",
+            "upstream_error",
+            "the upstream refused the gateway's credential; ask the operator of this gateway",
+        )
+        .no_retry(),
+        408 => failed(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
+        413 => passed(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large"),
+        429 => {
+            let mut reply = ErrorReply::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "rate_limit_error",
+                if said.code.as_deref() == Some("insufficient_quota") {
+                    "insufficient_quota"
+                } else {
+                    "rate_limit_exceeded"
+                },
+                text.as_str(),
+            );
+            copy_retry_after(headers, &mut reply.headers);
+            reply
+        }
+        400..500 => {
+            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+            let mut reply = passed(status, "");
+            reply.code = said.code.clone();
+            reply
+        }
+        503 => {
+            let mut reply = failed(StatusCode::SERVICE_UNAVAILABLE, "server_overloaded");
+            copy_retry_after(headers, &mut reply.headers);
+            reply
+        }
+        504 => failed(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
+        _ => failed(StatusCode::BAD_GATEWAY, "upstream_error"),
+    }
+}
+
+fn copy_retry_after(from: &HeaderMap, to: &mut HeaderMap) {
+    for name in [RETRY_AFTER, RETRY_AFTER_MS] {
+        if let Some(value) = from.get(&name) {
+            to.insert(name, value.clone());
+        }
+    }
+}
+
+fn message(said: &ForeignError, status: u16) -> String {
+    said.message.clone().unwrap_or_else(|| format!("upstream returned HTTP {status}"))
+}
+
+const fn fault_code(fault: RequestFault) -> &'static str {
+    match fault {
+        RequestFault::InvalidJson => "invalid_json",
+        RequestFault::InvalidType => "invalid_type",
+        RequestFault::InvalidValue => "invalid_value",
+        RequestFault::MissingRequiredParameter => "missing_required_parameter",
+    }
+}

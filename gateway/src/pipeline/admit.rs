@@ -1,0 +1,75 @@
+//! Whether a request may go on: the model, the balance, the limits.
+
+use std::sync::Arc;
+
+use super::Gate;
+use super::authenticate::Principal;
+use crate::control::directory::Catalogue;
+use crate::domain::id::ModelId;
+use crate::domain::model::Model;
+use crate::domain::money::Nanos;
+use crate::domain::refusal::Refusal;
+use crate::limits::{Exceeded, Permit, Subject};
+
+/// Finds the model that the client calls `name`, if this principal may use it.
+///
+/// # Errors
+/// [`Refusal::ModelNotFound`], with the right id if `name` is some model's display name, or
+/// [`Refusal::ModelNotAllowed`].
+pub fn find_model(gate: &Gate, principal: &Principal, name: &str) -> Result<Arc<Model>, Refusal> {
+    let catalogue = gate.directory.catalogue();
+    let Some(model) = catalogue.find_model(name) else {
+        let meant = catalogue
+            .find_model_displayed_as(name)
+            .filter(|model| may_use(principal, &model.id).is_ok())
+            .map(|model| model.id.to_string());
+        return Err(Refusal::ModelNotFound { model: name.to_owned(), meant });
+    };
+    may_use(principal, &model.id)
+        .map_err(|by_key| Refusal::ModelNotAllowed { model: name.to_owned(), by_key })?;
+    Ok(model.clone())
+}
+
+/// The models that this principal may use, by id.
+pub fn usable_models<'a>(
+    catalogue: &'a Catalogue,
+    principal: &'a Principal,
+) -> impl Iterator<Item = &'a Arc<Model>> {
+    catalogue.models.values().filter(|model| may_use(principal, &model.id).is_ok())
+}
+
+/// Takes a place under every limit.
+///
+/// # Errors
+/// The balance is used up, a limit is reached, or records cannot be written.
+pub fn admit(gate: &Gate, principal: &Principal, model: &Model) -> Result<Permit, Refusal> {
+    if gate.ledger.is_behind() {
+        return Err(Refusal::RecorderBehind);
+    }
+    if !model.price.is_free() && gate.ledger.balance(principal.account.id) <= Nanos::ZERO {
+        return Err(Refusal::InsufficientBalance);
+    }
+    let subject = Subject {
+        account: (principal.account.id, &principal.plan.limits),
+        model: (&model.id, &model.limits),
+        key: (&principal.key.id, &principal.key.limits),
+    };
+    gate.limiter.admit(&subject, gate.clock.monotonic()).map_err(
+        |Exceeded { scope, kind, limit, retry_after }| Refusal::RateLimited {
+            scope,
+            kind,
+            limit,
+            retry_after,
+        },
+    )
+}
+
+/// `Err(by_key)` if the key or else the plan leaves the model out.
+fn may_use(principal: &Principal, model: &ModelId) -> Result<(), bool> {
+    let lists = |models: &[ModelId]| models.is_empty() || models.contains(model);
+    match (lists(&principal.key.models), lists(&principal.plan.models)) {
+        (true, true) => Ok(()),
+        (false, _) => Err(true),
+        (true, false) => Err(false),
+    }
+}

@@ -1,0 +1,66 @@
+//! Who asks: the key behind the `Authorization` header.
+//!
+//! One digest and one lookup in memory, whatever was sent; no database.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+use super::Gate;
+use crate::domain::account::{Account, AccountStatus};
+use crate::domain::key::{self, Key, KeyDigest};
+use crate::domain::plan::Plan;
+use crate::domain::refusal::{KeyFault, Refusal};
+
+/// A key that holds, with the account and the plan behind it.
+#[derive(Clone, Debug)]
+pub struct Principal {
+    /// The key.
+    pub key: Arc<Key>,
+    /// Whose it is.
+    pub account: Arc<Account>,
+    /// What the account is entitled to.
+    pub plan: Arc<Plan>,
+}
+
+/// Finds who sent these headers. A known key of a suspended account is a principal, too:
+/// [`Principal::check`] refuses it once its request can be recorded.
+///
+/// # Errors
+/// [`Refusal::InvalidApiKey`].
+pub fn authenticate(gate: &Gate, headers: &HeaderMap) -> Result<Principal, Refusal> {
+    let text = bearer(headers).ok_or(Refusal::InvalidApiKey(KeyFault::Missing))?;
+    let found = gate.directory.find_key(&KeyDigest::of(text));
+    let Some(key) = found else {
+        let fault = if key::is_key_text(text) { KeyFault::Unknown } else { KeyFault::Malformed };
+        return Err(Refusal::InvalidApiKey(fault));
+    };
+    if !key.is_usable(gate.clock.now()) {
+        let fault = if key.revoked_at.is_some() { KeyFault::Revoked } else { KeyFault::Expired };
+        return Err(Refusal::InvalidApiKey(fault));
+    }
+    let unknown = || Refusal::InvalidApiKey(KeyFault::Unknown);
+    let account = gate.directory.find_account(key.account).ok_or_else(unknown)?;
+    let plan = gate.directory.catalogue().plans.get(&account.plan).cloned().ok_or_else(unknown)?;
+    Ok(Principal { key, account, plan })
+}
+
+impl Principal {
+    /// Refuses the keys of a suspended account.
+    ///
+    /// # Errors
+    /// [`Refusal::AccountSuspended`].
+    pub fn check(&self) -> Result<(), Refusal> {
+        match self.account.status {
+            AccountStatus::Active => Ok(()),
+            AccountStatus::Suspended => Err(Refusal::AccountSuspended),
+        }
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    (scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()).then(|| token.trim())
+}

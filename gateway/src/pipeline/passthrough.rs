@@ -1,0 +1,223 @@
+//! Chat to chat: a stream's bytes as they are, but for the model's name and the usage chunk.
+//!
+//! Bytes in, bytes out, no IO. However the bytes were split on their way, the same ones come out.
+
+use bytes::BytesMut;
+
+use super::meter::Meter;
+use crate::upstream::UpstreamError;
+use crate::wire::chunk::ChunkView;
+use crate::wire::error::ForeignError;
+use crate::wire::splice::splice_into;
+use crate::wire::sse::{self, Splitter};
+
+/// A chat stream on its way to the client.
+pub struct Passthrough {
+    splitter: Splitter,
+    rules: Rules,
+}
+
+/// What is done to each event.
+struct Rules {
+    /// The name that the client asked for, as a JSON string.
+    model: String,
+    /// Whether the client gets the usage-only chunk.
+    keep_usage: bool,
+    /// Whether `[DONE]` has passed.
+    done: bool,
+}
+
+impl Passthrough {
+    /// A stream for a client that knows the model as `model` (a JSON string).
+    pub fn new(model: String, keep_usage: bool) -> Self {
+        Self { splitter: Splitter::default(), rules: Rules { model, keep_usage, done: false } }
+    }
+
+    /// Whether the stream has come to its end: nothing may follow.
+    pub fn is_done(&self) -> bool {
+        self.rules.done
+    }
+
+    /// Appends to `out` what `bytes` completes.
+    ///
+    /// # Errors
+    /// The upstream reports an error, or this is no chat stream. What came before is in `out`.
+    pub fn push(
+        &mut self,
+        bytes: &[u8],
+        meter: &mut Meter,
+        out: &mut BytesMut,
+    ) -> Result<(), UpstreamError> {
+        let mut outcome = Ok(());
+        let split = self.splitter.push(bytes, |event| {
+            if outcome.is_ok() && !self.rules.done {
+                outcome = self.rules.relay(event, meter, out);
+            }
+        });
+        outcome?;
+        split.map_err(|error| UpstreamError::Invalid(error.to_string()))
+    }
+
+    /// The upstream has closed its stream; appends what is missing of a whole one.
+    ///
+    /// # Errors
+    /// [`UpstreamError::CutOff`]: the answer was not at its end.
+    pub fn end(&mut self, meter: &mut Meter, out: &mut BytesMut) -> Result<(), UpstreamError> {
+        let mut rest = self.splitter.finish();
+        if !self.rules.done && !rest.trim_ascii().is_empty() {
+            // the last event of some servers lacks its blank line; half a one is not JSON
+            rest.extend_from_slice(b"\n\n");
+            self.rules.relay(&rest, meter, out).map_err(|_| UpstreamError::CutOff)?;
+        }
+        if self.rules.done {
+            return Ok(());
+        }
+        if !meter.finished {
+            return Err(UpstreamError::CutOff);
+        }
+        self.rules.done = true;
+        out.extend_from_slice(sse::DONE_EVENT);
+        Ok(())
+    }
+}
+
+impl Rules {
+    fn relay(
+        &mut self,
+        event: &[u8],
+        meter: &mut Meter,
+        out: &mut BytesMut,
+    ) -> Result<(), UpstreamError> {
+        let Some(data) = sse::data(event) else {
+            out.extend_from_slice(event);
+            return Ok(());
+        };
+        if *data == *sse::DONE {
+            self.done = true;
+            out.extend_from_slice(event);
+            return Ok(());
+        }
+        let json = std::str::from_utf8(&data)
+            .map_err(|_| UpstreamError::Invalid("a chunk is not valid UTF-8".to_owned()))?;
+        let view = ChunkView::parse(json).map_err(|error| {
+            UpstreamError::Invalid(format!("a chunk is not a chat chunk: {error}"))
+        })?;
+        if let Some(error) = view.error {
+            return Err(UpstreamError::Reported(ForeignError::parse(error.get().as_bytes())));
+        }
+        meter.observe(&view);
+        if view.is_usage_only() && !self.keep_usage {
+            return Ok(());
+        }
+        match view.model_other_than(json, &self.model) {
+            None => out.extend_from_slice(event),
+            Some(range) if let std::borrow::Cow::Borrowed(line) = data => {
+                let start = line.as_ptr() as usize - event.as_ptr() as usize;
+                let range = range.start + start..range.end + start;
+                splice_into(out, event, range, self.model.as_bytes());
+            }
+            // spread over several lines, as no known server does: JSON does not mind being joined
+            Some(range) => {
+                out.extend_from_slice(b"data: ");
+                let joined = json.replace('\n', " ");
+                splice_into(out, joined.as_bytes(), range, self.model.as_bytes());
+                out.extend_from_slice(b"\n\n");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::usage::Tokens;
+
+    const STREAM: &str = concat!(
+        ": hello\n\n",
+        "data: {\"id\":\"c\",\"model\":\"up\",\"x\":[1],\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n",
+        "event: chunk\r\ndata: {\"model\":\"mine\",\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"stop\"}]}\r\n\r\n",
+        "data: {\"model\":\"up\",\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2}}\n\n",
+        "data: [DONE]\n\n",
+    );
+
+    fn relay(pieces: &[&str], keep_usage: bool) -> (String, Meter, Result<(), UpstreamError>) {
+        let mut stream = Passthrough::new("\"mine\"".to_owned(), keep_usage);
+        let (mut meter, mut out) = (Meter::default(), BytesMut::new());
+        let outcome = pieces
+            .iter()
+            .try_for_each(|piece| stream.push(piece.as_bytes(), &mut meter, &mut out))
+            .and_then(|()| stream.end(&mut meter, &mut out));
+        (String::from_utf8(out.to_vec()).unwrap(), meter, outcome)
+    }
+
+    #[test]
+    fn only_the_model_is_rewritten() {
+        let (out, meter, outcome) = relay(&[STREAM], true);
+        outcome.unwrap();
+        assert_eq!(out, STREAM.replace("\"up\"", "\"mine\""));
+        assert_eq!(meter.usage.unwrap().total(), Tokens(5));
+        assert_eq!(meter.produced.content, "ab");
+        assert!(meter.finished && !meter.cut);
+    }
+
+    #[test]
+    fn the_usage_chunk_is_kept_from_who_did_not_ask() {
+        let (out, meter, _) = relay(&[STREAM], false);
+        assert!(!out.contains("usage"));
+        assert!(out.ends_with("}\r\n\r\ndata: [DONE]\n\n"));
+        assert!(meter.usage.is_some());
+    }
+
+    #[test]
+    fn any_split_gives_the_same_bytes() {
+        let whole = relay(&[STREAM], true).0;
+        for at in 0..=STREAM.len() {
+            assert_eq!(relay(&[&STREAM[..at], &STREAM[at..]], true).0, whole);
+        }
+    }
+
+    #[test]
+    fn no_cut_stream_passes_for_a_whole_one() {
+        let finished = STREAM.find("data: {\"model\":\"up\",\"choices\":[]").unwrap();
+        for at in 0..finished {
+            let (out, _, outcome) = relay(&[&STREAM[..at]], true);
+            let last_event_is_whole = STREAM[at..].trim_start().len() < STREAM.len() - finished + 1;
+            if !last_event_is_whole && !STREAM[..at].trim_end().ends_with("\"stop\"}]}") {
+                assert!(matches!(outcome, Err(UpstreamError::CutOff)), "{at}: {outcome:?}");
+                assert!(!out.contains("[DONE]"));
+            }
+        }
+        let (out, _, outcome) = relay(&[&STREAM[..finished]], true);
+        outcome.unwrap();
+        assert!(
+            out.ends_with("data: [DONE]\n\n"),
+            "a finished answer gets the end that was forgotten"
+        );
+    }
+
+    #[test]
+    fn trouble_in_the_stream_is_an_error() {
+        let check = |event: &str, expected: &str| {
+            let error = relay(&[event], true).2.unwrap_err().to_string();
+            assert!(error.contains(expected), "{event}: {error}");
+        };
+        check("data: {\"error\":{\"message\":\"out of memory\"}}\n\n", "out of memory");
+        check("data: {\"error\":\"out of memory\"}\n\n", "out of memory");
+        check("data: <html>\n\n", "not a chat chunk");
+        check(": ping\n\n", "closed the answer early");
+    }
+
+    #[test]
+    fn nothing_follows_the_end() {
+        let (out, _, outcome) = relay(&[STREAM, "data: {\"late\":1}\n\n"], true);
+        outcome.unwrap();
+        assert!(out.ends_with("data: [DONE]\n\n"));
+    }
+
+    #[test]
+    fn data_over_several_lines_is_joined() {
+        let (out, _, _) = relay(&["data: {\"model\":\"up\",\ndata: \"choices\":[]}\n\n"], true);
+        assert_eq!(out, "data: {\"model\":\"mine\", \"choices\":[]}\n\n");
+    }
+}

@@ -1,0 +1,81 @@
+//! Where a request goes: a model's deployments in the order in which to try them.
+
+use crate::clock::Entropy;
+use crate::domain::model::Deployment;
+
+/// Orders deployments by priority and, within one, by weighted chance.
+pub fn order<'a>(deployments: &'a [Deployment], entropy: &dyn Entropy) -> Vec<&'a Deployment> {
+    let mut targets: Vec<_> = deployments.iter().collect();
+    if targets.len() < 2 {
+        return targets;
+    }
+    targets.sort_by_key(|target| target.priority);
+    for group in targets.chunk_by_mut(|a, b| a.priority == b.priority) {
+        shuffle(group, entropy);
+    }
+    targets
+}
+
+/// Draws one after another, each with a chance in proportion to its weight among those left.
+fn shuffle(group: &mut [&Deployment], entropy: &dyn Entropy) {
+    for next in 0..group.len().saturating_sub(1) {
+        let rest = &mut group[next..];
+        let whole: u64 = rest.iter().map(|target| u64::from(target.weight)).sum();
+        let mut random = [0; 8];
+        entropy.fill(&mut random);
+        let mut draw = u64::from_ne_bytes(random) % whole.max(1);
+        let drawn = rest.iter().position(|target| {
+            let weight = u64::from(target.weight);
+            let hit = draw < weight;
+            draw = draw.saturating_sub(weight);
+            hit
+        });
+        rest.swap(0, drawn.unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::domain::id::UpstreamName;
+
+    struct Counting(AtomicU64);
+
+    impl Entropy for Counting {
+        fn fill(&self, bytes: &mut [u8]) {
+            let next = self.0.fetch_add(1, Ordering::Relaxed);
+            bytes.copy_from_slice(&next.to_ne_bytes());
+        }
+    }
+
+    fn deployment(name: &'static str, weight: u32, priority: u32) -> Deployment {
+        let upstream = UpstreamName::new(name);
+        Deployment { upstream, upstream_model: name.into(), weight, priority }
+    }
+
+    #[test]
+    fn lower_priorities_come_first() {
+        let all = [deployment("spare", 9, 1), deployment("main", 1, 0), deployment("last", 1, 2)];
+        let entropy = Counting(AtomicU64::new(0));
+        let names: Vec<_> = order(&all, &entropy).iter().map(|d| d.upstream.to_string()).collect();
+        assert_eq!(names, ["main", "spare", "last"]);
+    }
+
+    #[test]
+    fn weights_share_the_requests() {
+        let all = [deployment("a", 3, 0), deployment("b", 1, 0), deployment("never", 0, 0)];
+        let entropy = Counting(AtomicU64::new(0));
+        let mut first = [0; 2];
+        for _ in 0..400 {
+            match order(&all, &entropy)[0].upstream.as_str() {
+                "a" => first[0] += 1,
+                "b" => first[1] += 1,
+                other => panic!("{other} came first"),
+            }
+            entropy.0.store(first[0] + first[1], Ordering::Relaxed);
+        }
+        assert_eq!(first, [300, 100]);
+    }
+}

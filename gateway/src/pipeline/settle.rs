@@ -1,0 +1,286 @@
+//! The end of a request: usage, cost, record, exactly once.
+//!
+//! A [`Tally`] is opened for every request of a known key and books it when it is closed or dropped:
+//! a client that hangs up, a panic and a shutdown that cannot wait end in the drop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use jiff::Timestamp;
+
+use super::authenticate::Principal;
+use super::meter::{Meter, Produced};
+use super::{Gate, count};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::id::{ModelId, RequestId};
+use crate::domain::model::{Deployment, Model};
+use crate::domain::money::Nanos;
+use crate::domain::price::Price;
+use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
+use crate::domain::usage::{Usage, UsageBasis};
+use crate::limits::Permit;
+
+/// When a request came in, and under which id.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Its id.
+    pub id: RequestId,
+    /// The time of day.
+    pub at: Timestamp,
+    /// The same on the monotonic clock.
+    pub monotonic: Duration,
+}
+
+/// How a request ended, as far as the client saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// How.
+    pub status: RequestStatus,
+    /// The HTTP status that the client got.
+    pub http_status: Option<u16>,
+    /// The `code` of the error that it got.
+    pub error_code: Option<String>,
+}
+
+/// One request under way.
+pub struct Tally {
+    /// What is seen of the answer.
+    pub meter: Meter,
+    gate: Arc<Gate>,
+    arrival: Arrival,
+    /// Taken when the request is booked.
+    record: Option<Box<RequestRecord>>,
+    request_body: Bytes,
+    permit: Option<Permit>,
+    price: Price,
+    /// Whether an upstream has begun to answer.
+    begun: bool,
+}
+
+/// A record that lacks its token counts and cost.
+struct Uncounted {
+    record: Box<RequestRecord>,
+    price: Price,
+    permit: Option<Permit>,
+    request_body: Bytes,
+    produced: Produced,
+}
+
+// === impl Arrival ===
+
+impl Arrival {
+    /// A request that comes in now.
+    pub fn now(gate: &Gate) -> Self {
+        let at = gate.clock.now();
+        let id = RequestId(gate.entropy.uuid(at));
+        Self { id, at, monotonic: gate.clock.monotonic() }
+    }
+
+    /// The id as a header carries it.
+    pub fn id_header(&self) -> HeaderValue {
+        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+        let text = self.id.0.hyphenated().encode_lower(&mut text);
+        HeaderValue::from_str(text).expect("a UUID is a valid header")
+    }
+}
+
+// === impl End ===
+
+impl End {
+    /// An answer that reached its end.
+    pub fn answered(meter: &Meter) -> Self {
+        let status = if meter.cut { RequestStatus::Incomplete } else { RequestStatus::Completed };
+        Self { status, http_status: Some(200), error_code: None }
+    }
+}
+
+// === impl Tally ===
+
+impl Tally {
+    /// Opens the tally of a request.
+    pub fn open(gate: Arc<Gate>, arrival: Arrival, who: &Principal, endpoint: Endpoint) -> Self {
+        let record = Box::new(RequestRecord {
+            id: arrival.id,
+            account: who.account.id,
+            key: who.key.id.clone(),
+            endpoint,
+            model: None,
+            deployment: None,
+            stream: false,
+            status: RequestStatus::Cancelled,
+            http_status: None,
+            error_code: None,
+            usage: None,
+            basis: UsageBasis::None,
+            cost: Some(Nanos::ZERO),
+            price_version: None,
+            started_at: arrival.at,
+            duration: Duration::ZERO,
+            ttft: None,
+            notes: Vec::new(),
+        });
+        Self {
+            meter: Meter::default(),
+            gate,
+            arrival,
+            record: Some(record),
+            request_body: Bytes::new(),
+            permit: None,
+            price: Price::default(),
+            begun: false,
+        }
+    }
+
+    /// The request's id.
+    pub fn id(&self) -> RequestId {
+        self.arrival.id
+    }
+
+    /// The request's id as a header carries it.
+    pub fn id_header(&self) -> HeaderValue {
+        self.arrival.id_header()
+    }
+
+    /// Notes what the client asked for.
+    pub fn asked(&mut self, stream: bool, model: &str, body: &Bytes) {
+        self.request_body = body.clone();
+        let record = self.record_mut();
+        record.stream = stream;
+        record.model = Some(ModelId::new(model.chars().take(128).collect::<String>()));
+    }
+
+    /// Notes that the request may go upstream.
+    pub fn admitted(&mut self, permit: Permit, model: &Model) {
+        self.permit = Some(permit);
+        self.price = model.price;
+        let record = self.record_mut();
+        record.model = Some(model.id.clone());
+        record.price_version = Some(model.price.version);
+    }
+
+    /// Notes where the request goes next.
+    pub fn served_by(&mut self, target: &Deployment) {
+        self.record_mut().deployment = Some(ServedBy::from(target));
+    }
+
+    /// Notes that an upstream has begun to answer: from here on the request is paid for, however it ends.
+    pub fn begun(&mut self) {
+        self.begun = true;
+    }
+
+    /// Notes that the client was sent the head of a stream.
+    pub fn committed(&mut self) {
+        self.record_mut().http_status = Some(200);
+    }
+
+    /// Notes that the first piece of the answer is there.
+    pub fn first_piece(&mut self) {
+        if self.record_mut().ttft.is_none() {
+            let elapsed = self.elapsed();
+            self.record_mut().ttft = Some(elapsed);
+        }
+    }
+
+    /// Runs `work` on behalf of the request after it has ended; a shutdown waits for it.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.gate.tasks.spawn(work);
+    }
+
+    /// Books the request.
+    pub fn close(mut self, end: End) {
+        self.book(end);
+    }
+
+    fn book(&mut self, end: End) {
+        let Some(mut record) = self.record.take() else { return };
+        record.duration = self.elapsed();
+        record.status = end.status;
+        record.http_status = end.http_status.or(record.http_status);
+        record.error_code = end.error_code;
+        tracing::debug!(
+            request_id = %record.id,
+            model = record.model.as_ref().map(ModelId::as_str),
+            status = ?record.status,
+            http_status = record.http_status,
+            error_code = record.error_code,
+            duration_ms = record.duration.as_secs_f64() * 1e3,
+            "request ended"
+        );
+        let owed = self.is_owed(&record);
+        let (price, permit) = (self.price, self.permit.take());
+        if let Some(usage) = self.meter.usage {
+            charge(&mut record, &usage, UsageBasis::Upstream, &price);
+            deliver(&self.gate, *record, permit.as_ref());
+        } else if owed {
+            let request_body = std::mem::take(&mut self.request_body);
+            let produced = std::mem::take(&mut self.meter.produced);
+            let gate = self.gate.clone();
+            let uncounted = Uncounted { record, price, permit, request_body, produced };
+            self.gate.tasks.spawn_blocking(move || uncounted.count(&gate));
+        } else {
+            deliver(&self.gate, *record, permit.as_ref());
+        }
+    }
+
+    /// Whether tokens were used although nobody said how many: an upstream gave something, or was at
+    /// work when the client left it alone.
+    fn is_owed(&self, record: &RequestRecord) -> bool {
+        match record.status {
+            RequestStatus::Rejected => false,
+            RequestStatus::Failed => !self.meter.produced.is_empty(),
+            RequestStatus::Cancelled | RequestStatus::Interrupted => record.deployment.is_some(),
+            RequestStatus::Completed | RequestStatus::Incomplete => self.begun,
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.gate.clock.monotonic().saturating_sub(self.arrival.monotonic)
+    }
+
+    fn record_mut(&mut self) -> &mut RequestRecord {
+        self.record.as_mut().expect("a tally is not used after it was booked")
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        let end = if std::thread::panicking() {
+            End {
+                status: RequestStatus::Failed,
+                http_status: Some(500),
+                error_code: Some("internal_error".to_owned()),
+            }
+        } else {
+            let cut_off = self.gate.cut_off.is_cancelled();
+            let status =
+                if cut_off { RequestStatus::Interrupted } else { RequestStatus::Cancelled };
+            End { status, http_status: None, error_code: None }
+        };
+        self.book(end);
+    }
+}
+
+// === impl Uncounted ===
+
+impl Uncounted {
+    fn count(mut self, gate: &Gate) {
+        let usage = count::count(&self.request_body, &self.produced);
+        charge(&mut self.record, &usage, UsageBasis::Counted, &self.price);
+        deliver(gate, *self.record, self.permit.as_ref());
+    }
+}
+
+fn charge(record: &mut RequestRecord, usage: &Usage, basis: UsageBasis, price: &Price) {
+    record.usage = Some(*usage);
+    record.basis = basis;
+    record.cost = Some(price.cost(usage));
+}
+
+fn deliver(gate: &Gate, record: RequestRecord, permit: Option<&Permit>) {
+    if let (Some(permit), Some(usage)) = (permit, &record.usage) {
+        permit.spend(usage.total().0, gate.clock.monotonic());
+    }
+    gate.ledger.settle(record);
+}

@@ -1,0 +1,17 @@
+//! What the process says about itself: logs on standard error.
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging at `info`, or as `filter` (the syntax of `RUST_LOG`) says.
+///
+/// # Errors
+/// `filter` is malformed, or logging was started before.
+pub fn init(filter: Option<&str>) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(filter.unwrap_or("info"))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .try_init()
+        .map_err(|error| anyhow::anyhow!("starting the log: {error}"))
+}

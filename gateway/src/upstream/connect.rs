@@ -1,0 +1,52 @@
+//! Connections: TCP and TLS to real upstreams, a socket pair to the built-in simulator.
+
+use std::future::{Ready, ready};
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::Uri;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tower_service::Service;
+
+/// Opens connections to the simulator in this process, so that it needs no port.
+#[derive(Clone)]
+pub struct SimulatorDialer(Arc<dyn Fn() -> io::Result<UnixStream> + Send + Sync>);
+
+impl SimulatorDialer {
+    /// Takes the function that gives one end of a socket pair, the other end being served.
+    pub fn new(dial: impl Fn() -> io::Result<UnixStream> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(dial))
+    }
+}
+
+impl Service<Uri> for SimulatorDialer {
+    type Response = TokioIo<UnixStream>;
+    type Error = io::Error;
+    type Future = Ready<Result<Self::Response, io::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        ready((self.0)().map(TokioIo::new))
+    }
+}
+
+/// TCP, and TLS for `https`, with HTTP/2 where the server offers it.
+pub(super) fn web(connect_timeout: Duration) -> HttpsConnector<HttpConnector> {
+    let mut tcp = HttpConnector::new();
+    tcp.set_nodelay(true);
+    tcp.enforce_http(false);
+    tcp.set_connect_timeout(Some(connect_timeout));
+    HttpsConnectorBuilder::new()
+        .with_webpki_roots()
+        .https_or_http()
+        .enable_all_versions()
+        .wrap_connector(tcp)
+}

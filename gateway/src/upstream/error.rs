@@ -1,0 +1,70 @@
+//! Why an upstream gave no answer.
+
+use http::HeaderMap;
+
+use crate::wire::error::ForeignError;
+
+/// What went wrong between us and an upstream.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// Its catalogue entry cannot work; the text is for the operator and holds no secret.
+    #[error("upstream misconfigured: {0}")]
+    Misconfigured(String),
+    /// No connection, or none that lasted to the head of the answer.
+    #[error("upstream unreachable")]
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// It took longer than its deadline.
+    #[error("upstream timed out {0}")]
+    TimedOut(Phase),
+    /// It answered with an error.
+    #[error("upstream answered HTTP {status}")]
+    Refused {
+        /// Its HTTP status.
+        status: u16,
+        /// What it said.
+        said: ForeignError,
+        /// Its headers, for `retry-after` and the like.
+        headers: Box<HeaderMap>,
+    },
+    /// It reported an error inside of an answer that had begun well.
+    #[error("upstream reported an error: {}", .0.message.as_deref().unwrap_or("(no message)"))]
+    Reported(ForeignError),
+    /// It answered with something that is no chat answer; the text says what is wrong with it.
+    #[error("upstream sent an invalid response: {0}")]
+    Invalid(String),
+    /// Its answer stopped before its end.
+    #[error("upstream closed the answer early")]
+    CutOff,
+}
+
+/// What an upstream took too long for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The head of the answer.
+    FirstByte,
+    /// The next piece of the answer.
+    Idle,
+}
+
+impl UpstreamError {
+    /// Whether another deployment may be tried: this one has not begun an answer, and the fault is
+    /// its own rather than the request's.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Misconfigured(_) | Self::Unreachable(_) | Self::Invalid(_) => true,
+            Self::Refused { status, .. } => {
+                matches!(status, 401 | 403 | 408 | 429 | 500..)
+            }
+            Self::TimedOut(_) | Self::Reported(_) | Self::CutOff => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::FirstByte => "before its answer began",
+            Self::Idle => "in the middle of its answer",
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! The way to chat upstreams: one pooled client for each, made from its catalogue entry.
+//!
+//! Sends what it is given and returns what comes back; knows nothing of accounts, limits or
+//! translation. Start with [`Fleet::remote`], then [`Remote::send`].
+
+mod connect;
+mod error;
+mod remote;
+
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use crate::domain::id::UpstreamName;
+use crate::domain::upstream::Upstream;
+
+pub use connect::SimulatorDialer;
+pub use error::{Phase, UpstreamError};
+pub use remote::Remote;
+
+/// The clients of all upstreams, each made when it is first needed.
+pub struct Fleet {
+    remotes: papaya::HashMap<UpstreamName, Arc<Remote>>,
+    simulator: SimulatorDialer,
+}
+
+impl Fleet {
+    /// A fleet that reaches `sim:` through `simulator`.
+    pub fn new(simulator: SimulatorDialer) -> Self {
+        Self { remotes: papaya::HashMap::new(), simulator }
+    }
+
+    /// Returns the client of `upstream`. A client is kept, with its connections, until the catalogue
+    /// entry changes; `credential` is asked only when a new one is made.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Misconfigured`]: the credential cannot be had, or the URL is no URL.
+    pub fn remote(
+        &self,
+        upstream: &Arc<Upstream>,
+        credential: impl FnOnce() -> Result<Option<SecretString>, String>,
+    ) -> Result<Arc<Remote>, UpstreamError> {
+        let remotes = self.remotes.pin();
+        if let Some(remote) = remotes.get(&upstream.name).filter(|remote| remote.is_of(upstream)) {
+            return Ok(remote.clone());
+        }
+        let credential = credential().map_err(UpstreamError::Misconfigured)?;
+        let remote = Arc::new(Remote::new(upstream.clone(), credential.as_ref(), &self.simulator)?);
+        remotes.insert(upstream.name.clone(), remote.clone());
+        Ok(remote)
+    }
+}

@@ -1,0 +1,141 @@
+//! The client of one upstream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::connect::{self, SimulatorDialer};
+use super::error::{Phase, UpstreamError};
+use crate::domain::upstream::Upstream;
+use crate::wire::error::ForeignError;
+use crate::wire::splice::Payload;
+
+/// Kept of an error's body; no chat server's is longer.
+const LONGEST_ERROR: usize = 64 * 1024;
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// A pooled client for one upstream, with its credential ready to send.
+pub struct Remote {
+    upstream: Arc<Upstream>,
+    chat_completions: Uri,
+    headers: HeaderMap,
+    client: Pooled,
+}
+
+/// Boxed: the clients are a few hundred bytes each.
+enum Pooled {
+    Web(Box<Client<HttpsConnector<HttpConnector>, Full<Payload>>>),
+    Simulator(Box<Client<SimulatorDialer, Full<Payload>>>),
+}
+
+impl Remote {
+    pub(super) fn new(
+        upstream: Arc<Upstream>,
+        credential: Option<&SecretString>,
+        simulator: &SimulatorDialer,
+    ) -> Result<Self, UpstreamError> {
+        let is_simulator = upstream.url.starts_with("sim:");
+        let base = if is_simulator { "http://simulator.invalid/v1" } else { &upstream.url };
+        let chat_completions =
+            format!("{}/chat/completions", base.trim_end_matches('/'))
+                .parse()
+                .map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))?;
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
+        let client = if is_simulator {
+            Pooled::Simulator(Box::new(builder.build(simulator.clone())))
+        } else {
+            Pooled::Web(Box::new(builder.build(connect::web(upstream.deadlines.connect()))))
+        };
+        Ok(Self { headers: headers(credential)?, chat_completions, client, upstream })
+    }
+
+    /// Whether this is the client of just this catalogue entry.
+    pub(super) fn is_of(&self, upstream: &Arc<Upstream>) -> bool {
+        Arc::ptr_eq(&self.upstream, upstream)
+    }
+
+    /// How long to wait between two reads of an answer.
+    pub fn idle_deadline(&self) -> Duration {
+        self.upstream.deadlines.idle()
+    }
+
+    /// Sends a chat request and waits for the head of a successful answer. Dropping the future, or
+    /// the body that it gives, drops the connection's request at once.
+    ///
+    /// # Errors
+    /// Everything but a 2xx head in time.
+    pub async fn send(
+        &self,
+        body: Payload,
+        request_id: HeaderValue,
+    ) -> Result<Response<Incoming>, UpstreamError> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.chat_completions.clone();
+        *request.headers_mut() = self.headers.clone();
+        request.headers_mut().insert(REQUEST_ID, request_id);
+        let sent = async {
+            match &self.client {
+                Pooled::Web(client) => client.request(request).await,
+                Pooled::Simulator(client) => client.request(request).await,
+            }
+        };
+        let response = tokio::time::timeout(self.upstream.deadlines.first_byte(), sent)
+            .await
+            .map_err(|_| UpstreamError::TimedOut(Phase::FirstByte))?
+            .map_err(|error| UpstreamError::Unreachable(error.into()))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.refusal(response).await)
+    }
+
+    async fn refusal(&self, response: Response<Incoming>) -> UpstreamError {
+        let (head, body) = response.into_parts();
+        let read = Limited::new(body, LONGEST_ERROR).collect();
+        let said = match tokio::time::timeout(self.idle_deadline(), read).await {
+            Ok(Ok(body)) => ForeignError::parse(&body.to_bytes()),
+            _ => ForeignError::default(),
+        };
+        let status = match head.status {
+            // we do not follow redirects: the operator gave an address that is not one
+            status if status.is_redirection() => StatusCode::BAD_GATEWAY,
+            status => status,
+        };
+        UpstreamError::Refused { status: status.as_u16(), said, headers: Box::new(head.headers) }
+    }
+}
+
+/// What every request to the upstream carries; nothing of the client's own headers does.
+fn headers(credential: Option<&SecretString>) -> Result<HeaderMap, UpstreamError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    headers.insert(
+        USER_AGENT,
+        HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION"))),
+    );
+    if let Some(credential) = credential {
+        let text = format!("Bearer {}", credential.expose_secret());
+        let mut value = HeaderValue::try_from(text).map_err(|_| {
+            UpstreamError::Misconfigured(
+                "its credential has characters that a header cannot carry".to_owned(),
+            )
+        })?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}

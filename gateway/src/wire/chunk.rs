@@ -1,0 +1,147 @@
+//! What is read of a chat answer: of a whole one, or of one chunk of a stream.
+//!
+//! Values stay raw, so that a server with a dialect of its own (content as an array, say) is relayed
+//! all the same.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::range_in;
+
+/// A view of an answer.
+#[derive(Debug, Deserialize)]
+pub struct ChunkView<'a> {
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
+    /// The token counts, where this chunk has them.
+    #[serde(borrow)]
+    pub usage: Option<&'a RawValue>,
+    /// What an upstream says instead of an answer.
+    #[serde(borrow)]
+    pub error: Option<&'a RawValue>,
+    /// The answers; none in a usage-only chunk.
+    #[serde(borrow, default)]
+    pub choices: Option<Vec<ChoiceView<'a>>>,
+}
+
+/// A view of one choice.
+#[derive(Debug, Deserialize)]
+pub struct ChoiceView<'a> {
+    /// Of a chunk.
+    #[serde(borrow)]
+    delta: Option<PieceView<'a>>,
+    /// Of a whole answer.
+    #[serde(borrow)]
+    message: Option<PieceView<'a>>,
+    /// Why it ended, where it has.
+    #[serde(borrow)]
+    pub finish_reason: Option<&'a RawValue>,
+}
+
+/// What a model produced, as raw JSON values: strings, and for tool calls an array.
+#[derive(Debug, Deserialize)]
+pub struct PieceView<'a> {
+    /// Text.
+    #[serde(borrow)]
+    pub content: Option<&'a RawValue>,
+    /// Text in which the model declines.
+    #[serde(borrow)]
+    pub refusal: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning: Option<&'a RawValue>,
+    /// Calls, whole or in pieces.
+    #[serde(borrow)]
+    pub tool_calls: Option<&'a RawValue>,
+}
+
+impl<'a> ChunkView<'a> {
+    /// Views an answer.
+    ///
+    /// # Errors
+    /// It is not a JSON object, or not that of a chat answer.
+    pub fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    /// Where the model's name stands in `json`, which must be what was parsed; `None` if there is
+    /// none or it is `wanted` (a JSON string) already.
+    pub fn model_other_than(&self, json: &str, wanted: &str) -> Option<Range<usize>> {
+        let given = self.model?.get();
+        (given != wanted).then(|| range_in(json, given))
+    }
+
+    /// Whether this is the chunk that brings the usage and nothing else.
+    pub fn is_usage_only(&self) -> bool {
+        self.usage.is_some() && self.choices.as_ref().is_none_or(Vec::is_empty)
+    }
+
+    /// The choices, none if there are none.
+    pub fn choices(&self) -> &[ChoiceView<'a>] {
+        self.choices.as_deref().unwrap_or_default()
+    }
+}
+
+impl<'a> ChoiceView<'a> {
+    /// What was produced.
+    pub fn piece(&self) -> Option<&PieceView<'a>> {
+        self.delta.as_ref().or(self.message.as_ref())
+    }
+
+    /// Whether the answer was cut by a length limit or a content filter.
+    pub fn is_cut(&self) -> bool {
+        matches!(
+            self.finish_reason.map(RawValue::get),
+            Some(r#""length""# | r#""max_tokens""# | r#""model_length""# | r#""content_filter""#)
+        )
+    }
+}
+
+impl<'a> PieceView<'a> {
+    /// Reasoning, under one of its two names: servers that send both send the same text twice.
+    pub fn reasoning(&self) -> Option<&'a RawValue> {
+        self.reasoning_content.or(self.reasoning)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_a_chunk() {
+        let json = r#"{"id":"c","model":"up","choices":[{"index":0,"delta":{"content":"a\n","tool_calls":[]},"finish_reason":null}],"usage":null}"#;
+        let view = ChunkView::parse(json).unwrap();
+        assert_eq!(
+            view.model_other_than(json, "\"mine\"").map(|range| &json[range]),
+            Some("\"up\"")
+        );
+        assert_eq!(view.model_other_than(json, "\"up\""), None);
+        assert!(view.usage.is_none() && view.error.is_none() && !view.is_usage_only());
+        let piece = view.choices()[0].piece().unwrap();
+        assert_eq!(piece.content.map(RawValue::get), Some(r#""a\n""#));
+        assert_eq!(piece.tool_calls.map(RawValue::get), Some("[]"));
+        assert!(piece.reasoning().is_none());
+        assert!(view.choices()[0].finish_reason.is_none());
+    }
+
+    #[test]
+    fn views_the_last_chunks() {
+        let json = r#"{"choices":[{"delta":{},"finish_reason":"length"}]}"#;
+        assert!(ChunkView::parse(json).unwrap().choices()[0].is_cut());
+        assert!(ChunkView::parse(r#"{"choices":[],"usage":{}}"#).unwrap().is_usage_only());
+        assert!(ChunkView::parse(r#"{"usage":{}}"#).unwrap().is_usage_only());
+        assert!(!ChunkView::parse(r#"{"choices":[]}"#).unwrap().is_usage_only());
+        assert!(ChunkView::parse(r#"{"error":{"message":"x"}}"#).unwrap().error.is_some());
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        for json in ["", "[1", "null", "3", r#"{"choices":3}"#, "{} {}"] {
+            assert!(ChunkView::parse(json).is_err(), "{json:?}");
+        }
+    }
+}

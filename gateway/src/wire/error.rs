@@ -1,0 +1,146 @@
+//! The error body of the API: `{"error": {"message", "type", "param", "code"}}`, four keys always.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// An error as a client reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ErrorBody<'a> {
+    /// What went wrong and what to do next.
+    pub message: &'a str,
+    /// The class, such as `invalid_request_error`.
+    #[serde(rename = "type")]
+    pub kind: &'a str,
+    /// The field of the request that is at fault.
+    pub param: Option<&'a str>,
+    /// What programs tell errors apart by.
+    pub code: Option<&'a str>,
+}
+
+/// An error as an upstream wrote it, in whatever shape.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ForeignError {
+    /// Its text; at most [`LONGEST_MESSAGE`] characters.
+    pub message: Option<String>,
+    /// The field that it names.
+    pub param: Option<String>,
+    /// Its code, numbers as text.
+    pub code: Option<String>,
+}
+
+/// Characters that we repeat of an upstream's error, so that a page of HTML does not become one.
+pub const LONGEST_MESSAGE: usize = 2_000;
+const LONGEST_PLAIN: usize = 200;
+
+impl ErrorBody<'_> {
+    /// Writes the whole body.
+    pub fn to_json(&self) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct Envelope<'a> {
+            error: &'a ErrorBody<'a>,
+        }
+        serde_json::to_vec(&Envelope { error: self }).expect("strings always serialise")
+    }
+}
+
+impl ForeignError {
+    /// Reads the shapes that chat servers use: OpenAI's, `{"error": "text"}`, `{"message": …}`,
+    /// `{"detail": …}` (FastAPI), or no JSON at all.
+    pub fn parse(body: &[u8]) -> Self {
+        match serde_json::from_slice::<Value>(body) {
+            Ok(value) => Self::from_value(&value),
+            Err(_) => Self { message: plain_text(body), ..Self::default() },
+        }
+    }
+
+    /// Reads the value of an `error` key, or a whole body that has one.
+    pub fn from_value(value: &Value) -> Self {
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Fields {
+            message: Value,
+            detail: Value,
+            param: Value,
+            code: Value,
+        }
+        let inner = value.get("error").unwrap_or(value);
+        if let Some(text) = inner.as_str() {
+            return Self { message: Some(shorten(text)), ..Self::default() };
+        }
+        let fields = Fields::deserialize(inner).unwrap_or_default();
+        Self {
+            message: text(&fields.message)
+                .or_else(|| text(&fields.detail))
+                .map(|text| shorten(&text)),
+            param: fields.param.as_str().map(str::to_owned),
+            code: text(&fields.code),
+        }
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) if text.is_empty() => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(LONGEST_MESSAGE).collect()
+}
+
+/// The first line or so of a body that is not JSON, unless it is HTML, which says nothing.
+fn plain_text(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    if text.is_empty() || text.starts_with('<') {
+        return None;
+    }
+    Some(text.chars().filter(|c| !c.is_control()).take(LONGEST_PLAIN).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, message: Option<&str>, param: Option<&str>, code: Option<&str>) {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let expected =
+            ForeignError { message: owned(message), param: owned(param), code: owned(code) };
+        assert_eq!(ForeignError::parse(body.as_bytes()), expected, "{body}");
+    }
+
+    #[test]
+    fn four_keys_always() {
+        let body = ErrorBody { message: "m", kind: "server_error", param: None, code: None };
+        assert_eq!(
+            String::from_utf8(body.to_json()).unwrap(),
+            r#"{"error":{"message":"m","type":"server_error","param":null,"code":null}}"#
+        );
+    }
+
+    #[test]
+    fn reads_what_upstreams_write() {
+        check(
+            r#"{"error":{"message":"too long","type":"x","param":"messages","code":"context_length_exceeded"}}"#,
+            Some("too long"),
+            Some("messages"),
+            Some("context_length_exceeded"),
+        );
+        check(
+            r#"{"error":{"code":400,"message":"bad","type":"x"}}"#,
+            Some("bad"),
+            None,
+            Some("400"),
+        );
+        check(r#"{"error":"model 'x' not found"}"#, Some("model 'x' not found"), None, None);
+        check(r#"{"object":"error","message":"m","code":40301}"#, Some("m"), None, Some("40301"));
+        check(r#"{"detail":[{"msg":"x"}]}"#, Some(r#"[{"msg":"x"}]"#), None, None);
+        check("upstream connect\nerror", Some("upstream connecterror"), None, None);
+        check("<html>502</html>", None, None, None);
+        check("", None, None, None);
+        check("[1]", None, None, None);
+    }
+}

@@ -1,0 +1,76 @@
+//! Changing a few bytes of a body without copying the rest.
+
+use std::ops::Range;
+
+use bytes::buf::Chain;
+use bytes::{Buf, Bytes, BytesMut};
+
+/// A body to send: what came before an edit, the edit, what comes after it.
+pub type Payload = Chain<Chain<Bytes, Bytes>, Bytes>;
+
+/// Bytes to put in the place of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// What to replace; empty to insert.
+    pub range: Range<usize>,
+    /// With what.
+    pub with: Bytes,
+}
+
+/// Applies `edits`, which must be in order and not overlap. One edit, the usual case, only slices
+/// `body`; more are put together in a new buffer.
+pub fn splice(body: &Bytes, edits: &[Edit]) -> Payload {
+    let parts = match edits {
+        [] => [body.clone(), Bytes::new(), Bytes::new()],
+        [one] => [body.slice(..one.range.start), one.with.clone(), body.slice(one.range.end..)],
+        several => [join(body, several), Bytes::new(), Bytes::new()],
+    };
+    let [before, edit, after] = parts;
+    before.chain(edit).chain(after)
+}
+
+/// Appends `body` to `out` with one range replaced.
+pub fn splice_into(out: &mut BytesMut, body: &[u8], range: Range<usize>, with: &[u8]) {
+    out.extend_from_slice(&body[..range.start]);
+    out.extend_from_slice(with);
+    out.extend_from_slice(&body[range.end..]);
+}
+
+fn join(body: &Bytes, edits: &[Edit]) -> Bytes {
+    let grown: usize = edits.iter().map(|edit| edit.with.len()).sum();
+    let mut out = BytesMut::with_capacity(body.len() + grown);
+    let mut from = 0;
+    for edit in edits {
+        out.extend_from_slice(&body[from..edit.range.start]);
+        out.extend_from_slice(&edit.with);
+        from = edit.range.end;
+    }
+    out.extend_from_slice(&body[from..]);
+    out.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(edits: &[(Range<usize>, &'static str)], expected: &str) {
+        let edits: Vec<_> = edits
+            .iter()
+            .map(|(range, with)| Edit {
+                range: range.clone(),
+                with: Bytes::from_static(with.as_bytes()),
+            })
+            .collect();
+        let mut payload = splice(&Bytes::from_static(b"0123456789"), &edits);
+        assert_eq!(payload.remaining(), expected.len());
+        assert_eq!(payload.copy_to_bytes(payload.remaining()), expected);
+    }
+
+    #[test]
+    fn replaces_and_inserts() {
+        check(&[], "0123456789");
+        check(&[(2..4, "ab")], "01ab456789");
+        check(&[(0..0, "ab")], "ab0123456789");
+        check(&[(1..1, "a"), (9..10, "")], "0a12345678");
+    }
+}
