@@ -1,5 +1,7 @@
 //! What the process says about itself: logs on standard error.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 /// Starts logging at `info`, or as `filter` (the syntax of `RUST_LOG`) says.
@@ -11,6 +13,7 @@ pub fn init(filter: Option<&str>) -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .try_init()
         .map_err(|error| anyhow::anyhow!("starting the log: {error}"))

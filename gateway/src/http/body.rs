@@ -53,8 +53,8 @@ pub(super) async fn read(
     }
 }
 
-/// JSON is taken by any name but that of a form or a file; compressed bodies are not taken, because
-/// we do not say that we would.
+/// JSON is taken under any name (`curl -d` calls it a form) but that of an upload; compressed bodies
+/// are not taken, because we do not say that we would.
 fn check_kind(headers: &HeaderMap) -> Result<(), Refusal> {
     let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
     if let Some(coding) = text(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
@@ -63,7 +63,7 @@ fn check_kind(headers: &HeaderMap) -> Result<(), Refusal> {
         return Err(Refusal::UnsupportedMediaType(message));
     }
     let kind = text(CONTENT_TYPE).unwrap_or("application/json").to_ascii_lowercase();
-    if kind.starts_with("multipart/") || kind.starts_with("application/x-www-form-urlencoded") {
+    if kind.starts_with("multipart/") {
         let message = format!("content type `{kind}` is not supported; send `application/json`");
         return Err(Refusal::UnsupportedMediaType(message));
     }
