@@ -79,7 +79,7 @@ pub async fn serve(
             $server::new($service).max_decoding_message_size(LARGEST_REQUEST)
         };
     }
-    let server = Server::builder()
+    let router = Server::builder()
         .max_concurrent_streams(MOST_STREAMS)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
@@ -99,7 +99,7 @@ pub async fn serve(
         shutdown.cancelled().await;
         end_watches(health).await;
     };
-    let serving = server.serve_with_incoming_shutdown(incoming, closing);
+    let serving = router.serve_with_incoming_shutdown(incoming, closing);
     let overdue = async {
         shutdown.cancelled().await;
         tokio::time::sleep(DRAIN).await;
@@ -114,8 +114,7 @@ pub async fn serve(
 }
 
 /// Tells health watchers that it is over, and ends their streams.
-async fn end_watches(health: HealthReporter) {
-    let mut health = health;
+async fn end_watches(mut health: HealthReporter) {
     for service in SERVICES {
         health.set_service_status(service, ServingStatus::NotServing).await;
         health.clear_service_status(service).await;

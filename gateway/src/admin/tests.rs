@@ -164,7 +164,7 @@ async fn an_operator_sets_up_a_model_and_never_reads_a_credential_back() {
     let model = models.update_model(request).await.unwrap().into_inner().model.unwrap();
     let price = model.price.unwrap();
     assert_eq!((price.input_usd.as_str(), price.output_usd.as_str()), ("2.5", "10"));
-    assert_eq!((price.cached_usd.as_str(), price.version), ("0", 2));
+    assert_eq!((price.cached_usd.as_str(), price.version), ("2.5", 2));
     assert_eq!(
         (model.deployments[0].upstream_model.as_str(), model.deployments[0].weight),
         ("m", 1)

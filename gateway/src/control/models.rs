@@ -30,7 +30,7 @@ pub struct ModelChange {
     /// The price of a million input tokens.
     pub input: Option<Nanos>,
     /// The price of a million cached input tokens.
-    pub cached: Option<Nanos>,
+    pub cached: Option<CachedPrice>,
     /// The price of a million output tokens.
     pub output: Option<Nanos>,
     /// What it can do.
@@ -39,6 +39,15 @@ pub struct ModelChange {
     pub aliases: Option<Vec<ModelId>>,
     /// Where it is served.
     pub deployments: Option<Vec<DeploymentWish>>,
+}
+
+/// The price of cached input tokens as an operator wishes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CachedPrice {
+    /// That of other input, as it is after the change.
+    LikeInput,
+    /// A price of their own.
+    Own(Nanos),
 }
 
 /// A deployment as an operator wishes it.
@@ -194,7 +203,11 @@ impl ModelChange {
             concurrency: limit(self.limits.concurrency, old.limits.concurrency),
         };
         model.price.input = self.input.unwrap_or(old.price.input);
-        model.price.cached = self.cached.unwrap_or(old.price.cached);
+        model.price.cached = match self.cached {
+            None => old.price.cached,
+            Some(CachedPrice::LikeInput) => model.price.input,
+            Some(CachedPrice::Own(price)) => price,
+        };
         model.price.output = self.output.unwrap_or(old.price.output);
         if model.price != old.price {
             model.price.version = old.price.version.saturating_add(1);

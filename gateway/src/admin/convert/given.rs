@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use proto::v1;
 
 use crate::control::keys::KeyWish;
-use crate::control::models::{DeploymentWish, ModelChange};
+use crate::control::models::{CachedPrice, DeploymentWish, ModelChange};
 use crate::control::plans::PlanWish;
 use crate::control::upstreams::{CredentialWish, UpstreamChange};
 use crate::domain::Invalid;
@@ -47,7 +47,7 @@ pub(in super::super) fn new_model(
         max_output_tokens: model.max_output_tokens,
         limits: limits(model.limits),
         input: Some(price("price.input_usd", &prices.input_usd)?),
-        cached: Some(price("price.cached_usd", &prices.cached_usd)?),
+        cached: Some(cached_price("price.cached_usd", &prices.cached_usd)?),
         output: Some(price("price.output_usd", &prices.output_usd)?),
         abilities: Some(abilities(&model.abilities)?),
         aliases: Some(aliases(&model.aliases)?),
@@ -67,7 +67,7 @@ pub(in super::super) fn model_change(
         max_output_tokens: request.max_output_tokens,
         limits: limits(request.limits),
         input: price("input_usd", request.input_usd)?,
-        cached: price("cached_usd", request.cached_usd)?,
+        cached: request.cached_usd.map(|text| cached_price("cached_usd", &text)).transpose()?,
         output: price("output_usd", request.output_usd)?,
         abilities: request.abilities.map(|list| abilities(&list.abilities)).transpose()?,
         aliases: request.aliases.map(|list| aliases(&list.aliases)).transpose()?,
@@ -174,6 +174,14 @@ pub(in super::super) fn amount(field: &'static str, text: &str) -> Result<Nanos,
 /// Reads a price; empty means free of charge.
 fn price(field: &'static str, text: &str) -> Result<Nanos, Invalid> {
     if text.is_empty() { Ok(Nanos::ZERO) } else { amount(field, text) }
+}
+
+/// Reads the price of cached input; empty means that of other input.
+fn cached_price(field: &'static str, text: &str) -> Result<CachedPrice, Invalid> {
+    if text.is_empty() {
+        return Ok(CachedPrice::LikeInput);
+    }
+    amount(field, text).map(CachedPrice::Own)
 }
 
 pub(super) fn time(

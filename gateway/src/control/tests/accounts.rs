@@ -98,11 +98,9 @@ async fn a_caller_that_goes_away_leaves_store_and_memory_together() {
         assert!(futures_util::poll!(credit.as_mut()).is_pending());
     }
     bench.control.tasks.close();
-    let _settled = bench.control.writing.lock().await;
-    while bench.control.ledger.balance(ann.account.id) == before {
-        tokio::task::yield_now().await;
-    }
+    bench.control.tasks.wait().await;
     let stored = bench.control.store.balance(ann.account.id).await.unwrap();
+    assert_eq!(stored, before + Nanos(9));
     assert_eq!(stored, bench.control.ledger.balance(ann.account.id));
 }
 

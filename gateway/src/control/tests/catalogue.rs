@@ -1,5 +1,6 @@
 //! Plans and models.
 
+use super::super::models::CachedPrice;
 use super::super::plans::PlanWish;
 use super::*;
 use crate::domain::id::PlanName;
@@ -27,10 +28,26 @@ async fn a_price_version_goes_up_with_each_change_of_a_price() {
     assert_eq!(version(change()).await, 1);
     assert_eq!(version(ModelChange { input: Some(Nanos(5)), ..change() }).await, 2);
     assert_eq!(version(ModelChange { input: Some(Nanos(5)), ..change() }).await, 2);
-    let all = ModelChange { cached: Some(Nanos(1)), output: Some(Nanos(9)), ..change() };
+    let cached = Some(CachedPrice::Own(Nanos(1)));
+    let all = ModelChange { cached, output: Some(Nanos(9)), ..change() };
     assert_eq!(version(all).await, 3);
     assert_eq!(version(ModelChange { description: Some("d".into()), ..change() }).await, 3);
     assert_eq!(bench.control.store.load().await.unwrap().models[0].price.version, 3);
+}
+
+#[tokio::test]
+async fn cached_input_may_cost_what_other_input_costs() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.model("m").await;
+    let price = async |input, cached| {
+        let change = ModelChange { input, cached, ..change() };
+        let price = update(&bench, change).await.unwrap().price;
+        (price.input.0, price.cached.0)
+    };
+    assert_eq!(price(Some(Nanos(5)), Some(CachedPrice::LikeInput)).await, (5, 5));
+    assert_eq!(price(Some(Nanos(6)), None).await, (6, 5));
+    assert_eq!(price(None, Some(CachedPrice::LikeInput)).await, (6, 6));
+    assert_eq!(price(None, Some(CachedPrice::Own(Nanos(0)))).await, (6, 0));
 }
 
 #[tokio::test]

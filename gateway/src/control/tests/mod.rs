@@ -89,8 +89,8 @@ impl Bench {
             bootstrap::prepare(dir.path(), &*store, &*clock, &entropy, &seed).await.unwrap();
         let (ledger, recorder) =
             Ledger::new(store.clone(), &prepared.everything.balances, prepared.newest);
-        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        tasks.spawn(recorder.run(stop.clone()));
+        let stop = CancellationToken::new();
+        TaskTracker::new().spawn(recorder.run(stop.clone()));
         let credentials = Arc::new(Credentials::new(prepared.sealer));
         let directory = Arc::new(Directory::new(prepared.everything));
         credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
@@ -103,7 +103,7 @@ impl Bench {
             entropy,
             registration,
             operator_token: prepared.operator_token,
-            tasks,
+            tasks: TaskTracker::new(),
         }));
         let text = std::fs::read_to_string(dir.path().join(bootstrap::TOKEN_FILE)).unwrap();
         let operator_token = SecretString::from(text.trim());
