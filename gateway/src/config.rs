@@ -121,10 +121,9 @@ impl Settings {
         let admin_listen = address(self.admin_listen, DEFAULT_ADMIN_LISTEN);
         let registration = match self.registration {
             Some(RegistrationMode::Open) => Registration::Open,
-            Some(RegistrationMode::Invite) => Registration::Invite,
             Some(RegistrationMode::Closed) => Registration::Closed,
             None if admin_listen.ip().is_loopback() => Registration::Open,
-            None => Registration::Invite,
+            Some(RegistrationMode::Invite) | None => Registration::Invite,
         };
         Ok(Config {
             data_dir,

@@ -25,7 +25,7 @@ struct Cli {
     command: Option<Command>,
     #[command(flatten)]
     serve: ServeArgs,
-    /// What to log, as RUST_LOG is written [default: info]
+    /// What to log, as `RUST_LOG` is written [default: info]
     #[arg(long, global = true, value_name = "FILTER", env = "TOLLGATE_LOG")]
     log: Option<String>,
 }

@@ -74,11 +74,11 @@ impl Deadlines {
     /// To the head of the answer: 600 s unless set, because local servers read a long prompt for
     /// minutes before they answer.
     pub fn first_byte(&self) -> Duration {
-        self.first_byte.unwrap_or(Duration::from_secs(600))
+        self.first_byte.unwrap_or(Duration::from_mins(10))
     }
 
     /// Between two reads: 300 s unless set.
     pub fn idle(&self) -> Duration {
-        self.idle.unwrap_or(Duration::from_secs(300))
+        self.idle.unwrap_or(Duration::from_mins(5))
     }
 }

@@ -17,7 +17,7 @@ use crate::domain::refusal::Refusal;
 use crate::pipeline::relay::Relay;
 
 /// How long a client may take to send its body.
-const BODY_DEADLINE: Duration = Duration::from_secs(120);
+const BODY_DEADLINE: Duration = Duration::from_mins(2);
 
 /// What a client gets.
 pub enum Reply {

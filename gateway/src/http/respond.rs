@@ -247,11 +247,6 @@ impl From<&UpstreamError> for ErrorReply {
 fn refused(status: u16, said: &ForeignError, headers: &HeaderMap) -> ErrorReply {
     let text = message(said, status);
     let failed = |status, code: &str| ErrorReply::new(status, "server_error", code, text.as_str());
-    let passed = |status, code: &str| {
-        let code = said.code.as_deref().unwrap_or(code);
-        ErrorReply::new(status, "invalid_request_error", code, text.as_str())
-            .param(said.param.as_deref())
-    };
     match status {
         // the text is about our credential, not the client's: it stays in the log
         401 | 403 => ErrorReply::new(
@@ -261,8 +256,7 @@ fn refused(status: u16, said: &ForeignError, headers: &HeaderMap) -> ErrorReply 
             "the upstream refused the gateway's credential; ask the operator of this gateway",
         )
         .no_retry(),
-        408 => failed(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
-        413 => passed(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large"),
+        408 | 504 => failed(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
         429 => {
             let mut reply = ErrorReply::new(
                 StatusCode::TOO_MANY_REQUESTS,
@@ -277,18 +271,19 @@ fn refused(status: u16, said: &ForeignError, headers: &HeaderMap) -> ErrorReply 
             copy_retry_after(headers, &mut reply.headers);
             reply
         }
-        400..500 => {
-            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-            let mut reply = passed(status, "");
-            reply.code = said.code.clone();
-            reply
-        }
+        400..500 => ErrorReply {
+            status: StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST),
+            kind: "invalid_request_error",
+            code: said.code.clone(),
+            param: said.param.clone(),
+            message: text.clone(),
+            headers: HeaderMap::new(),
+        },
         503 => {
             let mut reply = failed(StatusCode::SERVICE_UNAVAILABLE, "server_overloaded");
             copy_retry_after(headers, &mut reply.headers);
             reply
         }
-        504 => failed(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
         _ => failed(StatusCode::BAD_GATEWAY, "upstream_error"),
     }
 }

@@ -98,7 +98,7 @@ async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
         match store.commit(batch.clone()).await {
             Ok(newest) => break newest,
             Err(error) => {
-                if failures % 40 == 0 {
+                if failures.is_multiple_of(40) {
                     let error: &dyn std::error::Error = &error;
                     tracing::error!(
                         error,

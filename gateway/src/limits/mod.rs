@@ -86,8 +86,8 @@ impl Limiter {
         for (taken, (scope, limits, meter)) in scopes.iter().enumerate() {
             let Some(meter) = meter else { continue };
             if let Err((kind, limit, retry_after)) = meter.take(limits, now) {
-                for (_, _, earlier) in &scopes[..taken] {
-                    earlier.iter().for_each(|meter| meter.give_back(now));
+                for earlier in scopes[..taken].iter().filter_map(|(_, _, meter)| meter.as_ref()) {
+                    earlier.give_back(now);
                 }
                 return Err(Exceeded { scope: *scope, kind, limit, retry_after });
             }

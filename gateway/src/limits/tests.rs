@@ -105,6 +105,6 @@ fn tokens_count_once_they_are_known() {
     permit.spend(100, Duration::from_secs(1));
     let exceeded = fixture.admit(limits, NONE, NONE, 2_000).unwrap_err();
     assert_eq!(exceeded.kind, LimitKind::Tokens);
-    assert_eq!(exceeded.retry_after, Duration::from_secs(60));
+    assert_eq!(exceeded.retry_after, Duration::from_mins(1));
     assert!(fixture.admit(limits, NONE, NONE, 62_000).is_ok());
 }

@@ -13,7 +13,7 @@ pub mod usage;
 use serde_json::value::RawValue;
 
 /// Whether a raw value is a JSON array (`[`), an object (`{`), a string (`"`) and so on, by its first
-/// byte. serde_json strips the white space around raw values.
+/// byte. `serde_json` strips the white space around raw values.
 pub(crate) fn first_byte(raw: &RawValue) -> u8 {
     raw.get().as_bytes().first().copied().unwrap_or_default()
 }

@@ -113,7 +113,7 @@ mod tests {
         for piece in pieces {
             splitter
                 .push(piece.as_bytes(), |event| {
-                    events.push(String::from_utf8(event.to_vec()).unwrap())
+                    events.push(String::from_utf8(event.to_vec()).unwrap());
                 })
                 .unwrap();
         }
