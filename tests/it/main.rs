@@ -8,6 +8,7 @@ mod auth;
 mod chat;
 mod cli;
 mod crash;
+mod demo;
 mod errors;
 mod isolation;
 mod limits;
