@@ -1,2 +1,20 @@
-//! it
-fn main() {}
+//! The product as its users meet it: real sockets, a real database, the simulator or an upstream of
+//! the test's own.
+//!
+//! A file per area; [`tests`] is the harness.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails a test")]
+
+mod auth;
+mod chat;
+mod cli;
+mod crash;
+mod demo;
+mod errors;
+mod isolation;
+mod limits;
+mod records;
+mod secrets;
+mod stream;
+mod tail;
+mod tidy;
+mod upstream;

@@ -1,0 +1,140 @@
+//! Who may do what on the admin plane: services, sign-in, registration, revocation.
+
+use std::collections::BTreeSet;
+
+use gateway::control::Registration;
+use proto::v1;
+use tests::{Product, question};
+use tonic::Code;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+
+#[tokio::test]
+async fn reflection_lists_the_six_services() {
+    let product = Product::start().await;
+    let connection = product.stranger().await.connection;
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let mut client = ServerReflectionClient::new(connection);
+    let asked = client.server_reflection_info(tokio_stream::once(request)).await.unwrap();
+    let answer = asked.into_inner().message().await.unwrap().unwrap();
+    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
+        panic!("{answer:?}")
+    };
+    let names: BTreeSet<_> = list.service.into_iter().map(|service| service.name).collect();
+    for noun in ["Account", "Key", "Plan", "Model", "Upstream", "Usage"] {
+        let name = format!("tollgate.admin.v1.{noun}Service");
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    assert!(names.contains("grpc.health.v1.Health"), "{names:?}");
+}
+
+#[tokio::test]
+async fn every_service_says_that_it_serves() {
+    use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+    let product = Product::start().await;
+    let mut client = HealthClient::new(product.stranger().await.connection);
+    for service in ["", "tollgate.admin.v1.AccountService", "tollgate.admin.v1.UsageService"] {
+        let request = HealthCheckRequest { service: service.to_owned() };
+        let status = client.check(request).await.unwrap().into_inner().status();
+        assert_eq!(status.as_str_name(), "SERVING", "{service}");
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused_by_the_next_request() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let (key, other) = (alice.key().await, alice.key().await);
+    let ask = |secret: &str| product.chat(secret, &question("sim-chat", "hi")).answer();
+    assert_eq!(ask(&key.secret).await.status, 200);
+    let request = || v1::RevokeKeyRequest { id: key.id.clone() };
+    let revoked = alice.keys().revoke_key(request()).await.unwrap().into_inner().key.unwrap();
+    assert_eq!(ask(&key.secret).await.status, 401);
+    assert_eq!(ask(&other.secret).await.status, 200);
+    let again = alice.keys().revoke_key(request()).await.unwrap().into_inner().key.unwrap();
+    assert_eq!(again.revoked_at, revoked.revoked_at, "revoking twice is no error");
+    let home = product.stop().await;
+    let product = home.start().await;
+    let answer = product.chat(&key.secret, &question("sim-chat", "hi")).answer().await;
+    assert_eq!(answer.status, 401, "it stays revoked");
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_sign_out() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let other = tests::Session::sign_in(&product.admin, "alice").await;
+    alice.accounts().sign_out(v1::SignOutRequest {}).await.unwrap();
+    let refused = alice.accounts().who_am_i(v1::WhoAmIRequest {}).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated);
+    assert_eq!(other.account().await.name, "alice", "other sessions go on");
+}
+
+#[tokio::test]
+async fn a_wrong_password_and_an_unknown_name_read_the_same() {
+    let product = Product::start().await;
+    product.member("alice").await;
+    let attempt = async |name: &str| {
+        let request =
+            v1::SignInRequest { name: name.to_owned(), password: "wrong password".into() };
+        product.stranger().await.accounts().sign_in(request).await.unwrap_err()
+    };
+    let (wrong, unknown) = (attempt("alice").await, attempt("mallory").await);
+    assert_eq!(wrong.code(), Code::Unauthenticated);
+    assert_eq!((wrong.code(), wrong.message()), (unknown.code(), unknown.message()));
+}
+
+#[tokio::test]
+async fn a_name_is_registered_once_whatever_its_case() {
+    let product = Product::start().await;
+    product.member("alice").await;
+    for name in ["alice", "Alice", "operator"] {
+        let request = v1::RegisterRequest {
+            name: name.to_owned(),
+            password: "long enough".to_owned(),
+            invite_code: String::new(),
+        };
+        let refused = product.stranger().await.accounts().register(request).await.unwrap_err();
+        assert_eq!(refused.code(), Code::AlreadyExists, "{name}: {refused:?}");
+    }
+}
+
+/// Registers `name`, and returns the code of the refusal.
+async fn register(product: &Product, name: &str, invite_code: &str) -> Result<(), Code> {
+    let request = v1::RegisterRequest {
+        name: name.to_owned(),
+        password: "long enough".to_owned(),
+        invite_code: invite_code.to_owned(),
+    };
+    let outcome = product.stranger().await.accounts().register(request).await;
+    outcome.map(|_| ()).map_err(|status| status.code())
+}
+
+#[tokio::test]
+async fn an_invite_lets_one_person_in() {
+    let product = Product::with(|setup| setup.config.registration = Registration::Invite).await;
+    assert_eq!(register(&product, "alice", "").await, Err(Code::InvalidArgument));
+    assert_eq!(register(&product, "alice", "tgi-made-up").await, Err(Code::PermissionDenied));
+    let operator = product.operator().await;
+    let invite = operator.accounts().create_invite(v1::CreateInviteRequest::default()).await;
+    let code = invite.unwrap().into_inner().code;
+    assert_eq!(register(&product, "alice", &code).await, Ok(()));
+    assert_eq!(register(&product, "bob", &code).await, Err(Code::PermissionDenied));
+}
+
+#[tokio::test]
+async fn closed_registration_is_for_operators() {
+    let product = Product::with(|setup| setup.config.registration = Registration::Closed).await;
+    assert_eq!(register(&product, "alice", "").await, Err(Code::PermissionDenied));
+    let request = v1::RegisterRequest {
+        name: "alice".to_owned(),
+        password: "long enough".to_owned(),
+        invite_code: String::new(),
+    };
+    product.operator().await.accounts().register(request).await.unwrap();
+}

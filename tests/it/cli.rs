@@ -1,0 +1,203 @@
+//! A newcomer's story, told by `ctl` alone.
+
+use ctl::profile::Environment;
+use serde_json::Value;
+use tempfile::TempDir;
+use tests::{Product, question};
+
+/// A person with a home directory of their own.
+struct Person {
+    environment: Environment,
+    _home: TempDir,
+}
+
+/// What a command left behind.
+#[derive(Debug)]
+struct Ran {
+    code: u8,
+    out: String,
+    err: String,
+}
+
+impl Person {
+    fn new(product: &Product) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let mut environment = Environment::within(home.path());
+        environment.server = Some(product.admin.clone());
+        Self { environment, _home: home }
+    }
+
+    fn operator(product: &Product) -> Self {
+        let mut person = Self::new(product);
+        person.environment.token = Some(product.home.operator_token().into());
+        person
+    }
+
+    /// Runs a command line, split at spaces.
+    async fn ctl(&self, line: &str) -> Ran {
+        self.ctl_with(line, "").await
+    }
+
+    /// Runs a command line with something on stdin.
+    async fn ctl_with(&self, line: &str, stdin: &str) -> Ran {
+        let args = std::iter::once("ctl").chain(line.split(' '));
+        let mut input = stdin.as_bytes();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let code = ctl::run(args, &self.environment, &mut input, &mut out, &mut err).await;
+        Ran { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
+    }
+
+    /// Runs a command that must do what it should, and returns its stdout.
+    async fn ok(&self, line: &str) -> String {
+        let ran = self.ctl(line).await;
+        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+        ran.out
+    }
+
+    /// The same, as JSON.
+    async fn json(&self, line: &str) -> Value {
+        let out = self.ok(&format!("{line} -o json")).await;
+        serde_json::from_str(&out).unwrap_or_else(|_| panic!("{line}: {out}"))
+    }
+}
+
+/// A member who has registered and signed in.
+async fn member(product: &Product, name: &str) -> Person {
+    let person = Person::new(product);
+    let password = "correct horse battery staple\n";
+    for command in ["register", "login"] {
+        let ran = person.ctl_with(&format!("{command} {name} --password-stdin"), password).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(!format!("{ran:?}").contains("correct horse"), "{ran:?}");
+    }
+    person
+}
+
+#[tokio::test]
+async fn a_newcomer_registers_makes_a_key_chats_and_sees_it_in_the_log() {
+    let product = Product::start().await;
+    let alice = member(&product, "alice").await;
+    let account = alice.json("whoami").await;
+    let fields = ["name", "role", "status", "plan", "balance_usd"];
+    let shown: Vec<_> = fields.iter().map(|field| account[*field].as_str().unwrap()).collect();
+    assert_eq!(shown, ["alice", "member", "active", "free", "5"]);
+
+    let key = alice.ok("key create ci --quiet").await;
+    assert!(key.starts_with("sk-tg-") && key.lines().count() == 1, "{key}");
+    let answer = product.chat(key.trim(), &question("sim-chat", "hi")).answer().await;
+    assert_eq!(answer.status, 200);
+    product.chat(key.trim(), &question("gpt-9", "hi")).answer().await;
+    product.operator().await.records(2).await;
+
+    let lines = alice.ok("request list -o jsonl").await;
+    let records: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 2);
+    for record in &records {
+        for name in [
+            "id",
+            "account",
+            "key",
+            "model",
+            "endpoint",
+            "stream",
+            "status",
+            "http_status",
+            "error_code",
+            "input_tokens",
+            "cached_tokens",
+            "output_tokens",
+            "reasoning_tokens",
+            "usage_basis",
+            "cost_usd",
+            "started_at",
+            "duration_ms",
+            "ttft_ms",
+        ] {
+            assert!(record.get(name).is_some(), "`{name}` is missing in {record}");
+        }
+    }
+    let (refused, served) = (&records[0], &records[1]);
+    assert_eq!((&refused["status"], &refused["input_tokens"]), (&"rejected".into(), &Value::Null));
+    assert_eq!(
+        (&served["status"], &served["usage_basis"]),
+        (&"completed".into(), &"upstream".into())
+    );
+    assert_eq!(served["id"], answer.header("x-request-id"));
+    assert_eq!(served["input_tokens"], answer.json()["usage"]["prompt_tokens"]);
+    assert!(served["cost_usd"].is_string(), "amounts are decimal strings: {served}");
+
+    let only = alice.ok("request list --status rejected -o jsonl").await;
+    assert_eq!(only.lines().count(), 1);
+    let shown = alice.json(&format!("request show {}", answer.header("x-request-id"))).await;
+    assert_eq!(&shown, served);
+    let summary = alice.json("usage summary").await;
+    assert_eq!(summary["totals"]["requests"], 2, "{summary}");
+}
+
+#[tokio::test]
+async fn an_operator_serves_a_model_and_gives_credit() {
+    let product = Product::start().await;
+    let operator = Person::operator(&product);
+    operator.ok("upstream add local --url sim: --profile generic").await;
+    operator
+        .ok("model add house --upstream local:sim-chat --display-name House --context 8192 --price-in 1 --price-cached 0.1 --price-out 2 --rpm 600")
+        .await;
+    let model = operator.json("model show house").await;
+    assert_eq!(
+        (&model["id"], &model["display_name"]),
+        (&"house".into(), &"House".into()),
+        "{model}"
+    );
+    let alice = member(&product, "alice").await;
+    operator.ok("account credit alice 2.5 --reason gift").await;
+    assert_eq!(alice.json("whoami").await["balance_usd"], "7.5");
+
+    let key = alice.ok("key create k --quiet --model house").await;
+    let answer = product.chat(key.trim(), &question("house", "hi")).answer().await;
+    assert_eq!((answer.status, &answer.json()["model"]), (200, &"house".into()));
+    alice.ok("key list").await;
+    let id = alice.json("key list").await[0]["id"].as_str().unwrap().to_owned();
+    alice.ok(&format!("key revoke {id}")).await;
+    assert_eq!(product.chat(key.trim(), &question("house", "hi")).answer().await.status, 401);
+    operator.ok("model remove house").await;
+    operator.ok("upstream remove local").await;
+}
+
+#[tokio::test]
+async fn exit_codes_tell_what_kind_of_trouble_it_was() {
+    let product = Product::start().await;
+    let (stranger, alice) = (Person::new(&product), member(&product, "alice").await);
+    let operator = Person::operator(&product);
+    for (who, line, code) in [
+        (&stranger, "whoami", 3),
+        (&alice, "account list", 3),
+        (&alice, "upstream add u --url sim:", 3),
+        (&alice, "key revoke 00000000", 4),
+        (&alice, "account show operator", 4),
+        (&alice, "request show 019a9f0e-0000-7000-8000-000000000000", 4),
+        (&operator, "model show gpt-9", 4),
+        (&operator, "upstream add simulator --url sim:", 5),
+        (&operator, "upstream remove simulator", 5),
+        (&operator, "account credit alice much --reason x", 2),
+        (&alice, "frobnicate", 2),
+    ] {
+        let ran = who.ctl(line).await;
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{line}: {ran:?}");
+        assert!(!ran.err.is_empty(), "{line}");
+    }
+    let taken = stranger.ctl_with("register alice --password-stdin", "long enough\n").await;
+    assert_eq!(taken.code, 5, "{taken:?}");
+    let wrong = stranger.ctl_with("login alice --password-stdin", "wrong password\n").await;
+    assert_eq!(wrong.code, 3, "{wrong:?}");
+    product.stop().await;
+    assert_eq!(alice.ctl("whoami").await.code, 6);
+}
+
+#[tokio::test]
+async fn logout_ends_the_session() {
+    let product = Product::start().await;
+    let alice = member(&product, "alice").await;
+    alice.ok("logout").await;
+    assert_eq!(alice.ctl("whoami").await.code, 3);
+}

@@ -1,0 +1,152 @@
+//! Limits: requests per minute, tokens per minute, concurrency, money.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gateway::domain::money::Nanos;
+use proto::v1;
+use serde_json::json;
+use tests::http::Answer;
+use tests::{ManualClock, Product, RawUpstream, json_answer, question};
+
+async fn product() -> (Product, ManualClock) {
+    let clock = ManualClock::at("2026-11-20T12:00:00Z");
+    let ticking = clock.clone();
+    (Product::with(move |setup| setup.clock = Arc::new(ticking)).await, clock)
+}
+
+#[track_caller]
+fn check_limited(answer: &Answer, scope: &str) -> Duration {
+    assert_eq!(answer.status, 429, "{answer:?}");
+    let error = answer.error();
+    assert_eq!(error["code"], "rate_limit_exceeded");
+    assert!(error["message"].as_str().unwrap().contains(scope), "{error}");
+    let seconds: u64 = answer.header("retry-after").parse().unwrap();
+    let millis: u64 = answer.header("retry-after-ms").parse().unwrap();
+    assert!(seconds >= 1 && seconds == millis.div_ceil(1000), "{answer:?}");
+    Duration::from_secs(seconds)
+}
+
+#[tokio::test]
+async fn requests_per_minute_are_limited_and_retry_after_is_true() {
+    let (product, clock) = product().await;
+    let alice = product.member("alice").await;
+    let limits = v1::Limits { rpm: Some(2), ..Default::default() };
+    let key = alice.key_with(|key| key.limits = Some(limits)).await.secret;
+    let ask = || product.chat(&key, &question("sim-chat", "hi")).answer();
+    assert_eq!((ask().await.status, ask().await.status), (200, 200));
+    let wait = check_limited(&ask().await, "requests per minute of this key (limit 2)");
+    clock.advance(wait);
+    assert_eq!(ask().await.status, 200);
+
+    let other = alice.key().await.secret;
+    let free = product.chat(&other, &question("sim-chat", "hi")).answer().await;
+    assert_eq!(free.status, 200, "the limit is the key's own");
+    let refused = alice.records(5).await.remove(2);
+    assert_eq!(refused.status(), v1::RequestStatus::Rejected, "{refused:?}");
+    assert_eq!(refused.error_code.as_deref(), Some("rate_limit_exceeded"));
+    assert_eq!((refused.http_status, refused.deployment), (Some(429), None));
+}
+
+#[tokio::test]
+async fn tokens_per_minute_of_a_plan_bind_all_its_keys() {
+    let (product, clock) = product().await;
+    let plan = v1::Plan {
+        name: "free".to_owned(),
+        trial_credit_usd: "5".to_owned(),
+        limits: Some(v1::Limits { tpm: Some(10), ..Default::default() }),
+        models: Vec::new(),
+    };
+    let request = v1::PutPlanRequest { plan: Some(plan) };
+    product.operator().await.plans().put_plan(request).await.unwrap();
+    let alice = product.member("alice").await;
+    let (first, second) = (alice.key().await.secret, alice.key().await.secret);
+    let ask = |key: &str| product.chat(key, &question("sim-chat", "hi [sim words=20]")).answer();
+    assert_eq!(ask(&first).await.status, 200, "what it will use is not known before");
+    alice.records(1).await;
+    let wait = check_limited(&ask(&second).await, "tokens per minute of this account's plan");
+    clock.advance(wait);
+    clock.advance(Duration::from_mins(1));
+    assert_eq!(ask(&second).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_place_is_free_again_when_its_request_has_ended() {
+    let (product, _) = product().await;
+    let upstream = RawUpstream::start().await;
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    let limits = v1::Limits { concurrency: Some(1), ..Default::default() };
+    let key = alice.key_with(|key| key.limits = Some(limits)).await.secret;
+    let ask = || product.chat(&key, &question("asked", "hi")).answer();
+    let good =
+        json_answer(200, r#"{"choices":[{}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#);
+    let meanwhile = async {
+        let mut call = upstream.call().await;
+        check_limited(&ask().await, "concurrent requests of this key (limit 1)");
+        call.send(&good).await;
+    };
+    let (answer, ()) = tokio::join!(ask(), meanwhile);
+    assert_eq!(answer.status, 200);
+    let (answer, _) = tokio::join!(ask(), upstream.answer(&good));
+    assert_eq!(answer.status, 200);
+}
+
+#[tokio::test]
+async fn a_balance_that_is_used_up_is_not_worth_a_retry() {
+    let (product, _) = product().await;
+    let (alice, operator) = (product.member("alice").await, product.operator().await);
+    let key = alice.key().await.secret;
+    operator.credit("alice", "-5").await;
+    let ask = || product.chat(&key, &question("sim-chat", "hi")).answer();
+    let refused = ask().await;
+    assert_eq!((refused.status, &refused.error()["code"]), (429, &json!("insufficient_quota")));
+    assert_eq!((refused.header("x-should-retry"), refused.header("retry-after")), ("false", ""));
+    assert_eq!(alice.account().await.balance_usd, "0");
+    operator.credit("alice", "0.01").await;
+    assert_eq!(ask().await.status, 200);
+}
+
+#[tokio::test]
+async fn credits_less_charges_are_the_balance() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    product.operator().await.credit("alice", "0.000000123").await;
+    let load = (0..200).map(|number| {
+        let mut body =
+            question("sim-chat", &format!("request {number} [sim words={}]", number % 40));
+        body["stream"] = json!(number % 2 == 0);
+        product.chat(&key, &body).answer()
+    });
+    let mut running = tokio::task::JoinSet::new();
+    for request in load {
+        running.spawn(request);
+    }
+    while let Some(answer) = running.join_next().await {
+        assert_eq!(answer.unwrap().status, 200);
+    }
+    let amount = |text: &str| text.parse::<Nanos>().unwrap();
+    let charges: Nanos = alice
+        .records(200)
+        .await
+        .iter()
+        .map(|record| amount(record.cost_usd.as_ref().unwrap()))
+        .sum();
+    assert!(charges > Nanos::ZERO);
+    let expected = amount("5.000000123") + -charges;
+    assert_eq!(amount(&alice.account().await.balance_usd), expected);
+
+    let home = product.stop().await;
+    let database = rusqlite::Connection::open(home.data_dir().join("tollgate.db")).unwrap();
+    let query = "SELECT sum(amount) FROM ledger_entries WHERE account = (SELECT id FROM accounts WHERE name = 'alice')";
+    let sum: i64 = database.query_row(query, (), |row| row.get(0)).unwrap();
+    assert_eq!(Nanos(sum), expected, "the ledger says the same");
+    let product = home.start().await;
+    let alice = tests::Session::sign_in(&product.admin, "alice").await;
+    assert_eq!(
+        amount(&alice.account().await.balance_usd),
+        expected,
+        "and so it is after a restart"
+    );
+}

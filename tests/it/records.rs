@@ -1,0 +1,252 @@
+//! Every request of a known key is recorded exactly once, however it ends.
+
+use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
+use serde_json::json;
+use tests::http::{Answer, Exchange};
+use tests::{Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
+
+const PIECE: &str =
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hello world\"}}]}\n\n";
+
+async fn product() -> (Product, RawUpstream, Session, String) {
+    let (product, upstream) = (Product::start().await, RawUpstream::start().await);
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    (product, upstream, alice, key)
+}
+
+#[track_caller]
+fn check(
+    record: &RequestRecord,
+    status: RequestStatus,
+    http_status: Option<u32>,
+    code: Option<&str>,
+) {
+    let seen = (record.status(), record.http_status, record.error_code.as_deref());
+    assert_eq!(seen, (status, http_status, code), "{record:#?}");
+}
+
+#[tokio::test]
+async fn a_success_has_its_exact_tokens_and_cost() {
+    let (product, upstream, alice, key) = product().await;
+    let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 30, "total_tokens": 1030,
+        "prompt_tokens_details": { "cached_tokens": 400 },
+        "completion_tokens_details": { "reasoning_tokens": 10 } });
+    let body = json!({ "choices": [{ "message": { "content": "hi" }, "finish_reason": "stop" }], "usage": usage });
+    let (answer, _) = tokio::join!(
+        product.chat(&key, &question("asked", "hi")).answer(),
+        upstream.answer(json_answer(200, &body.to_string())),
+    );
+    let record = alice.record().await;
+    check(&record, RequestStatus::Completed, Some(200), None);
+    assert_eq!(record.id, answer.header("x-request-id"));
+    assert_eq!((record.account.as_str(), record.endpoint.as_str()), ("alice", "chat.completions"));
+    assert_eq!(record.model.as_deref(), Some("asked"));
+    assert_eq!(record.deployment.as_deref(), Some("up-asked-0/upstream-model"));
+    assert_eq!((record.stream, record.usage_basis()), (false, UsageBasis::Upstream));
+    let tokens = v1::TokenCounts {
+        input: Some(1000),
+        cached: Some(400),
+        output: Some(30),
+        reasoning: Some(10),
+    };
+    assert_eq!(record.tokens, Some(tokens));
+    // 600 at 1 dollar, 400 at 0.1, 30 at 2, per million
+    assert_eq!((record.cost_usd.as_deref(), record.price_version), (Some("0.0007"), Some(1)));
+    assert!(record.ttft_ms.is_some() && record.started_at.is_some(), "{record:?}");
+}
+
+#[tokio::test]
+async fn what_an_upstream_leaves_out_is_unknown_and_not_zero() {
+    let (product, upstream, alice, key) = product().await;
+    let body = r#"{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":3}}"#;
+    let request = product.chat(&key, &question("asked", "hi")).answer();
+    tokio::join!(request, upstream.answer(json_answer(200, body)));
+    let tokens = v1::TokenCounts { input: Some(7), cached: None, output: Some(3), reasoning: None };
+    assert_eq!(alice.record().await.tokens, Some(tokens));
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_short_by_its_length_is_incomplete() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let mut body = question("sim-chat", "hi");
+    body["max_tokens"] = json!(2);
+    for stream in [false, true] {
+        body["stream"] = json!(stream);
+        assert_eq!(product.chat(&key, &body).answer().await.status, 200);
+    }
+    for record in alice.records(2).await {
+        check(&record, RequestStatus::Incomplete, Some(200), None);
+        assert_eq!(record.tokens.unwrap().output, Some(2));
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_recorded_and_cost_nothing() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let answers: Vec<Answer> = vec![
+        product.chat(&key, &question("gpt-9", "hi")).answer().await,
+        product.chat(&key, &json!({ "model": "sim-chat" })).answer().await,
+        product.post("/v1/chat/completions").bearer(&key).body("{").answer().await,
+        product.get("/v1/chat/completions").bearer(&key).answer().await,
+        product.get("/v1/nowhere").bearer(&key).answer().await,
+    ];
+    let records = alice.records(answers.len()).await;
+    assert_eq!(records.len(), answers.len());
+    for answer in &answers {
+        let id = answer.header("x-request-id");
+        let record = records.iter().find(|record| record.id == id).unwrap();
+        let (status, error) = (u32::from(answer.status), answer.error());
+        check(record, RequestStatus::Rejected, Some(status), error["code"].as_str());
+        assert_eq!(record.usage_basis(), UsageBasis::None);
+        assert_eq!(record.cost_usd.as_deref(), Some("0"));
+        assert_eq!(record.deployment, None);
+    }
+    assert_eq!(records[0].model.as_deref(), Some("gpt-9"));
+    assert_eq!(alice.account().await.balance_usd, "5");
+}
+
+#[tokio::test]
+async fn an_upstream_failure_is_recorded() {
+    let (product, upstream, alice, key) = product().await;
+    let request = product.chat(&key, &question("asked", "hi")).answer();
+    tokio::join!(request, upstream.answer(json_answer(500, "")));
+    let record = alice.record().await;
+    check(&record, RequestStatus::Failed, Some(502), Some("upstream_error"));
+    assert_eq!(record.cost_usd.as_deref(), Some("0"));
+}
+
+#[tokio::test]
+async fn a_timeout_is_recorded_and_ends_the_upstreams_request() {
+    let (product, upstream, alice, key) = product().await;
+    let deadlines = v1::Deadlines { first_byte_ms: Some(50), ..Default::default() };
+    let request = v1::UpdateUpstreamRequest {
+        name: "up-asked-0".to_owned(),
+        deadlines: Some(deadlines),
+        ..Default::default()
+    };
+    product.operator().await.upstreams().update_upstream(request).await.unwrap();
+    let silent = async {
+        let mut call = upstream.call().await;
+        call.closed().await;
+    };
+    let (answer, ()) = tokio::join!(product.chat(&key, &question("asked", "hi")).answer(), silent);
+    assert_eq!((answer.status, &answer.error()["code"]), (504, &json!("upstream_timeout")));
+    check(&alice.record().await, RequestStatus::Failed, Some(504), Some("upstream_timeout"));
+}
+
+#[tokio::test]
+async fn a_stream_that_falls_silent_is_ended_and_paid_for() {
+    let (product, upstream, alice, key) = product().await;
+    let deadlines = v1::Deadlines { idle_ms: Some(50), ..Default::default() };
+    let request = v1::UpdateUpstreamRequest {
+        name: "up-asked-0".to_owned(),
+        deadlines: Some(deadlines),
+        ..Default::default()
+    };
+    product.operator().await.upstreams().update_upstream(request).await.unwrap();
+    let mut body = question("asked", "hi");
+    body["stream"] = json!(true);
+    let silent = async {
+        let mut call = upstream.call().await;
+        call.send(format!("{}{}", stream_head(), chunk(PIECE))).await;
+        call.closed().await;
+    };
+    let (answer, ()) = tokio::join!(product.chat(&key, &body).answer(), silent);
+    assert!(answer.events().last().unwrap().contains("upstream_timeout"), "{answer:?}");
+    let record = alice.record().await;
+    check(&record, RequestStatus::Failed, Some(200), Some("upstream_timeout"));
+    assert_eq!(
+        (record.usage_basis(), record.tokens.unwrap().output),
+        (UsageBasis::Counted, Some(2))
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_stops_the_upstream_of_a_plain_request() {
+    let (product, upstream, alice, key) = product().await;
+    let asking = product.chat(&key, &question("asked", "hi")).send();
+    let mut call = tokio::select! {
+        _ = asking => panic!("nobody has answered"),
+        call = upstream.call() => call,
+    };
+    // select has dropped the request, and its connection with it
+    call.closed().await;
+    let record = alice.record().await;
+    check(&record, RequestStatus::Cancelled, None, None);
+    assert!(record.tokens.is_some(), "the upstream was at work: {record:?}");
+}
+
+async fn begin_stream(
+    product: &Product,
+    upstream: &RawUpstream,
+    key: &str,
+) -> (Exchange, tests::Call) {
+    let mut body = question("asked", "hi");
+    body["stream"] = json!(true);
+    let begin = async {
+        let mut call = upstream.call().await;
+        call.send(format!("{}{}", stream_head(), chunk(PIECE))).await;
+        call
+    };
+    let (mut answer, call) = tokio::join!(product.chat(key, &body).send(), begin);
+    assert!(answer.event().await.unwrap().contains("hello world"));
+    (answer, call)
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_stops_the_upstream_of_a_stream() {
+    let (product, upstream, alice, key) = product().await;
+    let (answer, mut call) = begin_stream(&product, &upstream, &key).await;
+    drop(answer);
+    call.closed().await;
+    let record = alice.record().await;
+    check(&record, RequestStatus::Cancelled, Some(200), None);
+    assert_eq!(
+        (record.usage_basis(), record.tokens.unwrap().output),
+        (UsageBasis::Counted, Some(2))
+    );
+    assert_ne!(record.cost_usd.as_deref(), Some("0"), "what was produced is paid for");
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_streams_end_and_records_them() {
+    let (product, upstream, _alice, key) = product().await;
+    let (answer, mut call) = begin_stream(&product, &upstream, &key).await;
+    product.shutdown.cancel();
+    let rest = async {
+        let finish = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+        call.send(chunk(finish) + &chunk("")).await;
+    };
+    let (events, ()) = tokio::join!(answer.events(), rest);
+    assert_eq!(events.last().map(String::as_str), Some("data: [DONE]"));
+    let product = product.stop().await.start().await;
+    let record = Session::sign_in(&product.admin, "alice").await.record().await;
+    check(&record, RequestStatus::Completed, Some(200), None);
+}
+
+#[tokio::test]
+async fn tokens_are_counted_alike_plain_and_streamed_where_the_upstream_does_not() {
+    let product = Product::start().await;
+    product.serve_model("mute", "sim:", "sim-reasoner?usage=off").await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let mut body = question("mute", "tell me about counting");
+    for stream in [false, true] {
+        body["stream"] = json!(stream);
+        assert_eq!(product.chat(&key, &body).answer().await.status, 200);
+    }
+    let records = alice.records(2).await;
+    assert_eq!(records[0].tokens, records[1].tokens);
+    for record in records {
+        assert_eq!(record.usage_basis(), UsageBasis::Counted, "{record:?}");
+        let tokens = record.tokens.unwrap();
+        assert!(tokens.input > Some(0) && tokens.output > tokens.reasoning, "{tokens:?}");
+        assert_eq!(tokens.cached, None, "nobody can know");
+    }
+}

@@ -1,0 +1,152 @@
+//! Following the log: history, then news, resumed without loss or repeat.
+
+use proto::v1;
+use tests::{Product, Session, question, soon};
+use tonic::Streaming;
+
+async fn follow(
+    who: &Session,
+    request: v1::TailRequestsRequest,
+) -> Streaming<v1::TailRequestsResponse> {
+    who.usage().tail_requests(request).await.unwrap().into_inner()
+}
+
+async fn next(tail: &mut Streaming<v1::TailRequestsResponse>) -> v1::TailRequestsResponse {
+    soon("news", tail.message()).await.unwrap().unwrap()
+}
+
+fn ids(news: &v1::TailRequestsResponse) -> Vec<String> {
+    news.requests.iter().map(|record| record.id.clone()).collect()
+}
+
+/// Sends a request and returns its id.
+async fn ask(product: &Product, key: &str) -> String {
+    let answer = product.chat(key, &question("sim-chat", "hi")).answer().await;
+    answer.header("x-request-id").to_owned()
+}
+
+#[tokio::test]
+async fn history_comes_before_news() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        asked.push(ask(&product, &key).await);
+    }
+    alice.records(3).await;
+    let request = v1::TailRequestsRequest { history: 2, ..Default::default() };
+    let mut tail = follow(&alice, request).await;
+    let history = next(&mut tail).await;
+    assert_eq!((ids(&history), history.live), (asked[1..].to_vec(), false));
+    let announced = next(&mut tail).await;
+    assert_eq!((ids(&announced).len(), announced.live), (0, true));
+    let fresh = ask(&product, &key).await;
+    let news = next(&mut tail).await;
+    assert_eq!((ids(&news), news.live, news.dropped), (vec![fresh], true, 0));
+}
+
+#[tokio::test]
+async fn a_cursor_goes_on_without_loss_or_repeat_even_after_a_restart() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let mut asked = Vec::new();
+    for _ in 0..6 {
+        asked.push(ask(&product, &key).await);
+    }
+    alice.records(6).await;
+    let mut seen = Vec::new();
+    let request = v1::TailRequestsRequest { history: 3, ..Default::default() };
+    let history = next(&mut follow(&alice, request).await).await;
+    seen.extend(ids(&history));
+    assert_eq!(seen, asked[3..]);
+
+    for _ in 0..3 {
+        asked.push(ask(&product, &key).await);
+    }
+    alice.records(9).await;
+    let product = product.stop().await.start().await;
+    let alice = Session::sign_in(&product.admin, "alice").await;
+    let mut cursor = history.cursor;
+    // a watcher that is cut off after each answer
+    while seen.len() < 6 {
+        let request = v1::TailRequestsRequest { cursor: cursor.clone(), ..Default::default() };
+        let news = next(&mut follow(&alice, request).await).await;
+        seen.extend(ids(&news));
+        cursor = news.cursor;
+    }
+    assert_eq!(seen, asked[3..]);
+    let request = v1::TailRequestsRequest { cursor, ..Default::default() };
+    let mut tail = follow(&alice, request).await;
+    assert!(next(&mut tail).await.live, "there is nothing left before the news");
+    let key = alice.key().await.secret;
+    let fresh = ask(&product, &key).await;
+    assert_eq!(ids(&next(&mut tail).await), [fresh]);
+}
+
+#[tokio::test]
+async fn a_filter_narrows_the_tail() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let mut filter = v1::RequestFilter::default();
+    filter.set_status(v1::RequestStatus::Rejected);
+    let request =
+        v1::TailRequestsRequest { filter: Some(filter), history: 10, ..Default::default() };
+    let mut tail = follow(&alice, request).await;
+    assert!(next(&mut tail).await.live);
+    ask(&product, &key).await;
+    let refused = product.chat(&key, &question("gpt-9", "hi")).answer().await;
+    let news = next(&mut tail).await;
+    assert_eq!(ids(&news), [refused.header("x-request-id")]);
+}
+
+#[tokio::test]
+async fn pages_give_every_record_once_newest_first() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let mut asked = Vec::new();
+    for _ in 0..5 {
+        asked.push(ask(&product, &key).await);
+    }
+    alice.records(5).await;
+    let (mut seen, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = v1::ListRequestsRequest { page_size: 2, page_token, ..Default::default() };
+        let page = alice.usage().list_requests(request).await.unwrap().into_inner();
+        seen.extend(page.requests.into_iter().map(|record| record.id));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    asked.reverse();
+    assert_eq!(seen, asked);
+}
+
+#[tokio::test]
+async fn a_summary_adds_up_what_the_records_say() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    ask(&product, &key).await;
+    ask(&product, &key).await;
+    product.chat(&key, &question("gpt-9", "hi")).answer().await;
+    let records = alice.records(3).await;
+    let request = v1::SummarizeUsageRequest::default();
+    let summary = alice.usage().summarize_usage(request).await.unwrap().into_inner();
+    let totals = summary.totals.unwrap();
+    assert_eq!((totals.requests, totals.errors), (3, 1));
+    let sum = |of: fn(&v1::TokenCounts) -> Option<u64>| -> u64 {
+        records.iter().filter_map(|record| of(record.tokens.as_ref()?)).sum()
+    };
+    let tokens = totals.tokens.unwrap();
+    assert_eq!(
+        (tokens.input, tokens.output),
+        (Some(sum(|it| it.input)), Some(sum(|it| it.output)))
+    );
+    let chat = summary.by_model.iter().find(|it| it.model == "sim-chat").unwrap();
+    assert_eq!(chat.totals.as_ref().unwrap().requests, 2);
+}

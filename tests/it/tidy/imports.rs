@@ -1,0 +1,235 @@
+//! Who may import whom (house style §2), read from the syntax trees.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use syn::visit::{self, Visit};
+
+use super::texts::{repository, rust_files};
+
+/// What a module must not name, in its own code or that of its submodules. `crate::` is ours; all
+/// else is another crate. Tests inside of a file may name what they like.
+const TABLE: &[(&str, &[&str])] = &[
+    ("domain", &["tokio", "hyper", "tonic", "prost", "rusqlite", "tracing", "http"]),
+    ("wire", &["tokio", "hyper", "tonic", "prost", "rusqlite", "tracing", "http"]),
+    (
+        "translate",
+        &["tokio", "hyper", "http", "tonic", "rusqlite", "tracing", "crate::store", "crate::clock"],
+    ),
+    (
+        "limits",
+        &["tokio", "hyper", "http", "tonic", "rusqlite", "tracing", "crate::store", "crate::clock"],
+    ),
+    ("store", &["proto", "crate::wire", "crate::control", "crate::pipeline", "crate::ledger"]),
+    ("ledger", &["hyper", "tonic", "proto", "crate::wire", "rusqlite"]),
+    (
+        "control",
+        &["hyper", "tonic", "proto", "rusqlite", "crate::pipeline", "crate::http", "crate::admin"],
+    ),
+    (
+        "pipeline",
+        &["tonic", "proto", "rusqlite", "crate::store::sqlite", "crate::http", "crate::admin"],
+    ),
+    (
+        "upstream",
+        &[
+            "crate::store",
+            "crate::limits",
+            "crate::ledger",
+            "crate::translate",
+            "crate::control",
+            "crate::pipeline",
+            "crate::http",
+            "crate::admin",
+        ],
+    ),
+    ("http", &["proto", "tonic", "crate::store", "crate::admin"]),
+    ("admin", &["hyper", "crate::wire", "crate::upstream", "crate::pipeline", "crate::http"]),
+    ("simulator", &["crate"]),
+];
+
+/// Modules that may name only these of their siblings.
+const ONLY: &[(&str, &[&str])] = &[("domain", &[]), ("wire", &["domain"])];
+
+/// Files that alone may name a crate.
+const ALONE: &[(&str, &[&str])] = &[
+    ("rusqlite", &["store/sqlite"]),
+    ("rusqlite_migration", &["store/sqlite"]),
+    ("proto", &["admin", "demo"]),
+    ("tonic", &["admin", "demo"]),
+    ("bpe_openai", &["pipeline/count"]),
+    ("argon2", &["control/passwords"]),
+    ("chacha20poly1305", &["control/seal"]),
+    ("clap", &["config", "demo", "main"]),
+];
+
+/// Gathers the paths that a file names, as `crate::a::b` or `other_crate::a`.
+struct Names {
+    /// The module of the file: `["http", "handler"]`.
+    module: Vec<String>,
+    found: BTreeSet<String>,
+}
+
+impl Names {
+    fn add(&mut self, mut path: Vec<String>) {
+        let mut base = self.module.clone();
+        match path.first().map(String::as_str) {
+            Some("self") => _ = path.remove(0),
+            Some("super") => {
+                while path.first().is_some_and(|part| part == "super") {
+                    path.remove(0);
+                    base.pop();
+                }
+            }
+            _ => {
+                self.found.insert(path.join("::"));
+                return;
+            }
+        }
+        let ours = std::iter::once("crate".to_owned()).chain(base).chain(path);
+        self.found.insert(ours.collect::<Vec<_>>().join("::"));
+    }
+
+    fn tree(&mut self, prefix: &[String], tree: &syn::UseTree) {
+        let with = |name: &syn::Ident| [prefix, &[name.to_string()]].concat();
+        match tree {
+            syn::UseTree::Path(path) => self.tree(&with(&path.ident), &path.tree),
+            syn::UseTree::Name(name) => self.add(with(&name.ident)),
+            syn::UseTree::Rename(rename) => self.add(with(&rename.ident)),
+            syn::UseTree::Glob(_) => self.add(prefix.to_vec()),
+            syn::UseTree::Group(group) => {
+                group.items.iter().for_each(|tree| self.tree(prefix, tree));
+            }
+        }
+    }
+}
+
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let list = attribute.meta.require_list();
+        attribute.path().is_ident("cfg") && list.is_ok_and(|list| list.tokens.to_string() == "test")
+    })
+}
+
+impl<'ast> Visit<'ast> for Names {
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        if !is_test(&item.attrs) {
+            self.tree(&[], &item.tree);
+        }
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_test(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        if path.segments.len() > 1 {
+            self.add(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+/// The module of a file below `src`, as `http/handler`.
+fn module_of(source: &Path, file: &Path) -> String {
+    let inner = file.strip_prefix(source).unwrap().with_extension("");
+    inner.to_str().unwrap().trim_end_matches("/mod").to_owned()
+}
+
+fn is_below(path: &str, root: &str, separator: &str) -> bool {
+    path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with(separator))
+}
+
+/// Every module of the gateway outside of tests, and what it names.
+fn gateway() -> Vec<(String, BTreeSet<String>)> {
+    let source = repository().join("gateway/src");
+    let is_test_file = |module: &str| module.ends_with("tests") || module.contains("/tests/");
+    let files = rust_files(&source).into_iter().map(|file| (module_of(&source, &file), file));
+    let files = files.filter(|(module, _)| !is_test_file(module) && !module.contains("story"));
+    files
+        .map(|(module, file)| {
+            let tree = syn::parse_file(&std::fs::read_to_string(&file).unwrap()).unwrap();
+            let path = module.split('/').map(str::to_owned).collect();
+            let mut names = Names { module: path, found: BTreeSet::new() };
+            names.visit_file(&tree);
+            (module, names.found)
+        })
+        .collect()
+}
+
+#[test]
+fn no_module_names_what_the_table_keeps_from_it() {
+    let gateway = gateway();
+    assert!(gateway.len() > 80, "{} files", gateway.len());
+    let mut faults = Vec::new();
+    for (module, names) in &gateway {
+        let rules = TABLE.iter().filter(|(root, _)| is_below(module, root, "/"));
+        for banned in rules.flat_map(|(_, banned)| *banned) {
+            let ours = format!("crate::{}", module.replace('/', "::"));
+            let root = format!("crate::{}", module.split('/').next().unwrap());
+            let hit = names.iter().find(|name| {
+                is_below(name, banned, "::")
+                    && !is_below(name, &ours, "::")
+                    && !is_below(name, &root, "::")
+            });
+            faults.extend(hit.map(|name| format!("{module} names {name}")));
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn the_lowest_layers_name_no_sibling_but_those_allowed() {
+    let siblings: BTreeSet<_> = gateway()
+        .into_iter()
+        .map(|(module, _)| module.split('/').next().unwrap().to_owned())
+        .collect();
+    for (module, names) in gateway() {
+        for (root, allowed) in ONLY.iter().filter(|(root, _)| is_below(&module, root, "/")) {
+            for name in names.iter().filter_map(|name| name.strip_prefix("crate::")) {
+                let sibling = name.split("::").next().unwrap();
+                let fine =
+                    sibling == *root || allowed.contains(&sibling) || !siblings.contains(sibling);
+                assert!(fine, "{module} names crate::{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn crates_that_are_a_decision_are_named_in_one_place() {
+    for (module, names) in gateway() {
+        for (krate, homes) in ALONE {
+            let named = names.iter().any(|name| is_below(name, krate, "::"));
+            let at_home = homes.iter().any(|home| is_below(&module, home, "/"));
+            assert!(!named || at_home, "{module} names {krate}");
+        }
+    }
+}
+
+/// Expects that no file below `dir` names `banned`.
+fn check_crate(dir: &str, banned: &[&str]) {
+    let source = repository().join(dir);
+    for file in rust_files(&source) {
+        let tree = syn::parse_file(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let mut names = Names { module: Vec::new(), found: BTreeSet::new() };
+        names.visit_file(&tree);
+        let hit = names.found.iter().find(|name| banned.iter().any(|it| is_below(name, it, "::")));
+        assert!(hit.is_none(), "{} names {}", file.display(), hit.unwrap());
+    }
+}
+
+#[test]
+fn clients_know_the_contract_and_not_the_gateway() {
+    check_crate("ctl/src", &["gateway", "tui", "tests"]);
+    check_crate("tui/src", &["gateway", "tests"]);
+    check_crate("proto/src", &["gateway", "ctl", "tui", "tests"]);
+    for pure in ["model", "model.rs", "update", "update.rs", "view", "view.rs"] {
+        check_crate(
+            &format!("tui/src/{pure}"),
+            &["tonic", "tokio", "crossterm::terminal", "crossterm::execute"],
+        );
+    }
+}

@@ -1,0 +1,261 @@
+//! A client of the API: a connection per request, so that to drop the answer is to hang up.
+
+use std::net::SocketAddr;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Uri};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::soon;
+
+/// A request that was not sent yet.
+#[derive(Clone, Debug)]
+pub struct Request {
+    to: SocketAddr,
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+/// An answer that has come whole.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// An answer whose head has come. Dropping it closes the connection.
+pub struct Exchange {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    body: Incoming,
+    /// What was read and not handed out.
+    unread: BytesMut,
+    _connection: JoinSet<()>,
+}
+
+// === impl Request ===
+
+impl Request {
+    /// A GET.
+    pub fn get(to: SocketAddr, path: &str) -> Self {
+        Self::new(to, Method::GET, path)
+    }
+
+    /// A POST.
+    pub fn post(to: SocketAddr, path: &str) -> Self {
+        Self::new(to, Method::POST, path)
+    }
+
+    /// Any method.
+    pub fn new(to: SocketAddr, method: Method, path: &str) -> Self {
+        let (headers, body) = (HeaderMap::new(), Bytes::new());
+        Self { to, method, path: path.to_owned(), headers, body }
+    }
+
+    /// Adds a header.
+    ///
+    /// # Panics
+    /// It is none.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+        self
+    }
+
+    /// Adds a key.
+    #[must_use]
+    pub fn bearer(self, key: &str) -> Self {
+        self.header("authorization", &format!("Bearer {key}"))
+    }
+
+    /// Sets a JSON body.
+    #[must_use]
+    pub fn json(self, body: &Value) -> Self {
+        self.body(body.to_string()).header("content-type", "application/json")
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Sends it, and waits for the head of the answer.
+    ///
+    /// # Panics
+    /// There is none.
+    pub async fn send(self) -> Exchange {
+        self.try_send().await.unwrap()
+    }
+
+    /// Sends it, and waits for the head of the answer.
+    ///
+    /// # Errors
+    /// The connection broke before.
+    ///
+    /// # Panics
+    /// It takes forever.
+    pub async fn try_send(self) -> anyhow::Result<Exchange> {
+        let stream = TcpStream::connect(self.to).await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let mut task = JoinSet::new();
+        task.spawn(async move { _ = connection.await });
+        let mut request = hyper::Request::new(Full::new(self.body));
+        *request.method_mut() = self.method;
+        *request.uri_mut() = Uri::try_from(self.path)?;
+        *request.headers_mut() = self.headers;
+        request.headers_mut().insert(HOST, HeaderValue::from_str(&self.to.to_string())?);
+        let response = soon("an answer", sender.send_request(request)).await?;
+        let (head, body) = response.into_parts();
+        Ok(Exchange {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body,
+            unread: BytesMut::new(),
+            _connection: task,
+        })
+    }
+
+    /// Sends it, and waits for the whole answer.
+    ///
+    /// # Panics
+    /// The answer breaks off.
+    pub async fn answer(self) -> Answer {
+        self.send().await.answer().await
+    }
+}
+
+// === impl Exchange ===
+
+impl Exchange {
+    /// Reads the rest.
+    ///
+    /// # Panics
+    /// It breaks off.
+    pub async fn answer(self) -> Answer {
+        self.try_answer().await.unwrap()
+    }
+
+    /// Reads the rest.
+    ///
+    /// # Errors
+    /// It breaks off.
+    pub async fn try_answer(self) -> anyhow::Result<Answer> {
+        let (status, headers) = (self.status, self.headers);
+        let mut body = self.unread;
+        body.extend_from_slice(
+            &soon("the end of an answer", self.body.collect()).await?.to_bytes(),
+        );
+        Ok(Answer { status, headers, body: body.freeze() })
+    }
+
+    /// Returns the next event of a stream without its blank line; `None` at the end.
+    ///
+    /// # Panics
+    /// The stream breaks off, or ends within an event.
+    pub async fn event(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\n\n") {
+                let event = self.unread.split_to(end + 2);
+                return Some(String::from_utf8(event[..end].to_vec()).unwrap());
+            }
+            let Some(frame) = soon("an event", self.body.frame()).await else {
+                assert!(self.unread.is_empty(), "the stream ends within an event");
+                return None;
+            };
+            self.unread.extend_from_slice(&frame.unwrap().into_data().unwrap());
+        }
+    }
+
+    /// Returns all further events.
+    pub async fn events(mut self) -> Vec<String> {
+        let mut events = Vec::new();
+        while let Some(event) = self.event().await {
+            events.push(event);
+        }
+        events
+    }
+}
+
+// === impl Answer ===
+
+impl Answer {
+    /// The body.
+    ///
+    /// # Panics
+    /// It is no text.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// The body.
+    ///
+    /// # Panics
+    /// It is no JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// The text of a header; empty if there is none.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap_or("(not text)"))
+    }
+
+    /// The events of a stream.
+    pub fn events(&self) -> Vec<&str> {
+        self.text().split_terminator("\n\n").collect()
+    }
+
+    /// The `error` of an error body, which must have just its four keys.
+    ///
+    /// # Panics
+    /// It is no error body.
+    pub fn error(&self) -> Value {
+        let mut body = self.json();
+        let error = body["error"].take();
+        let keys: Vec<_> = error.as_object().unwrap_or_else(|| panic!("{self:?}")).keys().collect();
+        assert_eq!(keys, ["code", "message", "param", "type"], "{self:?}");
+        assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
+        assert!(error["type"].is_string(), "{self:?}");
+        error
+    }
+}
+
+/// Joins the text of a stream's first choice.
+pub fn text_of(events: &[impl AsRef<str>]) -> String {
+    let text = |event: &str| {
+        let chunk: Value = serde_json::from_str(event.strip_prefix("data: ")?).ok()?;
+        chunk["choices"][0]["delta"]["content"].as_str().map(str::to_owned)
+    };
+    events.iter().filter_map(|event| text(event.as_ref())).collect()
+}
+
+/// Sends bytes as they are, and reads until the other side has closed.
+///
+/// # Panics
+/// There is nobody.
+pub async fn raw(to: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    // who refuses early may close before all is sent
+    _ = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    _ = soon("the end of a connection", stream.read_to_end(&mut answer)).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}

@@ -1,0 +1,220 @@
+//! A gateway in this process.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use gateway::app::{self, Listeners, Seams};
+use gateway::clock::{Clock, SystemClock, SystemEntropy};
+use gateway::config::{Config, Settings};
+use gateway::simulator::{self, Simulator, TruthLog};
+use proto::v1;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::http::Request;
+use crate::session::Session;
+use crate::soon;
+
+/// What a test may choose before a gateway starts.
+#[derive(Clone)]
+pub struct Setup {
+    /// Its configuration; the data directory is the harness's.
+    pub config: Config,
+    /// Its clock.
+    pub clock: Arc<dyn Clock>,
+    /// What `sim:` reaches.
+    pub simulator: Simulator,
+}
+
+/// A data directory, with or without a gateway that runs on it.
+#[derive(Clone)]
+pub struct Home {
+    dir: Arc<TempDir>,
+    /// What its gateway is started with.
+    pub setup: Setup,
+}
+
+/// A running gateway.
+pub struct Product {
+    /// Where its API is.
+    pub http: SocketAddr,
+    /// Where its admin plane is, as `http://…`.
+    pub admin: String,
+    /// Its data directory.
+    pub home: Home,
+    /// Tells it to stop.
+    pub shutdown: CancellationToken,
+    running: JoinSet<anyhow::Result<()>>,
+}
+
+// === impl Home ===
+
+impl Home {
+    /// An empty data directory.
+    ///
+    /// # Panics
+    /// There is no place for one.
+    pub fn new(change: impl FnOnce(&mut Setup)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let any: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
+        let settings = Settings {
+            data_dir: Some(dir.path().join("data")),
+            listen: Some(any),
+            admin_listen: Some(any),
+            ..Settings::default()
+        };
+        let settings_of_simulator = simulator::Settings { seed: 1, truth: TruthLog::memory() };
+        let mut setup = Setup {
+            config: settings.resolve().unwrap(),
+            clock: Arc::new(SystemClock::new()),
+            simulator: Simulator::new(settings_of_simulator),
+        };
+        change(&mut setup);
+        Self { dir: Arc::new(dir), setup }
+    }
+
+    /// The data directory.
+    pub fn data_dir(&self) -> &Path {
+        &self.setup.config.data_dir
+    }
+
+    /// A directory for what the gateway does not own.
+    pub fn scratch(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Reads the operator token.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn operator_token(&self) -> String {
+        let text = std::fs::read_to_string(self.data_dir().join("operator.token")).unwrap();
+        text.trim().to_owned()
+    }
+
+    /// Starts a gateway on it and waits until it is ready.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub async fn start(&self) -> Product {
+        let config = self.setup.config.clone();
+        let listeners = Listeners::bind(config.listen, config.admin_listen).await.unwrap();
+        let http = listeners.http.local_addr().unwrap();
+        let admin = format!("http://{}", listeners.admin.local_addr().unwrap());
+        let seams = Seams {
+            clock: self.setup.clock.clone(),
+            entropy: Arc::new(SystemEntropy),
+            simulator: self.setup.simulator.clone(),
+        };
+        let shutdown = CancellationToken::new();
+        let stop = shutdown.clone();
+        let mut running = JoinSet::new();
+        running.spawn(async move { app::run(&config, listeners, seams, stop).await });
+        let ready = async {
+            tokio::select! {
+                ended = running.join_next() => panic!("the gateway did not start: {ended:?}"),
+                answer = Request::get(http, "/readyz").answer() => assert_eq!(answer.status, 200),
+            }
+        };
+        soon("the gateway", ready).await;
+        Product { http, admin, home: self.clone(), shutdown, running }
+    }
+}
+
+// === impl Product ===
+
+impl Product {
+    /// A gateway as it comes: the simulator in its catalogue, registration open.
+    pub async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// A gateway that is set up otherwise.
+    pub async fn with(change: impl FnOnce(&mut Setup)) -> Self {
+        Home::new(change).start().await
+    }
+
+    /// Stops it, and returns what it leaves.
+    ///
+    /// # Panics
+    /// It does not end well.
+    pub async fn stop(mut self) -> Home {
+        self.shutdown.cancel();
+        let ended = soon("the end of the gateway", self.running.join_next()).await;
+        ended.unwrap().unwrap().unwrap();
+        self.home.clone()
+    }
+
+    /// The operator.
+    pub async fn operator(&self) -> Session {
+        Session::with_token(&self.admin, "operator", &self.home.operator_token()).await
+    }
+
+    /// Somebody who is not signed in.
+    pub async fn stranger(&self) -> Session {
+        Session::stranger(&self.admin).await
+    }
+
+    /// Registers an account and signs it in.
+    pub async fn member(&self, name: &str) -> Session {
+        Session::register(&self.admin, name, &password_of(name)).await
+    }
+
+    /// Adds an upstream at `url`, and a model `id` on it that is called `upstream_model` there and
+    /// costs 1, 0.1 and 2 dollars per million tokens.
+    pub async fn serve_model(&self, id: &str, url: &str, upstream_model: &str) {
+        let operator = self.operator().await;
+        let name = format!("up-{id}");
+        operator
+            .add_upstream(v1::Upstream {
+                name: name.clone(),
+                url: url.to_owned(),
+                ..Default::default()
+            })
+            .await;
+        operator.add_model(priced_model(id, &[(&name, upstream_model)])).await;
+    }
+
+    /// A request to the API.
+    pub fn post(&self, path: &str) -> Request {
+        Request::post(self.http, path)
+    }
+
+    /// A request to the API.
+    pub fn get(&self, path: &str) -> Request {
+        Request::get(self.http, path)
+    }
+
+    /// A chat request with this key.
+    pub fn chat(&self, key: &str, body: &serde_json::Value) -> Request {
+        self.post("/v1/chat/completions").bearer(key).json(body)
+    }
+}
+
+/// The password of an account that the harness makes.
+pub(crate) fn password_of(name: &str) -> String {
+    format!("correct horse battery {name}")
+}
+
+/// A model on these upstreams, with falling priority, that costs 1, 0.1 and 2 dollars per million tokens.
+pub(crate) fn priced_model(id: &str, deployments: &[(&str, &str)]) -> v1::Model {
+    let deployment = |(priority, (upstream, model)): (u32, &(&str, &str))| v1::Deployment {
+        upstream: (*upstream).to_owned(),
+        upstream_model: (*model).to_owned(),
+        weight: 1,
+        priority,
+    };
+    v1::Model {
+        id: id.to_owned(),
+        price: Some(v1::Price {
+            input_usd: "1".to_owned(),
+            cached_usd: "0.1".to_owned(),
+            output_usd: "2".to_owned(),
+            version: 0,
+        }),
+        deployments: (0..).zip(deployments).map(deployment).collect(),
+        ..Default::default()
+    }
+}

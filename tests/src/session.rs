@@ -1,0 +1,208 @@
+//! Somebody on the admin plane.
+
+use proto::client::Connection;
+use proto::v1::account_service_client::AccountServiceClient;
+use proto::v1::key_service_client::KeyServiceClient;
+use proto::v1::model_service_client::ModelServiceClient;
+use proto::v1::plan_service_client::PlanServiceClient;
+use proto::v1::upstream_service_client::UpstreamServiceClient;
+use proto::v1::usage_service_client::UsageServiceClient;
+use proto::v1::{self, RequestRecord};
+
+use crate::product::{password_of, priced_model};
+use crate::soon;
+
+/// Somebody on the admin plane, signed in or not. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The account's name.
+    pub name: String,
+    /// The session token; empty if not signed in.
+    pub token: String,
+    /// Carries the token in every call.
+    pub connection: Connection,
+}
+
+/// A key as its creation shows it.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// Its public id.
+    pub id: String,
+    /// Its full text.
+    pub secret: String,
+}
+
+impl Session {
+    /// Nobody.
+    ///
+    /// # Panics
+    /// There is no gateway.
+    pub async fn stranger(admin: &str) -> Self {
+        let connection = proto::client::connect(admin, None).await.unwrap();
+        Self { name: String::new(), token: String::new(), connection }
+    }
+
+    /// Who has this token.
+    ///
+    /// # Panics
+    /// There is no gateway.
+    pub async fn with_token(admin: &str, name: &str, token: &str) -> Self {
+        let connection = proto::client::connect(admin, Some(&token.into())).await.unwrap();
+        Self { name: name.to_owned(), token: token.to_owned(), connection }
+    }
+
+    /// Registers an account and signs it in.
+    ///
+    /// # Panics
+    /// The gateway refuses.
+    pub async fn register(admin: &str, name: &str, password: &str) -> Self {
+        let request = v1::RegisterRequest {
+            name: name.to_owned(),
+            password: password.to_owned(),
+            invite_code: String::new(),
+        };
+        Self::stranger(admin).await.accounts().register(request).await.unwrap();
+        Self::sign_in(admin, name).await
+    }
+
+    /// Signs in an account that the harness registered.
+    ///
+    /// # Panics
+    /// The gateway refuses.
+    pub async fn sign_in(admin: &str, name: &str) -> Self {
+        let request = v1::SignInRequest { name: name.to_owned(), password: password_of(name) };
+        let stranger = Self::stranger(admin).await;
+        let token = stranger.accounts().sign_in(request).await.unwrap().into_inner().token;
+        Self::with_token(admin, name, &token).await
+    }
+
+    /// Calls `AccountService`.
+    pub fn accounts(&self) -> AccountServiceClient<Connection> {
+        AccountServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `KeyService`.
+    pub fn keys(&self) -> KeyServiceClient<Connection> {
+        KeyServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `PlanService`.
+    pub fn plans(&self) -> PlanServiceClient<Connection> {
+        PlanServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `ModelService`.
+    pub fn models(&self) -> ModelServiceClient<Connection> {
+        ModelServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `UpstreamService`.
+    pub fn upstreams(&self) -> UpstreamServiceClient<Connection> {
+        UpstreamServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `UsageService`.
+    pub fn usage(&self) -> UsageServiceClient<Connection> {
+        UsageServiceClient::new(self.connection.clone())
+    }
+
+    /// Makes a key that may do all that the account may.
+    pub async fn key(&self) -> NewKey {
+        self.key_with(|_| {}).await
+    }
+
+    /// Makes a key.
+    ///
+    /// # Panics
+    /// The gateway refuses.
+    pub async fn key_with(&self, change: impl FnOnce(&mut v1::CreateKeyRequest)) -> NewKey {
+        let mut request = v1::CreateKeyRequest { label: "test".to_owned(), ..Default::default() };
+        change(&mut request);
+        let made = self.keys().create_key(request).await.unwrap().into_inner();
+        NewKey { id: made.key.unwrap().id, secret: made.secret }
+    }
+
+    /// Returns the account.
+    ///
+    /// # Panics
+    /// The gateway refuses.
+    pub async fn account(&self) -> v1::Account {
+        let answer = self.accounts().who_am_i(v1::WhoAmIRequest {}).await.unwrap();
+        answer.into_inner().account.unwrap()
+    }
+
+    /// Waits until there are `count` records that it may see, and returns all, oldest first.
+    ///
+    /// # Panics
+    /// They do not come.
+    pub async fn records(&self, count: usize) -> Vec<RequestRecord> {
+        let request = v1::TailRequestsRequest { history: 1_000, ..Default::default() };
+        let mut tail = self.usage().tail_requests(request).await.unwrap().into_inner();
+        let mut records = Vec::new();
+        let gather = async {
+            loop {
+                let news = tail.message().await.unwrap().unwrap();
+                records.extend(news.requests);
+                // all history is there once it is live: what comes later was asked for
+                if news.live && records.len() >= count {
+                    return;
+                }
+            }
+        };
+        soon("a record", gather).await;
+        records
+    }
+
+    /// Waits for the one record that there is.
+    ///
+    /// # Panics
+    /// There are more.
+    pub async fn record(&self) -> RequestRecord {
+        let mut records = self.records(1).await;
+        assert_eq!(records.len(), 1, "{records:#?}");
+        records.remove(0)
+    }
+
+    /// Adds an upstream.
+    ///
+    /// # Panics
+    /// The gateway refuses.
+    pub async fn add_upstream(&self, upstream: v1::Upstream) -> v1::Upstream {
+        let request = v1::AddUpstreamRequest { upstream: Some(upstream) };
+        let answer = self.upstreams().add_upstream(request).await.unwrap();
+        answer.into_inner().upstream.unwrap()
+    }
+
+    /// Adds a model.
+    ///
+    /// # Panics
+    /// The gateway refuses.
+    pub async fn add_model(&self, model: v1::Model) {
+        self.models().add_model(v1::AddModelRequest { model: Some(model) }).await.unwrap();
+    }
+
+    /// Adds an upstream for each URL, and a model that tries them in this order.
+    pub async fn add_model_on(&self, id: &str, urls: &[&str]) {
+        let names: Vec<_> = (0..urls.len()).map(|index| format!("up-{id}-{index}")).collect();
+        for (name, url) in names.iter().zip(urls) {
+            let (name, url) = (name.clone(), (*url).to_owned());
+            self.add_upstream(v1::Upstream { name, url, ..Default::default() }).await;
+        }
+        let deployments: Vec<_> =
+            names.iter().map(|name| (name.as_str(), "upstream-model")).collect();
+        self.add_model(priced_model(id, &deployments)).await;
+    }
+
+    /// Gives an account money, or takes it.
+    ///
+    /// # Panics
+    /// The gateway refuses.
+    pub async fn credit(&self, account: &str, amount_usd: &str) {
+        let request = v1::CreditAccountRequest {
+            account: account.to_owned(),
+            amount_usd: amount_usd.to_owned(),
+            reason: "a test".to_owned(),
+        };
+        self.accounts().credit_account(request).await.unwrap();
+    }
+}

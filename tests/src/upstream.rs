@@ -1,0 +1,154 @@
+//! An upstream whose every byte the test sends.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::soon;
+
+/// A listener; the test answers its connections one by one.
+pub struct RawUpstream {
+    /// The base URL for the catalogue.
+    pub url: String,
+    listener: TcpListener,
+}
+
+/// A request that came, and the connection to answer it on. Dropping it cuts the connection.
+pub struct Call {
+    /// The request line and the headers, as they came.
+    pub head: String,
+    /// The body, as it came.
+    pub body: String,
+    stream: TcpStream,
+}
+
+// === impl RawUpstream ===
+
+impl RawUpstream {
+    /// Listens on a free port.
+    ///
+    /// # Panics
+    /// There is none.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        Self { url, listener }
+    }
+
+    /// Waits for a request.
+    ///
+    /// # Panics
+    /// None comes.
+    pub async fn call(&self) -> Call {
+        let receive = async {
+            let (mut stream, _) = self.listener.accept().await.unwrap();
+            let mut bytes = Vec::new();
+            loop {
+                let mut buffer = [0; 4096];
+                let read = stream.read(&mut buffer).await.unwrap();
+                assert!(read > 0, "the request ends early");
+                bytes.extend_from_slice(&buffer[..read]);
+                let text = std::str::from_utf8(&bytes).unwrap();
+                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                if body.len() >= content_length(head) {
+                    let (head, body) = (head.to_owned(), body.to_owned());
+                    return Call { head, body, stream };
+                }
+            }
+        };
+        soon("a request upstream", receive).await
+    }
+
+    /// Answers the next request with these bytes, and closes the connection.
+    pub async fn answer(&self, bytes: impl AsRef<[u8]>) -> Call {
+        let mut call = self.call().await;
+        call.send(bytes).await;
+        call.finish().await;
+        call
+    }
+}
+
+fn content_length(head: &str) -> usize {
+    head.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .map(|(_, value)| value.trim().parse().unwrap())
+        .expect("the gateway says how long its bodies are")
+}
+
+// === impl Call ===
+
+impl Call {
+    /// Sends bytes.
+    ///
+    /// # Panics
+    /// The gateway has closed the connection.
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    /// Says that nothing follows.
+    ///
+    /// # Panics
+    /// The connection broke.
+    pub async fn finish(&mut self) {
+        self.stream.shutdown().await.unwrap();
+    }
+
+    /// Waits until the gateway has closed the connection.
+    pub async fn closed(&mut self) {
+        let mut buffer = [0; 64];
+        let closing = async { while matches!(self.stream.read(&mut buffer).await, Ok(1..)) {} };
+        soon("the gateway's end of an upstream connection", closing).await;
+    }
+
+    /// A header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The body.
+    ///
+    /// # Panics
+    /// It is no JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// An answer with a length. `extra` is header lines, each with its end.
+pub fn raw_answer(status: u16, extra: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status} Such\r\nconnection: close\r\n{extra}content-length: {length}\r\n\r\n{body}"
+    )
+}
+
+/// A JSON answer.
+pub fn json_answer(status: u16, body: &str) -> String {
+    raw_answer(status, "content-type: application/json\r\n", body)
+}
+
+/// The head of a stream in chunks.
+pub fn stream_head() -> &'static str {
+    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+}
+
+/// Bytes as a chunk of the transfer encoding; none end the body.
+pub fn chunk(bytes: &str) -> String {
+    let mut chunk = String::new();
+    _ = write!(chunk, "{:x}\r\n{bytes}\r\n", bytes.len());
+    chunk
+}
+
+/// The URL of a port where nobody listens.
+///
+/// # Panics
+/// There is no free port.
+pub async fn closed_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}/v1", listener.local_addr().unwrap())
+}
