@@ -74,6 +74,14 @@ impl Splitter {
 /// The `data` of an event; `None` if it has none (a comment, say). Borrowed unless it is spread over
 /// several lines.
 pub fn data(event: &[u8]) -> Option<Cow<'_, [u8]>> {
+    // nearly every event is one line of data
+    if let Some(line) = event.strip_prefix(b"data: ")
+        && let Some(end) = memchr::memchr(b'\n', line)
+        && line[end..] == *b"\n\n"
+        && line[..end].last() != Some(&b'\r')
+    {
+        return Some(Cow::Borrowed(&line[..end]));
+    }
     let mut found: Option<Cow<'_, [u8]>> = None;
     for line in event.split(|&byte| byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
