@@ -27,9 +27,10 @@ impl Price {
         let cached = usage.cached.map_or(0, |tokens| tokens.0.min(usage.input.0));
         let of = |tokens: u64, price: Nanos| i128::from(tokens) * i128::from(price.0);
         let millionths = of(usage.input.0 - cached, self.input)
-            + of(cached, self.cached)
-            + of(usage.output.0, self.output);
-        Nanos(i64::try_from((millionths + 500_000).div_euclid(1_000_000)).unwrap_or(i64::MAX))
+            .saturating_add(of(cached, self.cached))
+            .saturating_add(of(usage.output.0, self.output));
+        let rounded = millionths.saturating_add(500_000).div_euclid(1_000_000);
+        Nanos(i64::try_from(rounded).unwrap_or(i64::MAX))
     }
 }
 

@@ -31,7 +31,6 @@ pub fn count(request_body: &[u8], produced: &Produced) -> Usage {
 fn count_request(body: &[u8]) -> u64 {
     #[derive(Deserialize)]
     struct Request {
-        #[serde(default)]
         messages: Vec<Map<String, Value>>,
         #[serde(default)]
         tools: Value,

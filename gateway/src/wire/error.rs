@@ -67,6 +67,9 @@ impl ForeignError {
         if let Some(text) = inner.as_str() {
             return Self { message: Some(shorten(text)), ..Self::default() };
         }
+        if !inner.is_object() {
+            return Self::default();
+        }
         let fields = Fields::deserialize(inner).unwrap_or_default();
         Self {
             message: text(&fields.message)

@@ -1,0 +1,57 @@
+//! The example files work; `.ci/run` runs those in Python.
+
+use clap::Parser;
+use gateway::config::Settings;
+
+/// Reads settings as the gateway does.
+fn read(text: &str) -> gateway::config::Config {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("gateway.toml");
+    std::fs::write(&path, text).unwrap();
+    let settings = Settings::read(&path).unwrap();
+    let place = Settings { data_dir: Some(dir.path().to_owned()), ..Settings::default() };
+    settings.or(place).resolve().unwrap()
+}
+
+#[test]
+fn the_full_configuration_shows_the_defaults() {
+    let full = read(examples::GATEWAY_FULL);
+    let defaults = read("");
+    assert_eq!(full, gateway::config::Config { data_dir: full.data_dir.clone(), ..defaults });
+}
+
+#[test]
+fn the_full_configuration_shows_every_setting() {
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        settings: Settings,
+    }
+    for argument in <Flags as clap::CommandFactory>::command().get_arguments() {
+        let key = argument.get_id().as_str();
+        let shown =
+            examples::GATEWAY_FULL.lines().any(|line| line.starts_with(&format!("{key} = ")));
+        assert!(shown, "`{key}` is not in gateway.full.toml");
+    }
+}
+
+#[test]
+fn the_minimal_configuration_keeps_the_admin_plane_at_home() {
+    let minimal = read(examples::GATEWAY_MINIMAL);
+    assert!(minimal.listen.ip().is_unspecified());
+    assert!(minimal.admin_listen.ip().is_loopback());
+}
+
+#[tokio::test]
+async fn the_systemd_unit_starts_the_gateway_as_it_is_started() {
+    let unit = examples::SYSTEMD_UNIT;
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    let mut arguments: Vec<_> = start.split_whitespace().skip(1).collect();
+    let data = tempfile::tempdir().unwrap();
+    let place = arguments.iter().position(|argument| *argument == "--data-dir").unwrap() + 1;
+    let dir = data.path().display().to_string();
+    arguments[place] = &dir;
+    // with --help instead of a start the command line is read all the same
+    let help = tests::process::command("gateway").args(arguments).arg("--help").output().await;
+    assert!(help.unwrap().status.success());
+}

@@ -1,0 +1,69 @@
+//! The README's second story works word for word, on the real binaries.
+//!
+//! README.md is the source: the commands between `<!-- story -->` and `<!-- /story -->` run in a shell
+//! with nothing set but a home, a password and the way to the binaries. `curl` alone is played by the
+//! harness, because a fresh machine need not have it.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tests::http::Request;
+use tests::process::{Gateway, binary};
+use tests::soon;
+use tokio::process::Command;
+
+/// The commands, without their prompt.
+fn story() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    let block = readme
+        .split_once("<!-- story -->")
+        .and_then(|(_, rest)| rest.split_once("<!-- /story -->"))
+        .expect("README.md tells the story between <!-- story --> and <!-- /story -->")
+        .0;
+    block.lines().filter_map(|line| line.strip_prefix("$ ").map(str::to_owned)).collect()
+}
+
+/// Runs `commands` as one script and returns what they print.
+async fn shell(commands: &[String], home: &Path, admin: &str) -> String {
+    let binaries = binary("ctl").parent().unwrap().display().to_string();
+    let mut shell = Command::new("sh");
+    shell.arg("-ec").arg(commands.join("\n")).env_clear();
+    shell.env("PATH", format!("{binaries}:/usr/bin:/bin")).env("HOME", home);
+    shell.env("TOLLGATE_SERVER", admin).env("PASSWORD", "correct horse battery");
+    let output = soon("the end of the story", shell.output()).await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{commands:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn the_story_in_the_readme_works_word_for_word() {
+    let commands = story();
+    let curl = commands.iter().position(|command| command.starts_with("curl ")).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let data_dir = home.path().join(".local/share/tollgate");
+    let gateway = Gateway::start(&data_dir, |_| {}).await;
+
+    let mut before = commands[..curl].to_vec();
+    before.push("echo \"KEY $KEY\"".to_owned());
+    let printed = shell(&before, home.path(), &gateway.admin).await;
+    let key = printed.lines().find_map(|line| line.strip_prefix("KEY ")).unwrap();
+
+    let body = commands[curl].split_once("-d '").unwrap().1.trim_end_matches('\'');
+    let request = Request::post(gateway.http, "/v1/chat/completions").bearer(key);
+    let answer = request.body(body.to_owned()).send().await.answer().await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let text = &answer.json()["choices"][0]["message"]["content"];
+    assert!(matches!(text, Value::String(text) if text.starts_with("Simulated answer")));
+
+    // the record is written within milliseconds; a shutdown makes sure of it
+    gateway.stop().await;
+    let gateway = Gateway::start(&data_dir, |_| {}).await;
+    let mut after = commands[curl + 1..].to_vec();
+    // the profile keeps a session under the address that gave it, and the address is another now
+    after.insert(0, "echo \"$PASSWORD\" | ctl login alice --password-stdin".to_owned());
+    let printed = shell(&after, home.path(), &gateway.admin).await;
+    assert!(printed.contains("sim-chat"), "{printed}");
+    gateway.stop().await;
+}
