@@ -1,6 +1,6 @@
 //! Builds the object graph, runs it, and takes it down in order.
 //!
-//! The only file that chooses concrete types, and the only one that spawns tasks.
+//! The only file that chooses concrete types, and the owner of the trackers that every task runs on.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;

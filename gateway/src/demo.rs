@@ -62,6 +62,10 @@ pub async fn run(args: DemoArgs, out: &mut impl Write, shutdown: CancellationTok
         .prefix("tollgate-demo-")
         .tempdir()
         .context("making a data directory for the demonstration")?;
+    ensure!(
+        args.admin_listen.ip().is_loopback(),
+        "the demonstration lets everybody register: keep --admin-listen on a loopback address"
+    );
     let listeners = Listeners::bind(args.listen, args.admin_listen).await?;
     let product = Product {
         api: format!("http://{}/v1", listeners.http.local_addr()?),

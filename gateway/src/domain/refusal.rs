@@ -54,6 +54,9 @@ pub enum Refusal {
     /// The body did not come in time.
     #[error("the request body did not arrive in time; send it again")]
     BodyTooSlow,
+    /// The body broke off, or is not framed as its headers say.
+    #[error("the request body broke off or is not framed correctly; send it again")]
+    BodyBrokenOff,
     /// The body is of a kind that we do not read.
     #[error("{0}")]
     UnsupportedMediaType(String),

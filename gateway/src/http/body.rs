@@ -32,13 +32,12 @@ pub enum Reply {
 /// Reads a JSON body whole.
 ///
 /// # Errors
-/// It is longer than `limit` bytes, of another kind, or does not come in time. `None` where the
-/// client has gone.
+/// It is longer than `limit` bytes, of another kind, does not come in time or breaks off.
 pub(super) async fn read(
     headers: &HeaderMap,
     body: Incoming,
     limit: usize,
-) -> Result<Option<Bytes>, Refusal> {
+) -> Result<Bytes, Refusal> {
     check_kind(headers)?;
     let too_large = || Refusal::RequestTooLarge { limit_bytes: limit as u64 };
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -46,9 +45,9 @@ pub(super) async fn read(
         return Err(too_large());
     }
     match tokio::time::timeout(BODY_DEADLINE, Limited::new(body, limit).collect()).await {
-        Ok(Ok(body)) => Ok(Some(body.to_bytes())),
+        Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Ok(None),
+        Ok(Err(_)) => Err(Refusal::BodyBrokenOff),
         Err(_) => Err(Refusal::BodyTooSlow),
     }
 }

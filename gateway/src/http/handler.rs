@@ -91,7 +91,7 @@ impl Handler {
         let tally = Tally::open(self.gate.clone(), arrival, &principal, target.endpoint());
         let mut tally = Some(tally);
         let outcome = async {
-            principal.check()?;
+            principal.check(arrival.at)?;
             match target {
                 Target::Chat => self.chat(&principal, &head.headers, incoming, &mut tally).await,
                 Target::Models => Ok(models::list(&self.gate, &principal)),
@@ -114,11 +114,7 @@ impl Handler {
         incoming: Incoming,
         tally: &mut Option<Tally>,
     ) -> Result<Response<Reply>, Fault> {
-        let Some(body) = body::read(headers, incoming, self.max_body_bytes).await? else {
-            // the client left while it was sending: nobody reads this
-            *tally = None;
-            return Ok(Response::new(Reply::Ended));
-        };
+        let body = body::read(headers, incoming, self.max_body_bytes).await?;
         pipeline::chat(&self.gate, principal, body, tally).await.map(respond::answer)
     }
 }

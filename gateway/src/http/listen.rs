@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::rt::Executor;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
@@ -29,10 +30,23 @@ pub struct Stop {
     pub cut_off: CancellationToken,
 }
 
+/// Runs the requests of an HTTP/2 connection, each a task, where a shutdown waits for them.
+#[derive(Clone)]
+struct Tracked(TaskTracker);
+
+impl<F> Executor<F> for Tracked
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, request: F) {
+        self.0.spawn(request);
+    }
+}
+
 /// Serves HTTP/1.1 and HTTP/2 on `listener` until `stop` says so, then waits for what is under way.
 pub async fn serve(listener: TcpListener, handler: Arc<Handler>, tasks: TaskTracker, stop: Stop) {
     let graceful = GracefulShutdown::new();
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(Tracked(tasks.clone()));
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);
     builder
         .http2()
@@ -61,7 +75,7 @@ pub async fn serve(listener: TcpListener, handler: Arc<Handler>, tasks: TaskTrac
 
 fn accept(
     stream: TcpStream,
-    builder: &auto::Builder<TokioExecutor>,
+    builder: &auto::Builder<Tracked>,
     handler: &Arc<Handler>,
     graceful: &GracefulShutdown,
     tasks: &TaskTracker,

@@ -59,6 +59,7 @@ pub(super) fn json(body: impl Into<Bytes>) -> Response<Reply> {
 
 /// Ends a stream that broke: books it, and gives the event that tells the client. No `[DONE]` follows.
 pub(super) fn error_event(broken: Broken) -> Bytes {
+    tracing::warn!(request_id = %broken.tally.id(), error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault);
     broken.tally.close(End {
         status: RequestStatus::Failed,
@@ -173,6 +174,7 @@ impl From<&Refusal> for ErrorReply {
             Refusal::RequestTooLarge { .. } => {
                 invalid(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large")
             }
+            Refusal::BodyBrokenOff => invalid(StatusCode::BAD_REQUEST, "invalid_json"),
             Refusal::BodyTooSlow => invalid(StatusCode::REQUEST_TIMEOUT, "request_timeout"),
             Refusal::UnsupportedMediaType(_) => {
                 invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
@@ -248,7 +250,7 @@ fn refused(status: u16, said: &ForeignError, headers: &HeaderMap) -> ErrorReply 
     let text = message(said, status);
     let failed = |status, code: &str| ErrorReply::new(status, "server_error", code, text.as_str());
     match status {
-        // the text is about our credential, not the client's: it stays in the log
+        // the upstream's text is about our credential, and may repeat it
         401 | 403 => ErrorReply::new(
             StatusCode::BAD_GATEWAY,
             "server_error",

@@ -94,7 +94,9 @@ impl Ledger {
             Some(balance) => balance,
             None => balances.get_or_insert_with(account, Arc::default),
         };
-        balance.fetch_add(amount.0, Ordering::Relaxed);
+        let add = |before: i64| Some(before.saturating_add(amount.0));
+        // it never fails: `add` always has an answer
+        _ = balance.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 }
 

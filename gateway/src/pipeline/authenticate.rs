@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use jiff::Timestamp;
 
 use super::Gate;
 use crate::domain::account::{Account, AccountStatus};
@@ -24,7 +25,7 @@ pub struct Principal {
     pub plan: Arc<Plan>,
 }
 
-/// Finds who sent these headers. A known key of a suspended account is a principal, too:
+/// Finds who sent these headers. A key that is known but must not be used is a principal, too:
 /// [`Principal::check`] refuses it once its request can be recorded.
 ///
 /// # Errors
@@ -36,10 +37,6 @@ pub fn authenticate(gate: &Gate, headers: &HeaderMap) -> Result<Principal, Refus
         let fault = if key::is_key_text(text) { KeyFault::Unknown } else { KeyFault::Malformed };
         return Err(Refusal::InvalidApiKey(fault));
     };
-    if !key.is_usable(gate.clock.now()) {
-        let fault = if key.revoked_at.is_some() { KeyFault::Revoked } else { KeyFault::Expired };
-        return Err(Refusal::InvalidApiKey(fault));
-    }
     let unknown = || Refusal::InvalidApiKey(KeyFault::Unknown);
     let account = gate.directory.find_account(key.account).ok_or_else(unknown)?;
     let plan = gate.directory.catalogue().plans.get(&account.plan).cloned().ok_or_else(unknown)?;
@@ -47,11 +44,16 @@ pub fn authenticate(gate: &Gate, headers: &HeaderMap) -> Result<Principal, Refus
 }
 
 impl Principal {
-    /// Refuses the keys of a suspended account.
+    /// Refuses keys that were revoked or have expired at `now`, and those of a suspended account.
     ///
     /// # Errors
-    /// [`Refusal::AccountSuspended`].
-    pub fn check(&self) -> Result<(), Refusal> {
+    /// [`Refusal::InvalidApiKey`] or [`Refusal::AccountSuspended`].
+    pub fn check(&self, now: Timestamp) -> Result<(), Refusal> {
+        if !self.key.is_usable(now) {
+            let revoked = self.key.revoked_at.is_some();
+            let fault = if revoked { KeyFault::Revoked } else { KeyFault::Expired };
+            return Err(Refusal::InvalidApiKey(fault));
+        }
         match self.account.status {
             AccountStatus::Active => Ok(()),
             AccountStatus::Suspended => Err(Refusal::AccountSuspended),

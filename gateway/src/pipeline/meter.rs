@@ -16,7 +16,9 @@ pub struct Meter {
     /// What it produced.
     pub produced: Produced,
     /// Whether some choice has ended.
-    pub finished: bool,
+    finished: bool,
+    /// Choices that have begun and not ended.
+    open: Vec<u32>,
     /// Whether some choice was cut by a length limit or a content filter.
     pub cut: bool,
 }
@@ -33,6 +35,11 @@ pub struct Produced {
 }
 
 impl Meter {
+    /// Whether every choice that has begun has ended.
+    pub fn is_finished(&self) -> bool {
+        self.finished && self.open.is_empty()
+    }
+
     /// Takes note of a chunk, or of a whole answer.
     pub fn observe(&mut self, view: &ChunkView<'_>) {
         if let Some(usage) = view.usage.and_then(usage::parse) {
@@ -42,7 +49,12 @@ impl Meter {
             if let Some(piece) = choice.piece() {
                 self.produced.add(piece);
             }
-            self.finished |= choice.finish_reason.is_some();
+            if choice.finish_reason.is_some() {
+                self.finished = true;
+                self.open.retain(|&index| index != choice.index);
+            } else if !self.open.contains(&choice.index) {
+                self.open.push(choice.index);
+            }
             self.cut |= choice.is_cut();
         }
     }

@@ -81,5 +81,8 @@ pub async fn chat(
     open.admitted(admit::admit(gate, principal, &model)?, &model);
     let targets = route::order(&model.deployments, gate.entropy.as_ref());
     let reply = forward::forward(gate, &request, &body, &targets, open).await?;
-    relay::relay(reply, &request, tally).await
+    relay::relay(reply, &request, tally).await.inspect_err(|fault| {
+        let request_id = tally.as_ref().map(|open| tracing::field::display(open.id()));
+        tracing::warn!(request_id, error = %fault, "an answer is not one");
+    })
 }

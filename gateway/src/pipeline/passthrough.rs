@@ -72,7 +72,7 @@ impl Passthrough {
         if self.rules.done {
             return Ok(());
         }
-        if !meter.finished {
+        if !meter.is_finished() {
             return Err(UpstreamError::CutOff);
         }
         self.rules.done = true;
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(out, STREAM.replace("\"up\"", "\"mine\""));
         assert_eq!(meter.usage.unwrap().total(), Tokens(5));
         assert_eq!(meter.produced.content, "ab");
-        assert!(meter.finished && !meter.cut);
+        assert!(meter.is_finished() && !meter.cut);
     }
 
     #[test]
@@ -194,6 +194,16 @@ mod tests {
             out.ends_with("data: [DONE]\n\n"),
             "a finished answer gets the end that was forgotten"
         );
+    }
+
+    #[test]
+    fn an_answer_with_one_of_two_choices_open_is_not_whole() {
+        let open = "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"a\"}}]}\n\n";
+        let ended =
+            "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+        assert!(matches!(relay(&[open, ended], true).2, Err(UpstreamError::CutOff)));
+        let other = ended.replace(":0,", ":1,");
+        assert!(relay(&[open, ended, &other], true).2.is_ok());
     }
 
     #[test]

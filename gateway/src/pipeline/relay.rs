@@ -14,7 +14,7 @@ use futures_util::future::poll_fn;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName};
 use http_body::Body;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
@@ -139,18 +139,7 @@ async fn whole(
     tally: &mut Tally,
 ) -> Result<Bytes, UpstreamError> {
     tally.begun();
-    let read = Limited::new(body, LONGEST_ANSWER).collect();
-    let body = tokio::time::timeout(idle, read)
-        .await
-        .map_err(|_| UpstreamError::TimedOut(Phase::Idle))?
-        .map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                UpstreamError::Invalid(format!("its answer is longer than {LONGEST_ANSWER} bytes"))
-            } else {
-                UpstreamError::CutOff
-            }
-        })?
-        .to_bytes();
+    let body = collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
     let view = ChunkView::parse(json).map_err(|error| {
@@ -168,6 +157,30 @@ async fn whole(
     let mut renamed = BytesMut::with_capacity(body.len() + model.len());
     splice_into(&mut renamed, &body, range, model.as_bytes());
     Ok(renamed.freeze())
+}
+
+/// Reads a body to its end, with the idle deadline for each read.
+async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamError> {
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    while let Some(read) = tokio::time::timeout(idle, body.frame())
+        .await
+        .map_err(|_| UpstreamError::TimedOut(Phase::Idle))?
+    {
+        let Ok(data) = read.map_err(|_| UpstreamError::CutOff)?.into_data() else { continue };
+        if first.len() + whole.len() + data.len() > LONGEST_ANSWER {
+            let message = format!("its answer is longer than {LONGEST_ANSWER} bytes");
+            return Err(UpstreamError::Invalid(message));
+        }
+        // most answers come in one read, and need not be copied
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+        } else {
+            whole.extend_from_slice(&std::mem::take(&mut first));
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
 /// Refuses a page of HTML, and JSON in the place of a stream, whatever status they came with.

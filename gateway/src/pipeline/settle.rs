@@ -165,7 +165,7 @@ impl Tally {
         self.record_mut().deployment = Some(ServedBy::from(target));
     }
 
-    /// Notes that an upstream has begun to answer: from here on the request is paid for, however it ends.
+    /// Notes that an upstream has begun to answer.
     pub fn begun(&mut self) {
         self.begun = true;
     }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -36,7 +36,7 @@ struct Fields<'a> {
     messages: Option<&'a RawValue>,
     #[serde(borrow)]
     stream: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     stream_options: Option<&'a RawValue>,
     #[serde(borrow)]
     max_tokens: Option<&'a RawValue>,
@@ -106,6 +106,11 @@ impl<'a> ChatRequest<'a> {
     }
 }
 
+/// A value that is there, be it `null`: what is there must be replaced, not be given a second time.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(value: D) -> Result<Option<&'a RawValue>, D::Error> {
+    Deserialize::deserialize(value).map(Some)
+}
+
 /// `text` as a JSON string, quotes included.
 pub fn json_string(text: &str) -> String {
     serde_json::to_string(text).expect("a string always serialises")
@@ -149,7 +154,7 @@ fn include_usage(raw: Option<&RawValue>) -> Result<bool, Refusal> {
         #[serde(borrow)]
         include_usage: Option<&'a RawValue>,
     }
-    let Some(raw) = raw else { return Ok(false) };
+    let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(false) };
     if first_byte(raw) != b'{' {
         return Err(mistyped("stream_options", "an object"));
     }
@@ -209,6 +214,10 @@ mod tests {
             (
                 r#"{"stream_options":{"x":1},"model":"m","messages":[{}],"stream":true}"#,
                 r#"{"stream_options":{"include_usage":true,"x":1},"model":"up/stream","messages":[{}],"stream":true}"#,
+            ),
+            (
+                r#"{"model":"up/stream","messages":[{}],"stream":true,"stream_options":null}"#,
+                r#"{"model":"up/stream","messages":[{}],"stream":true,"stream_options":{"include_usage":true}}"#,
             ),
             (
                 r#"{"model":"up/stream","messages":[{}],"stream":true,"stream_options":{"include_usage":false}}"#,

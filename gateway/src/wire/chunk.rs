@@ -29,6 +29,9 @@ pub struct ChunkView<'a> {
 /// A view of one choice.
 #[derive(Debug, Deserialize)]
 pub struct ChoiceView<'a> {
+    /// Which of the answers that were asked for.
+    #[serde(default)]
+    pub index: u32,
     /// Of a chunk.
     #[serde(borrow)]
     delta: Option<PieceView<'a>>,

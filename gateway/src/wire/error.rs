@@ -30,6 +30,7 @@ pub struct ForeignError {
 
 /// Characters that we repeat of an upstream's error, so that a page of HTML does not become one.
 pub const LONGEST_MESSAGE: usize = 2_000;
+const LONGEST_NAME: usize = 128;
 const LONGEST_PLAIN: usize = 200;
 
 impl ErrorBody<'_> {
@@ -75,8 +76,8 @@ impl ForeignError {
             message: text(&fields.message)
                 .or_else(|| text(&fields.detail))
                 .map(|text| shorten(&text)),
-            param: fields.param.as_str().map(str::to_owned),
-            code: text(&fields.code),
+            param: fields.param.as_str().map(shorten_name),
+            code: text(&fields.code).map(|text| shorten_name(&text)),
         }
     }
 }
@@ -88,6 +89,11 @@ fn text(value: &Value) -> Option<String> {
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
     }
+}
+
+/// Codes and fields are names; what is longer is none.
+fn shorten_name(text: &str) -> String {
+    text.chars().take(LONGEST_NAME).collect()
 }
 
 fn shorten(text: &str) -> String {
