@@ -1,7 +1,7 @@
 //! The one owner of money: balances in memory, changes on their way to the store.
 //!
 //! A request's end is told here once, by [`Ledger::settle`], which never waits: the balance changes
-//! at once and the [`recorder`] writes record and charge behind. Memory starts from the sum of the
+//! at once and the recorder writes record and charge behind. Memory starts from the sum of the
 //! stored entries, so the two cannot drift apart over a restart.
 
 mod recorder;
