@@ -84,7 +84,9 @@ class TestPlain:
 
     def test_ids_differ(self, client):
         answers = [
-            client.chat.completions.create(model=CHAT, messages=user("Hello!")) for _ in range(2)
+            # the simulator answers the same to the same request, its id included
+            client.chat.completions.create(model=CHAT, messages=user(text))
+            for text in ("Hello!", "Hello again!")
         ]
         assert answers[0].id != answers[1].id
 
@@ -329,21 +331,21 @@ class TestRequestId:
 
 class TestAsync:
     def test_twenty_at_once(self, base_url, api_key):
-        async def plain(client):
-            answer = await client.chat.completions.create(model=CHAT, messages=user("Hello!"))
-            assert answer.choices[0].message.content
+        async def plain(client, text):
+            answer = await client.chat.completions.create(model=CHAT, messages=user(text))
+            assert f'"{text}"' in answer.choices[0].message.content  # its own, nobody else's
             check_usage(answer.usage)
             return answer.id
 
-        async def streamed(client):
+        async def streamed(client, text):
             stream = await client.chat.completions.create(
                 model=CHAT,
-                messages=user("Hello!"),
+                messages=user(text),
                 stream=True,
                 stream_options={"include_usage": True},
             )
             chunks = [chunk async for chunk in stream]
-            assert check_stream(chunks, CHAT, usage=True).text
+            assert f'"{text}"' in check_stream(chunks, CHAT, usage=True).text
             return chunks[0].id
 
         async def all_at_once():
@@ -351,6 +353,7 @@ class TestAsync:
             async with openai.AsyncOpenAI(
                 base_url=base_url, api_key=api_key, max_retries=0
             ) as client:
-                return await asyncio.gather(*(f(client) for f in [plain, streamed] * 10))
+                calls = enumerate([plain, streamed] * 10)
+                return await asyncio.gather(*(f(client, f"Number {n}") for n, f in calls))
 
         assert len(set(asyncio.run(all_at_once()))) == 20
