@@ -11,7 +11,6 @@ use gateway::config::Settings;
 use gateway::demo::{self, DemoArgs};
 use gateway::simulator::{self, Simulator, TruthLog};
 use gateway::telemetry;
-use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -64,9 +63,7 @@ struct SimulatorArgs {
 }
 
 fn main() -> ExitCode {
-    let outcome =
-        runtime().context("starting the runtime").and_then(|runtime| runtime.block_on(run()));
-    match outcome {
+    match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("gateway: {error:#}");
@@ -75,16 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// One scheduler thread for each processor that we may use. With a single one, as in a small container,
-/// everything runs on this thread: handing tasks to another costs a tenth of a request and gains nothing.
-fn runtime() -> std::io::Result<Runtime> {
-    let mut builder = match std::thread::available_parallelism() {
-        Ok(processors) if processors.get() == 1 => Builder::new_current_thread(),
-        _ => Builder::new_multi_thread(),
-    };
-    builder.enable_all().build()
-}
-
+#[tokio::main]
 async fn run() -> Result<()> {
     let cli = Cli::parse();
     // the demonstration's own words are what its user wants to read

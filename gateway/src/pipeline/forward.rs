@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response};
 use hyper::body::Incoming;
 
 use super::settle::Tally;
@@ -67,5 +68,19 @@ async fn attempt(
     })?;
     let payload = splice::splice(body, &request.edits(&target.upstream_model));
     let response = remote.send(payload, tally.id_header()).await?;
+    check_kind(response.headers(), request.stream)?;
     Ok(Begun { response, remote })
+}
+
+/// Refuses a page of HTML, and JSON in the place of a stream, whatever status they came with.
+fn check_kind(headers: &HeaderMap, stream: bool) -> Result<(), UpstreamError> {
+    let wanted = if stream { "text/event-stream" } else { "application/json" };
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or(wanted);
+    if kind.trim_start().to_ascii_lowercase().starts_with(wanted) {
+        return Ok(());
+    }
+    Err(UpstreamError::Invalid(format!(
+        "its answer is `{}`, not `{wanted}`",
+        kind.escape_default()
+    )))
 }

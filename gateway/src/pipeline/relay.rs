@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::poll_fn;
-use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -98,7 +97,6 @@ pub async fn relay(
     let headers = client_headers(&head.headers);
     let idle = begun.remote.idle_deadline();
     let model = json_string(&request.model);
-    check_kind(&head.headers, request.stream)?;
     if !request.stream {
         let open = tally.as_mut().expect("open until it is answered");
         let body = whole(body, idle, &model, open).await?;
@@ -181,19 +179,6 @@ async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamEr
         }
     }
     Ok(if whole.is_empty() { first } else { whole.freeze() })
-}
-
-/// Refuses a page of HTML, and JSON in the place of a stream, whatever status they came with.
-fn check_kind(headers: &HeaderMap, stream: bool) -> Result<(), UpstreamError> {
-    let wanted = if stream { "text/event-stream" } else { "application/json" };
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or(wanted);
-    if kind.trim_start().to_ascii_lowercase().starts_with(wanted) {
-        return Ok(());
-    }
-    Err(UpstreamError::Invalid(format!(
-        "its answer is `{}`, not `{wanted}`",
-        kind.escape_default()
-    )))
 }
 
 /// What a client may see of an upstream's headers: its rate limits and its time. Cookies, the server's
