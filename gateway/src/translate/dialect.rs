@@ -1,0 +1,126 @@
+//! What each kind of upstream takes, as one table of switches.
+//!
+//! Nothing here is guessed from a model's name: an operator sets the upstream's profile.
+
+use crate::domain::upstream::Profile;
+
+/// The dialect of chat completions that an upstream speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dialect {
+    /// The field that caps the output (`Q-8`).
+    pub max_tokens: &'static str,
+    /// The role of `instructions` and of developer messages (`Q-5`, `I-3`).
+    pub developer_role: &'static str,
+    /// What becomes of a system message after the first other one (`I-5`).
+    pub late_system: LateSystem,
+    /// Whether an assistant's refusal stays a part of its own (§2.1).
+    pub refusal_part: bool,
+    /// Whether messages may hold files and audio (§2.1).
+    pub files: bool,
+    /// The field in which an assistant message carries its reasoning back (`I-12`); `None` drops it.
+    pub reasoning_field: Option<&'static str>,
+    /// What becomes of images and files in a tool's result (`I-19`).
+    pub tool_result_media: ToolResultMedia,
+    /// Whether a function's `strict` is understood (`T-1b`).
+    pub strict: bool,
+    /// Whether `tool_choice` is obeyed (§3.6).
+    pub tool_choice: bool,
+    /// Whether `tool_choice` may be of type `allowed_tools` (§3.6).
+    pub allowed_tools: bool,
+    /// Fields of the request that are passed on under their own name (`Q-22`, `Q-23`, `Q-25`).
+    pub passes: &'static [&'static str],
+    /// Whether it searches the web by itself, when asked with `web_search_options` (§9.7).
+    pub web_search: bool,
+}
+
+/// What becomes of a system message that is not at the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LateSystem {
+    /// It stays where it is, and so does the prefix that the upstream has cached.
+    Keep,
+    /// It joins the one at the head: many chat templates take no other.
+    Hoist,
+}
+
+/// What becomes of images and files in a tool's result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolResultMedia {
+    /// They follow in a message of the user.
+    UserMessage,
+    /// They stay in the tool's message.
+    Inline,
+}
+
+const GENERIC: Dialect = Dialect {
+    max_tokens: "max_tokens",
+    developer_role: "system",
+    late_system: LateSystem::Keep,
+    refusal_part: false,
+    files: false,
+    reasoning_field: Some("reasoning_content"),
+    tool_result_media: ToolResultMedia::UserMessage,
+    strict: true,
+    tool_choice: true,
+    allowed_tools: false,
+    passes: &[],
+    web_search: false,
+};
+
+impl Dialect {
+    /// The dialect of a profile.
+    pub const fn of(profile: Profile) -> &'static Self {
+        match profile {
+            Profile::Generic => &GENERIC,
+            Profile::OpenAi => {
+                const OPENAI: Dialect = Dialect {
+                    max_tokens: "max_completion_tokens",
+                    developer_role: "developer",
+                    refusal_part: true,
+                    files: true,
+                    reasoning_field: None,
+                    allowed_tools: true,
+                    passes: &[
+                        "metadata",
+                        "prompt_cache_key",
+                        "prompt_cache_retention",
+                        "safety_identifier",
+                        "service_tier",
+                        "user",
+                        "verbosity",
+                    ],
+                    ..GENERIC
+                };
+                &OPENAI
+            }
+            Profile::Vllm => {
+                const VLLM: Dialect = Dialect {
+                    late_system: LateSystem::Hoist,
+                    reasoning_field: Some("reasoning"),
+                    tool_result_media: ToolResultMedia::Inline,
+                    strict: false,
+                    ..GENERIC
+                };
+                &VLLM
+            }
+            Profile::LlamaCpp => {
+                const LLAMACPP: Dialect =
+                    Dialect { late_system: LateSystem::Hoist, strict: false, ..GENERIC };
+                &LLAMACPP
+            }
+            Profile::Ollama => {
+                const OLLAMA: Dialect = Dialect {
+                    reasoning_field: Some("reasoning"),
+                    strict: false,
+                    tool_choice: false,
+                    ..GENERIC
+                };
+                &OLLAMA
+            }
+            Profile::SgLang => {
+                const SGLANG: Dialect =
+                    Dialect { late_system: LateSystem::Hoist, strict: false, ..GENERIC };
+                &SGLANG
+            }
+        }
+    }
+}

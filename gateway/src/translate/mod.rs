@@ -1,0 +1,9 @@
+//! The Responses API over chat completions, by the rules of the mapping (`Q-8`, `T-5`, `S-6`, …, which
+//! doc comments cite).
+//!
+//! Pure: no IO, no clock, no randomness. A request becomes a chat request and a [`plan::Plan`]; with
+//! that plan the chat answer, whole or streamed, becomes a Responses answer.
+
+pub mod dialect;
+pub mod plan;
+pub mod report;
