@@ -1,0 +1,1 @@
+//! What the rules of §1 and §2 say, rule by rule.

@@ -1,0 +1,1 @@
+//! What the rules of §3 say, rule by rule.
