@@ -12,7 +12,7 @@ pub(super) enum Path<'p> {
     /// Anything in the responses that this one goes on from; what is inside is not told apart.
     Earlier,
     /// A member of an object.
-    In(&'p Path<'p>, &'static str),
+    In(&'p Path<'p>, &'p str),
     /// An element of an array.
     At(&'p Path<'p>, usize),
 }
@@ -27,7 +27,7 @@ pub(super) fn shown(text: &str) -> String {
 
 impl<'p> Path<'p> {
     /// A member of what is here.
-    pub(super) const fn field(&'p self, name: &'static str) -> Self {
+    pub(super) const fn field(&'p self, name: &'p str) -> Self {
         Self::In(self, name)
     }
 

@@ -107,7 +107,7 @@ impl<'a, 'p> Object<'a, 'p> {
     }
 
     /// Where a member is, or would be.
-    pub(super) const fn path(&self, name: &'static str) -> Path<'_> {
+    pub(super) const fn path<'n>(&'n self, name: &'n str) -> Path<'n> {
         self.at.field(name)
     }
 

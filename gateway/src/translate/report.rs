@@ -71,7 +71,7 @@ impl Report {
             let mut one = note.to_string();
             one.retain(|character| character.is_ascii_graphic());
             if value.len() + one.len() > LONGEST_HEADER {
-                value.push_str(";");
+                value.push(';');
                 break;
             }
             if !value.is_empty() {

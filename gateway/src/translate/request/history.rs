@@ -41,7 +41,7 @@ pub(super) fn link(entries: &[Entry<'_>], notes: &mut Notes) -> Result<Vec<Link>
     for (index, entry) in entries.iter().enumerate() {
         match entry.item {
             Item::Call(call) => {
-                let id = call.call_id.as_ref();
+                let id = call.id.as_ref();
                 let renamed = open.contains_key(id).then(|| ids.another(id));
                 if renamed.is_some() {
                     let at = entry.place.path();
@@ -86,7 +86,7 @@ impl Ids<'_, '_> {
         let entries = self.entries;
         let taken = self.taken.get_or_insert_with(|| {
             let calls = entries.iter().filter_map(|entry| match entry.item {
-                Item::Call(call) => Some(call.call_id.clone().into_owned()),
+                Item::Call(call) => Some(call.id.clone().into_owned()),
                 _ => None,
             });
             calls.collect()

@@ -65,7 +65,7 @@ pub(super) struct Call<'a> {
     /// What was called.
     pub(super) kind: ToolKind,
     /// The client's id of the call.
-    pub(super) call_id: Cow<'a, str>,
+    pub(super) id: Cow<'a, str>,
     /// The tool's namespace.
     pub(super) namespace: Option<Cow<'a, str>>,
     /// The tool's name.
@@ -188,7 +188,7 @@ fn reasoning<'a>(object: &Object<'a, '_>) -> Result<Reasoning<'a>, Refusal> {
 fn function_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
     Ok(Call {
         kind: ToolKind::Function,
-        call_id: object.word("call_id")?,
+        id: object.word("call_id")?,
         namespace: object.string("namespace")?.filter(|namespace| !namespace.is_empty()),
         name: object.word("name")?,
         arguments: arguments(object)?,
@@ -198,7 +198,7 @@ fn function_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
 fn custom_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
     Ok(Call {
         kind: ToolKind::Custom,
-        call_id: object.word("call_id")?,
+        id: object.word("call_id")?,
         namespace: object.string("namespace")?.filter(|namespace| !namespace.is_empty()),
         name: object.word("name")?,
         arguments: object.text("input")?,
@@ -208,7 +208,7 @@ fn custom_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
 fn search_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
     Ok(Call {
         kind: ToolKind::ToolSearch,
-        call_id: client_search(object)?,
+        id: client_search(object)?,
         namespace: None,
         name: Cow::Borrowed("tool_search"),
         arguments: arguments(object)?,

@@ -2,10 +2,11 @@
 //!
 //! [`Request::parse`] checks all that depends on nothing else; [`Request::translate`] does the rest
 //! for one upstream, as often as there are upstreams to try. In reading order: `fields` and `refused`
-//! (§1), `item` and `part` (§2.1, §2.2), `history` and `turns` (§2.4), `translated` (the outcome),
+//! (§1), `item` and `part` (§2.1, §2.2), `history`, `turns` and `turn` (§2.4), `translated` (the outcome),
 //! `echo` (§4.1), `kept` (what the store gets).
 
 mod chat;
+mod content;
 mod echo;
 mod fields;
 mod history;
@@ -15,8 +16,9 @@ mod part;
 mod refused;
 mod terms;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod translated;
+mod turn;
 mod turns;
 
 use std::borrow::Cow;

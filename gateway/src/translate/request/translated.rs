@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::super::notes::Notes;
-use super::super::path::{INPUT, Path};
+use super::super::path::{INPUT, Path, shown};
 use super::super::plan::Plan;
 use super::super::raw::Members;
 use super::super::report::Loss;
@@ -102,7 +102,8 @@ impl Request<'_> {
     /// Fields that have no effect on this upstream (`Q-22`, `Q-23`, `Q-35`).
     fn note_fields(&self, terms: &Terms<'_>, notes: &mut Notes) -> Result<(), Refusal> {
         for name in self.fields.unknown() {
-            notes.add(Loss::FieldIgnored, name, &Path::Root)?;
+            let name = shown(name);
+            notes.add(Loss::FieldIgnored, &name, &Path::Root.field(&name))?;
         }
         let ignored = |name: &str, value: Option<&str>, usual: &[&str]| {
             value.is_some_and(|value| !usual.contains(&value))
@@ -177,7 +178,7 @@ impl Request<'_> {
         for (place, item) in earlier.chain(text).chain(own) {
             if let Item::HostedRecord(kind) = item {
                 let at = place.path();
-                if terms.hosted_tools == HostedTools::Refuse {
+                if terms.strict || terms.hosted_tools == HostedTools::Refuse {
                     let message = format!(
                         "an input item of type `{kind}` is not supported: the tool is hosted elsewhere"
                     );

@@ -9,21 +9,20 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-use super::super::dialect::{LateSystem, ToolResultMedia};
+use super::super::dialect::LateSystem;
 use super::super::notes::Notes;
-use super::super::path::{Path, shown};
+use super::super::path::Path;
 use super::super::plan::ToolKind;
 use super::super::report::Loss;
 use super::super::tools::wire_name;
-use super::chat::{Audio, Called, ChatPart, Content, File, ImageUrl, Message, ToolCall};
+use super::chat::{Content, Message};
+use super::content::{self, ToolResult, append, join};
 use super::history::{Entry, Link};
 use super::item::{Call, Item, Outcome, Output, Place, Reasoning, Role};
 use super::part::Part;
 use super::terms::Terms;
-use crate::domain::refusal::{Refusal, RequestFault};
-
-/// The output of a call that has none (`I-23`).
-const NO_OUTPUT: &str = "[no output: the call was interrupted]";
+use super::turn::{Made, Thought, Turn};
+use crate::domain::refusal::Refusal;
 
 /// What is translated.
 #[derive(Clone, Copy)]
@@ -85,37 +84,6 @@ enum Node<'s> {
     Turn(Turn<'s>),
 }
 
-/// One turn of the model.
-#[derive(Default)]
-struct Turn<'s> {
-    text: Option<Cow<'s, str>>,
-    refusals: Vec<Cow<'s, str>>,
-    reasoning: Vec<Thought<'s>>,
-    calls: Vec<Made<'s>>,
-}
-
-struct Thought<'s> {
-    text: Cow<'s, str>,
-    id: Option<&'s str>,
-    place: Place,
-}
-
-/// A call that was made.
-struct Made<'s> {
-    entry: usize,
-    place: Place,
-    wire_id: &'s str,
-    name: String,
-    arguments: Cow<'s, str>,
-    result: Option<ToolResult<'s>>,
-}
-
-/// What a tool gave back: what its message says, and what must follow in another one.
-struct ToolResult<'s> {
-    content: Content<'s>,
-    media: Vec<ChatPart<'s>>,
-}
-
 impl<'s> Turns<'s, '_> {
     fn take(
         &mut self,
@@ -151,7 +119,7 @@ impl<'s> Turns<'s, '_> {
         if parts.is_empty() {
             return Ok(()); // `I-8`
         }
-        let content = self.content(parts, &at.field("content"))?;
+        let content = content::content(parts, self.terms.dialect, &at.field("content"))?;
         match role {
             Role::User => self.nodes.push(Node::Plain { role: "user", content }),
             Role::System
@@ -220,7 +188,7 @@ impl<'s> Turns<'s, '_> {
     ) -> Result<(), Refusal> {
         let wire_id = match &self.links[index] {
             Link::Call { renamed: Some(renamed), .. } => renamed,
-            _ => call.call_id.as_ref(),
+            _ => call.id.as_ref(),
         };
         let arguments = match call.kind {
             ToolKind::Custom => Cow::Owned(wrapped("input", &call.arguments)),
@@ -229,7 +197,7 @@ impl<'s> Turns<'s, '_> {
             }
             ToolKind::Function | ToolKind::ToolSearch => {
                 let at = place.path();
-                notes.add(Loss::ArgumentsWrapped, &call.call_id, &at.field("arguments"))?;
+                notes.add(Loss::ArgumentsWrapped, &call.id, &at.field("arguments"))?;
                 Cow::Owned(wrapped("__invalid_arguments", &call.arguments))
             }
         };
@@ -248,7 +216,9 @@ impl<'s> Turns<'s, '_> {
     ) -> Result<(), Refusal> {
         let Link::Output(call) = self.links[index] else { return Ok(()) };
         let result = match &output.result {
-            Outcome::Parts(parts) => self.result(parts, &at.field("output"))?,
+            Outcome::Parts(parts) => {
+                content::result(parts, self.terms.dialect, &at.field("output"))?
+            }
             Outcome::Tools(_) => {
                 let names = self.found.get(&index).map_or(&[][..], Vec::as_slice);
                 let text = match names {
@@ -310,123 +280,6 @@ impl<'s> Turns<'s, '_> {
         }
         Ok(messages)
     }
-
-    fn content(&self, parts: &'s [Part<'s>], at: &Path<'_>) -> Result<Content<'s>, Refusal> {
-        if let Some(text) = only_text(parts) {
-            return Ok(Content::Text(text));
-        }
-        let parts = parts.iter().enumerate().map(|(index, part)| self.part(part, &at.at(index)));
-        parts.collect::<Result<_, _>>().map(Content::Parts)
-    }
-
-    fn part(&self, part: &'s Part<'s>, at: &Path<'_>) -> Result<ChatPart<'s>, Refusal> {
-        let files = self.terms.dialect.files;
-        Ok(match part {
-            Part::Text(text) => ChatPart::Text { text: Cow::Borrowed(text) },
-            Part::Refusal(text) => ChatPart::Refusal { refusal: Cow::Borrowed(text) },
-            Part::Image { url, detail } => {
-                ChatPart::ImageUrl { image_url: ImageUrl { url, detail: *detail } }
-            }
-            Part::File { data, filename } if files => {
-                let filename = filename.as_deref();
-                ChatPart::File { file: File { file_data: data, filename } }
-            }
-            Part::Audio { data, format } if files => {
-                ChatPart::InputAudio { input_audio: Audio { data, format } }
-            }
-            Part::File { .. } | Part::Audio { .. } => {
-                let message = "the upstream of this model takes neither files nor audio";
-                let code = RequestFault::UnsupportedContentPart;
-                return Err(at.field("type").refuse(code, message));
-            }
-        })
-    }
-
-    /// A tool's result: its message takes only text, unless the upstream wants it all there (`I-19`).
-    fn result(&self, parts: &'s [Part<'s>], at: &Path<'_>) -> Result<ToolResult<'s>, Refusal> {
-        if let Some(text) = only_text(parts) {
-            return Ok(ToolResult { content: Content::Text(text), media: Vec::new() });
-        }
-        if self.terms.dialect.tool_result_media == ToolResultMedia::Inline {
-            return Ok(ToolResult { content: self.content(parts, at)?, media: Vec::new() });
-        }
-        let mut text = None;
-        let mut media = Vec::new();
-        let mut note = "[image attached below]";
-        for (index, part) in parts.iter().enumerate() {
-            match part {
-                Part::Text(more) => append(&mut text, "", more),
-                other => {
-                    if !matches!(other, Part::Image { .. }) {
-                        note = "[file attached below]";
-                    }
-                    media.push(self.part(other, &at.at(index))?);
-                }
-            }
-        }
-        let text = text.filter(|text| !text.is_empty()).unwrap_or(Cow::Borrowed(note));
-        Ok(ToolResult { content: Content::Text(text), media })
-    }
-}
-
-impl<'s> Turn<'s> {
-    fn is_empty(&self) -> bool {
-        self.text.is_none()
-            && self.refusals.is_empty()
-            && self.reasoning.is_empty()
-            && self.calls.is_empty()
-    }
-
-    fn render(
-        self,
-        reasoning_field: Option<&'static str>,
-        messages: &mut Vec<Message<'s>>,
-        notes: &mut Notes,
-    ) -> Result<(), Refusal> {
-        let mut reasoning = None;
-        for thought in &self.reasoning {
-            append(&mut reasoning, "\n\n", &thought.text);
-        }
-        let reasoning = reasoning_field.zip(reasoning.map(|text| Cow::Owned(text.into_owned())));
-        let at = messages.len();
-        let (mut calls, mut media) = (Vec::with_capacity(self.calls.len()), Vec::new());
-        for call in self.calls {
-            let id = Cow::Borrowed(call.wire_id);
-            let function = Called { name: call.name, arguments: call.arguments };
-            calls.push(ToolCall { id: id.clone(), function });
-            let content = match call.result {
-                Some(result) => {
-                    for part in result.media {
-                        let text = Cow::Owned(format!("From the result of call {id}:"));
-                        media.extend([ChatPart::Text { text }, part]);
-                    }
-                    result.content
-                }
-                None => {
-                    let subject = shown(call.wire_id);
-                    notes.add(Loss::OutputInvented, &subject, &call.place.path())?;
-                    Content::Text(Cow::Borrowed(NO_OUTPUT))
-                }
-            };
-            messages.push(Message::Tool { call_id: id, content });
-        }
-        let text = self.text.filter(|text| !text.is_empty());
-        let content = if self.refusals.is_empty() {
-            let nothing_else = calls.is_empty().then_some(Cow::Borrowed(""));
-            text.or(nothing_else).map(Content::Text)
-        } else {
-            let text = text.map(|text| ChatPart::Text { text });
-            let refusals = self.refusals.into_iter().map(|refusal| ChatPart::Refusal { refusal });
-            Some(Content::Parts(text.into_iter().chain(refusals).collect()))
-        };
-        let tool_messages = messages.split_off(at);
-        messages.push(Message::Assistant { content, reasoning, calls });
-        messages.extend(tool_messages);
-        if !media.is_empty() {
-            messages.push(Message::Plain { role: "user", content: Content::Parts(media) });
-        }
-        Ok(())
-    }
 }
 
 /// The text of a reasoning item, from the first place that has any (`I-12`).
@@ -444,61 +297,6 @@ fn thought<'s>(reasoning: &'s Reasoning<'s>, terms: &Terms<'_>) -> Cow<'s, str> 
         }
     }
     Cow::Borrowed("")
-}
-
-/// The texts in one, if there is nothing else (`I-6`, `I-18`).
-fn only_text<'s>(parts: &'s [Part<'s>]) -> Option<Cow<'s, str>> {
-    let mut whole = None;
-    for part in parts {
-        match part {
-            Part::Text(text) => append(&mut whole, "", text),
-            _ => return None,
-        }
-    }
-    Some(whole.unwrap_or_default())
-}
-
-/// Everything at the head as one content: texts with a blank line between (`I-4`).
-fn join(head: Vec<Content<'_>>) -> Option<Content<'_>> {
-    let mut whole: Option<String> = None;
-    let mut parts = Vec::new();
-    let mut only_text = true;
-    for content in head.into_iter().filter(|content| !content.is_empty()) {
-        match content {
-            Content::Text(text) => parts.push(ChatPart::Text { text }),
-            Content::Parts(more) => {
-                only_text = false;
-                parts.extend(more);
-            }
-        }
-    }
-    if !only_text {
-        return Some(Content::Parts(parts));
-    }
-    for part in parts {
-        if let ChatPart::Text { text } = part {
-            match &mut whole {
-                None => whole = Some(text.into_owned()),
-                Some(whole) => {
-                    whole.push_str("\n\n");
-                    whole.push_str(&text);
-                }
-            }
-        }
-    }
-    whole.map(|text| Content::Text(Cow::Owned(text)))
-}
-
-/// Appends `more`, with `separator` between; what stands alone stays borrowed.
-fn append<'s>(whole: &mut Option<Cow<'s, str>>, separator: &str, more: &'s str) {
-    match whole {
-        None => *whole = Some(Cow::Borrowed(more)),
-        Some(whole) => {
-            let whole = whole.to_mut();
-            whole.push_str(separator);
-            whole.push_str(more);
-        }
-    }
 }
 
 fn is_json(text: &str) -> bool {

@@ -107,7 +107,9 @@ impl<'a, 't> Collector<'a, 't> {
                 self.web_search = Some(search::options(&tool, notes)?);
                 return Ok(());
             }
-            Kind::WebSearch | Kind::Hosted if self.terms.hosted_tools == HostedTools::Omit => {
+            Kind::WebSearch | Kind::Hosted
+                if self.terms.hosted_tools == HostedTools::Omit && !self.terms.strict =>
+            {
                 return notes.add(Loss::HostedToolOmitted, &said, &at);
             }
             Kind::WebSearch | Kind::Hosted | Kind::Unknown => false,
@@ -180,7 +182,7 @@ fn promises(tool: &Object<'_, '_>, source: Source) -> Result<Option<&'static str
 
 // === impl Tools ===
 
-impl<'a> Tools<'a> {
+impl Tools<'_> {
     /// Whether there is no function to call.
     pub(in crate::translate) fn is_empty(&self) -> bool {
         self.declared.is_empty()

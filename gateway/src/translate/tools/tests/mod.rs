@@ -1,1 +1,0 @@
-//! What the rules of §3 say, rule by rule.
