@@ -1,3 +1,5 @@
+//! What the rules of §3 say, rule by rule.
+
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
@@ -432,16 +434,16 @@ fn chosen(choice: &Value, terms: &Terms<'_>) -> (Value, Vec<String>, Option<Hash
 #[test]
 fn a_choice_is_put_in_chats_words() {
     // §3.6
-    let named = |name: &str| json!({"type": "function", "function": {"name": name}});
+    let one = |name: &str| json!({"type": "function", "function": {"name": name}});
     for (choice, expected) in [
         (json!(null), json!(null)),
         (json!("auto"), json!("auto")),
         (json!("none"), json!("none")),
         (json!("required"), json!("required")),
-        (json!({"type": "function", "name": "f"}), named("f")),
-        (json!({"type": "function", "function": {"name": "f"}}), named("f")),
-        (json!({"type": "function", "namespace": "n", "name": "f"}), named("n__f")),
-        (json!({"type": "custom", "name": "c"}), named("c")),
+        (json!({"type": "function", "name": "f"}), one("f")),
+        (json!({"type": "function", "function": {"name": "f"}}), one("f")),
+        (json!({"type": "function", "namespace": "n", "name": "f"}), one("n__f")),
+        (json!({"type": "custom", "name": "c"}), one("c")),
     ] {
         let (sent, names, allowed) = chosen(&choice, &generic());
         assert_eq!((sent, allowed), (expected, None), "{choice}");

@@ -1,3 +1,5 @@
+//! What coding agents send, as whole requests.
+
 use super::*;
 use crate::translate::plan::Plan;
 

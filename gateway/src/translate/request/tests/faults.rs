@@ -1,3 +1,5 @@
+//! Requests that break a rule are refused by code and place.
+
 use super::*;
 use RequestFault::{
     InvalidJson, InvalidType, InvalidValue, MissingRequiredParameter, UnsupportedContentPart,

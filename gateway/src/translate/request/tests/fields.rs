@@ -1,3 +1,5 @@
+//! The fields of a request: what goes upstream, what is repeated, what is reported (`Q-`).
+
 use super::*;
 
 /// Checks single members of the chat request: `null` stands for absent.

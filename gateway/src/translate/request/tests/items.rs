@@ -1,3 +1,5 @@
+//! Input items one by one (`I-1` to `I-18`).
+
 use super::*;
 
 fn user(content: &Value) -> Value {
@@ -50,7 +52,7 @@ fn messages_become_messages() {
         ),
     ] {
         println!("{rule}");
-        check_messages(input, &generic(), &expected);
+        check_messages(&input, &generic(), &expected);
     }
 }
 
@@ -85,9 +87,9 @@ fn a_late_system_message_stays_or_is_hoisted() {
     ]);
     let (a, b, c) = (json!("b"), json!("c"), json!("d"));
     let kept = json!([{"role": "system", "content": "a"}, user(&a), {"role": "system", "content": b}, user(&c)]);
-    check_messages(input.clone(), &generic(), &kept);
+    check_messages(&input, &generic(), &kept);
     let hoisted = json!([{"role": "system", "content": "a\n\nc"}, user(&a), user(&c)]);
-    check_messages(input.clone(), &terms(Profile::Vllm), &hoisted);
+    check_messages(&input, &terms(Profile::Vllm), &hoisted);
     let sent = chat(&json!({"input": input}), &terms(Profile::OpenAi));
     assert_eq!(sent["messages"][2], json!({"role": "developer", "content": "c"}));
 }
@@ -120,7 +122,7 @@ fn parts_are_said_in_chats_words() {
     ] {
         let input = json!([{"role": "user", "content": [text, part]}]);
         let expected = json!([user(&json!([{"type": "text", "text": "see"}, expected]))]);
-        check_messages(input, &terms(Profile::OpenAi), &expected);
+        check_messages(&input, &terms(Profile::OpenAi), &expected);
     }
 }
 
@@ -297,7 +299,7 @@ fn references_are_replaced() {
     let expected = json!([
         user(&json!("hi")), {"role": "assistant", "content": "a"}, user(&json!("go on")),
     ]);
-    check_messages(input, &kept.terms(), &expected);
+    check_messages(&input, &kept.terms(), &expected);
     let unknown = json!({"input": [{"type": "item_reference", "id": "msg_2"}]});
     refused(&unknown, &kept.terms(), (RequestFault::InvalidValue, "input[0].id"));
 }
@@ -360,7 +362,7 @@ fn records_of_hosted_tools_are_left_out_where_the_operator_says_so() {
     ]);
     let terms = Terms { hosted_tools: HostedTools::Omit, ..generic() };
     let expected = json!([user(&json!("hi")), {"role": "assistant", "content": "ok"}]);
-    check_messages(input.clone(), &terms, &expected);
+    check_messages(&input, &terms, &expected);
     assert_eq!(
         losses(&json!({"input": input}), &terms).as_deref(),
         Some("hosted_tool_omitted=web_search_call; hosted_tool_omitted=image_generation_call")

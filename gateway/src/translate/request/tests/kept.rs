@@ -1,7 +1,9 @@
+//! What the store gets of an input.
+
 use super::*;
 
 /// What is kept of an input, each item's made-up id as its prefix.
-fn check(input: Value, references: &[Value], expected: Value) {
+fn check(input: &Value, references: &[Value], expected: &Value) {
     let body = json!({"model": "m", "input": input}).to_string();
     let kept = Kept::new(&[], references);
     let request = Request::parse(body.as_bytes()).unwrap();
@@ -18,20 +20,20 @@ fn check(input: Value, references: &[Value], expected: Value) {
         }
         items.push(json);
     }
-    assert_eq!(json!(items), expected, "for {input}");
+    assert_eq!(json!(items), *expected, "for {input}");
 }
 
 #[test]
 fn input_is_kept_in_strict_form() {
     let text = |text: &str| json!({"type": "input_text", "text": text});
     check(
-        json!("hi"),
+        &json!("hi"),
         &[],
-        json!([{"id": "msg", "type": "message", "status": "completed", "role": "user", "content": [text("hi")]}]),
+        &json!([{"id": "msg", "type": "message", "status": "completed", "role": "user", "content": [text("hi")]}]),
     );
     let image = json!({"type": "input_image", "image_url": "data:x"});
     check(
-        json!([
+        &json!([
             {"role": "user", "content": "hi"},
             {"role": "user", "content": [{"type": "text", "text": "hi"}, image]},
             {"type": "message", "id": "msg_own", "status": "in_progress", "role": "assistant", "content": "ok"},
@@ -44,7 +46,7 @@ fn input_is_kept_in_strict_form() {
             {"type": "additional_tools", "role": "developer", "tools": [{"type": "function", "name": "f"}]},
         ]),
         &[],
-        json!([
+        &json!([
             {"id": "msg", "type": "message", "status": "completed", "role": "user", "content": [text("hi")]},
             {"id": "msg", "type": "message", "status": "completed", "role": "user", "content": [text("hi"), image]},
             {"id": "msg_own", "type": "message", "status": "in_progress", "role": "assistant",
@@ -66,7 +68,7 @@ fn input_is_kept_in_strict_form() {
 fn references_are_kept_as_what_they_refer_to() {
     let kept = json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": []});
     let input = json!([{"type": "item_reference", "id": "msg_1"}, {"id": "gone"}]);
-    check(input, std::slice::from_ref(&kept), json!([kept]));
+    check(&input, std::slice::from_ref(&kept), &json!([kept]));
 }
 
 #[test]

@@ -142,7 +142,7 @@ pub(in crate::translate) fn refused(
 }
 
 /// Checks what the messages of a request with this input are.
-pub(in crate::translate) fn check_messages(input: Value, terms: &Terms<'_>, expected: &Value) {
+pub(in crate::translate) fn check_messages(input: &Value, terms: &Terms<'_>, expected: &Value) {
     let sent = chat(&json!({"input": input}), terms);
     assert_eq!(sent["messages"], *expected, "for {input}");
 }

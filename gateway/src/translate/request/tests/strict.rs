@@ -1,3 +1,5 @@
+//! Strict terms refuse what would be a note otherwise.
+
 use super::*;
 use RequestFault::{InvalidValue, UnsupportedInputItem, UnsupportedParameter, UnsupportedTools};
 

@@ -1,3 +1,5 @@
+//! How items become turns, and how a broken history is mended (§2.4, `I-19` to `I-27`).
+
 use super::*;
 
 /// Items in short: `u text`, `s text`, `a text`, `r text`, `c id`, `o id text`, `i id` (an image).
