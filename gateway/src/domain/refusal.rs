@@ -128,6 +128,18 @@ pub enum RequestFault {
     InvalidValue,
     /// A field is missing.
     MissingRequiredParameter,
+    /// A field that we cannot honour.
+    UnsupportedParameter,
+    /// Tools that no function can stand for.
+    UnsupportedTools,
+    /// A choice of tools that the upstream would not obey.
+    UnsupportedToolChoice,
+    /// An input item that cannot be said in chat.
+    UnsupportedInputItem,
+    /// A part of a message or of a tool's result that cannot be said in chat.
+    UnsupportedContentPart,
+    /// The response that the request goes on from is not kept here.
+    PreviousResponseNotFound,
 }
 
 impl Refusal {

@@ -308,5 +308,11 @@ const fn fault_code(fault: RequestFault) -> &'static str {
         RequestFault::InvalidType => "invalid_type",
         RequestFault::InvalidValue => "invalid_value",
         RequestFault::MissingRequiredParameter => "missing_required_parameter",
+        RequestFault::UnsupportedParameter => "unsupported_parameter",
+        RequestFault::UnsupportedTools => "unsupported_tools",
+        RequestFault::UnsupportedToolChoice => "unsupported_tool_choice",
+        RequestFault::UnsupportedInputItem => "unsupported_input_item",
+        RequestFault::UnsupportedContentPart => "unsupported_content_part",
+        RequestFault::PreviousResponseNotFound => "previous_response_not_found",
     }
 }

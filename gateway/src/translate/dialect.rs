@@ -6,6 +6,7 @@ use crate::domain::upstream::Profile;
 
 /// The dialect of chat completions that an upstream speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "upstreams differ in each of them by itself")]
 pub struct Dialect {
     /// The field that caps the output (`Q-8`).
     pub max_tokens: &'static str,

@@ -7,3 +7,9 @@
 pub mod dialect;
 pub mod plan;
 pub mod report;
+pub mod request;
+
+mod notes;
+mod path;
+mod raw;
+mod tools;

@@ -8,6 +8,9 @@ pub const HEADER: &str = "x-tollgate-translation";
 /// Longer header values are cut at a whole note.
 const LONGEST_HEADER: usize = 1_000;
 
+/// More notes than these are not kept: a request can hold 100,000 items, each with a loss.
+const MOST_NOTES: usize = 200;
+
 /// Everything that was lost or mended in one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -47,10 +50,10 @@ pub enum Loss {
 }
 
 impl Report {
-    /// Adds a note, once.
+    /// Adds a note, once. The first 200 are kept.
     pub fn add(&mut self, loss: Loss, subject: impl Into<String>) {
         let note = Note { loss, subject: subject.into() };
-        if !self.notes.contains(&note) {
+        if self.notes.len() < MOST_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
@@ -68,7 +71,7 @@ impl Report {
             let mut one = note.to_string();
             one.retain(|character| character.is_ascii_graphic());
             if value.len() + one.len() > LONGEST_HEADER {
-                value.push_str(";");
+                value.push(';');
                 break;
             }
             if !value.is_empty() {

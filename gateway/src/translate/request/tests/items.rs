@@ -1,0 +1,372 @@
+//! Input items one by one (`I-1` to `I-18`).
+
+use super::*;
+
+fn user(content: &Value) -> Value {
+    json!({"role": "user", "content": content})
+}
+
+#[test]
+fn messages_become_messages() {
+    for (rule, input, expected) in [
+        ("I-1", json!([{"role": "user", "content": "hi"}]), json!([user(&json!("hi"))])),
+        (
+            "I-1",
+            json!([{"type": null, "role": "user", "content": "hi"}]),
+            json!([user(&json!("hi"))]),
+        ),
+        (
+            "I-2",
+            json!([
+                {"role": "user", "content": "a"},
+                {"type": "message", "role": "assistant", "content": "b"},
+                {"type": "message", "role": "user", "content": "c"},
+            ]),
+            json!([user(&json!("a")), {"role": "assistant", "content": "b"}, user(&json!("c"))]),
+        ),
+        (
+            "I-6",
+            json!([{"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "text", "text": "b"}]}]),
+            json!([user(&json!("ab"))]),
+        ),
+        (
+            "I-7",
+            json!([
+                {"role": "user", "content": "a", "id": "msg_1", "status": "completed", "phase": "x"},
+                {
+                    "type": "message", "role": "assistant", "id": "msg_2", "status": "completed",
+                    "content": [{"type": "output_text", "text": "b", "annotations": [], "logprobs": []}],
+                },
+            ]),
+            json!([user(&json!("a")), {"role": "assistant", "content": "b"}]),
+        ),
+        (
+            "I-8",
+            json!([
+                {"role": "user", "content": []},
+                {"role": "assistant", "content": ""},
+                {"role": "assistant", "content": []},
+                {"role": "user", "content": ""},
+            ]),
+            json!([user(&json!(""))]),
+        ),
+    ] {
+        println!("{rule}");
+        check_messages(&input, &generic(), &expected);
+    }
+}
+
+#[test]
+fn what_is_said_at_the_head_is_one_message() {
+    // Q-5, I-3, I-4
+    let input = json!([
+        {"role": "system", "content": "b"},
+        {"type": "additional_tools", "role": "developer", "tools": []},
+        {"role": "developer", "content": [{"type": "input_text", "text": "c"}]},
+        {"role": "user", "content": "hi"},
+    ]);
+    let members = json!({"instructions": "a", "input": input});
+    for (profile, role) in [(Profile::Generic, "system"), (Profile::OpenAi, "developer")] {
+        let expected = json!([{"role": role, "content": "a\n\nb\n\nc"}, user(&json!("hi"))]);
+        assert_eq!(chat(&members, &terms(profile))["messages"], expected);
+    }
+    let sent = chat(&json!({"instructions": ""}), &generic());
+    assert_eq!(sent["messages"], json!([user(&json!("hi"))]));
+    let sent = chat(&json!({"instructions": "a", "input": []}), &generic());
+    assert_eq!(sent["messages"], json!([{"role": "system", "content": "a"}]), "Q-3");
+}
+
+#[test]
+fn a_late_system_message_stays_or_is_hoisted() {
+    // I-5
+    let input = json!([
+        {"role": "developer", "content": "a"},
+        {"role": "user", "content": "b"},
+        {"role": "developer", "content": "c"},
+        {"role": "user", "content": "d"},
+    ]);
+    let (a, b, c) = (json!("b"), json!("c"), json!("d"));
+    let kept = json!([{"role": "system", "content": "a"}, user(&a), {"role": "system", "content": b}, user(&c)]);
+    check_messages(&input, &generic(), &kept);
+    let hoisted = json!([{"role": "system", "content": "a\n\nc"}, user(&a), user(&c)]);
+    check_messages(&input, &terms(Profile::Vllm), &hoisted);
+    let sent = chat(&json!({"input": input}), &terms(Profile::OpenAi));
+    assert_eq!(sent["messages"][2], json!({"role": "developer", "content": "c"}));
+}
+
+#[test]
+fn parts_are_said_in_chats_words() {
+    // §2.1
+    let text = json!({"type": "input_text", "text": "see"});
+    for (part, expected) in [
+        (
+            json!({"type": "input_image", "image_url": "data:image/png;base64,AA", "detail": "original"}),
+            json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA", "detail": "high"}}),
+        ),
+        (
+            json!({"type": "input_image", "image_url": "https://x/y", "file_id": null}),
+            json!({"type": "image_url", "image_url": {"url": "https://x/y"}}),
+        ),
+        (
+            json!({"type": "input_image", "image_url": "https://x/y", "detail": "auto"}),
+            json!({"type": "image_url", "image_url": {"url": "https://x/y", "detail": "auto"}}),
+        ),
+        (
+            json!({"type": "input_file", "file_data": "data:x", "filename": "a.pdf"}),
+            json!({"type": "file", "file": {"file_data": "data:x", "filename": "a.pdf"}}),
+        ),
+        (
+            json!({"type": "input_audio", "input_audio": {"data": "AA", "format": "mp3"}}),
+            json!({"type": "input_audio", "input_audio": {"data": "AA", "format": "mp3"}}),
+        ),
+    ] {
+        let input = json!([{"role": "user", "content": [text, part]}]);
+        let expected = json!([user(&json!([{"type": "text", "text": "see"}, expected]))]);
+        check_messages(&input, &terms(Profile::OpenAi), &expected);
+    }
+}
+
+#[test]
+fn the_models_refusal_is_text_unless_the_upstream_knows_better() {
+    let input = json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [
+        {"type": "output_text", "text": "a"}, {"type": "refusal", "refusal": "no"},
+    ]}]);
+    let sent = chat(&json!({"input": input}), &generic());
+    assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "ano"}));
+    let sent = chat(&json!({"input": input}), &terms(Profile::OpenAi));
+    let parts = json!([{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "no"}]);
+    assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": parts}));
+}
+
+/// The function that a call item becomes.
+fn called(item: &Value) -> Value {
+    let input = json!([{"role": "user", "content": "hi"}, item]);
+    chat(&json!({"input": input}), &generic())["messages"][1]["tool_calls"][0].clone()
+}
+
+#[test]
+fn calls_become_calls() {
+    for (rule, item, name, arguments) in [
+        (
+            "I-9",
+            json!({"type": "function_call", "name": "f", "arguments": "{\"a\": 1}"}),
+            "f",
+            "{\"a\": 1}",
+        ),
+        (
+            "I-9",
+            json!({"type": "function_call", "name": "f", "arguments": {"a": 1}}),
+            "f",
+            "{\"a\":1}",
+        ),
+        ("I-9", json!({"type": "function_call", "name": "f", "arguments": " \n"}), "f", "{}"),
+        ("I-9", json!({"type": "function_call", "name": "f"}), "f", "{}"),
+        (
+            "I-9",
+            json!({"type": "function_call", "name": "f", "namespace": "n", "arguments": "{}"}),
+            "n__f",
+            "{}",
+        ),
+        (
+            "I-9b",
+            json!({"type": "function_call", "name": "f", "arguments": "{\"a\": tru"}),
+            "f",
+            "{\"__invalid_arguments\":\"{\\\"a\\\": tru\"}",
+        ),
+        (
+            "I-11",
+            json!({"type": "custom_tool_call", "name": "c", "input": "a \"b\"\n"}),
+            "c",
+            "{\"input\":\"a \\\"b\\\"\\n\"}",
+        ),
+        (
+            "I-11",
+            json!({"type": "custom_tool_call", "name": "c", "namespace": "n", "input": ""}),
+            "n__c",
+            "{\"input\":\"\"}",
+        ),
+        (
+            "T-10",
+            json!({"type": "tool_search_call", "execution": "client", "arguments": {"query": "x"}}),
+            "tool_search",
+            "{\"query\":\"x\"}",
+        ),
+    ] {
+        let mut item = item;
+        item["call_id"] = json!("c1");
+        let expected = json!({"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}});
+        assert_eq!(called(&item), expected, "{rule}: {item}");
+    }
+}
+
+/// The tool message that an output item becomes.
+fn answered(output: &Value) -> Value {
+    let input = json!([
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": output},
+    ]);
+    let sent = chat(&json!({"input": input}), &generic());
+    assert_eq!(sent["messages"][1]["tool_call_id"], "c1");
+    sent["messages"][1]["content"].clone()
+}
+
+#[test]
+fn outputs_become_text() {
+    for (rule, output, expected) in [
+        ("I-10", json!("x"), "x"),
+        ("I-10", json!("{\"a\":1}"), "{\"a\":1}"),
+        (
+            "I-10",
+            json!("[{\"type\":\"input_text\",\"text\":\"x\"}]"),
+            "[{\"type\":\"input_text\",\"text\":\"x\"}]",
+        ),
+        ("I-10", json!(null), ""),
+        ("I-10", json!({"a": 1}), "{\"a\":1}"),
+        ("I-10", json!(7), "7"),
+        (
+            "I-18",
+            json!([{"type": "input_text", "text": "a"}, {"type": "output_text", "text": "b"}]),
+            "ab",
+        ),
+        ("I-18", json!([]), ""),
+    ] {
+        assert_eq!(answered(&output), json!(expected), "{rule}: {output}");
+    }
+}
+
+#[test]
+fn an_image_in_a_string_is_an_image() {
+    // I-11b
+    let list = json!([{"type": "input_text", "text": "x"}, {"type": "input_image", "image_url": "data:a"}]);
+    assert_eq!(answered(&json!(list.to_string())), "x");
+    for text in [
+        "[{\"type\":\"input_image\"}]",
+        "[{\"type\":\"input_image\",\"image_url\":\"a\"},7]",
+        "[\"input_image\"]",
+        "[input_image",
+        "{\"type\":\"input_image\",\"image_url\":\"a\"}",
+    ] {
+        assert_eq!(answered(&json!(text)), text, "stays text");
+    }
+}
+
+/// The reasoning that an item becomes, with a message after it.
+fn thought(item: Value, terms: &Terms<'_>) -> Value {
+    let mut item = item;
+    item["type"] = json!("reasoning");
+    let input = json!([
+        {"role": "user", "content": "hi"}, item, {"role": "assistant", "content": "ok"},
+    ]);
+    chat(&json!({"input": input}), terms)["messages"][1].clone()
+}
+
+#[test]
+fn reasoning_goes_back_where_the_upstream_reads_it() {
+    // I-12
+    let part = |text: &str| json!({"text": text});
+    for (item, expected) in [
+        (json!({"summary": [part("s")], "content": [part("c"), part("d")]}), Some("c\nd")),
+        (json!({"summary": [part("s"), part("t")], "content": null}), Some("s\n\nt")),
+        (json!({"summary": [part("s")], "encrypted_content": "sealed:raw"}), Some("raw")),
+        (json!({"summary": [part("s")], "encrypted_content": "gAAAA"}), Some("s")),
+        (json!({"summary": [], "encrypted_content": "gAAAA"}), None),
+        (json!({"summary": [], "content": []}), None),
+    ] {
+        let mut message = json!({"role": "assistant", "content": "ok"});
+        assert_eq!(thought(item.clone(), &terms(Profile::OpenAi)), message, "OpenAI takes none");
+        if let Some(expected) = expected {
+            message["reasoning_content"] = json!(expected);
+        }
+        assert_eq!(thought(item, &generic()), message);
+    }
+    let message = thought(json!({"summary": [part("s")]}), &terms(Profile::Vllm));
+    assert_eq!(message, json!({"role": "assistant", "content": "ok", "reasoning": "s"}));
+}
+
+#[test]
+fn references_are_replaced() {
+    // I-13
+    let kept = Kept::new(
+        &[],
+        &[json!({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": "a", "annotations": [], "logprobs": []}]})],
+    );
+    let input = json!([
+        {"role": "user", "content": "hi"},
+        {"type": "item_reference", "id": "msg_1"},
+        {"role": "user", "content": "go on"},
+    ]);
+    let expected = json!([
+        user(&json!("hi")), {"role": "assistant", "content": "a"}, user(&json!("go on")),
+    ]);
+    check_messages(&input, &kept.terms(), &expected);
+    let unknown = json!({"input": [{"type": "item_reference", "id": "msg_2"}]});
+    refused(&unknown, &kept.terms(), (RequestFault::InvalidValue, "input[0].id"));
+}
+
+#[test]
+fn earlier_items_go_before_the_input() {
+    // Q-27, §9.5
+    let kept = Kept::new(
+        &[
+            json!({"id": "msg_0", "type": "message", "role": "user", "status": "completed",
+                "content": [{"type": "input_text", "text": "hi"}]}),
+            json!({"id": "rs_1", "type": "reasoning", "status": "completed",
+                "summary": [{"type": "summary_text", "text": "s"}]}),
+            json!({"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "c1",
+                "namespace": "n", "name": "f", "arguments": "{}"}),
+            json!({"id": "ctc_1", "type": "custom_tool_call", "status": "completed",
+                "call_id": "c2", "name": "patch", "input": "x"}),
+        ],
+        &[],
+    );
+    let members = json!({
+        "instructions": "new", "previous_response_id": "resp_1",
+        "input": [
+            {"type": "function_call_output", "call_id": "c1", "output": "1"},
+            {"type": "custom_tool_call_output", "call_id": "c2", "output": "2"},
+        ],
+    });
+    let expected = json!([
+        {"role": "system", "content": "new"},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": null, "reasoning_content": "s", "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "n__f", "arguments": "{}"}},
+            {"id": "c2", "type": "function", "function": {"name": "patch", "arguments": "{\"input\":\"x\"}"}},
+        ]},
+        {"role": "tool", "tool_call_id": "c1", "content": "1"},
+        {"role": "tool", "tool_call_id": "c2", "content": "2"},
+    ]);
+    assert_eq!(chat(&members, &kept.terms())["messages"], expected);
+    assert_eq!(echo(&members, &kept.terms())["previous_response_id"], "resp_1");
+}
+
+#[test]
+fn a_fault_in_an_earlier_item_is_the_previous_responses() {
+    let kept = Kept::new(
+        &[json!({"role": "user", "content": [{"type": "input_file", "file_data": "x"}]})],
+        &[],
+    );
+    let expected = (RequestFault::UnsupportedContentPart, "previous_response_id");
+    refused(&json!({"previous_response_id": "resp_1"}), &kept.terms(), expected);
+}
+
+#[test]
+fn records_of_hosted_tools_are_left_out_where_the_operator_says_so() {
+    // I-15
+    let input = json!([
+        {"role": "user", "content": "hi"},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {}},
+        {"type": "image_generation_call", "id": "ig_1", "result": "AA"},
+        {"role": "assistant", "content": "ok"},
+    ]);
+    let terms = Terms { hosted_tools: HostedTools::Omit, ..generic() };
+    let expected = json!([user(&json!("hi")), {"role": "assistant", "content": "ok"}]);
+    check_messages(&input, &terms, &expected);
+    assert_eq!(
+        losses(&json!({"input": input}), &terms).as_deref(),
+        Some("hosted_tool_omitted=web_search_call; hosted_tool_omitted=image_generation_call")
+    );
+    let other = json!({"input": [{"type": "file_search_call"}]});
+    refused(&other, &terms, (RequestFault::UnsupportedInputItem, "input[0].type"));
+}
