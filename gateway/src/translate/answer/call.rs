@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use super::custom::{unwrap_input, write_search};
 use super::events::{Events, Place, put, quoted};
 use super::items::Status;
-use super::text::{Text, encode};
+use super::text::{Text, decode, encode};
 use crate::translate::plan::{Tool, ToolKind};
 
 /// A call that is open. Its arguments are its slot's.
@@ -76,7 +76,7 @@ impl Call {
         events: &mut Events<'_>,
     ) {
         self.delta(arguments.finish(), events);
-        if self.kind == ToolKind::Function && arguments.as_str().trim().is_empty() {
+        if self.kind == ToolKind::Function && decode(arguments.as_str()).trim().is_empty() {
             self.delta(arguments.push("{}"), events);
         }
         let mut arguments = arguments.take();

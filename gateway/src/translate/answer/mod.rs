@@ -24,6 +24,9 @@ mod stream;
 mod text;
 mod whole;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::Trouble;
@@ -48,6 +47,10 @@ pub(super) struct Entry<'a> {
 /// All calls of an answer, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Slots(Vec<Slot>);
+
+/// Any JSON object.
+#[derive(Deserialize)]
+struct Fields {}
 
 #[derive(Deserialize)]
 struct CallView<'a> {
@@ -157,7 +160,7 @@ impl Slots {
             return self.0.iter().rposition(|it| it.key == Some(index) && it.id == entry.id);
         }
         let is_repeat = entry.name == slot.name && entry.arguments.is_empty();
-        let begins = !entry.name.is_empty() && !is_repeat;
+        let begins = !entry.name.is_empty() && !slot.name.is_empty() && !is_repeat;
         (!(begins && slot.is_complete())).then_some(last)
     }
 
@@ -198,10 +201,11 @@ impl Slot {
             return true;
         }
         let arguments = self.arguments.as_str();
-        // the end tells most apart; a line break behind the brace is escaped
-        let end = arguments.trim_end_matches([' ', '\\', 'n', 'r', 't']);
-        end.ends_with('}')
-            && arguments.trim_start_matches([' ', '\\', 'n', 'r', 't']).starts_with('{')
-            && serde_json::from_str::<IgnoredAny>(&decode(arguments)).is_ok()
+        // its ends tell most that are not, unless they are escaped
+        let blank = [' ', '\\', 'n', 'r', 't'];
+        let braced = arguments.trim_start_matches(blank).starts_with('{')
+            && arguments.trim_end_matches(blank).ends_with('}');
+        (braced || arguments.contains("\\u00"))
+            && serde_json::from_str::<Fields>(&decode(arguments)).is_ok()
     }
 }
