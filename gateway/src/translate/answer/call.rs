@@ -4,8 +4,7 @@
 use bytes::BytesMut;
 
 use super::custom::{unwrap_input, write_search};
-use super::events::{Events, Place, put, quoted};
-use super::items::Status;
+use super::events::{Events, Place, Status, put, quoted};
 use super::text::{Text, decode, encode};
 use crate::translate::plan::{Tool, ToolKind};
 

@@ -20,6 +20,24 @@ pub(super) struct Place {
     pub(super) index: u32,
 }
 
+/// What has become of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    InProgress,
+    Completed,
+    Incomplete,
+}
+
+impl Status {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
 impl<'a> Events<'a> {
     /// Appends to `out`; `sequence` is the next event's number.
     pub(super) fn to(out: &'a mut BytesMut, sequence: &'a mut u64) -> Self {

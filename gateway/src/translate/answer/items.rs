@@ -11,7 +11,7 @@ use bytes::BytesMut;
 
 use super::Trouble;
 use super::call::{Call, id_prefix};
-use super::events::{Events, Place, put};
+use super::events::{Events, Place, Status, put};
 use super::ids::Ids;
 use super::message::{Message, PartKind, add_listed};
 use super::produced::Produced;
@@ -21,14 +21,6 @@ use crate::translate::plan::{Plan, ReasoningSealer, Tool, ToolKind};
 
 /// The longest call id that is repeated as the upstream made it (`R-10`).
 const LONGEST_CALL_ID: usize = 64;
-
-/// What has become of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
-    InProgress,
-    Completed,
-    Incomplete,
-}
 
 /// What a model says, but for its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,16 +59,6 @@ enum Open {
 enum Waiting {
     Said { voice: Voice, text: String, logprobs: String, annotations: Vec<String> },
     Call(usize),
-}
-
-impl Status {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::InProgress => "in_progress",
-            Self::Completed => "completed",
-            Self::Incomplete => "incomplete",
-        }
-    }
 }
 
 // === impl Items ===
@@ -167,14 +149,17 @@ impl Items {
         is_whole: bool,
         events: &mut Events<'_>,
     ) -> Result<(), Trouble> {
-        let found = if is_whole { self.slots.add(None).map(Some) } else { self.slots.place(entry) };
-        let Some(index) = found? else { return Ok(()) };
-        let is_new = self.slots.get(index).phase == Phase::Waiting && !self.waits(index);
+        let Some(index) = self.slots.place(entry, is_whole)? else { return Ok(()) };
         let slot = self.slots.get_mut(index);
         slot.learn(entry, &self.plan.tools);
         match slot.phase {
             // what follows a whole call has no place in it
             Phase::Done => return Ok(()),
+            Phase::New => {
+                slot.phase = Phase::Waiting;
+                slot.arguments.push(&entry.arguments);
+                self.waiting.push_back(Waiting::Call(index));
+            }
             Phase::Waiting => _ = slot.arguments.push(&entry.arguments),
             Phase::Open => {
                 let delta = slot.arguments.push(&entry.arguments);
@@ -183,14 +168,7 @@ impl Items {
                 }
             }
         }
-        if is_new {
-            self.waiting.push_back(Waiting::Call(index));
-        }
         if self.waiting.is_empty() { Ok(()) } else { self.advance(false, events) }
-    }
-
-    fn waits(&self, slot: usize) -> bool {
-        self.waiting.iter().any(|it| matches!(it, Waiting::Call(waiting) if *waiting == slot))
     }
 
     /// Settles what can only be settled at the end: calls without a name, and calls that were not
@@ -261,61 +239,53 @@ impl Items {
     }
 
     /// Whether what comes now has to wait.
-    fn is_blocked(&self) -> bool {
-        !self.waiting.is_empty()
-            || matches!(&self.open, Open::Call(call) if !self.slots.get(call.slot).is_complete())
+    fn is_blocked(&mut self) -> bool {
+        !self.waiting.is_empty() || self.is_calling()
+    }
+
+    /// Whether a call is open whose arguments are not whole.
+    fn is_calling(&mut self) -> bool {
+        match &self.open {
+            Open::Call(call) => !self.slots.get_mut(call.slot).is_complete(),
+            _ => false,
+        }
     }
 
     /// Gives their turn to those that wait, as far as that is possible now.
     fn advance(&mut self, is_ending: bool, events: &mut Events<'_>) -> Result<(), Trouble> {
-        while let Some(next) = self.waiting.front() {
-            if let Open::Call(call) = &self.open
-                && !is_ending
-                && !self.slots.get(call.slot).is_complete()
-            {
-                break;
-            }
-            match *next {
-                Waiting::Call(slot) => {
+        while !self.waiting.is_empty() && (is_ending || !self.is_calling()) {
+            match self.waiting.front() {
+                Some(&Waiting::Call(slot)) => {
                     self.close(Status::Completed, events);
-                    if !(is_ending || self.is_known(slot)) {
+                    if !(is_ending || self.can_announce(slot)) {
                         break;
                     }
                     check_allowed(&self.plan, &self.slots.get(slot).name)?;
                     self.waiting.pop_front();
                     self.open_call(slot, events);
                 }
-                Waiting::Said { .. } => {
-                    if let Some(Waiting::Said { voice, text, logprobs, annotations }) =
-                        self.waiting.pop_front()
-                    {
-                        self.show(voice, &text, &logprobs, events);
-                        self.annotate_open(&annotations, events);
-                    }
-                }
+                _ => self.show_next(events),
             }
         }
         Ok(())
     }
 
-    fn annotate_open(&mut self, annotations: &[String], events: &mut Events<'_>) {
-        if let Open::Message(message) = &mut self.open {
-            message.annotate(annotations, events);
+    /// Shows what was said while a call was open.
+    fn show_next(&mut self, events: &mut Events<'_>) {
+        if let Some(Waiting::Said { voice, text, logprobs, annotations }) = self.waiting.pop_front()
+        {
+            self.show(voice, &text, &logprobs, events);
+            if let Open::Message(message) = &mut self.open {
+                message.annotate(&annotations, events);
+            }
         }
     }
 
-    /// Whether the first call that waits can be announced (`S-8`): its name is whole.
-    fn is_known(&self, slot: usize) -> bool {
+    /// Whether the first that waits, a call, can be announced (`S-8`).
+    fn can_announce(&self, slot: usize) -> bool {
         let slot = self.slots.get(slot);
-        if slot.name.is_empty() {
-            return false;
-        }
-        if self.waiting.len() > 1 || !slot.arguments.is_empty() {
-            return true;
-        }
-        let tools = &self.plan.tools;
-        let goes_on = |tool: &str| tool.len() > slot.name.len() && tool.starts_with(&slot.name);
-        tools.find(&slot.name).is_some() && !tools.wire_names().any(goes_on)
+        let is_due = self.waiting.len() > 1 || !slot.arguments.is_empty();
+        !slot.name.is_empty() && (is_due || slot.is_known(&self.plan.tools))
     }
 
     fn show(&mut self, voice: Voice, text: &str, logprobs: &str, events: &mut Events<'_>) {

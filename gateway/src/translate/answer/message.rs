@@ -2,8 +2,7 @@
 
 use bytes::BytesMut;
 
-use super::events::{Events, Place, number, put, quoted};
-use super::items::Status;
+use super::events::{Events, Place, Status, number, put, quoted};
 use super::text::Text;
 
 /// What a part of a message is.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use serde_json::value::RawValue;
 
-use super::events::Events;
+use super::events::{Events, Status};
 use super::extras;
-use super::items::{Items, Status, Voice};
+use super::items::{Items, Voice};
 use super::message::PartKind;
 use super::object::{self, Head, State};
 use super::slots::Entry;
@@ -102,14 +102,11 @@ impl Reading {
         }
         let refusal = text_of(piece.refusal);
         self.items.say(Voice::Part(PartKind::Refusal), &refusal, "", events)?;
-        if let Some(raw) = piece.tool_calls {
-            for entry in Entry::read_all(raw)? {
-                self.items.call(&entry, mode == Mode::Whole, events)?;
-            }
-        } else if let Some(raw) = piece.function_call {
-            self.items.call(&Entry::read_legacy(raw)?, mode == Mode::Whole, events)?;
+        let mut entries = piece.tool_calls.map_or(Ok(Vec::new()), Entry::read_all)?;
+        if let (true, Some(raw)) = (entries.is_empty(), piece.function_call) {
+            entries.push(Entry::read_legacy(raw)?);
         }
-        Ok(())
+        entries.iter().try_for_each(|entry| self.items.call(entry, mode == Mode::Whole, events))
     }
 
     /// Makes sure that an answer which has ended may be given to the client.

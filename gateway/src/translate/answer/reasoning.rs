@@ -2,8 +2,7 @@
 
 use bytes::BytesMut;
 
-use super::events::{Events, Place, put, quoted, string};
-use super::items::Status;
+use super::events::{Events, Place, Status, put, quoted, string};
 use super::text::{Text, decode};
 use crate::translate::plan::{ReasoningOutput, ReasoningSealer};
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::Trouble;
@@ -23,12 +24,16 @@ pub(super) struct Slot {
     pub(super) name: String,
     pub(super) arguments: Text,
     pub(super) phase: Phase,
+    /// How long the arguments were when they were last found not to be whole.
+    partial: usize,
 }
 
 /// How far a call is on its way to the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// It is not in the line of items yet.
     #[default]
+    New,
     Waiting,
     Open,
     Done,
@@ -47,10 +52,6 @@ pub(super) struct Entry<'a> {
 /// All calls of an answer, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Slots(Vec<Slot>);
-
-/// Any JSON object.
-#[derive(Deserialize)]
-struct Fields {}
 
 #[derive(Deserialize)]
 struct CallView<'a> {
@@ -130,31 +131,31 @@ impl Slots {
         &mut self.0[slot]
     }
 
-    /// The slot of an entry, a new one if need be; `None` if the entry says nothing and has none.
-    pub(super) fn place(&mut self, entry: &Entry<'_>) -> Result<Option<usize>, Trouble> {
+    /// The slot of an entry, a new one if need be; `None` if the entry says nothing and has none. A
+    /// whole answer's entries have one each.
+    pub(super) fn place(
+        &mut self,
+        entry: &Entry<'_>,
+        is_whole: bool,
+    ) -> Result<Option<usize>, Trouble> {
         let found = match entry.index {
+            _ if is_whole => None,
             Some(index) => self.of_index(index, entry),
             None => self.of_no_index(entry),
         };
-        match found {
-            Some(slot) => Ok(Some(slot)),
-            None if entry.is_empty() => Ok(None),
-            None => self.add(entry.index).map(Some),
+        if found.is_some() || entry.is_empty() {
+            return Ok(found);
         }
-    }
-
-    /// A slot of its own.
-    pub(super) fn add(&mut self, key: Option<u64>) -> Result<usize, Trouble> {
         if self.0.len() == MOST_CALLS {
             return Err(Trouble::Invalid(format!("more than {MOST_CALLS} calls in one answer")));
         }
-        self.0.push(Slot { key, ..Slot::default() });
-        Ok(self.0.len() - 1)
+        self.0.push(Slot { key: entry.index, ..Slot::default() });
+        Ok(Some(self.0.len() - 1))
     }
 
-    fn of_index(&self, index: u64, entry: &Entry<'_>) -> Option<usize> {
+    fn of_index(&mut self, index: u64, entry: &Entry<'_>) -> Option<usize> {
         let last = self.0.iter().rposition(|slot| slot.key == Some(index))?;
-        let slot = &self.0[last];
+        let slot = &mut self.0[last];
         if !entry.id.is_empty() && !slot.id.is_empty() {
             // some servers count every call as the first
             return self.0.iter().rposition(|it| it.key == Some(index) && it.id == entry.id);
@@ -177,7 +178,7 @@ impl Slots {
 impl Slot {
     /// Takes the id and the name of an entry, whose arguments are left.
     pub(super) fn learn(&mut self, entry: &Entry<'_>, tools: &ToolNames) {
-        if self.phase != Phase::Waiting {
+        if matches!(self.phase, Phase::Open | Phase::Done) {
             return;
         }
         if self.id.is_empty() {
@@ -195,17 +196,35 @@ impl Slot {
         }
     }
 
+    /// Whether its name is whole and its id known, so that it can be announced before its arguments
+    /// come (`S-8`).
+    pub(super) fn is_known(&self, tools: &ToolNames) -> bool {
+        let goes_on = |tool: &str| tool.len() > self.name.len() && tool.starts_with(&self.name);
+        !self.id.is_empty() && tools.find(&self.name).is_some() && !tools.wire_names().any(goes_on)
+    }
+
     /// Whether its arguments are a whole JSON object.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&mut self) -> bool {
         if self.phase == Phase::Done {
             return true;
         }
         let arguments = self.arguments.as_str();
+        if arguments.is_empty() || arguments.len() == self.partial {
+            return false;
+        }
         // its ends tell most that are not, unless they are escaped
         let blank = [' ', '\\', 'n', 'r', 't'];
-        let braced = arguments.trim_start_matches(blank).starts_with('{')
+        let is_braced = arguments.trim_start_matches(blank).starts_with('{')
             && arguments.trim_end_matches(blank).ends_with('}');
-        (braced || arguments.contains("\\u00"))
-            && serde_json::from_str::<Fields>(&decode(arguments)).is_ok()
+        let is_complete =
+            (is_braced || arguments.contains("\\u00")) && is_object(&decode(arguments));
+        if !is_complete {
+            self.partial = arguments.len();
+        }
+        is_complete
     }
+}
+
+fn is_object(json: &str) -> bool {
+    json.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(json).is_ok()
 }

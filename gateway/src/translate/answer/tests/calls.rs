@@ -26,7 +26,7 @@ fn check(chunks: &[String], expected: &[(&str, &str)]) {
 fn r_5_arguments_are_always_a_string() {
     check(&[entry(0, "c", "f", "")], &[("f", "{}")]);
     check(&[entry(0, "c", "f", " ")], &[("f", " {}")]);
-    check(&[entry(0, "c", "f", " ").replace(" ", "\\u0020")], &[("f", " {}")]);
+    check(&[entry(0, "c", "f", " ").replace(' ', "\\u0020")], &[("f", " {}")]);
     check(&[call(json!({"index": 0, "id": "c", "function": {"name": "f"}}))], &[("f", "{}")]);
     check(
         &[call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": null}}))],
@@ -187,13 +187,17 @@ fn s_8_a_call_is_announced_when_its_name_is_whole() {
     let announced = |chunks: &[String]| {
         let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
         let mut out = BytesMut::new();
-        chunks.iter().for_each(|chunk| stream.push(chunk, &mut out).unwrap());
+        for chunk in chunks {
+            stream.push(chunk, &mut out).unwrap();
+        }
         String::from_utf8(out.to_vec()).unwrap().contains("output_item.added")
     };
     assert!(announced(&[entry(0, "a", "f", "")]), "no other tool begins so");
     assert!(!announced(&[entry(0, "a", "get", "")]), "it may become `get_weather`");
     assert!(announced(&[entry(0, "a", "get", ""), entry(0, "", "", "{")]));
     assert!(announced(&[entry(0, "a", "get", ""), entry(1, "b", "f", "")]));
+    assert!(!announced(&[entry(0, "", "f", "")]), "its id may come");
+    assert!(announced(&[entry(0, "", "f", ""), entry(0, "a", "", "")]));
     assert!(!announced(&[entry(0, "a", "", "{}")]), "§0.1.7: never without a name");
     assert!(announced(&[entry(0, "a", "", "{}"), entry(0, "", "f", "")]));
     // what came before the name is one delta

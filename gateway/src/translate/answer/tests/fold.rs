@@ -56,7 +56,7 @@ impl Fold {
         if kind != "response.output_item.done" {
             assert_eq!(event["item_id"], item["id"]);
         }
-        if kind.ends_with(".delta") {
+        if event.get("delta").is_some() {
             assert_ne!(event["delta"], "", "an empty delta");
             self.deltas += 1;
         }

@@ -73,7 +73,9 @@ pub(super) fn usage() -> UsageReport {
 
 /// A chunk with this `delta`.
 pub(super) fn delta(delta: Value) -> String {
-    json!({"choices": [{"index": 0, "delta": delta}]}).to_string()
+    let mut chunk = json!({"choices": [{"index": 0}]});
+    chunk["choices"][0]["delta"] = delta;
+    chunk.to_string()
 }
 
 /// A chunk with text.
@@ -83,7 +85,7 @@ pub(super) fn text(text: &str) -> String {
 
 /// A chunk with a piece of a call.
 pub(super) fn call(entry: Value) -> String {
-    delta(json!({"tool_calls": [entry]}))
+    delta(Value::from_iter([("tool_calls", Value::from(vec![entry]))]))
 }
 
 /// The chunk that ends a choice.
@@ -140,8 +142,8 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
     let usage = stream.usage();
     match &trouble {
         None => {
-            _ = stream
-                .end(End { now: 1_790_000_001, usage: usage.unwrap_or(self::usage()) }, &mut out)
+            let usage = usage.unwrap_or(self::usage());
+            stream.end(End { now: 1_790_000_001, usage }, &mut out);
         }
         Some(trouble) => {
             let message = match trouble {
@@ -198,7 +200,9 @@ pub(super) fn answer(plan: Plan, body: &Value) -> Value {
 
 /// A whole answer with this message.
 pub(super) fn message(message: Value, finish_reason: &str) -> Value {
-    json!({"choices": [{"index": 0, "message": message, "finish_reason": finish_reason}]})
+    let mut body = json!({"choices": [{"index": 0, "finish_reason": finish_reason}]});
+    body["choices"][0]["message"] = message;
+    body
 }
 
 /// Replaces the ids that we make by their order, so that answers can be compared.

@@ -90,8 +90,8 @@ impl Said {
 
 fn cut(text: &str, size: usize) -> Vec<String> {
     let units: Vec<_> = text.encode_utf16().collect();
-    let escape = |units: &[u16]| units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
-    units.chunks(size).map(escape).collect()
+    let escaped: Vec<_> = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
+    escaped.chunks(size).map(<[String]>::concat).collect()
 }
 
 /// A chunk as a careless upstream may send it.
