@@ -77,17 +77,15 @@ impl ResponseStream {
         }
         let view = ChunkView::parse(data)
             .map_err(|error| Trouble::Invalid(format!("a chunk is not a chat chunk: {error}")))?;
+        self.reading.head(&view);
         if let Some(error) = view.error {
             return Err(Trouble::Reported(ForeignError::parse(error.get().as_bytes())));
         }
         if view.choices.is_none() && view.usage.is_none() {
-            // some servers send an error's fields without a frame
+            // no chunk: a sign of life, or an error's members without a frame around them
             let error = ForeignError::parse(data.as_bytes());
-            if error.message.is_some() {
-                return Err(Trouble::Reported(error));
-            }
+            return error.message.is_none().then_some(()).ok_or(Trouble::Reported(error));
         }
-        self.reading.head(&view);
         self.start(out);
         let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
             return Ok(());
@@ -128,7 +126,8 @@ impl ResponseStream {
         self.reading.items.produced()
     }
 
-    /// Closes what is open and writes the terminal event. Does nothing after a terminal event.
+    /// Closes what is open and writes the terminal event of an answer that [`close`](Self::close) has
+    /// found whole. Does nothing after a terminal event.
     pub fn end(&mut self, end: End, out: &mut BytesMut) -> Outcome {
         if self.object.is_some() {
             return self.reading.outcome();
