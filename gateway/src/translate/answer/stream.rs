@@ -84,7 +84,7 @@ impl ResponseStream {
         if view.choices.is_none() && view.usage.is_none() {
             // no chunk: a sign of life, or an error's members without a frame around them
             let error = ForeignError::parse(data.as_bytes());
-            return error.message.is_none().then_some(()).ok_or(Trouble::Reported(error));
+            return if error.message.is_some() { Err(Trouble::Reported(error)) } else { Ok(()) };
         }
         self.start(out);
         let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
