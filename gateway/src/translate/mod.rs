@@ -4,6 +4,7 @@
 //! Pure: no IO, no clock, no randomness. A request becomes a chat request and a [`plan::Plan`]; with
 //! that plan the chat answer, whole or streamed, becomes a Responses answer.
 
+pub mod answer;
 pub mod dialect;
 pub mod plan;
 pub mod report;

@@ -71,8 +71,8 @@ pub enum ReasoningOutput {
 /// Wraps reasoning so that a client which keeps nothing can give it back, and nobody can write our
 /// model's thoughts for it (`R-9`, `I-12`).
 pub trait ReasoningSealer: Send + Sync {
-    /// Wraps `text`. `nonce` must differ for each text that is sealed.
-    fn seal(&self, text: &str, nonce: &str) -> String;
+    /// Wraps `text`.
+    fn seal(&self, text: &str) -> String;
     /// Unwraps what [`seal`](Self::seal) made; `None` for anything else.
     fn open(&self, sealed: &str) -> Option<String>;
 }

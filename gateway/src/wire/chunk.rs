@@ -21,6 +21,9 @@ pub struct ChunkView<'a> {
     /// What an upstream says instead of an answer.
     #[serde(borrow)]
     pub error: Option<&'a RawValue>,
+    /// The class of service that it was given.
+    #[serde(borrow)]
+    pub service_tier: Option<&'a RawValue>,
     /// The answers; none in a usage-only chunk.
     #[serde(borrow, default)]
     pub choices: Option<Vec<ChoiceView<'a>>>,
@@ -41,6 +44,9 @@ pub struct ChoiceView<'a> {
     /// Why it ended, where it has.
     #[serde(borrow)]
     pub finish_reason: Option<&'a RawValue>,
+    /// The tokens' probabilities.
+    #[serde(borrow)]
+    pub logprobs: Option<&'a RawValue>,
 }
 
 /// What a model produced, as raw JSON values: strings, and for tool calls an array.
@@ -56,9 +62,17 @@ pub struct PieceView<'a> {
     reasoning_content: Option<&'a RawValue>,
     #[serde(borrow)]
     reasoning: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning_details: Option<&'a RawValue>,
     /// Calls, whole or in pieces.
     #[serde(borrow)]
     pub tool_calls: Option<&'a RawValue>,
+    /// The one call of servers that know no `tool_calls`.
+    #[serde(borrow)]
+    pub function_call: Option<&'a RawValue>,
+    /// What the text refers to.
+    #[serde(borrow)]
+    pub annotations: Option<&'a RawValue>,
 }
 
 impl<'a> ChunkView<'a> {
@@ -107,6 +121,12 @@ impl<'a> PieceView<'a> {
     /// Reasoning, under one of its two names: servers that send both send the same text twice.
     pub fn reasoning(&self) -> Option<&'a RawValue> {
         self.reasoning_content.or(self.reasoning)
+    }
+
+    /// Reasoning under each of its names, best first: two of them, or a text that is empty under one
+    /// and not under the other, come from real servers (rule R-8).
+    pub fn reasonings(&self) -> [Option<&'a RawValue>; 3] {
+        [self.reasoning_content, self.reasoning, self.reasoning_details]
     }
 }
 

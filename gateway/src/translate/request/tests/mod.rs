@@ -24,7 +24,7 @@ use crate::translate::plan::{ReasoningOutput, ReasoningSealer};
 struct Prefix;
 
 impl ReasoningSealer for Prefix {
-    fn seal(&self, text: &str, _nonce: &str) -> String {
+    fn seal(&self, text: &str) -> String {
         format!("sealed:{text}")
     }
 

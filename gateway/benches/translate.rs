@@ -1,0 +1,74 @@
+//! What a burst of text chunks costs on its way through: as Responses events, and as the chunks that
+//! they are. `cargo bench -p gateway --bench translate`.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use divan::counter::ItemsCount;
+use divan::{Bencher, black_box};
+use gateway::pipeline::meter::Meter;
+use gateway::pipeline::passthrough::Passthrough;
+use gateway::translate::answer::{Envelope, ResponseStream};
+use gateway::translate::plan::{Plan, ReasoningSealer};
+use gateway::wire::sse::{self, Splitter};
+
+const EVENTS: usize = 100;
+
+fn main() {
+    divan::main();
+}
+
+/// Seals nothing: these chunks have no reasoning.
+struct NoSealer;
+
+impl ReasoningSealer for NoSealer {
+    fn seal(&self, _: &str) -> String {
+        String::new()
+    }
+
+    fn open(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// A stream of [`EVENTS`] events of a word each.
+fn burst() -> String {
+    let event = "data: {\"id\":\"chatcmpl-123\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"upstream\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n";
+    event.repeat(EVENTS)
+}
+
+#[divan::bench]
+fn responses(bencher: Bencher<'_, '_>) {
+    let burst = burst();
+    let plan = Arc::new(Plan { model: "asked".to_owned(), ..Plan::default() });
+    let envelope = Envelope {
+        id: "resp_0123456789abcdef0123456789abcdef".to_owned(),
+        created_at: 1_790_000_000,
+        seed: 7,
+        done_marker: true,
+        sealer: Arc::new(NoSealer),
+    };
+    bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {
+        let mut stream = ResponseStream::new(&envelope, plan.clone());
+        let (mut splitter, mut out) = (Splitter::default(), BytesMut::new());
+        let split = splitter.push(black_box(burst.as_bytes()), |event| {
+            let data = sse::data(event).expect("these have data");
+            let json = std::str::from_utf8(&data).expect("this is text");
+            stream.push(json, &mut out).expect("these are chunks");
+        });
+        split.expect("these are small");
+        out.split()
+    });
+}
+
+#[divan::bench]
+fn passthrough(bencher: Bencher<'_, '_>) {
+    let burst = burst();
+    bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {
+        let mut relay = Passthrough::new("\"asked\"".to_owned(), false);
+        let (mut meter, mut out) = (Meter::default(), BytesMut::new());
+        let relayed = relay.push(black_box(burst.as_bytes()), &mut meter, &mut out);
+        relayed.expect("these are chunks");
+        out.split()
+    });
+}

@@ -1,0 +1,115 @@
+//! Writes events: no intermediate value, no formatting, one frame after the other.
+
+use bytes::{BufMut, BytesMut};
+
+/// Room for an event without its text.
+const FRAME: usize = 320;
+
+/// Where events go, and how many there were.
+pub(super) struct Events<'a> {
+    /// `None` where nobody looks on: a whole answer.
+    target: Option<(&'a mut BytesMut, &'a mut u64)>,
+}
+
+/// Which item an event is about.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The item's id.
+    pub(super) id: String,
+    /// Its place in `output`.
+    pub(super) index: u32,
+}
+
+/// What has become of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    InProgress,
+    Completed,
+    Incomplete,
+}
+
+impl Status {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+impl<'a> Events<'a> {
+    /// Appends to `out`; `sequence` is the next event's number.
+    pub(super) fn to(out: &'a mut BytesMut, sequence: &'a mut u64) -> Self {
+        Self { target: Some((out, sequence)) }
+    }
+
+    /// Writes nothing.
+    pub(super) fn nowhere() -> Self {
+        Self { target: None }
+    }
+
+    /// Writes an event (`S-2`, `S-3`) with `fields`, which begin with a comma.
+    pub(super) fn write(&mut self, name: &str, fields: impl FnOnce(&mut BytesMut)) {
+        let Some((out, sequence)) = &mut self.target else { return };
+        out.reserve(FRAME);
+        put(out, "event: ");
+        put(out, name);
+        put(out, "\ndata: {\"type\":\"");
+        put(out, name);
+        put(out, "\",\"sequence_number\":");
+        number(out, **sequence);
+        **sequence += 1;
+        fields(out);
+        put(out, "}\n\n");
+    }
+
+    /// Writes an event that is about an item.
+    pub(super) fn write_at(
+        &mut self,
+        place: &Place,
+        name: &str,
+        fields: impl FnOnce(&mut BytesMut),
+    ) {
+        self.write(name, |out| {
+            put(out, ",\"item_id\":\"");
+            put(out, &place.id);
+            put(out, "\",\"output_index\":");
+            number(out, place.index);
+            fields(out);
+        });
+    }
+
+    /// Writes that an item begins or is done; `item` writes the item.
+    pub(super) fn item(&mut self, name: &str, index: u32, item: impl FnOnce(&mut BytesMut)) {
+        self.write(name, |out| {
+            put(out, ",\"output_index\":");
+            number(out, index);
+            put(out, ",\"item\":");
+            item(out);
+        });
+    }
+}
+
+/// Appends text as it is.
+pub(super) fn put(out: &mut BytesMut, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Appends a number.
+pub(super) fn number(out: &mut BytesMut, number: impl itoa::Integer) {
+    put(out, itoa::Buffer::new().format(number));
+}
+
+/// Appends a name and its value, which is JSON text without its quotes.
+pub(super) fn quoted(out: &mut BytesMut, name: &str, escaped: &str) {
+    put(out, name);
+    put(out, "\"");
+    put(out, escaped);
+    put(out, "\"");
+}
+
+/// Appends text as a JSON string.
+pub(super) fn string(out: &mut BytesMut, text: &str) {
+    serde_json::to_writer(out.writer(), text).expect("strings always serialise");
+}

@@ -1,0 +1,118 @@
+//! What comes with text: annotations (`R-4`) and the tokens' probabilities (`R-14`).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A reference to a page, flat as the Responses API has it.
+#[derive(Serialize)]
+struct Citation {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    url: String,
+    title: String,
+    start_index: u64,
+    end_index: u64,
+}
+
+/// The annotations that are references to pages, each as JSON; all others are dropped.
+pub(super) fn annotations(raw: &RawValue) -> Vec<String> {
+    let all: Vec<Value> = serde_json::from_str(raw.get()).unwrap_or_default();
+    let citations = all.iter().filter(|it| it["type"] == "url_citation").filter_map(|annotation| {
+        let fields = annotation.get("url_citation").unwrap_or(annotation);
+        let text = |name: &str| fields[name].as_str().map(str::to_owned);
+        let number = |name: &str| fields[name].as_u64().unwrap_or_default();
+        Some(Citation {
+            kind: "url_citation",
+            url: text("url")?,
+            title: text("title").unwrap_or_default(),
+            start_index: number("start_index"),
+            end_index: number("end_index"),
+        })
+    });
+    citations.map(|it| serde_json::to_string(&it).expect("texts and numbers serialise")).collect()
+}
+
+/// The probabilities of the text's tokens as JSON, a comma between; empty if there are none.
+pub(super) fn logprobs(raw: &RawValue) -> String {
+    #[derive(Deserialize)]
+    struct Logprobs {
+        #[serde(default)]
+        content: Option<Vec<Token>>,
+    }
+    #[derive(Deserialize)]
+    struct Token {
+        #[serde(flatten)]
+        one: Likely,
+        #[serde(default)]
+        top_logprobs: Option<Vec<Likely>>,
+    }
+    #[derive(Deserialize)]
+    struct Likely {
+        token: String,
+        logprob: f64,
+        #[serde(default)]
+        bytes: Option<Vec<u8>>,
+    }
+    #[derive(Serialize)]
+    struct Shown<'a> {
+        token: &'a str,
+        logprob: f64,
+        bytes: &'a [u8],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        top_logprobs: Option<Vec<Shown<'a>>>,
+    }
+    impl Likely {
+        fn show<'a>(&'a self, top_logprobs: Option<Vec<Shown<'a>>>) -> Shown<'a> {
+            let bytes = self.bytes.as_deref().unwrap_or(self.token.as_bytes());
+            Shown { token: &self.token, logprob: self.logprob, bytes, top_logprobs }
+        }
+    }
+    let Ok(Logprobs { content: Some(tokens) }) = serde_json::from_str(raw.get()) else {
+        return String::new();
+    };
+    let shown = tokens.iter().map(|token| {
+        let others = token.top_logprobs.iter().flatten();
+        let shown = token.one.show(Some(others.map(|other| other.show(None)).collect()));
+        serde_json::to_string(&shown).expect("texts and finite numbers serialise")
+    });
+    shown.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn r_4_citations_become_flat() {
+        let json = r#"[{"type":"url_citation","url_citation":{"url":"https://a","title":"A","start_index":1,"end_index":2}},
+            {"type":"url_citation","url":"https://b"},{"type":"file_citation"},{"type":"url_citation"},3]"#;
+        assert_eq!(
+            annotations(&raw(json)),
+            [
+                r#"{"type":"url_citation","url":"https://a","title":"A","start_index":1,"end_index":2}"#,
+                r#"{"type":"url_citation","url":"https://b","title":"","start_index":0,"end_index":0}"#,
+            ]
+        );
+        assert!(annotations(&raw("{}")).is_empty());
+    }
+
+    #[test]
+    fn r_14_probabilities_have_all_their_fields() {
+        let json = r#"{"content":[{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[{"token":"b","logprob":-1,"bytes":null}]},{"token":"c","logprob":0}]}"#;
+        assert_eq!(
+            logprobs(&raw(json)),
+            concat!(
+                r#"{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[{"token":"b","logprob":-1.0,"bytes":[98]}]},"#,
+                r#"{"token":"c","logprob":0.0,"bytes":[99],"top_logprobs":[]}"#
+            )
+        );
+        for json in ["{}", r#"{"content":null}"#, r#"{"content":[3]}"#, "3"] {
+            assert_eq!(logprobs(&raw(json)), "");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A message item: text, and what the model says when it declines (`R-1` to `R-4`).
+
+use bytes::BytesMut;
+
+use super::events::{Events, Place, Status, number, put, quoted};
+use super::text::Text;
+
+/// What a part of a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PartKind {
+    Text,
+    Refusal,
+}
+
+/// A message that is open.
+#[derive(Debug)]
+pub(super) struct Message {
+    place: Place,
+    /// The parts that are done, as JSON with a comma between.
+    done: BytesMut,
+    /// How many those are: the next part's index.
+    count: u32,
+    part: Option<Part>,
+}
+
+/// The part that is open.
+#[derive(Debug)]
+struct Part {
+    kind: PartKind,
+    text: Text,
+    /// JSON with a comma between.
+    annotations: BytesMut,
+    annotation_count: u32,
+    /// JSON with a comma between.
+    logprobs: String,
+}
+
+impl Message {
+    pub(super) fn open(place: Place, events: &mut Events<'_>) -> Self {
+        let message = Self { place, done: BytesMut::new(), count: 0, part: None };
+        events.item("response.output_item.added", message.place.index, |out| {
+            message.write(out, Status::InProgress);
+        });
+        message
+    }
+
+    /// Takes text; a part of another kind is closed first.
+    pub(super) fn push(
+        &mut self,
+        kind: PartKind,
+        piece: &str,
+        logprobs: &str,
+        events: &mut Events<'_>,
+    ) {
+        if self.part.as_ref().is_none_or(|part| part.kind != kind) {
+            self.open_part(kind, events);
+        }
+        let Some(part) = &mut self.part else { return };
+        if !logprobs.is_empty() {
+            add_listed(&mut part.logprobs, logprobs);
+        }
+        let delta = part.text.push(piece);
+        if delta.is_empty() {
+            return;
+        }
+        write_delta(&self.place, self.count, kind, delta, logprobs, events);
+    }
+
+    /// Begins a part.
+    pub(super) fn open_part(&mut self, kind: PartKind, events: &mut Events<'_>) {
+        self.close_part(events);
+        let part = Part {
+            kind,
+            text: Text::default(),
+            annotations: BytesMut::new(),
+            annotation_count: 0,
+            logprobs: String::new(),
+        };
+        events.write_at(&self.place, "response.content_part.added", |out| {
+            self.write_index(out);
+            put(out, ",\"part\":");
+            part.write(out);
+        });
+        self.part = Some(part);
+    }
+
+    /// Takes annotations, each as JSON, for the text that is open, if there is one.
+    pub(super) fn annotate(&mut self, annotations: &[String], events: &mut Events<'_>) {
+        let Some(part) = self.part.as_mut().filter(|part| part.kind == PartKind::Text) else {
+            return;
+        };
+        for annotation in annotations {
+            events.write_at(&self.place, "response.output_text.annotation.added", |out| {
+                put(out, ",\"content_index\":");
+                number(out, self.count);
+                put(out, ",\"annotation_index\":");
+                number(out, part.annotation_count);
+                put(out, ",\"annotation\":");
+                put(out, annotation);
+            });
+            if part.annotation_count > 0 {
+                put(&mut part.annotations, ",");
+            }
+            put(&mut part.annotations, annotation);
+            part.annotation_count += 1;
+        }
+    }
+
+    /// Takes probabilities that came without text.
+    pub(super) fn add_logprobs(&mut self, logprobs: &str) {
+        if let Some(part) = self.part.as_mut().filter(|part| part.kind == PartKind::Text) {
+            add_listed(&mut part.logprobs, logprobs);
+        }
+    }
+
+    /// Ends the message; `output` gets the item.
+    pub(super) fn close(mut self, status: Status, output: &mut BytesMut, events: &mut Events<'_>) {
+        self.close_part(events);
+        let start = output.len();
+        self.write(output, status);
+        events.item("response.output_item.done", self.place.index, |out| {
+            out.extend_from_slice(&output[start..]);
+        });
+    }
+
+    /// The text that is open, and the parts that are done as JSON.
+    pub(super) fn so_far(&self) -> (&[u8], &str) {
+        (&self.done, self.part.as_ref().map_or("", |part| part.text.as_str()))
+    }
+
+    fn close_part(&mut self, events: &mut Events<'_>) {
+        let Some(mut part) = self.part.take() else { return };
+        let rest = part.text.finish();
+        if !rest.is_empty() {
+            write_delta(&self.place, self.count, part.kind, rest, "", events);
+        }
+        let name = match part.kind {
+            PartKind::Text => "response.output_text.done",
+            PartKind::Refusal => "response.refusal.done",
+        };
+        events.write_at(&self.place, name, |out| {
+            self.write_index(out);
+            match part.kind {
+                PartKind::Text => {
+                    quoted(out, ",\"text\":", part.text.as_str());
+                    put(out, ",\"logprobs\":[");
+                    put(out, &part.logprobs);
+                    put(out, "]");
+                }
+                PartKind::Refusal => quoted(out, ",\"refusal\":", part.text.as_str()),
+            }
+        });
+        if self.count > 0 {
+            put(&mut self.done, ",");
+        }
+        let start = self.done.len();
+        part.write(&mut self.done);
+        events.write_at(&self.place, "response.content_part.done", |out| {
+            self.write_index(out);
+            put(out, ",\"part\":");
+            out.extend_from_slice(&self.done[start..]);
+        });
+        self.count += 1;
+    }
+
+    fn write_index(&self, out: &mut BytesMut) {
+        put(out, ",\"content_index\":");
+        number(out, self.count);
+    }
+
+    /// Writes the item with the parts that are done.
+    fn write(&self, out: &mut BytesMut, status: Status) {
+        quoted(out, "{\"id\":", &self.place.id);
+        quoted(out, ",\"type\":\"message\",\"status\":", status.as_str());
+        put(out, ",\"role\":\"assistant\",\"content\":[");
+        out.extend_from_slice(&self.done);
+        put(out, "]}");
+    }
+}
+
+impl Part {
+    fn write(&self, out: &mut BytesMut) {
+        match self.kind {
+            PartKind::Text => {
+                quoted(out, "{\"type\":\"output_text\",\"text\":", self.text.as_str());
+                put(out, ",\"annotations\":[");
+                out.extend_from_slice(&self.annotations);
+                put(out, "],\"logprobs\":[");
+                put(out, &self.logprobs);
+                put(out, "]}");
+            }
+            PartKind::Refusal => {
+                quoted(out, "{\"type\":\"refusal\",\"refusal\":", self.text.as_str());
+                put(out, "}");
+            }
+        }
+    }
+}
+
+/// The event that most of a stream consists of.
+fn write_delta(
+    place: &Place,
+    index: u32,
+    kind: PartKind,
+    delta: &str,
+    logprobs: &str,
+    events: &mut Events<'_>,
+) {
+    let name = match kind {
+        PartKind::Text => "response.output_text.delta",
+        PartKind::Refusal => "response.refusal.delta",
+    };
+    events.write_at(place, name, |out| {
+        put(out, ",\"content_index\":");
+        number(out, index);
+        quoted(out, ",\"delta\":", delta);
+        if kind == PartKind::Text {
+            put(out, ",\"logprobs\":[");
+            put(out, logprobs);
+            put(out, "]");
+        }
+    });
+}
+
+/// Appends to what has commas between its parts.
+pub(super) fn add_listed(list: &mut String, more: &str) {
+    if !list.is_empty() && !more.is_empty() {
+        list.push(',');
+    }
+    list.push_str(more);
+}

@@ -1,0 +1,171 @@
+//! Reads chunks, and a whole answer as one, into items (§5.4).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use serde_json::value::RawValue;
+
+use super::events::{Events, Status};
+use super::extras;
+use super::items::{Items, Voice};
+use super::message::PartKind;
+use super::object::{self, Head, State};
+use super::slots::Entry;
+use super::text::text_of;
+use super::{Envelope, Outcome, Trouble, UsageReport};
+use crate::translate::plan::Plan;
+use crate::wire::chunk::{ChoiceView, ChunkView, PieceView};
+use crate::wire::error::ForeignError;
+use crate::wire::{first_byte, usage};
+
+/// What is known of an answer so far.
+pub(super) struct Reading {
+    pub(super) items: Items,
+    pub(super) plan: Arc<Plan>,
+    /// What the upstream says that it used; the last word wins.
+    pub(super) usage: Option<UsageReport>,
+    /// The class of service, as JSON.
+    pub(super) tier: Option<String>,
+    /// The first reason to end; there may be more to come (§0.1.4).
+    pub(super) finish: Option<Finish>,
+}
+
+/// Why a model stopped (§4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finish {
+    Whole,
+    Length,
+    Filter,
+    Broken,
+}
+
+/// What a chunk is a chunk of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Stream,
+    Whole,
+}
+
+impl Reading {
+    pub(super) fn new(envelope: &Envelope, plan: Arc<Plan>) -> Self {
+        let items = Items::new(plan.clone(), envelope.sealer.clone(), envelope.seed);
+        Self { items, plan, usage: None, tier: None, finish: None }
+    }
+
+    /// Takes note of a chunk's head: what it says beside the answer.
+    pub(super) fn head(&mut self, view: &ChunkView<'_>) {
+        if let Some(report) = view.usage.and_then(usage::report) {
+            self.usage = Some(report);
+        }
+        if let Some(tier) = view.service_tier.filter(|raw| first_byte(raw) == b'"')
+            && self.tier.as_deref() != Some(tier.get())
+        {
+            self.tier = Some(tier.get().to_owned());
+        }
+    }
+
+    /// Takes a choice: reasoning first, then text, refusal and calls, as they were thought.
+    pub(super) fn choice(
+        &mut self,
+        choice: &ChoiceView<'_>,
+        mode: Mode,
+        events: &mut Events<'_>,
+    ) -> Result<(), Trouble> {
+        if let Some(piece) = choice.piece() {
+            self.piece(piece, choice.logprobs, mode, events)?;
+        }
+        self.finish = self.finish.or_else(|| Finish::parse(choice.finish_reason?));
+        Ok(())
+    }
+
+    fn piece(
+        &mut self,
+        piece: &PieceView<'_>,
+        logprobs: Option<&RawValue>,
+        mode: Mode,
+        events: &mut Events<'_>,
+    ) -> Result<(), Trouble> {
+        // some servers send the same text under two names (`R-8`)
+        let reasonings = piece.reasonings().into_iter().map(text_of);
+        if let Some(text) = reasonings.into_iter().find(|text| !text.is_empty()) {
+            self.items.say(Voice::Reasoning, &text, "", events)?;
+        }
+        let logprobs = match logprobs.filter(|_| self.plan.logprobs) {
+            Some(raw) => Cow::Owned(extras::logprobs(raw)),
+            None => Cow::Borrowed(""),
+        };
+        let text = text_of(piece.content);
+        self.items.say(Voice::Part(PartKind::Text), &text, &logprobs, events)?;
+        if let Some(raw) = piece.annotations {
+            self.items.annotate(extras::annotations(raw), events);
+        }
+        let refusal = text_of(piece.refusal);
+        self.items.say(Voice::Part(PartKind::Refusal), &refusal, "", events)?;
+        let mut entries = piece.tool_calls.map_or(Ok(Vec::new()), Entry::read_all)?;
+        if let (true, Some(raw)) = (entries.is_empty(), piece.function_call) {
+            entries.push(Entry::read_legacy(raw)?);
+        }
+        entries.iter().try_for_each(|entry| self.items.call(entry, mode == Mode::Whole, events))
+    }
+
+    /// Makes sure that an answer which has ended may be given to the client.
+    pub(super) fn settle(&mut self) -> Result<(), Trouble> {
+        if self.finish == Some(Finish::Broken) {
+            let message = Some("the upstream broke its answer off".to_owned());
+            return Err(Trouble::Reported(ForeignError { message, ..ForeignError::default() }));
+        }
+        self.items.settle()
+    }
+
+    /// Closes all items, the last one with the answer's own status.
+    pub(super) fn close(&mut self, events: &mut Events<'_>) -> Outcome {
+        let outcome = self.outcome();
+        let status = match outcome {
+            Outcome::Completed => Status::Completed,
+            Outcome::Incomplete => Status::Incomplete,
+        };
+        self.items.finish(status, events);
+        outcome
+    }
+
+    /// How the answer ended, if it is whole.
+    pub(super) fn outcome(&self) -> Outcome {
+        if self.reason().is_some() { Outcome::Incomplete } else { Outcome::Completed }
+    }
+
+    /// Why it is incomplete, if it is.
+    pub(super) fn reason(&self) -> Option<&'static str> {
+        match self.finish {
+            Some(Finish::Length) => Some("max_output_tokens"),
+            Some(Finish::Filter) => Some("content_filter"),
+            _ => None,
+        }
+    }
+
+    /// The response object with the items that are done.
+    pub(super) fn object(
+        &self,
+        head: &Head,
+        state: State<'_>,
+        usage: Option<&UsageReport>,
+    ) -> Bytes {
+        let mut out = BytesMut::new();
+        let (tier, output) = (self.tier.as_deref(), self.items.output());
+        object::write(&mut out, (head, &self.plan), state, tier, output, usage);
+        out.freeze()
+    }
+}
+
+impl Finish {
+    /// Reads a reason; `None` if it is empty, which says no more than nothing.
+    fn parse(raw: &RawValue) -> Option<Self> {
+        match raw.get() {
+            r#""""# => None,
+            r#""length""# | r#""max_tokens""# | r#""model_length""# => Some(Self::Length),
+            r#""content_filter""# | r#""safety""# | r#""refusal""# => Some(Self::Filter),
+            r#""error""# | r#""abort""# => Some(Self::Broken),
+            _ => Some(Self::Whole),
+        }
+    }
+}

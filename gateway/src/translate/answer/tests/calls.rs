@@ -1,0 +1,327 @@
+//! Calls: a case for each rule of §5.5, of the items' fields and of the names' way back.
+
+use std::collections::HashSet;
+
+use super::*;
+
+/// A piece of a call.
+fn entry(index: u32, id: &str, name: &str, arguments: &str) -> String {
+    call(json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}}))
+}
+
+/// Name and arguments of each item, after checking that the stream is good.
+fn calls(chunks: &[String]) -> Vec<(String, String)> {
+    let run = good(plan(), chunks);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    run.output().iter().map(|item| (text(&item["name"]), text(&item["arguments"]))).collect()
+}
+
+fn check(chunks: &[String], expected: &[(&str, &str)]) {
+    let got = calls(&[chunks, &[finish("tool_calls")]].concat());
+    let got: Vec<_> = got.iter().map(|(name, arguments)| (&**name, &**arguments)).collect();
+    assert_eq!(got, expected, "{chunks:#?}");
+}
+
+#[test]
+fn r_5_arguments_are_always_a_string() {
+    check(&[entry(0, "c", "f", "")], &[("f", "{}")]);
+    check(&[entry(0, "c", "f", " ")], &[("f", " {}")]);
+    check(&[entry(0, "c", "f", " ").replace(' ', "\\u0020")], &[("f", " {}")]);
+    check(&[call(json!({"index": 0, "id": "c", "function": {"name": "f"}}))], &[("f", "{}")]);
+    check(
+        &[call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": null}}))],
+        &[("f", "{}")],
+    );
+}
+
+#[test]
+fn s_8c_arguments_as_an_object_become_text_and_bad_ones_pass() {
+    let object = call(json!({"id": "c", "function": {"name": "f", "arguments": {"a": "b\""}}}));
+    check(&[object], &[("f", r#"{"a":"b\""}"#)]);
+    check(&[entry(0, "c", "f", "{oops")], &[("f", "{oops")]);
+}
+
+#[test]
+fn r_6_and_t_9_a_custom_call_has_its_free_text() {
+    let run = good(
+        plan(),
+        &[
+            entry(0, "c", "apply_patch", "{\"input\":"),
+            entry(0, "", "", "\"a\\n\\\"b\\\"\"}"),
+            finish("tool_calls"),
+        ],
+    );
+    let item = &run.output()[0];
+    assert_eq!(item["type"], "custom_tool_call");
+    assert_eq!(item["input"], "a\n\"b\"");
+    assert_eq!(run.all("response.custom_tool_call_input.delta", "delta"), ["a\n\"b\""]);
+    assert!(!run.bytes.contains("function_call_arguments"));
+    let empty = good(plan(), &[entry(0, "c", "apply_patch", "{\"input\":\"\"}"), finish("stop")]);
+    assert_eq!(empty.output()[0]["input"], "");
+}
+
+#[test]
+fn t_7_names_come_back_as_declared() {
+    let run = good(plan(), &[entry(0, "c", "mcp__x__f", "{}"), finish("tool_calls")]);
+    for item in [run.all("response.output_item.added", "item")[0], &run.output()[0]] {
+        assert_eq!((&item["name"], &item["namespace"]), (&json!("f"), &json!("mcp__x")));
+    }
+    assert_eq!(run.all("response.function_call_arguments.done", "name"), ["f"]);
+    let unknown = good(plan(), &[entry(0, "c", "who__knows", "{}"), finish("tool_calls")]);
+    assert_eq!(unknown.output()[0]["name"], "who__knows");
+    assert!(unknown.output()[0].get("namespace").is_none());
+}
+
+#[test]
+fn t_10_a_tool_search_has_an_object() {
+    let run = good(
+        plan(),
+        &[entry(0, "c", "tool_search", "{\"query\":"), entry(0, "", "", "\"q\"}"), finish("stop")],
+    );
+    let mut item = run.output()[0].clone();
+    assert!(item["id"].as_str().unwrap().starts_with("tsc_"));
+    item.as_object_mut().unwrap().remove("id");
+    assert_eq!(
+        item,
+        json!({
+            "type": "tool_search_call", "status": "completed", "call_id": "c", "execution": "client",
+            "arguments": {"query": "q"},
+        })
+    );
+}
+
+#[test]
+fn r_10_call_ids_are_kept_if_they_can_be() {
+    let ids = |chunks: &[String]| -> Vec<String> {
+        let run = good(plan(), chunks);
+        run.output().iter().map(|item| item["call_id"].as_str().unwrap().to_owned()).collect()
+    };
+    let long = "x".repeat(65);
+    let got = ids(&[
+        entry(0, "c", "f", "{}"),
+        entry(1, "c", "f", "{}"),
+        entry(2, "", "f", "{}"),
+        entry(3, &long, "f", "{}"),
+        call(json!({"index": 4, "id": 7, "function": {"name": "f", "arguments": "{}"}})),
+        finish("stop"),
+    ]);
+    assert_eq!((got[0].as_str(), got[4].as_str()), ("c", "7"));
+    for id in &got[1..4] {
+        assert!(id.starts_with("call_") && id.len() == 37, "{id}");
+    }
+    assert_eq!(got.iter().collect::<HashSet<_>>().len(), 5);
+}
+
+#[test]
+fn r_13_the_old_form_is_one_call() {
+    let piece = |function: Value| delta(json!({"function_call": function}));
+    let chunks =
+        [piece(json!({"name": "f", "arguments": "{\"a\""})), piece(json!({"arguments": ":1}"}))];
+    check(&chunks, &[("f", "{\"a\":1}")]);
+    let whole = answer(
+        plan(),
+        &message(json!({"function_call": {"name": "f", "arguments": "{}"}}), "function_call"),
+    );
+    assert_eq!(whole["output"][0]["name"], "f");
+}
+
+#[test]
+fn s_6_pieces_find_their_call() {
+    // no index: by id, else the last
+    let bare = |id: &str, name: &str, arguments: &str| {
+        call(json!({"id": id, "function": {"name": name, "arguments": arguments}}))
+    };
+    check(
+        &[
+            bare("a", "f", "{\"a\""),
+            bare("b", "get", "{\"b\""),
+            bare("a", "", ":1}"),
+            bare("b", "", ":2}"),
+            bare("", "", " "),
+        ],
+        &[("f", "{\"a\":1}"), ("get", "{\"b\":2} ")],
+    );
+    check(&[bare("", "f", "{}"), bare("", "get", "{}")], &[("f", "{}"), ("get", "{}")]);
+    // every call has index 0
+    check(
+        &[entry(0, "a", "f", "{\"a\":1}"), entry(0, "b", "f", "{\"b\""), entry(0, "b", "", ":2}")],
+        &[("f", "{\"a\":1}"), ("f", "{\"b\":2}")],
+    );
+    check(
+        &[entry(0, "", "f", "{}"), entry(0, "", "get", "{\"b\":2}")],
+        &[("f", "{}"), ("get", "{\"b\":2}")],
+    );
+    // an id that comes later, a name that is repeated
+    check(
+        &[entry(0, "", "f", "{\"a\""), entry(0, "late", "f", ":1}"), entry(0, "late", "f", "")],
+        &[("f", "{\"a\":1}")],
+    );
+    // an entry that says nothing is no call
+    check(&[entry(0, "", "", ""), entry(0, "a", "f", "{}")], &[("f", "{}")]);
+}
+
+#[test]
+fn s_7_name_fragments_are_joined_and_repeats_are_not() {
+    check(
+        &[entry(0, "a", "get", ""), entry(0, "", "_weather", ""), entry(0, "", "", "{}")],
+        &[("get_weather", "{}")],
+    );
+    check(
+        &[entry(0, "a", "get", ""), entry(0, "", "get", ""), entry(0, "", "", "{}")],
+        &[("get", "{}")],
+    );
+    check(&[entry(0, "a", "get", "{\"a\":1"), entry(0, "a", "get", "}")], &[("get", "{\"a\":1}")]);
+    check(&[entry(0, "a", "wh", ""), entry(0, "", "at", "{}")], &[("what", "{}")]);
+    check(
+        &[
+            entry(0, "a", "f", ""),
+            entry(0, "", "", ""),
+            call(json!({"index": 0, "id": null, "function": {"name": null, "arguments": "{}"}})),
+        ],
+        &[("f", "{}")],
+    );
+}
+
+#[test]
+fn s_8_a_call_is_announced_when_its_name_is_whole() {
+    let announced = |chunks: &[String]| {
+        let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
+        let mut out = BytesMut::new();
+        for chunk in chunks {
+            stream.push(chunk, &mut out).unwrap();
+        }
+        String::from_utf8(out.to_vec()).unwrap().contains("output_item.added")
+    };
+    assert!(announced(&[entry(0, "a", "f", "")]), "no other tool begins so");
+    assert!(!announced(&[entry(0, "a", "get", "")]), "it may become `get_weather`");
+    assert!(announced(&[entry(0, "a", "get", ""), entry(0, "", "", "{")]));
+    assert!(announced(&[entry(0, "a", "get", ""), entry(1, "b", "f", "")]));
+    assert!(!announced(&[entry(0, "", "f", "")]), "its id may come");
+    assert!(announced(&[entry(0, "", "f", ""), entry(0, "a", "", "")]));
+    assert!(!announced(&[entry(0, "a", "", "{}")]), "§0.1.7: never without a name");
+    assert!(announced(&[entry(0, "a", "", "{}"), entry(0, "", "f", "")]));
+    // what came before the name is one delta
+    let run = good(
+        plan(),
+        &[
+            entry(0, "", "", "{\"a\""),
+            entry(0, "", "", ":1}"),
+            entry(0, "", "f", ""),
+            finish("stop"),
+        ],
+    );
+    assert_eq!(run.all("response.function_call_arguments.delta", "delta"), ["{\"a\":1}"]);
+}
+
+#[test]
+fn s_8b_one_call_is_open_at_a_time() {
+    let interleaved = [
+        entry(0, "a", "f", "{\"a\""),
+        entry(1, "b", "get", "{\"b\""),
+        entry(2, "c", "f", "{\"c\":3}"),
+        entry(1, "", "", ":2}"),
+        entry(0, "", "", ":1}"),
+    ];
+    // `good` checks that no item is added while another is open
+    check(&interleaved, &[("f", "{\"a\":1}"), ("get", "{\"b\":2}"), ("f", "{\"c\":3}")]);
+    // the first is closed as soon as the next begins, so that clients can run it
+    let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
+    let mut out = BytesMut::new();
+    for chunk in [entry(0, "a", "f", "{\"a\":1}"), entry(1, "b", "get", "{")] {
+        stream.push(&chunk, &mut out).unwrap();
+    }
+    let seen = String::from_utf8(out.to_vec()).unwrap();
+    assert_eq!(seen.matches("event: response.output_item.done").count(), 1);
+    // one without arguments waits for the end, since they may still come
+    check(&[entry(0, "a", "f", ""), entry(1, "b", "get", "{}")], &[("f", "{}"), ("get", "{}")]);
+}
+
+#[test]
+fn s_8b_text_waits_for_a_call_that_is_not_whole() {
+    let chunks = [
+        text("before"),
+        entry(0, "a", "f", "{\"a\""),
+        text("beh"),
+        text("ind"),
+        delta(json!({"refusal": "no"})),
+        delta(json!({"reasoning": "why"})),
+        entry(0, "", "", ":1}"),
+        text("!"),
+        finish("stop"),
+    ];
+    let run = good(plan(), &chunks);
+    let kinds: Vec<_> = run.output().iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["message", "function_call", "message", "reasoning", "message"]);
+    assert_eq!(run.output()[2]["content"][0]["text"], "behind");
+    assert_eq!(run.output()[2]["content"][1]["refusal"], "no");
+    assert_eq!(run.output()[4]["content"][0]["text"], "!");
+}
+
+/// §5.6
+#[test]
+fn text_then_call_then_text_are_three_items() {
+    let chunks = [text("a"), entry(0, "c", "f", "{}"), text("b"), finish("stop")];
+    let run = good(plan(), &chunks);
+    assert_eq!(run.all("response.output_item.added", "output_index"), [0, 1, 2]);
+    let ids: HashSet<_> = run.output().iter().map(|item| item["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 3);
+}
+
+#[test]
+fn a_frame_may_hold_all_there_is() {
+    let everything = delta(json!({
+        "tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}],
+        "content": "a", "reasoning": "why",
+    }));
+    let run = good(plan(), &[everything, finish("tool_calls")]);
+    let kinds: Vec<_> = run.output().iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["reasoning", "message", "function_call"]);
+}
+
+/// §3.6
+#[test]
+fn a_call_that_is_not_allowed_never_reaches_the_client() {
+    let allowed = || Plan { allowed: Some(HashSet::from(["f".to_owned()])), ..plan() };
+    assert!(good(allowed(), &[entry(0, "c", "f", "{}"), finish("stop")]).trouble.is_none());
+    for name in ["get", "apply_patch", "unknown"] {
+        let run = play(allowed(), &[entry(0, "c", name, "{}"), finish("stop")]);
+        assert_eq!(
+            run.trouble,
+            Some(Trouble::Model("model called a tool that was not allowed".to_owned()))
+        );
+        assert_eq!(*run.output(), Vec::<Value>::new());
+        assert!(!run.bytes.contains("output_item"));
+    }
+    // known at the end only
+    let run = play(allowed(), &[entry(0, "c", "get", ""), finish("stop")]);
+    assert!(matches!(run.trouble, Some(Trouble::Model(_))));
+    let body = message(
+        json!({"tool_calls": [{"id": "c", "function": {"name": "get", "arguments": "{}"}}]}),
+        "stop",
+    );
+    assert!(matches!(
+        whole(&body.to_string(), &envelope(), Arc::new(allowed())),
+        Err(Trouble::Model(_))
+    ));
+}
+
+/// §5.4, END
+#[test]
+fn a_call_without_a_name_is_of_the_only_tool() {
+    let nameless = [entry(0, "c", "", "{}"), finish("tool_calls")];
+    assert!(matches!(play(plan(), &nameless).trouble, Some(Trouble::Model(_))));
+    let mut only = Plan::default();
+    let tool = Tool { kind: ToolKind::Function, namespace: None, name: "only".to_owned() };
+    only.tools.add("only".to_owned(), tool).unwrap();
+    assert_eq!(good(only, &nameless).output()[0]["name"], "only");
+}
+
+#[test]
+fn an_upstream_cannot_fill_memory_with_calls() {
+    let many: Vec<_> = (0..1_025).map(|index| entry(index, "", "f", "{}")).collect();
+    assert!(matches!(play(plan(), &many).trouble, Some(Trouble::Invalid(_))));
+    for bad in [json!(3), json!({}), json!([3]), json!("x")] {
+        let run = play(plan(), &[delta(json!({"tool_calls": bad}))]);
+        assert!(matches!(run.trouble, Some(Trouble::Invalid(_))), "{bad}");
+    }
+}

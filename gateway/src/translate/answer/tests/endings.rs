@@ -1,0 +1,201 @@
+//! How streams begin and end: §4.3, §5.4, §5.7 and §5.9.
+
+use super::*;
+
+#[test]
+fn status_is_as_the_finish_reason_says() {
+    let check = |reason: &str, status: &str, detail: Value, item: &str| {
+        let run = good(plan(), &[text("a"), finish(reason), "[DONE]".to_owned()]);
+        let whole = answer(plan(), &message(json!({"content": "a"}), reason));
+        for response in [run.response(), &whole] {
+            assert_eq!(response["status"], status, "{reason}");
+            assert_eq!(response["incomplete_details"], detail);
+            assert_eq!(response["output"][0]["status"], item);
+            assert_eq!(response["completed_at"].is_null(), status != "completed");
+        }
+        assert_eq!(run.kinds().last(), Some(&&*format!("response.{status}")));
+    };
+    for reason in ["stop", "tool_calls", "function_call", "eos", "", "something new"] {
+        check(reason, "completed", Value::Null, "completed");
+    }
+    for reason in ["length", "max_tokens", "model_length"] {
+        check(reason, "incomplete", json!({"reason": "max_output_tokens"}), "incomplete");
+    }
+    for reason in ["content_filter", "safety", "refusal"] {
+        check(reason, "incomplete", json!({"reason": "content_filter"}), "incomplete");
+    }
+}
+
+#[test]
+fn only_the_last_item_of_a_cut_answer_is_incomplete() {
+    let chunks = [
+        text("a"),
+        call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{\"a"}})),
+        call(json!({"index": 1, "id": "d", "function": {"name": "f", "arguments": "{"}})),
+        finish("length"),
+    ];
+    let run = good(plan(), &chunks);
+    let status: Vec<_> = run.output().iter().map(|item| item["status"].as_str().unwrap()).collect();
+    assert_eq!(status, ["completed", "completed", "incomplete"]);
+}
+
+#[test]
+fn a_broken_answer_is_trouble() {
+    for reason in ["error", "abort"] {
+        let run = play(plan(), &[text("a"), finish(reason), "[DONE]".to_owned()]);
+        assert!(matches!(run.trouble, Some(Trouble::Reported(_))));
+        assert_eq!(run.response()["output"][0]["status"], "incomplete");
+        let body = message(json!({"content": "a"}), reason).to_string();
+        let trouble = whole(&body, &envelope(), Arc::new(plan())).err();
+        assert!(matches!(trouble, Some(Trouble::Reported(_))));
+    }
+}
+
+#[test]
+fn an_end_without_a_word_is_a_cut() {
+    let cut = |chunks: &[&str]| play(plan(), chunks).trouble == Some(Trouble::CutOff);
+    let said = text("a");
+    assert!(cut(&[]) && cut(&[&said]) && cut(&[&said, &finish("")]));
+    assert!(!cut(&["[DONE]"]) && !cut(&[&said, "[DONE]"]) && !cut(&[&said, &finish("stop")]));
+}
+
+/// §5.4
+#[test]
+fn an_answer_of_nothing_has_one_empty_message() {
+    for chunks in
+        [vec!["[DONE]".to_owned()], vec![finish("stop")], vec![text(""), finish("length")]]
+    {
+        let run = good(plan(), &chunks);
+        assert_eq!(run.output().len(), 1);
+        assert_eq!(run.output()[0]["content"][0]["text"], "");
+        assert!(!run.bytes.contains("output_text.delta"));
+    }
+}
+
+/// §5.4: empty text beside calls and in the first chunk opens nothing.
+#[test]
+fn empty_text_opens_nothing() {
+    let chunks = [
+        delta(json!({"role": "assistant", "content": "", "reasoning": "", "refusal": null})),
+        delta(
+            json!({"content": "", "tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}]}),
+        ),
+        finish("tool_calls"),
+    ];
+    let run = good(plan(), &chunks);
+    assert_eq!(run.output().len(), 1);
+}
+
+/// §5.4.5: some servers send calls in the chunk that ends, or behind it.
+#[test]
+fn what_comes_after_the_finish_reason_counts() {
+    let late = call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}));
+    let run = good(plan(), &[text("a"), finish("stop"), late, finish("length")]);
+    assert_eq!(run.output().len(), 2);
+    assert_eq!(run.response()["status"], "completed", "the first reason counts");
+}
+
+#[test]
+fn s_5_and_5_7_a_failure_is_an_error_and_then_the_end() {
+    let run = play(plan(), &[text("a"), r#"{"error":{"message":"boom"}}"#.to_owned()]);
+    let kinds = run.kinds();
+    assert_eq!(kinds[kinds.len() - 3..], ["response.output_item.done", "error", "response.failed"]);
+    let error = &run.events[run.events.len() - 2];
+    assert_eq!((&error["message"], &error["error"]["message"]), (&json!("boom"), &json!("boom")));
+    assert_eq!(error["error"]["type"], "server_error");
+    assert_eq!(run.response()["error"], json!({"code": "server_error", "message": "boom"}));
+    assert_eq!(run.response()["status"], "failed");
+    assert_eq!(run.response()["usage"], Value::Null);
+    assert_eq!(run.output()[0]["status"], "incomplete");
+    assert!(run.bytes.ends_with("data: [DONE]\n\n"));
+}
+
+/// §5.7: a client runs a call at its done event, so a broken one has none.
+#[test]
+fn an_open_call_is_left_out_of_a_failure() {
+    let done = call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}));
+    let open = call(json!({"index": 1, "id": "d", "function": {"name": "f", "arguments": "{}"}}));
+    let run = play(plan(), &[text("a"), done, open, text("b")][..3]);
+    assert_eq!(run.trouble, Some(Trouble::CutOff));
+    assert_eq!(run.output().len(), 2);
+    assert_eq!(run.all("response.output_item.added", "output_index"), [0, 1, 2]);
+    assert_eq!(run.all("response.output_item.done", "output_index"), [0, 1]);
+    assert_eq!(run.all("response.function_call_arguments.done", "output_index"), [1]);
+    assert_eq!(fold::fold(&run.events), *run.output());
+}
+
+#[test]
+fn an_error_before_anything_else_starts_nothing() {
+    let check = |data: &str, message: &str| {
+        let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
+        let mut out = BytesMut::new();
+        let trouble = stream.push(data, &mut out).unwrap_err();
+        assert!(trouble.to_string().contains(message), "{data}: {trouble}");
+        assert!(out.is_empty() && !stream.has_started());
+    };
+    check(r#"{"error":{"message":"out of memory"}}"#, "out of memory");
+    check(r#"{"error":"out of memory"}"#, "out of memory");
+    check(r#"{"object":"error","message":"out of memory","code":400}"#, "out of memory");
+    check("<html>", "not a chat chunk");
+    check("{", "not a chat chunk");
+    check("null", "not a chat chunk");
+}
+
+#[test]
+fn frames_that_say_nothing_are_ignored() {
+    let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
+    let mut out = BytesMut::new();
+    for data in ["", " ", "{}", r#"{"type":"ping"}"#] {
+        stream.push(data, &mut out).unwrap();
+    }
+    assert!(out.is_empty() && !stream.has_started());
+    stream.push(r#"{"choices":[]}"#, &mut out).unwrap();
+    assert!(stream.has_started());
+}
+
+/// §5.9
+#[test]
+fn nothing_comes_before_created() {
+    let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
+    let mut out = BytesMut::new();
+    for kind in [KeepAlive::Comment, KeepAlive::InProgress, KeepAlive::Event] {
+        stream.keep_alive(kind, &mut out);
+    }
+    assert!(out.is_empty());
+    // the grace period is over before the upstream has said a word
+    stream.start(&mut out);
+    stream.start(&mut out);
+    for kind in [KeepAlive::Comment, KeepAlive::InProgress, KeepAlive::Event] {
+        stream.keep_alive(kind, &mut out);
+    }
+    stream.push(&text("a"), &mut out).unwrap();
+    let text = String::from_utf8(out.to_vec()).unwrap();
+    let names: Vec<_> = text.lines().filter(|line| line.starts_with(['e', ':'])).collect();
+    assert_eq!(
+        names,
+        [
+            "event: response.created",
+            "event: response.in_progress",
+            ": keepalive",
+            "event: response.in_progress",
+            "event: keepalive",
+            "event: response.output_item.added",
+            "event: response.content_part.added",
+            "event: response.output_text.delta",
+        ]
+    );
+    assert!(text.contains("\"sequence_number\":3}"), "comments have no number");
+}
+
+#[test]
+fn s_4_the_marker_can_be_switched_off() {
+    let envelope = Envelope { done_marker: false, ..envelope() };
+    let mut stream = ResponseStream::new(&envelope, Arc::new(plan()));
+    let mut out = BytesMut::new();
+    stream.push("[DONE]", &mut out).unwrap();
+    assert!(stream.is_done());
+    stream.close().unwrap();
+    let outcome = stream.end(End { now: 0, usage: usage() }, &mut out);
+    assert_eq!(outcome, Outcome::Completed);
+    assert!(!String::from_utf8(out.to_vec()).unwrap().contains("[DONE]"));
+}

@@ -1,0 +1,69 @@
+//! A whole chat answer as a response object (§4).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::events::Events;
+use super::object::{Head, State};
+use super::reading::{Mode, Reading};
+use super::{End, Envelope, Outcome, Produced, Trouble, UsageReport};
+use crate::translate::plan::Plan;
+use crate::wire::chunk::ChunkView;
+use crate::wire::error::ForeignError;
+
+/// An answer that has come whole and can be given to the client.
+pub struct Whole {
+    head: Head,
+    reading: Reading,
+}
+
+/// Reads a whole chat answer.
+///
+/// # Errors
+/// It is none, or an error, or the upstream broke it off, or the model called what it must not.
+pub fn whole(body: &str, envelope: &Envelope, plan: Arc<Plan>) -> Result<Whole, Trouble> {
+    let view = ChunkView::parse(body)
+        .map_err(|error| Trouble::Invalid(format!("its answer is not a chat answer: {error}")))?;
+    let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
+        let error = ForeignError::parse(body.as_bytes());
+        return Err(if view.error.is_some() || error.message.is_some() {
+            Trouble::Reported(error)
+        } else {
+            Trouble::Invalid("its answer has no `choices`".to_owned())
+        });
+    };
+    let head = Head::new(envelope, &plan);
+    let mut reading = Reading::new(envelope, plan);
+    reading.head(&view);
+    reading.choice(choice, Mode::Whole, &mut Events::nowhere())?;
+    reading.settle()?;
+    Ok(Whole { head, reading })
+}
+
+impl Whole {
+    /// What the upstream says that the answer used; `None` if it does not.
+    pub fn usage(&self) -> Option<UsageReport> {
+        self.reading.usage
+    }
+
+    /// What the model produced, to be counted.
+    pub fn produced(&self) -> Produced {
+        self.reading.items.produced()
+    }
+
+    /// How it ended.
+    pub fn outcome(&self) -> Outcome {
+        self.reading.outcome()
+    }
+
+    /// Makes the response object.
+    pub fn finish(mut self, end: End) -> Bytes {
+        self.reading.close(&mut Events::nowhere());
+        let state = match self.reading.reason() {
+            None => State::Completed(end.now),
+            Some(reason) => State::Incomplete(reason),
+        };
+        self.reading.object(&self.head, state, Some(&end.usage))
+    }
+}
