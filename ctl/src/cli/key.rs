@@ -36,6 +36,12 @@ pub(crate) struct Create {
     /// A model that it may use; repeatable [default: all that the plan allows]
     #[arg(long = "model", value_name = "ID", value_delimiter = ',')]
     pub(crate) models: Vec<String>,
+    /// Refuse on /v1/responses whatever an upstream cannot do exactly, instead of reporting the loss
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Leave hosted tools (web search and the like) out on /v1/responses instead of refusing them
+    #[arg(long, conflicts_with = "strict")]
+    pub(crate) omit_hosted_tools: bool,
 }
 
 /// Input of `ctl key list`.

@@ -1,7 +1,7 @@
 //! `ctl key …`, and how a key is printed.
 
 use proto::v1::key_service_client::KeyServiceClient;
-use proto::v1::{CreateKeyRequest, Key, ListKeysRequest, RevokeKeyRequest};
+use proto::v1::{CreateKeyRequest, Key, ListKeysRequest, RevokeKeyRequest, Translation};
 use serde::Serialize;
 
 use super::{limits, present, time, words};
@@ -20,6 +20,7 @@ struct KeyRecord {
     tpm: Option<u64>,
     concurrency: Option<u64>,
     models: Vec<String>,
+    translation: &'static str,
     created_at: Option<String>,
     last_used_at: Option<String>,
     expires_at: Option<String>,
@@ -46,11 +47,17 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: KeyCommand) -> Result<()
 async fn create(shell: &mut Shell<'_>, input: Create) -> Result<(), Failure> {
     let expires_at =
         input.expires.map(|expires| expires.after(shell.environment.now)).transpose()?;
+    let translation = match (input.strict, input.omit_hosted_tools) {
+        (true, _) => Translation::Strict,
+        (false, true) => Translation::OmitHostedTools,
+        (false, false) => Translation::Lenient,
+    };
     let request = CreateKeyRequest {
         label: input.label,
         limits: limits(input.rpm, None, None),
         models: words(input.models),
         expires_at,
+        translation: translation.into(),
     };
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let answer = client.create_key(request).await?.into_inner();
@@ -81,6 +88,11 @@ async fn revoke(shell: &mut Shell<'_>, input: Revoke) -> Result<(), Failure> {
 
 impl From<Key> for KeyRecord {
     fn from(key: Key) -> Self {
+        let translation = match key.translation() {
+            Translation::Unspecified | Translation::Lenient => "lenient",
+            Translation::Strict => "strict",
+            Translation::OmitHostedTools => "omit_hosted_tools",
+        };
         let limits = key.limits.unwrap_or_default();
         Self {
             id: key.id,
@@ -90,6 +102,7 @@ impl From<Key> for KeyRecord {
             tpm: limits.tpm,
             concurrency: limits.concurrency,
             models: key.models,
+            translation,
             created_at: time(key.created_at),
             last_used_at: time(key.last_used_at),
             expires_at: time(key.expires_at),
@@ -107,6 +120,7 @@ impl Record for KeyRecord {
         "tpm",
         "concurrency",
         "models",
+        "translation",
         "created_at",
         "last_used_at",
         "expires_at",
@@ -135,6 +149,7 @@ impl Record for NewKeyRecord {
         "tpm",
         "concurrency",
         "models",
+        "translation",
         "created_at",
         "last_used_at",
         "expires_at",

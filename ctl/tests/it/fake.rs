@@ -139,6 +139,7 @@ fn key(id: &str, label: &str) -> Key {
         last_used_at: None,
         expires_at: at(86_400, 0),
         revoked_at: None,
+        translation: Translation::Lenient.into(),
     }
 }
 

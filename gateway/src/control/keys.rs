@@ -9,7 +9,7 @@ use super::plans::check_limits;
 use super::{Caller, Control, ControlError};
 use crate::domain::Invalid;
 use crate::domain::id::{KeyId, ModelId};
-use crate::domain::key::{Key, NewKeyText};
+use crate::domain::key::{Key, NewKeyText, Translation};
 use crate::domain::limit::Limits;
 
 const LONGEST_LABEL: usize = 64;
@@ -23,6 +23,8 @@ pub struct KeyWish {
     pub limits: Limits,
     /// The models that it may use, by id or alias; empty means all that the plan allows.
     pub models: Vec<String>,
+    /// What happens to what `/v1/responses` cannot translate.
+    pub translation: Translation,
     /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
 }
@@ -76,6 +78,7 @@ impl Control {
             label,
             limits: wish.limits,
             models,
+            translation: wish.translation,
             created_at: now,
             expires_at: wish.expires_at,
             revoked_at: None,

@@ -35,12 +35,26 @@ pub struct Key {
     pub limits: Limits,
     /// The models that it may use; empty means all that the plan allows.
     pub models: Vec<ModelId>,
+    /// What happens to what `/v1/responses` cannot translate.
+    pub translation: Translation,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
+}
+
+/// What happens to what a Responses request asks for and a chat upstream cannot do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Translation {
+    /// Small losses are made and reported; hosted tools are refused.
+    #[default]
+    Lenient,
+    /// Every loss is refused.
+    Strict,
+    /// As lenient, but hosted tools are left out, and reported.
+    OmitHostedTools,
 }
 
 /// SHA-256 of a key's full text: what is stored, and what requests are looked up by.

@@ -15,6 +15,7 @@ pub mod plan;
 pub mod price;
 pub mod record;
 pub mod refusal;
+pub mod response;
 pub mod upstream;
 pub mod usage;
 

@@ -16,6 +16,7 @@ use crate::domain::model::Model;
 use crate::domain::money::Nanos;
 use crate::domain::plan::Plan;
 use crate::domain::record::{RequestRecord, RequestStatus};
+use crate::domain::response::StoredResponse;
 use crate::domain::upstream::Upstream;
 
 pub mod sqlite;
@@ -63,8 +64,8 @@ pub struct Everything {
 }
 
 /// The whole store.
-pub trait Store: Identities + Catalogue + Requests {}
-impl<T: Identities + Catalogue + Requests> Store for T {}
+pub trait Store: Identities + Catalogue + Requests + Responses {}
+impl<T: Identities + Catalogue + Requests + Responses> Store for T {}
 
 /// Accounts, sessions, invites and keys.
 #[async_trait]
@@ -175,6 +176,43 @@ pub trait Requests: Send + Sync {
     async fn newest(&self) -> Result<Cursor, StoreError>;
     /// Returns the sums over the chosen requests.
     async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError>;
+}
+
+/// Responses that later requests may refer to. Every question names the account that asks: a response
+/// of another one does not exist.
+#[async_trait]
+pub trait Responses: Send + Sync {
+    /// Keeps responses; those that are there already are left alone. Then forgets the oldest ones
+    /// of each account until what it has stored fits into `account_bytes`.
+    async fn keep_responses(
+        &self,
+        responses: Vec<StoredResponse>,
+        account_bytes: u64,
+    ) -> Result<(), StoreError>;
+    /// Returns one response.
+    async fn find_response(
+        &self,
+        account: AccountId,
+        id: RequestId,
+    ) -> Result<Option<StoredResponse>, StoreError>;
+    /// Returns a response and those that it continues, oldest first, as far as they are there. Stops
+    /// with the one that makes it longer than `max_bytes`.
+    async fn response_chain(
+        &self,
+        account: AccountId,
+        last: RequestId,
+        max_bytes: u64,
+    ) -> Result<Vec<StoredResponse>, StoreError>;
+    /// Returns the responses that hold any of `items`; for an item that several hold, the newest.
+    async fn responses_with_items(
+        &self,
+        account: AccountId,
+        items: Vec<String>,
+    ) -> Result<Vec<StoredResponse>, StoreError>;
+    /// Forgets a response; [`StoreError::NotFound`] if there is none.
+    async fn remove_response(&self, account: AccountId, id: RequestId) -> Result<(), StoreError>;
+    /// Forgets every chain that has not gone on since `before`. Returns how many responses those had.
+    async fn forget_responses(&self, before: Timestamp) -> Result<u64, StoreError>;
 }
 
 /// What the recorder writes at once.

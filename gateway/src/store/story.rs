@@ -6,6 +6,7 @@
 mod catalogue;
 mod identities;
 mod requests;
+mod responses;
 
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
@@ -18,6 +19,7 @@ pub(crate) async fn play(store: &dyn Store) {
     catalogue::play(store).await;
     identities::play(store).await;
     requests::play(store).await;
+    responses::play(store).await;
 }
 
 /// Returns all that the story can see of a store, to compare before and after a restart.

@@ -10,6 +10,7 @@ use crate::control::accounts::AccountView;
 use crate::control::keys::KeyView;
 use crate::control::upstreams::UpstreamView;
 use crate::domain::account::{AccountStatus, Role};
+use crate::domain::key::Translation;
 use crate::domain::limit::Limits;
 use crate::domain::model::{Ability, Deployment, Model};
 use crate::domain::plan::Plan;
@@ -38,12 +39,18 @@ pub(in super::super) fn account(view: &AccountView) -> v1::Account {
 
 pub(in super::super) fn key(view: KeyView) -> v1::Key {
     let key = view.key;
+    let translation = match key.translation {
+        Translation::Lenient => v1::Translation::Lenient,
+        Translation::Strict => v1::Translation::Strict,
+        Translation::OmitHostedTools => v1::Translation::OmitHostedTools,
+    };
     v1::Key {
         id: key.id.to_string(),
         account: view.account,
         label: key.label,
         limits: Some(limits(&key.limits)),
         models: key.models.iter().map(ToString::to_string).collect(),
+        translation: translation.into(),
         created_at: Some(time(key.created_at)),
         last_used_at: view.last_used_at.map(time),
         expires_at: key.expires_at.map(time),

@@ -11,6 +11,7 @@ use crate::control::plans::PlanWish;
 use crate::control::upstreams::{CredentialWish, UpstreamChange};
 use crate::domain::Invalid;
 use crate::domain::id::{ModelId, PlanName, UpstreamName};
+use crate::domain::key::Translation;
 use crate::domain::limit::Limits;
 use crate::domain::model::Ability;
 use crate::domain::money::Nanos;
@@ -21,8 +22,18 @@ pub(in super::super) fn key_wish(request: v1::CreateKeyRequest) -> Result<KeyWis
         label: request.label,
         limits: limits(request.limits),
         models: request.models,
+        translation: translation(request.translation)?,
         expires_at: request.expires_at.map(|end| time("expires_at", &end)).transpose()?,
     })
+}
+
+fn translation(number: i32) -> Result<Translation, Invalid> {
+    match v1::Translation::try_from(number) {
+        Ok(v1::Translation::Unspecified | v1::Translation::Lenient) => Ok(Translation::Lenient),
+        Ok(v1::Translation::Strict) => Ok(Translation::Strict),
+        Ok(v1::Translation::OmitHostedTools) => Ok(Translation::OmitHostedTools),
+        Err(_) => Err(unknown("translation", number)),
+    }
 }
 
 pub(in super::super) fn plan_wish(plan: Option<v1::Plan>) -> Result<PlanWish, Invalid> {

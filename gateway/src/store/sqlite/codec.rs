@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::domain::account::{AccountStatus, Role};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, UpstreamName};
-use crate::domain::key::KeyDigest;
+use crate::domain::key::{KeyDigest, Translation};
 use crate::domain::model::Ability;
 use crate::domain::money::Nanos;
 use crate::domain::record::RequestStatus;
@@ -97,7 +97,19 @@ codes!(Profile: &'static str, as_str {
     Ollama = "ollama",
     SgLang = "sglang",
 });
-codes!(Endpoint: i64, as_i64 { ChatCompletions = 1, Models = 2, Model = 3, Other = 4 });
+codes!(Translation: &'static str, as_str {
+    Lenient = "lenient",
+    Strict = "strict",
+    OmitHostedTools = "omit_hosted_tools",
+});
+codes!(Endpoint: i64, as_i64 {
+    ChatCompletions = 1,
+    Models = 2,
+    Model = 3,
+    Other = 4,
+    Responses = 5,
+    Response = 6,
+});
 codes!(UsageBasis: i64, as_i64 { Upstream = 1, Counted = 2, Bounded = 3, None = 4 });
 codes!(RequestStatus: i64, as_i64 {
     Completed = 1,

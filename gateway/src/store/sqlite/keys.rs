@@ -11,26 +11,31 @@ use crate::domain::limit::Limits;
 use crate::store::StoreError;
 
 const SELECT: &str = "SELECT id, digest, account, label, rpm, tpm, concurrency, models, \
-    created_at, expires_at, revoked_at, last_used_at FROM keys";
+    translation, created_at, expires_at, revoked_at, last_used_at FROM keys";
 
 /// Adds a key; [`StoreError::NotFound`] if there is no such account.
 pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
-    tx.prepare_cached("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)")?
-        .execute(params![
-            key.id,
-            key.digest,
-            key.account,
-            key.label,
-            key.limits.rpm.map(Count),
-            key.limits.tpm.map(Count),
-            key.limits.concurrency.map(Count),
-            List::of(key.models.iter().map(ModelId::as_str)),
-            At(key.created_at),
-            key.expires_at.map(At),
-            key.revoked_at.map(At)
-        ])
-        .or_dangling()
-        .or_conflict(|| format!("key `{}` exists", key.id))?;
+    tx.prepare_cached(
+        "INSERT INTO keys (id, digest, account, label, rpm, tpm, concurrency, models, \
+         translation, created_at, expires_at, revoked_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(params![
+        key.id,
+        key.digest,
+        key.account,
+        key.label,
+        key.limits.rpm.map(Count),
+        key.limits.tpm.map(Count),
+        key.limits.concurrency.map(Count),
+        List::of(key.models.iter().map(ModelId::as_str)),
+        key.translation,
+        At(key.created_at),
+        key.expires_at.map(At),
+        key.revoked_at.map(At)
+    ])
+    .or_dangling()
+    .or_conflict(|| format!("key `{}` exists", key.id))?;
     Ok(())
 }
 
@@ -84,6 +89,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(Key, Option<Timestamp>)> {
         label: row.get("label")?,
         limits: limits(row)?,
         models: row.get::<_, List>("models")?.into_models(),
+        translation: row.get("translation")?,
         created_at: row.get::<_, At>("created_at")?.0,
         expires_at: at("expires_at")?,
         revoked_at: at("revoked_at")?,

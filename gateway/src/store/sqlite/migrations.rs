@@ -5,7 +5,10 @@ use rusqlite_migration::{M, Migrations};
 
 use super::error::Newer;
 
-const STEPS: &[M<'_>] = &[M::up(include_str!("migrations/0001_init.sql"))];
+const STEPS: &[M<'_>] = &[
+    M::up(include_str!("migrations/0001_init.sql")),
+    M::up(include_str!("migrations/0002_responses.sql")),
+];
 
 /// Brings a database up to date, or refuses one that is ahead of us.
 pub(super) fn run(

@@ -16,6 +16,7 @@ mod migrations;
 mod models;
 mod readers;
 mod requests;
+mod responses;
 mod summary;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use super::{ALICE, BOB, at, conflicts, is_not_found};
 use crate::domain::account::{Account, AccountStatus, Invite, Role, Session};
 use crate::domain::id::{AccountId, KeyId, ModelId, PlanName};
-use crate::domain::key::{Key, KeyDigest};
+use crate::domain::key::{Key, KeyDigest, Translation};
 use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::limit::Limits;
 use crate::domain::money::Nanos;
@@ -120,6 +120,7 @@ fn key(id: &str, account: AccountId, minute: i64) -> Key {
         label: "for \"work\"".to_owned(),
         limits: Limits { rpm: None, tpm: Some(0), concurrency: Some(3) },
         models: vec![ModelId::new("gpt")],
+        translation: if account == BOB { Translation::Strict } else { Translation::Lenient },
         created_at: at(minute),
         expires_at: (account == BOB).then(|| at(9_000)),
         revoked_at: None,
