@@ -24,6 +24,7 @@ use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::pipeline::Gate;
 use crate::simulator::{self, Simulator, TruthLog};
+use crate::state::State;
 use crate::store::Store;
 use crate::store::sqlite::SqliteStore;
 use crate::upstream::{Fleet, SimulatorDialer};
@@ -107,8 +108,14 @@ pub async fn run(
         Ledger::new(store.clone(), &prepared.everything.balances, prepared.newest);
     writing.spawn(recorder.run(recorder_stop.clone()));
     let ledger = Arc::new(ledger);
+    let state = config.responses.retention.map(|retention| {
+        let (state, task) = State::new(store.clone(), retention, seams.clock.clone());
+        writing.spawn(task.run(recorder_stop.clone()));
+        state
+    });
     let directory = Arc::new(Directory::new(prepared.everything));
-    let credentials = Arc::new(Credentials::new(prepared.sealer));
+    let sealer = Arc::new(prepared.sealer);
+    let credentials = Arc::new(Credentials::new(sealer.clone()));
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
     let gate = Arc::new(Gate {
@@ -117,6 +124,10 @@ pub async fn run(
         limiter: Limiter::default(),
         fleet: Fleet::new(dialer(seams.simulator, serving.clone())),
         credentials: credentials.clone(),
+        state,
+        responses: config.responses.policy,
+        reasoning_sealer: sealer,
+        max_chain_bytes: config.max_body_bytes as u64,
         clock: seams.clock.clone(),
         entropy: seams.entropy.clone(),
         tasks: tasks.clone(),

@@ -3,6 +3,8 @@
 //! Every key of the file has a flag and a variable of the same name; [`Settings`] is all three,
 //! [`Config`] what they come to.
 
+mod responses;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +15,7 @@ use etcetera::BaseStrategy;
 use serde::Deserialize;
 
 use crate::control::Registration;
+pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_ADMIN_LISTEN: &str = "127.0.0.1:8081";
@@ -45,6 +48,9 @@ pub struct Settings {
     /// How long a shutdown waits for requests under way, in seconds [default: 30]
     #[arg(long, value_name = "SECONDS", env = "TOLLGATE_DRAIN_SECONDS")]
     pub drain_seconds: Option<u64>,
+    /// What is set of `/v1/responses`.
+    #[command(flatten)]
+    pub responses: ResponsesSettings,
 }
 
 /// Who may register, as it is written.
@@ -76,6 +82,8 @@ pub struct Config {
     pub max_body_bytes: usize,
     /// How long a shutdown waits for requests under way.
     pub drain: Duration,
+    /// What `/v1/responses` does.
+    pub responses: ResponsesConfig,
 }
 
 impl Settings {
@@ -100,6 +108,7 @@ impl Settings {
             no_simulator: self.no_simulator.or(lower.no_simulator),
             max_body_bytes: self.max_body_bytes.or(lower.max_body_bytes),
             drain_seconds: self.drain_seconds.or(lower.drain_seconds),
+            responses: self.responses.or(lower.responses),
         }
     }
 
@@ -133,6 +142,7 @@ impl Settings {
             simulator: !self.no_simulator.unwrap_or_default(),
             max_body_bytes: self.max_body_bytes.unwrap_or(DEFAULT_MAX_BODY_BYTES),
             drain: Duration::from_secs(self.drain_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS)),
+            responses: self.responses.resolve(),
         })
     }
 }

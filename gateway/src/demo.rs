@@ -104,7 +104,7 @@ async fn show(product: &Product, out: &mut impl Write) -> Result<()> {
     writeln!(out, "   < {answer}\n")?;
 
     let prompt = "Count to three.";
-    writeln!(out, "4. The same as a stream, piece by piece:\n   > {prompt}")?;
+    writeln!(out, "4. A Responses request as a stream, as coding agents send it:\n   > {prompt}")?;
     write!(out, "   < ")?;
     stream(product, &key, prompt, out).await?;
     writeln!(out, "\n")?;
@@ -207,7 +207,10 @@ fn describe(record: &v1::RequestRecord) -> String {
 // === over HTTP ===
 
 async fn chat(product: &Product, key: &SecretString, prompt: &str) -> Result<String> {
-    let body = post(product, key, prompt, false).await?.collect().await?.to_bytes();
+    let messages = json!([{ "role": "user", "content": prompt }]);
+    let body = json!({ "model": MODEL, "messages": messages });
+    let answer = post(product, key, "chat/completions", &body).await?;
+    let body = answer.collect().await?.to_bytes();
     let answer: Value = serde_json::from_slice(&body)?;
     let text = answer["choices"][0]["message"]["content"].as_str();
     Ok(text.context("the answer has no text")?.to_owned())
@@ -219,7 +222,8 @@ async fn stream(
     prompt: &str,
     out: &mut impl Write,
 ) -> Result<()> {
-    let mut body = post(product, key, prompt, true).await?;
+    let body = json!({ "model": MODEL, "input": prompt, "stream": true });
+    let mut body = post(product, key, "responses", &body).await?;
     let mut splitter = sse::Splitter::default();
     let mut pieces: Vec<String> = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -236,24 +240,20 @@ async fn stream(
 
 /// The text of a stream's event, if it has any.
 fn piece(event: &[u8]) -> Option<String> {
-    let chunk: Value = serde_json::from_slice(&sse::data(event)?).ok()?;
-    chunk["choices"][0]["delta"]["content"].as_str().map(str::to_owned)
+    let event: Value = serde_json::from_slice(&sse::data(event)?).ok()?;
+    let is_text = event["type"] == "response.output_text.delta";
+    event["delta"].as_str().filter(|_| is_text).map(str::to_owned)
 }
 
 async fn post(
     product: &Product,
     key: &SecretString,
-    prompt: &str,
-    stream: bool,
+    path: &str,
+    body: &Value,
 ) -> Result<hyper::body::Incoming> {
-    let body = json!({
-        "model": MODEL,
-        "messages": [{ "role": "user", "content": prompt }],
-        "stream": stream,
-    });
     let request = Request::builder()
         .method(Method::POST)
-        .uri(format!("{}/chat/completions", product.api))
+        .uri(format!("{}/{path}", product.api))
         .header(AUTHORIZATION, format!("Bearer {}", key.expose_secret()))
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(body.to_string())))?;

@@ -15,6 +15,7 @@ mod isolation;
 mod limits;
 mod readme;
 mod records;
+mod responses;
 mod secrets;
 mod stream;
 mod tail;

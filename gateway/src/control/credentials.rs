@@ -23,13 +23,13 @@ pub type Resolved = Result<Option<SecretString>, String>;
 
 /// The credentials of all upstreams. Reads take no lock.
 pub struct Credentials {
-    sealer: Sealer,
+    sealer: Arc<Sealer>,
     resolved: ArcSwap<HashMap<UpstreamName, Arc<Resolved>>>,
 }
 
 impl Credentials {
     /// Knows no upstream yet: call [`Credentials::refresh`].
-    pub fn new(sealer: Sealer) -> Self {
+    pub fn new(sealer: Arc<Sealer>) -> Self {
         Self { sealer, resolved: ArcSwap::default() }
     }
 
@@ -133,7 +133,7 @@ mod tests {
         std::fs::write(&file, " from-file\n").unwrap();
         let file = file.to_str().unwrap().to_owned();
         let sealer = Sealer::open(dir.path(), Arc::new(CountingEntropy::default())).unwrap();
-        let credentials = Credentials::new(sealer);
+        let credentials = Credentials::new(Arc::new(sealer));
         let mut broken = credentials.sealer.seal(&"hidden".into());
         broken.pop();
         let cases = [

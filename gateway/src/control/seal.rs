@@ -1,4 +1,5 @@
-//! Seals upstream credentials, so that the database file alone is of no use to a thief.
+//! Seals upstream credentials, so that the database file alone is of no use to a thief, and reasoning
+//! that clients keep for us.
 //!
 //! A sealed credential is a version byte, a nonce, and what ChaCha20-Poly1305 made of the text. The
 //! key is 256 random bits in `seal.key` next to the database; a backup needs both.
@@ -7,20 +8,23 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use chacha20poly1305::aead::{Aead, KeyInit};
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
-use data_encoding::HEXLOWER;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use super::secret_file;
 use crate::clock::Entropy;
+use crate::translate::plan::ReasoningSealer;
 
 /// The key file's name in the data directory.
 pub const KEY_FILE: &str = "seal.key";
 
 const VERSION: u8 = 1;
 const NONCE_BYTES: usize = 12;
+const REASONING: &[u8] = b"reasoning";
+const REASONING_PREFIX: &str = "tgr1_";
 
 /// Seals and opens credentials.
 pub struct Sealer {
@@ -76,6 +80,31 @@ impl Sealer {
     }
 }
 
+/// Reasoning is sealed with the same key, and bound to what it is: a sealed credential does not open
+/// as reasoning, nor the reverse.
+impl ReasoningSealer for Sealer {
+    fn seal(&self, text: &str) -> String {
+        let mut nonce = [0; NONCE_BYTES];
+        self.entropy.fill(&mut nonce);
+        let plain = Payload { msg: text.as_bytes(), aad: REASONING };
+        let sealed = self
+            .cipher
+            .encrypt(&Nonce::from(nonce), plain)
+            .expect("reasoning is shorter than 256 GiB");
+        let bytes = [nonce.as_slice(), &sealed].concat();
+        format!("{REASONING_PREFIX}{}", BASE64URL_NOPAD.encode(&bytes))
+    }
+
+    fn open(&self, sealed: &str) -> Option<String> {
+        let bytes = sealed.strip_prefix(REASONING_PREFIX)?;
+        let bytes = BASE64URL_NOPAD.decode(bytes.as_bytes()).ok()?;
+        let (nonce, msg) = bytes.split_first_chunk::<NONCE_BYTES>()?;
+        let payload = Payload { msg, aad: REASONING };
+        let text = self.cipher.decrypt(&Nonce::from(*nonce), payload).ok()?;
+        String::from_utf8(text).ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::CountingEntropy;
@@ -91,6 +120,19 @@ mod tests {
         assert!(!sealed.windows(4).any(|window| window == b"sk-u"));
         let again = Sealer::open(dir.path(), entropy).unwrap();
         assert_eq!(again.open_sealed(&sealed).unwrap().expose_secret(), "sk-upstream");
+    }
+
+    #[test]
+    fn reasoning_opens_as_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let sealer = Sealer::open(dir.path(), Arc::new(CountingEntropy::default())).unwrap();
+        let wrapped = ReasoningSealer::seal(&sealer, "first, think");
+        assert_eq!(ReasoningSealer::open(&sealer, &wrapped).as_deref(), Some("first, think"));
+        assert_eq!(ReasoningSealer::open(&sealer, &wrapped[..wrapped.len() - 1]), None);
+        assert_eq!(ReasoningSealer::open(&sealer, "gAAAAABfromelsewhere"), None);
+        let credential = Sealer::seal(&sealer, &"sk-upstream".into());
+        let disguised = format!("{REASONING_PREFIX}{}", BASE64URL_NOPAD.encode(&credential[1..]));
+        assert_eq!(ReasoningSealer::open(&sealer, &disguised), None);
     }
 
     #[test]

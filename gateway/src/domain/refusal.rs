@@ -32,7 +32,9 @@ pub enum Refusal {
         meant: Option<String>,
     },
     /// There is nothing at this path.
-    #[error("unknown path `{path}`; this gateway serves /v1/models and /v1/chat/completions")]
+    #[error(
+        "unknown path `{path}`; this gateway serves /v1/models, /v1/chat/completions and /v1/responses"
+    )]
     UnknownUrl {
         /// The path.
         path: String,
@@ -44,6 +46,15 @@ pub enum Refusal {
         method: String,
         /// The methods that are.
         allowed: &'static str,
+    },
+    /// There is a WebSocket at this path in the original, but not here.
+    #[error("WebSockets are not served here; POST the request instead, with `stream` for a stream")]
+    WebSocket,
+    /// No response of this account has this id.
+    #[error("response `{id}` was not found: it was never stored, was deleted, or is too old")]
+    ResponseNotFound {
+        /// The id that was asked for.
+        id: String,
     },
     /// The body is larger than we take.
     #[error("the request body is larger than {limit_bytes} bytes, the limit of this gateway")]
@@ -90,6 +101,9 @@ pub enum Refusal {
     /// The balance is used up. Not worth a retry.
     #[error("the balance of this account is used up; ask the operator of this gateway for credit")]
     InsufficientBalance,
+    /// We cannot read what the request refers to.
+    #[error("the gateway cannot read stored responses at the moment; try again soon")]
+    StateUnavailable,
     /// We cannot keep records at the moment, and do not serve without.
     #[error("the gateway cannot record requests at the moment; try again soon")]
     RecorderBehind,

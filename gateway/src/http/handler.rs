@@ -7,20 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt;
-use http::header::HeaderName;
-use http::{Method, Request, Response, StatusCode};
+use http::header::{HeaderName, UPGRADE, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 
 use super::body::{self, Reply};
 use super::models;
 use super::respond::{self, ErrorReply};
+use super::stored;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::record::RequestStatus;
 use crate::domain::refusal::Refusal;
 use crate::pipeline::authenticate::{Principal, authenticate};
+use crate::pipeline::responses::ClientKind;
 use crate::pipeline::settle::{Arrival, End, Tally};
-use crate::pipeline::{self, Fault, Gate};
+use crate::pipeline::{Fault, Gate, chat, responses};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -36,6 +38,12 @@ pub struct Handler {
 /// A path of `/v1`, and what may be done there.
 enum Target<'a> {
     Chat,
+    Responses,
+    /// A client that would rather have a WebSocket.
+    WebSocket,
+    Stored(&'a str),
+    Delete(&'a str),
+    InputItems(&'a str),
     Models,
     Model(Cow<'a, str>),
     WrongMethod(&'static str),
@@ -79,7 +87,7 @@ impl Handler {
             "/readyz" => return health(self.ready.load(Ordering::Relaxed)),
             _ => {}
         }
-        let target = target(&head.method, path);
+        let target = target(&head.method, path, &head.headers);
         let principal = match authenticate(&self.gate, &head.headers) {
             Ok(principal) => principal,
             Err(_) if matches!(target, Target::Unknown) => {
@@ -90,10 +98,22 @@ impl Handler {
         };
         let tally = Tally::open(self.gate.clone(), arrival, &principal, target.endpoint());
         let mut tally = Some(tally);
+        let account = principal.account.id;
         let outcome = async {
             principal.check(arrival.at)?;
             match target {
                 Target::Chat => self.chat(&principal, &head.headers, incoming, &mut tally).await,
+                Target::Responses => {
+                    self.responses(&principal, &head.headers, incoming, &mut tally).await
+                }
+                Target::WebSocket => Err(Refusal::WebSocket.into()),
+                Target::Stored(id) => {
+                    Ok(stored::retrieve(&self.gate, account, id, head.uri.query()).await?)
+                }
+                Target::Delete(id) => Ok(stored::delete(&self.gate, account, id).await?),
+                Target::InputItems(id) => {
+                    Ok(stored::input_items(&self.gate, account, id, head.uri.query()).await?)
+                }
                 Target::Models => Ok(models::list(&self.gate, &principal)),
                 Target::Model(name) => Ok(models::retrieve(&self.gate, &principal, &name)?),
                 Target::WrongMethod(allowed) => {
@@ -110,12 +130,25 @@ impl Handler {
     async fn chat(
         &self,
         principal: &Principal,
-        headers: &http::HeaderMap,
+        headers: &HeaderMap,
         incoming: Incoming,
         tally: &mut Option<Tally>,
     ) -> Result<Response<Reply>, Fault> {
         let body = body::read(headers, incoming, self.max_body_bytes).await?;
-        pipeline::chat(&self.gate, principal, body, tally).await.map(respond::answer)
+        chat::chat(&self.gate, principal, body, tally).await.map(respond::answer)
+    }
+
+    async fn responses(
+        &self,
+        principal: &Principal,
+        headers: &HeaderMap,
+        incoming: Incoming,
+        tally: &mut Option<Tally>,
+    ) -> Result<Response<Reply>, Fault> {
+        let body = body::read(headers, incoming, self.max_body_bytes).await?;
+        let client = client_kind(headers);
+        let answer = responses::responses(&self.gate, principal, client, body, tally).await?;
+        Ok(respond::answer(answer))
     }
 }
 
@@ -150,12 +183,28 @@ fn conclude(outcome: Result<Response<Reply>, Fault>, tally: Option<Tally>) -> Re
     }
 }
 
-fn target<'a>(method: &Method, path: &'a str) -> Target<'a> {
+/// Codex names itself in one header or the other.
+fn client_kind(headers: &HeaderMap) -> ClientKind {
+    let is_codex = |name: HeaderName| {
+        let value = headers.get(name).map(http::HeaderValue::as_bytes).unwrap_or_default();
+        value.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"codex"))
+    };
+    if is_codex(HeaderName::from_static("originator")) || is_codex(USER_AGENT) {
+        ClientKind::Codex
+    } else {
+        ClientKind::Other
+    }
+}
+
+fn target<'a>(method: &Method, path: &'a str, headers: &HeaderMap) -> Target<'a> {
     match path {
         "/v1/chat/completions" if method == Method::POST => Target::Chat,
-        "/v1/chat/completions" => Target::WrongMethod("POST"),
+        "/v1/responses" if method == Method::POST => Target::Responses,
+        "/v1/responses" if headers.contains_key(UPGRADE) => Target::WebSocket,
+        "/v1/chat/completions" | "/v1/responses" => Target::WrongMethod("POST"),
         "/v1/models" if method == Method::GET => Target::Models,
         "/v1/models" => Target::WrongMethod("GET"),
+        _ if let Some(rest) = path.strip_prefix("/v1/responses/") => stored_target(method, rest),
         _ => match path.strip_prefix("/v1/models/") {
             // clients may write the slash of `vendor/model` as it is or as %2F
             Some(name) if !name.is_empty() && method == Method::GET => {
@@ -167,10 +216,25 @@ fn target<'a>(method: &Method, path: &'a str) -> Target<'a> {
     }
 }
 
+/// What is asked of a stored response.
+fn stored_target<'a>(method: &Method, rest: &'a str) -> Target<'a> {
+    match rest.split_once('/') {
+        None if rest.is_empty() => Target::Unknown,
+        None if method == Method::GET => Target::Stored(rest),
+        None if method == Method::DELETE => Target::Delete(rest),
+        None => Target::WrongMethod("GET, DELETE"),
+        Some((id, "input_items")) if method == Method::GET => Target::InputItems(id),
+        Some((_, "input_items")) => Target::WrongMethod("GET"),
+        Some(_) => Target::Unknown,
+    }
+}
+
 impl Target<'_> {
     const fn endpoint(&self) -> Endpoint {
         match self {
             Self::Chat => Endpoint::ChatCompletions,
+            Self::Responses | Self::WebSocket => Endpoint::Responses,
+            Self::Stored(_) | Self::Delete(_) | Self::InputItems(_) => Endpoint::Response,
             Self::Models => Endpoint::Models,
             Self::Model(_) => Endpoint::Model,
             Self::WrongMethod(_) | Self::Unknown => Endpoint::Other,

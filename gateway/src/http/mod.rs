@@ -8,3 +8,4 @@ pub mod handler;
 pub mod listen;
 mod models;
 mod respond;
+mod stored;

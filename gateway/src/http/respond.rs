@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
 
@@ -13,8 +13,10 @@ use super::body::Reply;
 use crate::domain::record::RequestStatus;
 use crate::domain::refusal::{Refusal, RequestFault};
 use crate::pipeline::Fault;
+use crate::pipeline::course::Course;
 use crate::pipeline::relay::{Answer, Broken};
 use crate::pipeline::settle::End;
+use crate::translate::answer::Failure;
 use crate::upstream::UpstreamError;
 use crate::wire::error::{ErrorBody, ForeignError};
 
@@ -57,7 +59,8 @@ pub(super) fn json(body: impl Into<Bytes>) -> Response<Reply> {
     response
 }
 
-/// Ends a stream that broke: books it, and gives the event that tells the client. No `[DONE]` follows.
+/// Ends a stream that broke: books it, and gives the events that tell the client, in the manner of its
+/// endpoint.
 pub(super) fn error_event(broken: Broken) -> Bytes {
     tracing::warn!(request_id = %broken.tally.id(), error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault);
@@ -66,10 +69,16 @@ pub(super) fn error_event(broken: Broken) -> Bytes {
         http_status: Some(200),
         error_code: error.code.clone(),
     });
-    let mut event = b"data: ".to_vec();
-    event.extend_from_slice(&error.body().to_json());
-    event.extend_from_slice(b"\n\n");
-    event.into()
+    let mut out = BytesMut::new();
+    match broken.course {
+        Course::Responses(mut exchange) => exchange.fail(&error.failure(), &mut out),
+        Course::Chat(_) | Course::Ended => {
+            out.extend_from_slice(b"data: ");
+            out.extend_from_slice(&error.body().to_json());
+            out.extend_from_slice(b"\n\n");
+        }
+    }
+    out.freeze()
 }
 
 fn with_headers(mut response: Response<Reply>, headers: HeaderMap) -> Response<Reply> {
@@ -111,6 +120,21 @@ impl ErrorReply {
             message: message.into(),
             headers: HeaderMap::new(),
         }
+    }
+
+    /// The same in the words of a failed response, whose codes are a set of their own (§5.7).
+    fn failure(&self) -> Failure<'_> {
+        let code = match self.code.as_deref() {
+            Some(
+                code @ ("rate_limit_exceeded"
+                | "insufficient_quota"
+                | "context_length_exceeded"
+                | "invalid_prompt"),
+            ) => code,
+            Some("server_overloaded") => "server_is_overloaded",
+            _ => "server_error",
+        };
+        Failure { code, kind: self.kind, message: &self.message }
     }
 
     fn body(&self) -> ErrorBody<'_> {
@@ -171,6 +195,11 @@ impl From<&Refusal> for ErrorReply {
                 invalid(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed")
                     .header(http::header::ALLOW, HeaderValue::from_static(allowed))
             }
+            Refusal::WebSocket => invalid(StatusCode::UPGRADE_REQUIRED, "websocket_unsupported")
+                .header(http::header::UPGRADE, HeaderValue::from_static("HTTP/1.1")),
+            Refusal::ResponseNotFound { .. } => {
+                invalid(StatusCode::NOT_FOUND, "response_not_found")
+            }
             Refusal::RequestTooLarge { .. } => {
                 invalid(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large")
             }
@@ -196,7 +225,7 @@ impl From<&Refusal> for ErrorReply {
                 refusal.to_string(),
             )
             .no_retry(),
-            Refusal::RecorderBehind => Self::new(
+            Refusal::RecorderBehind | Refusal::StateUnavailable => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "server_error",
                 "server_overloaded",
@@ -236,6 +265,9 @@ impl From<&UpstreamError> for ErrorReply {
                 "upstream_invalid_response",
                 "the upstream closed its answer early",
             ),
+            UpstreamError::Disobeyed(text) => {
+                failed(StatusCode::BAD_GATEWAY, "upstream_invalid_response", text)
+            }
             UpstreamError::Reported(said) => {
                 failed(StatusCode::BAD_GATEWAY, "upstream_error", &message(said, 500))
             }
@@ -276,7 +308,11 @@ fn refused(status: u16, said: &ForeignError, headers: &HeaderMap) -> ErrorReply 
         400..500 => ErrorReply {
             status: StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST),
             kind: "invalid_request_error",
-            code: said.code.clone(),
+            code: if said.is_context_overflow() {
+                Some("context_length_exceeded".to_owned())
+            } else {
+                said.code.clone()
+            },
             param: said.param.clone(),
             message: text.clone(),
             headers: HeaderMap::new(),

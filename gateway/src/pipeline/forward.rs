@@ -3,73 +3,101 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Response};
 use hyper::body::Incoming;
 
+use super::relay::client_headers;
 use super::settle::Tally;
 use super::{Fault, Gate};
 use crate::domain::model::Deployment;
+use crate::domain::refusal::Refusal;
+use crate::domain::upstream::Upstream;
 use crate::upstream::{Remote, UpstreamError};
-use crate::wire::chat::ChatRequest;
-use crate::wire::splice;
+use crate::wire::splice::{self, Edit};
+
+/// What is sent to one deployment: a body, and what must change in it.
+pub struct Outgoing {
+    /// The body.
+    pub body: Bytes,
+    /// In order, not overlapping.
+    pub edits: Vec<Edit>,
+}
 
 /// An answer that has begun.
 pub struct Begun {
-    /// Its head, and the body to read.
-    pub response: Response<Incoming>,
+    /// Those of its headers that are the client's business.
+    pub headers: HeaderMap,
+    /// The body to read.
+    pub body: Incoming,
     /// Who sends it.
     pub remote: Arc<Remote>,
 }
 
-/// Tries `targets` in order until one answers.
+/// Tries `targets` in order until one answers; `outgoing` makes what each is sent, or says why it
+/// cannot serve the request.
 ///
 /// # Errors
 /// The last target's, or that of the first one that is not worth a failover.
 pub async fn forward(
     gate: &Gate,
-    request: &ChatRequest<'_>,
-    body: &Bytes,
     targets: &[&Deployment],
+    stream: bool,
     tally: &mut Tally,
+    mut outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
 ) -> Result<Begun, Fault> {
-    let mut failure = UpstreamError::Misconfigured("the model has no deployment".to_owned());
+    let mut fault = misconfigured("the model has no deployment").into();
     for target in targets {
-        tally.served_by(target);
-        match attempt(gate, request, body, target, tally).await {
+        let found = gate.directory.catalogue().upstreams.get(&target.upstream).cloned();
+        let outcome = match found {
+            None => Err(misconfigured("it was removed")),
+            Some(upstream) => match outgoing(&upstream, target) {
+                Err(refusal) => {
+                    fault = refusal.into();
+                    continue;
+                }
+                Ok(outgoing) => {
+                    tally.goes_to(target, &outgoing.body);
+                    attempt(gate, &upstream, outgoing, stream, tally).await
+                }
+            },
+        };
+        match outcome {
             Ok(begun) => return Ok(begun),
             Err(error) => {
                 let retryable = error.is_retryable();
                 let source = std::error::Error::source(&error);
                 tracing::warn!(request_id = %tally.id(), upstream = %target.upstream, %error, source, "upstream failed");
-                failure = error;
+                fault = error.into();
                 if !retryable {
                     break;
                 }
             }
         }
     }
-    Err(failure.into())
+    Err(fault)
 }
 
 async fn attempt(
     gate: &Gate,
-    request: &ChatRequest<'_>,
-    body: &Bytes,
-    target: &Deployment,
+    upstream: &Arc<Upstream>,
+    outgoing: Outgoing,
+    stream: bool,
     tally: &Tally,
 ) -> Result<Begun, UpstreamError> {
-    let upstream = gate.directory.catalogue().upstreams.get(&target.upstream).cloned();
-    let upstream =
-        upstream.ok_or_else(|| UpstreamError::Misconfigured("it was removed".to_owned()))?;
-    let remote = gate.fleet.remote(&upstream, || {
+    let remote = gate.fleet.remote(upstream, || {
         let credential = gate.credentials.find(&upstream.name);
         credential.ok_or("its credential is not known yet")?.as_ref().clone()
     })?;
-    let payload = splice::splice(body, &request.edits(&target.upstream_model));
+    let payload = splice::splice(&outgoing.body, &outgoing.edits);
     let response = remote.send(payload, tally.id_header()).await?;
-    check_kind(response.headers(), request.stream)?;
-    Ok(Begun { response, remote })
+    let (head, body) = response.into_parts();
+    check_kind(&head.headers, stream)?;
+    Ok(Begun { headers: client_headers(&head.headers), body, remote })
+}
+
+fn misconfigured(what: &str) -> UpstreamError {
+    UpstreamError::Misconfigured(what.to_owned())
 }
 
 /// Refuses a page of HTML, and JSON in the place of a stream, whatever status they came with.

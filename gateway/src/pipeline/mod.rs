@@ -1,21 +1,25 @@
 //! The life of a request to `/v1`, a file per phase: authenticate, admit, route, forward, relay,
 //! settle.
 //!
-//! Knows no HTTP status and no admin plane. Start with [`chat`], which reads as the list of phases.
+//! Knows no HTTP status and no admin plane. Start with [`chat::chat`], which reads as the list of
+//! phases; [`responses::responses`] is the same with a translation in the middle.
 
 pub mod admit;
 pub mod authenticate;
+pub mod chat;
 pub mod count;
+pub mod course;
+pub mod exchange;
 pub mod forward;
 pub mod meter;
 pub mod passthrough;
 pub mod relay;
+pub mod responses;
 pub mod route;
 pub mod settle;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,11 +29,10 @@ use crate::control::directory::Directory;
 use crate::domain::refusal::Refusal;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
+use crate::state::State;
+use crate::translate::plan::ReasoningSealer;
 use crate::upstream::{Fleet, UpstreamError};
-use crate::wire::chat::ChatRequest;
-use authenticate::Principal;
-use relay::Answer;
-use settle::Tally;
+use responses::Policy;
 
 /// What every request needs. Built once, by `app`.
 pub struct Gate {
@@ -43,6 +46,14 @@ pub struct Gate {
     pub fleet: Fleet,
     /// The upstreams' credentials.
     pub credentials: Arc<Credentials>,
+    /// The responses that are kept; `None` if none are.
+    pub state: Option<Arc<State>>,
+    /// How `/v1/responses` is answered.
+    pub responses: Policy,
+    /// Wraps reasoning for clients to keep.
+    pub reasoning_sealer: Arc<dyn ReasoningSealer>,
+    /// The longest conversation that a request may continue, in bytes.
+    pub max_chain_bytes: u64,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Randomness and ids.
@@ -62,27 +73,4 @@ pub enum Fault {
     /// The upstream failed.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
-}
-
-/// Serves one chat request. On an error the caller answers it and closes the tally.
-///
-/// # Errors
-/// The request was refused, or no upstream answered it.
-pub async fn chat(
-    gate: &Arc<Gate>,
-    principal: &Principal,
-    body: Bytes,
-    tally: &mut Option<Tally>,
-) -> Result<Answer, Fault> {
-    let open = tally.as_mut().expect("a request has a tally until it is answered");
-    let request = ChatRequest::peek(&body)?;
-    open.asked(request.stream, &request.model, &body);
-    let model = admit::find_model(gate, principal, &request.model)?;
-    open.admitted(admit::admit(gate, principal, &model)?, &model);
-    let targets = route::order(&model.deployments, gate.entropy.as_ref());
-    let reply = forward::forward(gate, &request, &body, &targets, open).await?;
-    relay::relay(reply, &request, tally).await.inspect_err(|fault| {
-        let request_id = tally.as_ref().map(|open| tracing::field::display(open.id()));
-        tracing::warn!(request_id, error = %fault, "an answer is not one");
-    })
 }

@@ -1,8 +1,7 @@
-//! Brings an upstream's answer to the client.
+//! Brings a stream from its upstream to the client.
 //!
-//! A whole answer is read, metered and booked before the client gets it. A stream is pulled: the
-//! upstream is read only when the client has taken what there is, and dropping the stream drops the
-//! upstream's request.
+//! A stream is pulled: the upstream is read only when the client has taken what there is, and dropping
+//! the stream drops the upstream's request. What the bytes become on the way is the [`Course`]'s.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,20 +17,18 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use super::Fault;
+use super::course::Course;
 use super::forward::Begun;
-use super::passthrough::Passthrough;
 use super::settle::{End, Tally};
 use crate::upstream::{Phase, UpstreamError};
-use crate::wire::chat::{ChatRequest, json_string};
-use crate::wire::chunk::ChunkView;
-use crate::wire::error::ForeignError;
-use crate::wire::splice::splice_into;
 
 /// The longest whole answer that is taken in.
 const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 /// How long the head of a stream is held back for its first event, so that an upstream that fails at
 /// once still gets its HTTP status.
 const COMMIT_GRACE: Duration = Duration::from_secs(5);
+/// How long a client hears nothing before it is told that its stream is alive, where that is done.
+const SILENCE: Duration = Duration::from_secs(15);
 /// Handed to the client at once; more waits for the next pull.
 const LARGEST_FRAME: usize = 64 * 1024;
 /// How long an upstream may take to close a stream that has said `[DONE]`, before its connection is
@@ -42,31 +39,49 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 pub enum Answer {
     /// All of it, booked already.
     Whole {
-        /// The upstream's headers that are the client's business.
+        /// Headers beside those of every answer.
         headers: HeaderMap,
         /// The body.
         body: Bytes,
     },
     /// A stream, booked at its end.
     Stream {
-        /// The upstream's headers that are the client's business.
+        /// Headers beside those of every answer.
         headers: HeaderMap,
         /// The body; boxed, because it waits in a connection's state.
         relay: Box<Relay>,
     },
 }
 
+/// An answer that has not begun. It has the request's tally, and gives it back with the outcome.
+pub type Forwarding = Pin<Box<dyn Future<Output = (Result<Begun, Fault>, Tally)> + Send>>;
+
 /// A stream on its way. Its tally is closed when its end is handed out, or when it is dropped.
 pub struct Relay {
-    /// `None` once it has ended.
-    upstream: Option<Incoming>,
-    stream: Passthrough,
+    source: Source,
+    course: Course,
+    /// Headers beside those of every answer.
+    headers: HeaderMap,
     out: BytesMut,
+    /// `None` before the answer has begun, and once it is booked.
     tally: Option<Tally>,
-    idle: Idle,
+    /// How long the upstream has said nothing.
+    idle: Patience,
+    /// How long the client has been told nothing.
+    silence: Patience,
     /// Whether the upstream's task has had its extra turn since the last read.
     yielded: bool,
-    failure: Option<UpstreamError>,
+    failure: Option<Fault>,
+}
+
+/// Where a stream comes from.
+enum Source {
+    /// From an upstream that has not answered yet.
+    Waiting(Forwarding),
+    /// From this body.
+    Reading(Incoming),
+    /// All was read.
+    Ended,
 }
 
 /// A stream that broke after it had begun. Whoever tells the client closes the tally.
@@ -75,90 +90,19 @@ pub struct Broken {
     pub fault: Fault,
     /// The open tally.
     pub tally: Tally,
+    /// How the client is told.
+    pub course: Course,
 }
 
-/// Finds out that nothing has come for too long, without touching a timer for each event.
-struct Idle {
+/// Finds out that something has not come for too long, without touching a timer for each event.
+struct Patience {
     limit: Duration,
     waiting_since: Option<Instant>,
-    timer: Pin<Box<Sleep>>,
-}
-
-/// Turns an answer that has begun into what the client gets.
-///
-/// # Errors
-/// The answer is not one, or breaks before the client was sent anything.
-pub async fn relay(
-    begun: Begun,
-    request: &ChatRequest<'_>,
-    tally: &mut Option<Tally>,
-) -> Result<Answer, Fault> {
-    let (head, body) = begun.response.into_parts();
-    let headers = client_headers(&head.headers);
-    let idle = begun.remote.idle_deadline();
-    let model = json_string(&request.model);
-    if !request.stream {
-        let open = tally.as_mut().expect("open until it is answered");
-        let body = whole(body, idle, &model, open).await?;
-        let closing = tally.take().expect("open until it is answered");
-        let end = End::answered(&closing.meter);
-        closing.close(end);
-        return Ok(Answer::Whole { headers, body });
-    }
-    let mut relay = Box::new(Relay {
-        upstream: Some(body),
-        stream: Passthrough::new(model, request.include_usage),
-        out: BytesMut::new(),
-        tally: tally.take(),
-        idle: Idle::new(idle),
-        yielded: false,
-        failure: None,
-    });
-    // nothing in time is fine: then the client gets its head, and waits for the rest as it comes
-    let first =
-        tokio::time::timeout(COMMIT_GRACE, poll_fn(|context| relay.poll_fill(context))).await;
-    if let (Ok(()), true) = (first, relay.out.is_empty())
-        && let Some(failure) = relay.failure.take()
-    {
-        *tally = relay.tally.take();
-        return Err(failure.into());
-    }
-    // a short stream may have come whole, and be booked already
-    if let Some(open) = relay.tally.as_mut() {
-        open.committed();
-    }
-    Ok(Answer::Stream { headers, relay })
-}
-
-async fn whole(
-    body: Incoming,
-    idle: Duration,
-    model: &str,
-    tally: &mut Tally,
-) -> Result<Bytes, UpstreamError> {
-    tally.begun();
-    let body = collect(body, idle).await?;
-    let json = std::str::from_utf8(&body)
-        .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
-    let view = ChunkView::parse(json).map_err(|error| {
-        UpstreamError::Invalid(format!("its answer is not a chat answer: {error}"))
-    })?;
-    if let Some(error) = view.error.filter(|_| view.choices().is_empty()) {
-        return Err(UpstreamError::Reported(ForeignError::parse(error.get().as_bytes())));
-    }
-    if view.choices().is_empty() {
-        return Err(UpstreamError::Invalid("its answer has no `choices`".to_owned()));
-    }
-    tally.meter.observe(&view);
-    tally.first_piece();
-    let Some(range) = view.model_other_than(json, model) else { return Ok(body) };
-    let mut renamed = BytesMut::with_capacity(body.len() + model.len());
-    splice_into(&mut renamed, &body, range, model.as_bytes());
-    Ok(renamed.freeze())
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// Reads a body to its end, with the idle deadline for each read.
-async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamError> {
+pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamError> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(read) = tokio::time::timeout(idle, body.frame())
@@ -183,7 +127,7 @@ async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamEr
 
 /// What a client may see of an upstream's headers: its rate limits and its time. Cookies, the server's
 /// name and everything about the connection stay here.
-fn client_headers(upstream: &HeaderMap) -> HeaderMap {
+pub(super) fn client_headers(upstream: &HeaderMap) -> HeaderMap {
     const SHOWN: HeaderName = HeaderName::from_static("openai-processing-ms");
     upstream
         .iter()
@@ -195,6 +139,58 @@ fn client_headers(upstream: &HeaderMap) -> HeaderMap {
 // === impl Relay ===
 
 impl Relay {
+    /// A stream whose answer has begun.
+    pub fn reading(begun: Begun, course: Course, tally: Option<Tally>) -> Box<Self> {
+        let idle = begun.remote.idle_deadline();
+        let mut relay = Self::new(Source::Reading(begun.body), course, tally, idle);
+        relay.headers = begun.headers;
+        relay
+    }
+
+    /// A stream whose answer is still waited for.
+    pub fn waiting(forwarding: Forwarding, course: Course) -> Box<Self> {
+        // the forwarding has deadlines of its own
+        Self::new(Source::Waiting(forwarding), course, None, Duration::MAX)
+    }
+
+    fn new(source: Source, course: Course, tally: Option<Tally>, idle: Duration) -> Box<Self> {
+        Box::new(Self {
+            source,
+            course,
+            headers: HeaderMap::new(),
+            out: BytesMut::new(),
+            tally,
+            idle: Patience::new(idle),
+            silence: Patience::new(SILENCE),
+            yielded: false,
+            failure: None,
+        })
+    }
+
+    /// Waits for the first event, for a while.
+    ///
+    /// # Errors
+    /// The stream breaks before the client was sent anything; `tally` is open then.
+    pub async fn begin(mut self: Box<Self>, tally: &mut Option<Tally>) -> Result<Answer, Fault> {
+        let first =
+            tokio::time::timeout(COMMIT_GRACE, poll_fn(|context| self.poll_fill(context))).await;
+        if first.is_err() {
+            // nothing is fine: then the client gets its head, and waits for the rest as it comes
+            self.course.commit(&mut self.out);
+        }
+        if self.out.is_empty()
+            && let Some(fault) = self.failure.take()
+        {
+            *tally = self.tally.take();
+            return Err(fault);
+        }
+        // a short stream may have come whole, and be booked already
+        if let Some(open) = self.tally.as_mut() {
+            open.committed();
+        }
+        Ok(Answer::Stream { headers: std::mem::take(&mut self.headers), relay: self })
+    }
+
     /// Reads until there is something for the client and nothing more at hand, the stream has ended
     /// or it has failed.
     ///
@@ -202,14 +198,33 @@ impl Relay {
     /// before it hands out what there is, this lets that task have one more turn: a burst goes to the
     /// client in one write instead of one for each event, and nothing waits for a timer.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        while self.failure.is_none() {
-            let (Some(upstream), Some(tally)) = (&mut self.upstream, &mut self.tally) else {
+        if let Source::Waiting(forwarding) = &mut self.source {
+            if let Poll::Ready((outcome, tally)) = forwarding.as_mut().poll(context) {
+                self.answered(outcome, tally);
+            } else if self.out.is_empty() {
+                return self.poll_silence(context);
+            } else {
+                return Poll::Ready(());
+            }
+        }
+        while self.failure.is_none() && self.out.len() < LARGEST_FRAME {
+            let Some(tally) = &mut self.tally else { break };
+            let upstream = match &mut self.source {
+                Source::Reading(upstream) if !self.course.is_done() => Some(upstream),
+                _ => None,
+            };
+            let Some(upstream) = upstream else {
+                match self.course.poll_end(context, tally, &mut self.out) {
+                    Poll::Ready(Ok(end)) => self.finish(context, end),
+                    Poll::Ready(Err(failure)) => self.failure = Some(failure.into()),
+                    Poll::Pending if self.out.is_empty() => return Poll::Pending,
+                    Poll::Pending => {}
+                }
                 break;
             };
             let Poll::Ready(read) = Pin::new(upstream).poll_frame(context) else {
                 if self.out.is_empty() {
-                    ready!(self.idle.poll_expired(context));
-                    self.failure = Some(UpstreamError::TimedOut(Phase::Idle));
+                    ready!(self.poll_waiting(context));
                 } else if !std::mem::replace(&mut self.yielded, true) {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
@@ -219,42 +234,70 @@ impl Relay {
             self.yielded = false;
             self.idle.waiting_since = None;
             tally.begun();
-            let outcome = match read {
-                Some(Ok(frame)) => match frame.data_ref() {
-                    Some(data) => self.stream.push(data, &mut tally.meter, &mut self.out),
-                    None => Ok(()),
-                },
-                Some(Err(_)) => Err(UpstreamError::CutOff),
-                None => {
-                    self.upstream = None;
-                    self.stream.end(&mut tally.meter, &mut self.out)
+            match read {
+                Some(Ok(frame)) => {
+                    let data = frame.data_ref().map_or(&[][..], |data| data);
+                    let pushed = self.course.push(data, tally, &mut self.out);
+                    self.failure = pushed.err().map(Fault::from);
                 }
-            };
-            self.failure = outcome.err();
+                Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
+                None => self.source = Source::Ended,
+            }
             if !self.out.is_empty() {
                 tally.first_piece();
-            }
-            if self.stream.is_done() {
-                self.finish(context);
-                break;
-            }
-            if self.out.len() >= LARGEST_FRAME {
-                break;
             }
         }
         Poll::Ready(())
     }
 
+    /// The upstream has answered, or will not.
+    fn answered(&mut self, outcome: Result<Begun, Fault>, mut tally: Tally) {
+        if self.course.is_committed() {
+            tally.committed();
+        }
+        self.tally = Some(tally);
+        match outcome {
+            Ok(begun) => {
+                self.idle = Patience::new(begun.remote.idle_deadline());
+                self.headers = begun.headers;
+                self.source = Source::Reading(begun.body);
+            }
+            Err(fault) => {
+                self.source = Source::Ended;
+                self.failure = Some(fault);
+            }
+        }
+    }
+
+    /// Waits for the upstream with nothing in hand.
+    fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.idle.poll_lost(context).is_ready() {
+            self.failure = Some(UpstreamError::TimedOut(Phase::Idle).into());
+            return Poll::Ready(());
+        }
+        self.poll_silence(context)
+    }
+
+    /// Ready with a sign of life, once the client has heard nothing for long.
+    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.course.has_keep_alive() {
+            return Poll::Pending;
+        }
+        ready!(self.silence.poll_lost(context));
+        self.course.keep_alive(&mut self.out);
+        Poll::Ready(())
+    }
+
     /// Books the request, before the client can see the end of its answer.
-    fn finish(&mut self, context: &mut Context<'_>) {
+    fn finish(&mut self, context: &mut Context<'_>, end: End) {
         let Some(tally) = self.tally.take() else { return };
-        if let Some(mut rest) = self.upstream.take()
+        let source = std::mem::replace(&mut self.source, Source::Ended);
+        if let Source::Reading(mut rest) = source
             && Pin::new(&mut rest).poll_frame(context).is_pending()
         {
             let drain = async move { while let Some(Ok(_)) = rest.frame().await {} };
             tally.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
         }
-        let end = End::answered(&tally.meter);
         tally.close(end);
     }
 
@@ -266,43 +309,55 @@ impl Relay {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Box<Broken>>>> {
-        if self.out.len() < LARGEST_FRAME {
-            ready!(self.poll_fill(context));
-        }
+        ready!(self.poll_fill(context));
         if !self.out.is_empty() {
+            self.silence.waiting_since = None;
             return Poll::Ready(Some(Ok(self.out.split().freeze())));
         }
+        self.source = Source::Ended;
         let broken = self.failure.take().zip(self.tally.take());
-        self.upstream = None;
-        Poll::Ready(
-            broken.map(|(failure, tally)| Err(Box::new(Broken { fault: failure.into(), tally }))),
-        )
+        Poll::Ready(broken.map(|(fault, mut tally)| {
+            let mut course = std::mem::replace(&mut self.course, Course::Ended);
+            course.leave(&mut tally);
+            Err(Box::new(Broken { fault, tally, course }))
+        }))
     }
 
     /// Whether all was given.
     pub fn is_ended(&self) -> bool {
-        self.out.is_empty() && self.tally.is_none()
+        let waiting = matches!(self.source, Source::Waiting(_));
+        self.out.is_empty() && self.tally.is_none() && !waiting
     }
 }
 
-// === impl Idle ===
+impl Drop for Relay {
+    fn drop(&mut self) {
+        if let Some(tally) = &mut self.tally {
+            self.course.leave(tally);
+        }
+    }
+}
 
-impl Idle {
+// === impl Patience ===
+
+impl Patience {
     fn new(limit: Duration) -> Self {
-        Self { limit, waiting_since: None, timer: Box::pin(tokio::time::sleep(limit)) }
+        Self { limit, waiting_since: None, timer: None }
     }
 
-    /// Ready once there has been nothing to read for the whole limit.
-    fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    /// Ready once it has waited for the whole limit; the wait begins with the first call after
+    /// `waiting_since` was cleared.
+    fn poll_lost(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
+        let due = since + self.limit;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
         loop {
-            ready!(self.timer.as_mut().poll(context));
-            let due = since + self.limit;
+            ready!(timer.as_mut().poll(context));
             if Instant::now() >= due {
                 return Poll::Ready(());
             }
             // the timer was set for an earlier wait
-            self.timer.as_mut().reset(due);
+            timer.as_mut().reset(due);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderValue;
 use jiff::Timestamp;
+use tokio::task::JoinHandle;
 
 use super::authenticate::Principal;
 use super::meter::{Meter, Produced};
@@ -55,6 +56,8 @@ pub struct Tally {
     request_body: Bytes,
     permit: Option<Permit>,
     price: Price,
+    /// What was counted, if the answer could not do without it.
+    counted: Option<Usage>,
     /// Whether an upstream has begun to answer.
     begun: bool,
 }
@@ -129,6 +132,7 @@ impl Tally {
             request_body: Bytes::new(),
             permit: None,
             price: Price::default(),
+            counted: None,
             begun: false,
         }
     }
@@ -138,14 +142,18 @@ impl Tally {
         self.arrival.id
     }
 
+    /// When it came in.
+    pub fn arrived_at(&self) -> Timestamp {
+        self.arrival.at
+    }
+
     /// The request's id as a header carries it.
     pub fn id_header(&self) -> HeaderValue {
         self.arrival.id_header()
     }
 
     /// Notes what the client asked for.
-    pub fn asked(&mut self, stream: bool, model: &str, body: &Bytes) {
-        self.request_body = body.clone();
+    pub fn asked(&mut self, stream: bool, model: &str) {
         let record = self.record_mut();
         record.stream = stream;
         record.model = Some(ModelId::new(model.chars().take(128).collect::<String>()));
@@ -160,9 +168,27 @@ impl Tally {
         record.price_version = Some(model.price.version);
     }
 
-    /// Notes where the request goes next.
-    pub fn served_by(&mut self, target: &Deployment) {
+    /// Notes where the request goes next, as this chat request.
+    pub fn goes_to(&mut self, target: &Deployment, chat_body: &Bytes) {
+        self.request_body = chat_body.clone();
         self.record_mut().deployment = Some(ServedBy::from(target));
+    }
+
+    /// Notes what was lost or mended in translation.
+    pub fn noted(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.record_mut().notes.extend(notes);
+    }
+
+    /// Counts what the request used, for an answer whose client must be told. The request is booked
+    /// with this count unless the upstream says better.
+    pub fn count(&self, produced: Produced) -> JoinHandle<Usage> {
+        let request_body = self.request_body.clone();
+        self.gate.tasks.spawn_blocking(move || count::count(&request_body, &produced))
+    }
+
+    /// Notes what [`count`](Self::count) gave.
+    pub fn counted(&mut self, usage: Usage) {
+        self.counted = Some(usage);
     }
 
     /// Notes that an upstream has begun to answer.
@@ -212,6 +238,9 @@ impl Tally {
         let (price, permit) = (self.price, self.permit.take());
         if let Some(usage) = self.meter.usage {
             charge(&mut record, &usage, UsageBasis::Upstream, &price);
+            deliver(&self.gate, *record, permit.as_ref());
+        } else if let Some(usage) = self.counted {
+            charge(&mut record, &usage, UsageBasis::Counted, &price);
             deliver(&self.gate, *record, permit.as_ref());
         } else if owed {
             let request_body = std::mem::take(&mut self.request_body);

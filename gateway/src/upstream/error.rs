@@ -32,6 +32,9 @@ pub enum UpstreamError {
     /// It answered with something that is no chat answer; the text says what is wrong with it.
     #[error("upstream sent an invalid response: {0}")]
     Invalid(String),
+    /// Its model did what the request forbids; the text says what.
+    #[error("{0}")]
+    Disobeyed(String),
     /// Its answer stopped before its end.
     #[error("upstream closed the answer early")]
     CutOff,
@@ -55,7 +58,7 @@ impl UpstreamError {
             Self::Refused { status, .. } => {
                 matches!(status, 401 | 403 | 408 | 429 | 500..)
             }
-            Self::TimedOut(_) | Self::Reported(_) | Self::CutOff => false,
+            Self::TimedOut(_) | Self::Reported(_) | Self::Disobeyed(_) | Self::CutOff => false,
         }
     }
 }

@@ -17,7 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::connect::{self, SimulatorDialer};
 use super::error::{Phase, UpstreamError};
-use crate::domain::upstream::Upstream;
+use crate::domain::upstream::{Profile, Upstream};
 use crate::wire::error::ForeignError;
 use crate::wire::splice::Payload;
 
@@ -64,6 +64,11 @@ impl Remote {
     /// Whether this is the client of just this catalogue entry.
     pub(super) fn is_of(&self, upstream: &Arc<Upstream>) -> bool {
         Arc::ptr_eq(&self.upstream, upstream)
+    }
+
+    /// Its dialect.
+    pub fn profile(&self) -> Profile {
+        self.upstream.profile
     }
 
     /// How long to wait between two reads of an answer.

@@ -45,6 +45,23 @@ impl ErrorBody<'_> {
 }
 
 impl ForeignError {
+    /// Whether it says that the prompt is too long for the model, in the words of the servers that we
+    /// know: few of them have a code for it.
+    pub fn is_context_overflow(&self) -> bool {
+        const SAID: [&str; 7] = [
+            "context length",
+            "context window",
+            "context size",
+            "maximum context",
+            "prompt is too long",
+            "input is too long",
+            "too many tokens",
+        ];
+        let message = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
+        self.code.as_deref() == Some("context_length_exceeded")
+            || SAID.iter().any(|words| message.contains(words))
+    }
+
     /// Reads the shapes that chat servers use: OpenAI's, `{"error": "text"}`, `{"message": …}`,
     /// `{"detail": …}` (FastAPI), or no JSON at all.
     pub fn parse(body: &[u8]) -> Self {

@@ -91,7 +91,7 @@ impl Bench {
             Ledger::new(store.clone(), &prepared.everything.balances, prepared.newest);
         let stop = CancellationToken::new();
         TaskTracker::new().spawn(recorder.run(stop.clone()));
-        let credentials = Arc::new(Credentials::new(prepared.sealer));
+        let credentials = Arc::new(Credentials::new(Arc::new(prepared.sealer)));
         let directory = Arc::new(Directory::new(prepared.everything));
         credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
         let control = Arc::new(Control::new(Parts {

@@ -1,0 +1,219 @@
+//! `GET` and `DELETE /v1/responses/{id}`, and `GET /v1/responses/{id}/input_items`.
+
+use http::Response;
+use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::body::Reply;
+use super::respond;
+use crate::domain::id::{AccountId, RequestId};
+use crate::domain::refusal::{Refusal, RequestFault};
+use crate::domain::response::{StoredResponse, parse_response_id};
+use crate::pipeline::Gate;
+use crate::state::{State, StateError};
+
+const DEFAULT_LIMIT: usize = 20;
+const LARGEST_LIMIT: usize = 100;
+
+/// A page of a list, as the API writes it.
+#[derive(Serialize)]
+struct Page<'a> {
+    object: &'static str,
+    data: Vec<&'a RawValue>,
+    first_id: Option<&'a str>,
+    last_id: Option<&'a str>,
+    has_more: bool,
+}
+
+/// Which items of a list are wanted.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    limit: usize,
+    oldest_first: bool,
+    after: Option<String>,
+}
+
+/// Answers with a stored response as it was first given.
+pub(super) async fn retrieve(
+    gate: &Gate,
+    account: AccountId,
+    id: &str,
+    query: Option<&str>,
+) -> Result<Response<Reply>, Refusal> {
+    if parameters(query).any(|(name, value)| name == "stream" && value == "true") {
+        let message = "a stored response cannot be streamed again; leave `stream` out";
+        return Err(Refusal::invalid(RequestFault::UnsupportedParameter, Some("stream"), message));
+    }
+    let response = find(gate, account, id).await?;
+    Ok(respond::json(response.object.to_string()))
+}
+
+/// Forgets a stored response.
+pub(super) async fn delete(
+    gate: &Gate,
+    account: AccountId,
+    id: &str,
+) -> Result<Response<Reply>, Refusal> {
+    #[derive(Serialize)]
+    struct Deletion<'a> {
+        id: &'a str,
+        object: &'static str,
+        deleted: bool,
+    }
+    let (state, known) = place(gate, id)?;
+    state.remove(account, known).await.map_err(|error| refusal(&error, id))?;
+    Ok(json(&Deletion { id, object: "response", deleted: true }))
+}
+
+/// Lists the items that a stored response answered.
+pub(super) async fn input_items(
+    gate: &Gate,
+    account: AccountId,
+    id: &str,
+    query: Option<&str>,
+) -> Result<Response<Reply>, Refusal> {
+    let wanted = Wanted::parse(query)?;
+    let response = find(gate, account, id).await?;
+    // our own writing
+    let items: Vec<&RawValue> = serde_json::from_str(&response.input).unwrap_or_default();
+    page(items, &wanted).map(|page| json(&page))
+}
+
+async fn find(gate: &Gate, account: AccountId, id: &str) -> Result<StoredResponse, Refusal> {
+    let (state, known) = place(gate, id)?;
+    state.find(account, known).await.map_err(|error| refusal(&error, id))
+}
+
+fn place<'a>(gate: &'a Gate, id: &str) -> Result<(&'a State, RequestId), Refusal> {
+    let state = gate.state.as_deref().ok_or_else(|| missing(id))?;
+    Ok((state, parse_response_id(id).ok_or_else(|| missing(id))?))
+}
+
+fn refusal(error: &StateError, id: &str) -> Refusal {
+    match error {
+        StateError::NotFound(_) | StateError::TooLong(_) => missing(id),
+        StateError::Store(error) => {
+            let error: &dyn std::error::Error = error;
+            tracing::error!(error, "cannot read stored responses");
+            Refusal::StateUnavailable
+        }
+    }
+}
+
+fn missing(id: &str) -> Refusal {
+    Refusal::ResponseNotFound { id: id.chars().take(128).collect() }
+}
+
+fn page<'a>(mut items: Vec<&'a RawValue>, wanted: &Wanted) -> Result<Page<'a>, Refusal> {
+    if !wanted.oldest_first {
+        items.reverse();
+    }
+    if let Some(after) = &wanted.after {
+        let at = items.iter().position(|item| item_id(item) == Some(after.as_str()));
+        let Some(at) = at else {
+            let message = format!("no input item `{}`", after.escape_default());
+            return Err(Refusal::invalid(RequestFault::InvalidValue, Some("after"), message));
+        };
+        items.drain(..=at);
+    }
+    let has_more = items.len() > wanted.limit;
+    items.truncate(wanted.limit);
+    Ok(Page {
+        object: "list",
+        first_id: items.first().and_then(|item| item_id(item)),
+        last_id: items.last().and_then(|item| item_id(item)),
+        data: items,
+        has_more,
+    })
+}
+
+fn item_id(item: &RawValue) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct Item<'a> {
+        id: Option<&'a str>,
+    }
+    serde_json::from_str::<Item<'_>>(item.get()).ok()?.id
+}
+
+/// The name-value pairs of a query, decoded.
+fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, String)> {
+    query.unwrap_or_default().split('&').filter_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        Some((name, percent_decode_str(value).decode_utf8_lossy().into_owned()))
+    })
+}
+
+fn json(value: &impl Serialize) -> Response<Reply> {
+    respond::json(serde_json::to_vec(value).expect("strings and JSON always serialise"))
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    fn parse(query: Option<&str>) -> Result<Self, Refusal> {
+        let mut wanted = Self { limit: DEFAULT_LIMIT, oldest_first: false, after: None };
+        let invalid = |name: &str, rule: &str| {
+            let message = format!("`{name}` must be {rule}");
+            Refusal::invalid(RequestFault::InvalidValue, Some(name), message)
+        };
+        for (name, value) in parameters(query) {
+            match name {
+                "limit" => {
+                    let limit =
+                        value.parse().ok().filter(|limit| (1..=LARGEST_LIMIT).contains(limit));
+                    wanted.limit =
+                        limit.ok_or_else(|| invalid("limit", "a number from 1 to 100"))?;
+                }
+                "order" => {
+                    wanted.oldest_first = match value.as_str() {
+                        "asc" => true,
+                        "desc" => false,
+                        _ => return Err(invalid("order", "`asc` or `desc`")),
+                    };
+                }
+                "after" => wanted.after = Some(value),
+                // `include`, and whatever comes, changes nothing about the items that we have
+                _ => {}
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(query: &str) -> (Vec<String>, bool) {
+        let text = r#"[{"id":"a"},{"id":"b"},{"id":"c"}]"#;
+        let items: Vec<&RawValue> = serde_json::from_str(text).unwrap();
+        let page = page(items, &Wanted::parse(Some(query)).unwrap()).unwrap();
+        let ids = page.data.iter().map(|item| item_id(item).unwrap().to_owned()).collect();
+        (ids, page.has_more)
+    }
+
+    #[test]
+    fn pages_are_cut_and_ordered_as_asked() {
+        for (query, expected, more) in [
+            ("", "cba", false),
+            ("order=asc", "abc", false),
+            ("limit=2", "cb", true),
+            ("after=b&order=asc", "c", false),
+            ("after=b", "a", false),
+            ("limit=1&order=asc&after=a&include=x", "b", true),
+        ] {
+            let (ids, has_more) = ids(query);
+            assert_eq!((ids.concat().as_str(), has_more), (expected, more), "{query}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_page_is_refused() {
+        for query in ["limit=0", "limit=101", "limit=x", "order=up"] {
+            assert!(Wanted::parse(Some(query)).is_err(), "{query}");
+        }
+        let wanted = Wanted::parse(Some("after=zz")).unwrap();
+        assert!(page(Vec::new(), &wanted).is_err());
+    }
+}

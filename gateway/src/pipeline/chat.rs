@@ -1,0 +1,79 @@
+//! `POST /v1/chat/completions`: the phases of a chat request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hyper::body::Incoming;
+
+use super::authenticate::Principal;
+use super::course::Course;
+use super::forward::{self, Outgoing};
+use super::passthrough::Passthrough;
+use super::relay::{self, Answer, Relay};
+use super::settle::{End, Tally};
+use super::{Fault, Gate, admit, route};
+use crate::upstream::UpstreamError;
+use crate::wire::chat::{ChatRequest, json_string};
+use crate::wire::chunk::ChunkView;
+use crate::wire::error::ForeignError;
+use crate::wire::splice::splice_into;
+
+/// Serves one chat request. On an error the caller answers it and closes the tally.
+///
+/// # Errors
+/// The request was refused, or no upstream answered it.
+pub async fn chat(
+    gate: &Arc<Gate>,
+    principal: &Principal,
+    body: Bytes,
+    tally: &mut Option<Tally>,
+) -> Result<Answer, Fault> {
+    let open = tally.as_mut().expect("a request has a tally until it is answered");
+    let request = ChatRequest::peek(&body)?;
+    open.asked(request.stream, &request.model);
+    let model = admit::find_model(gate, principal, &request.model)?;
+    open.admitted(admit::admit(gate, principal, &model)?, &model);
+    let targets = route::order(&model.deployments, gate.entropy.as_ref());
+    let begun = forward::forward(gate, &targets, request.stream, open, |_, target| {
+        Ok(Outgoing { body: body.clone(), edits: request.edits(&target.upstream_model) })
+    })
+    .await?;
+    let name = json_string(&request.model);
+    if request.stream {
+        let course = Course::Chat(Passthrough::new(name, request.include_usage));
+        return Relay::reading(begun, course, tally.take()).begin(tally).await;
+    }
+    let idle = begun.remote.idle_deadline();
+    let body = whole(begun.body, idle, &name, open).await?;
+    let end = End::answered(&open.meter);
+    tally.take().expect("open until it is answered").close(end);
+    Ok(Answer::Whole { headers: begun.headers, body })
+}
+
+async fn whole(
+    body: Incoming,
+    idle: Duration,
+    model: &str,
+    tally: &mut Tally,
+) -> Result<Bytes, UpstreamError> {
+    tally.begun();
+    let body = relay::collect(body, idle).await?;
+    let json = std::str::from_utf8(&body)
+        .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
+    let view = ChunkView::parse(json).map_err(|error| {
+        UpstreamError::Invalid(format!("its answer is not a chat answer: {error}"))
+    })?;
+    if let Some(error) = view.error.filter(|_| view.choices().is_empty()) {
+        return Err(UpstreamError::Reported(ForeignError::parse(error.get().as_bytes())));
+    }
+    if view.choices().is_empty() {
+        return Err(UpstreamError::Invalid("its answer has no `choices`".to_owned()));
+    }
+    tally.meter.observe(&view);
+    tally.first_piece();
+    let Some(range) = view.model_other_than(json, model) else { return Ok(body) };
+    let mut renamed = BytesMut::with_capacity(body.len() + model.len());
+    splice_into(&mut renamed, &body, range, model.as_bytes());
+    Ok(renamed.freeze())
+}

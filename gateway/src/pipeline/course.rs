@@ -1,0 +1,99 @@
+//! What becomes of a stream's bytes on their way: the same chat stream, or Responses events.
+
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+
+use super::exchange::Exchange;
+use super::passthrough::Passthrough;
+use super::settle::{End, Tally};
+use crate::upstream::UpstreamError;
+
+/// A stream's way from what the upstream speaks to what the client does.
+pub enum Course {
+    /// Chat to chat.
+    Chat(Passthrough),
+    /// Chat to Responses.
+    Responses(Box<Exchange>),
+    /// There is nothing left to carry.
+    Ended,
+}
+
+impl Course {
+    /// Appends to `out` what `bytes` completes.
+    ///
+    /// # Errors
+    /// The upstream reports an error, or this is no chat stream. What came before is in `out`.
+    pub(super) fn push(
+        &mut self,
+        bytes: &[u8],
+        tally: &mut Tally,
+        out: &mut BytesMut,
+    ) -> Result<(), UpstreamError> {
+        match self {
+            Self::Chat(stream) => stream.push(bytes, &mut tally.meter, out),
+            Self::Responses(exchange) => exchange.push(bytes, out),
+            Self::Ended => Ok(()),
+        }
+    }
+
+    /// Whether the upstream has said that nothing follows.
+    pub(super) fn is_done(&self) -> bool {
+        match self {
+            Self::Chat(stream) => stream.is_done(),
+            Self::Responses(exchange) => exchange.is_done(),
+            Self::Ended => true,
+        }
+    }
+
+    /// Nothing follows: appends what is missing of a whole answer, and tells how it ended.
+    ///
+    /// # Errors
+    /// The answer was not at its end.
+    pub(super) fn poll_end(
+        &mut self,
+        context: &mut Context<'_>,
+        tally: &mut Tally,
+        out: &mut BytesMut,
+    ) -> Poll<Result<End, UpstreamError>> {
+        match self {
+            Self::Chat(stream) => {
+                let ended = stream.end(&mut tally.meter, out);
+                Poll::Ready(ended.map(|()| End::answered(&tally.meter)))
+            }
+            Self::Responses(exchange) => exchange.poll_end(context, tally, out),
+            Self::Ended => Poll::Pending,
+        }
+    }
+
+    /// The client is sent its head although nothing has come.
+    pub(super) fn commit(&mut self, out: &mut BytesMut) {
+        if let Self::Responses(exchange) = self {
+            exchange.start(out);
+        }
+    }
+
+    /// Whether the client has been sent the beginning.
+    pub(super) fn is_committed(&self) -> bool {
+        matches!(self, Self::Responses(exchange) if exchange.has_started())
+    }
+
+    /// Whether a client that hears nothing is told that the stream is alive.
+    pub(super) fn has_keep_alive(&self) -> bool {
+        matches!(self, Self::Responses(_))
+    }
+
+    /// Appends such a sign of life.
+    pub(super) fn keep_alive(&mut self, out: &mut BytesMut) {
+        if let Self::Responses(exchange) = self {
+            exchange.keep_alive(out);
+        }
+    }
+
+    /// Hands over what the tally has to know of a stream that will not reach its end.
+    pub(super) fn leave(&mut self, tally: &mut Tally) {
+        if let Self::Responses(exchange) = self {
+            exchange.leave(tally);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A Responses stream on its way: chat events in, Responses events out, and the response kept.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use jiff::Timestamp;
+use tokio::task::JoinHandle;
+
+use super::meter::Produced;
+use super::settle::{End, Tally};
+use crate::clock::Clock;
+use crate::domain::id::{AccountId, RequestId};
+use crate::domain::record::RequestStatus;
+use crate::domain::response::StoredResponse;
+use crate::domain::usage::Usage;
+use crate::state::State;
+use crate::translate::answer::{self, Failure, KeepAlive, Outcome, ResponseStream, Trouble};
+use crate::upstream::UpstreamError;
+use crate::wire::sse::{self, Splitter};
+
+/// One stream that is translated.
+pub struct Exchange {
+    splitter: Splitter,
+    stream: ResponseStream,
+    keep_alive: KeepAlive,
+    /// `None` if the response is not kept, or is already.
+    keeping: Option<Keeping>,
+    clock: Arc<dyn Clock>,
+    /// Whether the chat stream was found to be whole.
+    closed: bool,
+    counting: Option<JoinHandle<Usage>>,
+}
+
+/// What is kept of a response beside the answer.
+pub struct Keeping {
+    /// Where it is kept.
+    pub state: Arc<State>,
+    /// The request.
+    pub id: RequestId,
+    /// Whose it is.
+    pub account: AccountId,
+    /// The response that it continues.
+    pub previous: Option<RequestId>,
+    /// When the request came in.
+    pub created_at: Timestamp,
+    /// What was sent, as a JSON array of items.
+    pub input: Arc<str>,
+}
+
+impl Exchange {
+    /// A stream that ends in `stream`'s events.
+    pub fn new(
+        stream: ResponseStream,
+        keep_alive: KeepAlive,
+        keeping: Option<Keeping>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let splitter = Splitter::default();
+        Self { splitter, stream, keep_alive, keeping, clock, closed: false, counting: None }
+    }
+
+    /// Tells the client why the stream ends before its time, in the stream's last events.
+    pub fn fail(&mut self, failure: &Failure<'_>, out: &mut BytesMut) {
+        let usage = self.stream.usage();
+        self.stream.fail(failure, usage, out);
+        self.keep();
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8], out: &mut BytesMut) -> Result<(), UpstreamError> {
+        let mut outcome = Ok(());
+        let stream = &mut self.stream;
+        let split = self.splitter.push(bytes, |event| {
+            if outcome.is_ok() && !stream.is_done() {
+                outcome = push_event(stream, event, out);
+            }
+        });
+        outcome?;
+        split.map_err(|error| UpstreamError::Invalid(error.to_string()))
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.stream.is_done()
+    }
+
+    pub(super) fn poll_end(
+        &mut self,
+        context: &mut Context<'_>,
+        tally: &mut Tally,
+        out: &mut BytesMut,
+    ) -> Poll<Result<End, UpstreamError>> {
+        if !self.closed {
+            self.close(out)?;
+        }
+        let usage = if let Some(reported) = self.stream.usage() {
+            tally.meter.usage = Some(reported.usage);
+            reported
+        } else {
+            let stream = &self.stream;
+            let count = || tally.count(produced(stream.produced()));
+            let counting = self.counting.get_or_insert_with(count);
+            let counted = ready!(Pin::new(counting).poll(context)).expect("counting ends");
+            tally.counted(counted);
+            counted.into()
+        };
+        let now = self.clock.now().as_second();
+        let outcome = self.stream.end(answer::End { now, usage }, out);
+        self.keep();
+        Poll::Ready(Ok(ended(outcome)))
+    }
+
+    pub(super) fn has_started(&self) -> bool {
+        self.stream.has_started()
+    }
+
+    pub(super) fn start(&mut self, out: &mut BytesMut) {
+        self.stream.start(out);
+    }
+
+    pub(super) fn keep_alive(&mut self, out: &mut BytesMut) {
+        self.stream.keep_alive(self.keep_alive, out);
+    }
+
+    pub(super) fn leave(&mut self, tally: &mut Tally) {
+        tally.meter.usage = self.stream.usage().map(|report| report.usage);
+        tally.meter.produced = produced(self.stream.produced());
+    }
+
+    /// The upstream's stream has ended; makes sure that its answer has, too.
+    fn close(&mut self, out: &mut BytesMut) -> Result<(), UpstreamError> {
+        let mut rest = self.splitter.finish();
+        if !self.stream.is_done() && !rest.trim_ascii().is_empty() {
+            // the last event of some servers lacks its blank line; half a one is not JSON
+            rest.extend_from_slice(b"\n\n");
+            push_event(&mut self.stream, &rest, out).map_err(|_| UpstreamError::CutOff)?;
+        }
+        self.stream.close().map_err(trouble)?;
+        self.closed = true;
+        Ok(())
+    }
+
+    fn keep(&mut self) {
+        if let Some((keeping, object)) = self.keeping.take().zip(self.stream.object()) {
+            keeping.keep(&object);
+        }
+    }
+}
+
+impl Keeping {
+    /// Keeps the response; nobody waits for it.
+    pub fn keep(self, object: &Bytes) {
+        self.state.keep(StoredResponse {
+            id: self.id,
+            account: self.account,
+            previous: self.previous,
+            created_at: self.created_at,
+            input: self.input,
+            object: std::str::from_utf8(object).expect("a response is text").into(),
+            items: Vec::new(),
+        });
+    }
+}
+
+/// How a request ends whose answer is whole.
+pub(super) fn ended(outcome: Outcome) -> End {
+    let status = match outcome {
+        Outcome::Completed => RequestStatus::Completed,
+        Outcome::Incomplete => RequestStatus::Incomplete,
+    };
+    End { status, http_status: Some(200), error_code: None }
+}
+
+/// Why there is no answer, in the upstream's terms.
+pub(super) fn trouble(trouble: Trouble) -> UpstreamError {
+    match trouble {
+        Trouble::Invalid(text) => UpstreamError::Invalid(text),
+        Trouble::Reported(said) => UpstreamError::Reported(said),
+        Trouble::CutOff => UpstreamError::CutOff,
+        Trouble::Model(text) => UpstreamError::Disobeyed(text),
+    }
+}
+
+fn push_event(
+    stream: &mut ResponseStream,
+    event: &[u8],
+    out: &mut BytesMut,
+) -> Result<(), UpstreamError> {
+    let Some(data) = sse::data(event) else { return Ok(()) };
+    let json = std::str::from_utf8(&data)
+        .map_err(|_| UpstreamError::Invalid("a chunk is not valid UTF-8".to_owned()))?;
+    stream.push(json, out).map_err(trouble)
+}
+
+/// What an answer holds, as the meter knows it.
+pub(super) fn produced(produced: answer::Produced) -> Produced {
+    let answer::Produced { content, reasoning, calls } = produced;
+    Produced { content, reasoning, other: calls }
+}

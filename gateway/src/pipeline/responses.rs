@@ -1,0 +1,328 @@
+//! `POST /v1/responses`: the phases of a Responses request, which goes upstream as a chat request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use serde_json::value::RawValue;
+
+use super::authenticate::Principal;
+use super::course::Course;
+use super::exchange::{self, Exchange, Keeping};
+use super::forward::{self, Begun, Outgoing};
+use super::relay::{self, Answer, Relay};
+use super::settle::Tally;
+use super::{Fault, Gate, admit, route};
+use crate::domain::key::Translation;
+use crate::domain::model::{Deployment, Model};
+use crate::domain::refusal::{Refusal, RequestFault};
+use crate::domain::response::{parse_response_id, response_id};
+use crate::domain::upstream::Profile;
+use crate::state::{State, StateError};
+use crate::translate::answer::{self, Envelope, KeepAlive, ResponseStream};
+use crate::translate::dialect::Dialect;
+use crate::translate::plan::{Plan, ReasoningOutput};
+use crate::translate::report;
+use crate::translate::request::{Earlier, HostedTools, Request, Terms, Translated};
+use crate::upstream::UpstreamError;
+
+/// How Responses requests are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Whether `data: [DONE]` follows the last event of a stream (`S-4`).
+    pub done_marker: bool,
+    /// What a client gets when it would hear nothing for long (§5.9).
+    pub keep_alive: KeepAliveMode,
+    /// Where reasoning is shown (`S-9`).
+    pub reasoning: ReasoningOutput,
+}
+
+/// What keeps a silent stream alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepAliveMode {
+    /// An event for clients of [`ClientKind::Codex`], whose timer comments do not reset; else a comment.
+    Auto,
+    /// A comment.
+    Comment,
+    /// A `keepalive` event.
+    Event,
+}
+
+/// Which client asks, where that makes a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientKind {
+    /// Codex.
+    Codex,
+    /// Anything else.
+    Other,
+}
+
+/// What a request builds on.
+#[derive(Default)]
+struct Recalled {
+    items: Vec<Box<RawValue>>,
+    references: HashMap<String, Box<RawValue>>,
+}
+
+/// A request in the dialect of each upstream that may serve it.
+struct Translations {
+    by_profile: Vec<(Profile, Result<Translated, Refusal>)>,
+}
+
+/// Serves one Responses request. On an error the caller answers it and closes the tally.
+///
+/// # Errors
+/// The request was refused, or no upstream answered it.
+pub async fn responses(
+    gate: &Arc<Gate>,
+    principal: &Principal,
+    client: ClientKind,
+    body: Bytes,
+    tally: &mut Option<Tally>,
+) -> Result<Answer, Fault> {
+    let open = tally.as_mut().expect("a request has a tally until it is answered");
+    let request = Request::parse(&body)?;
+    open.asked(request.stream, &request.model);
+    let model = admit::find_model(gate, principal, &request.model)?;
+    open.admitted(admit::admit(gate, principal, &model)?, &model);
+    let recalled = recall(gate, principal, &request).await?;
+    let translations = Translations::new(gate, principal, &request, recalled.as_ref(), &model);
+    let translated = translations.first()?;
+    let plan = translated.plan.clone();
+
+    let mut seed = [0; 16];
+    gate.entropy.fill(&mut seed);
+    let seed = u128::from_ne_bytes(seed);
+    let envelope = Envelope {
+        id: response_id(open.id()),
+        created_at: open.arrived_at().as_second(),
+        seed,
+        done_marker: gate.responses.done_marker,
+        sealer: gate.reasoning_sealer.clone(),
+    };
+    let keeping = match (&gate.state, &recalled) {
+        (Some(state), Some(recalled)) if translated.store => {
+            let input = input_items(&request, recalled, seed);
+            Some(keeping(state, principal, &request, input, open)?)
+        }
+        _ => None,
+    };
+    if request.stream {
+        let keep_alive = match (gate.responses.keep_alive, client) {
+            (KeepAliveMode::Auto, ClientKind::Codex) => KeepAlive::InProgress,
+            (KeepAliveMode::Auto, ClientKind::Other) | (KeepAliveMode::Comment, _) => {
+                KeepAlive::Comment
+            }
+            (KeepAliveMode::Event, _) => KeepAlive::Event,
+        };
+        let stream = ResponseStream::new(&envelope, plan);
+        let exchange = Exchange::new(stream, keep_alive, keeping, gate.clock.clone());
+        let (gate, mut open) = (gate.clone(), tally.take().expect("open until it is answered"));
+        let forwarding = async move {
+            let begun = translations.forward(&gate, &model, true, &mut open).await;
+            (begun, open)
+        };
+        let course = Course::Responses(Box::new(exchange));
+        return Relay::waiting(Box::pin(forwarding), course).begin(tally).await;
+    }
+    let begun = translations.forward(gate, &model, false, open).await?;
+    let body =
+        whole(gate, begun.body, begun.remote.idle_deadline(), envelope, plan, keeping, tally);
+    Ok(Answer::Whole { headers: begun.headers, body: body.await? })
+}
+
+/// Reads a whole answer, and books it.
+async fn whole(
+    gate: &Gate,
+    body: hyper::body::Incoming,
+    idle: std::time::Duration,
+    envelope: Envelope,
+    plan: Arc<Plan>,
+    keeping: Option<Keeping>,
+    tally: &mut Option<Tally>,
+) -> Result<Bytes, UpstreamError> {
+    let open = tally.as_mut().expect("open until it is answered");
+    open.begun();
+    let body = relay::collect(body, idle).await?;
+    let json = std::str::from_utf8(&body)
+        .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
+    let whole = answer::whole(json, &envelope, plan).map_err(exchange::trouble)?;
+    open.first_piece();
+    let usage = if let Some(reported) = whole.usage() {
+        open.meter.usage = Some(reported.usage);
+        reported
+    } else {
+        let counted =
+            open.count(exchange::produced(whole.produced())).await.expect("counting ends");
+        open.counted(counted);
+        counted.into()
+    };
+    let now = gate.clock.now().as_second();
+    let outcome = whole.outcome();
+    let object = whole.finish(answer::End { now, usage });
+    if let Some(keeping) = keeping {
+        keeping.keep(&object);
+    }
+    tally.take().expect("open until it is answered").close(exchange::ended(outcome));
+    Ok(object)
+}
+
+/// Looks up what the request continues and refers to.
+async fn recall(
+    gate: &Gate,
+    principal: &Principal,
+    request: &Request<'_>,
+) -> Result<Option<Recalled>, Refusal> {
+    let Some(state) = &gate.state else { return Ok(None) };
+    let account = principal.account.id;
+    let mut recalled = Recalled::default();
+    if let Some(text) = request.previous_response_id.as_deref() {
+        let id = parse_response_id(text).ok_or_else(|| not_found(text))?;
+        recalled.items = state
+            .chain(account, id, gate.max_chain_bytes)
+            .await
+            .map_err(|error| unrecalled(error, "previous_response_id"))?;
+    }
+    let references: Vec<_> = request.references().map(str::to_owned).collect();
+    if !references.is_empty() {
+        recalled.references =
+            state.items(account, references).await.map_err(|error| unrecalled(error, "input"))?;
+    }
+    Ok(Some(recalled))
+}
+
+/// What the request sent, as a JSON array of items.
+fn input_items(request: &Request<'_>, recalled: &Recalled, seed: u128) -> Arc<str> {
+    let items = request.input_items(seed, &recalled.references);
+    let items: Vec<_> = items.iter().map(|item| item.json.get()).collect();
+    format!("[{}]", items.join(",")).into()
+}
+
+fn keeping(
+    state: &Arc<State>,
+    principal: &Principal,
+    request: &Request<'_>,
+    input: Arc<str>,
+    tally: &Tally,
+) -> Result<Keeping, Refusal> {
+    if state.is_behind() {
+        return Err(Refusal::RecorderBehind);
+    }
+    Ok(Keeping {
+        state: state.clone(),
+        id: tally.id(),
+        account: principal.account.id,
+        previous: request.previous_response_id.as_deref().and_then(parse_response_id),
+        created_at: tally.arrived_at(),
+        input,
+    })
+}
+
+fn not_found(id: &str) -> Refusal {
+    Refusal::invalid(
+        RequestFault::PreviousResponseNotFound,
+        Some("previous_response_id"),
+        format!(
+            "response `{}` was not found; send the whole conversation as `input`",
+            id.escape_default()
+        ),
+    )
+}
+
+fn unrecalled(error: StateError, param: &str) -> Refusal {
+    match error {
+        StateError::NotFound(id) => not_found(&response_id(id)),
+        StateError::TooLong(_) => {
+            Refusal::invalid(RequestFault::InvalidValue, Some(param), error.to_string())
+        }
+        StateError::Store(error) => {
+            let error: &dyn std::error::Error = &error;
+            tracing::error!(error, "cannot read stored responses");
+            Refusal::StateUnavailable
+        }
+    }
+}
+
+// === impl Translations ===
+
+impl Translations {
+    /// Translates for every upstream that the model is deployed on.
+    fn new(
+        gate: &Gate,
+        principal: &Principal,
+        request: &Request<'_>,
+        recalled: Option<&Recalled>,
+        model: &Model,
+    ) -> Self {
+        let (strict, hosted_tools) = match principal.key.translation {
+            Translation::Lenient => (false, HostedTools::Refuse),
+            Translation::Strict => (true, HostedTools::Refuse),
+            Translation::OmitHostedTools => (false, HostedTools::Omit),
+        };
+        let catalogue = gate.directory.catalogue();
+        let mut by_profile = Vec::with_capacity(1);
+        for deployment in &model.deployments {
+            let Some(upstream) = catalogue.upstreams.get(&deployment.upstream) else { continue };
+            if by_profile.iter().any(|(known, _)| *known == upstream.profile) {
+                continue;
+            }
+            let terms = Terms {
+                dialect: Dialect::of(upstream.profile),
+                strict,
+                hosted_tools,
+                reasoning: gate.responses.reasoning,
+                sealer: &*gate.reasoning_sealer,
+                earlier: match recalled {
+                    Some(Recalled { items, references }) => Earlier::Kept { items, references },
+                    None => Earlier::NotKept,
+                },
+            };
+            by_profile.push((upstream.profile, request.translate(&terms)));
+        }
+        Self { by_profile }
+    }
+
+    /// The first one that an upstream can serve.
+    fn first(&self) -> Result<&Translated, Fault> {
+        let mut translated = self.by_profile.iter().map(|(_, translated)| translated);
+        let Some(first) =
+            translated.clone().find(|translated| translated.is_ok()).or(translated.next())
+        else {
+            return Err(
+                UpstreamError::Misconfigured("the model has no deployment".to_owned()).into()
+            );
+        };
+        first.as_ref().map_err(|refusal| refusal.clone().into())
+    }
+
+    fn of(&self, profile: Profile) -> Result<&Translated, Refusal> {
+        match self.by_profile.iter().find(|(known, _)| *known == profile) {
+            Some((_, translated)) => translated.as_ref().map_err(Clone::clone),
+            // the catalogue changed since it was read
+            None => Err(Refusal::StateUnavailable),
+        }
+    }
+
+    /// Sends the request to one deployment after the other, and notes what was lost for the one that answers.
+    async fn forward(
+        &self,
+        gate: &Gate,
+        model: &Model,
+        stream: bool,
+        tally: &mut Tally,
+    ) -> Result<Begun, Fault> {
+        let targets: Vec<&Deployment> = route::order(&model.deployments, gate.entropy.as_ref());
+        let mut begun = forward::forward(gate, &targets, stream, tally, |upstream, target| {
+            let translated = self.of(upstream.profile)?;
+            Ok(Outgoing { body: translated.chat_body(&target.upstream_model), edits: Vec::new() })
+        })
+        .await?;
+        let report = &self.of(begun.remote.profile())?.plan.report;
+        tally.noted(report.notes().iter().map(ToString::to_string));
+        if let Some(value) = report.header().and_then(|text| HeaderValue::try_from(text).ok()) {
+            begun.headers.insert(report::HEADER, value);
+        }
+        Ok(begun)
+    }
+}
