@@ -1,6 +1,6 @@
 //! The input items of a request in strict form, for the store and `GET …/input_items` (§9.5).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -23,7 +23,8 @@ pub struct InputItem {
 impl Request<'_> {
     /// This request's input items in strict form: each with `type` and `id`, messages with parts.
     /// References are replaced by what they refer to, and left out where `references` does not have
-    /// it. `seed` must differ from request to request; the ids that are missing are made of it.
+    /// it. No id is there twice. `seed` must differ from request to request; ids that are missing are
+    /// made of it.
     pub fn input_items(
         &self,
         seed: u128,
@@ -45,23 +46,28 @@ impl Request<'_> {
             }
             Input::Items(items) => items,
         };
+        let mut taken = HashSet::new();
         let items = items.iter().enumerate().filter_map(|(index, (item, raw))| {
             let raw: &RawValue = match item {
                 Item::Reference(id) => references.get(id.as_ref())?,
                 _ => raw,
             };
-            strict(raw, |prefix| made_id(prefix, seed, index))
+            strict(raw, &mut taken, |prefix| made_id(prefix, seed, index))
         });
         items.collect()
     }
 }
 
 /// An item in strict form. Items that were not accepted are not kept.
-fn strict(raw: &RawValue, make_id: impl FnOnce(&str) -> String) -> Option<InputItem> {
+fn strict(
+    raw: &RawValue,
+    taken: &mut HashSet<String>,
+    make_id: impl FnOnce(&str) -> String,
+) -> Option<InputItem> {
     let object = Object::read(raw, Path::Root).ok()?;
     let kind = object.string("type").ok()?.unwrap_or("message".into());
     let id = match object.string("id").ok()? {
-        Some(id) if !id.is_empty() => id.into_owned(),
+        Some(id) if !id.is_empty() && taken.insert(id.clone().into_owned()) => id.into_owned(),
         _ => make_id(prefix(&kind)),
     };
     let mut item = Members::default();

@@ -74,10 +74,13 @@ fn apply_mode(
             return Err(disobeyed());
         }
     }
-    if !terms.dialect.tool_choice {
-        if mode == Mode::None {
-            tools.clear();
+    if mode == Mode::None {
+        tools.web_search = None;
+        if !terms.dialect.tool_choice {
+            tools.declared.clear();
         }
+    }
+    if !terms.dialect.tool_choice {
         return Ok(None);
     }
     Ok((!tools.is_empty()).then(|| json!(mode)))

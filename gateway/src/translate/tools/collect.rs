@@ -189,14 +189,8 @@ impl Tools<'_> {
     }
 
     /// Leaves only the functions of these wire names.
-    pub(in crate::translate) fn retain(&mut self, wire_names: &HashSet<String>) {
+    pub(super) fn retain(&mut self, wire_names: &HashSet<String>) {
         self.declared.retain(|tool| wire_names.contains(&tool.chat.function.name));
-    }
-
-    /// Leaves out everything.
-    pub(in crate::translate) fn clear(&mut self) {
-        self.declared.clear();
-        self.web_search = None;
     }
 
     /// The `tools` of the chat request.

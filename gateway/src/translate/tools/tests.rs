@@ -324,6 +324,26 @@ fn web_search_goes_where_it_is_done() {
 }
 
 #[test]
+fn nothing_is_searched_where_no_tool_may_be_called() {
+    // §3.6, §9.7
+    let searching = with_dialect(|dialect| dialect.web_search = true);
+    let tools = json!([function("f"), {"type": "web_search"}]);
+    let listed = json!([function("f")]);
+    let both = json!([function("f"), {"type": "web_search"}]);
+    let restricted =
+        |tools: &Value| json!({"type": "allowed_tools", "mode": "auto", "tools": tools});
+    for (choice, searches) in [
+        (json!("auto"), true),
+        (json!("none"), false),
+        (restricted(&listed), false),
+        (restricted(&both), true),
+    ] {
+        let sent = chat(&json!({"tools": tools, "tool_choice": choice}), &searching);
+        assert_eq!(sent.get("web_search_options").is_some(), searches, "{choice}");
+    }
+}
+
+#[test]
 fn members_of_namespaces_have_one_name() {
     // T-6
     let long = "l".repeat(40);

@@ -88,6 +88,14 @@ fn kept_items_are_items() {
 }
 
 #[test]
+fn an_id_that_is_given_twice_is_kept_once() {
+    let message = json!({"id": "same", "type": "message", "status": "completed", "role": "user", "content": []});
+    let mut other = message.clone();
+    other["id"] = json!("msg");
+    check(&json!([message, message]), &[], &json!([message, other]));
+}
+
+#[test]
 fn made_ids_differ_by_item_and_by_seed() {
     let body = json!({"model": "m", "input": vec![json!({"role": "user", "content": "x"}); 50]});
     let text = body.to_string();

@@ -76,6 +76,7 @@ fn a_turn_is_one_message() {
         ("I-21", "u x, c 1, o 1 k, c 2, o 2 l", "u x, a -[1], t 1 k, a -[2], t 2 l"),
         ("I-21", "c 1, c 2, o 1 k, c 3, o 2 l, o 3 m", "a -[1 2], t 1 k, t 2 l, a -[3], t 3 m"),
         ("I-21", "c 1, u x, c 2, o 1 k, o 2 l", "a -[1], t 1 k, u x, a -[2], t 2 l"),
+        ("I-8", "u x, r a, a , u y", "u x, a /a, u y"),
         ("I-26", "u x, a , c 1, o 1 k", "u x, a -[1], t 1 k"),
         ("I-12", "u x, r a, c 1, o 1 k, r b, a y", "u x, a -/a[1], t 1 k, a y/b"),
     ] {
