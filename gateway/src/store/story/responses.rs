@@ -21,7 +21,11 @@ pub(super) async fn play(store: &dyn Store) {
     let chain = store.response_chain(ALICE, id(2), PLENTY).await.unwrap();
     assert_eq!(chain, [first.clone(), second.clone()]);
     let cut = store.response_chain(ALICE, id(2), 1).await.unwrap();
-    assert_eq!(cut, std::slice::from_ref(&second), "a chain that is too long is not read to its end");
+    assert_eq!(
+        cut,
+        std::slice::from_ref(&second),
+        "a chain that is too long is not read to its end"
+    );
     assert_eq!(store.response_chain(BOB, id(2), PLENTY).await.unwrap(), []);
 
     let items = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
