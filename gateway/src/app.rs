@@ -23,6 +23,7 @@ use crate::http::listen::{self, Stop};
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::pipeline::Gate;
+use crate::pipeline::count::Counter;
 use crate::simulator::{self, Simulator, TruthLog};
 use crate::state::State;
 use crate::store::Store;
@@ -125,6 +126,7 @@ pub async fn run(
         fleet: Fleet::new(dialer(seams.simulator, serving.clone())),
         credentials: credentials.clone(),
         state,
+        counter: Counter::default(),
         responses: config.responses.policy,
         reasoning_sealer: sealer,
         max_chain_bytes: config.max_body_bytes as u64,

@@ -86,9 +86,12 @@ fn accept(
         return;
     }
     let handler = handler.clone();
-    let service = service_fn(move |request| handler.clone().serve(request));
+    // boxed, so that a stream does not hold the memory of all that went before its first event
+    let service = service_fn(move |request| Box::pin(handler.clone().serve(request)));
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    let connection = cut_off.clone().run_until_cancelled_owned(graceful.watch(connection));
+    // boxed, because each future around it would have room for it twice
+    let connection = Box::pin(graceful.watch(connection));
+    let connection = cut_off.clone().run_until_cancelled_owned(connection);
     tasks.spawn(async move {
         if let Some(Err(error)) = connection.await {
             tracing::debug!(error = describe(&*error), "a connection ended badly");

@@ -4,8 +4,12 @@
 //! not a guess, but other models cut text differently, and the record says `counted`. Takes time in
 //! proportion to the text, so never on a thread that serves requests.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 use super::meter::Produced;
 use crate::domain::usage::{Tokens, Usage};
@@ -14,6 +18,34 @@ use crate::domain::usage::{Tokens, Usage};
 const PER_MESSAGE: u64 = 3;
 /// Tokens that begin every answer.
 const PER_ANSWER: u64 = 3;
+
+/// How many counts run at once: each has a core to itself for as long as it lasts.
+const AT_ONCE: usize = 2;
+
+/// Counts on threads of their own, a few at a time.
+#[derive(Clone)]
+pub struct Counter {
+    slots: Arc<Semaphore>,
+}
+
+impl Default for Counter {
+    fn default() -> Self {
+        Self { slots: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+}
+
+impl Counter {
+    /// Counts as [`count`] does; `None` if that panicked.
+    pub async fn count(self, request_body: Bytes, produced: Produced) -> Option<Usage> {
+        let slot = self.slots.acquire_owned().await.expect("nobody closes it");
+        let counting = tokio::task::spawn_blocking(move || {
+            let usage = count(&request_body, &produced);
+            drop(slot);
+            usage
+        });
+        counting.await.ok()
+    }
+}
 
 /// Counts a chat request's body and what was produced for it.
 pub fn count(request_body: &[u8], produced: &Produced) -> Usage {

@@ -31,7 +31,7 @@ pub struct Exchange {
     clock: Arc<dyn Clock>,
     /// Whether the chat stream was found to be whole.
     closed: bool,
-    counting: Option<JoinHandle<Usage>>,
+    counting: Option<JoinHandle<Option<Usage>>>,
 }
 
 /// What is kept of a response beside the answer.
@@ -101,9 +101,9 @@ impl Exchange {
             let stream = &self.stream;
             let count = || tally.count(produced(stream.produced()));
             let counting = self.counting.get_or_insert_with(count);
-            let counted = ready!(Pin::new(counting).poll(context)).expect("counting ends");
+            let counted = ready!(Pin::new(counting).poll(context)).ok().flatten();
             tally.counted(counted);
-            counted.into()
+            counted.unwrap_or_default().into()
         };
         let now = self.clock.now().as_second();
         let outcome = self.stream.end(answer::End { now, usage }, out);

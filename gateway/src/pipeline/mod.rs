@@ -32,6 +32,7 @@ use crate::limits::Limiter;
 use crate::state::State;
 use crate::translate::plan::ReasoningSealer;
 use crate::upstream::{Fleet, UpstreamError};
+use count::Counter;
 use responses::Policy;
 
 /// What every request needs. Built once, by `app`.
@@ -54,6 +55,8 @@ pub struct Gate {
     pub reasoning_sealer: Arc<dyn ReasoningSealer>,
     /// The longest conversation that a request may continue, in bytes.
     pub max_chain_bytes: u64,
+    /// Counts tokens where an upstream does not.
+    pub counter: Counter,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Randomness and ids.

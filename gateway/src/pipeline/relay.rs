@@ -63,6 +63,8 @@ pub struct Relay {
     /// Headers beside those of every answer.
     headers: HeaderMap,
     out: BytesMut,
+    /// How much was handed out the last time, in bytes.
+    usual: usize,
     /// `None` before the answer has begun, and once it is booked.
     tally: Option<Tally>,
     /// How long the upstream has said nothing.
@@ -173,6 +175,7 @@ impl Relay {
             course,
             headers: HeaderMap::new(),
             out: BytesMut::new(),
+            usual: 0,
             tally,
             idle: Patience::new(idle),
             silence: Patience::new(SILENCE),
@@ -249,6 +252,9 @@ impl Relay {
             match read {
                 Some(Ok(frame)) => {
                     let data = frame.data_ref().map_or(&[][..], |data| data);
+                    if self.out.capacity() == 0 {
+                        self.out.reserve(self.usual);
+                    }
                     let pushed = self.course.push(data, tally, &mut self.out);
                     self.failure = pushed.err().map(Fault::from);
                 }
@@ -324,7 +330,9 @@ impl Relay {
         ready!(self.poll_fill(context));
         if !self.out.is_empty() {
             self.silence.waiting_since = None;
-            return Poll::Ready(Some(Ok(self.out.split().freeze())));
+            // with the buffer: what is left of it would be held until the next event
+            self.usual = self.out.len();
+            return Poll::Ready(Some(Ok(std::mem::take(&mut self.out).freeze())));
         }
         self.source = Source::Ended;
         let broken = self.failure.take().zip(self.tally.take());

@@ -11,9 +11,9 @@ use http::HeaderValue;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
+use super::Gate;
 use super::authenticate::Principal;
 use super::meter::{Meter, Produced};
-use super::{Gate, count};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{ModelId, RequestId};
 use crate::domain::model::{Deployment, Model};
@@ -22,6 +22,9 @@ use crate::domain::price::Price;
 use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
 use crate::domain::usage::{Usage, UsageBasis};
 use crate::limits::Permit;
+
+/// Bodies below this many bytes are copied where they must be kept.
+const SMALL_BODY: usize = 4 * 1024;
 
 /// When a request came in, and under which id.
 #[derive(Clone, Copy, Debug)]
@@ -170,7 +173,12 @@ impl Tally {
 
     /// Notes where the request goes next, as this chat request.
     pub fn goes_to(&mut self, target: &Deployment, chat_body: &Bytes) {
-        self.request_body = chat_body.clone();
+        self.request_body = if chat_body.len() < SMALL_BODY {
+            // a slice would hold the connection's whole read buffer for as long as the answer takes
+            Bytes::copy_from_slice(chat_body)
+        } else {
+            chat_body.clone()
+        };
         self.record_mut().deployment = Some(ServedBy::from(target));
     }
 
@@ -181,14 +189,14 @@ impl Tally {
 
     /// Counts what the request used, for an answer whose client must be told. The request is booked
     /// with this count unless the upstream says better.
-    pub fn count(&self, produced: Produced) -> JoinHandle<Usage> {
-        let request_body = self.request_body.clone();
-        self.gate.tasks.spawn_blocking(move || count::count(&request_body, &produced))
+    pub fn count(&self, produced: Produced) -> JoinHandle<Option<Usage>> {
+        let counter = self.gate.counter.clone();
+        self.gate.tasks.spawn(counter.count(self.request_body.clone(), produced))
     }
 
     /// Notes what [`count`](Self::count) gave.
-    pub fn counted(&mut self, usage: Usage) {
-        self.counted = Some(usage);
+    pub fn counted(&mut self, usage: Option<Usage>) {
+        self.counted = usage;
     }
 
     /// Notes that an upstream has begun to answer.
@@ -247,7 +255,7 @@ impl Tally {
             let produced = std::mem::take(&mut self.meter.produced);
             let gate = self.gate.clone();
             let uncounted = Uncounted { record, price, permit, request_body, produced };
-            self.gate.tasks.spawn_blocking(move || uncounted.count(&gate));
+            self.gate.tasks.spawn(async move { uncounted.count(&gate).await });
         } else {
             deliver(&self.gate, *record, permit.as_ref());
         }
@@ -294,9 +302,13 @@ impl Drop for Tally {
 // === impl Uncounted ===
 
 impl Uncounted {
-    fn count(mut self, gate: &Gate) {
-        let usage = count::count(&self.request_body, &self.produced);
-        charge(&mut self.record, &usage, UsageBasis::Counted, &self.price);
+    async fn count(mut self, gate: &Gate) {
+        let counted = gate.counter.clone().count(self.request_body, self.produced).await;
+        if let Some(usage) = counted {
+            charge(&mut self.record, &usage, UsageBasis::Counted, &self.price);
+        } else {
+            tracing::error!(request_id = %self.record.id, "a request could not be counted");
+        }
         deliver(gate, *self.record, self.permit.as_ref());
     }
 }

@@ -1,6 +1,6 @@
 //! A chat answer, whole or streamed, as a Responses answer.
 //!
-//! Both go through the same [`reading::Reading`]: a stream's chunks, and a whole answer as one chunk
+//! Both go through the same `reading::Reading`: a stream's chunks, and a whole answer as one chunk
 //! whose events nobody sees. So a client that folds the events of a stream has the object that it
 //! would have got without one.
 //!
