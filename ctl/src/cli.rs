@@ -3,6 +3,7 @@
 //! A file per noun; [`value`] turns words into times, spans, deployments and enums.
 
 pub(crate) mod account;
+pub(crate) mod agent_config;
 pub(crate) mod key;
 pub(crate) mod model;
 pub(crate) mod plan;
@@ -99,6 +100,13 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  ctl quickstart\n  \
         ctl quickstart --name alice --password-stdin -o json < password.txt")]
     Quickstart(Quickstart),
+    /// Prints a coding agent's configuration for a model here, or checks that one works
+    #[command(
+        after_help = "Example:\n  ctl agent-config codex > ~/.codex/tollgate.config.toml && codex --profile tollgate\n  \
+        ctl agent-config opencode --model llama3 > opencode.json\n  \
+        TOLLGATE_API_KEY=$(ctl key create codex --quiet) ctl agent-config codex --check"
+    )]
+    AgentConfig(agent_config::AgentConfig),
     /// Prints a completion script for a shell
     #[command(
         after_help = "Example:\n  ctl completions bash > ~/.local/share/bash-completion/completions/ctl"

@@ -1,6 +1,7 @@
 //! The commands, a file per noun: one call, one render, no business rule.
 
 mod account;
+mod agent_config;
 mod completions;
 mod key;
 mod model;
@@ -14,6 +15,7 @@ mod usage;
 use jiff::Timestamp;
 use proto::v1::Limits;
 use secrecy::SecretString;
+use tonic::transport::Uri;
 
 use crate::Shell;
 use crate::cli::Command;
@@ -34,6 +36,7 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Usage(command) => usage::run(shell, command).await,
         Command::Request(command) => request::run(shell, command).await,
         Command::Quickstart(input) => quickstart::run(shell, input).await,
+        Command::AgentConfig(input) => agent_config::run(shell, input).await,
         Command::Completions(input) => completions::run(shell, input.shell),
     }
 }
@@ -78,6 +81,19 @@ fn limits(rpm: Option<u64>, tpm: Option<u64>, concurrency: Option<u64>) -> Optio
 /// What an update without a change is.
 fn nothing_to_change() -> Failure {
     Failure::usage("no change is given").advise("see the command's --help for what can be changed")
+}
+
+/// The HTTP side of a gateway with default ports.
+fn base_url(server: &str) -> Result<String, Failure> {
+    let uri = server.parse::<Uri>().ok();
+    match uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?))) {
+        Some((scheme, host)) if !server.starts_with("unix:") => {
+            Ok(format!("{scheme}://{host}:8080/v1"))
+        }
+        _ if server.starts_with("unix:") => Ok("http://127.0.0.1:8080/v1".to_owned()),
+        _ => Err(Failure::usage("the gateway's HTTP address is not known")
+            .advise("give it with --base-url URL")),
+    }
 }
 
 /// Reads one line from stdin, without its line end.

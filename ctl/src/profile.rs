@@ -35,6 +35,8 @@ pub struct Environment {
     pub token: Option<SecretString>,
     /// `TOLLGATE_TOKEN_FILE`.
     pub token_file: Option<PathBuf>,
+    /// `TOLLGATE_API_KEY`: what clients of the API present, and ctl only to check that they can.
+    pub api_key: Option<SecretString>,
     /// Where the profile file is: `$XDG_CONFIG_HOME/tollgate`. Absent on a host without homes.
     pub config_dir: Option<PathBuf>,
     /// The gateway's default data directory: `$XDG_DATA_HOME/tollgate`.
@@ -133,6 +135,7 @@ impl Environment {
             server: text("TOLLGATE_SERVER"),
             token: text("TOLLGATE_TOKEN").map(|token| SecretString::from(token.trim())),
             token_file: set("TOLLGATE_TOKEN_FILE").map(PathBuf::from),
+            api_key: text("TOLLGATE_API_KEY").map(|key| SecretString::from(key.trim())),
             config_dir: base.as_ref().map(|base| base.config_dir().join("tollgate")),
             data_dir: base.as_ref().map(|base| base.data_dir().join("tollgate")),
             colour: terminal && set("NO_COLOR").is_none(),
@@ -149,6 +152,7 @@ impl Environment {
             server: None,
             token: None,
             token_file: None,
+            api_key: None,
             config_dir: Some(home.join(".config/tollgate")),
             data_dir: Some(home.join(".local/share/tollgate")),
             colour: false,

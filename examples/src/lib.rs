@@ -8,3 +8,9 @@ pub const GATEWAY_FULL: &str = include_str!("../gateway.full.toml");
 
 /// A systemd unit.
 pub const SYSTEMD_UNIT: &str = include_str!("../tollgate.service");
+
+/// Codex on the simulator.
+pub const CODEX: &str = include_str!("../codex.toml");
+
+/// opencode on the simulator.
+pub const OPENCODE: &str = include_str!("../opencode.json");

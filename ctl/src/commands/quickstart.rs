@@ -7,9 +7,8 @@ use proto::v1::{Account, CreateKeyRequest, ListModelsRequest, WhoAmIRequest};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use tonic::Code;
-use tonic::transport::Uri;
 
-use super::{present, session};
+use super::{base_url, present, session};
 use crate::cli::Quickstart;
 use crate::error::{Exit, Failure};
 use crate::output::{Format, Record};
@@ -114,19 +113,6 @@ async fn signed_in(
     let token = SecretString::from(answer.token.clone());
     let account = session::keep(shell, &endpoint.server, answer)?;
     Ok((Endpoint { token: Some(token), source: TokenSource::Profile, ..endpoint }, account))
-}
-
-/// The HTTP side of a gateway with default ports.
-fn base_url(server: &str) -> Result<String, Failure> {
-    let uri = server.parse::<Uri>().ok();
-    match uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?))) {
-        Some((scheme, host)) if !server.starts_with("unix:") => {
-            Ok(format!("{scheme}://{host}:8080/v1"))
-        }
-        _ if server.starts_with("unix:") => Ok("http://127.0.0.1:8080/v1".to_owned()),
-        _ => Err(Failure::usage("the gateway's HTTP address is not known")
-            .advise("give it with --base-url URL")),
-    }
 }
 
 fn curl(base_url: &str, secret: &str, model: &str) -> String {

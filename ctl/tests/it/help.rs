@@ -40,6 +40,7 @@ const COMMANDS: &[&str] = &[
     "request show",
     "request tail",
     "quickstart",
+    "agent-config",
     "completions",
 ];
 

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 mod accounts;
+mod agents;
 mod catalogue;
 mod exits;
 mod fake;

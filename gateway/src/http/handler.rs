@@ -114,7 +114,7 @@ impl Handler {
                 Target::InputItems(id) => {
                     Ok(stored::input_items(&self.gate, account, id, head.uri.query()).await?)
                 }
-                Target::Models => Ok(models::list(&self.gate, &principal)),
+                Target::Models => Ok(models::list(&self.gate, &principal, head.uri.query())),
                 Target::Model(name) => Ok(models::retrieve(&self.gate, &principal, &name)?),
                 Target::WrongMethod(allowed) => {
                     let method = head.method.to_string();

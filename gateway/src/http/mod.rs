@@ -4,6 +4,7 @@
 //! [`handler::Handler`].
 
 mod body;
+mod codex;
 pub mod handler;
 pub mod listen;
 mod models;

@@ -1,10 +1,12 @@
 //! `GET /v1/models` and `GET /v1/models/{id}`.
+//!
+//! Codex gets, beside the list that every client knows, the one that it wants (`codex.rs`).
 
 use http::Response;
 use serde::Serialize;
 
 use super::body::Reply;
-use super::respond;
+use super::{codex, respond};
 use crate::domain::model::Model;
 use crate::domain::refusal::Refusal;
 use crate::pipeline::Gate;
@@ -15,6 +17,8 @@ use crate::pipeline::authenticate::Principal;
 struct List<'a> {
     object: &'static str,
     data: Vec<Item<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    models: Option<Vec<codex::Entry<'a>>>,
 }
 
 #[derive(Serialize)]
@@ -26,10 +30,12 @@ struct Item<'a> {
 }
 
 /// Lists the models that this principal may use.
-pub(super) fn list(gate: &Gate, principal: &Principal) -> Response<Reply> {
+pub(super) fn list(gate: &Gate, principal: &Principal, query: Option<&str>) -> Response<Reply> {
     let catalogue = gate.directory.catalogue();
-    let data = admit::usable_models(&catalogue, principal).map(|model| Item::of(model)).collect();
-    json(&List { object: "list", data })
+    let usable = || admit::usable_models(&catalogue, principal).map(|model| &**model);
+    let data = usable().map(Item::of).collect();
+    let models = codex::asks(query).then(|| codex::entries(usable()));
+    json(&List { object: "list", data, models })
 }
 
 /// Describes one of them.

@@ -1,13 +1,14 @@
 //! The simulator: the built-in chat upstream (`sim:`), for trials, docs, tests and fault drills.
 //!
 //! A small server of chat completions that answers the same to the same request, misbehaves as a
-//! script in the request says (`script.rs`), and keeps a [`TruthLog`]. It knows no clock, draws
-//! nothing at random, spawns nothing, and imports nothing of ours, least of all `wire`: what it
-//! makes of a request must not depend on what we think it is. Start at [`Simulator::serve`], then
-//! `answer.rs`.
+//! script in the request says (`script.rs`; it remembers only how often a fault with `times` has
+//! happened), and keeps a [`TruthLog`]. It knows no clock, draws nothing at random, spawns nothing,
+//! and imports nothing of ours, least of all `wire`: what it makes of a request must not depend on
+//! what we think it is. Start at [`Simulator::serve`], then `answer.rs`.
 
 mod answer;
 mod body;
+mod drill;
 mod frames;
 mod line;
 mod pairs;
@@ -34,6 +35,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::body::{Body, Step};
+use self::drill::Drills;
 use self::frames::{Envelope, Streaming};
 use self::line::{Cutter, Line};
 use self::rejection::Rejection;
@@ -47,7 +49,13 @@ const MODELS: [&str; 2] = ["sim-chat", "sim-reasoner"];
 
 /// The built-in chat upstream. Cheap to clone; clones share the truth log.
 #[derive(Clone, Debug)]
-pub struct Simulator(Arc<Settings>);
+pub struct Simulator(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    drills: Drills,
+}
 
 /// What a simulator is made with.
 #[derive(Debug)]
@@ -61,7 +69,7 @@ pub struct Settings {
 impl Simulator {
     /// Makes a simulator.
     pub fn new(settings: Settings) -> Self {
-        Self(Arc::new(settings))
+        Self(Arc::new(Inner { settings, drills: Drills::default() }))
     }
 
     /// Serves one HTTP/1.1 connection until it ends: the client closes it, breaks the protocol, or
@@ -80,7 +88,7 @@ impl Simulator {
 
     /// Returns what it was asked and what it sent.
     pub fn truth(&self) -> &TruthLog {
-        &self.0.truth
+        &self.0.settings.truth
     }
 
     async fn respond(
@@ -107,12 +115,17 @@ impl Simulator {
             Ok(body) => body.to_bytes(),
             Err(error) => return reject(&Rejection::invalid(None, error.to_string())),
         };
-        match Chat::read(&body, self.0.seed) {
-            Ok(chat) => self.answer(chat, id, cutter).await,
+        match Chat::read(&body, self.0.settings.seed) {
+            Ok(mut chat) => {
+                if chat.script.times.is_some_and(|times| self.0.drills.is_over(chat.drill, times)) {
+                    chat.script.heal();
+                }
+                self.answer(chat, id, cutter).await
+            }
             Err(rejection) => {
                 let model = model_of(&body);
                 let entry = Entry { id, model, ..Entry::default() };
-                self.0.truth.ask(entry).end(End::Error);
+                self.truth().ask(entry).end(End::Error);
                 reject(&rejection)
             }
         }
@@ -120,7 +133,7 @@ impl Simulator {
 
     async fn answer(&self, chat: Chat, id: Option<String>, cutter: Cutter) -> Response<Body> {
         let answer = answer::answer(&chat);
-        let mut record = self.0.truth.ask(Entry {
+        let mut record = self.truth().ask(Entry {
             id,
             model: chat.model.clone(),
             stream: chat.stream,

@@ -28,6 +28,8 @@ pub(super) struct Chat {
     pub(super) prompt: String,
     /// Differs from request to request, but not between plain and stream.
     pub(super) digest: u64,
+    /// The same for all requests whose last user message is the same.
+    pub(super) drill: u64,
 }
 
 /// A message of the conversation.
@@ -156,7 +158,8 @@ impl Chat {
 
         let (_, in_model) = script::split_model(&raw.model);
         let last = raw.messages.iter().rfind(|message| message.role == Role::User);
-        let (script, prompt) = script::read(in_model, &last.map(Message::text).unwrap_or_default())
+        let said = last.map(Message::text).unwrap_or_default();
+        let (script, prompt) = script::read(in_model, &said)
             .map_err(|error| Rejection::invalid(None, error.to_string()))?;
         let mut tools: Vec<Function> =
             raw.tools.into_iter().flatten().map(Tool::into_inner).collect();
@@ -174,6 +177,7 @@ impl Chat {
             script,
             prompt,
             digest,
+            drill: hash(seed, &said),
         })
     }
 
@@ -192,7 +196,11 @@ fn digest(request: &Value, seed: u64) -> u64 {
         fields.remove("stream");
         fields.remove("stream_options");
     }
-    let hash = Sha256::new().chain_update(seed.to_be_bytes()).chain_update(request.to_string());
+    hash(seed, &request.to_string())
+}
+
+fn hash(seed: u64, text: &str) -> u64 {
+    let hash = Sha256::new().chain_update(seed.to_be_bytes()).chain_update(text);
     hash.finalize().iter().take(8).fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 

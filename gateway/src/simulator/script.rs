@@ -32,6 +32,8 @@ pub(super) struct Script {
     pub(super) garbage: Option<usize>,
     pub(super) error: Option<usize>,
     pub(super) done: bool,
+    /// For how many requests with the same message the faults happen; for all if `None`.
+    pub(super) times: Option<u64>,
 }
 
 /// A tool call that must be made just so.
@@ -78,7 +80,7 @@ struct Key {
 }
 
 /// Every key. Events are those of a stream; a plain answer counts bytes instead.
-static KEYS: [Key; 17] = [
+static KEYS: [Key; 18] = [
     Key {
         name: "latency_ms",
         means: "the milliseconds before the head of the answer",
@@ -174,6 +176,11 @@ static KEYS: [Key; 17] = [
         means: "`on`, or `off` to leave out the last `[DONE]`",
         set: |script, value| put(&mut script.done, switch(value)),
     },
+    Key {
+        name: "times",
+        means: "the requests with this message that the faults happen to, before all goes well",
+        set: |script, value| put(&mut script.times, number(value).map(Some)),
+    },
 ];
 
 /// Splits a model name into the name proper and the script after its `?`.
@@ -254,11 +261,19 @@ impl Default for Script {
             garbage: None,
             error: None,
             done: true,
+            times: None,
         }
     }
 }
 
 impl Script {
+    /// Takes the faults out.
+    pub(super) fn heal(&mut self) {
+        (self.status, self.retry_after) = (None, None);
+        (self.cut, self.stall, self.garbage, self.error) = (None, None, None, None);
+        self.done = true;
+    }
+
     /// Sets what `pairs` say. Tools they name replace those named before, as with any other key.
     fn apply(&mut self, pairs: Pairs) -> Result<(), ScriptError> {
         if pairs.iter().any(|(key, _)| key == "tool") {
@@ -343,6 +358,15 @@ mod tests {
             ..Script::default()
         };
         check("tool=other", r#"[sim tool=find args='{"city":"Rome"}' tool=clock]"#, &expected);
+    }
+
+    #[test]
+    fn a_healed_script_has_no_faults_and_keeps_the_rest() {
+        let script =
+            "[sim say=a status=503 retry_after=1 cut=1 stall=1 garbage=1 error=1 done=off]";
+        let (mut script, _) = read("", script).expect("a script");
+        script.heal();
+        assert_eq!(script, Script { say: Some("a".to_owned()), ..Script::default() });
     }
 
     #[test]

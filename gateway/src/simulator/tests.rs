@@ -240,3 +240,19 @@ async fn a_client_that_hangs_up_is_gone_on_record() {
         assert_eq!((entry.end, entry.completion_tokens), (Some(End::Gone), tokens));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_that_happens_once_is_gone_when_the_message_comes_again() {
+    let simulator = simulator();
+    let cut = || {
+        let messages = json!([{ "role": "user", "content": "[sim say=\"a b c\" cut=2 times=1]" }]);
+        chat(json!({ "messages": messages, "stream": true }))
+    };
+    assert!(!ask(&simulator, cut()).await.whole);
+    let again = ask(&simulator, cut()).await;
+    assert!(again.whole && again.text.ends_with("[DONE]\n\n"), "{}", again.text);
+    let busy = ask(&simulator, chat(json!({ "model": "sim-chat?status=503&times=1" }))).await;
+    assert_eq!(busy.status, StatusCode::SERVICE_UNAVAILABLE);
+    let well = ask(&simulator, chat(json!({ "model": "sim-chat?status=503&times=1" }))).await;
+    assert_eq!(well.status, StatusCode::OK);
+}

@@ -1,0 +1,35 @@
+"""What a test needs to know of the running gateway comes from the environment.
+
+A variable that is missing is a failure, never a skip: CI must not turn green
+by testing less.
+"""
+
+import os
+
+import openai
+import pytest
+
+
+def required(name):
+    value = os.environ.get(name)
+    if not value:
+        pytest.fail(f"{name} is not set", pytrace=False)
+    return value
+
+
+@pytest.fixture(scope="session")
+def base_url():
+    return required("TOLLGATE_BASE_URL")
+
+
+@pytest.fixture(scope="session")
+def api_key():
+    return required("TOLLGATE_API_KEY")
+
+
+@pytest.fixture(scope="session")
+def client(base_url, api_key):
+    """The official client as an application has it: these two settings, and no retries, which
+    would hide a request that was turned away."""
+    with openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0) as client:
+        yield client

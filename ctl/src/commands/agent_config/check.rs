@@ -1,0 +1,209 @@
+//! `ctl agent-config … --check`: does one tool turn through the gateway and says what happened.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::{Instant, timeout};
+
+use super::turn::{self, Call, Reply, Wire};
+use crate::Shell;
+use crate::cli::agent_config::Agent;
+use crate::error::{Exit, Failure};
+use crate::output::{Format, Record, Stream};
+
+/// A model may think for long before it says anything.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// An error answer is shorter.
+const MAX_ERROR_BYTES: usize = 1 << 20;
+
+/// A step that was done, as it is printed.
+#[derive(Serialize)]
+struct StepRecord {
+    step: &'static str,
+    ms: u64,
+    said: String,
+}
+
+/// Where the agent's requests go, and with what.
+struct Connection {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    uri: Uri,
+    authorization: HeaderValue,
+    wire: Wire,
+}
+
+/// Runs the turn.
+pub(super) async fn run(
+    shell: &mut Shell<'_>,
+    agent: Agent,
+    base_url: &str,
+    model: &str,
+    key_file: Option<PathBuf>,
+) -> Result<(), Failure> {
+    let key = key(shell, key_file)?;
+    let wire = turn::wire(agent);
+    let path = match wire {
+        Wire::Responses => "responses",
+        Wire::Chat => "chat/completions",
+    };
+    let connection = Connection::new(&format!("{base_url}/{path}"), &key, wire)?;
+    let mut steps = Stream::default();
+
+    let request = turn::first(agent, model);
+    let start = Instant::now();
+    let reply = connection.ask(&request).await?;
+    if !turn::calls_tools(agent) {
+        print(shell, &mut steps, "asked and answered", start, turn::shortened(&reply.text))?;
+        return done(shell, agent, model, &reply);
+    }
+    let call = reply.call().map_err(failed)?.clone();
+    let Call { name, arguments, .. } = &call;
+    let offered = format!("{name} {}", turn::shortened(arguments));
+    print(shell, &mut steps, "offered a tool, got a call", start, offered)?;
+
+    let request = turn::second(agent, request, &reply, &call);
+    let start = Instant::now();
+    let reply = connection.ask(&request).await?;
+    print(
+        shell,
+        &mut steps,
+        "sent its output, got an answer",
+        start,
+        turn::shortened(&reply.text),
+    )?;
+    done(shell, agent, model, &reply)
+}
+
+fn done(shell: &mut Shell<'_>, agent: Agent, model: &str, last: &Reply) -> Result<(), Failure> {
+    if last.text.trim().is_empty() {
+        return Err(failed("the last answer has no text"));
+    }
+    let agent = super::name(agent);
+    shell.output.note(&format!("{agent} can work with `{model}` here"));
+    Ok(())
+}
+
+fn key(shell: &Shell<'_>, file: Option<PathBuf>) -> Result<SecretString, Failure> {
+    let Some(path) = file else {
+        return shell.environment.api_key.clone().ok_or_else(|| {
+            Failure::usage("there is no key to check with")
+                .advise("set TOLLGATE_API_KEY or give --key-file FILE; `ctl key create` makes one")
+        });
+    };
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::file("reading the key file", &path, &error))?;
+    Ok(SecretString::from(text.trim()))
+}
+
+fn print(
+    shell: &mut Shell<'_>,
+    steps: &mut Stream,
+    step: &'static str,
+    start: Instant,
+    said: String,
+) -> Result<(), Failure> {
+    let ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    if shell.output.format() == Format::Table {
+        return shell.output.text(&format!("{step} ({ms} ms): {said}\n"));
+    }
+    shell.output.more(&[StepRecord { step, ms, said }], steps)
+}
+
+fn failed(why: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Failed, why)
+}
+
+// === impl Connection ===
+
+impl Connection {
+    fn new(uri: &str, key: &SecretString, wire: Wire) -> Result<Self, Failure> {
+        let uri = uri.parse().map_err(|_| Failure::usage(format!("`{uri}` is no address")))?;
+        let mut authorization =
+            HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
+                .map_err(|_| Failure::usage("the key has characters that no key has"))?;
+        authorization.set_sensitive(true);
+        let connector =
+            HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().build();
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { client, uri, authorization, wire })
+    }
+
+    /// Sends a request and reads the answer to its end.
+    async fn ask(&self, body: &Value) -> Result<Reply, Failure> {
+        let request = Request::post(self.uri.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "text/event-stream")
+            .header(AUTHORIZATION, self.authorization.clone())
+            .body(Full::new(Bytes::from(body.to_string())))
+            .map_err(failed)?;
+        let silent = |_| failed(format!("nothing came for {} s", PATIENCE.as_secs()));
+        let response = timeout(PATIENCE, self.client.request(request))
+            .await
+            .map_err(silent)?
+            .map_err(|error| self.unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(refused(response).await);
+        }
+        let mut body = response.into_body();
+        let mut reply = Reply::new(self.wire);
+        let mut unread = Vec::new();
+        while let Some(frame) = timeout(PATIENCE, body.frame()).await.map_err(silent)? {
+            let frame = frame.map_err(|error| failed(format!("the stream broke: {error}")))?;
+            unread.extend_from_slice(&frame.into_data().unwrap_or_default());
+            while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = unread.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line);
+                if let Some(data) = line.trim_end().strip_prefix("data:") {
+                    reply.event(data.trim_start());
+                }
+            }
+        }
+        match (&reply.failure, reply.complete) {
+            (Some(why), _) => Err(failed(format!("the answer failed: {why}"))),
+            (None, false) => Err(failed("the stream ended before the answer was complete")),
+            (None, true) => Ok(reply),
+        }
+    }
+
+    fn unreachable(&self, error: &hyper_util::client::legacy::Error) -> Failure {
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        failed(format!("nobody answers at `{}`: {cause}", self.uri))
+            .advise("name the address of the API with --base-url URL")
+    }
+}
+
+/// Says what the gateway said instead of an answer.
+async fn refused(response: Response<Incoming>) -> Failure {
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_ERROR_BYTES).collect().await;
+    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let error: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let said = match (error["error"]["message"].as_str(), error["error"]["code"].as_str()) {
+        (Some(message), Some(code)) => format!("{message} ({code})"),
+        (Some(message), None) => message.to_owned(),
+        (None, _) => turn::shortened(&String::from_utf8_lossy(&body)),
+    };
+    failed(format!("HTTP {}: {said}", status.as_u16()))
+}
+
+// === impl StepRecord ===
+
+impl Record for StepRecord {
+    const FIELDS: &'static [&'static str] = &["step", "ms", "said"];
+    const COLUMNS: &'static [&'static str] = Self::FIELDS;
+}
