@@ -1,0 +1,56 @@
+//! Any bytes as a Responses request: refused with a message, or a chat request that is JSON.
+#![no_main]
+
+use std::collections::HashMap;
+
+use gateway::domain::upstream::Profile;
+use gateway::translate::dialect::Dialect;
+use gateway::translate::plan::{ReasoningOutput, ReasoningSealer};
+use gateway::translate::request::{Earlier, HostedTools, Request, Terms};
+use libfuzzer_sys::fuzz_target;
+
+/// Opens everything, as reasoning that reads like its seal.
+struct Sealer;
+
+impl ReasoningSealer for Sealer {
+    fn seal(&self, text: &str) -> String {
+        text.to_owned()
+    }
+
+    fn open(&self, sealed: &str) -> Option<String> {
+        Some(sealed.to_owned())
+    }
+}
+
+const PROFILES: [Profile; 6] = [
+    Profile::Generic,
+    Profile::OpenAi,
+    Profile::Vllm,
+    Profile::LlamaCpp,
+    Profile::Ollama,
+    Profile::SgLang,
+];
+
+fuzz_target!(|body: &[u8]| {
+    let Ok(request) = Request::parse(body) else { return };
+    let references = HashMap::new();
+    for (number, profile) in PROFILES.into_iter().enumerate() {
+        let terms = Terms {
+            dialect: Dialect::of(profile),
+            strict: number == 1,
+            hosted_tools: if number == 2 { HostedTools::Omit } else { HostedTools::Refuse },
+            reasoning: ReasoningOutput::Summary,
+            sealer: &Sealer,
+            earlier: Earlier::Kept { items: &[], references: &references },
+        };
+        let Ok(translated) = request.translate(&terms) else { continue };
+        let chat: serde_json::Value =
+            serde_json::from_slice(&translated.chat_body("upstream")).expect("it is JSON");
+        assert!(chat["messages"].as_array().is_some_and(|messages| !messages.is_empty()));
+        let echo = format!("{{{}}}", translated.plan.echo);
+        serde_json::from_str::<serde_json::Value>(&echo).expect("it is JSON");
+    }
+    for item in request.input_items(7, &references) {
+        serde_json::from_str::<serde_json::Value>(item.json.get()).expect("it is JSON");
+    }
+});
