@@ -97,6 +97,7 @@ fn record(n: u64) -> RequestRecord {
         }),
         basis: UsageBasis::Upstream,
         cost: Some(Nanos(1_234_567)),
+        overrun: Nanos::ZERO,
         price_version: Some(3),
         started_at: Timestamp::from_microsecond(micros.cast_signed()).unwrap_or_default(),
         duration: Duration::from_millis(1_850),

@@ -6,6 +6,7 @@
 
 mod agents;
 mod auth;
+mod balance;
 mod chat;
 mod cli;
 mod crash;

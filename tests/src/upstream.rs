@@ -89,6 +89,11 @@ impl Call {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
 
+    /// Sends bytes; `false` if the gateway has closed the connection.
+    pub async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).await.is_ok()
+    }
+
     /// Says that nothing follows.
     ///
     /// # Panics

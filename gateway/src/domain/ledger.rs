@@ -5,6 +5,9 @@ use jiff::Timestamp;
 use super::id::{AccountId, RequestId};
 use super::money::Nanos;
 
+/// The house: not somebody's account, but where losses are booked.
+pub const HOUSE: AccountId = AccountId(uuid::Uuid::nil());
+
 /// One change of one balance. Entries are only ever added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -27,6 +30,8 @@ pub enum EntryKind {
     Credit(String),
     /// A request was paid.
     Charge(RequestId),
+    /// A request cost more than its account could pay. On the house's account only.
+    Overrun(RequestId),
     /// An operator mended an error; the text says which.
     Correction(String),
 }

@@ -39,6 +39,8 @@ pub struct RequestRecord {
     pub basis: UsageBasis,
     /// What it cost.
     pub cost: Option<Nanos>,
+    /// What it cost beyond what its account could pay; the house's loss.
+    pub overrun: Nanos,
     /// The price version that it was charged by.
     pub price_version: Option<u32>,
     /// When it came in.

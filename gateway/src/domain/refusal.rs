@@ -101,6 +101,11 @@ pub enum Refusal {
     /// The balance is used up. Not worth a retry.
     #[error("the balance of this account is used up; ask the operator of this gateway for credit")]
     InsufficientBalance,
+    /// The balance would pay for it, but is held for other requests.
+    #[error(
+        "the balance of this account is held for its requests under way; try again when one has ended"
+    )]
+    BalanceHeld,
     /// We cannot read what the request refers to.
     #[error("the gateway cannot read stored responses at the moment; try again soon")]
     StateUnavailable,

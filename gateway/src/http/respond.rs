@@ -218,6 +218,13 @@ impl From<&Refusal> for ErrorReply {
                 refusal.to_string(),
             )
             .retry_after(*retry_after),
+            Refusal::BalanceHeld => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                LIMIT,
+                "rate_limit_exceeded",
+                refusal.to_string(),
+            )
+            .retry_after(Duration::from_secs(1)),
             Refusal::InsufficientBalance => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 LIMIT,

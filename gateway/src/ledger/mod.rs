@@ -1,29 +1,60 @@
 //! The one owner of money: balances in memory, changes on their way to the store.
 //!
-//! A request's end is told here once, by [`Ledger::settle`], which never waits: the balance changes
-//! at once and the recorder writes record and charge behind. Memory starts from the sum of the
+//! A request takes a hold before it goes upstream ([`Ledger::hold`]), so that requests which run at
+//! once cannot spend more than there is; its end is told here once, by [`Ledger::settle`], which never
+//! waits: the balance changes at once and the recorder writes record and charge behind. Memory starts from the sum of the
 //! stored entries, so the two cannot drift apart over a restart.
 
+mod bound;
+mod purse;
 mod recorder;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::id::AccountId;
+use crate::domain::id::{AccountId, ModelId};
 use crate::domain::ledger::Entry;
+use crate::domain::model::Model;
 use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
+use crate::domain::usage::Tokens;
 use crate::store::{Cursor, Store, StoreError};
+use bound::{Bound, Calibration, SLICE, cost};
+use purse::{Hold, Payment, Purse};
 use recorder::{Inbox, Recorder};
+
+pub use bound::Size;
 
 /// Balances, and the way to the store for whatever changes them.
 pub struct Ledger {
-    balances: papaya::HashMap<AccountId, Arc<AtomicI64>>,
+    purses: papaya::HashMap<AccountId, Arc<Purse>>,
+    calibration: Calibration,
     recorder: Recorder,
     store: Arc<dyn Store>,
+}
+
+/// Money that is held for one request. Dropping it gives back what was not spent.
+#[derive(Debug)]
+pub struct Cover {
+    hold: Hold,
+    /// What a million output tokens cost.
+    output_price: Nanos,
+    /// How many output tokens the hold pays for.
+    output_tokens: u64,
+    /// The cap to send upstream, in tokens for each answer, where the client's own is more than the
+    /// balance can pay.
+    pub cap: Option<u64>,
+}
+
+/// Why nothing could be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broke {
+    /// The balance does not pay for it.
+    Spent,
+    /// The balance would, but it is held for requests under way.
+    Held,
 }
 
 /// The ledger's background work: run it until it returns.
@@ -42,17 +73,51 @@ impl Ledger {
         let (recorder, inbox) = recorder::channel(newest);
         let map = papaya::HashMap::new();
         for (account, balance) in balances {
-            map.pin().insert(*account, Arc::new(AtomicI64::new(balance.0)));
+            map.pin().insert(*account, Arc::new(Purse::new(*balance)));
         }
         let task = RecorderTask { inbox, store: store.clone() };
-        (Self { balances: map, recorder, store }, task)
+        (Self { purses: map, calibration: Calibration::default(), recorder, store }, task)
     }
 
     /// Returns an account's balance.
     pub fn balance(&self, account: AccountId) -> Nanos {
-        Nanos(
-            self.balances.pin().get(&account).map_or(0, |balance| balance.load(Ordering::Relaxed)),
-        )
+        self.purses.pin().get(&account).map_or(Nanos::ZERO, |purse| purse.balance())
+    }
+
+    /// Holds what a request may cost: its input and a first slice of its output. `None` for a model
+    /// that is free.
+    ///
+    /// # Errors
+    /// The account cannot pay for its input and one token.
+    pub fn hold(
+        &self,
+        account: AccountId,
+        model: &Model,
+        size: &Size,
+    ) -> Result<Option<Cover>, Broke> {
+        if model.price.is_free() {
+            return Ok(None);
+        }
+        let input_tokens = self.calibration.input_tokens(model, size.input_bytes);
+        let purse = self.purse(account);
+        loop {
+            let spendable = purse.spendable();
+            let Some(bound) = Bound::of(model, size, input_tokens, spendable) else {
+                let would_pay = Bound::of(model, size, input_tokens, purse.balance()).is_some();
+                return Err(if would_pay { Broke::Held } else { Broke::Spent });
+            };
+            // lost only to another request that takes its hold at the same moment
+            if let Some(hold) = purse.hold(bound.amount) {
+                let Bound { output_tokens, cap, .. } = bound;
+                let output_price = model.price.output;
+                return Ok(Some(Cover { hold, output_price, output_tokens, cap }));
+            }
+        }
+    }
+
+    /// Learns how many tokens the bytes of a request were.
+    pub fn learn(&self, model: &ModelId, bytes: usize, input: Tokens) {
+        self.calibration.learn(model, bytes as u64, input.0);
     }
 
     /// Takes in the first balance of a new account, whose entry the store has already.
@@ -70,10 +135,16 @@ impl Ledger {
         Ok(())
     }
 
-    /// Books the end of a request: charges its cost and hands its record on to be written.
-    pub fn settle(&self, record: RequestRecord) {
-        if let Some(cost) = record.cost.filter(|&cost| cost != Nanos::ZERO) {
-            self.change(record.account, -cost);
+    /// Books the end of a request: charges its cost, as far as there is money, and hands its record
+    /// on to be written. What an upstream used beyond that is the house's loss, not the account's debt.
+    pub fn settle(&self, mut record: RequestRecord, cover: Option<Cover>) {
+        if let Some(cost) = record.cost.filter(|&cost| cost > Nanos::ZERO) {
+            let Payment { charged, overrun } = match cover {
+                Some(cover) => cover.hold.settle(cost),
+                None => self.purse(record.account).pay(cost),
+            };
+            record.cost = Some(charged);
+            record.overrun = overrun;
         }
         self.recorder.send(record);
     }
@@ -89,14 +160,29 @@ impl Ledger {
     }
 
     fn change(&self, account: AccountId, amount: Nanos) {
-        let balances = self.balances.pin();
-        let balance = match balances.get(&account) {
-            Some(balance) => balance,
-            None => balances.get_or_insert_with(account, Arc::default),
-        };
-        let add = |before: i64| Some(before.saturating_add(amount.0));
-        // it never fails: `add` always has an answer
-        _ = balance.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        self.purse(account).change(amount);
+    }
+
+    fn purse(&self, account: AccountId) -> Arc<Purse> {
+        let purses = self.purses.pin();
+        match purses.get(&account) {
+            Some(purse) => purse.clone(),
+            None => purses.get_or_insert_with(account, Arc::default).clone(),
+        }
+    }
+}
+
+impl Cover {
+    /// Makes sure that `output_tokens` are paid for, with another slice if need be. `false` if they
+    /// are not and cannot be.
+    pub fn reach(&mut self, output_tokens: u64) -> bool {
+        while self.output_tokens < output_tokens.saturating_add(SLICE / 4) {
+            if !self.hold.grow(cost(SLICE, self.output_price)) {
+                return output_tokens <= self.output_tokens;
+            }
+            self.output_tokens = self.output_tokens.saturating_add(SLICE);
+        }
+        true
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::ledger::{Entry, EntryKind};
+use crate::domain::ledger::{Entry, EntryKind, HOUSE};
 use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
 use crate::store::{Batch, Cursor, Store};
@@ -91,7 +91,9 @@ pub(super) async fn run(mut inbox: Inbox, store: Arc<dyn Store>, stop: Cancellat
 /// Writes a batch, however long the store takes to come back.
 async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
     let count = records.len() as u64;
-    let entries = records.iter().filter_map(charge).collect();
+    let entries =
+        records.iter().flat_map(|record| charge(record).into_iter().chain(overrun(record)));
+    let entries = entries.collect();
     let batch = Batch { records, entries };
     let mut failures = 0_u32;
     let newest = loop {
@@ -120,6 +122,15 @@ async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
         *cursor = newest.max(*cursor);
         grew
     });
+}
+
+fn overrun(record: &RequestRecord) -> Option<Entry> {
+    (record.overrun > Nanos::ZERO).then(|| Entry {
+        account: HOUSE,
+        amount: -record.overrun,
+        kind: EntryKind::Overrun(record.id),
+        at: record.started_at,
+    })
 }
 
 fn charge(record: &RequestRecord) -> Option<Entry> {

@@ -7,8 +7,8 @@ use super::authenticate::Principal;
 use crate::control::directory::Catalogue;
 use crate::domain::id::ModelId;
 use crate::domain::model::Model;
-use crate::domain::money::Nanos;
 use crate::domain::refusal::Refusal;
+use crate::ledger::{Broke, Cover, Size};
 use crate::limits::{Exceeded, Permit, Subject};
 
 /// Finds the model that the client calls `name`, if this principal may use it.
@@ -38,30 +38,46 @@ pub fn usable_models<'a>(
     catalogue.models.values().filter(|model| may_use(principal, &model.id).is_ok())
 }
 
-/// Takes a place under every limit.
+/// A request's place: under every limit, and in the balance.
+pub struct Admission {
+    /// Its place under the limits.
+    pub permit: Permit,
+    /// What is held for it; `None` if it costs nothing.
+    pub cover: Option<Cover>,
+}
+
+/// Takes a place under every limit, and holds what the request may cost.
 ///
 /// # Errors
-/// The balance is used up, a limit is reached, or records cannot be written.
-pub fn admit(gate: &Gate, principal: &Principal, model: &Model) -> Result<Permit, Refusal> {
+/// The balance does not pay for it, a limit is reached, or records cannot be written.
+pub fn admit(
+    gate: &Gate,
+    principal: &Principal,
+    model: &Model,
+    size: &Size,
+) -> Result<Admission, Refusal> {
     if gate.ledger.is_behind() {
         return Err(Refusal::RecorderBehind);
     }
-    if !model.price.is_free() && gate.ledger.balance(principal.account.id) <= Nanos::ZERO {
-        return Err(Refusal::InsufficientBalance);
-    }
+    let cover =
+        gate.ledger.hold(principal.account.id, model, size).map_err(|broke| match broke {
+            Broke::Spent => Refusal::InsufficientBalance,
+            Broke::Held => Refusal::BalanceHeld,
+        })?;
     let subject = Subject {
         account: (principal.account.id, &principal.plan.limits),
         model: (&model.id, &model.limits),
         key: (&principal.key.id, &principal.key.limits),
     };
-    gate.limiter.admit(&subject, gate.clock.monotonic()).map_err(
+    let permit = gate.limiter.admit(&subject, gate.clock.monotonic()).map_err(
         |Exceeded { scope, kind, limit, retry_after }| Refusal::RateLimited {
             scope,
             kind,
             limit,
             retry_after,
         },
-    )
+    )?;
+    Ok(Admission { permit, cover })
 }
 
 /// `Err(by_key)` if the key or else the plan leaves the model out.

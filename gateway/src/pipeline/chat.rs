@@ -13,6 +13,8 @@ use super::passthrough::Passthrough;
 use super::relay::{self, Answer, Relay};
 use super::settle::{End, Tally};
 use super::{Fault, Gate, admit, route};
+use crate::ledger::Size;
+use crate::translate::dialect::Dialect;
 use crate::upstream::UpstreamError;
 use crate::wire::chat::{ChatRequest, json_string};
 use crate::wire::chunk::ChunkView;
@@ -33,10 +35,19 @@ pub async fn chat(
     let request = ChatRequest::peek(&body)?;
     open.asked(request.stream, &request.model);
     let model = admit::find_model(gate, principal, &request.model)?;
-    open.admitted(admit::admit(gate, principal, &model)?, &model);
+    let size = Size {
+        input_bytes: body.len() as u64,
+        max_output: request.max_output,
+        choices: request.choices,
+        stream: request.stream,
+    };
+    open.admitted(admit::admit(gate, principal, &model, &size)?, &model);
+    let cap = open.output_cap();
     let targets = route::order(&model.deployments, gate.entropy.as_ref());
-    let begun = forward::forward(gate, &targets, request.stream, open, |_, target| {
-        Ok(Outgoing { body: body.clone(), edits: request.edits(&target.upstream_model) })
+    let begun = forward::forward(gate, &targets, request.stream, open, |upstream, target| {
+        let cap_name = Dialect::of(upstream.profile).max_tokens;
+        let edits = request.edits(&target.upstream_model, cap, cap_name);
+        Ok(Outgoing { body: body.clone(), edits })
     })
     .await?;
     let name = json_string(&request.model);

@@ -66,6 +66,24 @@ impl Course {
         }
     }
 
+    /// How much of an answer there is, in bytes of its text as JSON.
+    pub(super) fn produced_bytes(&self, tally: &Tally) -> usize {
+        match self {
+            Self::Chat(_) => tally.meter.produced.len(),
+            Self::Responses(exchange) => exchange.produced_bytes(),
+            Self::Ended => 0,
+        }
+    }
+
+    /// Ends the answer as a length limit does, because nobody can pay for more of it.
+    pub(super) fn cut_short(&mut self, tally: &mut Tally, out: &mut BytesMut) {
+        match self {
+            Self::Chat(stream) => stream.cut_short(&mut tally.meter, out),
+            Self::Responses(exchange) => exchange.cut_short(out),
+            Self::Ended => {}
+        }
+    }
+
     /// The client is sent its head although nothing has come.
     pub(super) fn commit(&mut self, out: &mut BytesMut) {
         if let Self::Responses(exchange) = self {

@@ -111,6 +111,17 @@ impl Exchange {
         Poll::Ready(Ok(ended(outcome)))
     }
 
+    pub(super) fn produced_bytes(&self) -> usize {
+        self.stream.produced_bytes()
+    }
+
+    pub(super) fn cut_short(&mut self, out: &mut BytesMut) {
+        const LIMIT: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#;
+        for data in [LIMIT, "[DONE]"] {
+            self.stream.push(data, out).expect("an end of our own is a chat chunk");
+        }
+    }
+
     pub(super) fn has_started(&self) -> bool {
         self.stream.has_started()
     }

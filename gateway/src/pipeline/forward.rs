@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
 use hyper::body::Incoming;
 
 use super::relay::client_headers;
@@ -13,6 +13,7 @@ use super::{Fault, Gate};
 use crate::domain::model::Deployment;
 use crate::domain::refusal::Refusal;
 use crate::domain::upstream::Upstream;
+use crate::translate::report::{self, Loss, Report};
 use crate::upstream::{Remote, UpstreamError};
 use crate::wire::splice::{self, Edit};
 
@@ -63,7 +64,10 @@ pub async fn forward(
             },
         };
         match outcome {
-            Ok(begun) => return Ok(begun),
+            Ok(mut begun) => {
+                report_cap(&mut begun, tally);
+                return Ok(begun);
+            }
             Err(error) => {
                 let retryable = error.is_retryable();
                 let source = std::error::Error::source(&error);
@@ -94,6 +98,25 @@ async fn attempt(
     let (head, body) = response.into_parts();
     check_kind(&head.headers, stream)?;
     Ok(Begun { headers: client_headers(&head.headers), body, remote })
+}
+
+impl Begun {
+    /// Tells the client in a header, and notes on the record, what was lost or mended.
+    pub(super) fn report(&mut self, report: &Report, tally: &mut Tally) {
+        tally.noted(report.notes().iter().map(ToString::to_string));
+        if let Some(value) = report.header().and_then(|text| HeaderValue::try_from(text).ok()) {
+            self.headers.append(report::HEADER, value);
+        }
+    }
+}
+
+/// Says that the client asked for more output than its account can pay.
+fn report_cap(begun: &mut Begun, tally: &mut Tally) {
+    if let Some(cap) = tally.output_cap() {
+        let mut report = Report::default();
+        report.add(Loss::OutputCapLowered, cap.to_string());
+        begun.report(&report, tally);
+    }
 }
 
 fn misconfigured(what: &str) -> UpstreamError {

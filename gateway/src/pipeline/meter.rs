@@ -61,6 +61,11 @@ impl Meter {
 }
 
 impl Produced {
+    /// How much there is, in bytes.
+    pub fn len(&self) -> usize {
+        self.content.len() + self.reasoning.len() + self.other.len()
+    }
+
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.content.is_empty() && self.reasoning.is_empty() && self.other.is_empty()

@@ -58,6 +58,20 @@ impl Passthrough {
         split.map_err(|error| UpstreamError::Invalid(error.to_string()))
     }
 
+    /// Ends the stream as a length limit does, whatever the upstream still has to say.
+    pub fn cut_short(&mut self, meter: &mut Meter, out: &mut BytesMut) {
+        let chunk = concat!(
+            r#"{"object":"chat.completion.chunk","choices":"#,
+            r#"[{"index":0,"delta":{},"finish_reason":"length"}]}"#
+        );
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(&self.rules.named(chunk));
+        out.extend_from_slice(b"\n\n");
+        out.extend_from_slice(sse::DONE_EVENT);
+        meter.cut = true;
+        self.rules.done = true;
+    }
+
     /// The upstream has closed its stream; appends what is missing of a whole one.
     ///
     /// # Errors
@@ -82,6 +96,11 @@ impl Passthrough {
 }
 
 impl Rules {
+    /// A chunk of our own, under the name that the client knows the model by.
+    fn named(&self, chunk: &str) -> Vec<u8> {
+        format!("{{\"model\":{},{}", self.model, &chunk[1..]).into_bytes()
+    }
+
     fn relay(
         &mut self,
         event: &[u8],
@@ -216,6 +235,19 @@ mod tests {
         check("data: {\"error\":\"out of memory\"}\n\n", "out of memory");
         check("data: <html>\n\n", "not a chat chunk");
         check(": ping\n\n", "closed the answer early");
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_short_ends_as_at_a_limit() {
+        let mut stream = Passthrough::new("\"mine\"".to_owned(), false);
+        let (mut meter, mut out) = (Meter::default(), BytesMut::new());
+        stream.cut_short(&mut meter, &mut out);
+        stream.push(STREAM.as_bytes(), &mut meter, &mut out).unwrap();
+        stream.end(&mut meter, &mut out).unwrap();
+        let text = std::str::from_utf8(&out).unwrap();
+        assert!(text.starts_with("data: {\"model\":\"mine\",\"object\":"), "{text}");
+        assert!(text.ends_with("\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n"), "{text}");
+        assert!(meter.cut && stream.is_done());
     }
 
     #[test]

@@ -257,6 +257,10 @@ impl Relay {
                     }
                     let pushed = self.course.push(data, tally, &mut self.out);
                     self.failure = pushed.err().map(Fault::from);
+                    if self.failure.is_none() && !tally.reach(self.course.produced_bytes(tally)) {
+                        self.course.cut_short(tally, &mut self.out);
+                        self.source = Source::Ended;
+                    }
                 }
                 Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
                 None => self.source = Source::Ended,

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderValue;
 use serde_json::value::RawValue;
 
 use super::authenticate::Principal;
@@ -19,11 +18,11 @@ use crate::domain::model::{Deployment, Model};
 use crate::domain::refusal::{Refusal, RequestFault};
 use crate::domain::response::{parse_response_id, response_id};
 use crate::domain::upstream::Profile;
+use crate::ledger::Size;
 use crate::state::{State, StateError};
 use crate::translate::answer::{self, Envelope, KeepAlive, ResponseStream};
 use crate::translate::dialect::Dialect;
 use crate::translate::plan::{Plan, ReasoningOutput};
-use crate::translate::report;
 use crate::translate::request::{Earlier, HostedTools, Request, Terms, Translated};
 use crate::upstream::UpstreamError;
 
@@ -85,7 +84,16 @@ pub async fn responses(
     let request = Request::parse(&body)?;
     open.asked(request.stream, &request.model);
     let model = admit::find_model(gate, principal, &request.model)?;
-    open.admitted(admit::admit(gate, principal, &model)?, &model);
+    let size = Size {
+        input_bytes: body.len() as u64,
+        max_output: request.max_output_tokens,
+        choices: 1,
+        stream: request.stream,
+    };
+    open.admitted(admit::admit(gate, principal, &model, &size)?, &model);
+    if open.output_cap().is_some() && principal.key.translation == Translation::Strict {
+        return Err(Refusal::InsufficientBalance.into());
+    }
     let recalled = recall(gate, principal, &request).await?;
     let translations = Translations::new(gate, principal, &request, recalled.as_ref(), &model);
     let translated = translations.first()?;
@@ -312,16 +320,13 @@ impl Translations {
         tally: &mut Tally,
     ) -> Result<Begun, Fault> {
         let targets: Vec<&Deployment> = route::order(&model.deployments, gate.entropy.as_ref());
+        let cap = tally.output_cap();
         let mut begun = forward::forward(gate, &targets, stream, tally, |upstream, target| {
-            let translated = self.of(upstream.profile)?;
-            Ok(Outgoing { body: translated.chat_body(&target.upstream_model), edits: Vec::new() })
+            let body = self.of(upstream.profile)?.chat_body(&target.upstream_model, cap);
+            Ok(Outgoing { body, edits: Vec::new() })
         })
         .await?;
-        let report = &self.of(begun.remote.profile())?.plan.report;
-        tally.noted(report.notes().iter().map(ToString::to_string));
-        if let Some(value) = report.header().and_then(|text| HeaderValue::try_from(text).ok()) {
-            begun.headers.insert(report::HEADER, value);
-        }
+        begun.report(&self.of(begun.remote.profile())?.plan.report, tally);
         Ok(begun)
     }
 }

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
 use super::Gate;
+use super::admit::Admission;
 use super::authenticate::Principal;
 use super::meter::{Meter, Produced};
 use crate::domain::endpoint::Endpoint;
@@ -21,8 +22,11 @@ use crate::domain::money::Nanos;
 use crate::domain::price::Price;
 use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
 use crate::domain::usage::{Usage, UsageBasis};
+use crate::ledger::Cover;
 use crate::limits::Permit;
 
+/// A token of JSON text has about four bytes; fewer, so that a count ends above rather than below.
+const BYTES_PER_TOKEN: u64 = 3;
 /// Bodies below this many bytes are copied where they must be kept.
 const SMALL_BODY: usize = 4 * 1024;
 
@@ -58,6 +62,7 @@ pub struct Tally {
     record: Option<Box<RequestRecord>>,
     request_body: Bytes,
     permit: Option<Permit>,
+    cover: Option<Cover>,
     price: Price,
     /// What was counted, if the answer could not do without it.
     counted: Option<Usage>,
@@ -70,6 +75,7 @@ struct Uncounted {
     record: Box<RequestRecord>,
     price: Price,
     permit: Option<Permit>,
+    cover: Option<Cover>,
     request_body: Bytes,
     produced: Produced,
 }
@@ -121,6 +127,7 @@ impl Tally {
             usage: None,
             basis: UsageBasis::None,
             cost: Some(Nanos::ZERO),
+            overrun: Nanos::ZERO,
             price_version: None,
             started_at: arrival.at,
             duration: Duration::ZERO,
@@ -134,6 +141,7 @@ impl Tally {
             record: Some(record),
             request_body: Bytes::new(),
             permit: None,
+            cover: None,
             price: Price::default(),
             counted: None,
             begun: false,
@@ -163,12 +171,24 @@ impl Tally {
     }
 
     /// Notes that the request may go upstream.
-    pub fn admitted(&mut self, permit: Permit, model: &Model) {
-        self.permit = Some(permit);
+    pub fn admitted(&mut self, admission: Admission, model: &Model) {
+        self.permit = Some(admission.permit);
+        self.cover = admission.cover;
         self.price = model.price;
         let record = self.record_mut();
         record.model = Some(model.id.clone());
         record.price_version = Some(model.price.version);
+    }
+
+    /// The cap on each answer that the balance allows, where the client's own is more; tokens.
+    pub fn output_cap(&self) -> Option<u64> {
+        self.cover.as_ref().and_then(|cover| cover.cap)
+    }
+
+    /// Makes sure that an answer of so many bytes is paid for; `false` if it cannot be.
+    pub fn reach(&mut self, output_bytes: usize) -> bool {
+        let tokens = output_bytes as u64 / BYTES_PER_TOKEN;
+        self.cover.as_mut().is_none_or(|cover| cover.reach(tokens))
     }
 
     /// Notes where the request goes next, as this chat request.
@@ -243,21 +263,24 @@ impl Tally {
             "request ended"
         );
         let owed = self.is_owed(&record);
-        let (price, permit) = (self.price, self.permit.take());
+        let (price, permit, cover) = (self.price, self.permit.take(), self.cover.take());
         if let Some(usage) = self.meter.usage {
+            if let Some(model) = &record.model {
+                self.gate.ledger.learn(model, self.request_body.len(), usage.input);
+            }
             charge(&mut record, &usage, UsageBasis::Upstream, &price);
-            deliver(&self.gate, *record, permit.as_ref());
+            deliver(&self.gate, *record, permit.as_ref(), cover);
         } else if let Some(usage) = self.counted {
             charge(&mut record, &usage, UsageBasis::Counted, &price);
-            deliver(&self.gate, *record, permit.as_ref());
+            deliver(&self.gate, *record, permit.as_ref(), cover);
         } else if owed {
             let request_body = std::mem::take(&mut self.request_body);
             let produced = std::mem::take(&mut self.meter.produced);
             let gate = self.gate.clone();
-            let uncounted = Uncounted { record, price, permit, request_body, produced };
+            let uncounted = Uncounted { record, price, permit, cover, request_body, produced };
             self.gate.tasks.spawn(async move { uncounted.count(&gate).await });
         } else {
-            deliver(&self.gate, *record, permit.as_ref());
+            deliver(&self.gate, *record, permit.as_ref(), cover);
         }
     }
 
@@ -309,7 +332,7 @@ impl Uncounted {
         } else {
             tracing::error!(request_id = %self.record.id, "a request could not be counted");
         }
-        deliver(gate, *self.record, self.permit.as_ref());
+        deliver(gate, *self.record, self.permit.as_ref(), self.cover);
     }
 }
 
@@ -319,9 +342,9 @@ fn charge(record: &mut RequestRecord, usage: &Usage, basis: UsageBasis, price: &
     record.cost = Some(price.cost(usage));
 }
 
-fn deliver(gate: &Gate, record: RequestRecord, permit: Option<&Permit>) {
+fn deliver(gate: &Gate, record: RequestRecord, permit: Option<&Permit>, cover: Option<Cover>) {
     if let (Some(permit), Some(usage)) = (permit, &record.usage) {
         permit.spend(usage.total().0, gate.clock.monotonic());
     }
-    gate.ledger.settle(record);
+    gate.ledger.settle(record, cover);
 }

@@ -4,6 +4,7 @@
 //! [`Edit`]s: the model's name, and `stream_options.include_usage`, which metering needs.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer};
@@ -13,6 +14,9 @@ use serde_json::{Map, Value};
 use super::splice::Edit;
 use super::{first_byte, range_in};
 use crate::domain::refusal::{Refusal, RequestFault};
+
+/// A cap that is there and says nothing: `null`.
+const NO_CAP: u64 = u64::MAX;
 
 /// What is read of a request. Everything else passes through unread.
 #[derive(Debug)]
@@ -26,6 +30,12 @@ pub struct ChatRequest<'a> {
     stream_options: Option<&'a RawValue>,
     /// Whether the client wants the usage chunk at the end of its stream.
     pub include_usage: bool,
+    /// The client's cap on each answer, in tokens, under its newer or its older name.
+    pub max_output: Option<u64>,
+    /// How many answers it wants.
+    pub choices: u64,
+    /// Where the caps stand, with their values.
+    caps: [Option<(&'a RawValue, u64)>; 2],
 }
 
 #[derive(Deserialize)]
@@ -38,10 +48,12 @@ struct Fields<'a> {
     stream: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     stream_options: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     max_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     max_completion_tokens: Option<&'a RawValue>,
+    #[serde(borrow)]
+    n: Option<&'a RawValue>,
 }
 
 impl<'a> ChatRequest<'a> {
@@ -77,17 +89,37 @@ impl<'a> ChatRequest<'a> {
         }
         let stream = flag(fields.stream, "stream")?.unwrap_or_default();
         let include_usage = include_usage(fields.stream_options)?;
-        count(fields.max_tokens, "max_tokens")?;
-        count(fields.max_completion_tokens, "max_completion_tokens")?;
-        let stream_options = fields.stream_options;
-        Ok(Self { body, model, model_raw, stream, stream_options, include_usage })
+        let newer = count(fields.max_completion_tokens, "max_completion_tokens")?;
+        let caps = [newer, count(fields.max_tokens, "max_tokens")?];
+        Ok(Self {
+            body,
+            model,
+            model_raw,
+            stream,
+            stream_options: fields.stream_options,
+            include_usage,
+            max_output: caps.into_iter().flatten().map(|(_, cap)| cap).find(|cap| *cap != NO_CAP),
+            choices: count(fields.n, "n")?.map_or(1, |(_, value)| value),
+            caps,
+        })
     }
 
-    /// What must change for an upstream that calls the model `upstream_model`.
-    pub fn edits(&self, upstream_model: &str) -> Vec<Edit> {
+    /// What must change for an upstream that calls the model `upstream_model`, and for an answer of at
+    /// most `cap` tokens, if there is one; the upstream knows a cap as `cap_name`.
+    pub fn edits(&self, upstream_model: &str, cap: Option<u64>, cap_name: &str) -> Vec<Edit> {
         let mut edits = Vec::with_capacity(1);
         let model_range = range_in(self.body, self.model_raw.get());
         let mut model_text = (self.model != upstream_model).then(|| json_string(upstream_model));
+        if let Some(cap) = cap {
+            for (given, _) in self.caps.into_iter().flatten().filter(|(_, value)| *value > cap) {
+                let range = range_in(self.body, given.get());
+                edits.push(Edit { range, with: cap.to_string().into() });
+            }
+            if self.caps.iter().all(Option::is_none) {
+                let text = model_text.get_or_insert_with(|| self.model_raw.get().to_owned());
+                _ = write!(text, ",\"{cap_name}\":{cap}");
+            }
+        }
         if self.stream && !self.include_usage {
             if let Some(given) = self.stream_options {
                 let range = range_in(self.body, given.get());
@@ -135,10 +167,17 @@ fn flag(raw: Option<&RawValue>, name: &str) -> Result<Option<bool>, Refusal> {
     }
 }
 
-fn count(raw: Option<&RawValue>, name: &str) -> Result<(), Refusal> {
-    let Some(raw) = raw else { return Ok(()) };
+/// A count, and where it stands.
+fn count<'a>(
+    raw: Option<&'a RawValue>,
+    name: &str,
+) -> Result<Option<(&'a RawValue, u64)>, Refusal> {
+    let Some(raw) = raw else { return Ok(None) };
+    if raw.get() == "null" {
+        return Ok(Some((raw, NO_CAP)));
+    }
     match serde_json::from_str::<u64>(raw.get()) {
-        Ok(1..) => Ok(()),
+        Ok(value @ 1..) => Ok(Some((raw, value))),
         _ if matches!(first_byte(raw), b'-' | b'0'..=b'9') => Err(Refusal::invalid(
             RequestFault::InvalidValue,
             Some(name),
@@ -191,7 +230,7 @@ mod tests {
 
     fn sent_upstream(body: &'static str) -> String {
         let bytes = Bytes::from_static(body.as_bytes());
-        let edits = ChatRequest::peek(&bytes).unwrap().edits("up/stream");
+        let edits = ChatRequest::peek(&bytes).unwrap().edits("up/stream", None, "max_tokens");
         let mut payload = splice(&bytes, &edits);
         String::from_utf8(payload.copy_to_bytes(payload.remaining()).to_vec()).unwrap()
     }
@@ -230,6 +269,34 @@ mod tests {
         ] {
             assert_eq!(sent_upstream(sent), forwarded);
         }
+    }
+
+    #[test]
+    fn a_cap_is_lowered_or_added_and_never_raised() {
+        for (sent, forwarded) in [
+            (
+                r#"{"model":"m","max_tokens":900,"messages":[{}]}"#,
+                r#"{"model":"up","max_tokens":50,"messages":[{}]}"#,
+            ),
+            (
+                r#"{"max_completion_tokens":900,"max_tokens":40,"model":"up","messages":[{}]}"#,
+                r#"{"max_completion_tokens":50,"max_tokens":40,"model":"up","messages":[{}]}"#,
+            ),
+            (
+                r#"{"model":"m","max_tokens":null,"messages":[{}],"stream":true}"#,
+                r#"{"model":"up","stream_options":{"include_usage":true},"max_tokens":50,"messages":[{}],"stream":true}"#,
+            ),
+            (r#"{"model":"m","messages":[{}]}"#, r#"{"model":"up","limit":50,"messages":[{}]}"#),
+        ] {
+            let bytes = Bytes::from_static(sent.as_bytes());
+            let edits = ChatRequest::peek(&bytes).unwrap().edits("up", Some(50), "limit");
+            let mut payload = splice(&bytes, &edits);
+            let text = payload.copy_to_bytes(payload.remaining());
+            assert_eq!(text, forwarded);
+        }
+        let body = br#"{"model":"m","messages":[{}],"n":3,"max_tokens":7}"#;
+        let request = ChatRequest::peek(body).unwrap();
+        assert_eq!((request.choices, request.max_output), (3, Some(7)));
     }
 
     #[test]

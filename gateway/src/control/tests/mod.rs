@@ -135,7 +135,7 @@ impl Bench {
         let mut committed = self.control.ledger.committed();
         let target = committed.borrow().0 + i64::try_from(count).unwrap();
         for _ in 0..count {
-            self.control.ledger.settle(self.request(account));
+            self.control.ledger.settle(self.request(account), None);
         }
         committed.wait_for(|cursor| cursor.0 >= target).await.unwrap();
     }
@@ -156,6 +156,7 @@ impl Bench {
             usage: Some(Usage { input: Tokens(3), output: Tokens(4), ..Usage::default() }),
             basis: UsageBasis::Upstream,
             cost: Some(Nanos(7)),
+            overrun: Nanos::ZERO,
             price_version: Some(1),
             started_at: now,
             duration: Duration::from_millis(5),

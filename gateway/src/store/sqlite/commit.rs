@@ -57,8 +57,8 @@ fn prepare_record(tx: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
     tx.prepare_cached(
         "INSERT INTO requests (id, account, key, started_at, duration, ttft, endpoint, stream, \
             status, http_status, basis, input, cached, output, reasoning, cost, price_version, \
-            model, upstream, upstream_model, error_code, notes) \
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+            model, upstream, upstream_model, error_code, notes, overrun) \
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
             ON CONFLICT (id) DO NOTHING",
     )
 }
@@ -94,6 +94,7 @@ fn insert_record(
         served.map(|served| &served.upstream_model),
         record.error_code,
         (!record.notes.is_empty()).then(|| List::of(notes)),
+        (record.overrun != Nanos::ZERO).then_some(record.overrun),
     ])?;
     Ok(written > 0)
 }
@@ -113,11 +114,17 @@ fn add_entries(
     fresh: &[(i64, &RequestRecord)],
 ) -> Result<(), StoreError> {
     let mut unpaid: HashSet<_> = fresh.iter().map(|(_, record)| record.id).collect();
+    let mut overrun = unpaid.clone();
     let mut changes = HashMap::<AccountId, Nanos>::new();
     let mut insert = prepare_entry(tx)?;
     for entry in &batch.entries {
-        if let EntryKind::Charge(request) = &entry.kind
-            && !unpaid.remove(request)
+        let expected = match &entry.kind {
+            EntryKind::Charge(request) => Some((request, &mut unpaid)),
+            EntryKind::Overrun(request) => Some((request, &mut overrun)),
+            EntryKind::Trial | EntryKind::Credit(_) | EntryKind::Correction(_) => None,
+        };
+        if let Some((request, expected)) = expected
+            && !expected.remove(request)
         {
             // Only a request that was there before this batch, or is there twice, may be left out.
             if batch.records.iter().any(|record| record.id == *request) {
@@ -146,6 +153,7 @@ fn insert_entry(insert: &mut CachedStatement<'_>, entry: &Entry) -> rusqlite::Re
         EntryKind::Credit(note) => (2, None, Some(note)),
         EntryKind::Charge(request) => (3, Some(request), None),
         EntryKind::Correction(note) => (4, None, Some(note)),
+        EntryKind::Overrun(request) => (5, Some(request), None),
     };
     insert.execute(params![entry.account, entry.amount, kind, request, note, At(entry.at)])?;
     Ok(())

@@ -136,6 +136,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
         basis: row.get(11)?,
         usage,
         cost: row.get(16)?,
+        overrun: row.get::<_, Option<Nanos>>(23)?.unwrap_or_default(),
         price_version: row.get(17)?,
         model: row.get(18)?,
         deployment,

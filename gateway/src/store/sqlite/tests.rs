@@ -42,6 +42,7 @@ fn batch(numbers: std::ops::Range<u64>) -> Batch {
         usage: Some(Usage { input: Tokens(n), output: Tokens(1), ..Usage::default() }),
         basis: UsageBasis::Upstream,
         cost: Some(Nanos(1)),
+        overrun: Nanos::ZERO,
         price_version: Some(1),
         started_at: Timestamp::from_microsecond(1_800_000_000_000_000).unwrap(),
         duration: Duration::from_millis(5),

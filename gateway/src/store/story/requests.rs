@@ -228,6 +228,7 @@ fn record(n: u64) -> RequestRecord {
         }),
         basis: if has(4) { UsageBasis::Upstream } else { UsageBasis::None },
         cost: has(4).then(|| Nanos(i64::try_from(n * n).unwrap())),
+        overrun: Nanos::ZERO,
         price_version: has(4).then_some(3),
         started_at: at(minute) + Duration::from_micros(n),
         duration: Duration::from_micros(n * 1_001),

@@ -212,6 +212,17 @@ impl Items {
         self.close(Status::Incomplete, events);
     }
 
+    /// How much the model has produced so far: the length of its items as JSON.
+    pub(super) fn produced_bytes(&self) -> usize {
+        let open = match &self.open {
+            Open::Nothing => 0,
+            Open::Message(message) => message.so_far().1.len(),
+            Open::Reasoning(reasoning) => reasoning.text().len(),
+            Open::Call(call) => self.slots.get(call.slot).arguments.as_str().len(),
+        };
+        self.output.len() + self.unseen.len() + open
+    }
+
     /// What the model has produced so far.
     pub(super) fn produced(&self) -> Produced {
         let mut produced = Produced::of_items(&self.output);

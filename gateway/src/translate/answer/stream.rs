@@ -121,6 +121,11 @@ impl ResponseStream {
         self.reading.usage
     }
 
+    /// How many bytes the answer has so far, as JSON text: cheap, to be asked after every event.
+    pub fn produced_bytes(&self) -> usize {
+        self.reading.items.produced_bytes()
+    }
+
     /// What the model produced so far, to be counted; to be asked for before the end.
     pub fn produced(&self) -> Produced {
         self.reading.items.produced()

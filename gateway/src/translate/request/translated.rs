@@ -32,15 +32,22 @@ pub struct Translated {
     pub plan: Arc<Plan>,
     /// Whether the response and its input are to be kept (`Q-26`).
     pub store: bool,
-    /// The chat request but for `model` and the braces.
+    /// The client's cap on the output, and what the upstream calls it.
+    max_output: Option<u64>,
+    cap_name: &'static str,
+    /// The chat request but for `model`, the cap and the braces.
     members: String,
 }
 
 impl Translated {
-    /// The chat request, for an upstream that calls the model `upstream_model`.
-    pub fn chat_body(&self, upstream_model: &str) -> Bytes {
+    /// The chat request, for an upstream that calls the model `upstream_model` and an answer of at most
+    /// `cap` tokens, if that is less than the client's own cap.
+    pub fn chat_body(&self, upstream_model: &str, cap: Option<u64>) -> Bytes {
         let mut model = Members::default();
         model.put("model", upstream_model);
+        if let Some(cap) = self.max_output.into_iter().chain(cap).min() {
+            model.put(self.cap_name, &cap);
+        }
         format!("{{{},{}}}", model.into_text(), self.members).into()
     }
 }
@@ -96,7 +103,13 @@ impl Request<'_> {
             logprobs: self.fields.logprobs,
             report: notes.into_report(),
         };
-        Ok(Translated { plan: Arc::new(plan), store, members })
+        Ok(Translated {
+            plan: Arc::new(plan),
+            store,
+            max_output: self.max_output_tokens,
+            cap_name: terms.dialect.max_tokens,
+            members,
+        })
     }
 
     /// Fields that have no effect on this upstream (`Q-22`, `Q-23`, `Q-35`).
@@ -215,9 +228,6 @@ impl Request<'_> {
         }
         if let Some(options) = tools.web_search() {
             chat.put("web_search_options", &options);
-        }
-        if let Some(count) = fields.max_output_tokens {
-            chat.put(dialect.max_tokens, &count);
         }
         for name in SAMPLING {
             if let Some(number) = fields.body.get(name) {

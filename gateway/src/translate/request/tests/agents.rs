@@ -34,7 +34,7 @@ fn shown(plan: &Plan) -> Value {
 /// Compares the chat request and the plan with their snapshots.
 fn check(name: &str, body: &Value, terms: &Terms<'_>) {
     let translated = translate(body, terms).unwrap();
-    let sent: Value = serde_json::from_slice(&translated.chat_body("up")).unwrap();
+    let sent: Value = serde_json::from_slice(&translated.chat_body("up", None)).unwrap();
     insta::assert_json_snapshot!(format!("{name}_chat"), sent);
     insta::assert_json_snapshot!(format!("{name}_plan"), shown(&translated.plan));
 }

@@ -22,7 +22,7 @@ fn model_and_input_become_model_and_messages() {
     let translated = translate(&body, &generic()).unwrap();
     assert_eq!(translated.plan.model, "m");
     assert_eq!(
-        &translated.chat_body("up/\"stream\"")[..],
+        &translated.chat_body("up/\"stream\"", None)[..],
         br#"{"model":"up/\"stream\"","messages":[{"role":"user","content":"hi"}],"stream":false}"#
     );
 }

@@ -104,7 +104,7 @@ pub(in crate::translate) fn translate(
 pub(in crate::translate) fn chat(members: &Value, terms: &Terms<'_>) -> Value {
     let body = request(members);
     match translate(&body, terms) {
-        Ok(translated) => serde_json::from_slice(&translated.chat_body("up")).unwrap(),
+        Ok(translated) => serde_json::from_slice(&translated.chat_body("up", None)).unwrap(),
         Err(refusal) => panic!("{body} was refused: {refusal}"),
     }
 }

@@ -105,7 +105,8 @@ fn check(body: &[u8]) -> Result<(), TestCaseError> {
     for terms in all_terms() {
         match Request::parse(body).and_then(|request| request.translate(&terms)) {
             Ok(translated) => {
-                let sent: Value = serde_json::from_slice(&translated.chat_body("up")).unwrap();
+                let sent: Value =
+                    serde_json::from_slice(&translated.chat_body("up", None)).unwrap();
                 check_chat(&sent)?;
                 let echo = format!("{{{}}}", translated.plan.echo);
                 prop_assert!(serde_json::from_str::<&RawValue>(&echo).is_ok());
@@ -243,7 +244,7 @@ fn deep_nesting_is_passed_on_or_refused() {
         r#"{{"model":"m","input":"x","tools":[{{"type":"function","name":"f","parameters":{schema}}}]}}"#
     );
     let translated = Request::parse(body.as_bytes()).unwrap().translate(&generic()).unwrap();
-    let sent = translated.chat_body("up");
+    let sent = translated.chat_body("up", None);
     let sent = std::str::from_utf8(&sent).unwrap();
     assert!(sent.contains(&schema), "schemas are passed on as they are");
     assert!(translated.plan.echo.contains(&schema));

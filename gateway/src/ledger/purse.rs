@@ -1,0 +1,226 @@
+//! One account's money in memory: what it has, and what of it is spoken for.
+//!
+//! A hold is taken in one step that cannot overspend, so however many requests run at once, together
+//! they never spend more than there is. No lock: two numbers, each changed atomically.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::domain::money::Nanos;
+
+/// The money of one account. At rest, the balance is what can be spent plus all holds.
+#[derive(Debug, Default)]
+pub(super) struct Purse {
+    balance: AtomicI64,
+    /// The balance without what is held.
+    spendable: AtomicI64,
+}
+
+/// Money that a request may spend. Dropping it gives it back.
+#[derive(Debug)]
+pub(super) struct Hold {
+    purse: Arc<Purse>,
+    amount: i64,
+}
+
+/// What became of a cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Payment {
+    /// What the account paid.
+    pub charged: Nanos,
+    /// What it could not pay, because the cost ran over what was held and nothing else was left.
+    pub overrun: Nanos,
+}
+
+// === impl Purse ===
+
+impl Purse {
+    /// A purse with this balance.
+    pub(super) fn new(balance: Nanos) -> Self {
+        Self { balance: AtomicI64::new(balance.0), spendable: AtomicI64::new(balance.0) }
+    }
+
+    /// What the account has.
+    pub(super) fn balance(&self) -> Nanos {
+        Nanos(self.balance.load(Ordering::Relaxed))
+    }
+
+    /// What of it is not held.
+    pub(super) fn spendable(&self) -> Nanos {
+        Nanos(self.spendable.load(Ordering::Relaxed))
+    }
+
+    /// Adds money, or takes it away for reasons other than a request.
+    pub(super) fn change(&self, amount: Nanos) {
+        add(&self.balance, amount.0);
+        add(&self.spendable, amount.0);
+    }
+
+    /// Holds `amount`, if there is as much.
+    pub(super) fn hold(self: &Arc<Self>, amount: Nanos) -> Option<Hold> {
+        let amount = amount.0.max(0);
+        take(&self.spendable, amount).then(|| Hold { purse: self.clone(), amount })
+    }
+
+    /// Pays a cost for which nothing was held, as far as there is money.
+    pub(super) fn pay(&self, cost: Nanos) -> Payment {
+        self.settle(0, cost)
+    }
+
+    /// Pays `cost` out of `held`, then out of what can be spent, and gives back the rest of `held`.
+    fn settle(&self, held: i64, cost: Nanos) -> Payment {
+        let cost = cost.0.max(0);
+        let beyond = cost.saturating_sub(held).max(0);
+        let taken = take_up_to(&self.spendable, beyond);
+        let charged = cost - (beyond - taken);
+        add(&self.balance, -charged);
+        add(&self.spendable, held.saturating_sub(cost).max(0));
+        Payment { charged: Nanos(charged), overrun: Nanos(beyond - taken) }
+    }
+}
+
+// === impl Hold ===
+
+impl Hold {
+    /// How much is held.
+    #[cfg(test)]
+    pub(super) fn amount(&self) -> Nanos {
+        Nanos(self.amount)
+    }
+
+    /// Holds `more` on top; all of it or nothing.
+    pub(super) fn grow(&mut self, more: Nanos) -> bool {
+        let more = more.0.max(0);
+        let grew = take(&self.purse.spendable, more);
+        if grew {
+            self.amount = self.amount.saturating_add(more);
+        }
+        grew
+    }
+
+    /// Pays a cost, and gives back what it leaves.
+    pub(super) fn settle(mut self, cost: Nanos) -> Payment {
+        let held = std::mem::take(&mut self.amount);
+        self.purse.settle(held, cost)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        add(&self.purse.spendable, self.amount);
+    }
+}
+
+fn add(to: &AtomicI64, amount: i64) {
+    // it never fails: there is always a sum
+    _ = to.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
+        Some(before.saturating_add(amount))
+    });
+}
+
+/// Takes `amount` if there is as much.
+fn take(from: &AtomicI64, amount: i64) -> bool {
+    let rest = |before: i64| before.checked_sub(amount).filter(|rest| *rest >= 0);
+    from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_ok()
+}
+
+/// Takes up to `amount`, and says how much.
+fn take_up_to(from: &AtomicI64, amount: i64) -> i64 {
+    let rest = |before: i64| Some(before - amount.min(before.max(0)));
+    let before = from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+    amount.min(before.unwrap_or_default().max(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What can happen to a purse.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Credit(i64),
+        Hold(i64),
+        /// Of one of the holds that there are.
+        Grow(usize, i64),
+        Settle(usize, i64),
+        Drop(usize),
+        Pay(i64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let amount = 0..1_000_i64;
+        let step = prop_oneof![
+            amount.clone().prop_map(Step::Credit),
+            amount.clone().prop_map(Step::Hold),
+            (any::<usize>(), amount.clone()).prop_map(|(which, by)| Step::Grow(which, by)),
+            (any::<usize>(), amount.clone()).prop_map(|(which, cost)| Step::Settle(which, cost)),
+            any::<usize>().prop_map(Step::Drop),
+            amount.prop_map(Step::Pay),
+        ];
+        prop::collection::vec(step, 0..200)
+    }
+
+    proptest! {
+        #[test]
+        fn no_order_of_events_makes_or_loses_money(steps in steps()) {
+            let purse = Arc::new(Purse::default());
+            let (mut holds, mut entries) = (Vec::<Hold>::new(), Vec::<i64>::new());
+            for step in steps {
+                let count = holds.len().max(1);
+                match step {
+                    Step::Credit(amount) => {
+                        purse.change(Nanos(amount));
+                        entries.push(amount);
+                    }
+                    Step::Hold(amount) => holds.extend(purse.hold(Nanos(amount))),
+                    Step::Grow(which, by) => {
+                        if let Some(hold) = holds.get_mut(which % count) {
+                            hold.grow(Nanos(by));
+                        }
+                    }
+                    Step::Settle(which, cost) if !holds.is_empty() => {
+                        let paid = holds.swap_remove(which % count).settle(Nanos(cost));
+                        prop_assert_eq!(paid.charged.0 + paid.overrun.0, cost);
+                        entries.push(-paid.charged.0);
+                    }
+                    Step::Drop(which) if !holds.is_empty() => drop(holds.swap_remove(which % count)),
+                    Step::Settle(..) | Step::Drop(_) => {}
+                    Step::Pay(cost) => entries.push(-purse.pay(Nanos(cost)).charged.0),
+                }
+                let held: i64 = holds.iter().map(|hold| hold.amount().0).sum();
+                prop_assert_eq!(purse.balance().0, entries.iter().sum::<i64>());
+                prop_assert_eq!(purse.spendable().0 + held, purse.balance().0);
+                prop_assert!(purse.spendable() >= Nanos::ZERO);
+            }
+        }
+    }
+
+    #[test]
+    fn a_thousand_at_once_never_hold_more_than_there_is() {
+        let purse = Arc::new(Purse::new(Nanos(10)));
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let purse = purse.clone();
+                std::thread::spawn(move || {
+                    let holds = (0..125).filter_map(|_| purse.hold(Nanos(1)));
+                    let paid = holds.map(|hold| hold.settle(Nanos(1)).charged.0);
+                    paid.sum::<i64>()
+                })
+            })
+            .collect();
+        let paid: i64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        assert_eq!((paid, purse.balance(), purse.spendable()), (10, Nanos::ZERO, Nanos::ZERO));
+    }
+
+    #[test]
+    fn what_runs_over_is_taken_from_the_rest_and_never_from_nothing() {
+        let purse = Arc::new(Purse::new(Nanos(10)));
+        let paid = purse.hold(Nanos(4)).unwrap().settle(Nanos(7));
+        assert_eq!(paid, Payment { charged: Nanos(7), overrun: Nanos::ZERO });
+        let paid = purse.hold(Nanos(2)).unwrap().settle(Nanos(50));
+        assert_eq!(paid, Payment { charged: Nanos(3), overrun: Nanos(47) });
+        assert_eq!((purse.balance(), purse.spendable()), (Nanos::ZERO, Nanos::ZERO));
+    }
+}

@@ -1,0 +1,125 @@
+//! Promise 2: money is exact. No number of requests at once spends more than there is.
+
+use proto::v1::RequestStatus;
+use serde_json::{Value, json};
+use tests::{Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
+use tokio::task::JoinSet;
+
+async fn poor(balance_usd: &str) -> (Product, RawUpstream, Session, String) {
+    let (product, upstream) = (Product::start().await, RawUpstream::start().await);
+    let operator = product.operator().await;
+    operator.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    operator.credit("alice", "-5").await;
+    operator.credit("alice", balance_usd).await;
+    (product, upstream, alice, key)
+}
+
+fn answered(tokens: u64) -> String {
+    let choices = json!([{ "message": { "content": "hi" }, "finish_reason": "stop" }]);
+    let usage = json!({ "prompt_tokens": 0, "completion_tokens": tokens });
+    json_answer(200, &json!({ "choices": choices, "usage": usage }).to_string())
+}
+
+#[tokio::test]
+async fn a_large_cap_is_lowered_to_what_the_balance_pays_and_says_so() {
+    // 1, 0.1 and 2 dollars per million tokens
+    let (product, upstream, alice, key) = poor("0.001").await;
+    let mut body = question("asked", "hi");
+    for (name, value) in [("max_tokens", json!(25_000_000)), ("max_tokens", Value::Null)] {
+        body[name] = value;
+        let (answer, sent) =
+            tokio::join!(product.chat(&key, &body).answer(), upstream.answer(answered(0)));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let cap = sent.json()["max_tokens"].as_u64().unwrap();
+        assert!((1..=500).contains(&cap), "half a cent a thousand tokens: {cap}");
+        let header = format!("output_cap_lowered={cap}");
+        assert_eq!(answer.header("x-tollgate-translation"), header);
+    }
+    let response = json!({ "model": "asked", "input": "hi", "max_output_tokens": 25_000_000 });
+    let request = product.post("/v1/responses").bearer(&key).json(&response);
+    let (answer, sent) = tokio::join!(request.answer(), upstream.answer(answered(0)));
+    let cap = sent.json()["max_tokens"].as_u64().unwrap();
+    assert_eq!(answer.header("x-tollgate-translation"), format!("output_cap_lowered={cap}"));
+    for record in alice.records(3).await {
+        assert!(record.notes[0].starts_with("output_cap_lowered="), "{record:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_an_upstream_uses_beyond_the_balance_is_the_houses_loss() {
+    let (product, upstream, alice, key) = poor("0.001").await;
+    let (answer, _) = tokio::join!(
+        product.chat(&key, &question("asked", "hi")).answer(),
+        // half a dollar's worth, whatever it was asked for
+        upstream.answer(answered(250_000))
+    );
+    assert_eq!(answer.status, 200);
+    let record = alice.record().await;
+    assert_eq!(record.cost_usd.as_deref(), Some("0.001"), "{record:?}");
+    assert_eq!(alice.account().await.balance_usd, "0");
+    let refused = product.chat(&key, &question("asked", "hi")).answer().await;
+    assert_eq!((refused.status, &refused.error()["code"]), (429, &json!("insufficient_quota")));
+    assert_eq!(refused.header("x-should-retry"), "false");
+}
+
+#[tokio::test]
+async fn a_thousand_requests_at_once_never_spend_more_than_there_is() {
+    let product = Product::start().await;
+    product.serve_model("asked", "sim:", "sim-chat").await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let operator = product.operator().await;
+    operator.credit("alice", "-5").await;
+    operator.credit("alice", "0.02").await;
+    let mut requests = JoinSet::new();
+    for number in 0..1_000 {
+        let mut body = question("asked", &format!("request {number}"));
+        body["stream"] = json!(number % 2 == 0);
+        let request = product.chat(&key, &body);
+        requests.spawn(async move { request.answer().await.status });
+    }
+    let statuses = requests.join_all().await;
+    assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+    let served = statuses.iter().filter(|status| **status == 200).count();
+    assert!(served > 0);
+    let records = alice.records(1_000).await;
+    assert_eq!(records.len(), 1_000);
+    let spent: f64 =
+        records.iter().filter_map(|it| it.cost_usd.as_ref()?.parse::<f64>().ok()).sum();
+    let left: f64 = alice.account().await.balance_usd.parse().unwrap();
+    assert!(left >= 0.0 && (left + spent - 0.02).abs() < 1e-9, "left {left}, spent {spent}");
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_can_pay_for_any_longer_ends_as_at_a_limit() {
+    let (product, upstream, alice, key) = poor("0.01").await;
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let mut body = question("asked", "hi");
+        if path == "/v1/responses" {
+            body = json!({ "model": "asked", "input": "hi" });
+        }
+        body["stream"] = json!(true);
+        let piece =
+            json!({ "choices": [{ "index": 0, "delta": { "content": "word ".repeat(1_000) } }] });
+        let endless = async {
+            let mut call = upstream.call().await;
+            call.send(stream_head()).await;
+            // far more than it was asked for, until the gateway hangs up
+            while call.try_send(chunk(&format!("data: {piece}\n\n"))).await {}
+        };
+        let request = product.post(path).bearer(&key).json(&body);
+        let (answer, ()) = tokio::join!(request.answer(), endless);
+        assert_eq!(answer.status, 200);
+        assert!(answer.text().ends_with("data: [DONE]\n\n"));
+        let limit = ["\"finish_reason\":\"length\"", "response.incomplete"];
+        assert!(limit.iter().any(|it| answer.text().contains(it)), "{path}");
+        product.operator().await.credit("alice", "0.01").await;
+    }
+    for record in alice.records(2).await {
+        assert_eq!(record.status(), RequestStatus::Incomplete, "{record:?}");
+    }
+    let left: f64 = alice.account().await.balance_usd.parse().unwrap();
+    assert!(left >= 0.0);
+}
