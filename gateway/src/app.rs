@@ -128,7 +128,7 @@ pub async fn run(
         state,
         counter: Counter::default(),
         responses: config.responses.policy,
-        reasoning_sealer: sealer,
+        sealer,
         max_chain_bytes: config.max_body_bytes as u64,
         clock: seams.clock.clone(),
         entropy: seams.entropy.clone(),

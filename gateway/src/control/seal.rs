@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 
 use super::secret_file;
 use crate::clock::Entropy;
+use crate::domain::id::AccountId;
 use crate::translate::plan::ReasoningSealer;
 
 /// The key file's name in the data directory.
@@ -80,14 +81,27 @@ impl Sealer {
     }
 }
 
-/// Reasoning is sealed with the same key, and bound to what it is: a sealed credential does not open
-/// as reasoning, nor the reverse.
-impl ReasoningSealer for Sealer {
+/// Seals one account's reasoning, with the same key. It is bound to what it is and whose: a sealed
+/// credential does not open as reasoning, nor does another account's.
+pub struct AccountSealer {
+    sealer: Arc<Sealer>,
+    bound_to: Vec<u8>,
+}
+
+impl AccountSealer {
+    /// Seals for `account`.
+    pub fn new(sealer: Arc<Sealer>, account: AccountId) -> Self {
+        Self { sealer, bound_to: [REASONING, account.0.as_bytes()].concat() }
+    }
+}
+
+impl ReasoningSealer for AccountSealer {
     fn seal(&self, text: &str) -> String {
         let mut nonce = [0; NONCE_BYTES];
-        self.entropy.fill(&mut nonce);
-        let plain = Payload { msg: text.as_bytes(), aad: REASONING };
+        self.sealer.entropy.fill(&mut nonce);
+        let plain = Payload { msg: text.as_bytes(), aad: &self.bound_to };
         let sealed = self
+            .sealer
             .cipher
             .encrypt(&Nonce::from(nonce), plain)
             .expect("reasoning is shorter than 256 GiB");
@@ -99,8 +113,8 @@ impl ReasoningSealer for Sealer {
         let bytes = sealed.strip_prefix(REASONING_PREFIX)?;
         let bytes = BASE64URL_NOPAD.decode(bytes.as_bytes()).ok()?;
         let (nonce, msg) = bytes.split_first_chunk::<NONCE_BYTES>()?;
-        let payload = Payload { msg, aad: REASONING };
-        let text = self.cipher.decrypt(&Nonce::from(*nonce), payload).ok()?;
+        let payload = Payload { msg, aad: &self.bound_to };
+        let text = self.sealer.cipher.decrypt(&Nonce::from(*nonce), payload).ok()?;
         String::from_utf8(text).ok()
     }
 }
@@ -123,16 +137,20 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_opens_as_nothing_else() {
+    fn reasoning_opens_for_its_account_and_as_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let sealer = Sealer::open(dir.path(), Arc::new(CountingEntropy::default())).unwrap();
-        let wrapped = ReasoningSealer::seal(&sealer, "first, think");
-        assert_eq!(ReasoningSealer::open(&sealer, &wrapped).as_deref(), Some("first, think"));
-        assert_eq!(ReasoningSealer::open(&sealer, &wrapped[..wrapped.len() - 1]), None);
-        assert_eq!(ReasoningSealer::open(&sealer, "gAAAAABfromelsewhere"), None);
-        let credential = Sealer::seal(&sealer, &"sk-upstream".into());
+        let sealer = Arc::new(sealer);
+        let of = |id| AccountSealer::new(sealer.clone(), AccountId(uuid::Uuid::from_u128(id)));
+        let (alice, bob) = (of(1), of(2));
+        let wrapped = alice.seal("first, think");
+        assert_eq!(alice.open(&wrapped).as_deref(), Some("first, think"));
+        assert_eq!(bob.open(&wrapped), None);
+        assert_eq!(alice.open(&wrapped[..wrapped.len() - 1]), None);
+        assert_eq!(alice.open("gAAAAABfromelsewhere"), None);
+        let credential = sealer.seal(&"sk-upstream".into());
         let disguised = format!("{REASONING_PREFIX}{}", BASE64URL_NOPAD.encode(&credential[1..]));
-        assert_eq!(ReasoningSealer::open(&sealer, &disguised), None);
+        assert_eq!(alice.open(&disguised), None);
     }
 
     #[test]

@@ -101,6 +101,9 @@ pub enum Refusal {
     /// The balance is used up. Not worth a retry.
     #[error("the balance of this account is used up; ask the operator of this gateway for credit")]
     InsufficientBalance,
+    /// The model was moved while the request was on its way.
+    #[error("the catalogue changed while this request was on its way; send it again")]
+    CatalogueChanged,
     /// The balance would pay for it, but is held for other requests.
     #[error(
         "the balance of this account is held for its requests under way; try again when one has ended"

@@ -63,7 +63,7 @@ pub(super) fn json(body: impl Into<Bytes>) -> Response<Reply> {
 /// endpoint.
 pub(super) fn error_event(broken: Broken) -> Bytes {
     tracing::warn!(request_id = %broken.tally.id(), error = %broken.fault, "a stream broke");
-    let error = ErrorReply::from(&broken.fault);
+    let error = ErrorReply::from(&broken.fault).with_wait_in_message();
     broken.tally.close(End {
         status: RequestStatus::Failed,
         http_status: Some(200),
@@ -135,6 +135,15 @@ impl ErrorReply {
             _ => "server_error",
         };
         Failure { code, kind: self.kind, message: &self.message }
+    }
+
+    /// Says in the message when to try again, for clients that cannot see a header.
+    fn with_wait_in_message(mut self) -> Self {
+        let wait = self.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        if let Some(seconds) = wait.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit())) {
+            self.message = format!("{}; try again in {seconds}s", self.message);
+        }
+        self
     }
 
     fn body(&self) -> ErrorBody<'_> {
@@ -232,13 +241,15 @@ impl From<&Refusal> for ErrorReply {
                 refusal.to_string(),
             )
             .no_retry(),
-            Refusal::RecorderBehind | Refusal::StateUnavailable => Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "server_error",
-                "server_overloaded",
-                refusal.to_string(),
-            )
-            .retry_after(Duration::from_secs(1)),
+            Refusal::RecorderBehind | Refusal::StateUnavailable | Refusal::CatalogueChanged => {
+                Self::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "server_error",
+                    "server_overloaded",
+                    refusal.to_string(),
+                )
+                .retry_after(Duration::from_secs(1))
+            }
         }
     }
 }
@@ -275,12 +286,21 @@ impl From<&UpstreamError> for ErrorReply {
             UpstreamError::Disobeyed(text) => {
                 failed(StatusCode::BAD_GATEWAY, "upstream_invalid_response", text)
             }
-            UpstreamError::Reported(said) => {
-                failed(StatusCode::BAD_GATEWAY, "upstream_error", &message(said, 500))
-            }
+            UpstreamError::Reported(said) => reported(said),
             UpstreamError::Refused { status, said, headers } => refused(*status, said, headers),
         }
     }
+}
+
+/// What an error inside of an answer becomes: as the refusal that it would have been, where it says
+/// which.
+fn reported(said: &ForeignError) -> ErrorReply {
+    let status = match said.code.as_deref() {
+        _ if said.is_context_overflow() => 400,
+        Some("rate_limit_exceeded" | "insufficient_quota" | "429") => 429,
+        _ => 500,
+    };
+    refused(status, said, &HeaderMap::new())
 }
 
 /// What an upstream's own refusal becomes (mapping §6): its status where that is about the request,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
@@ -62,12 +63,15 @@ pub fn count(request_body: &[u8], produced: &Produced) -> Usage {
 
 fn count_request(body: &[u8]) -> u64 {
     #[derive(Deserialize)]
-    struct Request {
+    struct Request<'a> {
         messages: Vec<Map<String, Value>>,
-        #[serde(default)]
-        tools: Value,
+        #[serde(borrow)]
+        tools: Option<&'a RawValue>,
     }
-    let Ok(request) = serde_json::from_slice::<Request>(body) else { return 0 };
+    let Ok(request) = serde_json::from_slice::<Request<'_>>(body) else {
+        // nested too deeply to be read: all of it is text
+        return tokens(&String::from_utf8_lossy(body));
+    };
     let messages: u64 = request
         .messages
         .iter()
@@ -85,7 +89,7 @@ fn count_request(body: &[u8]) -> u64 {
             PER_MESSAGE + text
         })
         .sum();
-    let tools = if request.tools.is_null() { 0 } else { tokens(&request.tools.to_string()) };
+    let tools = request.tools.map_or(0, |tools| tokens(tools.get()));
     messages + tools + PER_ANSWER
 }
 
@@ -148,7 +152,18 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_request_counts_nothing() {
-        assert_eq!(count(b"[]", &Produced::default()).total(), Tokens(0));
+    fn what_is_nested_too_deeply_to_be_read_is_counted_all_the_same() {
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(500), "}".repeat(500));
+        for body in [
+            format!(r#"{{"messages":[],"tools":[{deep}]}}"#),
+            format!(r#"{{"messages":[{deep}]}}"#),
+        ] {
+            assert!(count(body.as_bytes(), &Produced::default()).input > Tokens(500));
+        }
+    }
+
+    #[test]
+    fn an_empty_body_counts_nothing() {
+        assert_eq!(count(b"", &Produced::default()).total(), Tokens(0));
     }
 }

@@ -91,11 +91,6 @@ impl Course {
         }
     }
 
-    /// Whether the client has been sent the beginning.
-    pub(super) fn is_committed(&self) -> bool {
-        matches!(self, Self::Responses(exchange) if exchange.has_started())
-    }
-
     /// Whether a client that hears nothing is told that the stream is alive.
     pub(super) fn has_keep_alive(&self) -> bool {
         matches!(self, Self::Responses(_))

@@ -7,9 +7,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::meter::Produced;
+use super::relay::LONGEST_ANSWER;
 use super::settle::{End, Tally};
 use crate::clock::Clock;
 use crate::domain::id::{AccountId, RequestId};
@@ -31,7 +32,7 @@ pub struct Exchange {
     clock: Arc<dyn Clock>,
     /// Whether the chat stream was found to be whole.
     closed: bool,
-    counting: Option<JoinHandle<Option<Usage>>>,
+    counting: Option<AbortOnDropHandle<Option<Usage>>>,
 }
 
 /// What is kept of a response beside the answer.
@@ -78,7 +79,12 @@ impl Exchange {
             }
         });
         outcome?;
-        split.map_err(|error| UpstreamError::Invalid(error.to_string()))
+        split.map_err(|error| UpstreamError::Invalid(error.to_string()))?;
+        if self.stream.produced_bytes() > LONGEST_ANSWER {
+            let message = format!("its answer is longer than {LONGEST_ANSWER} bytes");
+            return Err(UpstreamError::Invalid(message));
+        }
+        Ok(())
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -99,7 +105,7 @@ impl Exchange {
             reported
         } else {
             let stream = &self.stream;
-            let count = || tally.count(produced(stream.produced()));
+            let count = || AbortOnDropHandle::new(tally.count(produced(stream.produced())));
             let counting = self.counting.get_or_insert_with(count);
             let counted = ready!(Pin::new(counting).poll(context)).ok().flatten();
             tally.counted(counted);
@@ -120,10 +126,6 @@ impl Exchange {
         for data in [LIMIT, "[DONE]"] {
             self.stream.push(data, out).expect("an end of our own is a chat chunk");
         }
-    }
-
-    pub(super) fn has_started(&self) -> bool {
-        self.stream.has_started()
     }
 
     pub(super) fn start(&mut self, out: &mut BytesMut) {

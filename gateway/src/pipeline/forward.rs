@@ -48,16 +48,21 @@ pub async fn forward(
     mut outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
 ) -> Result<Begun, Fault> {
     let mut fault = misconfigured("the model has no deployment").into();
+    let mut tried = false;
     for target in targets {
         let found = gate.directory.catalogue().upstreams.get(&target.upstream).cloned();
         let outcome = match found {
             None => Err(misconfigured("it was removed")),
             Some(upstream) => match outgoing(&upstream, target) {
                 Err(refusal) => {
-                    fault = refusal.into();
+                    // what failed says more than what could not be asked
+                    if !tried {
+                        fault = refusal.into();
+                    }
                     continue;
                 }
                 Ok(outgoing) => {
+                    tried = true;
                     tally.goes_to(target, &outgoing.body);
                     attempt(gate, &upstream, outgoing, stream, tally).await
                 }
@@ -104,9 +109,14 @@ impl Begun {
     /// Tells the client in a header, and notes on the record, what was lost or mended.
     pub(super) fn report(&mut self, report: &Report, tally: &mut Tally) {
         tally.noted(report.notes().iter().map(ToString::to_string));
-        if let Some(value) = report.header().and_then(|text| HeaderValue::try_from(text).ok()) {
-            self.headers.append(report::HEADER, value);
-        }
+        report_in(&mut self.headers, report);
+    }
+}
+
+/// Adds the header that names what was lost or mended.
+pub(super) fn report_in(headers: &mut HeaderMap, report: &Report) {
+    if let Some(value) = report.header().and_then(|text| HeaderValue::try_from(text).ok()) {
+        headers.append(report::HEADER, value);
     }
 }
 

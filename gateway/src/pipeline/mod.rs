@@ -11,8 +11,10 @@ pub mod count;
 pub mod course;
 pub mod exchange;
 pub mod forward;
+mod gathering;
 pub mod meter;
 pub mod passthrough;
+mod patience;
 pub mod relay;
 pub mod responses;
 pub mod route;
@@ -26,11 +28,11 @@ use tokio_util::task::TaskTracker;
 use crate::clock::{Clock, Entropy};
 use crate::control::credentials::Credentials;
 use crate::control::directory::Directory;
+use crate::control::seal::Sealer;
 use crate::domain::refusal::Refusal;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::state::State;
-use crate::translate::plan::ReasoningSealer;
 use crate::upstream::{Fleet, UpstreamError};
 use count::Counter;
 use responses::Policy;
@@ -52,7 +54,7 @@ pub struct Gate {
     /// How `/v1/responses` is answered.
     pub responses: Policy,
     /// Wraps reasoning for clients to keep.
-    pub reasoning_sealer: Arc<dyn ReasoningSealer>,
+    pub sealer: Arc<Sealer>,
     /// The longest conversation that a request may continue, in bytes.
     pub max_chain_bytes: u64,
     /// Counts tokens where an upstream does not.

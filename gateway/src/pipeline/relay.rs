@@ -14,16 +14,17 @@ use http::{HeaderMap, HeaderName};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep};
 
 use super::Fault;
 use super::course::Course;
 use super::forward::Begun;
-use super::settle::{End, Tally};
+use super::gathering::Gathering;
+use super::patience::Patience;
+use super::settle::{Commitment, End, Tally};
 use crate::upstream::{Phase, UpstreamError};
 
-/// The longest whole answer that is taken in.
-const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+/// The longest answer that is taken in whole, or kept until its end.
+pub(super) const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 /// How long the head of a stream is held back for its first event, so that an upstream that fails at
 /// once still gets its HTTP status.
 const COMMIT_GRACE: Duration = Duration::from_secs(5);
@@ -62,6 +63,7 @@ pub struct Relay {
     course: Course,
     /// Headers beside those of every answer.
     headers: HeaderMap,
+    commitment: Option<Commitment>,
     out: BytesMut,
     /// How much was handed out the last time, in bytes.
     usual: usize,
@@ -93,28 +95,6 @@ pub struct Broken {
     pub tally: Tally,
     /// How the client is told.
     pub course: Course,
-}
-
-/// Decides when to let the upstream's task have one more turn before what there is is handed out.
-///
-/// What its connection has read already comes one event for each turn of that task. In a burst, a turn
-/// more brings them to the client in one write; in a stream that is paced by a model it brings nothing,
-/// and costs a tenth of the event. So it is offered ever more rarely while it brings nothing.
-#[derive(Default)]
-struct Gathering {
-    /// Whether the turn was given since the last read.
-    offered: bool,
-    /// How many times to go without.
-    skips: u8,
-    /// How many times to go without after the next turn that brings nothing.
-    next_skips: u8,
-}
-
-/// Finds out that something has not come for too long, without touching a timer for each event.
-struct Patience {
-    limit: Duration,
-    waiting_since: Option<Instant>,
-    timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// Reads a body to its end, with the idle deadline for each read.
@@ -163,10 +143,19 @@ impl Relay {
         relay
     }
 
-    /// A stream whose answer is still waited for.
-    pub fn waiting(forwarding: Forwarding, course: Course) -> Box<Self> {
+    /// A stream whose answer is still waited for. `headers` are for the client if it gets its head
+    /// before that, and `commitment` is told if it does.
+    pub fn waiting(
+        forwarding: Forwarding,
+        course: Course,
+        headers: HeaderMap,
+        commitment: Commitment,
+    ) -> Box<Self> {
         // the forwarding has deadlines of its own
-        Self::new(Source::Waiting(forwarding), course, None, Duration::MAX)
+        let mut relay = Self::new(Source::Waiting(forwarding), course, None, Duration::MAX);
+        relay.headers = headers;
+        relay.commitment = Some(commitment);
+        relay
     }
 
     fn new(source: Source, course: Course, tally: Option<Tally>, idle: Duration) -> Box<Self> {
@@ -174,6 +163,7 @@ impl Relay {
             source,
             course,
             headers: HeaderMap::new(),
+            commitment: None,
             out: BytesMut::new(),
             usual: 0,
             tally,
@@ -194,6 +184,9 @@ impl Relay {
         if first.is_err() {
             // nothing is fine: then the client gets its head, and waits for the rest as it comes
             self.course.commit(&mut self.out);
+            if let Some(commitment) = &self.commitment {
+                commitment.set();
+            }
         }
         if self.out.is_empty()
             && let Some(fault) = self.failure.take()
@@ -232,7 +225,7 @@ impl Relay {
                 match self.course.poll_end(context, tally, &mut self.out) {
                     Poll::Ready(Ok(end)) => self.finish(context, end),
                     Poll::Ready(Err(failure)) => self.failure = Some(failure.into()),
-                    Poll::Pending if self.out.is_empty() => return Poll::Pending,
+                    Poll::Pending if self.out.is_empty() => return self.poll_silence(context),
                     Poll::Pending => {}
                 }
                 break;
@@ -247,7 +240,7 @@ impl Relay {
                 break;
             };
             self.gathering.read();
-            self.idle.waiting_since = None;
+            self.idle.end();
             tally.begun();
             match read {
                 Some(Ok(frame)) => {
@@ -273,10 +266,7 @@ impl Relay {
     }
 
     /// The upstream has answered, or will not.
-    fn answered(&mut self, outcome: Result<Begun, Fault>, mut tally: Tally) {
-        if self.course.is_committed() {
-            tally.committed();
-        }
+    fn answered(&mut self, outcome: Result<Begun, Fault>, tally: Tally) {
         self.tally = Some(tally);
         match outcome {
             Ok(begun) => {
@@ -333,7 +323,7 @@ impl Relay {
     ) -> Poll<Option<Result<Bytes, Box<Broken>>>> {
         ready!(self.poll_fill(context));
         if !self.out.is_empty() {
-            self.silence.waiting_since = None;
+            self.silence.end();
             // with the buffer: what is left of it would be held until the next event
             self.usual = self.out.len();
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.out).freeze())));
@@ -358,61 +348,6 @@ impl Drop for Relay {
     fn drop(&mut self) {
         if let Some(tally) = &mut self.tally {
             self.course.leave(tally);
-        }
-    }
-}
-
-// === impl Gathering ===
-
-impl Gathering {
-    const MOST_SKIPS: u8 = 16;
-
-    /// Whether to wait one turn, having something in hand.
-    fn offers_a_turn(&mut self) -> bool {
-        if self.offered {
-            // it brought nothing
-            self.offered = false;
-            self.next_skips = (self.next_skips * 2).clamp(1, Self::MOST_SKIPS);
-            self.skips = self.next_skips;
-            return false;
-        }
-        if self.skips > 0 {
-            self.skips -= 1;
-            return false;
-        }
-        self.offered = true;
-        true
-    }
-
-    /// Something was read.
-    fn read(&mut self) {
-        if self.offered {
-            self.offered = false;
-            self.next_skips = 0;
-        }
-    }
-}
-
-// === impl Patience ===
-
-impl Patience {
-    fn new(limit: Duration) -> Self {
-        Self { limit, waiting_since: None, timer: None }
-    }
-
-    /// Ready once it has waited for the whole limit; the wait begins with the first call after
-    /// `waiting_since` was cleared.
-    fn poll_lost(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        let due = since + self.limit;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
-        loop {
-            ready!(timer.as_mut().poll(context));
-            if Instant::now() >= due {
-                return Poll::Ready(());
-            }
-            // the timer was set for an earlier wait
-            timer.as_mut().reset(due);
         }
     }
 }

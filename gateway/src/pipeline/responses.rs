@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use serde_json::value::RawValue;
 
 use super::authenticate::Principal;
@@ -13,6 +14,7 @@ use super::forward::{self, Begun, Outgoing};
 use super::relay::{self, Answer, Relay};
 use super::settle::Tally;
 use super::{Fault, Gate, admit, route};
+use crate::control::seal::AccountSealer;
 use crate::domain::key::Translation;
 use crate::domain::model::{Deployment, Model};
 use crate::domain::refusal::{Refusal, RequestFault};
@@ -22,7 +24,7 @@ use crate::ledger::Size;
 use crate::state::{State, StateError};
 use crate::translate::answer::{self, Envelope, KeepAlive, ResponseStream};
 use crate::translate::dialect::Dialect;
-use crate::translate::plan::{Plan, ReasoningOutput};
+use crate::translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
 use crate::translate::request::{Earlier, HostedTools, Request, Terms, Translated};
 use crate::upstream::UpstreamError;
 
@@ -62,6 +64,8 @@ pub enum ClientKind {
 struct Recalled {
     items: Vec<Box<RawValue>>,
     references: HashMap<String, Box<RawValue>>,
+    /// How long all of it is, references as often as they are made.
+    bytes: u64,
 }
 
 /// A request in the dialect of each upstream that may serve it.
@@ -84,8 +88,9 @@ pub async fn responses(
     let request = Request::parse(&body)?;
     open.asked(request.stream, &request.model);
     let model = admit::find_model(gate, principal, &request.model)?;
+    let recalled = recall(gate, principal, &request).await?;
     let size = Size {
-        input_bytes: body.len() as u64,
+        input_bytes: body.len() as u64 + recalled.as_ref().map_or(0, |recalled| recalled.bytes),
         max_output: request.max_output_tokens,
         choices: 1,
         stream: request.stream,
@@ -94,8 +99,10 @@ pub async fn responses(
     if open.output_cap().is_some() && principal.key.translation == Translation::Strict {
         return Err(Refusal::InsufficientBalance.into());
     }
-    let recalled = recall(gate, principal, &request).await?;
-    let translations = Translations::new(gate, principal, &request, recalled.as_ref(), &model);
+    let sealer: Arc<dyn ReasoningSealer> =
+        Arc::new(AccountSealer::new(gate.sealer.clone(), principal.account.id));
+    let translations =
+        Translations::new(gate, principal, &request, recalled.as_ref(), &model, &*sealer);
     let translated = translations.first()?;
     let plan = translated.plan.clone();
 
@@ -107,7 +114,7 @@ pub async fn responses(
         created_at: open.arrived_at().as_second(),
         seed,
         done_marker: gate.responses.done_marker,
-        sealer: gate.reasoning_sealer.clone(),
+        sealer,
     };
     let keeping = match (&gate.state, &recalled) {
         (Some(state), Some(recalled)) if translated.store => {
@@ -127,12 +134,16 @@ pub async fn responses(
         let stream = ResponseStream::new(&envelope, plan);
         let exchange = Exchange::new(stream, keep_alive, keeping, gate.clock.clone());
         let (gate, mut open) = (gate.clone(), tally.take().expect("open until it is answered"));
+        let commitment = open.commitment();
+        let mut headers = HeaderMap::new();
+        forward::report_in(&mut headers, &translations.first()?.plan.report);
         let forwarding = async move {
             let begun = translations.forward(&gate, &model, true, &mut open).await;
             (begun, open)
         };
         let course = Course::Responses(Box::new(exchange));
-        return Relay::waiting(Box::pin(forwarding), course).begin(tally).await;
+        let relay = Relay::waiting(Box::pin(forwarding), course, headers, commitment);
+        return relay.begin(tally).await;
     }
     let begun = translations.forward(gate, &model, false, open).await?;
     let body =
@@ -195,6 +206,12 @@ async fn recall(
     if !references.is_empty() {
         recalled.references =
             state.items(account, references).await.map_err(|error| unrecalled(error, "input"))?;
+    }
+    let referred = request.references().filter_map(|id| recalled.references.get(id));
+    recalled.bytes =
+        recalled.items.iter().chain(referred).map(|item| item.get().len() as u64).sum();
+    if recalled.bytes > gate.max_chain_bytes {
+        return Err(unrecalled(StateError::TooLong(gate.max_chain_bytes), "input"));
     }
     Ok(Some(recalled))
 }
@@ -261,6 +278,7 @@ impl Translations {
         request: &Request<'_>,
         recalled: Option<&Recalled>,
         model: &Model,
+        sealer: &dyn ReasoningSealer,
     ) -> Self {
         let (strict, hosted_tools) = match principal.key.translation {
             Translation::Lenient => (false, HostedTools::Refuse),
@@ -279,9 +297,9 @@ impl Translations {
                 strict,
                 hosted_tools,
                 reasoning: gate.responses.reasoning,
-                sealer: &*gate.reasoning_sealer,
+                sealer,
                 earlier: match recalled {
-                    Some(Recalled { items, references }) => Earlier::Kept { items, references },
+                    Some(Recalled { items, references, .. }) => Earlier::Kept { items, references },
                     None => Earlier::NotKept,
                 },
             };
@@ -307,7 +325,7 @@ impl Translations {
         match self.by_profile.iter().find(|(known, _)| *known == profile) {
             Some((_, translated)) => translated.as_ref().map_err(Clone::clone),
             // the catalogue changed since it was read
-            None => Err(Refusal::StateUnavailable),
+            None => Err(Refusal::CatalogueChanged),
         }
     }
 

@@ -4,6 +4,7 @@
 //! a client that hangs up, a panic and a shutdown that cannot wait end in the drop.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,6 +42,10 @@ pub struct Arrival {
     pub monotonic: Duration,
 }
 
+/// Whether the client was sent the head of a stream, known also to whom the tally is not at hand.
+#[derive(Clone, Debug, Default)]
+pub struct Commitment(Arc<AtomicBool>);
+
 /// How a request ended, as far as the client saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
@@ -68,6 +73,7 @@ pub struct Tally {
     counted: Option<Usage>,
     /// Whether an upstream has begun to answer.
     begun: bool,
+    commitment: Option<Commitment>,
 }
 
 /// A record that lacks its token counts and cost.
@@ -145,6 +151,7 @@ impl Tally {
             price: Price::default(),
             counted: None,
             begun: false,
+            commitment: None,
         }
     }
 
@@ -229,6 +236,11 @@ impl Tally {
         self.record_mut().http_status = Some(200);
     }
 
+    /// Lets somebody else note that the client was sent the head of a stream.
+    pub fn commitment(&mut self) -> Commitment {
+        self.commitment.get_or_insert_default().clone()
+    }
+
     /// Notes that the first piece of the answer is there.
     pub fn first_piece(&mut self) {
         if self.record_mut().ttft.is_none() {
@@ -251,7 +263,8 @@ impl Tally {
         let Some(mut record) = self.record.take() else { return };
         record.duration = self.elapsed();
         record.status = end.status;
-        record.http_status = end.http_status.or(record.http_status);
+        let committed = self.commitment.as_ref().is_some_and(Commitment::is_set).then_some(200);
+        record.http_status = end.http_status.or(record.http_status).or(committed);
         record.error_code = end.error_code;
         tracing::debug!(
             request_id = %record.id,
@@ -319,6 +332,19 @@ impl Drop for Tally {
             End { status, http_status: None, error_code: None }
         };
         self.book(end);
+    }
+}
+
+// === impl Commitment ===
+
+impl Commitment {
+    /// The client was sent the head.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -189,3 +189,22 @@ async fn the_oldest_responses_make_room_for_new_ones() {
     assert_eq!(get(&product, &key, &ids[0]).await.status, 404);
     assert_eq!(get(&product, &key, &ids[6]).await.status, 200);
 }
+
+#[tokio::test]
+async fn references_cannot_blow_a_small_request_up() {
+    let product = Product::with(|setup| setup.config.max_body_bytes = 200_000).await;
+    let key = product.member("alice").await.key().await.secret;
+    let long = asked(
+        "sim-chat",
+        json!([{ "role": "user", "id": "msg_long", "content": "x".repeat(100_000) }]),
+    );
+    let stored = post(&product, &key, &long).answer().await;
+    assert_eq!(stored.status, 200, "{stored:?}");
+    let reference = json!({ "type": "item_reference", "id": "msg_long" });
+    for (times, status) in [(1, 200), (3, 400)] {
+        let mut input = vec![reference.clone(); times];
+        input.push(json!({ "role": "user", "content": "hi" }));
+        let answer = post(&product, &key, &asked("sim-chat", json!(input))).answer().await;
+        assert_eq!(answer.status, status, "{answer:?}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use proto::v1::{RequestStatus, UsageBasis};
 use serde_json::{Value, json};
-use tests::{Session, chunk, json_answer, stream_head};
+use tests::{Session, chunk, json_answer, raw_answer, stream_head};
 
 use super::{events, parsed, post, streamed, terminal, with_simulator, with_upstream};
 
@@ -157,11 +157,16 @@ async fn an_upstream_that_takes_long_to_answer_is_waited_for_in_the_stream() {
     let refusing = async {
         let mut call = upstream.call().await;
         // the head of the answer has come by now, and it is the stream that tells of the failure
-        (call.json(), async move { call.send(json_answer(503, "{}")).await })
+        (call.json(), async move {
+            let headers = "content-type: application/json\r\nretry-after: 7\r\n";
+            call.send(raw_answer(503, headers, "{}")).await;
+        })
     };
-    let (mut answer, (_, refuse)) =
-        tokio::join!(post(&product, &key, &streamed("asked", "hi")).send(), refusing);
+    let mut body = streamed("asked", "hi");
+    body["surprise"] = json!(1);
+    let (mut answer, (_, refuse)) = tokio::join!(post(&product, &key, &body).send(), refusing);
     assert_eq!(answer.status, 200);
+    assert_eq!(answer.headers["x-tollgate-translation"], "field_ignored=surprise");
     assert_eq!(parsed(&answer.event().await.unwrap())["type"], json!("response.created"));
     refuse.await;
     let events: Vec<Value> = answer
@@ -173,6 +178,8 @@ async fn an_upstream_that_takes_long_to_answer_is_waited_for_in_the_stream() {
         .collect();
     let response = terminal(&events, "response.failed");
     assert_eq!(response["error"]["code"], json!("server_is_overloaded"));
+    let message = response["error"]["message"].as_str().unwrap();
+    assert!(message.ends_with("; try again in 7s"), "{message}");
     let record = alice.record().await;
     assert_eq!((record.status(), record.http_status), (RequestStatus::Failed, Some(200)));
 }
@@ -222,4 +229,33 @@ async fn the_done_marker_can_be_switched_off() {
     let answer = post(&product, &key, &streamed("sim-chat", "hi")).answer().await;
     assert!(answer.events().last().unwrap().starts_with("event: response.completed"));
     assert!(!answer.text().contains("[DONE]"));
+}
+
+#[tokio::test]
+async fn what_an_error_inside_of_a_stream_says_is_said_to_the_client() {
+    let (product, upstream, _alice, key) = with_upstream().await;
+    let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
+    for (error, status, code) in [
+        (json!({ "message": "the context size is exceeded" }), 400, "context_length_exceeded"),
+        (
+            json!({ "message": "slow down", "code": "rate_limit_exceeded" }),
+            429,
+            "rate_limit_exceeded",
+        ),
+        (json!({ "message": "no more", "code": "insufficient_quota" }), 429, "insufficient_quota"),
+        (json!({ "message": "out of memory" }), 502, "server_error"),
+    ] {
+        let event = format!("data: {}\n\n", json!({ "error": error }));
+        for stream in [event.clone(), format!("{begun}{event}")] {
+            let stream_text = format!("{}{}{}", stream_head(), chunk(&stream), chunk(""));
+            let request = post(&product, &key, &streamed("asked", "hi"));
+            let (answer, _) = tokio::join!(request.answer(), upstream.answer(stream_text));
+            if stream.starts_with(begun) {
+                let response = terminal(&events(&answer), "response.failed");
+                assert_eq!(response["error"]["code"], json!(code));
+            } else {
+                assert_eq!(answer.status, status, "{answer:?}");
+            }
+        }
+    }
 }

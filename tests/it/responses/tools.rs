@@ -181,3 +181,36 @@ async fn a_tool_loop_goes_round_with_reasoning_that_the_client_keeps() {
     assert!(!super::text_of(&second.json()).is_empty());
     assert_eq!(second.header("x-tollgate-translation"), "");
 }
+
+#[tokio::test]
+async fn a_deployment_that_cannot_be_asked_does_not_hide_why_another_failed() {
+    let (product, upstream, alice, key) = with_upstream().await;
+    let operator = product.operator().await;
+    let mut other = proto::v1::Upstream {
+        name: "other".into(),
+        url: upstream.url.clone(),
+        ..Default::default()
+    };
+    other.set_profile(proto::v1::Profile::Ollama);
+    operator.add_upstream(other).await;
+    let deployment = |name: &str, priority| proto::v1::Deployment {
+        upstream: name.to_owned(),
+        upstream_model: "m".to_owned(),
+        weight: 1,
+        priority,
+    };
+    let deployments = vec![deployment("up-asked-0", 0), deployment("other", 1)];
+    let request = proto::v1::UpdateModelRequest {
+        id: "asked".to_owned(),
+        deployments: Some(proto::v1::DeploymentList { deployments }),
+        ..Default::default()
+    };
+    operator.models().update_model(request).await.unwrap();
+    let mut body = asked("asked", "hi");
+    body["tools"] = json!([{ "type": "function", "name": "f" }]);
+    body["tool_choice"] = json!("required");
+    let (answer, _) =
+        tokio::join!(post(&product, &key, &body).answer(), upstream.answer(json_answer(503, "{}")));
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert_eq!(alice.record().await.http_status, Some(503));
+}

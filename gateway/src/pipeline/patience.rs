@@ -1,0 +1,40 @@
+//! How long to wait for something.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep};
+
+/// Finds out that something has not come for too long, without touching a timer for each event.
+pub(super) struct Patience {
+    limit: Duration,
+    waiting_since: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patience {
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { limit, waiting_since: None, timer: None }
+    }
+
+    /// The wait is over; the next call of `poll_lost` begins another.
+    pub(super) fn end(&mut self) {
+        self.waiting_since = None;
+    }
+
+    /// Ready once it has waited for the whole limit.
+    pub(super) fn poll_lost(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let since = *self.waiting_since.get_or_insert_with(Instant::now);
+        let due = since + self.limit;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+        loop {
+            ready!(timer.as_mut().poll(context));
+            if Instant::now() >= due {
+                return Poll::Ready(());
+            }
+            // the timer was set for an earlier wait
+            timer.as_mut().reset(due);
+        }
+    }
+}
