@@ -185,8 +185,10 @@ async fn recall(
     }
     let references: Vec<_> = request.references().map(str::to_owned).collect();
     if !references.is_empty() {
-        recalled.references =
-            state.items(account, references).await.map_err(|error| unrecalled(error, "input"))?;
+        recalled.references = state
+            .items(account, references, gate.max_chain_bytes)
+            .await
+            .map_err(|error| unrecalled(error, "input"))?;
     }
     Ok(Some(recalled))
 }
