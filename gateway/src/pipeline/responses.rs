@@ -147,7 +147,8 @@ async fn whole(
     let body = relay::collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
-    let whole = answer::whole(json, &envelope, plan).map_err(exchange::trouble)?;
+    let whole =
+        answer::whole(json, &envelope, plan).map_err(|broken| exchange::trouble(broken.trouble))?;
     open.first_piece();
     let usage = if let Some(reported) = whole.usage() {
         open.meter.usage = Some(reported.usage);
