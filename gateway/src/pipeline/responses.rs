@@ -271,6 +271,7 @@ impl Translations {
             }
             let terms = Terms {
                 dialect: Dialect::of(upstream.profile),
+                vision: true,
                 strict,
                 hosted_tools,
                 reasoning: gate.responses.reasoning,

@@ -213,9 +213,6 @@ impl Request<'_> {
                 chat.put("parallel_tool_calls", &parallel);
             }
         }
-        if let Some(options) = tools.web_search() {
-            chat.put("web_search_options", &options);
-        }
         if let Some(count) = fields.max_output_tokens {
             chat.put(dialect.max_tokens, &count);
         }
