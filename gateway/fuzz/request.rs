@@ -37,6 +37,7 @@ fuzz_target!(|body: &[u8]| {
     for (number, profile) in PROFILES.into_iter().enumerate() {
         let terms = Terms {
             dialect: Dialect::of(profile),
+            vision: number != 3,
             strict: number == 1,
             hosted_tools: if number == 2 { HostedTools::Omit } else { HostedTools::Refuse },
             reasoning: ReasoningOutput::Summary,

@@ -3,22 +3,26 @@
 //! [`State::keep`] never waits. What is on its way to the store is found here in memory, so that a
 //! client which goes on at once finds what it just got.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::domain::id::{AccountId, RequestId};
-use crate::domain::response::StoredResponse;
+use crate::domain::response::{FoundItems, StoredResponse, Turn, item_id};
 use crate::store::{Store, StoreError};
+
+#[cfg(test)]
+mod tests;
 
 /// Bytes that may wait to be written; past it no request that wants to be kept is admitted.
 const BEHIND: u64 = 64 * 1024 * 1024;
@@ -26,6 +30,11 @@ const LARGEST_BATCH: usize = 64;
 const RETRY: Duration = Duration::from_millis(250);
 /// How often responses past their retention are looked for.
 const SWEEP: Duration = Duration::from_hours(1);
+/// Responses that are forgotten at once: records of requests wait for the same writer.
+const SLICE: u32 = 256;
+/// Items that one request may refer to. An agent that keeps nothing itself refers to all that its
+/// model ever said; each costs the store a search of some microseconds.
+const MOST_ITEMS: usize = 4_096;
 
 /// What an operator decides about keeping responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +73,20 @@ pub enum StateError {
     #[error("response `{}` was not found", crate::domain::response::response_id(*.0))]
     NotFound(RequestId),
     /// It is longer than a request may be.
-    #[error("the conversation is longer than {0} bytes")]
-    TooLong(u64),
+    #[error("the conversation is longer than {0}")]
+    TooLong(Limit),
     /// The store does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// What is allowed of what a request refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// This long, all items together.
+    Bytes(u64),
+    /// So many distinct items, where they are named one by one.
+    Items(usize),
 }
 
 // === impl State ===
@@ -97,7 +115,7 @@ impl State {
 
     /// Keeps a response.
     pub fn keep(&self, mut response: StoredResponse) {
-        response.items = item_ids(&response.input, &response.object);
+        response.items = response.contents().into_iter().filter_map(item_id).collect();
         let response = Arc::new(response);
         self.pending.pin().insert(response.id, response.clone());
         self.waiting_bytes.fetch_add(response.bytes(), Ordering::Relaxed);
@@ -133,50 +151,57 @@ impl State {
         last: RequestId,
         max_bytes: u64,
     ) -> Result<Vec<Box<RawValue>>, StateError> {
-        let (mut newest, mut next) = (Vec::new(), Some(last));
+        let (mut newest, mut bytes, mut next) = (Vec::new(), 0, Some(last));
         while let Some(response) = next.and_then(|id| self.find_pending(account, id)) {
-            next = response.previous;
-            newest.push(response);
+            let turn = response.turn();
+            next = turn.previous;
+            bytes += turn.bytes();
+            if bytes > max_bytes {
+                return Err(StateError::TooLong(Limit::Bytes(max_bytes)));
+            }
+            newest.push(turn);
         }
         let mut chain = match next {
-            Some(id) => self.store.response_chain(account, id, max_bytes).await?,
+            Some(id) => self.store.response_chain(account, id, max_bytes - bytes).await?,
             None => Vec::new(),
         };
-        chain.extend(newest.iter().rev().map(|response| StoredResponse::clone(response)));
-        if chain.iter().map(StoredResponse::bytes).sum::<u64>() > max_bytes {
-            return Err(StateError::TooLong(max_bytes));
+        if bytes + chain.iter().map(Turn::bytes).sum::<u64>() > max_bytes {
+            return Err(StateError::TooLong(Limit::Bytes(max_bytes)));
         }
+        chain.extend(newest.into_iter().rev());
         match chain.first() {
             None => Err(StateError::NotFound(last)),
-            Some(StoredResponse { previous: Some(missing), .. }) => {
-                Err(StateError::NotFound(*missing))
-            }
-            Some(_) => Ok(chain.iter().flat_map(items).collect()),
+            Some(Turn { previous: Some(missing), .. }) => Err(StateError::NotFound(*missing)),
+            Some(_) => Ok(chain.into_iter().flat_map(|turn| turn.items).collect()),
         }
     }
 
     /// Returns those of the items `ids` that some response of `account` holds.
     ///
     /// # Errors
-    /// The store's.
+    /// [`StateError::TooLong`] for too many of them, or for items that are longer than `max_bytes`
+    /// together, or the store's.
     pub async fn items(
         &self,
         account: AccountId,
         ids: Vec<String>,
+        max_bytes: u64,
     ) -> Result<HashMap<String, Box<RawValue>>, StateError> {
-        let mut found = self.store.responses_with_items(account, ids.clone()).await?;
-        let pending = self.pending.pin_owned();
-        let here = pending.values().filter(|response| {
-            response.account == account && response.items.iter().any(|item| ids.contains(item))
-        });
-        found.extend(here.map(|response| StoredResponse::clone(response)));
-        let mut items_by_id = HashMap::new();
-        for item in found.iter().flat_map(items) {
-            if let Some(id) = item_id(&item).filter(|id| ids.contains(id)) {
-                items_by_id.insert(id, item);
-            }
+        let mut wanted: HashSet<String> = ids.into_iter().collect();
+        if wanted.len() > MOST_ITEMS {
+            return Err(StateError::TooLong(Limit::Items(MOST_ITEMS)));
         }
-        Ok(items_by_id)
+        // before the store: what is no longer here then, is there
+        let mut found = self.find_pending_items(account, &wanted);
+        wanted.retain(|id| !found.has(id));
+        if found.bytes() <= max_bytes && !wanted.is_empty() {
+            let left = max_bytes - found.bytes();
+            found.extend(self.store.find_items(account, wanted, left).await?);
+        }
+        if found.bytes() > max_bytes {
+            return Err(StateError::TooLong(Limit::Bytes(max_bytes)));
+        }
+        Ok(found.into_map())
     }
 
     /// Forgets a response of `account`.
@@ -199,6 +224,21 @@ impl State {
         let found = self.pending.pin().get(&id).cloned();
         found.filter(|response| response.account == account)
     }
+
+    fn find_pending_items(&self, account: AccountId, wanted: &HashSet<String>) -> FoundItems {
+        let pending = self.pending.pin();
+        let mut holders: Vec<_> = pending
+            .values()
+            .filter(|response| response.account == account)
+            .filter(|response| response.items.iter().any(|item| wanted.contains(item)))
+            .collect();
+        holders.sort_unstable_by_key(|response| response.id);
+        let mut found = FoundItems::default();
+        for response in holders {
+            found.take(response, wanted);
+        }
+        found
+    }
 }
 
 // === impl StateTask ===
@@ -207,18 +247,26 @@ impl StateTask {
     /// Writes what is kept until `stop` is cancelled and nothing is left to write.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut sweep = tokio::time::interval(SWEEP);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut changes = Vec::new();
+        // how many responses the sweep that goes on has forgotten
+        let mut forgotten = None;
         loop {
             tokio::select! {
                 biased;
+                _ = sweep.tick(), if forgotten.is_none() => forgotten = Some(0),
                 taken = self.queue.recv_many(&mut changes, LARGEST_BATCH) => {
                     if taken == 0 {
                         return;
                     }
                     self.apply(std::mem::take(&mut changes)).await;
                 }
-                _ = sweep.tick() => self.forget().await,
                 () = stop.cancelled(), if !self.queue.is_closed() => self.queue.close(),
+                () = std::future::ready(()), if forgotten.is_some() => {}
+            }
+            // a slice after each batch: neither waits for the end of the other
+            if let Some(before) = forgotten {
+                forgotten = self.forget_slice(before).await;
             }
         }
     }
@@ -246,10 +294,17 @@ impl StateTask {
         let rows: Vec<_> =
             responses.iter().map(|response| StoredResponse::clone(response)).collect();
         let account_bytes = self.retention.account_bytes;
+        let mut failures = 0_u32;
         while let Err(error) = self.state.store.keep_responses(rows.clone(), account_bytes).await {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::error!(%error, source, responses = rows.len(), "cannot write responses; retrying");
+            if failures.is_multiple_of(40) {
+                let error: &dyn std::error::Error = &error;
+                tracing::error!(error, responses = rows.len(), "cannot write responses; retrying");
+            }
+            failures += 1;
             tokio::time::sleep(RETRY).await;
+        }
+        if failures > 0 {
+            tracing::info!(responses = rows.len(), failures, "responses are written again");
         }
         let pending = self.state.pending.pin_owned();
         for response in &responses {
@@ -258,53 +313,37 @@ impl StateTask {
         }
     }
 
-    async fn forget(&self) {
+    /// Forgets a slice of what is past its retention, `forgotten` before it. Gives how many that makes,
+    /// or `None` at the end of the sweep.
+    async fn forget_slice(&self, forgotten: u64) -> Option<u64> {
         let keep_for =
             SignedDuration::try_from(self.retention.keep_for).unwrap_or(SignedDuration::MAX);
-        let Ok(before) = self.clock.now().checked_sub(keep_for) else { return };
-        match self.state.store.forget_responses(before).await {
-            Ok(0) => {}
-            Ok(responses) => tracing::info!(responses, "forgot responses past their retention"),
+        let before = self.clock.now().checked_sub(keep_for).ok()?;
+        match self.state.store.forget_responses(before, SLICE).await {
+            Ok(SLICE) => Some(forgotten + u64::from(SLICE)),
+            Ok(last) => {
+                let responses = forgotten + u64::from(last);
+                if responses > 0 {
+                    tracing::info!(responses, "forgot responses past their retention");
+                }
+                None
+            }
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(error, "cannot forget responses past their retention");
+                None
             }
         }
     }
 }
 
-#[derive(Deserialize)]
-struct Output {
-    output: Vec<Box<RawValue>>,
-}
+// === impl Limit ===
 
-/// All items of a response: what was sent, then what was answered.
-fn items(response: &StoredResponse) -> Vec<Box<RawValue>> {
-    // both are our own writing
-    let mut items: Vec<_> = serde_json::from_str(&response.input).unwrap_or_default();
-    let output = serde_json::from_str(&response.object).map(|Output { output }| output);
-    items.extend(output.unwrap_or_default());
-    items
-}
-
-fn item_ids(input: &str, object: &str) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Item {
-        id: Option<String>,
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => write!(f, "{bytes} bytes"),
+            Self::Items(count) => write!(f, "{count} references to items"),
+        }
     }
-    #[derive(Deserialize)]
-    struct Ids {
-        output: Vec<Item>,
-    }
-    let mut ids: Vec<Item> = serde_json::from_str(input).unwrap_or_default();
-    ids.extend(serde_json::from_str(object).map(|Ids { output }| output).unwrap_or_default());
-    ids.into_iter().filter_map(|item| item.id).collect()
-}
-
-fn item_id(item: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Item {
-        id: Option<String>,
-    }
-    serde_json::from_str::<Item>(item.get()).ok()?.id
 }

@@ -2,14 +2,14 @@
 
 use http::Response;
 use percent_encoding::percent_decode_str;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::body::Reply;
 use super::respond;
 use crate::domain::id::{AccountId, RequestId};
 use crate::domain::refusal::{Refusal, RequestFault};
-use crate::domain::response::{StoredResponse, parse_response_id};
+use crate::domain::response::{StoredResponse, item_id, parse_response_id};
 use crate::pipeline::Gate;
 use crate::state::{State, StateError};
 
@@ -21,8 +21,8 @@ const LARGEST_LIMIT: usize = 100;
 struct Page<'a> {
     object: &'static str,
     data: Vec<&'a RawValue>,
-    first_id: Option<&'a str>,
-    last_id: Option<&'a str>,
+    first_id: Option<String>,
+    last_id: Option<String>,
     has_more: bool,
 }
 
@@ -110,7 +110,7 @@ fn page<'a>(mut items: Vec<&'a RawValue>, wanted: &Wanted) -> Result<Page<'a>, R
         items.reverse();
     }
     if let Some(after) = &wanted.after {
-        let at = items.iter().position(|item| item_id(item) == Some(after.as_str()));
+        let at = items.iter().position(|item| item_id(item).as_ref() == Some(after));
         let Some(at) = at else {
             let message = format!("no input item `{}`", after.escape_default());
             return Err(Refusal::invalid(RequestFault::InvalidValue, Some("after"), message));
@@ -126,14 +126,6 @@ fn page<'a>(mut items: Vec<&'a RawValue>, wanted: &Wanted) -> Result<Page<'a>, R
         data: items,
         has_more,
     })
-}
-
-fn item_id(item: &RawValue) -> Option<&str> {
-    #[derive(Deserialize)]
-    struct Item<'a> {
-        id: Option<&'a str>,
-    }
-    serde_json::from_str::<Item<'_>>(item.get()).ok()?.id
 }
 
 /// The name-value pairs of a query, decoded.
@@ -189,7 +181,7 @@ mod tests {
         let text = r#"[{"id":"a"},{"id":"b"},{"id":"c"}]"#;
         let items: Vec<&RawValue> = serde_json::from_str(text).unwrap();
         let page = page(items, &Wanted::parse(Some(query)).unwrap()).unwrap();
-        let ids = page.data.iter().map(|item| item_id(item).unwrap().to_owned()).collect();
+        let ids = page.data.iter().map(|item| item_id(item).unwrap()).collect();
         (ids, page.has_more)
     }
 
@@ -206,6 +198,18 @@ mod tests {
             let (ids, has_more) = ids(query);
             assert_eq!((ids.concat().as_str(), has_more), (expected, more), "{query}");
         }
+    }
+
+    /// An id with an escape in it was no id.
+    #[test]
+    fn a_page_goes_on_after_any_id() {
+        let text = r#"[{"id":"a\"b"},{"id":"c"}]"#;
+        let items: Vec<&RawValue> = serde_json::from_str(text).unwrap();
+        let wanted = Wanted::parse(Some("order=asc&limit=1")).unwrap();
+        let first = page(items.clone(), &wanted).unwrap();
+        assert_eq!((first.first_id.as_deref(), first.has_more), (Some("a\"b"), true));
+        let wanted = Wanted::parse(Some("order=asc&after=a%22b")).unwrap();
+        assert_eq!(page(items, &wanted).unwrap().last_id.as_deref(), Some("c"));
     }
 
     #[test]

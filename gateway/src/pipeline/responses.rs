@@ -16,7 +16,7 @@ use super::settle::Tally;
 use super::{Fault, Gate, admit, route};
 use crate::control::seal::AccountSealer;
 use crate::domain::key::Translation;
-use crate::domain::model::{Deployment, Model};
+use crate::domain::model::{Ability, Deployment, Model};
 use crate::domain::refusal::{Refusal, RequestFault};
 use crate::domain::response::{parse_response_id, response_id};
 use crate::domain::upstream::Profile;
@@ -166,7 +166,12 @@ async fn whole(
     let body = relay::collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
-    let whole = answer::whole(json, &envelope, plan).map_err(exchange::trouble)?;
+    let whole = answer::whole(json, &envelope, plan).map_err(|broken| {
+        // what it used is owed all the same, as it is for a stream
+        open.meter.usage = broken.usage.map(|report| report.usage);
+        open.meter.produced = exchange::produced(broken.produced);
+        exchange::trouble(broken.trouble)
+    })?;
     open.first_piece();
     let usage = if let Some(reported) = whole.usage() {
         open.meter.usage = Some(reported.usage);
@@ -204,8 +209,10 @@ async fn recall(
     }
     let references: Vec<_> = request.references().map(str::to_owned).collect();
     if !references.is_empty() {
-        recalled.references =
-            state.items(account, references).await.map_err(|error| unrecalled(error, "input"))?;
+        recalled.references = state
+            .items(account, references, gate.max_chain_bytes)
+            .await
+            .map_err(|error| unrecalled(error, "input"))?;
     }
     let referred = request.references().filter_map(|id| recalled.references.get(id));
     recalled.bytes =
@@ -294,6 +301,8 @@ impl Translations {
             }
             let terms = Terms {
                 dialect: Dialect::of(upstream.profile),
+                // a model that says nothing of its abilities may have any
+                vision: model.abilities.is_empty() || model.abilities.contains(&Ability::Vision),
                 strict,
                 hosted_tools,
                 reasoning: gate.responses.reasoning,

@@ -3,6 +3,7 @@
 //! Each method is one transaction. Callers make ids and times; a store keeps what it is given and
 //! knows no rule. `story.rs` plays one story against every backend; only [`sqlite`] names a database.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
@@ -16,7 +17,7 @@ use crate::domain::model::Model;
 use crate::domain::money::Nanos;
 use crate::domain::plan::Plan;
 use crate::domain::record::{RequestRecord, RequestStatus};
-use crate::domain::response::StoredResponse;
+use crate::domain::response::{FoundItems, StoredResponse, Turn};
 use crate::domain::upstream::Upstream;
 
 pub mod sqlite;
@@ -182,8 +183,10 @@ pub trait Requests: Send + Sync {
 /// of another one does not exist.
 #[async_trait]
 pub trait Responses: Send + Sync {
-    /// Keeps responses; those that are there already are left alone. Then forgets the oldest ones
-    /// of each account until what it has stored fits into `account_bytes`.
+    /// Keeps responses; those that are there already are left alone. Then forgets whole chains of each
+    /// account until what it has stored fits into `account_bytes`, first the one that has not gone on for
+    /// the longest time. The chain of the response just kept is the last to lose any, its oldest ones
+    /// first, and that response stays, however long it is.
     async fn keep_responses(
         &self,
         responses: Vec<StoredResponse>,
@@ -195,24 +198,28 @@ pub trait Responses: Send + Sync {
         account: AccountId,
         id: RequestId,
     ) -> Result<Option<StoredResponse>, StoreError>;
-    /// Returns a response and those that it continues, oldest first, as far as they are there. Stops
-    /// with the one that makes it longer than `max_bytes`.
+    /// Returns what a response and those that it continues add to a conversation, oldest first, as far
+    /// as they are there. Stops with the one whose items make it longer than `max_bytes`.
     async fn response_chain(
         &self,
         account: AccountId,
         last: RequestId,
         max_bytes: u64,
-    ) -> Result<Vec<StoredResponse>, StoreError>;
-    /// Returns the responses that hold any of `items`; for an item that several hold, the newest.
-    async fn responses_with_items(
+    ) -> Result<Vec<Turn>, StoreError>;
+    /// Returns those of the items `ids` that are there; of an item that several responses hold, the
+    /// newest. Stops with the response that makes them longer than `max_bytes`. Each id is looked up by
+    /// itself: how many there are is for the caller to bound.
+    async fn find_items(
         &self,
         account: AccountId,
-        items: Vec<String>,
-    ) -> Result<Vec<StoredResponse>, StoreError>;
+        ids: HashSet<String>,
+        max_bytes: u64,
+    ) -> Result<FoundItems, StoreError>;
     /// Forgets a response; [`StoreError::NotFound`] if there is none.
     async fn remove_response(&self, account: AccountId, id: RequestId) -> Result<(), StoreError>;
-    /// Forgets every chain that has not gone on since `before`. Returns how many responses those had.
-    async fn forget_responses(&self, before: Timestamp) -> Result<u64, StoreError>;
+    /// Forgets chains that have not gone on since `before`, up to `most` of their responses. Returns how
+    /// many those were; there may be more if it is `most`.
+    async fn forget_responses(&self, before: Timestamp, most: u32) -> Result<u32, StoreError>;
 }
 
 /// What the recorder writes at once.

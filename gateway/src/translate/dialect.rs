@@ -30,8 +30,6 @@ pub struct Dialect {
     pub allowed_tools: bool,
     /// Fields of the request that are passed on under their own name (`Q-22`, `Q-23`, `Q-25`).
     pub passes: &'static [&'static str],
-    /// Whether it searches the web by itself, when asked with `web_search_options` (§9.7).
-    pub web_search: bool,
 }
 
 /// What becomes of a system message that is not at the head.
@@ -64,7 +62,6 @@ const GENERIC: Dialect = Dialect {
     tool_choice: true,
     allowed_tools: false,
     passes: &[],
-    web_search: false,
 };
 
 impl Dialect {
@@ -80,8 +77,8 @@ impl Dialect {
                     files: true,
                     reasoning_field: None,
                     allowed_tools: true,
+                    // not `metadata` (`Q-24`): OpenAI refuses it without `store: true`
                     passes: &[
-                        "metadata",
                         "prompt_cache_key",
                         "prompt_cache_retention",
                         "safety_identifier",

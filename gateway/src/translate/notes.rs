@@ -12,7 +12,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// No note yet; a strict one will take none.
+    /// No note yet; a strict one will take none of what is lost.
     pub(super) fn new(strict: bool) -> Self {
         Self { report: Report::default(), strict }
     }
@@ -29,6 +29,12 @@ impl Notes {
         }
         self.report.add(loss, subject);
         Ok(())
+    }
+
+    /// Notes that something is left out in which nothing could be read. No refusal, not even on strict
+    /// terms: a client that has only this, and repeats it with every turn, could never go on.
+    pub(super) fn add_unreadable(&mut self, loss: Loss, subject: &str) {
+        self.report.add(loss, shown(subject));
     }
 
     /// The notes.
@@ -63,10 +69,9 @@ fn told(loss: Loss, subject: &str) -> (RequestFault, String) {
         Loss::CallIdChanged => {
             (InvalidValue, format!("call id `{subject}` is used twice: one would be changed"))
         }
-        Loss::ReasoningDropped => (
-            InvalidValue,
-            format!("reasoning `{subject}` belongs to no message: it would be dropped"),
-        ),
+        Loss::ReasoningDropped => {
+            (InvalidValue, format!("reasoning `{subject}` cannot be given back to this model"))
+        }
         Loss::OutputCapLowered => {
             (InvalidValue, format!("`{subject}` is above the limit and would be lowered"))
         }

@@ -43,7 +43,8 @@ pub enum Loss {
     ArgumentsWrapped,
     /// Call ids of the history were used twice and made distinct (`I-24`).
     CallIdChanged,
-    /// Reasoning of the history had no message to go with (`I-27`).
+    /// Reasoning of the history was left out: it had no message to go with (`I-27`), this upstream takes
+    /// none, or there was nothing in it that could be read (`I-12`).
     ReasoningDropped,
     /// The output cap was lowered.
     OutputCapLowered,

@@ -108,12 +108,12 @@ impl<'a> ChoiceView<'a> {
         self.delta.as_ref().or(self.message.as_ref())
     }
 
-    /// Whether the answer was cut by a length limit or a content filter.
+    /// Whether the answer was cut by a length limit or a content filter (rule §4.3).
     pub fn is_cut(&self) -> bool {
-        matches!(
-            self.finish_reason.map(RawValue::get),
-            Some(r#""length""# | r#""max_tokens""# | r#""model_length""# | r#""content_filter""#)
-        )
+        let length = [r#""length""#, r#""max_tokens""#, r#""model_length""#];
+        let filter = [r#""content_filter""#, r#""safety""#, r#""refusal""#];
+        self.finish_reason
+            .is_some_and(|raw| length.contains(&raw.get()) || filter.contains(&raw.get()))
     }
 }
 
@@ -153,8 +153,19 @@ mod tests {
 
     #[test]
     fn views_the_last_chunks() {
-        let json = r#"{"choices":[{"delta":{},"finish_reason":"length"}]}"#;
-        assert!(ChunkView::parse(json).unwrap().choices()[0].is_cut());
+        for (reason, is_cut) in [
+            ("length", true),
+            ("max_tokens", true),
+            ("model_length", true),
+            ("content_filter", true),
+            ("safety", true),
+            ("refusal", true),
+            ("stop", false),
+            ("tool_calls", false),
+        ] {
+            let json = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
+            assert_eq!(ChunkView::parse(&json).unwrap().choices()[0].is_cut(), is_cut, "{reason}");
+        }
         assert!(ChunkView::parse(r#"{"choices":[],"usage":{}}"#).unwrap().is_usage_only());
         assert!(ChunkView::parse(r#"{"usage":{}}"#).unwrap().is_usage_only());
         assert!(!ChunkView::parse(r#"{"choices":[]}"#).unwrap().is_usage_only());

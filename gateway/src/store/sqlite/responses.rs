@@ -1,5 +1,7 @@
 //! Stored responses: single ones, chains, and the items in them.
 
+use std::collections::{HashMap, HashSet};
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -7,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::SqliteStore;
 use super::codec::{At, Count};
 use crate::domain::id::{AccountId, RequestId};
-use crate::domain::response::StoredResponse;
+use crate::domain::response::{FoundItems, StoredResponse, Turn};
 use crate::store::{Responses, StoreError};
 
 const SELECT: &str = "SELECT id, account, previous, created_at, input, object FROM responses";
@@ -22,7 +24,7 @@ impl Responses for SqliteStore {
         self.write(move |tx| {
             for response in &responses {
                 insert(tx, response)?;
-                shrink(tx, response.account, account_bytes)?;
+                shrink(tx, response, account_bytes)?;
             }
             Ok(())
         })
@@ -42,16 +44,17 @@ impl Responses for SqliteStore {
         account: AccountId,
         last: RequestId,
         max_bytes: u64,
-    ) -> Result<Vec<StoredResponse>, StoreError> {
+    ) -> Result<Vec<Turn>, StoreError> {
         self.read(move |tx| {
             let (mut chain, mut bytes, mut next) = (Vec::new(), 0, Some(last));
             while let Some(id) = next
                 && bytes <= max_bytes
-                && let Some(response) = find(tx, account, id)?
+                && let Some(response) = load(tx, account, id)?
             {
-                next = response.previous;
-                bytes += response.bytes();
-                chain.push(response);
+                let turn = response.turn();
+                next = turn.previous;
+                bytes += turn.bytes();
+                chain.push(turn);
             }
             chain.reverse();
             Ok(chain)
@@ -59,22 +62,33 @@ impl Responses for SqliteStore {
         .await
     }
 
-    async fn responses_with_items(
+    async fn find_items(
         &self,
         account: AccountId,
-        items: Vec<String>,
-    ) -> Result<Vec<StoredResponse>, StoreError> {
+        ids: HashSet<String>,
+        max_bytes: u64,
+    ) -> Result<FoundItems, StoreError> {
         self.read(move |tx| {
             let sql = "SELECT max(response) FROM response_items WHERE account = ? AND item = ?";
             let mut select = tx.prepare_cached(sql)?;
-            let mut ids = Vec::new();
-            for item in items {
-                let id: Option<RequestId> =
-                    select.query_row(params![account, item], |row| row.get(0))?;
-                ids.extend(id.filter(|id| !ids.contains(id)));
+            let mut wanted = HashMap::<RequestId, HashSet<String>>::new();
+            for id in ids {
+                let newest: Option<RequestId> =
+                    select.query_row(params![account, id], |row| row.get(0))?;
+                if let Some(response) = newest {
+                    wanted.entry(response).or_default().insert(id);
+                }
             }
-            let found = ids.into_iter().filter_map(|id| find(tx, account, id).transpose());
-            Ok(found.collect::<Result<_, _>>()?)
+            let mut found = FoundItems::default();
+            for (response, wanted) in wanted {
+                if found.bytes() > max_bytes {
+                    break;
+                }
+                if let Some(response) = load(tx, account, response)? {
+                    found.take(&response, &wanted);
+                }
+            }
+            Ok(found)
         })
         .await
     }
@@ -90,12 +104,34 @@ impl Responses for SqliteStore {
         .await
     }
 
-    async fn forget_responses(&self, before: Timestamp) -> Result<u64, StoreError> {
+    async fn forget_responses(&self, before: Timestamp, most: u32) -> Result<u32, StoreError> {
+        // the search goes through all of an index: a reader does it, and what it finds is checked again
+        let ended: Vec<RequestId> = self
+            .read(move |tx| {
+                let sql = "SELECT conversation FROM responses GROUP BY conversation \
+                    HAVING max(created_at) < ? LIMIT ?";
+                let mut select = tx.prepare_cached(sql)?;
+                let rows = select.query_map(params![At(before), most], |row| row.get(0))?;
+                Ok(rows.collect::<Result<_, _>>()?)
+            })
+            .await?;
+        if ended.is_empty() {
+            return Ok(0);
+        }
         self.write(move |tx| {
-            let sql = "DELETE FROM responses WHERE created_at < ?1 AND NOT EXISTS (\
-                SELECT 1 FROM responses AS later \
-                WHERE later.conversation = responses.conversation AND later.created_at >= ?1)";
-            Ok(tx.prepare_cached(sql)?.execute([At(before)])? as u64)
+            let sql = "DELETE FROM responses WHERE id IN (SELECT id FROM responses \
+                WHERE conversation = ?1 AND NOT EXISTS (SELECT 1 FROM responses \
+                WHERE conversation = ?1 AND created_at >= ?2) ORDER BY created_at LIMIT ?3)";
+            let mut delete = tx.prepare_cached(sql)?;
+            let mut left = most;
+            for conversation in ended {
+                if left == 0 {
+                    break;
+                }
+                let gone = delete.execute(params![conversation, At(before), left])?;
+                left = left.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX));
+            }
+            Ok(most - left)
         })
         .await
     }
@@ -125,27 +161,54 @@ fn insert(tx: &Connection, response: &StoredResponse) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Forgets the oldest responses of an account until the rest fits.
-fn shrink(tx: &Connection, account: AccountId, account_bytes: u64) -> Result<(), StoreError> {
+/// Makes room in the account of a response that was just kept.
+fn shrink(tx: &Connection, kept: &StoredResponse, account_bytes: u64) -> Result<(), StoreError> {
     let mut sum = tx.prepare_cached("SELECT bytes FROM response_bytes WHERE account = ?")?;
-    let stored = sum.query_row([account], |row| row.get::<_, Count>(0)).optional()?;
-    let mut excess = stored.map_or(0, |count| count.0).saturating_sub(account_bytes);
+    let stored = sum.query_row([kept.account], |row| row.get::<_, Count>(0)).optional()?;
+    let excess = stored.map_or(0, |count| count.0).saturating_sub(account_bytes);
     if excess == 0 {
         return Ok(());
     }
-    let sql = "SELECT id, bytes FROM responses WHERE account = ? ORDER BY created_at, id";
-    let mut oldest = tx.prepare_cached(sql)?;
-    let mut rows = oldest.query([account])?;
-    let mut doomed = Vec::<RequestId>::new();
-    while excess > 0
-        && let Some(row) = rows.next()?
-    {
-        doomed.push(row.get(0)?);
-        excess = excess.saturating_sub(row.get::<_, Count>(1)?.0);
-    }
+    // in the order of time, the first response that none of its conversation follows is the end of the
+    // conversation that ended first
+    let others = "SELECT conversation, (SELECT sum(bytes) FROM responses AS part \
+        WHERE part.conversation = last.conversation) FROM responses AS last WHERE account = ?1 \
+        AND conversation <> (SELECT conversation FROM responses WHERE id = ?2) \
+        AND NOT EXISTS (SELECT 1 FROM responses AS later \
+        WHERE later.conversation = last.conversation \
+        AND (later.created_at, later.id) > (last.created_at, last.id)) ORDER BY created_at, id";
+    let (doomed, excess) = choose(tx, others, kept, excess)?;
+    let mut delete = tx.prepare_cached("DELETE FROM responses WHERE conversation = ?")?;
+    doomed.iter().try_for_each(|conversation| delete.execute([conversation]).map(|_| ()))?;
+
+    // a conversation alone can be too long, all the more if it goes on in many ways
+    let own = "SELECT id, bytes FROM responses WHERE account = ?1 AND id <> ?2 \
+        ORDER BY created_at, id";
+    let (doomed, _) = choose(tx, own, kept, excess)?;
     let mut delete = tx.prepare_cached("DELETE FROM responses WHERE id = ?")?;
     doomed.iter().try_for_each(|id| delete.execute([id]).map(|_| ()))?;
     Ok(())
+}
+
+/// Takes from the rows of `sql`, ids and bytes, as many as the excess needs; gives what of it is left.
+fn choose(
+    tx: &Connection,
+    sql: &str,
+    kept: &StoredResponse,
+    mut excess: u64,
+) -> Result<(Vec<RequestId>, u64), StoreError> {
+    let mut doomed = Vec::new();
+    if excess > 0 {
+        let mut select = tx.prepare_cached(sql)?;
+        let mut rows = select.query(params![kept.account, kept.id])?;
+        while excess > 0
+            && let Some(row) = rows.next()?
+        {
+            doomed.push(row.get(0)?);
+            excess = excess.saturating_sub(row.get::<_, Count>(1)?.0);
+        }
+    }
+    Ok((doomed, excess))
 }
 
 fn find(
@@ -153,13 +216,20 @@ fn find(
     account: AccountId,
     id: RequestId,
 ) -> rusqlite::Result<Option<StoredResponse>> {
-    let mut select = tx.prepare_cached(&format!("{SELECT} WHERE account = ? AND id = ?"))?;
-    let Some(mut response) = select.query_row(params![account, id], read).optional()? else {
-        return Ok(None);
-    };
+    let Some(mut response) = load(tx, account, id)? else { return Ok(None) };
     let mut items = tx.prepare_cached("SELECT item FROM response_items WHERE response = ?")?;
     response.items = items.query_map([id], |row| row.get(0))?.collect::<Result<_, _>>()?;
     Ok(Some(response))
+}
+
+/// Reads a response without the list of its items' ids.
+fn load(
+    tx: &Connection,
+    account: AccountId,
+    id: RequestId,
+) -> rusqlite::Result<Option<StoredResponse>> {
+    let mut select = tx.prepare_cached(&format!("{SELECT} WHERE account = ? AND id = ?"))?;
+    select.query_row(params![account, id], read).optional()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<StoredResponse> {

@@ -44,6 +44,8 @@ pub(super) struct Items {
     call_ids: Vec<String>,
     /// Reasoning that no item shows, kept to be counted.
     unseen: String,
+    /// Whether the answer has ended before the model had.
+    is_cut: bool,
 }
 
 #[derive(Debug)]
@@ -76,6 +78,7 @@ impl Items {
             slots: Slots::default(),
             call_ids: Vec::new(),
             unseen: String::new(),
+            is_cut: false,
         }
     }
 
@@ -189,9 +192,11 @@ impl Items {
         Ok(())
     }
 
-    /// Opens and closes what is left, in order; the last item gets `status`. An answer without any
-    /// item gets an empty message (§5.4).
+    /// Opens and closes what is left, in order; the last item gets `status`, and in a cut answer so do
+    /// the calls before it that are not whole (`S-8c`). An answer without any item gets an empty message
+    /// (§5.4).
     pub(super) fn finish(&mut self, status: Status, events: &mut Events<'_>) {
+        self.is_cut = status == Status::Incomplete;
         let advanced = self.advance(true, events);
         debug_assert!(advanced.is_ok(), "settled before: {advanced:?}");
         if self.is_empty() {
@@ -267,7 +272,7 @@ impl Items {
         while !self.waiting.is_empty() && (is_ending || !self.is_calling()) {
             match self.waiting.front() {
                 Some(&Waiting::Call(slot)) => {
-                    self.close(Status::Completed, events);
+                    self.make_room(events);
                     if !(is_ending || self.can_announce(slot)) {
                         break;
                     }
@@ -306,13 +311,13 @@ impl Items {
             }
             (Voice::Reasoning, Open::Reasoning(reasoning)) => reasoning.push(text, events),
             (Voice::Part(kind), _) => {
-                self.close(Status::Completed, events);
+                self.make_room(events);
                 let mut message = Message::open(self.place("msg_"), events);
                 message.push(kind, text, logprobs, events);
                 self.open = Open::Message(message);
             }
             (Voice::Reasoning, _) => {
-                self.close(Status::Completed, events);
+                self.make_room(events);
                 let place = self.place("rs_");
                 let mut reasoning = Reasoning::open(place, self.plan.reasoning, events);
                 reasoning.push(text, events);
@@ -348,6 +353,12 @@ impl Items {
         let place = Place { id: self.ids.next(prefix), index: self.next };
         self.next += 1;
         place
+    }
+
+    /// Closes the item that is open for the next one.
+    fn make_room(&mut self, events: &mut Events<'_>) {
+        let is_broken = self.is_cut && self.is_calling();
+        self.close(if is_broken { Status::Incomplete } else { Status::Completed }, events);
     }
 
     /// Closes the item that is open.

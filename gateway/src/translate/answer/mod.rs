@@ -35,7 +35,7 @@ use crate::wire::error::ForeignError;
 pub use crate::wire::usage::UsageReport;
 pub use produced::Produced;
 pub use stream::{KeepAlive, ResponseStream};
-pub use whole::{Whole, whole};
+pub use whole::{Broken, Whole, whole};
 
 /// What an answer is given from outside, so that it needs neither clock nor chance.
 #[derive(Clone)]

@@ -18,13 +18,37 @@ pub struct Whole {
     reading: Reading,
 }
 
+/// An answer that cannot be given to the client, and what it has cost all the same.
+#[derive(Debug)]
+pub struct Broken {
+    /// Why not.
+    pub trouble: Trouble,
+    /// What the upstream says that it used; `None` if it does not.
+    pub usage: Option<UsageReport>,
+    /// What the model produced, as far as it was read, to be counted.
+    pub produced: Produced,
+}
+
 /// Reads a whole chat answer.
 ///
 /// # Errors
 /// It is none, or an error, or the upstream broke it off, or the model called what it must not.
-pub fn whole(body: &str, envelope: &Envelope, plan: Arc<Plan>) -> Result<Whole, Trouble> {
+pub fn whole(body: &str, envelope: &Envelope, plan: Arc<Plan>) -> Result<Whole, Box<Broken>> {
+    let head = Head::new(envelope, &plan);
+    let mut reading = Reading::new(envelope, plan);
+    match read(body, &mut reading) {
+        Ok(()) => Ok(Whole { head, reading }),
+        Err(trouble) => {
+            let (usage, produced) = (reading.usage, reading.items.produced());
+            Err(Box::new(Broken { trouble, usage, produced }))
+        }
+    }
+}
+
+fn read(body: &str, reading: &mut Reading) -> Result<(), Trouble> {
     let view = ChunkView::parse(body)
         .map_err(|error| Trouble::Invalid(format!("its answer is not a chat answer: {error}")))?;
+    reading.head(&view);
     let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
         let error = ForeignError::parse(body.as_bytes());
         return Err(if view.error.is_some() || error.message.is_some() {
@@ -33,12 +57,8 @@ pub fn whole(body: &str, envelope: &Envelope, plan: Arc<Plan>) -> Result<Whole, 
             Trouble::Invalid("its answer has no `choices`".to_owned())
         });
     };
-    let head = Head::new(envelope, &plan);
-    let mut reading = Reading::new(envelope, plan);
-    reading.head(&view);
     reading.choice(choice, Mode::Whole, &mut Events::nowhere())?;
-    reading.settle()?;
-    Ok(Whole { head, reading })
+    reading.settle()
 }
 
 impl Whole {

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::super::dialect::{Dialect, ToolResultMedia};
+use super::super::dialect::ToolResultMedia;
 use super::super::path::Path;
 use super::chat::{Audio, ChatPart, Content, File, ImageUrl};
 use super::part::Part;
+use super::terms::Terms;
 use crate::domain::refusal::{Refusal, RequestFault};
 
 /// What a tool gave back: what its message says, and what must follow in another one.
@@ -17,26 +18,29 @@ pub(super) struct ToolResult<'s> {
 /// The content of a message.
 pub(super) fn content<'s>(
     parts: &'s [Part<'s>],
-    dialect: &Dialect,
+    terms: &Terms<'_>,
     at: &Path<'_>,
 ) -> Result<Content<'s>, Refusal> {
     if let Some(text) = only_text(parts) {
         return Ok(Content::Text(text));
     }
-    let parts = parts.iter().enumerate().map(|(index, part)| in_chat(part, dialect, &at.at(index)));
+    let parts = parts.iter().enumerate().map(|(index, part)| in_chat(part, terms, &at.at(index)));
     parts.collect::<Result<_, _>>().map(Content::Parts)
 }
 
 /// A part in chat's words.
 fn in_chat<'s>(
     part: &'s Part<'s>,
-    dialect: &Dialect,
+    terms: &Terms<'_>,
     at: &Path<'_>,
 ) -> Result<ChatPart<'s>, Refusal> {
-    let files = dialect.files;
+    let files = terms.dialect.files;
     Ok(match part {
         Part::Text(text) => ChatPart::Text { text: Cow::Borrowed(text) },
         Part::Refusal(text) => ChatPart::Refusal { refusal: Cow::Borrowed(text) },
+        Part::Image { .. } if !terms.vision => {
+            return Err(unsupported(at, "this model sees no images"));
+        }
         Part::Image { url, detail } => {
             ChatPart::ImageUrl { image_url: ImageUrl { url, detail: *detail } }
         }
@@ -49,23 +53,26 @@ fn in_chat<'s>(
         }
         Part::File { .. } | Part::Audio { .. } => {
             let message = "the upstream of this model takes neither files nor audio";
-            let code = RequestFault::UnsupportedContentPart;
-            return Err(at.field("type").refuse(code, message));
+            return Err(unsupported(at, message));
         }
     })
+}
+
+fn unsupported(part: &Path<'_>, message: &str) -> Refusal {
+    part.field("type").refuse(RequestFault::UnsupportedContentPart, message)
 }
 
 /// A tool's result: its message takes only text, unless the upstream wants it all there (`I-19`).
 pub(super) fn result<'s>(
     parts: &'s [Part<'s>],
-    dialect: &Dialect,
+    terms: &Terms<'_>,
     at: &Path<'_>,
 ) -> Result<ToolResult<'s>, Refusal> {
     if let Some(text) = only_text(parts) {
         return Ok(ToolResult { content: Content::Text(text), media: Vec::new() });
     }
-    if dialect.tool_result_media == ToolResultMedia::Inline {
-        return Ok(ToolResult { content: content(parts, dialect, at)?, media: Vec::new() });
+    if terms.dialect.tool_result_media == ToolResultMedia::Inline {
+        return Ok(ToolResult { content: content(parts, terms, at)?, media: Vec::new() });
     }
     let mut text = None;
     let mut media = Vec::new();
@@ -77,7 +84,7 @@ pub(super) fn result<'s>(
                 if !matches!(other, Part::Image { .. }) {
                     note = "[file attached below]";
                 }
-                media.push(in_chat(other, dialect, &at.at(index))?);
+                media.push(in_chat(other, terms, &at.at(index))?);
             }
         }
     }

@@ -12,6 +12,9 @@ use super::super::plan::{ReasoningOutput, ReasoningSealer};
 pub struct Terms<'t> {
     /// What the upstream takes.
     pub dialect: &'t Dialect,
+    /// Whether the model sees images; true where that is not known. If it does not, they are refused
+    /// (§2.1).
+    pub vision: bool,
     /// Whether any loss is a refusal instead of a note.
     pub strict: bool,
     /// What becomes of hosted tools.

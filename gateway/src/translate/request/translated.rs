@@ -226,9 +226,6 @@ impl Request<'_> {
                 chat.put("parallel_tool_calls", &parallel);
             }
         }
-        if let Some(options) = tools.web_search() {
-            chat.put("web_search_options", &options);
-        }
         for name in SAMPLING {
             if let Some(number) = fields.body.get(name) {
                 chat.put_json(name, number.get());

@@ -24,6 +24,9 @@ use super::terms::Terms;
 use super::turn::{Made, Thought, Turn};
 use crate::domain::refusal::Refusal;
 
+/// What reasoning is called in a note when it has no id.
+const WITHOUT_ID: &str = "without id";
+
 /// What is translated.
 #[derive(Clone, Copy)]
 pub(super) struct Conversation<'s> {
@@ -101,10 +104,7 @@ impl<'s> Turns<'s, '_> {
                 self.assistant(index, content);
                 Ok(())
             }
-            Item::Reasoning(reasoning) => {
-                self.reasoning(reasoning, entry.place);
-                Ok(())
-            }
+            Item::Reasoning(reasoning) => self.reasoning(reasoning, entry.place, notes),
             Item::Call(call) => self.call(index, call, entry.place, notes),
             Item::Output(output) => {
                 self.flush(index, notes)?;
@@ -119,7 +119,7 @@ impl<'s> Turns<'s, '_> {
         if parts.is_empty() {
             return Ok(()); // `I-8`
         }
-        let content = content::content(parts, self.terms.dialect, &at.field("content"))?;
+        let content = content::content(parts, self.terms, &at.field("content"))?;
         match role {
             Role::User => self.nodes.push(Node::Plain { role: "user", content }),
             Role::System
@@ -167,15 +167,26 @@ impl<'s> Turns<'s, '_> {
     }
 
     /// Step 1: thoughts are kept for the message of the same turn (`I-12`).
-    fn reasoning(&mut self, reasoning: &'s Reasoning<'s>, place: Place) {
-        if self.terms.dialect.reasoning_field.is_none() {
-            return;
-        }
+    fn reasoning(
+        &mut self,
+        reasoning: &'s Reasoning<'s>,
+        place: Place,
+        notes: &mut Notes,
+    ) -> Result<(), Refusal> {
         let text = thought(reasoning, self.terms);
-        let repeats = self.draft.reasoning.last().is_some_and(|before| before.text == text);
-        if !text.is_empty() && !repeats {
-            self.draft.reasoning.push(Thought { text, id: reasoning.id.as_deref(), place });
+        let id = reasoning.id.as_deref();
+        if text.is_empty() {
+            // a blob of another maker, say: `I-12` has it skipped, and Codex sends it again and again
+            notes.add_unreadable(Loss::ReasoningDropped, id.unwrap_or(WITHOUT_ID));
+            return Ok(());
         }
+        if self.terms.dialect.reasoning_field.is_none() {
+            return notes.add(Loss::ReasoningDropped, id.unwrap_or(WITHOUT_ID), &place.path());
+        }
+        if self.draft.reasoning.last().is_none_or(|before| before.text != text) {
+            self.draft.reasoning.push(Thought { text, id, place });
+        }
+        Ok(())
     }
 
     /// Step 3.
@@ -216,9 +227,7 @@ impl<'s> Turns<'s, '_> {
     ) -> Result<(), Refusal> {
         let Link::Output(call) = self.links[index] else { return Ok(()) };
         let result = match &output.result {
-            Outcome::Parts(parts) => {
-                content::result(parts, self.terms.dialect, &at.field("output"))?
-            }
+            Outcome::Parts(parts) => content::result(parts, self.terms, &at.field("output"))?,
             Outcome::Tools(_) => {
                 let names = self.found.get(&index).map_or(&[][..], Vec::as_slice);
                 let text = match names {
@@ -242,7 +251,7 @@ impl<'s> Turns<'s, '_> {
         let says_nothing = draft.refusals.is_empty() && draft.calls.is_empty();
         if says_nothing && draft.text.is_none() {
             for thought in &draft.reasoning {
-                let subject = thought.id.unwrap_or("without id");
+                let subject = thought.id.unwrap_or(WITHOUT_ID);
                 notes.add(Loss::ReasoningDropped, subject, &thought.place.path())?; // `I-27`
             }
             return Ok(());

@@ -74,11 +74,8 @@ fn apply_mode(
             return Err(disobeyed());
         }
     }
-    if mode == Mode::None {
-        tools.web_search = None;
-        if !terms.dialect.tool_choice {
-            tools.declared.clear();
-        }
+    if mode == Mode::None && !terms.dialect.tool_choice {
+        tools.declared.clear();
     }
     if !terms.dialect.tool_choice {
         return Ok(None);
@@ -102,19 +99,14 @@ fn allowed(
         return Err(at.invalid("must name 1 to 128 tools"));
     }
     let mut wire_names = Vec::with_capacity(list.len());
-    let mut searches_web = false;
     for (index, raw) in list.into_iter().enumerate() {
         let entry = Object::read(raw, at.at(index))?;
         let said = entry.text("type")?;
         match (callable(&said), kind(&said, None)) {
             (Some(kind), _) => wire_names.push(find(&entry, kind, tools)?),
-            (None, Kind::WebSearch) if tools.web_search.is_some() => searches_web = true,
-            (None, Kind::WebSearch | Kind::Hosted) if terms.hosted_tools == HostedTools::Omit => {}
+            (None, Kind::Hosted) if terms.hosted_tools == HostedTools::Omit => {}
             (None, _) => return Err(unsupported(&said)),
         }
-    }
-    if !searches_web {
-        tools.web_search = None;
     }
     let allowed: HashSet<String> = wire_names.iter().cloned().collect();
     let in_chat_words = terms.dialect.allowed_tools && !wire_names.is_empty();

@@ -15,7 +15,6 @@ use super::declare::{self, Declared};
 use super::kind::{Kind, kind};
 use super::name;
 use super::offence::Offences;
-use super::search::{self, WebSearch};
 use crate::domain::refusal::Refusal;
 
 /// Gathers tools, list by list.
@@ -23,7 +22,6 @@ pub(in crate::translate) struct Collector<'a, 't> {
     terms: &'t Terms<'t>,
     tools: Vec<Declared<'a>>,
     by_key: HashMap<Key<'a>, usize>,
-    web_search: Option<WebSearch<'a>>,
     offences: Offences,
 }
 
@@ -32,7 +30,6 @@ pub(in crate::translate) struct Collector<'a, 't> {
 pub(in crate::translate) struct Tools<'a> {
     pub(super) declared: Vec<Declared<'a>>,
     pub(super) by_key: HashMap<Key<'a>, usize>,
-    pub(super) web_search: Option<WebSearch<'a>>,
 }
 
 /// What tells tools apart (`T-2`).
@@ -55,13 +52,7 @@ type Namespace<'n, 'a> = Option<&'n Cow<'a, str>>;
 impl<'a, 't> Collector<'a, 't> {
     /// No tool yet.
     pub(in crate::translate) fn new(terms: &'t Terms<'t>) -> Self {
-        Self {
-            terms,
-            tools: Vec::new(),
-            by_key: HashMap::new(),
-            web_search: None,
-            offences: Offences::default(),
-        }
+        Self { terms, tools: Vec::new(), by_key: HashMap::new(), offences: Offences::default() }
     }
 
     /// Adds a list of tools; gives back their wire names.
@@ -82,7 +73,7 @@ impl<'a, 't> Collector<'a, 't> {
     /// All tools, or the refusal of those that cannot be converted.
     pub(in crate::translate) fn finish(self) -> Result<Tools<'a>, Refusal> {
         self.offences.check()?;
-        Ok(Tools { declared: self.tools, by_key: self.by_key, web_search: self.web_search })
+        Ok(Tools { declared: self.tools, by_key: self.by_key })
     }
 
     fn add_one(
@@ -103,16 +94,10 @@ impl<'a, 't> Collector<'a, 't> {
         let converts = match kind {
             Kind::Function | Kind::Custom => true,
             Kind::Namespace | Kind::ClientSearch => namespace.is_none(),
-            Kind::WebSearch if namespace.is_none() && self.terms.dialect.web_search => {
-                self.web_search = Some(search::options(&tool, notes)?);
-                return Ok(());
-            }
-            Kind::WebSearch | Kind::Hosted
-                if self.terms.hosted_tools == HostedTools::Omit && !self.terms.strict =>
-            {
+            Kind::Hosted if self.terms.hosted_tools == HostedTools::Omit && !self.terms.strict => {
                 return notes.add(Loss::HostedToolOmitted, &said, &at);
             }
-            Kind::WebSearch | Kind::Hosted | Kind::Unknown => false,
+            Kind::Hosted | Kind::Unknown => false,
         };
         if !converts {
             self.offences.add(Some(&said), "", at.to_string());
@@ -196,11 +181,6 @@ impl Tools<'_> {
     /// The `tools` of the chat request.
     pub(in crate::translate) fn chat(&self) -> impl serde::Serialize {
         self.declared.iter().map(|tool| &tool.chat).collect::<Vec<_>>()
-    }
-
-    /// The `web_search_options` of the chat request.
-    pub(in crate::translate) fn web_search(&self) -> Option<impl serde::Serialize> {
-        self.web_search.as_ref()
     }
 
     /// The way back from wire names.

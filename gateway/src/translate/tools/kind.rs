@@ -11,9 +11,7 @@ pub(super) enum Kind {
     Custom,
     /// Sent as a function; the client searches (`T-10`).
     ClientSearch,
-    /// A search of the web, which some upstreams do themselves (§9.7).
-    WebSearch,
-    /// Anything else that would run, or is defined, at the API's operator.
+    /// Would run, or is defined, at the API's operator.
     Hosted,
     /// Nothing that we know.
     Unknown,
@@ -38,8 +36,8 @@ pub(super) fn kind(kind: &str, execution: Option<&str>) -> Kind {
         "namespace" => Kind::Namespace,
         "custom" => Kind::Custom,
         "tool_search" if execution == Some("client") => Kind::ClientSearch,
-        _ if kind.starts_with("web_search") => Kind::WebSearch,
-        _ if kind.starts_with("computer") || HOSTED.contains(&kind) => Kind::Hosted,
+        _ if kind.starts_with("computer") || kind.starts_with("web_search") => Kind::Hosted,
+        _ if HOSTED.contains(&kind) => Kind::Hosted,
         _ => Kind::Unknown,
     }
 }

@@ -9,7 +9,6 @@ mod declare;
 mod kind;
 mod name;
 mod offence;
-mod search;
 #[cfg(test)]
 mod tests;
 

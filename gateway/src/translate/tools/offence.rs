@@ -15,6 +15,7 @@ pub(super) struct Offences {
     named: String,
     count: usize,
     searches_web: bool,
+    makes_images: bool,
 }
 
 impl Offences {
@@ -22,6 +23,7 @@ impl Offences {
     pub(super) fn add(&mut self, kind: Option<&str>, what: &str, at: String) {
         self.count += 1;
         self.searches_web |= kind.is_some_and(|kind| kind.starts_with("web_search"));
+        self.makes_images |= kind == Some("image_generation");
         if self.count <= MOST_NAMED {
             let separator = if self.named.is_empty() { "" } else { ", " };
             let kind = kind.map_or("no type".to_owned(), |kind| format!("`{}`", shown(kind)));
@@ -44,6 +46,11 @@ impl Offences {
         );
         if self.searches_web {
             message.push_str("; in Codex, `web_search = \"disabled\"` removes web search");
+        }
+        if self.makes_images {
+            message.push_str(
+                "; in Codex, `[features] image_generation = false` removes image generation",
+            );
         }
         Err(Refusal::invalid(RequestFault::UnsupportedTools, Some(&first), message))
     }

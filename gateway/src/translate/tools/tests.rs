@@ -10,9 +10,7 @@ use crate::domain::refusal::RequestFault::{
 };
 use crate::domain::upstream::Profile;
 use crate::translate::plan::{Tool, ToolKind};
-use crate::translate::request::tests::{
-    chat, generic, losses, refused, request, terms, translate, with_dialect,
-};
+use crate::translate::request::tests::{chat, generic, losses, refused, request, terms, translate};
 use crate::translate::request::{HostedTools, Terms};
 
 /// The functions that these tools become.
@@ -277,6 +275,9 @@ fn every_offender_is_named_with_its_place() {
     });
     let message = refused(&members, &generic(), (UnsupportedTools, "tools[1]"));
     insta::assert_snapshot!(message, @r#"tools that this model cannot be given: `web_search` at tools[1], `mcp` at tools[2].tools[0], no type at input[0].tools[0]; functions, custom tools, namespaces of them and tool search by the client work; in Codex, `web_search = "disabled"` removes web search"#);
+    let image = json!({"tools": [{"type": "image_generation"}]});
+    let message = refused(&image, &generic(), (UnsupportedTools, "tools[0]"));
+    insta::assert_snapshot!(message, @"tools that this model cannot be given: `image_generation` at tools[0]; functions, custom tools, namespaces of them and tool search by the client work; in Codex, `[features] image_generation = false` removes image generation");
     let many = json!({"tools": vec![json!({"type": "x".repeat(1_000)}); 10_000]});
     let message = refused(&many, &generic(), (UnsupportedTools, "tools[0]"));
     assert!(message.len() < 6_000 && message.contains("and 9950 more"), "{message}");
@@ -295,52 +296,6 @@ fn hosted_tools_are_left_out_where_the_operator_says_so() {
     assert_eq!(chat(&json!({"tools": [{"type": "mcp"}]}), &omit).get("tools"), None);
     let unknown = json!({"tools": [{"type": "mcp"}, {"type": "teleport"}]});
     refused(&unknown, &omit, (UnsupportedTools, "tools[1]"));
-}
-
-#[test]
-fn web_search_goes_where_it_is_done() {
-    // §9.7
-    let searching = with_dialect(|dialect| dialect.web_search = true);
-    for (tool, expected, loss) in [
-        (json!({"type": "web_search"}), json!({}), None),
-        (
-            json!({"type": "web_search_preview", "search_context_size": "low", "user_location":
-                {"type": "approximate", "city": "Bern", "country": null}}),
-            json!({"search_context_size": "low", "user_location": {"type": "approximate", "approximate": {"city": "Bern"}}}),
-            None,
-        ),
-        (
-            json!({"type": "web_search", "external_web_access": false, "filters": {"allowed_domains": ["x"]}}),
-            json!({}),
-            Some("field_ignored=tools[0].filters; field_ignored=tools[0].external_web_access"),
-        ),
-    ] {
-        let members = json!({"tools": [tool], "tool_choice": "auto", "parallel_tool_calls": true});
-        let sent = chat(&members, &searching);
-        assert_eq!(sent["web_search_options"], expected, "{tool}");
-        assert_eq!((sent.get("tools"), sent.get("tool_choice")), (None, None), "{tool}");
-        assert_eq!(losses(&members, &searching).as_deref(), loss, "{tool}");
-    }
-}
-
-#[test]
-fn nothing_is_searched_where_no_tool_may_be_called() {
-    // §3.6, §9.7
-    let searching = with_dialect(|dialect| dialect.web_search = true);
-    let tools = json!([function("f"), {"type": "web_search"}]);
-    let listed = json!([function("f")]);
-    let both = json!([function("f"), {"type": "web_search"}]);
-    let restricted =
-        |tools: &Value| json!({"type": "allowed_tools", "mode": "auto", "tools": tools});
-    for (choice, searches) in [
-        (json!("auto"), true),
-        (json!("none"), false),
-        (restricted(&listed), false),
-        (restricted(&both), true),
-    ] {
-        let sent = chat(&json!({"tools": tools, "tool_choice": choice}), &searching);
-        assert_eq!(sent.get("web_search_options").is_some(), searches, "{choice}");
-    }
 }
 
 #[test]

@@ -36,7 +36,53 @@ fn only_the_last_item_of_a_cut_answer_is_incomplete() {
     ];
     let run = good(plan(), &chunks);
     let status: Vec<_> = run.output().iter().map(|item| item["status"].as_str().unwrap()).collect();
+    assert_eq!(status, ["completed", "incomplete", "incomplete"]);
+    // a call that is whole is one, also where its answer is not
+    let mut whole = chunks;
+    whole[1] =
+        call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{\"a\":1}"}}));
+    let run = good(plan(), &whole);
+    let status: Vec<_> = run.output().iter().map(|item| item["status"].as_str().unwrap()).collect();
     assert_eq!(status, ["completed", "completed", "incomplete"]);
+}
+
+/// `S-8c`: these were `completed`, and clients run such a call.
+#[test]
+fn a_call_that_was_cut_is_incomplete_whatever_waits_behind_it() {
+    let piece = |index: u32, name: &str, arguments: &str| {
+        let id = format!("c{index}");
+        call(json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}}))
+    };
+    let cut = [("f", "{\"a"), ("apply_patch", "{\"input\":\"*** Begin")];
+    let behind = [
+        piece(1, "get", "{\"b"),
+        piece(1, "get", "{}"),
+        text("b"),
+        delta(json!({"reasoning": "why"})),
+        delta(json!({"refusal": "no"})),
+    ];
+    for reason in ["length", "content_filter"] {
+        for (name, arguments) in cut {
+            for behind in &behind {
+                let chunks = [piece(0, name, arguments), behind.clone(), finish(reason)];
+                let run = good(plan(), &chunks);
+                let status: Vec<_> = run.output().iter().map(|item| &item["status"]).collect();
+                assert_eq!(status, ["incomplete"; 2], "{name}, {behind}");
+                let done = run.all("response.output_item.done", "item");
+                assert_eq!(done[0]["status"], "incomplete");
+            }
+        }
+    }
+    // the same pieces in full are calls, in whatever order they came
+    let chunks = [
+        piece(0, "f", "{\"a"),
+        piece(1, "apply_patch", "{\"input\":\"x"),
+        piece(0, "", "\":1}"),
+        piece(1, "", "\"}"),
+        finish("length"),
+    ];
+    let run = good(plan(), &chunks);
+    assert_eq!(run.output()[0]["status"], "completed");
 }
 
 #[test]
@@ -46,9 +92,31 @@ fn a_broken_answer_is_trouble() {
         assert!(matches!(run.trouble, Some(Trouble::Reported(_))));
         assert_eq!(run.response()["output"][0]["status"], "incomplete");
         let body = message(json!({"content": "a"}), reason).to_string();
-        let trouble = whole(&body, &envelope(), Arc::new(plan())).err();
-        assert!(matches!(trouble, Some(Trouble::Reported(_))));
+        let broken = whole(&body, &envelope(), Arc::new(plan())).err().unwrap();
+        assert!(matches!(broken.trouble, Trouble::Reported(_)));
     }
+}
+
+/// It was forgotten, so that nobody was charged for what the upstream charges.
+#[test]
+fn what_a_broken_answer_used_is_known() {
+    let reported = json!({"prompt_tokens": 7, "completion_tokens": 3});
+    let check = |mut body: Value, content: &str, calls: &str| {
+        body["usage"] = reported.clone();
+        let allowed = Plan { allowed: Some(["f".to_owned()].into()), ..plan() };
+        let broken = whole(&body.to_string(), &envelope(), Arc::new(allowed)).err().unwrap();
+        let usage = broken.usage.unwrap().usage;
+        assert_eq!((usage.input, usage.output), (Tokens(7), Tokens(3)), "{body}");
+        assert_eq!((&*broken.produced.content, &*broken.produced.calls), (content, calls));
+    };
+    check(message(json!({"content": "a"}), "error"), "a", "");
+    let called = json!({"content": "a", "tool_calls": [
+        {"id": "c", "function": {"name": "get", "arguments": "{}"}},
+    ]});
+    check(message(called, "tool_calls"), "a", "[\"get\",\"{}\"]\n");
+    check(json!({"choices": []}), "", "");
+    let broken = whole("<html>", &envelope(), Arc::new(plan())).err().unwrap();
+    assert_eq!((broken.usage, broken.produced), (None, Produced::default()));
 }
 
 #[test]

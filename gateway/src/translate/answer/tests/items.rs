@@ -194,7 +194,7 @@ fn r_12_only_the_first_choice_counts() {
 
 #[test]
 fn r_12_an_answer_without_choices_is_none() {
-    let check = |body: &str| whole(body, &envelope(), Arc::new(plan())).err().unwrap();
+    let check = |body: &str| whole(body, &envelope(), Arc::new(plan())).err().unwrap().trouble;
     for body in ["{}", r#"{"choices":[]}"#, r#"{"choices":[{"index":1}]}"#, "<html>", "[]"] {
         assert!(matches!(check(body), Trouble::Invalid(_)), "{body}");
     }

@@ -154,7 +154,7 @@ fn openai_takes_more() {
         ),
         ("Q-22", json!({"verbosity": "high"}), json!({"verbosity": null})),
         ("Q-23", json!({"service_tier": "ultrafast"}), json!({"service_tier": "ultrafast"})),
-        ("Q-24", json!({"metadata": {"a": "b"}}), json!({"metadata": {"a": "b"}})),
+        ("Q-24", json!({"metadata": {"a": "b"}}), json!({"metadata": null})),
         (
             "Q-25",
             json!({"user": "u", "safety_identifier": "s", "prompt_cache_key": "k", "prompt_cache_retention": "24h"}),

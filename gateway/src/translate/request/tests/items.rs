@@ -126,6 +126,33 @@ fn parts_are_said_in_chats_words() {
     }
 }
 
+/// §2.1: they were sent all the same.
+#[test]
+fn images_for_a_model_that_sees_none_are_refused() {
+    let blind = Terms { vision: false, ..generic() };
+    let image = json!({"type": "input_image", "image_url": "data:x"});
+    let text = json!({"type": "input_text", "text": "see"});
+    let call = json!({"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"});
+    let output =
+        |output: Value| json!({"type": "function_call_output", "call_id": "c1", "output": output});
+    let code = RequestFault::UnsupportedContentPart;
+    let prompt = json!({"input": [user(&json!([text, image]))]});
+    let message = refused(&prompt, &blind, (code, "input[0].content[1].type"));
+    assert!(message.contains("sees no images"), "{message}");
+    let listed = json!([image, text]);
+    for result in [listed.clone(), json!(listed.to_string())] {
+        let members = json!({"input": [call, output(result)]});
+        refused(&members, &blind, (code, "input[1].output[0].type"));
+        let inline = Terms { vision: false, ..terms(Profile::Vllm) };
+        refused(&members, &inline, (code, "input[1].output[0].type"));
+    }
+    let earlier = Kept::new(&[user(&json!([image]))], &[]);
+    let kept = Terms { vision: false, ..earlier.terms() };
+    let members = json!({"previous_response_id": "resp_1"});
+    refused(&members, &kept, (code, "previous_response_id"));
+    check_messages(&json!([user(&json!([text]))]), &blind, &json!([user(&json!("see"))]));
+}
+
 #[test]
 fn the_models_refusal_is_text_unless_the_upstream_knows_better() {
     let input = json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [

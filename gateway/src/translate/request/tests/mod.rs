@@ -37,6 +37,7 @@ impl ReasoningSealer for Prefix {
 pub(in crate::translate) fn terms(profile: Profile) -> Terms<'static> {
     Terms {
         dialect: Dialect::of(profile),
+        vision: true,
         strict: false,
         hosted_tools: HostedTools::Refuse,
         reasoning: ReasoningOutput::Summary,
@@ -47,13 +48,6 @@ pub(in crate::translate) fn terms(profile: Profile) -> Terms<'static> {
 
 pub(in crate::translate) fn generic() -> Terms<'static> {
     terms(Profile::Generic)
-}
-
-/// The generic terms, with a change to the dialect.
-pub(in crate::translate) fn with_dialect(change: impl FnOnce(&mut Dialect)) -> Terms<'static> {
-    let mut dialect = *Dialect::of(Profile::Generic);
-    change(&mut dialect);
-    Terms { dialect: Box::leak(Box::new(dialect)), ..generic() }
 }
 
 /// What the store has.

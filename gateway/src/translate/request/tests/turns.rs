@@ -157,8 +157,36 @@ fn an_output_answers_one_call_before_it() {
     }
 }
 
+/// `I-12`: nothing was said of it before.
 #[test]
-fn reasoning_that_openai_never_takes_is_not_a_loss() {
-    let members = json!({"input": items("u x, r a, u y")});
-    assert_eq!(losses(&members, &terms(Profile::OpenAi)), None);
+fn reasoning_that_the_upstream_never_takes_is_a_loss() {
+    let members = json!({"input": items("u x, r a, a b, u y")});
+    assert_eq!(losses(&members, &generic()), None);
+    let openai = terms(Profile::OpenAi);
+    assert_eq!(losses(&members, &openai).as_deref(), Some("reasoning_dropped=rs"));
+    let strict = Terms { strict: true, ..openai };
+    refused(&members, &strict, (RequestFault::InvalidValue, "input[1]"));
+}
+
+/// `I-12`: Codex gives such a blob back with every turn, so that strict terms must take it, too.
+#[test]
+fn reasoning_that_nobody_can_read_is_a_note_and_never_a_refusal() {
+    for item in [
+        json!({"summary": [], "encrypted_content": "gAAAA"}),
+        json!({"summary": [], "encrypted_content": ""}),
+        json!({"summary": []}),
+    ] {
+        let mut item = item;
+        item["type"] = json!("reasoning");
+        item["id"] = json!("rs_1");
+        let input =
+            json!([{"role": "user", "content": "x"}, item, {"role": "assistant", "content": "y"}]);
+        for profile in [Profile::Generic, Profile::OpenAi] {
+            for strict in [false, true] {
+                let terms = Terms { strict, ..terms(profile) };
+                let told = losses(&json!({"input": input}), &terms);
+                assert_eq!(told.as_deref(), Some("reasoning_dropped=rs_1"), "{input}");
+            }
+        }
+    }
 }

@@ -1,0 +1,196 @@
+//! What is kept is found, within limits, and forgotten in time.
+
+use jiff::Timestamp;
+use tempfile::TempDir;
+use tokio::time::timeout;
+use tracing::subscriber::set_default;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use uuid::Uuid;
+
+use super::*;
+use crate::store::Responses as _;
+use crate::store::sqlite::SqliteStore;
+
+const ALICE: AccountId = AccountId(Uuid::from_u128(0xa11ce));
+const PLENTY: u64 = 1 << 20;
+const A_DAY: i64 = 24 * 60 * 60;
+
+/// Stands still a day after 1970.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(A_DAY).unwrap()
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// Counts errors in the log.
+struct Errors(Arc<AtomicU64>);
+
+impl<S: Subscriber> Layer<S> for Errors {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if *event.metadata().level() == Level::ERROR {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+struct Bench {
+    _dir: TempDir,
+    store: Arc<SqliteStore>,
+    state: Arc<State>,
+    task: StateTask,
+}
+
+/// A state that keeps responses for an hour.
+fn bench() -> Bench {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(SqliteStore::open(&dir.path().join("gateway.db")).unwrap());
+    let retention = Retention { keep_for: Duration::from_hours(1), account_bytes: u64::MAX };
+    let (state, task) = State::new(store.clone(), retention, Arc::new(Still));
+    Bench { _dir: dir, store, state, task }
+}
+
+fn id(number: u128) -> RequestId {
+    RequestId(Uuid::from_u128(number))
+}
+
+/// A response of a minute ago with one item on either side, and a long echo.
+fn response(number: u128, previous: Option<u128>, ids: [&str; 2]) -> StoredResponse {
+    let item = |id: &str| serde_json::json!({ "id": id, "of": number }).to_string();
+    let [sent, answered] = ids.map(item);
+    let echo = "x".repeat(10_000);
+    StoredResponse {
+        id: id(number),
+        account: ALICE,
+        previous: previous.map(id),
+        created_at: Timestamp::from_second(A_DAY - 60).unwrap(),
+        input: format!("[{sent}]").into(),
+        object: format!(r#"{{"instructions":"{echo}","output":[{answered}]}}"#).into(),
+        items: ids.map(str::to_owned).to_vec(),
+    }
+}
+
+fn owned(ids: &[&str]) -> Vec<String> {
+    ids.iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn items_are_found_on_their_way_to_the_store_and_there() {
+    let bench = bench();
+    let old = response(1, None, ["a\"b", "c"]);
+    bench.store.keep_responses(vec![old], PLENTY).await.unwrap();
+    bench.state.keep(response(2, None, ["c", "d"]));
+    bench.state.keep(response(3, None, ["c", "e"]));
+    let wanted = owned(&["c", "a\"b", "c", "d", "nobody"]);
+    let found = bench.state.items(ALICE, wanted, PLENTY).await.unwrap();
+    let mut found: Vec<_> = found.iter().map(|(id, item)| (id.as_str(), item.get())).collect();
+    found.sort_unstable();
+    let expected = [
+        ("a\"b", r#"{"id":"a\"b","of":1}"#),
+        ("c", r#"{"id":"c","of":3}"#),
+        ("d", r#"{"id":"d","of":2}"#),
+    ];
+    assert_eq!(found, expected, "each once, of the newest that has it");
+    let nobody = bench.state.items(AccountId(Uuid::nil()), owned(&["c"]), PLENTY).await.unwrap();
+    assert!(nobody.is_empty());
+}
+
+/// There was no limit, and each id was looked for among all others.
+#[tokio::test]
+async fn items_are_limited_in_number_and_length() {
+    let bench = bench();
+    bench.store.keep_responses(vec![response(1, None, ["a", "b"])], PLENTY).await.unwrap();
+    bench.state.keep(response(2, None, ["c", "d"]));
+    let item = r#"{"id":"a","of":1}"#.len() as u64;
+    let check = async |ids: Vec<String>, max_bytes, expected: Result<usize, Limit>| {
+        let found = match bench.state.items(ALICE, ids, max_bytes).await {
+            Ok(items) => Ok(items.len()),
+            Err(StateError::TooLong(limit)) => Err(limit),
+            Err(other) => panic!("{other}"),
+        };
+        assert_eq!(found, expected);
+    };
+    check(owned(&["a", "c", "a", "c"]), 2 * item, Ok(2)).await;
+    check(owned(&["a", "c"]), 2 * item - 1, Err(Limit::Bytes(2 * item - 1))).await;
+    check(owned(&["c", "d"]), item, Err(Limit::Bytes(item))).await;
+    check(owned(&["a"]), item - 1, Err(Limit::Bytes(item - 1))).await;
+    let many =
+        |count: usize| (0..count).map(|number| format!("bogus_{number}")).collect::<Vec<_>>();
+    check(many(MOST_ITEMS), PLENTY, Ok(0)).await;
+    check(vec!["a".to_owned(); MOST_ITEMS + 1], PLENTY, Ok(1)).await;
+    check(many(MOST_ITEMS + 1), PLENTY, Err(Limit::Items(MOST_ITEMS))).await;
+}
+
+/// What a response repeats of its request was counted, too.
+#[tokio::test]
+async fn a_chain_is_as_long_as_its_items() {
+    let bench = bench();
+    let stored = vec![response(1, None, ["a", "b"]), response(2, Some(1), ["c", "d"])];
+    bench.store.keep_responses(stored, PLENTY).await.unwrap();
+    bench.state.keep(response(3, Some(2), ["e", "f"]));
+    let length = 6 * r#"{"id":"a","of":1}"#.len() as u64;
+    let chain = bench.state.chain(ALICE, id(3), length).await.unwrap();
+    let ids: Vec<_> = chain.iter().filter_map(|item| item_id(item)).collect();
+    assert_eq!(ids.concat(), "abcdef");
+    for less in [length - 1, 1] {
+        match bench.state.chain(ALICE, id(3), less).await {
+            Err(error @ StateError::TooLong(Limit::Bytes(limit))) => {
+                assert_eq!(limit, less);
+                assert_eq!(
+                    error.to_string(),
+                    format!("the conversation is longer than {less} bytes")
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The sweep waited until there was nothing to keep.
+#[tokio::test]
+async fn a_sweep_does_not_wait_for_a_quiet_moment() {
+    let Bench { _dir, store, state, task } = bench();
+    let expired: Vec<_> = (0..=2 * u128::from(SLICE))
+        .map(|number| StoredResponse {
+            created_at: Timestamp::from_second(i64::try_from(number).unwrap()).unwrap(),
+            input: "[]".into(),
+            object: "{}".into(),
+            items: Vec::new(),
+            ..response(number + 1, (number > 0).then_some(number), ["", ""])
+        })
+        .collect();
+    store.keep_responses(expired, u64::MAX).await.unwrap();
+    for number in 0..LARGEST_BATCH as u128 * 4 {
+        state.keep(response(10_000 + number, None, ["a", "b"]));
+    }
+    // this is behind all that is to be kept
+    let stop = CancellationToken::new();
+    let removal = async {
+        let removed = state.remove(ALICE, id(2 * u128::from(SLICE) + 1)).await;
+        stop.cancel();
+        removed
+    };
+    let (removed, ()) = tokio::join!(removal, task.run(stop.clone()));
+    assert!(matches!(removed, Err(StateError::NotFound(_))), "{removed:?}");
+    assert!(store.find_response(ALICE, id(10_000)).await.unwrap().is_some());
+}
+
+/// There was a line for each try, four a second.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_is_not_told_of_with_every_try() {
+    let Bench { _dir, store, state, task } = bench();
+    store.close().await;
+    let count = Arc::new(AtomicU64::new(0));
+    let _logs = set_default(tracing_subscriber::registry().with(Errors(count.clone())));
+    state.keep(response(1, None, ["a", "b"]));
+    let stopped = timeout(RETRY * 119, task.run(CancellationToken::new())).await;
+    assert!(stopped.is_err(), "what is to be kept is never given up");
+    assert_eq!(count.load(Ordering::Relaxed), 3);
+}
