@@ -160,13 +160,31 @@ pub(super) fn password(
     if from.password_stdin {
         return secret_line(shell, "password");
     }
+    ask(shell, "Password", new)
+}
+
+/// Gets the old password and the new one: from two lines of stdin if asked to, else from the person
+/// at the terminal.
+pub(super) fn new_password(
+    shell: &mut Shell<'_>,
+    from_stdin: bool,
+) -> Result<(SecretString, SecretString), Failure> {
+    if from_stdin {
+        let old = secret_line(shell, "old password")?;
+        return Ok((old, secret_line(shell, "new password, in a second line")?));
+    }
+    Ok((ask(shell, "Old password", false)?, ask(shell, "New password", true)?))
+}
+
+fn ask(shell: &Shell<'_>, what: &str, new: bool) -> Result<SecretString, Failure> {
     if !shell.environment.interactive {
         return Err(Failure::usage("no password is given, and there is no terminal to ask on")
             .advise("give it on stdin, with --password-stdin"));
     }
-    let mut prompt = dialoguer::Password::new().with_prompt("Password");
+    let mut prompt = dialoguer::Password::new().with_prompt(what);
     if new {
-        prompt = prompt.with_confirmation("Password again", "the two are not the same");
+        let again = format!("{what} again");
+        prompt = prompt.with_confirmation(again, "the two are not the same");
     }
     prompt
         .interact()

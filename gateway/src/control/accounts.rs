@@ -10,6 +10,7 @@ use super::error::shown;
 use super::{Caller, Control, ControlError, LARGEST_BALANCE, Registration, token};
 use crate::domain::Invalid;
 use crate::domain::account::{Account, AccountStatus, Invite, Role};
+use crate::domain::audit::AuditAction;
 use crate::domain::id::{AccountId, PlanName};
 use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::money::Nanos;
@@ -68,7 +69,8 @@ impl Control {
         let hash = self.passwords.hash(password).await?;
 
         let name = name.to_owned();
-        self.write(move |control| async move {
+        let operator = caller.filter(|caller| caller.is_operator());
+        self.write(operator, move |control| async move {
             control.refuse_taken(&name)?;
             let now = control.clock.now();
             let account = Account {
@@ -83,7 +85,14 @@ impl Control {
             let entry =
                 Entry { account: account.id, amount: credit, kind: EntryKind::Trial, at: now };
             let trial = (credit != Nanos::ZERO).then_some(&entry);
-            let added = control.store.add_account(&account, &hash, trial, invite).await;
+            let details = format!("plan `{}`, trial credit {credit} dollars", account.plan);
+            let audit = control.entry(
+                AuditAction::AccountRegister,
+                &account.name,
+                Some(account.id),
+                details,
+            );
+            let added = control.store.add_account(&account, &hash, trial, invite, &audit).await;
             added.map_err(|error| match error {
                 StoreError::Conflict(_) => taken(&account.name),
                 StoreError::NotFound => ControlError::Forbidden(
@@ -125,7 +134,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::Forbidden`] for members.
     pub async fn create_invite(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         lifetime: Duration,
     ) -> Result<NewInvite, ControlError> {
@@ -138,7 +147,12 @@ impl Control {
         let created_at = self.clock.now();
         let expires_at = created_at.saturating_add(lifetime).unwrap_or(Timestamp::MAX);
         let invite = Invite { digest: token::digest(&code), created_at, expires_at };
-        self.store.add_invite(&invite).await?;
+        self.write(Some(caller), move |control| async move {
+            let details = format!("until {expires_at}");
+            let audit = control.entry(AuditAction::AccountInvite, "", None, details);
+            Ok(control.store.add_invite(&invite, &audit).await?)
+        })
+        .await?;
         Ok(NewInvite { code, expires_at })
     }
 
@@ -183,23 +197,27 @@ impl Control {
     ) -> Result<AccountView, ControlError> {
         caller.require_operator("credit accounts")?;
         let account = self.visible_account(caller, account)?;
-        let reason = reason.trim().to_owned();
-        if reason.is_empty() || reason.len() > LONGEST_REASON {
-            let message = format!("`reason` must have 1 to {LONGEST_REASON} bytes");
-            return Err(Invalid::new("reason", message).into());
-        }
+        let reason = check_reason(reason)?;
         if amount == Nanos::ZERO {
             return Err(Invalid::new("amount_usd", "`amount_usd` must not be zero").into());
         }
-        self.write(move |control| async move {
+        self.write(Some(caller), move |control| async move {
             let balance = control.ledger.balance(account.id) + amount;
             if balance > LARGEST_BALANCE || balance < -LARGEST_BALANCE {
                 let message = format!("a balance must stay within ±{LARGEST_BALANCE} dollars");
                 return Err(Invalid::new("amount_usd", message).into());
             }
+            let details = format!("{amount} dollars: {reason}");
+            let audit =
+                control.entry(AuditAction::AccountCredit, &account.name, Some(account.id), details);
             let kind = EntryKind::Credit(reason);
             let entry = Entry { account: account.id, amount, kind, at: control.clock.now() };
             control.ledger.credit(entry).await?;
+            // the money is there, whatever comes of this: an error would have it given twice
+            if let Err(error) = control.store.add_audit(&audit).await {
+                let error: &dyn std::error::Error = &error;
+                tracing::error!(error, account = %account.id, "a credit is not in the audit log");
+            }
             Ok(control.view(account))
         })
         .await
@@ -221,6 +239,16 @@ impl Control {
             Some(_) => Err(taken(name)),
         }
     }
+}
+
+/// Checks why something is done, as it is kept.
+pub(super) fn check_reason(reason: &str) -> Result<String, Invalid> {
+    let reason = reason.trim();
+    if reason.is_empty() || reason.len() > LONGEST_REASON {
+        let message = format!("`reason` must have 1 to {LONGEST_REASON} bytes");
+        return Err(Invalid::new("reason", message));
+    }
+    Ok(reason.to_owned())
 }
 
 fn taken(name: &str) -> ControlError {

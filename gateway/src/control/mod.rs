@@ -2,22 +2,27 @@
 //!
 //! Speaks domain types and knows no wire format, so a gRPC method, a command or a test calls it alike.
 //! Every operation takes the [`Caller`] and decides itself what that account may do. Changes happen
-//! one at a time: checked, written to the store, then shown in the [`Directory`]. Start with
-//! [`Control`]; each file adds the operations of one noun to it.
+//! one at a time: checked, written to the store with an entry of the audit log, then shown in the
+//! [`Directory`]. Start with [`Control`]; each file adds the operations of one noun to it.
 
 pub mod access;
 pub mod accounts;
+pub mod audit;
 pub mod bootstrap;
+mod change;
 pub mod credentials;
 pub mod directory;
 pub mod error;
 pub mod keys;
 pub mod models;
+mod password_change;
 pub mod passwords;
 pub mod plans;
+mod rotation;
 pub mod seal;
 mod secret_file;
 pub mod sessions;
+mod standing;
 pub mod tail;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -109,26 +114,5 @@ impl Control {
             tasks: parts.tasks,
             writing: Mutex::new(()),
         }
-    }
-
-    /// Runs one change after the other, each to its end: a caller that goes away between the write
-    /// to the store and the change in memory must not leave the two apart.
-    async fn write<T, W>(
-        self: &Arc<Self>,
-        change: impl FnOnce(Arc<Self>) -> W + Send + 'static,
-    ) -> Result<T, ControlError>
-    where
-        T: Send + 'static,
-        W: Future<Output = Result<T, ControlError>> + Send + 'static,
-    {
-        let control = self.clone();
-        let task = self.tasks.spawn(async move {
-            let _one_at_a_time = control.writing.lock().await;
-            change(control.clone()).await
-        });
-        task.await.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(ControlError::Busy("the gateway is shutting down; try again".into())),
-        })
     }
 }

@@ -2,9 +2,12 @@
 
 mod access;
 mod accounts;
+mod audit;
 mod catalogue;
 mod keys;
+mod rotation;
 mod sessions;
+mod standing;
 mod tail;
 mod upstreams;
 mod usage;
