@@ -156,3 +156,43 @@ async fn the_audit_log_outlives_the_gateway_and_names_who_did_what() {
         ]
     );
 }
+
+#[tokio::test]
+async fn one_address_registers_so_many_accounts_and_is_told_when_to_come_again() {
+    let product = Product::with(|setup| setup.config.registrations_per_hour = 2).await;
+    product.member("alice").await;
+    product.member("bob").await;
+    let request = |name: &str| v1::RegisterRequest {
+        name: name.to_owned(),
+        password: "long enough".to_owned(),
+        invite_code: String::new(),
+    };
+    let refused = product.stranger().await.accounts().register(request("cid")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    let seconds = refused.metadata().get("retry-after").unwrap().to_str().unwrap();
+    assert!((3_000..=3_600).contains(&seconds.parse::<u64>().unwrap()), "{seconds}");
+    assert!(refused.message().contains("try again in"), "{refused:?}");
+    product.operator().await.accounts().register(request("cid")).await.unwrap();
+}
+
+#[tokio::test]
+async fn trial_credit_beyond_the_days_cap_is_withheld_and_the_answer_says_so() {
+    let cap = gateway::domain::money::Nanos(7_000_000_000);
+    let product = Product::with(|setup| setup.config.trial_daily = cap).await;
+    let register = async |product: &Product, name: &str| {
+        let request = v1::RegisterRequest {
+            name: name.to_owned(),
+            password: "long enough".to_owned(),
+            invite_code: String::new(),
+        };
+        let made = product.stranger().await.accounts().register(request).await.unwrap();
+        let made = made.into_inner();
+        let balance = made.account.unwrap().balance_usd;
+        assert_eq!(balance, made.trial_credit_usd);
+        (balance, made.trial_credit_withheld)
+    };
+    assert_eq!(register(&product, "alice").await, ("5".to_owned(), false));
+    assert_eq!(register(&product, "bob").await, ("0".to_owned(), true));
+    let product = product.stop().await.start().await;
+    assert_eq!(register(&product, "cid").await, ("0".to_owned(), true), "it is remembered");
+}

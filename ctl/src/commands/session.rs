@@ -2,7 +2,8 @@
 
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
-    Account, RegisterRequest, SignInRequest, SignInResponse, SignOutRequest, WhoAmIRequest,
+    Account, RegisterRequest, RegisterResponse, SignInRequest, SignInResponse, SignOutRequest,
+    WhoAmIRequest,
 };
 use secrecy::{ExposeSecret, SecretString};
 use tonic::Code;
@@ -18,8 +19,12 @@ use crate::{Shell, connect};
 pub(super) async fn register(shell: &mut Shell<'_>, input: Register) -> Result<(), Failure> {
     let endpoint = lenient(shell)?;
     let password = password(shell, &input.password, true)?;
-    let account = create(&endpoint, &input.name, &password, input.invite).await?;
+    let made = create(&endpoint, &input.name, &password, input.invite).await?;
+    let account = present(made.account, "account")?;
     shell.output.one(&AccountRecord::from(account))?;
+    if made.trial_credit_withheld {
+        shell.output.note("today's trial credit is used up: this account starts without; an operator can give it credit");
+    }
     shell.output.note(&format!("registered; sign in with `ctl login {}`", input.name));
     Ok(())
 }
@@ -87,7 +92,7 @@ pub(super) async fn create(
     name: &str,
     password: &SecretString,
     invite_code: String,
-) -> Result<Account, Failure> {
+) -> Result<RegisterResponse, Failure> {
     let request = RegisterRequest {
         name: name.to_owned(),
         password: password.expose_secret().to_owned(),
@@ -102,7 +107,7 @@ pub(super) async fn create(
         }
         other => other?,
     };
-    present(answer.into_inner().account, "account")
+    Ok(answer.into_inner())
 }
 
 /// Opens a session.

@@ -18,6 +18,16 @@ async fn register_reads_one_line_and_strips_its_end_alone() {
 }
 
 #[tokio::test]
+async fn register_says_when_there_is_no_trial_credit() {
+    let (_fake, person) = stranger().await;
+    for (name, told) in [("alice", false), ("late", true)] {
+        let line = format!("register {name} --password-stdin");
+        let ran = person.ctl_with(&line, "password").await;
+        assert_eq!((ran.code, ran.err.contains("trial credit is used up")), (0, told), "{ran:?}");
+    }
+}
+
+#[tokio::test]
 async fn register_does_not_fail_on_a_session_that_has_ended() {
     let (fake, mut person) = stranger().await;
     person.environment.token = Some("stale".into());

@@ -20,10 +20,15 @@ impl AccountService for Accounts {
         request: Request<v1::RegisterRequest>,
     ) -> Answer<v1::RegisterResponse> {
         let caller = auth::anybody(&self.control, request.metadata()).await?;
+        let address = request.remote_addr().map(|address| address.ip());
         let v1::RegisterRequest { name, password, invite_code } = request.into_inner();
-        let (password, invite_code) = (password.into(), invite_code.into());
-        let account = self.control.register(caller.as_ref(), &name, password, &invite_code).await?;
-        Ok(Response::new(v1::RegisterResponse { account: Some(convert::account(&account)) }))
+        let (caller, password, code) = (caller.as_ref(), password.into(), invite_code.into());
+        let made = self.control.register(caller, address, &name, password, &code).await?;
+        Ok(Response::new(v1::RegisterResponse {
+            account: Some(convert::account(&made.account)),
+            trial_credit_usd: made.trial_credit.to_string(),
+            trial_credit_withheld: made.withheld,
+        }))
     }
 
     async fn sign_in(&self, request: Request<v1::SignInRequest>) -> Answer<v1::SignInResponse> {

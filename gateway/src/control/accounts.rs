@@ -1,5 +1,6 @@
 //! Accounts: registration, invites, looking them up, and their money.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,17 @@ pub struct AccountView {
     pub balance: Nanos,
 }
 
+/// A new account.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    /// The account.
+    pub account: AccountView,
+    /// What it was given.
+    pub trial_credit: Nanos,
+    /// Whether its plan gives trial credit that it did not get, since that of the day is used up.
+    pub withheld: bool,
+}
+
 /// A new invite.
 #[derive(Debug)]
 pub struct NewInvite {
@@ -49,27 +61,33 @@ pub struct Page<T> {
 }
 
 impl Control {
-    /// Makes an account with role `member`, the default plan and its trial credit.
+    /// Makes an account with role `member`, the default plan and its trial credit, as far as the
+    /// day's is not used up. `address` is where a caller who is no operator comes from.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] or [`ControlError::Invalid`] if the registration mode does not let
-    /// `caller` in, [`ControlError::Exists`] if the name is taken.
+    /// `caller` in, [`ControlError::Exists`] if the name is taken, [`ControlError::Limited`] if
+    /// too many were registered from `address`.
     pub async fn register(
         self: &Arc<Self>,
         caller: Option<&Caller>,
+        address: Option<IpAddr>,
         name: &str,
         password: SecretString,
         invite_code: &SecretString,
-    ) -> Result<AccountView, ControlError> {
+    ) -> Result<Registered, ControlError> {
         let invite = self.admission(caller, invite_code)?;
         Account::check_name(name)?;
         Account::check_password(password.expose_secret())?;
         // asked again below, where nobody can come in between; here it saves the hash
         self.refuse_taken(name)?;
+        let operator = caller.filter(|caller| caller.is_operator());
+        if let Some(address) = address.filter(|_| operator.is_none()) {
+            self.sign_ups.admit(address, self.clock.now())?;
+        }
         let hash = self.passwords.hash(password).await?;
 
         let name = name.to_owned();
-        let operator = caller.filter(|caller| caller.is_operator());
         self.write(operator, move |control| async move {
             control.refuse_taken(&name)?;
             let now = control.clock.now();
@@ -81,7 +99,10 @@ impl Control {
                 plan: PlanName::new(DEFAULT_PLAN),
                 created_at: now,
             };
-            let credit = control.plan_of(&account)?.trial_credit;
+            let promised = control.plan_of(&account)?.trial_credit;
+            let given = control.store.trial_given(now).await?;
+            let fits = given.saturating_add(promised) <= control.trial_daily;
+            let credit = if fits { promised } else { Nanos::ZERO };
             let entry =
                 Entry { account: account.id, amount: credit, kind: EntryKind::Trial, at: now };
             let trial = (credit != Nanos::ZERO).then_some(&entry);
@@ -101,8 +122,8 @@ impl Control {
                 error => error.into(),
             })?;
             control.ledger.open(account.id, credit);
-            let account = control.directory.put_account(account);
-            Ok(control.view(account))
+            let account = control.view(control.directory.put_account(account));
+            Ok(Registered { account, trial_credit: credit, withheld: credit != promised })
         })
         .await
     }

@@ -22,6 +22,7 @@ mod rotation;
 pub mod seal;
 mod secret_file;
 pub mod sessions;
+mod signups;
 mod standing;
 pub mod tail;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub use directory::Directory;
 pub use error::ControlError;
 
 use passwords::Passwords;
+use signups::SignUps;
 
 /// The most money that an account may hold or owe: far from where sums of nanodollars overflow.
 const LARGEST_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
@@ -59,6 +61,8 @@ pub struct Control {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     registration: Registration,
+    sign_ups: SignUps,
+    trial_daily: Nanos,
     operator_token: [u8; 32],
     tasks: TaskTracker,
     passwords: Passwords,
@@ -81,6 +85,10 @@ pub struct Parts {
     pub entropy: Arc<dyn Entropy>,
     /// Who may register.
     pub registration: Registration,
+    /// How many accounts one client address may register within an hour; zero means no limit.
+    pub registrations_per_hour: u32,
+    /// The most trial credit that is given on one day.
+    pub trial_daily: Nanos,
     /// SHA-256 of the operator token, as [`bootstrap::prepare`] returns it.
     pub operator_token: [u8; 32],
     /// Where changes run, so that a shutdown waits for them.
@@ -110,6 +118,8 @@ impl Control {
             clock: parts.clock,
             entropy: parts.entropy,
             registration: parts.registration,
+            sign_ups: SignUps::new(parts.registrations_per_hour),
+            trial_daily: parts.trial_daily,
             operator_token: parts.operator_token,
             tasks: parts.tasks,
             writing: Mutex::new(()),

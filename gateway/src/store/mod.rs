@@ -77,7 +77,7 @@ pub trait Identities: Send + Sync {
     /// Returns what the gateway keeps in memory.
     async fn load(&self) -> Result<Everything, StoreError>;
 
-    /// Adds an account with its password hash and its first ledger entry, if any, and uses up
+    /// Adds an account with its password hash and its trial credit, if any, and uses up
     /// `invite`. [`StoreError::Conflict`] if the name is taken (names are compared without case);
     /// [`StoreError::NotFound`] if the invite does not hold at the account's `created_at`.
     async fn add_account(
@@ -88,6 +88,8 @@ pub trait Identities: Send + Sync {
         invite: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
+    /// Returns how much trial credit was given on the day of `at` (in UTC).
+    async fn trial_given(&self, at: Timestamp) -> Result<Nanos, StoreError>;
     /// Writes an account's status and plan. [`StoreError::NotFound`] if there is no such account.
     async fn put_account(&self, account: &Account, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Gives an account another password hash and forgets its sessions but for `keep`. Returns how

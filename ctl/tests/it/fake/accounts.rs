@@ -10,7 +10,12 @@ use super::{Answer, Fake, account, answer, at};
 impl AccountService for Fake {
     async fn register(&self, request: Request<RegisterRequest>) -> Answer<RegisterResponse> {
         let input = self.note("Register", request)?;
-        answer(RegisterResponse { account: account(&input.name) })
+        let trial_credit_withheld = input.name == "late";
+        answer(RegisterResponse {
+            account: account(&input.name),
+            trial_credit_usd: if trial_credit_withheld { "0" } else { "5" }.to_owned(),
+            trial_credit_withheld,
+        })
     }
 
     async fn sign_in(&self, request: Request<SignInRequest>) -> Answer<SignInResponse> {

@@ -12,6 +12,7 @@ use crate::domain::audit::AuditEntry;
 use crate::domain::id::{AccountId, KeyId, SessionId};
 use crate::domain::key::Key;
 use crate::domain::ledger::Entry;
+use crate::domain::money::Nanos;
 use crate::store::{Everything, Identities, StoreError};
 
 #[async_trait]
@@ -46,7 +47,21 @@ impl Identities for SqliteStore {
                 use_up(tx, digest, account.created_at)?;
             }
             insert_account(tx, &account, &password_hash)?;
-            trial.map_or(Ok(()), |entry| commit::add_entry(tx, &entry))
+            let Some(entry) = trial else { return Ok(()) };
+            let sql = "INSERT INTO trial_days VALUES (?, ?) \
+                ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
+            tx.prepare_cached(sql)?.execute(params![day(entry.at), entry.amount])?;
+            commit::add_entry(tx, &entry)
+        })
+        .await
+    }
+
+    async fn trial_given(&self, at: Timestamp) -> Result<Nanos, StoreError> {
+        self.read(move |tx| {
+            let sql = "SELECT amount FROM trial_days WHERE day = ?";
+            let amount =
+                tx.prepare_cached(sql)?.query_row([day(at)], |row| row.get(0)).optional()?;
+            Ok(amount.unwrap_or_default())
         })
         .await
     }
@@ -195,6 +210,11 @@ fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
         })
     };
     Ok(tx.prepare_cached(sql)?.query_map([], account)?.collect::<Result<_, _>>()?)
+}
+
+/// Days since 1970, in UTC.
+fn day(at: Timestamp) -> i64 {
+    at.as_second().div_euclid(86_400)
 }
 
 fn changed(rows: usize) -> Result<(), StoreError> {

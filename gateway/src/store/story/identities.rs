@@ -52,6 +52,9 @@ async fn accounts_join(store: &dyn Store) {
         store.add_account(&eve, "", Some(&entry(eve.id, 9)), Some([20; 32]), &noted("a")).await,
     );
 
+    for (minute, given) in [(0, 5_000), (1_439, 5_000), (1_440, 0), (-1, 0)] {
+        assert_eq!(store.trial_given(at(minute)).await.unwrap(), Nanos(given), "{minute}");
+    }
     let hash = store.find_password_hash("ÄLICE@EXAMPLE.ORG").await.unwrap();
     assert_eq!(hash, Some((ALICE, "hash of alice".to_owned())));
     assert_eq!(store.find_password_hash("eve").await.unwrap(), None);
