@@ -18,6 +18,7 @@ pub mod models;
 mod password_change;
 pub mod passwords;
 pub mod plans;
+mod registration;
 mod rotation;
 pub mod seal;
 mod secret_file;
