@@ -143,6 +143,8 @@ pub async fn run(
         clock: seams.clock,
         entropy: seams.entropy,
         registration: config.registration,
+        registrations_per_hour: config.registrations_per_hour,
+        trial_daily: config.trial_daily,
         operator_token: prepared.operator_token,
         tasks: tasks.clone(),
     }));

@@ -15,12 +15,16 @@ use etcetera::BaseStrategy;
 use serde::Deserialize;
 
 use crate::control::Registration;
+use crate::domain::money::Nanos;
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_ADMIN_LISTEN: &str = "127.0.0.1:8081";
 const DEFAULT_MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 const DEFAULT_DRAIN_SECONDS: u64 = 30;
+const DEFAULT_REGISTRATIONS_PER_HOUR: u32 = 10;
+const DEFAULT_TRIAL_DAILY_USD: u32 = 100;
+const NANOS_PER_DOLLAR: i64 = 1_000_000_000;
 
 /// What was set; `None` is "not here".
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -39,6 +43,13 @@ pub struct Settings {
     /// Who may register [default: open if the admin plane is on a loopback address, else invite]
     #[arg(long, value_name = "MODE", env = "TOLLGATE_REGISTRATION")]
     pub registration: Option<RegistrationMode>,
+    /// How many accounts one client address may register within an hour; 0 for no limit [default: 10]
+    #[arg(long, value_name = "N", env = "TOLLGATE_REGISTRATIONS_PER_HOUR")]
+    pub registrations_per_hour: Option<u32>,
+    /// Most trial credit that is given on one day (UTC), in whole US dollars; accounts that come after
+    /// that start with nothing [default: 100]
+    #[arg(long, value_name = "USD", env = "TOLLGATE_TRIAL_DAILY_USD")]
+    pub trial_daily_usd: Option<u32>,
     /// Leave the built-in simulator out of the first start's catalogue
     #[arg(long, env = "TOLLGATE_NO_SIMULATOR", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub no_simulator: Option<bool>,
@@ -76,6 +87,10 @@ pub struct Config {
     pub admin_listen: SocketAddr,
     /// Who may register.
     pub registration: Registration,
+    /// How many accounts one client address may register within an hour; zero means no limit.
+    pub registrations_per_hour: u32,
+    /// Most trial credit that is given on one day.
+    pub trial_daily: Nanos,
     /// Whether the first start puts the simulator into the catalogue.
     pub simulator: bool,
     /// Longest request body, in bytes.
@@ -105,6 +120,8 @@ impl Settings {
             listen: self.listen.or(lower.listen),
             admin_listen: self.admin_listen.or(lower.admin_listen),
             registration: self.registration.or(lower.registration),
+            registrations_per_hour: self.registrations_per_hour.or(lower.registrations_per_hour),
+            trial_daily_usd: self.trial_daily_usd.or(lower.trial_daily_usd),
             no_simulator: self.no_simulator.or(lower.no_simulator),
             max_body_bytes: self.max_body_bytes.or(lower.max_body_bytes),
             drain_seconds: self.drain_seconds.or(lower.drain_seconds),
@@ -139,6 +156,13 @@ impl Settings {
             listen: address(self.listen, DEFAULT_LISTEN),
             admin_listen,
             registration,
+            registrations_per_hour: self
+                .registrations_per_hour
+                .unwrap_or(DEFAULT_REGISTRATIONS_PER_HOUR),
+            trial_daily: Nanos(
+                NANOS_PER_DOLLAR
+                    * i64::from(self.trial_daily_usd.unwrap_or(DEFAULT_TRIAL_DAILY_USD)),
+            ),
             simulator: !self.no_simulator.unwrap_or_default(),
             max_body_bytes: self.max_body_bytes.unwrap_or(DEFAULT_MAX_BODY_BYTES),
             drain: Duration::from_secs(self.drain_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS)),

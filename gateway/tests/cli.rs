@@ -29,6 +29,8 @@ fn help_names_every_command_and_setting() {
         "--listen",
         "--admin-listen",
         "--registration",
+        "--registrations-per-hour",
+        "--trial-daily-usd",
         "--no-simulator",
         "--max-body-bytes",
         "--drain-seconds",

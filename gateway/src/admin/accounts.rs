@@ -20,10 +20,15 @@ impl AccountService for Accounts {
         request: Request<v1::RegisterRequest>,
     ) -> Answer<v1::RegisterResponse> {
         let caller = auth::anybody(&self.control, request.metadata()).await?;
+        let address = request.remote_addr().map(|address| address.ip());
         let v1::RegisterRequest { name, password, invite_code } = request.into_inner();
-        let (password, invite_code) = (password.into(), invite_code.into());
-        let account = self.control.register(caller.as_ref(), &name, password, &invite_code).await?;
-        Ok(Response::new(v1::RegisterResponse { account: Some(convert::account(&account)) }))
+        let (caller, password, code) = (caller.as_ref(), password.into(), invite_code.into());
+        let made = self.control.register(caller, address, &name, password, &code).await?;
+        Ok(Response::new(v1::RegisterResponse {
+            account: Some(convert::account(&made.account)),
+            trial_credit_usd: made.trial_credit.to_string(),
+            trial_credit_withheld: made.withheld,
+        }))
     }
 
     async fn sign_in(&self, request: Request<v1::SignInRequest>) -> Answer<v1::SignInResponse> {
@@ -79,6 +84,71 @@ impl AccountService for Accounts {
         let amount = convert::amount("amount_usd", &amount_usd)?;
         let account = self.control.credit_account(&caller, &account, amount, &reason).await?;
         Ok(Response::new(v1::CreditAccountResponse { account: Some(convert::account(&account)) }))
+    }
+
+    async fn suspend_account(
+        &self,
+        request: Request<v1::SuspendAccountRequest>,
+    ) -> Answer<v1::SuspendAccountResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let v1::SuspendAccountRequest { account, reason } = request.into_inner();
+        let account = self.control.suspend_account(&caller, &account, &reason).await?;
+        Ok(Response::new(v1::SuspendAccountResponse { account: Some(convert::account(&account)) }))
+    }
+
+    async fn resume_account(
+        &self,
+        request: Request<v1::ResumeAccountRequest>,
+    ) -> Answer<v1::ResumeAccountResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let account = self.control.resume_account(&caller, &request.into_inner().account).await?;
+        Ok(Response::new(v1::ResumeAccountResponse { account: Some(convert::account(&account)) }))
+    }
+
+    async fn set_plan(&self, request: Request<v1::SetPlanRequest>) -> Answer<v1::SetPlanResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let v1::SetPlanRequest { account, plan } = request.into_inner();
+        let account = self.control.set_plan(&caller, &account, plan).await?;
+        Ok(Response::new(v1::SetPlanResponse { account: Some(convert::account(&account)) }))
+    }
+
+    async fn change_password(
+        &self,
+        request: Request<v1::ChangePasswordRequest>,
+    ) -> Answer<v1::ChangePasswordResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let v1::ChangePasswordRequest { old_password, new_password } = request.into_inner();
+        let (old, new) = (old_password.into(), new_password.into());
+        let ended_sessions = self.control.change_password(&caller, old, new).await?;
+        Ok(Response::new(v1::ChangePasswordResponse { ended_sessions }))
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<v1::ListSessionsRequest>,
+    ) -> Answer<v1::ListSessionsResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let sessions = self.control.list_sessions(&caller).await?;
+        let sessions = sessions.iter().map(convert::session).collect();
+        Ok(Response::new(v1::ListSessionsResponse { sessions }))
+    }
+
+    async fn revoke_session(
+        &self,
+        request: Request<v1::RevokeSessionRequest>,
+    ) -> Answer<v1::RevokeSessionResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        self.control.revoke_session(&caller, &request.into_inner().id).await?;
+        Ok(Response::new(v1::RevokeSessionResponse {}))
+    }
+
+    async fn revoke_other_sessions(
+        &self,
+        request: Request<v1::RevokeOtherSessionsRequest>,
+    ) -> Answer<v1::RevokeOtherSessionsResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let ended_sessions = self.control.revoke_other_sessions(&caller).await?;
+        Ok(Response::new(v1::RevokeOtherSessionsResponse { ended_sessions }))
     }
 
     async fn create_invite(

@@ -1,6 +1,7 @@
 //! `KeyService`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use proto::v1::{self, key_service_server::KeyService};
 use tonic::{Request, Response, async_trait};
@@ -41,6 +42,20 @@ impl KeyService for Keys {
         let keys = self.control.list_keys(&caller, of).await?;
         let keys = keys.into_iter().map(convert::key).collect();
         Ok(Response::new(v1::ListKeysResponse { keys }))
+    }
+
+    async fn rotate_key(
+        &self,
+        request: Request<v1::RotateKeyRequest>,
+    ) -> Answer<v1::RotateKeyResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let v1::RotateKeyRequest { id, overlap_seconds } = request.into_inner();
+        let overlap = Duration::from_secs(overlap_seconds);
+        let (key, secret) = self.control.rotate_key(&caller, &id, overlap).await?;
+        Ok(Response::new(v1::RotateKeyResponse {
+            key: Some(convert::key(key)),
+            secret: convert::reveal(&secret),
+        }))
     }
 
     async fn revoke_key(

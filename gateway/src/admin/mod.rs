@@ -4,6 +4,7 @@
 //! out. It knows no rule: what an account may do is decided there. Start with [`serve()`].
 
 mod accounts;
+mod audit;
 mod auth;
 mod convert;
 mod keys;

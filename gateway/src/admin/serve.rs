@@ -1,9 +1,10 @@
-//! The admin plane's server: the six services, health and reflection on one listener.
+//! The admin plane's server: its services, health and reflection on one listener.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use proto::v1::account_service_server::AccountServiceServer;
+use proto::v1::audit_service_server::AuditServiceServer;
 use proto::v1::key_service_server::KeyServiceServer;
 use proto::v1::model_service_server::ModelServiceServer;
 use proto::v1::plan_service_server::PlanServiceServer;
@@ -18,6 +19,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use super::accounts::Accounts;
+use super::audit::Audit;
 use super::keys::Keys;
 use super::models::Models;
 use super::plans::Plans;
@@ -35,7 +37,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// when its client wishes.
 const DRAIN: Duration = Duration::from_secs(5);
 
-const SERVICES: [&str; 7] = [
+const SERVICES: [&str; 8] = [
     "",
     AccountServiceServer::<Accounts>::NAME,
     KeyServiceServer::<Keys>::NAME,
@@ -43,6 +45,7 @@ const SERVICES: [&str; 7] = [
     ModelServiceServer::<Models>::NAME,
     UpstreamServiceServer::<Upstreams>::NAME,
     UsageServiceServer::<Usage>::NAME,
+    AuditServiceServer::<Audit>::NAME,
 ];
 
 /// Why the admin plane stopped, or never began.
@@ -88,6 +91,7 @@ pub async fn serve(
         .add_service(limited!(PlanServiceServer, Plans { control: control.clone() }))
         .add_service(limited!(ModelServiceServer, Models { control: control.clone() }))
         .add_service(limited!(UpstreamServiceServer, Upstreams { control: control.clone() }))
+        .add_service(limited!(AuditServiceServer, Audit { control: control.clone() }))
         .add_service(limited!(UsageServiceServer, Usage { control, shutdown: shutdown.clone() }))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)

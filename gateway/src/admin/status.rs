@@ -3,6 +3,9 @@
 //! What went wrong inside is logged here, once, and not told to the caller.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+use std::time::Duration;
+
+use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
 use crate::control::ControlError;
@@ -19,10 +22,20 @@ impl From<ControlError> for Status {
             ControlError::Unauthenticated(_) => Code::Unauthenticated,
             ControlError::Forbidden(_) => Code::PermissionDenied,
             ControlError::Busy(_) => Code::ResourceExhausted,
+            ControlError::Limited { message, retry_after } => {
+                return limited(message, *retry_after);
+            }
             ControlError::Store(store) => return of_store(store),
         };
         Self::new(code, error.to_string())
     }
+}
+
+/// Says in the metadata entry `retry-after`, too, how many seconds to wait.
+fn limited(message: &str, retry_after: Duration) -> Status {
+    let mut metadata = MetadataMap::new();
+    metadata.insert("retry-after", retry_after.as_secs().into());
+    Status::with_metadata(Code::ResourceExhausted, message, metadata)
 }
 
 /// Control checks before it writes: that the store says "not found" or "conflict" means that

@@ -225,7 +225,7 @@ async fn health_and_reflection_know_the_services() {
     let answer = answers.message().await.unwrap().unwrap().message_response.unwrap();
     let MessageResponse::ListServicesResponse(list) = answer else { panic!("{answer:?}") };
     let names: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
-    for noun in ["Account", "Key", "Plan", "Model", "Upstream", "Usage"] {
+    for noun in ["Account", "Key", "Plan", "Model", "Upstream", "Usage", "Audit"] {
         let name = format!("tollgate.admin.v1.{noun}Service");
         assert!(names.contains(&name.as_str()), "{names:?}");
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{Control, ControlError};
-use crate::domain::account::{Account, Role};
+use crate::domain::account::{Account, AccountStatus, Role};
 use crate::domain::id::AccountId;
 use crate::domain::model::Model;
 use crate::domain::plan::Plan;
@@ -82,4 +82,14 @@ impl Control {
 /// Whether an account on `plan` may use `model`.
 pub(super) fn allows(plan: &Plan, model: &Model) -> bool {
     plan.models.is_empty() || plan.models.contains(&model.id)
+}
+
+/// Refuses accounts that were suspended: they may look, but change nothing.
+pub(super) fn refuse_suspended(account: &Account) -> Result<(), ControlError> {
+    match account.status {
+        AccountStatus::Active => Ok(()),
+        AccountStatus::Suspended => Err(ControlError::Forbidden(
+            "this account is suspended and can change nothing; `ctl audit list` shows why".into(),
+        )),
+    }
 }

@@ -1,20 +1,18 @@
-//! Accounts: registration, invites, looking them up, and their money.
+//! Accounts: invites, looking them up, and their money.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 
-use super::error::shown;
-use super::{Caller, Control, ControlError, LARGEST_BALANCE, Registration, token};
+use super::{Caller, Control, ControlError, LARGEST_BALANCE, token};
 use crate::domain::Invalid;
-use crate::domain::account::{Account, AccountStatus, Invite, Role};
-use crate::domain::id::{AccountId, PlanName};
+use crate::domain::account::{Account, Invite};
+use crate::domain::audit::AuditAction;
+use crate::domain::id::AccountId;
 use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::money::Nanos;
-use crate::domain::plan::DEFAULT_PLAN;
-use crate::store::StoreError;
 
 const DEFAULT_INVITE: Duration = Duration::from_hours(7 * 24);
 const LONGEST_INVITE: Duration = Duration::from_hours(366 * 24);
@@ -48,84 +46,12 @@ pub struct Page<T> {
 }
 
 impl Control {
-    /// Makes an account with role `member`, the default plan and its trial credit.
-    ///
-    /// # Errors
-    /// [`ControlError::Forbidden`] or [`ControlError::Invalid`] if the registration mode does not let
-    /// `caller` in, [`ControlError::Exists`] if the name is taken.
-    pub async fn register(
-        self: &Arc<Self>,
-        caller: Option<&Caller>,
-        name: &str,
-        password: SecretString,
-        invite_code: &SecretString,
-    ) -> Result<AccountView, ControlError> {
-        let invite = self.admission(caller, invite_code)?;
-        Account::check_name(name)?;
-        Account::check_password(password.expose_secret())?;
-        // asked again below, where nobody can come in between; here it saves the hash
-        self.refuse_taken(name)?;
-        let hash = self.passwords.hash(password).await?;
-
-        let name = name.to_owned();
-        self.write(move |control| async move {
-            control.refuse_taken(&name)?;
-            let now = control.clock.now();
-            let account = Account {
-                id: AccountId(control.entropy.uuid(now)),
-                name,
-                role: Role::Member,
-                status: AccountStatus::Active,
-                plan: PlanName::new(DEFAULT_PLAN),
-                created_at: now,
-            };
-            let credit = control.plan_of(&account)?.trial_credit;
-            let entry =
-                Entry { account: account.id, amount: credit, kind: EntryKind::Trial, at: now };
-            let trial = (credit != Nanos::ZERO).then_some(&entry);
-            let added = control.store.add_account(&account, &hash, trial, invite).await;
-            added.map_err(|error| match error {
-                StoreError::Conflict(_) => taken(&account.name),
-                StoreError::NotFound => ControlError::Forbidden(
-                    "this invite code is unknown, used or over; ask for a new one".into(),
-                ),
-                error => error.into(),
-            })?;
-            control.ledger.open(account.id, credit);
-            let account = control.directory.put_account(account);
-            Ok(control.view(account))
-        })
-        .await
-    }
-
-    /// Decides whether `caller` may register somebody, and by which invite.
-    fn admission(
-        &self,
-        caller: Option<&Caller>,
-        code: &SecretString,
-    ) -> Result<Option<[u8; 32]>, ControlError> {
-        let by_operator = caller.is_some_and(Caller::is_operator);
-        match self.registration {
-            Registration::Open => Ok(None),
-            Registration::Invite | Registration::Closed if by_operator => Ok(None),
-            Registration::Invite if code.expose_secret().is_empty() => Err(Invalid::new(
-                "invite_code",
-                "registration needs an invite code; ask the operator of this gateway for one",
-            )
-            .into()),
-            Registration::Invite => Ok(Some(token::digest(code))),
-            Registration::Closed => Err(ControlError::Forbidden(
-                "registration is closed; ask the operator of this gateway for an account".into(),
-            )),
-        }
-    }
-
     /// Makes a code that lets one person register; `lifetime` of zero means seven days.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members.
     pub async fn create_invite(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         lifetime: Duration,
     ) -> Result<NewInvite, ControlError> {
@@ -138,7 +64,12 @@ impl Control {
         let created_at = self.clock.now();
         let expires_at = created_at.saturating_add(lifetime).unwrap_or(Timestamp::MAX);
         let invite = Invite { digest: token::digest(&code), created_at, expires_at };
-        self.store.add_invite(&invite).await?;
+        self.write(Some(caller), move |control| async move {
+            let details = format!("until {expires_at}");
+            let audit = control.entry(AuditAction::AccountInvite, "", None, details);
+            Ok(control.store.add_invite(&invite, &audit).await?)
+        })
+        .await?;
         Ok(NewInvite { code, expires_at })
     }
 
@@ -183,23 +114,27 @@ impl Control {
     ) -> Result<AccountView, ControlError> {
         caller.require_operator("credit accounts")?;
         let account = self.visible_account(caller, account)?;
-        let reason = reason.trim().to_owned();
-        if reason.is_empty() || reason.len() > LONGEST_REASON {
-            let message = format!("`reason` must have 1 to {LONGEST_REASON} bytes");
-            return Err(Invalid::new("reason", message).into());
-        }
+        let reason = check_reason(reason)?;
         if amount == Nanos::ZERO {
             return Err(Invalid::new("amount_usd", "`amount_usd` must not be zero").into());
         }
-        self.write(move |control| async move {
+        self.write(Some(caller), move |control| async move {
             let balance = control.ledger.balance(account.id) + amount;
             if balance > LARGEST_BALANCE || balance < -LARGEST_BALANCE {
                 let message = format!("a balance must stay within ±{LARGEST_BALANCE} dollars");
                 return Err(Invalid::new("amount_usd", message).into());
             }
+            let details = format!("{amount} dollars: {reason}");
+            let audit =
+                control.entry(AuditAction::AccountCredit, &account.name, Some(account.id), details);
             let kind = EntryKind::Credit(reason);
             let entry = Entry { account: account.id, amount, kind, at: control.clock.now() };
             control.ledger.credit(entry).await?;
+            // the money is there, whatever comes of this: an error would have it given twice
+            if let Err(error) = control.store.add_audit(&audit).await {
+                let error: &dyn std::error::Error = &error;
+                tracing::error!(error, account = %account.id, "a credit is not in the audit log");
+            }
             Ok(control.view(account))
         })
         .await
@@ -214,16 +149,14 @@ impl Control {
     pub(super) fn account_name(&self, id: AccountId) -> String {
         self.directory.find_account(id).map_or_else(|| id.to_string(), |found| found.name.clone())
     }
-
-    fn refuse_taken(&self, name: &str) -> Result<(), ControlError> {
-        match self.directory.find_account_named(name) {
-            None => Ok(()),
-            Some(_) => Err(taken(name)),
-        }
-    }
 }
 
-fn taken(name: &str) -> ControlError {
-    let name = shown(name);
-    ControlError::Exists(format!("the name `{name}` is taken; choose another, or sign in"))
+/// Checks why something is done, as it is kept.
+pub(super) fn check_reason(reason: &str) -> Result<String, Invalid> {
+    let reason = reason.trim();
+    if reason.is_empty() || reason.len() > LONGEST_REASON {
+        let message = format!("`reason` must have 1 to {LONGEST_REASON} bytes");
+        return Err(Invalid::new("reason", message));
+    }
+    Ok(reason.to_owned())
 }

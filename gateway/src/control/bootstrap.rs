@@ -11,6 +11,7 @@ use super::seal::{KEY_FILE, Sealer};
 use super::{passwords, secret_file, token};
 use crate::clock::{Clock, Entropy};
 use crate::domain::account::{Account, AccountStatus, OPERATOR, Role};
+use crate::domain::audit::{AuditAction, AuditEntry};
 use crate::domain::id::{AccountId, PlanName};
 use crate::domain::limit::Limits;
 use crate::domain::model::Model;
@@ -97,7 +98,15 @@ pub async fn prepare(
             plan: PlanName::new(DEFAULT_PLAN),
             created_at: now,
         };
-        store.add_account(&account, passwords::NOBODY, None, None).await?;
+        let audit = AuditEntry {
+            at: now,
+            actor: None,
+            action: AuditAction::AccountRegister,
+            object: account.name.clone(),
+            account: Some(account.id),
+            details: "by the first start".to_owned(),
+        };
+        store.add_account(&account, passwords::NOBODY, None, None, &audit).await?;
         everything.accounts.push(account);
     }
     let newest = store.newest().await?;

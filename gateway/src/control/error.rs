@@ -2,6 +2,8 @@
 //!
 //! Knows no status code; `admin/status.rs` has the table.
 
+use std::time::Duration;
+
 use crate::domain::Invalid;
 use crate::store::StoreError;
 
@@ -29,6 +31,14 @@ pub enum ControlError {
     /// Too much is going on; worth a retry.
     #[error("{0}")]
     Busy(String),
+    /// The caller has done so too often; worth a retry later.
+    #[error("{message}")]
+    Limited {
+        /// Which limit, and when to try again.
+        message: String,
+        /// How long to wait.
+        retry_after: Duration,
+    },
     /// The store did not do its part.
     #[error(transparent)]
     Store(#[from] StoreError),

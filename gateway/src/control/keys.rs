@@ -8,6 +8,7 @@ use secrecy::SecretString;
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError};
 use crate::domain::Invalid;
+use crate::domain::audit::AuditAction;
 use crate::domain::id::{KeyId, ModelId};
 use crate::domain::key::{Key, NewKeyText, Translation};
 use crate::domain::limit::Limits;
@@ -68,9 +69,7 @@ impl Control {
         if wish.expires_at.is_some_and(|end| end <= now) {
             return Err(Invalid::new("expires_at", "`expires_at` must be in the future").into());
         }
-        let mut random = zeroize::Zeroizing::new([0; NewKeyText::RANDOM_BYTES]);
-        self.entropy.fill(random.as_mut_slice());
-        let text = NewKeyText::new(&random);
+        let text = self.new_key_text();
         let key = Key {
             id: text.id,
             digest: text.digest,
@@ -82,11 +81,19 @@ impl Control {
             created_at: now,
             expires_at: wish.expires_at,
             revoked_at: None,
+            successor: None,
         };
         let account = caller.account.name.clone();
         let view = self
-            .write(move |control| async move {
-                control.store.add_key(&key).await?;
+            .write(Some(caller), move |control| async move {
+                let details = format!("label `{}`", key.label);
+                let audit = control.entry(
+                    AuditAction::KeyCreate,
+                    key.id.as_str(),
+                    Some(key.account),
+                    details,
+                );
+                control.store.add_key(&key, &audit).await?;
                 control.directory.put_key(key.clone());
                 Ok(KeyView { key, account, last_used_at: None })
             })
@@ -135,8 +142,13 @@ impl Control {
             .filter(|key| caller.sees(key.account))
             .ok_or_else(|| ControlError::missing("key", id))?;
         let id = key.id.clone();
-        self.write(move |control| async move {
-            control.store.revoke_key(&key.id, control.clock.now()).await?;
+        self.write(Some(caller), move |control| async move {
+            if key.revoked_at.is_none() {
+                let label = format!("label `{}`", key.label);
+                let audit =
+                    control.entry(AuditAction::KeyRevoke, id.as_str(), Some(key.account), label);
+                control.store.revoke_key(&key.id, control.clock.now(), &audit).await?;
+            }
             // read again: the time of an earlier revocation stays
             let stored = control.store.keys(Some(key.account)).await;
             let found = stored.map(|keys| keys.into_iter().find(|(stored, _)| stored.id == id));
@@ -153,6 +165,13 @@ impl Control {
             Ok(KeyView { account: control.account_name(key.account), key, last_used_at })
         })
         .await
+    }
+
+    /// Makes the text of a new key.
+    pub(super) fn new_key_text(&self) -> NewKeyText {
+        let mut random = zeroize::Zeroizing::new([0; NewKeyText::RANDOM_BYTES]);
+        self.entropy.fill(random.as_mut_slice());
+        NewKeyText::new(&random)
     }
 
     /// Turns ids and aliases into ids of models that the caller may use.

@@ -2,22 +2,29 @@
 //!
 //! Speaks domain types and knows no wire format, so a gRPC method, a command or a test calls it alike.
 //! Every operation takes the [`Caller`] and decides itself what that account may do. Changes happen
-//! one at a time: checked, written to the store, then shown in the [`Directory`]. Start with
-//! [`Control`]; each file adds the operations of one noun to it.
+//! one at a time: checked, written to the store with an entry of the audit log, then shown in the
+//! [`Directory`]. Start with [`Control`]; each file adds the operations of one noun to it.
 
 pub mod access;
 pub mod accounts;
+pub mod audit;
 pub mod bootstrap;
+mod change;
 pub mod credentials;
 pub mod directory;
 pub mod error;
 pub mod keys;
 pub mod models;
+mod password_change;
 pub mod passwords;
 pub mod plans;
+mod registration;
+mod rotation;
 pub mod seal;
 mod secret_file;
 pub mod sessions;
+mod signups;
+mod standing;
 pub mod tail;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -41,6 +48,7 @@ pub use directory::Directory;
 pub use error::ControlError;
 
 use passwords::Passwords;
+use signups::SignUps;
 
 /// The most money that an account may hold or owe: far from where sums of nanodollars overflow.
 const LARGEST_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
@@ -54,6 +62,8 @@ pub struct Control {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     registration: Registration,
+    sign_ups: SignUps,
+    trial_daily: Nanos,
     operator_token: [u8; 32],
     tasks: TaskTracker,
     passwords: Passwords,
@@ -76,6 +86,10 @@ pub struct Parts {
     pub entropy: Arc<dyn Entropy>,
     /// Who may register.
     pub registration: Registration,
+    /// How many accounts one client address may register within an hour; zero means no limit.
+    pub registrations_per_hour: u32,
+    /// The most trial credit that is given on one day.
+    pub trial_daily: Nanos,
     /// SHA-256 of the operator token, as [`bootstrap::prepare`] returns it.
     pub operator_token: [u8; 32],
     /// Where changes run, so that a shutdown waits for them.
@@ -105,30 +119,11 @@ impl Control {
             clock: parts.clock,
             entropy: parts.entropy,
             registration: parts.registration,
+            sign_ups: SignUps::new(parts.registrations_per_hour),
+            trial_daily: parts.trial_daily,
             operator_token: parts.operator_token,
             tasks: parts.tasks,
             writing: Mutex::new(()),
         }
-    }
-
-    /// Runs one change after the other, each to its end: a caller that goes away between the write
-    /// to the store and the change in memory must not leave the two apart.
-    async fn write<T, W>(
-        self: &Arc<Self>,
-        change: impl FnOnce(Arc<Self>) -> W + Send + 'static,
-    ) -> Result<T, ControlError>
-    where
-        T: Send + 'static,
-        W: Future<Output = Result<T, ControlError>> + Send + 'static,
-    {
-        let control = self.clone();
-        let task = self.tasks.spawn(async move {
-            let _one_at_a_time = control.writing.lock().await;
-            change(control.clone()).await
-        });
-        task.await.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(ControlError::Busy("the gateway is shutting down; try again".into())),
-        })
     }
 }

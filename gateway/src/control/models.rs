@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::access::allows;
+use super::change::Change;
 use super::directory::Catalogue;
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError};
 use crate::domain::Invalid;
+use crate::domain::audit::AuditAction;
 use crate::domain::id::{ModelId, UpstreamName};
 use crate::domain::limit::Limits;
 use crate::domain::model::{Ability, Deployment, Model};
@@ -106,7 +108,7 @@ impl Control {
     ) -> Result<Arc<Model>, ControlError> {
         caller.require_operator("add models")?;
         check_limits(&change.limits)?;
-        self.write(move |control| async move {
+        self.write(Some(caller), move |control| async move {
             if control.directory.catalogue().models.contains_key(&id) {
                 return Err(ControlError::Exists(format!(
                     "model `{id}` exists; change it with `ctl model update`"
@@ -125,9 +127,10 @@ impl Control {
                 deployments: Vec::new(),
                 created_at: control.clock.now(),
             };
+            let changed = change.fields();
             let mut model = change.apply_to(&model);
             model.price.version = 1;
-            control.put_model(model).await
+            put_model(&control, AuditAction::ModelAdd, model, changed).await
         })
         .await
     }
@@ -144,10 +147,11 @@ impl Control {
         change: ModelChange,
     ) -> Result<Arc<Model>, ControlError> {
         caller.require_operator("change models")?;
-        self.write(move |control| async move {
+        self.write(Some(caller), move |control| async move {
             let model = control.directory.catalogue().models.get(id.as_str()).cloned();
             let model = model.ok_or_else(|| ControlError::missing("model", &id))?;
-            control.put_model(change.apply_to(&model)).await
+            let changed = change.fields();
+            put_model(&control, AuditAction::ModelUpdate, change.apply_to(&model), changed).await
         })
         .await
     }
@@ -162,10 +166,11 @@ impl Control {
         id: String,
     ) -> Result<(), ControlError> {
         caller.require_operator("remove models")?;
-        self.write(move |control| async move {
+        self.write(Some(caller), move |control| async move {
             let model = control.directory.catalogue().models.get(id.as_str()).cloned();
             let model = model.ok_or_else(|| ControlError::missing("model", &id))?;
-            control.store.remove_model(&model.id).await?;
+            let entry = control.entry(AuditAction::ModelRemove, model.id.as_str(), None, "");
+            control.store.remove_model(&model.id, &entry).await?;
             control.directory.change_catalogue(|catalogue| {
                 catalogue.models.remove(&model.id);
             });
@@ -173,21 +178,50 @@ impl Control {
         })
         .await
     }
+}
 
-    async fn put_model(&self, model: Model) -> Result<Arc<Model>, ControlError> {
-        check(&model, &self.directory.catalogue())?;
-        self.store.put_model(&model).await?;
-        let model = Arc::new(model);
-        self.directory.change_catalogue(|catalogue| {
-            catalogue.models.insert(model.id.clone(), model.clone());
-        });
-        Ok(model)
-    }
+async fn put_model(
+    control: &Change,
+    action: AuditAction,
+    model: Model,
+    changed: String,
+) -> Result<Arc<Model>, ControlError> {
+    check(&model, &control.directory.catalogue())?;
+    let entry = control.entry(action, model.id.as_str(), None, changed);
+    control.store.put_model(&model, &entry).await?;
+    let model = Arc::new(model);
+    control.directory.change_catalogue(|catalogue| {
+        catalogue.models.insert(model.id.clone(), model.clone());
+    });
+    Ok(model)
 }
 
 // === impl ModelChange ===
 
 impl ModelChange {
+    /// Names the fields that it changes.
+    fn fields(&self) -> String {
+        let limits = self.limits;
+        let changed = [
+            ("display_name", self.display_name.is_some()),
+            ("description", self.description.is_some()),
+            ("context_window", self.context_window.is_some()),
+            ("max_output_tokens", self.max_output_tokens.is_some()),
+            ("rpm", limits.rpm.is_some()),
+            ("tpm", limits.tpm.is_some()),
+            ("concurrency", limits.concurrency.is_some()),
+            ("input_usd", self.input.is_some()),
+            ("cached_usd", self.cached.is_some()),
+            ("output_usd", self.output.is_some()),
+            ("abilities", self.abilities.is_some()),
+            ("aliases", self.aliases.is_some()),
+            ("deployments", self.deployments.is_some()),
+        ];
+        let names: Vec<_> =
+            changed.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+        names.join(", ")
+    }
+
     fn apply_to(self, old: &Model) -> Model {
         let mut model = old.clone();
         let tokens = |new: Option<u64>, old| match new {

@@ -128,4 +128,21 @@ mod tests {
         assert_eq!(busy, 40 - RUNNING - WAITING);
         assert!(passwords.verify("x".into(), None).await.is_ok());
     }
+
+    #[tokio::test]
+    async fn callers_that_go_away_leave_no_queue_and_no_room_for_more_at_once() {
+        let passwords = passwords();
+        for _ in 0..10 {
+            let mut waiting: Vec<_> = (0..RUNNING + WAITING)
+                .map(|_| Box::pin(passwords.verify("x".into(), None)))
+                .collect();
+            for verify in &mut waiting {
+                let _ = futures_util::poll!(verify);
+            }
+            drop(waiting);
+            let at_work = RUNNING + WAITING - passwords.admitted.available_permits();
+            assert!(at_work <= RUNNING, "{at_work} go on after their callers");
+        }
+        assert!(passwords.verify("x".into(), None).await.is_ok());
+    }
 }

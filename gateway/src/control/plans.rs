@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Caller, Control, ControlError, LARGEST_BALANCE};
 use crate::domain::Invalid;
+use crate::domain::audit::AuditAction;
 use crate::domain::id::PlanName;
 use crate::domain::limit::Limits;
 use crate::domain::money::Nanos;
@@ -62,15 +63,17 @@ impl Control {
             let message = format!("`trial_credit_usd` must be from 0 to {LARGEST_BALANCE}");
             return Err(Invalid::new("trial_credit_usd", message).into());
         }
-        let caller = caller.clone();
-        self.write(move |control| async move {
+        let by = caller.clone();
+        self.write(Some(caller), move |control| async move {
             let plan = Plan {
-                models: control.resolve_models(&caller, &wish.models)?,
+                models: control.resolve_models(&by, &wish.models)?,
                 name: wish.name,
                 trial_credit: wish.trial_credit,
                 limits: wish.limits,
             };
-            control.store.put_plan(&plan).await?;
+            let details = format!("trial credit {} dollars", plan.trial_credit);
+            let entry = control.entry(AuditAction::PlanPut, plan.name.as_str(), None, details);
+            control.store.put_plan(&plan, &entry).await?;
             let plan = Arc::new(plan);
             control.directory.change_catalogue(|catalogue| {
                 catalogue.plans.insert(plan.name.clone(), plan.clone());

@@ -1,16 +1,21 @@
-//! Signing in and out, and who a token belongs to.
+//! Signing in and out, the sessions that an account has, and who a token belongs to.
 
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
 
 use super::accounts::AccountView;
 use super::{Caller, Control, ControlError, token};
-use crate::domain::account::{Account, AccountStatus, Session};
+use crate::domain::account::{OPERATOR, Session};
+use crate::domain::audit::AuditAction;
+use crate::domain::id::SessionId;
+use crate::store::StoreError;
 
 /// How long a session lasts.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
+const ID_BYTES: usize = 6;
 
 /// A new session.
 #[derive(Debug)]
@@ -23,15 +28,24 @@ pub struct SignedIn {
     pub account: AccountView,
 }
 
+/// A session as its account sees it.
+#[derive(Clone, Debug)]
+pub struct SessionView {
+    /// The session.
+    pub session: Session,
+    /// Whether it is the one that asks.
+    pub current: bool,
+}
+
 impl Control {
     /// Checks a password and opens a session. An unknown name costs and reads the same as a wrong
-    /// password.
+    /// password. A suspended account may sign in, to see that it is.
     ///
     /// # Errors
-    /// [`ControlError::Unauthenticated`] if the two do not fit, [`ControlError::Forbidden`] if the
-    /// account is suspended, [`ControlError::Busy`] if too many are signing in.
+    /// [`ControlError::Unauthenticated`] if the two do not fit, [`ControlError::Busy`] if too many
+    /// are signing in.
     pub async fn sign_in(
-        &self,
+        self: &Arc<Self>,
         name: &str,
         password: SecretString,
     ) -> Result<SignedIn, ControlError> {
@@ -39,24 +53,32 @@ impl Control {
         // asked for unknown names, too: both must cost the same
         let stored_name = account.as_ref().map_or(name, |account| &account.name);
         let stored = self.store.find_password_hash(stored_name).await?;
-        let fits = self.passwords.verify(password, stored.map(|(_, hash)| hash)).await?;
-        let account = account.filter(|_| fits).ok_or_else(|| {
-            ControlError::Unauthenticated(
-                "wrong name or password; `ctl register` makes an account".into(),
-            )
-        })?;
-        refuse_suspended(&account)?;
+        let hash = stored.map(|(_, hash)| hash);
+        let fits = self.passwords.verify(password, hash.clone()).await?;
+        let account = account.filter(|_| fits).ok_or_else(wrong)?;
 
         let token = token::make(token::SESSION, &*self.entropy);
         let now = self.clock.now();
+        let mut id = [0; ID_BYTES];
+        self.entropy.fill(&mut id);
         let session = Session {
+            id: SessionId::new(HEXLOWER.encode(&id)),
             digest: token::digest(&token),
             account: account.id,
             created_at: now,
             expires_at: now.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX),
         };
-        self.store.add_session(&session).await?;
-        Ok(SignedIn { token, expires_at: session.expires_at, account: self.view(account) })
+        let (expires_at, name) = (session.expires_at, account.name.clone());
+        self.write(None, move |control| async move {
+            // a change of the password ends sessions: none may be opened with the old one after it
+            let stored = control.store.find_password_hash(&name).await?;
+            if stored.map(|(_, hash)| hash) != hash {
+                return Err(wrong());
+            }
+            Ok(control.store.add_session(&session).await?)
+        })
+        .await?;
+        Ok(SignedIn { token, expires_at, account: self.view(account) })
     }
 
     /// Ends the caller's session.
@@ -74,16 +96,66 @@ impl Control {
         Ok(self.store.remove_session(caller.session).await?)
     }
 
-    /// Returns who a session token or the operator token belongs to.
+    /// Lists the caller's sessions that have not ended, newest first.
     ///
     /// # Errors
-    /// [`ControlError::Unauthenticated`] if it is unknown or has ended, [`ControlError::Forbidden`] if
-    /// the account is suspended.
+    /// The store's.
+    pub async fn list_sessions(&self, caller: &Caller) -> Result<Vec<SessionView>, ControlError> {
+        let now = self.clock.now();
+        let sessions = self.store.sessions(caller.account.id).await?;
+        let open = sessions.into_iter().filter(|session| now < session.expires_at);
+        let view =
+            |session: Session| SessionView { current: session.digest == caller.session, session };
+        Ok(open.map(view).collect())
+    }
+
+    /// Ends one of the caller's sessions.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`] if the caller has no such session.
+    pub async fn revoke_session(
+        self: &Arc<Self>,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<(), ControlError> {
+        let (account, id) = (caller.account.id, SessionId::new(id));
+        self.write(Some(caller), move |control| async move {
+            let audit = control.entry(AuditAction::SessionRevoke, id.as_str(), Some(account), "");
+            let ended = control.store.end_session(account, &id, &audit).await;
+            ended.map_err(|error| match error {
+                StoreError::NotFound => ControlError::missing("session", id.as_str()),
+                error => error.into(),
+            })
+        })
+        .await
+    }
+
+    /// Ends all of the caller's sessions but the one that asks, and returns how many.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn revoke_other_sessions(
+        self: &Arc<Self>,
+        caller: &Caller,
+    ) -> Result<u64, ControlError> {
+        let (account, keep) = (caller.account.clone(), caller.session);
+        self.write(Some(caller), move |control| async move {
+            let action = AuditAction::SessionRevokeOthers;
+            let audit = control.entry(action, &account.name, Some(account.id), "");
+            Ok(control.store.end_other_sessions(account.id, keep, &audit).await?)
+        })
+        .await
+    }
+
+    /// Returns who a session token or the operator token belongs to, suspended or not.
+    ///
+    /// # Errors
+    /// [`ControlError::Unauthenticated`] if it is unknown or has ended.
     pub async fn authenticate(&self, token: &SecretString) -> Result<Caller, ControlError> {
         let digest = token::digest(token);
         // a digest may be compared in the plain way: who can choose it cannot choose its preimage
         let account = if digest == self.operator_token {
-            self.directory.find_account_named(crate::domain::account::OPERATOR)
+            self.directory.find_account_named(OPERATOR)
         } else {
             let session = self.store.find_session(digest).await?;
             session
@@ -95,16 +167,10 @@ impl Control {
                 "the session has ended or is unknown; sign in with `ctl login`".into(),
             )
         })?;
-        refuse_suspended(&account)?;
         Ok(Caller { account, session: digest })
     }
 }
 
-fn refuse_suspended(account: &Arc<Account>) -> Result<(), ControlError> {
-    match account.status {
-        AccountStatus::Active => Ok(()),
-        AccountStatus::Suspended => Err(ControlError::Forbidden(
-            "this account is suspended; ask the operator of this gateway".into(),
-        )),
-    }
+fn wrong() -> ControlError {
+    ControlError::Unauthenticated("wrong name or password; `ctl register` makes an account".into())
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use super::change::Change;
 use super::{Caller, Control, ControlError, credentials};
 use crate::domain::Invalid;
+use crate::domain::audit::AuditAction;
 use crate::domain::id::UpstreamName;
 use crate::domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
 use crate::store::StoreError;
@@ -73,7 +75,7 @@ impl Control {
         change: UpstreamChange,
     ) -> Result<UpstreamView, ControlError> {
         caller.require_operator("add upstreams")?;
-        self.write(move |control| async move {
+        self.write(Some(caller), move |control| async move {
             if control.directory.catalogue().upstreams.contains_key(&name) {
                 return Err(ControlError::Exists(format!(
                     "upstream `{name}` exists; choose another name, or remove it first"
@@ -87,7 +89,7 @@ impl Control {
                 deadlines: Deadlines::default(),
                 created_at: control.clock.now(),
             };
-            control.put_upstream(upstream, change).await
+            put_upstream(&control, AuditAction::UpstreamAdd, upstream, change).await
         })
         .await
     }
@@ -104,10 +106,11 @@ impl Control {
         change: UpstreamChange,
     ) -> Result<UpstreamView, ControlError> {
         caller.require_operator("change upstreams")?;
-        self.write(move |control| async move {
+        self.write(Some(caller), move |control| async move {
             let upstream = control.directory.catalogue().upstreams.get(name.as_str()).cloned();
             let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", &name))?;
-            control.put_upstream(Upstream::clone(&upstream), change).await
+            let upstream = Upstream::clone(&upstream);
+            put_upstream(&control, AuditAction::UpstreamUpdate, upstream, change).await
         })
         .await
     }
@@ -123,7 +126,7 @@ impl Control {
         name: String,
     ) -> Result<(), ControlError> {
         caller.require_operator("remove upstreams")?;
-        self.write(move |control| async move {
+        self.write(Some(caller), move |control| async move {
             let catalogue = control.directory.catalogue().clone();
             let upstream = catalogue.upstreams.get(name.as_str());
             let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", &name))?;
@@ -139,7 +142,8 @@ impl Control {
                     "upstream `{name}` serves {users}; remove or move these models first"
                 )));
             }
-            let removed = control.store.remove_upstream(&upstream.name).await;
+            let entry = control.entry(AuditAction::UpstreamRemove, name.as_str(), None, "");
+            let removed = control.store.remove_upstream(&upstream.name, &entry).await;
             removed.map_err(|error| match error {
                 StoreError::Conflict(text) => ControlError::InUse(text),
                 error => error.into(),
@@ -151,32 +155,6 @@ impl Control {
             Ok(())
         })
         .await
-    }
-
-    async fn put_upstream(
-        &self,
-        mut upstream: Upstream,
-        change: UpstreamChange,
-    ) -> Result<UpstreamView, ControlError> {
-        upstream.url = check_url(change.url.as_deref().unwrap_or(&upstream.url))?;
-        upstream.profile = change.profile.unwrap_or(upstream.profile);
-        let (old, new) = (upstream.deadlines, change.deadlines);
-        upstream.deadlines = Deadlines {
-            connect: check_deadline("deadlines.connect_ms", new.connect, old.connect)?,
-            first_byte: check_deadline("deadlines.first_byte_ms", new.first_byte, old.first_byte)?,
-            idle: check_deadline("deadlines.idle_ms", new.idle, old.idle)?,
-        };
-        if let Some(wish) = change.credential {
-            upstream.credential = self.check_credential(wish)?;
-        }
-        self.store.put_upstream(&upstream).await?;
-        let upstream = Arc::new(upstream);
-        // before the directory, so that no request finds an upstream without its credential
-        self.refresh_credentials(Some(&upstream)).await;
-        self.directory.change_catalogue(|catalogue| {
-            catalogue.upstreams.insert(upstream.name.clone(), upstream.clone());
-        });
-        Ok(self.upstream_view(&upstream))
     }
 
     /// Resolves all credentials anew, as if `changed` were in the catalogue.
@@ -229,6 +207,50 @@ impl Control {
     fn upstream_view(&self, upstream: &Arc<Upstream>) -> UpstreamView {
         let problem = self.credentials.problem(&upstream.name);
         UpstreamView { upstream: upstream.clone(), problem }
+    }
+}
+
+async fn put_upstream(
+    control: &Change,
+    action: AuditAction,
+    mut upstream: Upstream,
+    change: UpstreamChange,
+) -> Result<UpstreamView, ControlError> {
+    let changed = change.fields();
+    upstream.url = check_url(change.url.as_deref().unwrap_or(&upstream.url))?;
+    upstream.profile = change.profile.unwrap_or(upstream.profile);
+    let (old, new) = (upstream.deadlines, change.deadlines);
+    upstream.deadlines = Deadlines {
+        connect: check_deadline("deadlines.connect_ms", new.connect, old.connect)?,
+        first_byte: check_deadline("deadlines.first_byte_ms", new.first_byte, old.first_byte)?,
+        idle: check_deadline("deadlines.idle_ms", new.idle, old.idle)?,
+    };
+    if let Some(wish) = change.credential {
+        upstream.credential = control.check_credential(wish)?;
+    }
+    let entry = control.entry(action, upstream.name.as_str(), None, changed);
+    control.store.put_upstream(&upstream, &entry).await?;
+    let upstream = Arc::new(upstream);
+    // before the directory, so that no request finds an upstream without its credential
+    control.refresh_credentials(Some(&upstream)).await;
+    control.directory.change_catalogue(|catalogue| {
+        catalogue.upstreams.insert(upstream.name.clone(), upstream.clone());
+    });
+    Ok(control.upstream_view(&upstream))
+}
+
+impl UpstreamChange {
+    /// Names the fields that it changes: what is in them may be a secret.
+    fn fields(&self) -> String {
+        let changed = [
+            ("url", self.url.is_some()),
+            ("credential", self.credential.is_some()),
+            ("profile", self.profile.is_some()),
+            ("deadlines", self.deadlines != Deadlines::default()),
+        ];
+        let names: Vec<_> =
+            changed.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+        names.join(", ")
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::Invalid;
-use super::id::{AccountId, PlanName};
+use super::id::{AccountId, PlanName, SessionId};
 
 /// The name of the built-in account that the operator token belongs to.
 pub const OPERATOR: &str = "operator";
@@ -46,6 +46,8 @@ pub enum AccountStatus {
 /// A sign-in that has not ended. The token itself is known only to its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
+    /// What it is called where it is shown.
+    pub id: SessionId,
     /// SHA-256 of the token.
     pub digest: [u8; 32],
     /// Who signed in.
@@ -90,9 +92,21 @@ impl Account {
     /// # Errors
     /// [`Invalid`] for `password` if it is shorter or longer.
     pub fn check_password(password: &str) -> Result<(), Invalid> {
-        if (8..=1024).contains(&password.len()) {
-            return Ok(());
-        }
-        Err(Invalid::new("password", "`password` must have 8 to 1,024 bytes"))
+        check_length("password", password)
     }
+
+    /// Checks the length of a password that takes another's place, like [`Self::check_password`].
+    ///
+    /// # Errors
+    /// [`Invalid`] for `new_password` if it is shorter or longer.
+    pub fn check_new_password(password: &str) -> Result<(), Invalid> {
+        check_length("new_password", password)
+    }
+}
+
+fn check_length(field: &'static str, password: &str) -> Result<(), Invalid> {
+    if (8..=1024).contains(&password.len()) {
+        return Ok(());
+    }
+    Err(Invalid::new(field, format!("`{field}` must have 8 to 1,024 bytes")))
 }

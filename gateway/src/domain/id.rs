@@ -68,6 +68,10 @@ name_type! {
     KeyId
 }
 name_type! {
+    /// A session, where it is shown; its token is another text.
+    SessionId
+}
+name_type! {
     /// What requests call a model.
     ModelId
 }

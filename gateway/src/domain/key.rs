@@ -43,6 +43,8 @@ pub struct Key {
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
+    /// The key that took its place, if it was rotated.
+    pub successor: Option<KeyId>,
 }
 
 /// What happens to what a Responses request asks for and a chat upstream cannot do.

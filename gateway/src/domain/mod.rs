@@ -4,6 +4,7 @@
 //! [`record::RequestRecord`], which names most of them.
 
 pub mod account;
+pub mod audit;
 pub mod endpoint;
 pub mod id;
 pub mod key;

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::domain::account::{Account, Invite, Session};
-use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
+use crate::domain::audit::AuditEntry;
+use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, SessionId, UpstreamName};
 use crate::domain::key::Key;
 use crate::domain::ledger::Entry;
 use crate::domain::model::Model;
@@ -20,9 +21,12 @@ use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::response::{FoundItems, StoredResponse, Turn};
 use crate::domain::upstream::Upstream;
 
+pub mod audit;
 pub mod sqlite;
 #[cfg(test)]
 mod story;
+
+pub use audit::{AuditFilter, AuditLog};
 
 /// Why the store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -64,9 +68,9 @@ pub struct Everything {
     pub upstreams: Vec<Upstream>,
 }
 
-/// The whole store.
-pub trait Store: Identities + Catalogue + Requests + Responses {}
-impl<T: Identities + Catalogue + Requests + Responses> Store for T {}
+/// The whole store. A method that takes an `audit` adds that entry in the transaction of its change.
+pub trait Store: Identities + Catalogue + Requests + Responses + AuditLog {}
+impl<T: Identities + Catalogue + Requests + Responses + AuditLog> Store for T {}
 
 /// Accounts, sessions, invites and keys.
 #[async_trait]
@@ -74,7 +78,7 @@ pub trait Identities: Send + Sync {
     /// Returns what the gateway keeps in memory.
     async fn load(&self) -> Result<Everything, StoreError>;
 
-    /// Adds an account with its password hash and its first ledger entry, if any, and uses up
+    /// Adds an account with its password hash and its trial credit, if any, and uses up
     /// `invite`. [`StoreError::Conflict`] if the name is taken (names are compared without case);
     /// [`StoreError::NotFound`] if the invite does not hold at the account's `created_at`.
     async fn add_account(
@@ -83,14 +87,28 @@ pub trait Identities: Send + Sync {
         password_hash: &str,
         trial: Option<&Entry>,
         invite: Option<[u8; 32]>,
+        audit: &AuditEntry,
     ) -> Result<(), StoreError>;
+    /// Returns how much trial credit was given on the day of `at` (in UTC).
+    async fn trial_given(&self, at: Timestamp) -> Result<Nanos, StoreError>;
+    /// Writes an account's status and plan. [`StoreError::NotFound`] if there is no such account.
+    async fn put_account(&self, account: &Account, audit: &AuditEntry) -> Result<(), StoreError>;
+    /// Gives an account another password hash and forgets its sessions but for `keep`. Returns how
+    /// many. [`StoreError::NotFound`] if there is no such account.
+    async fn set_password(
+        &self,
+        account: AccountId,
+        password_hash: &str,
+        keep: [u8; 32],
+        audit: &AuditEntry,
+    ) -> Result<u64, StoreError>;
     /// Returns an account's id and password hash by its name.
     async fn find_password_hash(
         &self,
         name: &str,
     ) -> Result<Option<(AccountId, String)>, StoreError>;
     /// Adds an invite.
-    async fn add_invite(&self, invite: &Invite) -> Result<(), StoreError>;
+    async fn add_invite(&self, invite: &Invite, audit: &AuditEntry) -> Result<(), StoreError>;
 
     /// Adds a session, and forgets those that ended before its `created_at`.
     /// [`StoreError::NotFound`] if there is no such account.
@@ -99,9 +117,25 @@ pub trait Identities: Send + Sync {
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError>;
     /// Forgets a session; no error if there is none.
     async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError>;
+    /// Returns an account's sessions, newest first, ended ones perhaps among them.
+    async fn sessions(&self, account: AccountId) -> Result<Vec<Session>, StoreError>;
+    /// Forgets one session of an account. [`StoreError::NotFound`] if it has no such session.
+    async fn end_session(
+        &self,
+        account: AccountId,
+        id: &SessionId,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError>;
+    /// Forgets an account's sessions but for `keep`. Returns how many.
+    async fn end_other_sessions(
+        &self,
+        account: AccountId,
+        keep: [u8; 32],
+        audit: &AuditEntry,
+    ) -> Result<u64, StoreError>;
 
     /// Adds a key. [`StoreError::NotFound`] if there is no such account.
-    async fn add_key(&self, key: &Key) -> Result<(), StoreError>;
+    async fn add_key(&self, key: &Key, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Returns a key by its public id.
     async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError>;
     /// Returns the keys of one account, or all, newest first, with the time of their last use.
@@ -109,25 +143,43 @@ pub trait Identities: Send + Sync {
         &self,
         account: Option<AccountId>,
     ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError>;
+    /// Writes when `old` ends and what its successor is, and adds that. [`StoreError::NotFound`] if
+    /// there is no such key, or it was revoked or rotated before.
+    async fn rotate_key(
+        &self,
+        old: &Key,
+        successor: &Key,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError>;
     /// Marks a key as revoked, unless it is already.
-    async fn revoke_key(&self, id: &KeyId, at: Timestamp) -> Result<(), StoreError>;
+    async fn revoke_key(
+        &self,
+        id: &KeyId,
+        at: Timestamp,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError>;
 }
 
 /// Plans, models and upstreams.
 #[async_trait]
 pub trait Catalogue: Send + Sync {
     /// Adds a plan or replaces the one of that name.
-    async fn put_plan(&self, plan: &Plan) -> Result<(), StoreError>;
+    async fn put_plan(&self, plan: &Plan, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Adds a model or replaces the one of that id, deployments and aliases included.
     /// [`StoreError::NotFound`] if a deployment names an upstream that does not exist;
     /// [`StoreError::Conflict`] if its id or an alias already names a model.
-    async fn put_model(&self, model: &Model) -> Result<(), StoreError>;
+    async fn put_model(&self, model: &Model, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Removes a model; its request records stay.
-    async fn remove_model(&self, id: &ModelId) -> Result<(), StoreError>;
+    async fn remove_model(&self, id: &ModelId, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Adds an upstream or replaces the one of that name.
-    async fn put_upstream(&self, upstream: &Upstream) -> Result<(), StoreError>;
+    async fn put_upstream(&self, upstream: &Upstream, audit: &AuditEntry)
+    -> Result<(), StoreError>;
     /// Removes an upstream; [`StoreError::Conflict`] while a model is deployed on it.
-    async fn remove_upstream(&self, name: &UpstreamName) -> Result<(), StoreError>;
+    async fn remove_upstream(
+        &self,
+        name: &UpstreamName,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError>;
     /// Adds `plans`, `upstreams` and `models` if this store has never had any, and remembers that
     /// it was done. Returns whether it did.
     async fn seed(

@@ -3,6 +3,7 @@
 //! It starts with an empty store and calls every method, the unhappy ends included. A chapter is a
 //! file; [`play`] is the table of contents.
 
+mod audit;
 mod catalogue;
 mod identities;
 mod requests;
@@ -11,7 +12,8 @@ mod responses;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use super::{RequestFilter, Store, StoreError};
+use super::{AuditFilter, RequestFilter, Store, StoreError};
+use crate::domain::audit::{AuditAction, AuditEntry};
 use crate::domain::id::AccountId;
 
 /// Plays the whole story on an empty store.
@@ -20,6 +22,7 @@ pub(crate) async fn play(store: &dyn Store) {
     identities::play(store).await;
     requests::play(store).await;
     responses::play(store).await;
+    audit::play(store).await;
 }
 
 /// Returns all that the story can see of a store, to compare before and after a restart.
@@ -29,7 +32,8 @@ pub(crate) async fn portrait(store: &dyn Store) -> String {
         store.requests_before(&RequestFilter::default(), None, usize::MAX).await.unwrap();
     let summary = store.summarize(&RequestFilter::default()).await.unwrap();
     let keys = store.keys(None).await.unwrap();
-    format!("{everything:#?}\n{keys:#?}\n{summary:#?}\n{requests:#?}")
+    let audit = store.audit_before(&AuditFilter::default(), None, usize::MAX).await.unwrap();
+    format!("{everything:#?}\n{keys:#?}\n{summary:#?}\n{requests:#?}\n{audit:#?}")
 }
 
 const ALICE: AccountId = AccountId(Uuid::from_u128(0xa11ce));
@@ -39,6 +43,18 @@ const BOB: AccountId = AccountId(Uuid::from_u128(0xb0b));
 fn at(minutes: i64) -> Timestamp {
     let start: Timestamp = "2026-11-20T00:00:00Z".parse().unwrap();
     start + SignedDuration::from_mins(minutes)
+}
+
+/// An entry of the audit log about `object`.
+fn noted(object: &str) -> AuditEntry {
+    AuditEntry {
+        at: at(0),
+        actor: None,
+        action: AuditAction::PlanPut,
+        object: object.to_owned(),
+        account: None,
+        details: String::new(),
+    }
 }
 
 #[track_caller]

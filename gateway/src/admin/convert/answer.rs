@@ -1,4 +1,4 @@
-//! Writes answers: accounts, keys, plans, models and upstreams.
+//! Writes answers: accounts, sessions, keys, plans, models, upstreams and audit entries.
 
 use std::time::Duration;
 
@@ -7,7 +7,9 @@ use proto::v1;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::control::accounts::AccountView;
+use crate::control::audit::AuditView;
 use crate::control::keys::KeyView;
+use crate::control::sessions::SessionView;
 use crate::control::upstreams::UpstreamView;
 use crate::domain::account::{AccountStatus, Role};
 use crate::domain::key::Translation;
@@ -37,6 +39,27 @@ pub(in super::super) fn account(view: &AccountView) -> v1::Account {
     }
 }
 
+pub(in super::super) fn session(view: &SessionView) -> v1::Session {
+    v1::Session {
+        id: view.session.id.to_string(),
+        created_at: Some(time(view.session.created_at)),
+        expires_at: Some(time(view.session.expires_at)),
+        current: view.current,
+    }
+}
+
+pub(in super::super) fn audit_entry(view: AuditView) -> v1::AuditEntry {
+    v1::AuditEntry {
+        id: u64::try_from(view.cursor.0).unwrap_or_default(),
+        at: Some(time(view.entry.at)),
+        actor: view.actor,
+        action: view.entry.action.as_str().to_owned(),
+        object: view.entry.object,
+        account: view.account,
+        details: view.entry.details,
+    }
+}
+
 pub(in super::super) fn key(view: KeyView) -> v1::Key {
     let key = view.key;
     let translation = match key.translation {
@@ -55,6 +78,7 @@ pub(in super::super) fn key(view: KeyView) -> v1::Key {
         last_used_at: view.last_used_at.map(time),
         expires_at: key.expires_at.map(time),
         revoked_at: key.revoked_at.map(time),
+        successor: key.successor.map(|id| id.to_string()).unwrap_or_default(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proto::v1;
 
+use crate::control::audit::AuditChoice;
 use crate::control::keys::KeyWish;
 use crate::control::models::{CachedPrice, DeploymentWish, ModelChange};
 use crate::control::plans::PlanWish;
@@ -34,6 +35,18 @@ fn translation(number: i32) -> Result<Translation, Invalid> {
         Ok(v1::Translation::OmitHostedTools) => Ok(Translation::OmitHostedTools),
         Err(_) => Err(unknown("translation", number)),
     }
+}
+
+pub(in super::super) fn audit_choice(
+    account: String,
+    since: Option<prost_types::Timestamp>,
+    until: Option<prost_types::Timestamp>,
+) -> Result<AuditChoice, Invalid> {
+    Ok(AuditChoice {
+        account: (!account.is_empty()).then_some(account),
+        since: since.map(|since| time("since", &since)).transpose()?,
+        until: until.map(|until| time("until", &until)).transpose()?,
+    })
 }
 
 pub(in super::super) fn plan_wish(plan: Option<v1::Plan>) -> Result<PlanWish, Invalid> {

@@ -8,8 +8,9 @@ mod answer;
 mod given;
 mod usage;
 
-pub(super) use answer::{account, key, model, plan, reveal, time, upstream};
+pub(super) use answer::{account, audit_entry, key, model, plan, reveal, session, time, upstream};
 pub(super) use given::{
-    amount, key_wish, model_change, new_model, new_upstream, plan_wish, upstream_change,
+    amount, audit_choice, key_wish, model_change, new_model, new_upstream, plan_wish,
+    upstream_change,
 };
 pub(super) use usage::{choice, news, record, summary, tail};

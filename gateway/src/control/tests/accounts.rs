@@ -8,7 +8,9 @@ async fn in_mode_open_anybody_registers_and_gets_the_trial_credit() {
     let bench = Bench::new(Registration::Open).await;
     let control = &bench.control;
     let view =
-        control.register(None, "ann@example.org", PASSWORD.into(), &"".into()).await.unwrap();
+        control.register(None, None, "ann@example.org", PASSWORD.into(), &"".into()).await.unwrap();
+    assert_eq!((view.trial_credit, view.withheld), (Nanos(5_000_000_000), false));
+    let view = view.account;
     assert_eq!(view.balance, Nanos(5_000_000_000));
     assert_eq!(control.store.balance(view.account.id).await.unwrap(), view.balance);
     assert_eq!((view.account.role, view.account.plan.as_str()), (Role::Member, "free"));
@@ -19,7 +21,7 @@ async fn in_mode_invite_a_code_lets_one_person_in_until_it_ends() {
     let bench = Bench::new(Registration::Invite).await;
     let control = &bench.control;
     let register = |name: &'static str, code: SecretString| async move {
-        control.register(None, name, PASSWORD.into(), &code).await
+        control.register(None, None, name, PASSWORD.into(), &code).await
     };
     assert_eq!(field(register("ann", "".into()).await), "invite_code");
     let refused = register("ann", "tgi-made-up".into()).await;
@@ -45,7 +47,7 @@ async fn in_mode_closed_only_operators_make_accounts() {
     let control = &bench.control;
     let ann = bench.member("ann").await;
     for caller in [None, Some(&ann)] {
-        let refused = control.register(caller, "bob", PASSWORD.into(), &"".into()).await;
+        let refused = control.register(caller, None, "bob", PASSWORD.into(), &"".into()).await;
         assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
     }
 }
@@ -55,7 +57,7 @@ async fn a_name_is_taken_in_any_case() {
     let bench = Bench::new(Registration::Open).await;
     bench.member("Änn").await;
     for name in ["Änn", "äNN", "Operator"] {
-        let taken = bench.control.register(None, name, PASSWORD.into(), &"".into()).await;
+        let taken = bench.control.register(None, None, name, PASSWORD.into(), &"".into()).await;
         assert!(matches!(taken, Err(ControlError::Exists(_))), "{taken:?}");
     }
 }
@@ -64,7 +66,7 @@ async fn a_name_is_taken_in_any_case() {
 async fn two_at_once_cannot_both_have_a_name() {
     let bench = Bench::new(Registration::Open).await;
     let register = || async {
-        bench.control.register(None, "ann", PASSWORD.into(), &"".into()).await.map(|_| ())
+        bench.control.register(None, None, "ann", PASSWORD.into(), &"".into()).await.map(|_| ())
     };
     let (one, two) = tokio::join!(register(), register());
     assert!(one.is_ok() != two.is_ok(), "{one:?} {two:?}");
@@ -76,7 +78,7 @@ async fn two_at_once_cannot_both_have_a_name() {
 async fn names_and_passwords_have_bounds() {
     let bench = Bench::new(Registration::Open).await;
     let register = async |name: &str, password: &str| {
-        bench.control.register(None, name, password.into(), &"".into()).await
+        bench.control.register(None, None, name, password.into(), &"".into()).await
     };
     assert_eq!(field(register("a b", PASSWORD).await), "name");
     assert_eq!(field(register("", PASSWORD).await), "name");
@@ -147,4 +149,45 @@ async fn a_name_that_is_anothers_id_does_not_take_its_place() {
     bench.member(&id).await;
     let found = bench.control.get_account(&bench.operator, &id).unwrap();
     assert_eq!(found.account.name, "ann");
+}
+
+#[tokio::test]
+async fn trial_credit_has_a_daily_cap_and_says_so() {
+    let bench = Bench::new(Registration::Open).await;
+    let control = &bench.control;
+    let register = async |name: &str| {
+        control.register(None, None, name, PASSWORD.into(), &"".into()).await.unwrap()
+    };
+    // the bench gives 12 dollars a day, the plan 5 to each
+    let day = bench.clock.now();
+    for (name, credit) in [("ann", 5), ("bob", 5), ("cid", 0)] {
+        let made = register(name).await;
+        let expected = (Nanos(credit * 1_000_000_000), credit == 0);
+        assert_eq!((made.trial_credit, made.withheld), expected, "{name}");
+        assert_eq!(made.account.balance, made.trial_credit);
+    }
+    assert_eq!(control.store.trial_given(day).await.unwrap(), Nanos(10_000_000_000));
+    bench.clock.advance(Duration::from_hours(24));
+    assert!(!register("dan").await.withheld);
+}
+
+#[tokio::test]
+async fn one_address_registers_ten_accounts_an_hour_and_operators_any_number() {
+    let bench = Bench::new(Registration::Open).await;
+    let address = Some("192.0.2.7".parse().unwrap());
+    let register = async |caller: Option<&Caller>, name: String| {
+        bench.control.register(caller, address, &name, PASSWORD.into(), &"".into()).await
+    };
+    for number in 0..10 {
+        register(None, format!("a{number}")).await.unwrap();
+    }
+    match register(None, "late".into()).await {
+        Err(ControlError::Limited { retry_after, .. }) => {
+            assert_eq!(retry_after, Duration::from_hours(1));
+        }
+        other => panic!("{other:?}"),
+    }
+    register(Some(&bench.operator), "late".into()).await.unwrap();
+    bench.clock.advance(Duration::from_hours(1));
+    register(None, "later".into()).await.unwrap();
 }

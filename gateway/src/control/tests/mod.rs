@@ -2,9 +2,12 @@
 
 mod access;
 mod accounts;
+mod audit;
 mod catalogue;
 mod keys;
+mod rotation;
 mod sessions;
+mod standing;
 mod tail;
 mod upstreams;
 mod usage;
@@ -102,6 +105,8 @@ impl Bench {
             clock: clock.clone(),
             entropy,
             registration,
+            registrations_per_hour: 10,
+            trial_daily: Nanos(12_000_000_000),
             operator_token: prepared.operator_token,
             tasks: TaskTracker::new(),
         }));
@@ -114,7 +119,7 @@ impl Bench {
     /// Registers a member as the operator would, whatever the mode, and signs it in.
     pub(crate) async fn member(&self, name: &str) -> Caller {
         let (operator, password) = (Some(&self.operator), PASSWORD.into());
-        self.control.register(operator, name, password, &"".into()).await.unwrap();
+        self.control.register(operator, None, name, password, &"".into()).await.unwrap();
         let signed_in = self.control.sign_in(name, PASSWORD.into()).await.unwrap();
         self.control.authenticate(&signed_in.token).await.unwrap()
     }

@@ -3,7 +3,6 @@
 use secrecy::ExposeSecret;
 
 use super::*;
-use crate::domain::account::{Account, AccountStatus};
 
 #[tokio::test]
 async fn an_unknown_name_reads_like_a_wrong_password() {
@@ -62,19 +61,81 @@ async fn signing_out_ends_this_session_only() {
 }
 
 #[tokio::test]
-async fn a_suspended_account_can_neither_sign_in_nor_call() {
+async fn sessions_are_listed_and_ended_one_by_one() {
     let bench = Bench::new(Registration::Open).await;
-    let ann = bench.member("ann").await;
-    let token = bench.control.sign_in("ann", PASSWORD.into()).await.unwrap().token;
-    let suspended = Account { status: AccountStatus::Suspended, ..Account::clone(&ann.account) };
-    bench.control.directory.put_account(suspended);
-    let call = bench.control.authenticate(&token).await.map(|_| ());
-    let sign_in = bench.control.sign_in("ann", PASSWORD.into()).await.map(|_| ());
-    for refused in [call, sign_in] {
-        assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
+    let (control, ann) = (&bench.control, bench.member("ann").await);
+    let bob = bench.member("bob").await;
+    bench.clock.advance(Duration::from_mins(1));
+    let second = control.sign_in("ann", PASSWORD.into()).await.unwrap();
+    let listed = control.list_sessions(&ann).await.unwrap();
+    let current: Vec<_> = listed.iter().map(|view| view.current).collect();
+    assert_eq!(current, [false, true], "newest first");
+    let ids: Vec<_> = listed.iter().map(|view| view.session.id.clone()).collect();
+    assert!(ids[0] != ids[1] && ids.iter().all(|id| id.as_str().len() == 12), "{ids:?}");
+    assert!(!second.token.expose_secret().contains(ids[0].as_str()));
+
+    let others = control.revoke_session(&bob, ids[0].as_str()).await;
+    assert!(matches!(others, Err(ControlError::NotFound(_))), "{others:?}");
+    control.revoke_session(&ann, ids[0].as_str()).await.unwrap();
+    assert!(control.authenticate(&second.token).await.is_err());
+    let again = control.revoke_session(&ann, ids[0].as_str()).await;
+    assert!(matches!(again, Err(ControlError::NotFound(_))), "{again:?}");
+    assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 1);
+    bench.clock.advance(Duration::from_hours(30 * 24));
+    assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 0, "it has ended by itself");
+}
+
+#[tokio::test]
+async fn ending_the_others_leaves_the_one_that_asks() {
+    let bench = Bench::new(Registration::Open).await;
+    let (control, ann) = (&bench.control, bench.member("ann").await);
+    let bob = bench.member("bob").await;
+    let mut tokens = Vec::new();
+    for _ in 0..3 {
+        tokens.push(control.sign_in("ann", PASSWORD.into()).await.unwrap().token);
     }
-    let wrong = bench.control.sign_in("ann", "wrong horse".into()).await;
-    assert!(matches!(wrong, Err(ControlError::Unauthenticated(_))), "{wrong:?}");
+    assert_eq!(control.revoke_other_sessions(&ann).await.unwrap(), 3);
+    assert_eq!(control.revoke_other_sessions(&ann).await.unwrap(), 0);
+    for token in &tokens {
+        assert!(control.authenticate(token).await.is_err());
+    }
+    assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 1);
+    assert_eq!(control.list_sessions(&bob).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_new_password_ends_other_sessions_and_the_old_one() {
+    let bench = Bench::new(Registration::Open).await;
+    let (control, ann) = (&bench.control, bench.member("ann").await);
+    let other = control.sign_in("ann", PASSWORD.into()).await.unwrap().token;
+    let change =
+        async |old: &str, new: &str| control.change_password(&ann, old.into(), new.into()).await;
+    assert_eq!(field(change(PASSWORD, "short").await), "new_password");
+    let wrong = change("wrong horse", "new horse").await;
+    assert!(matches!(wrong, Err(ControlError::Forbidden(_))), "{wrong:?}");
+    assert!(control.authenticate(&other).await.is_ok());
+
+    assert_eq!(change(PASSWORD, "new horse").await.unwrap(), 1);
+    assert!(control.authenticate(&other).await.is_err());
+    assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 1, "the one that asked");
+    assert!(control.sign_in("ann", PASSWORD.into()).await.is_err());
+    assert!(control.sign_in("ann", "new horse".into()).await.is_ok());
+    let refused = control.change_password(&bench.operator, "".into(), "new horse".into()).await;
+    assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn no_session_is_opened_with_a_password_that_was_changed_meanwhile() {
+    let bench = Bench::new(Registration::Open).await;
+    let (control, ann) = (&bench.control, bench.member("ann").await);
+    let change = control.change_password(&ann, PASSWORD.into(), "new horse".into());
+    let sign_ins =
+        futures_util::future::join_all((0..8).map(|_| control.sign_in("ann", PASSWORD.into())));
+    let (changed, signed_in) = tokio::join!(change, sign_ins);
+    changed.unwrap();
+    for signed_in in signed_in.into_iter().flatten() {
+        assert!(control.authenticate(&signed_in.token).await.is_err(), "opened before the change");
+    }
 }
 
 #[tokio::test]

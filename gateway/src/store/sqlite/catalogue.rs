@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::codec::{At, Count, List, Span};
 use super::{SqliteStore, keys, models};
+use crate::domain::audit::AuditEntry;
 use crate::domain::id::{ModelId, UpstreamName};
 use crate::domain::model::Model;
 use crate::domain::plan::Plan;
@@ -15,29 +16,37 @@ use crate::store::{Catalogue, StoreError};
 
 #[async_trait]
 impl Catalogue for SqliteStore {
-    async fn put_plan(&self, plan: &Plan) -> Result<(), StoreError> {
+    async fn put_plan(&self, plan: &Plan, audit: &AuditEntry) -> Result<(), StoreError> {
         let plan = plan.clone();
-        self.write(move |tx| put_plan(tx, &plan)).await
+        self.write_audited(audit, move |tx| put_plan(tx, &plan)).await
     }
 
-    async fn put_model(&self, model: &Model) -> Result<(), StoreError> {
+    async fn put_model(&self, model: &Model, audit: &AuditEntry) -> Result<(), StoreError> {
         let model = model.clone();
-        self.write(move |tx| models::put(tx, &model)).await
+        self.write_audited(audit, move |tx| models::put(tx, &model)).await
     }
 
-    async fn remove_model(&self, id: &ModelId) -> Result<(), StoreError> {
+    async fn remove_model(&self, id: &ModelId, audit: &AuditEntry) -> Result<(), StoreError> {
         let id = id.clone();
-        self.write(move |tx| models::remove(tx, &id)).await
+        self.write_audited(audit, move |tx| models::remove(tx, &id)).await
     }
 
-    async fn put_upstream(&self, upstream: &Upstream) -> Result<(), StoreError> {
+    async fn put_upstream(
+        &self,
+        upstream: &Upstream,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
         let upstream = upstream.clone();
-        self.write(move |tx| put_upstream(tx, &upstream)).await
+        self.write_audited(audit, move |tx| put_upstream(tx, &upstream)).await
     }
 
-    async fn remove_upstream(&self, name: &UpstreamName) -> Result<(), StoreError> {
+    async fn remove_upstream(
+        &self,
+        name: &UpstreamName,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
         let name = name.clone();
-        self.write(move |tx| remove_upstream(tx, &name)).await
+        self.write_audited(audit, move |tx| remove_upstream(tx, &name)).await
     }
 
     async fn seed(

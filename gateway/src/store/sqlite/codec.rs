@@ -9,8 +9,9 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use uuid::Uuid;
 
 use crate::domain::account::{AccountStatus, Role};
+use crate::domain::audit::AuditAction;
 use crate::domain::endpoint::Endpoint;
-use crate::domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, UpstreamName};
+use crate::domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, SessionId, UpstreamName};
 use crate::domain::key::{KeyDigest, Translation};
 use crate::domain::model::Ability;
 use crate::domain::money::Nanos;
@@ -142,6 +143,7 @@ columns! {
     RequestId: |id| &id.0.as_bytes()[..], |value| <[u8; 16]>::column_result(value).map(|id| Self(Uuid::from_bytes(id)));
     KeyDigest: |digest| &digest.0[..], |value| <[u8; 32]>::column_result(value).map(Self);
     KeyId: |name| name.as_str(), |value| value.as_str().map(Self::new);
+    SessionId: |name| name.as_str(), |value| value.as_str().map(Self::new);
     ModelId: |name| name.as_str(), |value| value.as_str().map(Self::new);
     PlanName: |name| name.as_str(), |value| value.as_str().map(Self::new);
     UpstreamName: |name| name.as_str(), |value| value.as_str().map(Self::new);
@@ -150,6 +152,11 @@ columns! {
         u64::try_from(n).map(Self).map_err(|_| unknown(&n, "count"))
     });
     Tokens: |tokens| saturated(tokens.0), |value| Count::column_result(value).map(|n| Self(n.0));
+    AuditAction: |action| action.as_str(), |value| {
+        let text = value.as_str()?;
+        let found = Self::ALL.iter().find(|action| action.as_str() == text);
+        found.copied().ok_or_else(|| unknown(&text, "AuditAction"))
+    };
     At: |at| at.0.as_microsecond(), |value| value.as_i64().and_then(|micros| {
         Timestamp::from_microsecond(micros).map(Self).map_err(|_| unknown(&micros, "time"))
     });
@@ -216,6 +223,7 @@ mod tests {
     #[test]
     fn every_code_reads_back_as_its_value() {
         round_trips(Role::ALL);
+        round_trips(AuditAction::ALL);
         round_trips(AccountStatus::ALL);
         round_trips(Ability::ALL);
         round_trips(Profile::ALL);

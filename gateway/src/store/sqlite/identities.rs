@@ -1,4 +1,4 @@
-//! Accounts, invites and sessions; keys are in [`keys`](super::keys).
+//! Accounts and invites; keys are in [`keys`](super::keys), sessions in [`sessions`](super::sessions).
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -6,11 +6,13 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::codec::At;
 use super::error::Constrained;
-use super::{SqliteStore, catalogue, commit, keys, models};
+use super::{SqliteStore, catalogue, commit, keys, models, sessions};
 use crate::domain::account::{Account, Invite, Session};
-use crate::domain::id::{AccountId, KeyId};
+use crate::domain::audit::AuditEntry;
+use crate::domain::id::{AccountId, KeyId, SessionId};
 use crate::domain::key::Key;
 use crate::domain::ledger::Entry;
+use crate::domain::money::Nanos;
 use crate::store::{Everything, Identities, StoreError};
 
 #[async_trait]
@@ -35,16 +37,57 @@ impl Identities for SqliteStore {
         password_hash: &str,
         trial: Option<&Entry>,
         invite: Option<[u8; 32]>,
+        audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let account = account.clone();
         let password_hash = password_hash.to_owned();
         let trial = trial.cloned();
-        self.write(move |tx| {
+        self.write_audited(audit, move |tx| {
             if let Some(digest) = invite {
                 use_up(tx, digest, account.created_at)?;
             }
             insert_account(tx, &account, &password_hash)?;
-            trial.map_or(Ok(()), |entry| commit::add_entry(tx, &entry))
+            let Some(entry) = trial else { return Ok(()) };
+            let sql = "INSERT INTO trial_days VALUES (?, ?) \
+                ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
+            tx.prepare_cached(sql)?.execute(params![day(entry.at), entry.amount])?;
+            commit::add_entry(tx, &entry)
+        })
+        .await
+    }
+
+    async fn trial_given(&self, at: Timestamp) -> Result<Nanos, StoreError> {
+        self.read(move |tx| {
+            let sql = "SELECT amount FROM trial_days WHERE day = ?";
+            let amount =
+                tx.prepare_cached(sql)?.query_row([day(at)], |row| row.get(0)).optional()?;
+            Ok(amount.unwrap_or_default())
+        })
+        .await
+    }
+
+    async fn put_account(&self, account: &Account, audit: &AuditEntry) -> Result<(), StoreError> {
+        let account = account.clone();
+        self.write_audited(audit, move |tx| {
+            let sql = "UPDATE accounts SET status = ?, plan = ? WHERE id = ?";
+            let values = params![account.status, account.plan, account.id];
+            changed(tx.prepare_cached(sql)?.execute(values)?)
+        })
+        .await
+    }
+
+    async fn set_password(
+        &self,
+        account: AccountId,
+        password_hash: &str,
+        keep: [u8; 32],
+        audit: &AuditEntry,
+    ) -> Result<u64, StoreError> {
+        let hash = password_hash.to_owned();
+        self.write_audited(audit, move |tx| {
+            let sql = "UPDATE accounts SET password_hash = ? WHERE id = ?";
+            changed(tx.prepare_cached(sql)?.execute(params![hash, account])?)?;
+            sessions::end_others(tx, account, keep)
         })
         .await
     }
@@ -65,9 +108,9 @@ impl Identities for SqliteStore {
         .await
     }
 
-    async fn add_invite(&self, invite: &Invite) -> Result<(), StoreError> {
+    async fn add_invite(&self, invite: &Invite, audit: &AuditEntry) -> Result<(), StoreError> {
         let invite = invite.clone();
-        self.write(move |tx| {
+        self.write_audited(audit, move |tx| {
             tx.prepare_cached("INSERT INTO invites VALUES (?, ?, ?)")?
                 .execute(params![invite.digest, At(invite.created_at), At(invite.expires_at)])
                 .or_conflict(|| "this invite exists".to_owned())?;
@@ -78,37 +121,11 @@ impl Identities for SqliteStore {
 
     async fn add_session(&self, session: &Session) -> Result<(), StoreError> {
         let session = session.clone();
-        self.write(move |tx| {
-            tx.prepare_cached("DELETE FROM sessions WHERE expires_at <= ?")?
-                .execute([At(session.created_at)])?;
-            tx.prepare_cached("INSERT INTO sessions VALUES (?, ?, ?, ?)")?
-                .execute(params![
-                    session.digest,
-                    session.account,
-                    At(session.created_at),
-                    At(session.expires_at)
-                ])
-                .or_dangling()
-                .or_conflict(|| "this session exists".to_owned())?;
-            Ok(())
-        })
-        .await
+        self.write(move |tx| sessions::insert(tx, &session)).await
     }
 
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
-        self.read(move |tx| {
-            let sql = "SELECT account, created_at, expires_at FROM sessions WHERE digest = ?";
-            let session = |row: &Row<'_>| {
-                Ok(Session {
-                    digest,
-                    account: row.get(0)?,
-                    created_at: row.get::<_, At>(1)?.0,
-                    expires_at: row.get::<_, At>(2)?.0,
-                })
-            };
-            Ok(tx.prepare_cached(sql)?.query_row([digest], session).optional()?)
-        })
-        .await
+        self.read(move |tx| sessions::find(tx, digest)).await
     }
 
     async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError> {
@@ -119,9 +136,32 @@ impl Identities for SqliteStore {
         .await
     }
 
-    async fn add_key(&self, key: &Key) -> Result<(), StoreError> {
+    async fn sessions(&self, account: AccountId) -> Result<Vec<Session>, StoreError> {
+        self.read(move |tx| sessions::of(tx, account)).await
+    }
+
+    async fn end_session(
+        &self,
+        account: AccountId,
+        id: &SessionId,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.write_audited(audit, move |tx| sessions::end(tx, account, &id)).await
+    }
+
+    async fn end_other_sessions(
+        &self,
+        account: AccountId,
+        keep: [u8; 32],
+        audit: &AuditEntry,
+    ) -> Result<u64, StoreError> {
+        self.write_audited(audit, move |tx| sessions::end_others(tx, account, keep)).await
+    }
+
+    async fn add_key(&self, key: &Key, audit: &AuditEntry) -> Result<(), StoreError> {
         let key = key.clone();
-        self.write(move |tx| keys::insert(tx, &key)).await
+        self.write_audited(audit, move |tx| keys::insert(tx, &key)).await
     }
 
     async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError> {
@@ -136,9 +176,24 @@ impl Identities for SqliteStore {
         self.read(move |tx| keys::list(tx, account)).await
     }
 
-    async fn revoke_key(&self, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
+    async fn rotate_key(
+        &self,
+        old: &Key,
+        successor: &Key,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let (old, successor) = (old.clone(), successor.clone());
+        self.write_audited(audit, move |tx| keys::rotate(tx, &old, &successor)).await
+    }
+
+    async fn revoke_key(
+        &self,
+        id: &KeyId,
+        at: Timestamp,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
         let id = id.clone();
-        self.write(move |tx| keys::revoke(tx, &id, at)).await
+        self.write_audited(audit, move |tx| keys::revoke(tx, &id, at)).await
     }
 }
 
@@ -155,6 +210,15 @@ fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
         })
     };
     Ok(tx.prepare_cached(sql)?.query_map([], account)?.collect::<Result<_, _>>()?)
+}
+
+/// Days since 1970, in UTC.
+fn day(at: Timestamp) -> i64 {
+    at.as_second().div_euclid(86_400)
+}
+
+fn changed(rows: usize) -> Result<(), StoreError> {
+    if rows == 0 { Err(StoreError::NotFound) } else { Ok(()) }
 }
 
 fn use_up(tx: &Connection, invite: [u8; 32], now: Timestamp) -> Result<(), StoreError> {

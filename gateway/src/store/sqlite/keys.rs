@@ -11,14 +11,14 @@ use crate::domain::limit::Limits;
 use crate::store::StoreError;
 
 const SELECT: &str = "SELECT id, digest, account, label, rpm, tpm, concurrency, models, \
-    translation, created_at, expires_at, revoked_at, last_used_at FROM keys";
+    translation, created_at, expires_at, revoked_at, successor, last_used_at FROM keys";
 
 /// Adds a key; [`StoreError::NotFound`] if there is no such account.
 pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
     tx.prepare_cached(
         "INSERT INTO keys (id, digest, account, label, rpm, tpm, concurrency, models, \
-         translation, created_at, expires_at, revoked_at) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         translation, created_at, expires_at, revoked_at, successor) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params![
         key.id,
@@ -32,7 +32,8 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
         key.translation,
         At(key.created_at),
         key.expires_at.map(At),
-        key.revoked_at.map(At)
+        key.revoked_at.map(At),
+        key.successor
     ])
     .or_dangling()
     .or_conflict(|| format!("key `{}` exists", key.id))?;
@@ -71,6 +72,18 @@ pub(super) fn revoke(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), S
     }
 }
 
+/// Writes when `old` ends and which key took its place, and adds that key.
+pub(super) fn rotate(tx: &Connection, old: &Key, new: &Key) -> Result<(), StoreError> {
+    insert(tx, new)?;
+    let sql = "UPDATE keys SET expires_at = ?2, revoked_at = ?3, successor = ?4 \
+        WHERE id = ?1 AND revoked_at IS NULL AND successor IS NULL";
+    let values = params![old.id, old.expires_at.map(At), old.revoked_at.map(At), old.successor];
+    match tx.prepare_cached(sql)?.execute(values)? {
+        0 => Err(StoreError::NotFound),
+        _ => Ok(()),
+    }
+}
+
 /// Moves the time of a key's last use forward to `at`; a key that is gone is left alone.
 pub(super) fn touch(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE keys SET last_used_at = ?2 \
@@ -93,6 +106,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(Key, Option<Timestamp>)> {
         created_at: row.get::<_, At>("created_at")?.0,
         expires_at: at("expires_at")?,
         revoked_at: at("revoked_at")?,
+        successor: row.get("successor")?,
     };
     Ok((key, at("last_used_at")?))
 }

@@ -5,6 +5,7 @@
 //! a power cut may take the last moments, never the order. Start with [`SqliteStore::open`], then
 //! `commit.rs`, the one hot path. Only this folder names rusqlite.
 
+mod audit;
 mod catalogue;
 mod codec;
 mod commit;
@@ -17,6 +18,7 @@ mod models;
 mod readers;
 mod requests;
 mod responses;
+mod sessions;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -33,6 +35,7 @@ use rusqlite::{Connection, Transaction};
 use self::readers::Readers;
 use self::writer::Writer;
 use super::StoreError;
+use crate::domain::audit::AuditEntry;
 
 const READERS: usize = 3;
 
@@ -90,6 +93,21 @@ impl SqliteStore {
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.readers.read(work).await
+    }
+
+    /// Like [`Self::write`], with an entry of the audit log in the same transaction.
+    async fn write_audited<T: Send + 'static>(
+        &self,
+        entry: &AuditEntry,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let entry = entry.clone();
+        self.write(move |tx| {
+            let answer = work(tx)?;
+            audit::insert(tx, &entry)?;
+            Ok(answer)
+        })
+        .await
     }
 
     async fn write<T: Send + 'static>(

@@ -222,3 +222,14 @@ fn pages_of_an_account_do_not_read_the_whole_log() {
         assert!(plan.len() == 1 && plan[0].contains(index), "{condition}: {plan:?}");
     }
 }
+
+#[tokio::test]
+async fn the_audit_log_can_only_be_added_to() {
+    let (_folder, path) = place();
+    play(&SqliteStore::open(&path).unwrap()).await;
+    let db = Connection::open(&path).unwrap();
+    for sql in ["UPDATE audit SET actor = NULL", "DELETE FROM audit"] {
+        let refused = db.execute(sql, []).unwrap_err();
+        assert!(refused.to_string().contains("append-only"), "{refused}");
+    }
+}

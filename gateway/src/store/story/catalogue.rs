@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{at, conflicts, is_not_found};
+use super::{at, conflicts, is_not_found, noted};
 use crate::domain::id::{ModelId, PlanName, UpstreamName};
 use crate::domain::limit::Limits;
 use crate::domain::model::{Ability, Deployment, Model};
@@ -22,7 +22,7 @@ pub(super) async fn play(store: &dyn Store) {
     plans[0] = plan("free", 7);
     plans.push(plan("pro", 100));
     for plan in &plans {
-        store.put_plan(plan).await.unwrap();
+        store.put_plan(plan, &noted("plan")).await.unwrap();
     }
     for (name, credential) in [
         ("local", CredentialSource::File("/run/key".into())),
@@ -30,29 +30,29 @@ pub(super) async fn play(store: &dyn Store) {
         ("sealed", CredentialSource::Sealed(vec![0, 159, 146, 150])),
         ("sim", CredentialSource::Env("replaced".into())),
     ] {
-        store.put_upstream(&upstream(name, credential.clone())).await.unwrap();
+        store.put_upstream(&upstream(name, credential.clone()), &noted("u")).await.unwrap();
         upstreams.retain(|old| old.name.as_str() != name);
         upstreams.push(upstream(name, credential));
     }
 
     models.push(model("gpt", &["g"], &["openai", "local", "sealed"]));
-    store.put_model(&models[1]).await.unwrap();
+    store.put_model(&models[1], &noted("m")).await.unwrap();
     names_mean_one_model(store).await;
-    is_not_found(store.put_model(&model("lost", &[], &["sim", "nowhere"])).await);
+    is_not_found(store.put_model(&model("lost", &[], &["sim", "nowhere"]), &noted("m")).await);
     models[1] = model("gpt", &["g2", "g"], &["local", "openai"]);
-    store.put_model(&models[1]).await.unwrap();
+    store.put_model(&models[1], &noted("m")).await.unwrap();
 
-    conflicts(store.remove_upstream(&UpstreamName::new("openai")).await, "`gpt`");
-    is_not_found(store.remove_upstream(&UpstreamName::new("nowhere")).await);
-    store.remove_upstream(&UpstreamName::new("sealed")).await.unwrap();
+    conflicts(store.remove_upstream(&UpstreamName::new("openai"), &noted("u")).await, "`gpt`");
+    is_not_found(store.remove_upstream(&UpstreamName::new("nowhere"), &noted("u")).await);
+    store.remove_upstream(&UpstreamName::new("sealed"), &noted("u")).await.unwrap();
     upstreams.retain(|upstream| upstream.name.as_str() != "sealed");
 
-    store.put_model(&model("gone", &["going"], &["sim"])).await.unwrap();
-    store.remove_model(&ModelId::new("gone")).await.unwrap();
-    is_not_found(store.remove_model(&ModelId::new("gone")).await);
-    is_not_found(store.remove_model(&ModelId::new("g")).await);
+    store.put_model(&model("gone", &["going"], &["sim"]), &noted("m")).await.unwrap();
+    store.remove_model(&ModelId::new("gone"), &noted("m")).await.unwrap();
+    is_not_found(store.remove_model(&ModelId::new("gone"), &noted("m")).await);
+    is_not_found(store.remove_model(&ModelId::new("g"), &noted("m")).await);
     models.push(model("going", &[], &[]));
-    store.put_model(&models[2]).await.unwrap();
+    store.put_model(&models[2], &noted("m")).await.unwrap();
 
     let mut kept = store.load().await.unwrap();
     kept.plans.sort_by_key(|plan| plan.name.clone());
@@ -74,10 +74,10 @@ async fn seeds_once(store: &dyn Store, plans: &[Plan], upstreams: &[Upstream], m
 }
 
 async fn names_mean_one_model(store: &dyn Store) {
-    conflicts(store.put_model(&model("new", &["e"], &[])).await, "`echo`");
-    conflicts(store.put_model(&model("new", &["echo"], &[])).await, "`echo`");
-    conflicts(store.put_model(&model("e", &[], &[])).await, "`echo`");
-    conflicts(store.put_model(&model("new", &["new"], &[])).await, "`new`");
+    conflicts(store.put_model(&model("new", &["e"], &[]), &noted("m")).await, "`echo`");
+    conflicts(store.put_model(&model("new", &["echo"], &[]), &noted("m")).await, "`echo`");
+    conflicts(store.put_model(&model("e", &[], &[]), &noted("m")).await, "`echo`");
+    conflicts(store.put_model(&model("new", &["new"], &[]), &noted("m")).await, "`new`");
     assert!(store.load().await.unwrap().models.iter().all(|model| model.id.as_str() != "new"));
 }
 

@@ -1,0 +1,50 @@
+//! Changing a password, which ends all other sessions of its account.
+
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{Caller, Control, ControlError};
+use crate::domain::account::Account;
+use crate::domain::audit::AuditAction;
+
+impl Control {
+    /// Gives the caller's account another password and ends all its sessions but the one that asks.
+    /// Returns how many.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] if the old one is wrong, or for the operator token, which has none;
+    /// [`ControlError::Invalid`] if the new one is too short or too long; [`ControlError::Busy`] if too
+    /// many are signing in.
+    pub async fn change_password(
+        self: &Arc<Self>,
+        caller: &Caller,
+        old: SecretString,
+        new: SecretString,
+    ) -> Result<u64, ControlError> {
+        if caller.session == self.operator_token {
+            return Err(ControlError::Forbidden(
+                "the operator token has no password; delete `operator.token` in the data \
+                 directory and restart the gateway to replace it"
+                    .into(),
+            ));
+        }
+        let (account, keep) = (caller.account.clone(), caller.session);
+        Account::check_new_password(new.expose_secret())?;
+        let hash = self.store.find_password_hash(&account.name).await?.map(|(_, hash)| hash);
+        if !self.passwords.verify(old, hash.clone()).await? {
+            return Err(ControlError::Forbidden("the old password is wrong".into()));
+        }
+        let new_hash = self.passwords.hash(new).await?;
+        self.write(Some(caller), move |control| async move {
+            let stored = control.store.find_password_hash(&account.name).await?;
+            if stored.map(|(_, hash)| hash) != hash {
+                return Err(ControlError::Forbidden("the old password is wrong".into()));
+            }
+            let audit =
+                control.entry(AuditAction::AccountPassword, &account.name, Some(account.id), "");
+            Ok(control.store.set_password(account.id, &new_hash, keep, &audit).await?)
+        })
+        .await
+    }
+}

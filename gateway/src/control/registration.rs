@@ -1,0 +1,132 @@
+//! Registration: who may have an account, how often, and what it is given.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::accounts::AccountView;
+use super::error::shown;
+use super::{Caller, Control, ControlError, Registration, token};
+use crate::domain::Invalid;
+use crate::domain::account::{Account, AccountStatus, Role};
+use crate::domain::audit::AuditAction;
+use crate::domain::id::{AccountId, PlanName};
+use crate::domain::ledger::{Entry, EntryKind};
+use crate::domain::money::Nanos;
+use crate::domain::plan::DEFAULT_PLAN;
+use crate::store::StoreError;
+
+/// A new account.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    /// The account.
+    pub account: AccountView,
+    /// What it was given.
+    pub trial_credit: Nanos,
+    /// Whether its plan gives trial credit that it did not get, since that of the day is used up.
+    pub withheld: bool,
+}
+
+impl Control {
+    /// Makes an account with role `member`, the default plan and its trial credit, as far as the
+    /// day's is not used up. `address` is where a caller who is no operator comes from.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] or [`ControlError::Invalid`] if the registration mode does not let
+    /// `caller` in, [`ControlError::Exists`] if the name is taken, [`ControlError::Limited`] if
+    /// too many were registered from `address`.
+    pub async fn register(
+        self: &Arc<Self>,
+        caller: Option<&Caller>,
+        address: Option<IpAddr>,
+        name: &str,
+        password: SecretString,
+        invite_code: &SecretString,
+    ) -> Result<Registered, ControlError> {
+        let invite = self.admission(caller, invite_code)?;
+        Account::check_name(name)?;
+        Account::check_password(password.expose_secret())?;
+        // asked again below, where nobody can come in between; here it saves the hash
+        self.refuse_taken(name)?;
+        let operator = caller.filter(|caller| caller.is_operator());
+        if let Some(address) = address.filter(|_| operator.is_none()) {
+            self.sign_ups.admit(address, self.clock.now())?;
+        }
+        let hash = self.passwords.hash(password).await?;
+
+        let name = name.to_owned();
+        self.write(operator, move |control| async move {
+            control.refuse_taken(&name)?;
+            let now = control.clock.now();
+            let account = Account {
+                id: AccountId(control.entropy.uuid(now)),
+                name,
+                role: Role::Member,
+                status: AccountStatus::Active,
+                plan: PlanName::new(DEFAULT_PLAN),
+                created_at: now,
+            };
+            let promised = control.plan_of(&account)?.trial_credit;
+            let given = control.store.trial_given(now).await?;
+            let fits = given.saturating_add(promised) <= control.trial_daily;
+            let credit = if fits { promised } else { Nanos::ZERO };
+            let entry =
+                Entry { account: account.id, amount: credit, kind: EntryKind::Trial, at: now };
+            let trial = (credit != Nanos::ZERO).then_some(&entry);
+            let details = format!("plan `{}`, trial credit {credit} dollars", account.plan);
+            let audit = control.entry(
+                AuditAction::AccountRegister,
+                &account.name,
+                Some(account.id),
+                details,
+            );
+            let added = control.store.add_account(&account, &hash, trial, invite, &audit).await;
+            added.map_err(|error| match error {
+                StoreError::Conflict(_) => taken(&account.name),
+                StoreError::NotFound => ControlError::Forbidden(
+                    "this invite code is unknown, used or over; ask for a new one".into(),
+                ),
+                error => error.into(),
+            })?;
+            control.ledger.open(account.id, credit);
+            let account = control.view(control.directory.put_account(account));
+            Ok(Registered { account, trial_credit: credit, withheld: credit != promised })
+        })
+        .await
+    }
+
+    /// Decides whether `caller` may register somebody, and by which invite.
+    fn admission(
+        &self,
+        caller: Option<&Caller>,
+        code: &SecretString,
+    ) -> Result<Option<[u8; 32]>, ControlError> {
+        let by_operator = caller.is_some_and(Caller::is_operator);
+        match self.registration {
+            Registration::Open => Ok(None),
+            Registration::Invite | Registration::Closed if by_operator => Ok(None),
+            Registration::Invite if code.expose_secret().is_empty() => Err(Invalid::new(
+                "invite_code",
+                "registration needs an invite code; ask the operator of this gateway for one",
+            )
+            .into()),
+            Registration::Invite => Ok(Some(token::digest(code))),
+            Registration::Closed => Err(ControlError::Forbidden(
+                "registration is closed; ask the operator of this gateway for an account".into(),
+            )),
+        }
+    }
+
+    fn refuse_taken(&self, name: &str) -> Result<(), ControlError> {
+        match self.directory.find_account_named(name) {
+            None => Ok(()),
+            Some(_) => Err(taken(name)),
+        }
+    }
+}
+
+fn taken(name: &str) -> ControlError {
+    let name = shown(name);
+    ControlError::Exists(format!("the name `{name}` is taken; choose another, or sign in"))
+}

@@ -1,0 +1,109 @@
+//! The audit log.
+
+use super::super::audit::AuditChoice;
+use super::super::keys::KeyWish;
+use super::*;
+use crate::domain::audit::AuditAction;
+
+/// Every entry that `caller` sees, oldest first, as `actor action object (account) details`.
+async fn log(bench: &Bench, caller: &Caller, choice: AuditChoice) -> Vec<String> {
+    let page = bench.control.list_audit(caller, choice, 1_000, "").await.unwrap();
+    let line = |view: super::super::audit::AuditView| {
+        let entry = view.entry;
+        let action = entry.action.as_str();
+        format!("{} {action} {} ({}) {}", view.actor, entry.object, view.account, entry.details)
+    };
+    page.items.into_iter().rev().map(line).collect()
+}
+
+#[tokio::test]
+async fn every_change_says_who_did_what_and_holds_no_secret() {
+    let bench = Bench::new(Registration::Open).await;
+    let (control, operator) = (&bench.control, &bench.operator);
+    let ann = bench.member("ann").await;
+    let wish = KeyWish { label: "ci".into(), ..KeyWish::default() };
+    let (key, secret) = control.create_key(&ann, wish).await.unwrap();
+    let (new, _) = control.rotate_key(&ann, key.key.id.as_str(), Duration::ZERO).await.unwrap();
+    control.revoke_key(operator, new.key.id.as_str()).await.unwrap();
+    control.credit_account(operator, "ann", Nanos(2_000_000_000), "gift").await.unwrap();
+    control.create_invite(operator, Duration::ZERO).await.unwrap();
+    control.suspend_account(operator, "ann", "spam").await.unwrap();
+    control.resume_account(operator, "ann").await.unwrap();
+    let new_password = "another horse";
+    control.change_password(&ann, PASSWORD.into(), new_password.into()).await.unwrap();
+    control.revoke_other_sessions(&ann).await.unwrap();
+    bench.model("m").await;
+    control.update_model(operator, "m".into(), ModelChange::default()).await.unwrap();
+    control.remove_model(operator, "m".into()).await.unwrap();
+    let sim = UpstreamName::new("sim");
+    let hidden = crate::control::upstreams::CredentialWish::Secret("sk-hidden".into());
+    let change = UpstreamChange { credential: Some(hidden), ..UpstreamChange::default() };
+    control.update_upstream(operator, sim.to_string(), change).await.unwrap();
+    control.remove_upstream(operator, sim.to_string()).await.unwrap();
+
+    let lines = log(&bench, operator, AuditChoice::default()).await;
+    let (old, new) = (&key.key.id, &new.key.id);
+    let now = bench.clock.now();
+    let week = now + Duration::from_hours(7 * 24);
+    let expected = [
+        " account.register operator (operator) by the first start".to_owned(),
+        "operator account.register ann (ann) plan `free`, trial credit 5 dollars".to_owned(),
+        format!("ann key.create {old} (ann) label `ci`"),
+        format!("ann key.rotate {old} (ann) label `ci`, replaced by `{new}`, ends {now}"),
+        format!("operator key.revoke {new} (ann) label `ci`"),
+        "operator account.credit ann (ann) 2 dollars: gift".to_owned(),
+        format!("operator account.invite  () until {week}"),
+        "operator account.suspend ann (ann) spam".to_owned(),
+        "operator account.resume ann (ann) ".to_owned(),
+        "ann account.password ann (ann) ".to_owned(),
+        "ann session.revoke_others ann (ann) ".to_owned(),
+        "operator upstream.add sim () url".to_owned(),
+        "operator model.add m () deployments".to_owned(),
+        "operator model.update m () ".to_owned(),
+        "operator model.remove m () ".to_owned(),
+        "operator upstream.update sim () credential".to_owned(),
+        "operator upstream.remove sim () ".to_owned(),
+    ];
+    assert_eq!(lines, expected);
+    let shown = lines.concat();
+    for secret in
+        [PASSWORD, new_password, "sk-hidden", secrecy::ExposeSecret::expose_secret(&secret)]
+    {
+        assert!(!shown.contains(secret));
+    }
+}
+
+#[tokio::test]
+async fn members_read_what_concerns_them_and_nothing_else() {
+    let bench = Bench::new(Registration::Open).await;
+    let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
+    bench.control.suspend_account(&bench.operator, "bob", "spam").await.unwrap();
+    bench.model("m").await;
+    let seen = log(&bench, &ann, AuditChoice::default()).await;
+    assert!(seen.len() == 1 && seen[0].contains("register ann"), "{seen:?}");
+    let seen = log(&bench, &bob, AuditChoice::default()).await;
+    assert!(seen.len() == 2 && seen[1].ends_with("(bob) spam"), "the reason is told: {seen:?}");
+    let of = |name: &str| AuditChoice { account: Some(name.into()), ..AuditChoice::default() };
+    let refused = bench.control.list_audit(&ann, of("bob"), 9, "").await;
+    assert!(matches!(refused, Err(ControlError::NotFound(_))), "{refused:?}");
+    assert_eq!(log(&bench, &bench.operator, of("bob")).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_refused_change_leaves_no_entry_and_pages_go_on_where_they_ended() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    let wish = KeyWish { label: " ".into(), ..KeyWish::default() };
+    bench.control.create_key(&ann, wish).await.unwrap_err();
+    bench.control.revoke_session(&ann, "nix").await.unwrap_err();
+    let all = log(&bench, &bench.operator, AuditChoice::default()).await;
+    assert_eq!(all.len(), 2, "{all:?}");
+    let list = async |token: &str| {
+        bench.control.list_audit(&bench.operator, AuditChoice::default(), 1, token).await
+    };
+    let first = list("").await.unwrap();
+    assert_eq!(first.items[0].entry.action, AuditAction::AccountRegister);
+    let second = list(&first.next.unwrap()).await.unwrap();
+    assert_eq!((second.items[0].entry.object.as_str(), second.next), ("operator", None));
+    assert_eq!(field(list("x").await), "page_token");
+}

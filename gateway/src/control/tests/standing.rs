@@ -1,0 +1,122 @@
+//! Suspension and plans.
+
+use super::super::keys::{KeyWish, KeysOf};
+use super::super::plans::PlanWish;
+use super::*;
+use crate::domain::account::{Account, AccountStatus, Role};
+use crate::domain::id::PlanName;
+use crate::domain::limit::Limits;
+
+fn wish(label: &str) -> KeyWish {
+    KeyWish { label: label.into(), ..KeyWish::default() }
+}
+
+#[tokio::test]
+async fn a_suspended_account_may_look_and_change_nothing() {
+    let bench = Bench::new(Registration::Open).await;
+    let control = &bench.control;
+    let ann = bench.member("ann").await;
+    let (key, _) = control.create_key(&ann, wish("k")).await.unwrap();
+    let view = control.suspend_account(&bench.operator, "ann", " spam ").await.unwrap();
+    assert_eq!(view.account.status, AccountStatus::Suspended);
+    assert_eq!(
+        control
+            .store
+            .load()
+            .await
+            .unwrap()
+            .accounts
+            .iter()
+            .filter(|a| a.status == AccountStatus::Suspended)
+            .count(),
+        1
+    );
+
+    // signed in before or after, it sees that it is
+    let token = control.sign_in("ann", PASSWORD.into()).await.unwrap().token;
+    let again = control.authenticate(&token).await.unwrap();
+    assert_eq!(again.account.status, AccountStatus::Suspended);
+    assert_eq!(control.list_keys(&ann, KeysOf::Caller).await.unwrap().len(), 1);
+    for caller in [&ann, &again] {
+        let id = key.key.id.as_str();
+        let refused = [
+            control.create_key(caller, wish("k")).await.map(|_| ()),
+            control.revoke_key(caller, id).await.map(|_| ()),
+            control.rotate_key(caller, id, Duration::ZERO).await.map(|_| ()),
+            control
+                .change_password(caller, PASSWORD.into(), "new password".into())
+                .await
+                .map(|_| ()),
+            control.revoke_other_sessions(caller).await.map(|_| ()),
+        ];
+        for refused in refused {
+            assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
+        }
+    }
+    control.sign_out(&again).await.unwrap();
+
+    let view = control.resume_account(&bench.operator, "ann").await.unwrap();
+    assert_eq!(view.account.status, AccountStatus::Active);
+    control.revoke_key(&ann, key.key.id.as_str()).await.unwrap();
+}
+
+#[tokio::test]
+async fn suspension_takes_a_reason_an_operator_and_another_account() {
+    let bench = Bench::new(Registration::Open).await;
+    let control = &bench.control;
+    let (ann, operator) = (bench.member("ann").await, &bench.operator);
+    bench.member("bob").await;
+    assert_eq!(field(control.suspend_account(operator, "ann", " ").await), "reason");
+    let own = control.suspend_account(operator, "operator", "oops").await;
+    assert!(matches!(own, Err(ControlError::InUse(_))), "{own:?}");
+    let missing = control.suspend_account(operator, "nix", "spam").await;
+    assert!(matches!(missing, Err(ControlError::NotFound(_))), "{missing:?}");
+    for name in ["bob", "ann", "nix"] {
+        for refused in [
+            control.suspend_account(&ann, name, "spam").await,
+            control.resume_account(&ann, name).await,
+            control.set_plan(&ann, name, "free".into()).await,
+        ] {
+            assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
+        }
+    }
+    // twice is no error, and resuming who is not suspended is none
+    control.suspend_account(operator, "bob", "spam").await.unwrap();
+    control.suspend_account(operator, "bob", "more spam").await.unwrap();
+    control.resume_account(operator, "ann").await.unwrap();
+}
+
+#[tokio::test]
+async fn the_last_operator_stays() {
+    let bench = Bench::new(Registration::Open).await;
+    let control = &bench.control;
+    let second = bench.member("second").await.account;
+    let second = Account { role: Role::Operator, ..Account::clone(&second) };
+    let account = control.directory.put_account(second);
+    let second = Caller { account, session: [9; 32] };
+    // either may suspend the other, but then nobody the one who is left
+    control.suspend_account(&second, "operator", "gone").await.unwrap();
+    let refused = control.suspend_account(&bench.operator, "second", "revenge").await;
+    assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
+    control.resume_account(&second, "operator").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_plan_is_changed_and_the_balance_stays() {
+    let bench = Bench::new(Registration::Open).await;
+    let control = &bench.control;
+    let ann = bench.member("ann").await;
+    let team = PlanWish {
+        name: PlanName::new("team"),
+        trial_credit: Nanos(9_000_000_000),
+        limits: Limits { rpm: Some(7), ..Limits::default() },
+        models: Vec::new(),
+    };
+    control.put_plan(&bench.operator, team).await.unwrap();
+    let view = control.set_plan(&bench.operator, "ann", "team".into()).await.unwrap();
+    assert_eq!((view.account.plan.as_str(), view.balance), ("team", Nanos(5_000_000_000)));
+    let kept = control.store.load().await.unwrap().accounts;
+    assert!(kept.iter().any(|kept| kept.id == ann.account.id && kept.plan.as_str() == "team"));
+    let missing = control.set_plan(&bench.operator, "ann", "nix".into()).await;
+    assert!(matches!(missing, Err(ControlError::NotFound(_))), "{missing:?}");
+}

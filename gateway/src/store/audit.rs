@@ -1,0 +1,34 @@
+//! The audit log as the store keeps it: added to with every change, never changed itself.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::{Cursor, StoreError};
+use crate::domain::audit::AuditEntry;
+use crate::domain::id::AccountId;
+
+/// The audit log. Changes of the other traits take their entry along; this adds those that have no
+/// such change, and reads.
+#[async_trait]
+pub trait AuditLog: Send + Sync {
+    /// Adds an entry.
+    async fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError>;
+    /// Returns up to `limit` entries before `before` (from the end if `None`), newest first.
+    async fn audit_before(
+        &self,
+        filter: &AuditFilter,
+        before: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, AuditEntry)>, StoreError>;
+}
+
+/// Which entries; every field narrows the choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// That concern this account, or were made by it.
+    pub account: Option<AccountId>,
+    /// That were made at or after this time.
+    pub since: Option<Timestamp>,
+    /// That were made before this time.
+    pub until: Option<Timestamp>,
+}
