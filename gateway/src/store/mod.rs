@@ -19,9 +19,14 @@ use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::response::StoredResponse;
 use crate::domain::upstream::Upstream;
 
+pub mod books;
 pub mod sqlite;
 #[cfg(test)]
 mod story;
+pub mod upkeep;
+
+pub use books::Books;
+pub use upkeep::{Forget, StoreCopy, Upkeep};
 
 /// Why the store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -64,8 +69,8 @@ pub struct Everything {
 }
 
 /// The whole store.
-pub trait Store: Identities + Catalogue + Requests + Responses {}
-impl<T: Identities + Catalogue + Requests + Responses> Store for T {}
+pub trait Store: Identities + Catalogue + Requests + Responses + Books + Upkeep {}
+impl<T: Identities + Catalogue + Requests + Responses + Books + Upkeep> Store for T {}
 
 /// Accounts, sessions, invites and keys.
 #[async_trait]

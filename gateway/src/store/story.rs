@@ -3,6 +3,7 @@
 //! It starts with an empty store and calls every method, the unhappy ends included. A chapter is a
 //! file; [`play`] is the table of contents.
 
+mod books;
 mod catalogue;
 mod identities;
 mod requests;
@@ -20,6 +21,7 @@ pub(crate) async fn play(store: &dyn Store) {
     identities::play(store).await;
     requests::play(store).await;
     responses::play(store).await;
+    books::play(store).await;
 }
 
 /// Returns all that the story can see of a store, to compare before and after a restart.

@@ -8,6 +8,7 @@ use super::error::Newer;
 const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0001_init.sql")),
     M::up(include_str!("migrations/0002_responses.sql")),
+    M::up(include_str!("migrations/0004_records.sql")),
 ];
 
 /// Brings a database up to date, or refuses one that is ahead of us.
