@@ -6,6 +6,7 @@
 
 mod agents;
 mod auth;
+mod books;
 mod chat;
 mod cli;
 mod crash;

@@ -7,6 +7,8 @@ mod accounts;
 mod auth;
 mod convert;
 mod keys;
+mod ledger;
+mod maintenance;
 mod models;
 mod plans;
 pub mod serve;

@@ -1,10 +1,12 @@
-//! The admin plane's server: the six services, health and reflection on one listener.
+//! The admin plane's server: the eight services, health and reflection on one listener.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use proto::v1::account_service_server::AccountServiceServer;
 use proto::v1::key_service_server::KeyServiceServer;
+use proto::v1::ledger_service_server::LedgerServiceServer;
+use proto::v1::maintenance_service_server::MaintenanceServiceServer;
 use proto::v1::model_service_server::ModelServiceServer;
 use proto::v1::plan_service_server::PlanServiceServer;
 use proto::v1::upstream_service_server::UpstreamServiceServer;
@@ -19,6 +21,8 @@ use tonic_health::server::HealthReporter;
 
 use super::accounts::Accounts;
 use super::keys::Keys;
+use super::ledger::Books;
+use super::maintenance::Maintenance;
 use super::models::Models;
 use super::plans::Plans;
 use super::upstreams::Upstreams;
@@ -35,7 +39,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// when its client wishes.
 const DRAIN: Duration = Duration::from_secs(5);
 
-const SERVICES: [&str; 7] = [
+const SERVICES: [&str; 9] = [
     "",
     AccountServiceServer::<Accounts>::NAME,
     KeyServiceServer::<Keys>::NAME,
@@ -43,6 +47,8 @@ const SERVICES: [&str; 7] = [
     ModelServiceServer::<Models>::NAME,
     UpstreamServiceServer::<Upstreams>::NAME,
     UsageServiceServer::<Usage>::NAME,
+    LedgerServiceServer::<Books>::NAME,
+    MaintenanceServiceServer::<Maintenance>::NAME,
 ];
 
 /// Why the admin plane stopped, or never began.
@@ -88,6 +94,8 @@ pub async fn serve(
         .add_service(limited!(PlanServiceServer, Plans { control: control.clone() }))
         .add_service(limited!(ModelServiceServer, Models { control: control.clone() }))
         .add_service(limited!(UpstreamServiceServer, Upstreams { control: control.clone() }))
+        .add_service(limited!(LedgerServiceServer, Books { control: control.clone() }))
+        .add_service(limited!(MaintenanceServiceServer, Maintenance { control: control.clone() }))
         .add_service(limited!(UsageServiceServer, Usage { control, shutdown: shutdown.clone() }))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)

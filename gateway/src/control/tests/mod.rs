@@ -4,6 +4,7 @@ mod access;
 mod accounts;
 mod catalogue;
 mod keys;
+mod ledger;
 mod sessions;
 mod tail;
 mod upstreams;
