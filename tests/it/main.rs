@@ -18,6 +18,7 @@ mod limits;
 mod readme;
 mod records;
 mod responses;
+mod retention;
 mod secrets;
 mod stream;
 mod tail;
