@@ -6,8 +6,18 @@ use std::path::PathBuf;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=tollgate");
     let set = protox::compile(
-        ["accounts", "keys", "plans", "models", "upstreams", "usage", "audit"]
-            .map(|noun| format!("tollgate/admin/v1/{noun}.proto")),
+        [
+            "accounts",
+            "keys",
+            "plans",
+            "models",
+            "upstreams",
+            "usage",
+            "audit",
+            "ledger",
+            "maintenance",
+        ]
+        .map(|noun| format!("tollgate/admin/v1/{noun}.proto")),
         ["."],
     )?;
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);

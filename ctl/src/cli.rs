@@ -6,6 +6,7 @@ pub(crate) mod account;
 pub(crate) mod agent_config;
 pub(crate) mod audit;
 pub(crate) mod key;
+pub(crate) mod ledger;
 pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod request;
@@ -104,6 +105,14 @@ pub(crate) enum Command {
     /// The audit log: who changed what, and when
     #[command(subcommand, after_help = "Example:\n  ctl audit list --since 7d")]
     Audit(audit::AuditCommand),
+    /// The ledger: what changed a balance, and the proof that it adds up
+    #[command(subcommand, after_help = "Example:\n  ctl ledger verify")]
+    Ledger(ledger::LedgerCommand),
+    /// Copies the gateway's database to a file while it serves (operators only)
+    #[command(after_help = "Example:\n  ctl backup tollgate-$(date +%F).db\n\n\
+        To restore: put the file as `tollgate.db` into an empty data directory, with the `seal.key` \
+        of the old one.")]
+    Backup(Backup),
     /// Gets a running local gateway ready to use: an account, a key, and code to paste
     #[command(after_help = "Example:\n  ctl quickstart\n  \
         ctl quickstart --name alice --password-stdin -o json < password.txt")]
@@ -165,6 +174,16 @@ pub(crate) struct Quickstart {
     /// Where clients reach the gateway [default: port 8080 of the host of --server]
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
+}
+
+/// Input of `ctl backup`.
+#[derive(Debug, Args)]
+pub(crate) struct Backup {
+    /// The file to write; only its owner may read it
+    pub(crate) file: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// Input of `ctl completions`.

@@ -3,8 +3,10 @@
 mod account;
 mod agent_config;
 mod audit;
+mod backup;
 mod completions;
 mod key;
+mod ledger;
 mod model;
 mod plan;
 mod quickstart;
@@ -39,6 +41,8 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Usage(command) => usage::run(shell, command).await,
         Command::Request(command) => request::run(shell, command).await,
         Command::Audit(command) => audit::run(shell, command).await,
+        Command::Ledger(command) => ledger::run(shell, command).await,
+        Command::Backup(input) => backup::run(shell, input).await,
         Command::Quickstart(input) => quickstart::run(shell, input).await,
         Command::AgentConfig(input) => agent_config::run(shell, input).await,
         Command::Completions(input) => completions::run(shell, input.shell),

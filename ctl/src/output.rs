@@ -81,6 +81,18 @@ impl<'a> Output<'a> {
         self.format
     }
 
+    /// Prints data so from now on.
+    pub(crate) fn set_format(&mut self, format: Format) {
+        self.format = format;
+    }
+
+    /// Says how far it has come, in the place of what it said before. For a terminal.
+    pub(crate) fn progress(&mut self, text: &str) {
+        // Talk that nobody can hear is no failure.
+        let _ = write!(self.err, "\r{}\u{1b}[K", crate::error::one_line(text));
+        let _ = self.err.flush();
+    }
+
     /// Prints one record: in a table, a line per field.
     pub(crate) fn one<R: Record>(&mut self, record: &R) -> Result<(), Failure> {
         match self.format {

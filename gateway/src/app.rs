@@ -24,6 +24,7 @@ use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::pipeline::Gate;
 use crate::pipeline::count::Counter;
+use crate::retention::RetentionTask;
 use crate::simulator::{self, Simulator, TruthLog};
 use crate::state::State;
 use crate::store::Store;
@@ -114,6 +115,9 @@ pub async fn run(
         writing.spawn(task.run(recorder_stop.clone()));
         state
     });
+    let (keep, clock) = (config.records, seams.clock.clone());
+    let retention = RetentionTask { keep, store: store.clone(), clock };
+    writing.spawn(retention.run(recorder_stop.clone()));
     let directory = Arc::new(Directory::new(prepared.everything));
     let sealer = Arc::new(prepared.sealer);
     let credentials = Arc::new(Credentials::new(sealer.clone()));

@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::control::Registration;
 use crate::domain::money::Nanos;
+use crate::retention::KeepRecords;
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
@@ -25,6 +26,7 @@ const DEFAULT_DRAIN_SECONDS: u64 = 30;
 const DEFAULT_REGISTRATIONS_PER_HOUR: u32 = 10;
 const DEFAULT_TRIAL_DAILY_USD: u32 = 100;
 const NANOS_PER_DOLLAR: i64 = 1_000_000_000;
+const DAY: Duration = Duration::from_hours(24);
 
 /// What was set; `None` is "not here".
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -59,6 +61,12 @@ pub struct Settings {
     /// How long a shutdown waits for requests under way, in seconds [default: 30]
     #[arg(long, value_name = "SECONDS", env = "TOLLGATE_DRAIN_SECONDS")]
     pub drain_seconds: Option<u64>,
+    /// Days to keep request records; sums and ledger entries stay. 0 keeps them [default: 0]
+    #[arg(long, value_name = "DAYS", env = "TOLLGATE_RECORDS_KEEP_DAYS")]
+    pub records_keep_days: Option<u32>,
+    /// Most request records to keep; the oldest go first. 0 keeps all [default: 0]
+    #[arg(long, value_name = "N", env = "TOLLGATE_RECORDS_MAX_ROWS")]
+    pub records_max_rows: Option<u64>,
     /// What is set of `/v1/responses`.
     #[command(flatten)]
     pub responses: ResponsesSettings,
@@ -97,6 +105,8 @@ pub struct Config {
     pub max_body_bytes: usize,
     /// How long a shutdown waits for requests under way.
     pub drain: Duration,
+    /// Which request records are kept.
+    pub records: KeepRecords,
     /// What `/v1/responses` does.
     pub responses: ResponsesConfig,
 }
@@ -125,6 +135,8 @@ impl Settings {
             no_simulator: self.no_simulator.or(lower.no_simulator),
             max_body_bytes: self.max_body_bytes.or(lower.max_body_bytes),
             drain_seconds: self.drain_seconds.or(lower.drain_seconds),
+            records_keep_days: self.records_keep_days.or(lower.records_keep_days),
+            records_max_rows: self.records_max_rows.or(lower.records_max_rows),
             responses: self.responses.or(lower.responses),
         }
     }
@@ -166,6 +178,10 @@ impl Settings {
             simulator: !self.no_simulator.unwrap_or_default(),
             max_body_bytes: self.max_body_bytes.unwrap_or(DEFAULT_MAX_BODY_BYTES),
             drain: Duration::from_secs(self.drain_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS)),
+            records: KeepRecords {
+                keep_for: self.records_keep_days.filter(|&days| days > 0).map(|days| DAY * days),
+                most: self.records_max_rows.filter(|&rows| rows > 0),
+            },
             responses: self.responses.resolve(),
         })
     }
@@ -206,6 +222,19 @@ mod tests {
             resolve("admin_listen = \"0.0.0.0:8081\"\nregistration = \"open\""),
             Registration::Open
         );
+    }
+
+    #[test]
+    fn nought_keeps_every_record() {
+        let resolve = |text: &str| {
+            let settings = Settings { data_dir: Some("d".into()), ..parse(text).unwrap() };
+            settings.resolve().unwrap().records
+        };
+        assert!(resolve("").all());
+        assert!(resolve("records_keep_days = 0\nrecords_max_rows = 0").all());
+        let kept = resolve("records_keep_days = 2\nrecords_max_rows = 5");
+        let two_days = Duration::from_hours(48);
+        assert_eq!(kept, KeepRecords { keep_for: Some(two_days), most: Some(5) });
     }
 
     #[test]

@@ -308,6 +308,34 @@ async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> (Rule, Vec<Attemp
             }
             Rule::Own
         }
+        "UsageService/ExportRequests" => {
+            for filter in filters() {
+                let request = v1::ExportRequestsRequest { filter: Some(filter) };
+                let refused = who.usage().export_requests(request).await.unwrap_err();
+                assert!(matches!(refused.code(), Code::NotFound | Code::Unauthenticated));
+            }
+            for filter in [None, Some(of_key())] {
+                all.push(export(who, v1::ExportRequestsRequest { filter }).await);
+            }
+            Rule::Own
+        }
+        "LedgerService/ListEntries" => {
+            for account in names {
+                let request = v1::ListEntriesRequest { account, ..Default::default() };
+                let refused = who.ledger().list_entries(request).await.unwrap_err();
+                assert!(matches!(refused.code(), Code::NotFound | Code::Unauthenticated));
+            }
+            all.push(shown(who.ledger().list_entries(v1::ListEntriesRequest::default()).await));
+            Rule::Own
+        }
+        "LedgerService/VerifyLedger" => {
+            all.push(shown(who.ledger().verify_ledger(v1::VerifyLedgerRequest {}).await));
+            Rule::Operator
+        }
+        "MaintenanceService/Backup" => {
+            all.push(shown(who.maintenance().backup(v1::BackupRequest {}).await));
+            Rule::Operator
+        }
         other => panic!("`{other}` has no case here: say what a member may get from it"),
     };
     (rule, all)
@@ -326,6 +354,16 @@ async fn tail(who: &Session, request: v1::TailRequestsRequest) -> Attempt {
     }
 }
 
+/// Reads an export to its end.
+async fn export(who: &Session, request: v1::ExportRequestsRequest) -> Attempt {
+    let mut pages = who.usage().export_requests(request).await?.into_inner();
+    let mut seen = String::new();
+    while let Some(page) = pages.message().await? {
+        _ = write!(seen, "{page:?}");
+    }
+    Ok(seen)
+}
+
 fn every_rpc() -> Vec<String> {
     let files = prost_types::FileDescriptorSet::decode(proto::DESCRIPTOR).unwrap().file;
     let services = files.into_iter().filter(|file| file.package() == "tollgate.admin.v1");
@@ -336,7 +374,7 @@ fn every_rpc() -> Vec<String> {
             service.method.into_iter().map(move |method| format!("{name}/{}", method.name()))
         })
         .collect();
-    assert!(rpcs.len() >= 36, "{rpcs:?}");
+    assert!(rpcs.len() >= 40, "{rpcs:?}");
     rpcs
 }
 

@@ -7,6 +7,7 @@
 mod agents;
 mod auth;
 mod balance;
+mod books;
 mod chat;
 mod cli;
 mod crash;
@@ -18,6 +19,7 @@ mod limits;
 mod readme;
 mod records;
 mod responses;
+mod retention;
 mod secrets;
 mod standing;
 mod stream;

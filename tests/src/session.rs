@@ -4,6 +4,8 @@ use proto::client::Connection;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::audit_service_client::AuditServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
+use proto::v1::ledger_service_client::LedgerServiceClient;
+use proto::v1::maintenance_service_client::MaintenanceServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
@@ -110,6 +112,16 @@ impl Session {
     /// Calls `UsageService`.
     pub fn usage(&self) -> UsageServiceClient<Connection> {
         UsageServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `LedgerService`.
+    pub fn ledger(&self) -> LedgerServiceClient<Connection> {
+        LedgerServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `MaintenanceService`.
+    pub fn maintenance(&self) -> MaintenanceServiceClient<Connection> {
+        MaintenanceServiceClient::new(self.connection.clone())
     }
 
     /// Makes a key that may do all that the account may.

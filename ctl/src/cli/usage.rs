@@ -1,7 +1,8 @@
 //! `ctl usage …`
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
+use super::request::Filter;
 use super::value::{self, When};
 
 /// A command on usage.
@@ -10,6 +11,31 @@ pub(crate) enum UsageCommand {
     /// Sums requests, tokens and cost: in total, by model and by day
     #[command(after_help = "Example:\n  ctl usage summary --since 7d --model gpt-5 -o json")]
     Summary(Summary),
+    /// Writes all chosen request records to stdout, oldest first
+    #[command(after_help = "Example:\n  ctl usage export --since 30d --format csv > requests.csv")]
+    Export(Export),
+}
+
+/// Input of `ctl usage export`.
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// Before then: 24h, 7d ago, or an RFC 3339 time [default: now]
+    #[arg(long, value_name = "WHEN", value_parser = value::when)]
+    pub(crate) until: Option<When>,
+    /// How records are written: csv or jsonl [default: jsonl, or what --output says]
+    #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = true)]
+    pub(crate) format: Option<ExportFormat>,
+}
+
+/// A format whose beginning does not depend on its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Comma-separated values under a header
+    Csv,
+    /// One JSON object per line
+    Jsonl,
 }
 
 /// Input of `ctl usage summary`.

@@ -18,7 +18,7 @@ use crate::output::{Format, Record, Stream};
 
 /// A request record, as it is printed.
 #[derive(Serialize)]
-struct Line {
+pub(super) struct Line {
     id: String,
     account: String,
     key: String,
@@ -125,7 +125,8 @@ async fn follow(
     Err(Failure::new(Exit::Unavailable, "the gateway ended the log"))
 }
 
-fn filter(shell: &Shell<'_>, given: Filter) -> Result<RequestFilter, Failure> {
+/// Turns what was typed into what is asked.
+pub(super) fn filter(shell: &Shell<'_>, given: Filter) -> Result<RequestFilter, Failure> {
     let now = shell.environment.now;
     Ok(RequestFilter {
         account: given.account.unwrap_or_default(),

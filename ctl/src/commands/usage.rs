@@ -1,14 +1,14 @@
 //! `ctl usage …`, and how a sum of requests is printed.
 
 use proto::v1::usage_service_client::UsageServiceClient;
-use proto::v1::{RequestFilter, SummarizeUsageRequest, UsageTotals};
+use proto::v1::{ExportRequestsRequest, RequestFilter, SummarizeUsageRequest, UsageTotals};
 use serde::Serialize;
 
-use super::filled;
+use super::{filled, request};
 use crate::Shell;
-use crate::cli::usage::{Summary, UsageCommand};
+use crate::cli::usage::{Export, ExportFormat, Summary, UsageCommand};
 use crate::error::Failure;
-use crate::output::{Format, Record};
+use crate::output::{Format, Record, Stream};
 
 /// A sum of requests, as it is printed.
 #[derive(Serialize)]
@@ -61,6 +61,7 @@ struct LineRecord {
 pub(super) async fn run(shell: &mut Shell<'_>, command: UsageCommand) -> Result<(), Failure> {
     match command {
         UsageCommand::Summary(input) => summary(shell, input).await,
+        UsageCommand::Export(input) => export(shell, input).await,
     }
 }
 
@@ -95,6 +96,35 @@ async fn summary(shell: &mut Shell<'_>, input: Summary) -> Result<(), Failure> {
     }));
     lines.extend(by_day.map(|it| LineRecord { by: "day", name: Some(it.day), totals: it.totals }));
     shell.output.many(&lines)
+}
+
+async fn export(shell: &mut Shell<'_>, input: Export) -> Result<(), Failure> {
+    shell.output.set_format(match (input.format, shell.output.format()) {
+        (Some(ExportFormat::Csv), _) | (None, Format::Csv) => Format::Csv,
+        _ => Format::Jsonl,
+    });
+    let mut filter = request::filter(shell, input.filter)?;
+    filter.until = input.until.map(|until| until.before(shell.environment.now)).transpose()?;
+    let mut client = UsageServiceClient::new(shell.connect().await?);
+    let asked = ExportRequestsRequest { filter: Some(filter) };
+    let mut pages = client.export_requests(asked).await?.into_inner();
+    // Said only to somebody who sees it, and not in between what is exported.
+    let watched = shell.environment.interactive && shell.environment.width.is_none();
+    let (mut printed, mut count) = (Stream::default(), 0);
+    // A header stands over nothing, too.
+    shell.output.more::<request::Line>(&[], &mut printed)?;
+    while let Some(page) = pages.message().await? {
+        count += page.requests.len();
+        let lines: Vec<_> = page.requests.into_iter().map(request::Line::from).collect();
+        shell.output.more(&lines, &mut printed)?;
+        if watched {
+            shell.output.progress(&format!("{count} records"));
+        }
+    }
+    if watched {
+        shell.output.note("");
+    }
+    Ok(())
 }
 
 // === impl TotalsRecord ===

@@ -1,6 +1,7 @@
 //! A gateway of canned answers that notes what it was asked and with which token.
 
 mod accounts;
+mod books;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,6 +9,8 @@ use std::sync::{Arc, Mutex};
 use proto::v1::account_service_server::AccountServiceServer;
 use proto::v1::audit_service_server::{AuditService, AuditServiceServer};
 use proto::v1::key_service_server::{KeyService, KeyServiceServer};
+use proto::v1::ledger_service_server::LedgerServiceServer;
+use proto::v1::maintenance_service_server::MaintenanceServiceServer;
 use proto::v1::model_service_server::{ModelService, ModelServiceServer};
 use proto::v1::plan_service_server::{PlanService, PlanServiceServer};
 use proto::v1::upstream_service_server::{UpstreamService, UpstreamServiceServer};
@@ -42,6 +45,8 @@ struct State {
     calls: Vec<Call>,
     refusals: BTreeMap<&'static str, (Code, String)>,
     tail_ends: bool,
+    damaged: bool,
+    backups_break: bool,
 }
 
 // === impl Fake ===
@@ -57,6 +62,8 @@ impl Fake {
             .add_service(AccountServiceServer::new(fake.clone()))
             .add_service(AuditServiceServer::new(fake.clone()))
             .add_service(KeyServiceServer::new(fake.clone()))
+            .add_service(LedgerServiceServer::new(fake.clone()))
+            .add_service(MaintenanceServiceServer::new(fake.clone()))
             .add_service(ModelServiceServer::new(fake.clone()))
             .add_service(PlanServiceServer::new(fake.clone()))
             .add_service(UpstreamServiceServer::new(fake.clone()))
@@ -73,6 +80,16 @@ impl Fake {
     /// Ends a tail after its history, as a gateway that goes does.
     pub(crate) fn end_tails(&self) {
         self.state.lock().unwrap().tail_ends = true;
+    }
+
+    /// Lets the ledger not add up from now on.
+    pub(crate) fn damage(&self) {
+        self.state.lock().unwrap().damaged = true;
+    }
+
+    /// Ends backups before they are whole from now on.
+    pub(crate) fn break_backups(&self) {
+        self.state.lock().unwrap().backups_break = true;
     }
 
     /// Returns all calls so far.
@@ -453,6 +470,21 @@ impl UsageService for Fake {
             item
         });
         answer(Box::pin(history.chain(open)))
+    }
+
+    type ExportRequestsStream =
+        std::pin::Pin<Box<dyn Stream<Item = Result<ExportRequestsResponse, Status>> + Send>>;
+
+    /// Two pages.
+    async fn export_requests(
+        &self,
+        request: Request<ExportRequestsRequest>,
+    ) -> Answer<Self::ExportRequestsStream> {
+        self.note("ExportRequests", request)?;
+        let mut first = records();
+        let second = first.split_off(2);
+        let page = |requests| Ok(ExportRequestsResponse { requests });
+        answer(Box::pin(tokio_stream::iter([page(first), page(second)])))
     }
 
     async fn summarize_usage(

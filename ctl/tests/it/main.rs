@@ -11,5 +11,6 @@ mod fake;
 mod harness;
 mod help;
 mod keys;
+mod ledger;
 mod profiles;
 mod requests;

@@ -8,6 +8,8 @@ mod audit;
 mod auth;
 mod convert;
 mod keys;
+mod ledger;
+mod maintenance;
 mod models;
 mod plans;
 pub mod serve;

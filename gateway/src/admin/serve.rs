@@ -6,6 +6,8 @@ use std::time::Duration;
 use proto::v1::account_service_server::AccountServiceServer;
 use proto::v1::audit_service_server::AuditServiceServer;
 use proto::v1::key_service_server::KeyServiceServer;
+use proto::v1::ledger_service_server::LedgerServiceServer;
+use proto::v1::maintenance_service_server::MaintenanceServiceServer;
 use proto::v1::model_service_server::ModelServiceServer;
 use proto::v1::plan_service_server::PlanServiceServer;
 use proto::v1::upstream_service_server::UpstreamServiceServer;
@@ -21,6 +23,8 @@ use tonic_health::server::HealthReporter;
 use super::accounts::Accounts;
 use super::audit::Audit;
 use super::keys::Keys;
+use super::ledger::Books;
+use super::maintenance::Maintenance;
 use super::models::Models;
 use super::plans::Plans;
 use super::upstreams::Upstreams;
@@ -37,7 +41,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// when its client wishes.
 const DRAIN: Duration = Duration::from_secs(5);
 
-const SERVICES: [&str; 8] = [
+const SERVICES: [&str; 10] = [
     "",
     AccountServiceServer::<Accounts>::NAME,
     KeyServiceServer::<Keys>::NAME,
@@ -46,6 +50,8 @@ const SERVICES: [&str; 8] = [
     UpstreamServiceServer::<Upstreams>::NAME,
     UsageServiceServer::<Usage>::NAME,
     AuditServiceServer::<Audit>::NAME,
+    LedgerServiceServer::<Books>::NAME,
+    MaintenanceServiceServer::<Maintenance>::NAME,
 ];
 
 /// Why the admin plane stopped, or never began.
@@ -92,6 +98,8 @@ pub async fn serve(
         .add_service(limited!(ModelServiceServer, Models { control: control.clone() }))
         .add_service(limited!(UpstreamServiceServer, Upstreams { control: control.clone() }))
         .add_service(limited!(AuditServiceServer, Audit { control: control.clone() }))
+        .add_service(limited!(LedgerServiceServer, Books { control: control.clone() }))
+        .add_service(limited!(MaintenanceServiceServer, Maintenance { control: control.clone() }))
         .add_service(limited!(UsageServiceServer, Usage { control, shutdown: shutdown.clone() }))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)

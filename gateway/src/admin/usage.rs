@@ -55,6 +55,20 @@ impl UsageService for Usage {
         Ok(Response::new(answers.boxed()))
     }
 
+    type ExportRequestsStream = BoxStream<'static, Result<v1::ExportRequestsResponse, Status>>;
+
+    async fn export_requests(
+        &self,
+        request: Request<v1::ExportRequestsRequest>,
+    ) -> Answer<Self::ExportRequestsStream> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let choice = convert::choice(request.into_inner().filter)?;
+        let stop = self.shutdown.clone();
+        let pages = self.control.export_requests(&caller, choice, stop).await?;
+        let answers = pages.map(|page| page.map(convert::export).map_err(Status::from));
+        Ok(Response::new(answers.boxed()))
+    }
+
     async fn summarize_usage(
         &self,
         request: Request<v1::SummarizeUsageRequest>,

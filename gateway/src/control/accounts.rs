@@ -11,7 +11,7 @@ use crate::domain::Invalid;
 use crate::domain::account::{Account, Invite};
 use crate::domain::audit::AuditAction;
 use crate::domain::id::AccountId;
-use crate::domain::ledger::{Entry, EntryKind};
+use crate::domain::ledger::{Entry, EntryKind, HOUSE, HOUSE_NAME};
 use crate::domain::money::Nanos;
 
 const DEFAULT_INVITE: Duration = Duration::from_hours(7 * 24);
@@ -147,6 +147,9 @@ impl Control {
 
     /// Returns an account's name; its id if it has none any more.
     pub(super) fn account_name(&self, id: AccountId) -> String {
+        if id == HOUSE {
+            return HOUSE_NAME.to_owned();
+        }
         self.directory.find_account(id).map_or_else(|| id.to_string(), |found| found.name.clone())
     }
 }

@@ -8,6 +8,9 @@ use super::money::Nanos;
 /// The house: not somebody's account, but where losses are booked.
 pub const HOUSE: AccountId = AccountId(uuid::Uuid::nil());
 
+/// What the house is called in lists.
+pub const HOUSE_NAME: &str = "house";
+
 /// One change of one balance. Entries are only ever added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {

@@ -14,6 +14,7 @@ pub mod model;
 pub mod money;
 pub mod plan;
 pub mod price;
+pub mod proof;
 pub mod record;
 pub mod refusal;
 pub mod response;

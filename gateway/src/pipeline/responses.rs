@@ -21,7 +21,7 @@ use crate::domain::refusal::{Refusal, RequestFault};
 use crate::domain::response::{parse_response_id, response_id};
 use crate::domain::upstream::Profile;
 use crate::ledger::Size;
-use crate::state::{State, StateError};
+use crate::state::{Limit, State, StateError};
 use crate::translate::answer::{self, Envelope, KeepAlive, ResponseStream};
 use crate::translate::dialect::Dialect;
 use crate::translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
@@ -218,7 +218,8 @@ async fn recall(
     recalled.bytes =
         recalled.items.iter().chain(referred).map(|item| item.get().len() as u64).sum();
     if recalled.bytes > gate.max_chain_bytes {
-        return Err(unrecalled(StateError::TooLong(gate.max_chain_bytes), "input"));
+        let limit = Limit::Bytes(gate.max_chain_bytes);
+        return Err(unrecalled(StateError::TooLong(limit), "input"));
     }
     Ok(Some(recalled))
 }

@@ -4,6 +4,7 @@
 //! file; [`play`] is the table of contents.
 
 mod audit;
+mod books;
 mod catalogue;
 mod identities;
 mod requests;
@@ -23,6 +24,7 @@ pub(crate) async fn play(store: &dyn Store) {
     requests::play(store).await;
     responses::play(store).await;
     audit::play(store).await;
+    books::play(store).await;
 }
 
 /// Returns all that the story can see of a store, to compare before and after a restart.

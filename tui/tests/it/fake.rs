@@ -159,6 +159,16 @@ impl UsageService for Disk {
         Err(Status::unimplemented("not asked for"))
     }
 
+    type ExportRequestsStream =
+        BoxStream<'static, Result<proto::v1::ExportRequestsResponse, Status>>;
+
+    async fn export_requests(
+        &self,
+        _: Request<proto::v1::ExportRequestsRequest>,
+    ) -> Result<Response<Self::ExportRequestsStream>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
     async fn get_request(
         &self,
         _: Request<proto::v1::GetRequestRequest>,

@@ -1,11 +1,12 @@
 //! Between the messages of the admin contract and the domain. Total: what the domain does not know is
 //! an [`Invalid`](crate::domain::Invalid) field, never a guess.
 //!
-//! A file per direction and size: [`given`] reads requests, [`answer`] writes answers, and [`usage`]
-//! does both for the request log.
+//! A file per direction and size: [`given`] reads requests, [`answer`] writes answers, [`usage`]
+//! does both for the request log, and [`ledger`] writes what is in the ledger.
 
 mod answer;
 mod given;
+mod ledger;
 mod usage;
 
 pub(super) use answer::{account, audit_entry, key, model, plan, reveal, session, time, upstream};
@@ -13,4 +14,5 @@ pub(super) use given::{
     amount, audit_choice, key_wish, model_change, new_model, new_upstream, plan_wish,
     upstream_change,
 };
-pub(super) use usage::{choice, news, record, summary, tail};
+pub(super) use ledger::{entry, verdict};
+pub(super) use usage::{choice, export, news, record, summary, tail};

@@ -107,6 +107,10 @@ pub(in super::super) fn news(news: News) -> v1::TailRequestsResponse {
     }
 }
 
+pub(in super::super) fn export(page: Vec<RecordView>) -> v1::ExportRequestsResponse {
+    v1::ExportRequestsResponse { requests: page.into_iter().map(record).collect() }
+}
+
 pub(in super::super) fn summary(summary: Summary) -> v1::SummarizeUsageResponse {
     let by_model = summary.by_model.into_iter().map(|(model, sum)| v1::ModelUsage {
         model: model.map(|model| model.to_string()).unwrap_or_default(),

@@ -5,6 +5,7 @@ mod accounts;
 mod audit;
 mod catalogue;
 mod keys;
+mod ledger;
 mod rotation;
 mod sessions;
 mod standing;

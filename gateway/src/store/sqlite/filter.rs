@@ -63,6 +63,11 @@ impl Choice {
         condition.and("key = ?", self.key.clone());
         condition.and("model = ?", self.model.clone());
         condition.and("status = ?", self.status);
+        let trouble = self.status.is_some_and(|status| status != RequestStatus::Completed);
+        if trouble && self.account.is_none() {
+            // Said to SQLite, that it may use the index of just these rows.
+            condition.and_always("status <> 1");
+        }
         if self.since.is_some() || self.until.is_some() {
             condition.and("started_at >= ?", self.since);
             condition.and("started_at < ?", self.until);
@@ -91,10 +96,15 @@ impl Condition {
     /// Narrows the choice by `clause`, if there is a value for its question mark.
     pub(super) fn and(&mut self, clause: &str, value: Option<impl ToSql + 'static>) {
         if let Some(value) = value {
-            self.sql.push_str(if self.sql.is_empty() { "WHERE " } else { " AND " });
-            self.sql.push_str(clause);
+            self.and_always(clause);
             self.values.push(Box::new(value));
         }
+    }
+
+    /// Narrows the choice by `clause`, which has no question mark.
+    fn and_always(&mut self, clause: &str) {
+        self.sql.push_str(if self.sql.is_empty() { "WHERE " } else { " AND " });
+        self.sql.push_str(clause);
     }
 
     /// Returns the `WHERE` clause, if there is any condition.
@@ -106,6 +116,14 @@ impl Condition {
     pub(super) fn values(&self) -> impl Iterator<Item = &dyn ToSql> {
         self.values.iter().map(|value| &**value)
     }
+}
+
+/// Leaves out of the hours what lies before the place `first`, which is the log's new start.
+pub(super) fn shorten_hours(tx: &Connection, first: i64) -> Result<(), StoreError> {
+    tx.prepare_cached("DELETE FROM request_hours WHERE last < ?")?.execute([first])?;
+    let sql = "UPDATE request_hours SET first = ?1 WHERE first < ?1";
+    tx.prepare_cached(sql)?.execute([first])?;
+    Ok(())
 }
 
 /// Notes in which hours the records at these places came in.

@@ -5,16 +5,21 @@
 //! a power cut may take the last moments, never the order. Start with [`SqliteStore::open`], then
 //! `commit.rs`, the one hot path. Only this folder names rusqlite.
 
+mod aside;
 mod audit;
+mod books;
 mod catalogue;
 mod codec;
 mod commit;
+mod copy;
 mod error;
 mod filter;
+mod forget;
 mod identities;
 mod keys;
 mod migrations;
 mod models;
+mod prove;
 mod readers;
 mod requests;
 mod responses;
@@ -32,6 +37,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Transaction};
 
+use self::aside::Aside;
 use self::readers::Readers;
 use self::writer::Writer;
 use super::StoreError;
@@ -43,6 +49,7 @@ const READERS: usize = 3;
 pub struct SqliteStore {
     // Before the writer, so that the last connection to go folds the write-ahead log into the file.
     readers: Readers,
+    aside: Aside,
     writer: Arc<Writer>,
 }
 
@@ -58,6 +65,8 @@ impl SqliteStore {
     }
 
     fn try_open(path: &Path) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        // An end in the middle of a copy leaves it behind.
+        copy::remove(path)?;
         // SQLite gives its side files the mode of the main one.
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
         let mut connection = connect(path)?;
@@ -76,13 +85,15 @@ impl SqliteStore {
             Ok(connection)
         });
         let readers = Readers::new(readers.collect::<rusqlite::Result<_>>()?);
-        Ok(Self { readers, writer: Arc::new(Writer::start(connection)?) })
+        let aside = Aside::new(path);
+        Ok(Self { readers, aside, writer: Arc::new(Writer::start(connection)?) })
     }
 
     /// Waits until all that was sent is written, and closes the file; later calls are
     /// [`StoreError::Unavailable`].
     pub async fn close(&self) {
         self.readers.close();
+        self.aside.close();
         let writer = Arc::clone(&self.writer);
         // Fails only if the runtime is going down; then dropping the store does the same.
         let _ = tokio::task::spawn_blocking(move || writer.end()).await;

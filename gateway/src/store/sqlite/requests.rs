@@ -108,7 +108,7 @@ fn page(
 }
 
 /// Reads a row of `requests`, whose columns are in the order of the first migration.
-fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
     let usage = match row.get(12)? {
         None => None,
         Some(input) => Some(Usage {

@@ -19,9 +19,19 @@ const DAY: i64 = 24 * HOUR;
 /// Sums by model and day.
 type Sums = HashMap<(Option<ModelId>, i64), Totals>;
 
+/// Which sums.
+#[derive(Clone, Copy)]
+pub(super) enum Table {
+    /// Those of all requests.
+    All,
+    /// Those of requests whose records were removed.
+    Forgotten,
+}
+
 /// Adds records to the sums by hour: one row per group of the batch, not per record.
 pub(super) fn add<'a>(
     tx: &Connection,
+    table: Table,
     records: impl Iterator<Item = &'a RequestRecord>,
 ) -> Result<(), StoreError> {
     type Group<'a> = (i64, Option<&'a ModelId>, RequestStatus);
@@ -34,16 +44,16 @@ pub(super) fn add<'a>(
     }
     let mut of_all = HashMap::<Group<'_>, Totals>::new();
     for ((account, key, group), totals) in &of_keys {
-        upsert(tx, account, key, *group, totals)?;
+        upsert(tx, table, account, key, *group, totals)?;
         accumulate(of_all.entry(*group).or_default(), totals);
     }
-    of_all.iter().try_for_each(|(group, totals)| upsert(tx, &[0; 0], &"", *group, totals))
+    of_all.iter().try_for_each(|(group, totals)| upsert(tx, table, &[0; 0], &"", *group, totals))
 }
 
 /// Returns the sums over the chosen requests.
 pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, StoreError> {
     let mut sums = Sums::new();
-    let first = choice.since.map(|time| -(-time).div_euclid(HOUR));
+    let mut first = choice.since.map(|time| -(-time).div_euclid(HOUR));
     let end = choice.until.map(|time| time.div_euclid(HOUR));
     let within_an_hour = first.zip(end).is_some_and(|(first, end)| first >= end);
     // A key that we do not know has no account, and only the log can find it.
@@ -51,6 +61,13 @@ pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, Sto
     if within_an_hour || unknown_key {
         add_log(tx, choice, &mut sums)?;
         return finish(sums);
+    }
+    if let Some(begun) = first.map(|first| first - 1)
+        && choice.since > Some(begun * HOUR)
+        && is_forgotten(tx, begun)?
+    {
+        // What is left of it in the log is not its part after `since`: it counts whole.
+        first = Some(begun);
     }
     if let Some(first) = first.filter(|first| choice.since < Some(first * HOUR)) {
         add_log(tx, &Choice { until: Some(first * HOUR), ..choice.clone() }, &mut sums)?;
@@ -60,6 +77,12 @@ pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, Sto
         add_log(tx, &Choice { since: Some(end * HOUR), ..choice.clone() }, &mut sums)?;
     }
     finish(sums)
+}
+
+/// Whether records of that hour were removed from the log.
+fn is_forgotten(tx: &Connection, hour: i64) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM forgotten_sums WHERE account = x'' AND hour = ?)";
+    Ok(tx.prepare_cached(sql)?.query_row([hour], |row| row.get(0))?)
 }
 
 fn add_log(tx: &Connection, choice: &Choice, sums: &mut Sums) -> Result<(), StoreError> {
@@ -130,19 +153,32 @@ fn finish(sums: Sums) -> Result<Summary, StoreError> {
 
 fn upsert(
     tx: &Connection,
+    table: Table,
     account: &dyn ToSql,
     key: &dyn ToSql,
     (hour, model, status): (i64, Option<&ModelId>, RequestStatus),
     totals: &Totals,
 ) -> Result<(), StoreError> {
     // A sum beyond 64 bits becomes a float, and the cast takes it back to the end of the range.
-    let sql = "INSERT INTO request_sums VALUES (?, ?, ?, ifnull(?, 0), ?, ?, ?, ?, ?, ?, ?) \
-        ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, \
-        input = CAST(input + excluded.input AS INTEGER), \
-        cached = CAST(cached + excluded.cached AS INTEGER), \
-        output = CAST(output + excluded.output AS INTEGER), \
-        reasoning = CAST(reasoning + excluded.reasoning AS INTEGER), \
-        cost = CAST(cost + excluded.cost AS INTEGER)";
+    macro_rules! add_to {
+        ($table:literal) => {
+            concat!(
+                "INSERT INTO ",
+                $table,
+                " VALUES (?, ?, ?, ifnull(?, 0), ?, ?, ?, ?, ?, ?, ?) \
+                ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, \
+                input = CAST(input + excluded.input AS INTEGER), \
+                cached = CAST(cached + excluded.cached AS INTEGER), \
+                output = CAST(output + excluded.output AS INTEGER), \
+                reasoning = CAST(reasoning + excluded.reasoning AS INTEGER), \
+                cost = CAST(cost + excluded.cost AS INTEGER)"
+            )
+        };
+    }
+    let sql = match table {
+        Table::All => add_to!("request_sums"),
+        Table::Forgotten => add_to!("forgotten_sums"),
+    };
     tx.prepare_cached(sql)?.execute(params![
         account,
         hour,

@@ -1,5 +1,7 @@
 //! The story on a file, and what only a file can show.
 
+mod books;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -212,6 +214,8 @@ fn pages_of_an_account_do_not_read_the_whole_log() {
         ("account = x'' AND status = 1", "requests_by_account (account=?)"),
         ("account = x'' AND key = '' AND seq < 9 AND seq >= 2", "requests_by_account (account=?"),
         ("model = '' AND seq < 9", "INTEGER PRIMARY KEY"),
+        ("status = 3 AND status <> 1 AND seq < 9", "requests_by_trouble (status=?"),
+        ("account = x'' AND status = 3 AND seq < 9", "requests_by_account (account=?"),
     ] {
         let sql = format!(
             "EXPLAIN QUERY PLAN SELECT * FROM requests WHERE {condition} ORDER BY seq DESC"

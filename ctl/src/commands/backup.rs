@@ -1,0 +1,65 @@
+//! `ctl backup`: the gateway's database as a file.
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use proto::v1::BackupRequest;
+use proto::v1::maintenance_service_client::MaintenanceServiceClient;
+
+use crate::Shell;
+use crate::cli::Backup;
+use crate::error::{Exit, Failure};
+
+const MIB: u64 = 1024 * 1024;
+
+/// Runs `ctl backup`.
+pub(super) async fn run(shell: &mut Shell<'_>, input: Backup) -> Result<(), Failure> {
+    let path = &*input.file;
+    let writing = |error: std::io::Error| Failure::file("writing", path, &error);
+    if !input.yes && path.symlink_metadata().is_ok() {
+        return Err(exists(path));
+    }
+    let dir = match path.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
+    };
+    // Readable by its owner only from its first moment, and gone again if the copy breaks off.
+    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(writing)?;
+    let mut client = MaintenanceServiceClient::new(shell.connect().await?);
+    let mut pieces = client.backup(BackupRequest {}).await?.into_inner();
+    let (mut written, mut size) = (0, 0);
+    while let Some(piece) = pieces.message().await? {
+        file.write_all(&piece.data).map_err(writing)?;
+        written += piece.data.len() as u64;
+        size = piece.size_bytes;
+        if shell.environment.interactive {
+            shell.output.progress(&format!("{} of {} MiB", written / MIB, size.div_ceil(MIB)));
+        }
+    }
+    if shell.environment.interactive {
+        shell.output.note("");
+    }
+    if written != size || size == 0 {
+        return Err(Failure::new(Exit::Unavailable, "the copy broke off").advise("try again"));
+    }
+    file.as_file().sync_all().map_err(writing)?;
+    if input.yes {
+        file.persist(path).map_err(|error| writing(error.error))?;
+    } else {
+        file.persist_noclobber(path).map_err(|error| match error.error.kind() {
+            ErrorKind::AlreadyExists => exists(path),
+            _ => writing(error.error),
+        })?;
+    }
+    shell.output.note(&format!("wrote {size} bytes to `{}`", path.display()));
+    shell.output.note(
+        "keep `seal.key` of the gateway's data directory with it: without that key the upstream \
+         credentials in the copy cannot be read",
+    );
+    Ok(())
+}
+
+fn exists(path: &Path) -> Failure {
+    Failure::new(Exit::Conflict, format!("`{}` is there already", path.display()))
+        .advise("choose another name, or replace it with --yes")
+}

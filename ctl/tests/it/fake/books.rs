@@ -1,0 +1,91 @@
+//! Canned answers about the ledger, and a backup of ten bytes.
+
+use std::pin::Pin;
+
+use proto::v1::ledger_service_server::LedgerService;
+use proto::v1::maintenance_service_server::MaintenanceService;
+use proto::v1::*;
+use tokio_stream::Stream;
+use tonic::{Request, Status};
+
+use super::{Answer, Fake, answer, at};
+
+#[tonic::async_trait]
+impl LedgerService for Fake {
+    async fn list_entries(
+        &self,
+        request: Request<ListEntriesRequest>,
+    ) -> Answer<ListEntriesResponse> {
+        let input = self.note("ListEntries", request)?;
+        let charge = LedgerEntry {
+            number: 9,
+            account: "alice".to_owned(),
+            kind: EntryKind::Charge.into(),
+            amount_usd: "-0.000098".to_owned(),
+            request_id: Some("019a9f0e-0000-7000-8000-00000000000a".to_owned()),
+            note: None,
+            created_at: at(1, 250_000_000),
+        };
+        let credit = LedgerEntry {
+            number: 2,
+            kind: EntryKind::Credit.into(),
+            amount_usd: "5".to_owned(),
+            request_id: None,
+            note: Some("order 7".to_owned()),
+            ..charge.clone()
+        };
+        let (entry, next) = if input.page_token.is_empty() { (charge, "9") } else { (credit, "") };
+        answer(ListEntriesResponse { entries: vec![entry], next_page_token: next.to_owned() })
+    }
+
+    async fn verify_ledger(
+        &self,
+        request: Request<VerifyLedgerRequest>,
+    ) -> Answer<VerifyLedgerResponse> {
+        self.note("VerifyLedger", request)?;
+        let whole = VerifyLedgerResponse {
+            ok: true,
+            balances: 3,
+            entries: 120,
+            charges: 110,
+            requests: 100,
+            sums: 24,
+            under_way: 1,
+            ..VerifyLedgerResponse::default()
+        };
+        if !self.state.lock().unwrap().damaged {
+            return answer(whole);
+        }
+        let differences = vec![
+            LedgerDifference {
+                kind: DifferenceKind::Balance.into(),
+                account: Some("alice".to_owned()),
+                request_id: None,
+                text: "the stored balance is 5 but its entries come to 4".to_owned(),
+            },
+            LedgerDifference {
+                kind: DifferenceKind::Twice.into(),
+                account: None,
+                request_id: Some("019a9f0e-0000-7000-8000-00000000000a".to_owned()),
+                text: "the request was charged more than once".to_owned(),
+            },
+        ];
+        answer(VerifyLedgerResponse { ok: false, differences_found: 7, differences, ..whole })
+    }
+}
+
+#[tonic::async_trait]
+impl MaintenanceService for Fake {
+    type BackupStream = Pin<Box<dyn Stream<Item = Result<BackupResponse, Status>> + Send>>;
+
+    /// Ten bytes in two pieces.
+    async fn backup(&self, request: Request<BackupRequest>) -> Answer<Self::BackupStream> {
+        self.note("Backup", request)?;
+        let piece = |data: &[u8]| Ok(BackupResponse { data: data.to_vec(), size_bytes: 10 });
+        let mut pieces = vec![piece(b"a whole"), piece(b" db")];
+        if self.state.lock().unwrap().backups_break {
+            pieces.pop();
+        }
+        answer(Box::pin(tokio_stream::iter(pieces)))
+    }
+}

@@ -1,0 +1,25 @@
+//! The ledger as a whole: its entries, page by page, and its proof.
+
+use async_trait::async_trait;
+
+use super::{Cursor, StoreError};
+use crate::domain::id::AccountId;
+use crate::domain::ledger::Entry;
+use crate::domain::proof::Proof;
+
+/// Reads the ledger as a whole.
+#[async_trait]
+pub trait Books: Send + Sync {
+    /// Returns up to `limit` entries before `before` (from the end if `None`), newest first, of one
+    /// account or of all.
+    async fn entries_before(
+        &self,
+        account: Option<AccountId>,
+        before: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, Entry)>, StoreError>;
+    /// Recomputes balances, charges and sums from what they are made of, in one view of the store,
+    /// beside all other work and in memory that grows by some bits per record. One at a time, and
+    /// none beside a [copy](super::Upkeep::copy); a caller that goes away ends it.
+    async fn prove(&self) -> Result<Proof, StoreError>;
+}

@@ -1,0 +1,100 @@
+//! Long reads, one at a time, on a connection that is opened for each: the readers stay free.
+//!
+//! While one goes on, the write-ahead log cannot be folded into the file and grows by what is written;
+//! nobody waits for it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::{Connection, InterruptHandle};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use super::connect;
+use super::error::Closed;
+use crate::store::StoreError;
+
+/// The way to long reads.
+pub(super) struct Aside {
+    path: PathBuf,
+    turn: Arc<Semaphore>,
+}
+
+/// Whether somebody waits for the work.
+#[derive(Default)]
+pub(super) struct Wanted {
+    gone: AtomicBool,
+    at_work: Mutex<Vec<InterruptHandle>>,
+}
+
+/// Ends the work when it is no longer waited for.
+struct Waiting(Arc<Wanted>);
+
+impl Aside {
+    /// Reads from the database at `path`.
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), turn: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Runs `work`, which asks now and then whether it is still wanted.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection, &Wanted) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let turn = Arc::clone(&self.turn).acquire_owned().await;
+        let turn = turn.map_err(|_| StoreError::Unavailable(Closed.into()))?;
+        let path = self.path.clone();
+        let opening = spawn_blocking(move || {
+            let connection = connect(&path)?;
+            connection.pragma_update(None, "query_only", true)?;
+            connection.pragma_update(None, "cache_size", -16_384)?;
+            Ok::<_, rusqlite::Error>(connection)
+        });
+        let mut connection =
+            opening.await.map_err(|panic| StoreError::Unavailable(panic.into()))??;
+        let wanted = Arc::new(Wanted::default());
+        wanted.interrupts(&connection);
+        let _waiting = Waiting(wanted.clone());
+        let working = spawn_blocking(move || {
+            // Held to the end of the work, not of the wait for it.
+            let _turn = turn;
+            work(&mut connection, &wanted)
+        });
+        working.await.map_err(|panic| StoreError::Unavailable(panic.into()))?
+    }
+
+    /// Where the database is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Starts nothing any more.
+    pub(super) fn close(&self) {
+        self.turn.close();
+    }
+}
+
+impl Wanted {
+    /// Ends work that nobody waits for.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        if self.gone.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable(Closed.into()));
+        }
+        Ok(())
+    }
+
+    /// Has a long statement on `connection` end as well, when nobody waits any more.
+    pub(super) fn interrupts(&self, connection: &Connection) {
+        let handle = connection.get_interrupt_handle();
+        self.at_work.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.gone.store(true, Ordering::Relaxed);
+        let at_work = self.0.at_work.lock().unwrap_or_else(PoisonError::into_inner);
+        at_work.iter().for_each(InterruptHandle::interrupt);
+    }
+}

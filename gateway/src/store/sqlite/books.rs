@@ -1,0 +1,66 @@
+//! Ledger entries, page by page, and the way to their proof.
+
+use async_trait::async_trait;
+use rusqlite::types::Type;
+use rusqlite::{Connection, Row, params_from_iter};
+
+use super::codec::At;
+use super::filter::Condition;
+use super::{SqliteStore, prove};
+use crate::domain::id::AccountId;
+use crate::domain::ledger::{Entry, EntryKind};
+use crate::domain::proof::Proof;
+use crate::store::{Books, Cursor, StoreError};
+
+#[async_trait]
+impl Books for SqliteStore {
+    async fn entries_before(
+        &self,
+        account: Option<AccountId>,
+        before: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, Entry)>, StoreError> {
+        self.read(move |tx| page(tx, account, before, limit)).await
+    }
+
+    async fn prove(&self) -> Result<Proof, StoreError> {
+        self.aside.run(prove::prove).await
+    }
+}
+
+fn page(
+    tx: &Connection,
+    account: Option<AccountId>,
+    before: Option<Cursor>,
+    limit: usize,
+) -> Result<Vec<(Cursor, Entry)>, StoreError> {
+    let mut condition = Condition::default();
+    condition.and("account = ?", account);
+    condition.and("seq < ?", before.map(|cursor| cursor.0));
+    let sql = format!(
+        "SELECT seq, account, amount, kind, request, note, at FROM ledger_entries {} \
+            ORDER BY seq DESC",
+        condition.sql()
+    );
+    let mut select = tx.prepare_cached(&sql)?;
+    let rows = select.query_map(params_from_iter(condition.values()), read)?;
+    Ok(rows.take(limit).collect::<Result<_, _>>()?)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, Entry)> {
+    let note = || Ok::<_, rusqlite::Error>(row.get::<_, Option<String>>(5)?.unwrap_or_default());
+    let kind = match row.get(3)? {
+        1 => EntryKind::Trial,
+        2 => EntryKind::Credit(note()?),
+        3 => EntryKind::Charge(row.get(4)?),
+        4 => EntryKind::Correction(note()?),
+        5 => EntryKind::Overrun(row.get(4)?),
+        other => {
+            let text = format!("`{other}` is not an EntryKind");
+            return Err(rusqlite::Error::FromSqlConversionFailure(3, Type::Integer, text.into()));
+        }
+    };
+    let entry =
+        Entry { account: row.get(1)?, amount: row.get(2)?, kind, at: row.get::<_, At>(6)?.0 };
+    Ok((Cursor(row.get(0)?), entry))
+}

@@ -1,0 +1,65 @@
+//! Removes the oldest request records, a small step per transaction.
+//!
+//! Freed pages are used again by new records, so that the file stays as large as it has ever been and
+//! nothing ever has to be vacuumed.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, params};
+
+use super::summary::{self, Table};
+use super::{SqliteStore, commit, copy, filter, requests};
+use crate::domain::record::RequestRecord;
+use crate::store::{Cursor, Forget, StoreCopy, StoreError, Upkeep};
+
+#[async_trait]
+impl Upkeep for SqliteStore {
+    async fn copy(&self) -> Result<StoreCopy, StoreError> {
+        let path = self.aside.path().to_owned();
+        self.aside.run(move |source, wanted| copy::copy(source, &path, wanted)).await
+    }
+
+    async fn forget_requests(&self, wish: Forget, limit: usize) -> Result<u64, StoreError> {
+        // The writer is not asked for nothing.
+        if self.read(move |tx| oldest(tx, &wish, 1)).await?.is_empty() {
+            return Ok(0);
+        }
+        self.write(move |tx| forget(tx, &wish, limit)).await
+    }
+}
+
+fn forget(tx: &Connection, wish: &Forget, limit: usize) -> Result<u64, StoreError> {
+    let old = oldest(tx, wish, limit)?;
+    let Some((last, _)) = old.last() else { return Ok(0) };
+    summary::add(tx, Table::Forgotten, old.iter().map(|(_, record)| record))?;
+    tx.prepare_cached("DELETE FROM requests WHERE seq <= ?")?.execute([last.0])?;
+    filter::shorten_hours(tx, last.0 + 1)?;
+    Ok(old.len() as u64)
+}
+
+/// Returns the start of the log, as far as it is to be forgotten.
+fn oldest(
+    tx: &Connection,
+    wish: &Forget,
+    limit: usize,
+) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+    let newest = commit::newest(tx)?;
+    let beyond = wish.beyond.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
+    let surplus = beyond.map_or(0, |most| newest.0.saturating_sub(most));
+    let is_old = |(cursor, record): &(Cursor, RequestRecord)| {
+        let ended = record.started_at.saturating_add(record.duration).ok();
+        ended.is_some_and(|ended| ended <= wish.ended_before)
+            && (cursor.0 <= surplus || wish.before.is_some_and(|time| record.started_at < time))
+    };
+    let mut select =
+        tx.prepare_cached("SELECT * FROM requests WHERE seq < ? ORDER BY seq LIMIT ?")?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut old = Vec::new();
+    for row in select.query_map(params![newest.0, limit], requests::read)? {
+        let row = row?;
+        if !is_old(&row) {
+            break;
+        }
+        old.push(row);
+    }
+    Ok(old)
+}

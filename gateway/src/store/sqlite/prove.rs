@@ -1,0 +1,278 @@
+//! Recomputes balances, charges and sums, in one view of the database.
+//!
+//! Every table is read once, in its own order. Sums are compared by fingerprints: each row counts as its
+//! numbers times a hash of what it is about, so that the fingerprints of an hour's records and of its
+//! sums are equal if all groups are, without all groups in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use jiff::Timestamp;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, Transaction};
+
+use super::aside::Wanted;
+use super::commit;
+use super::filter::HOUR;
+use crate::domain::id::{AccountId, RequestId};
+use crate::domain::money::Nanos;
+use crate::domain::proof::{Difference, Proof};
+use crate::store::StoreError;
+
+/// The code of a charge in `ledger_entries.kind`.
+const CHARGE: i64 = 3;
+/// Odd numbers without a pattern, one per column of numbers.
+const WEIGHTS: [u64; 6] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xbf58_476d_1ce4_e5b9,
+    0x94d0_49bb_1331_11eb,
+    0xd6e8_feb8_6659_fd93,
+    0xa076_1d64_78bd_642f,
+    0xe703_7ed1_a0b4_28db,
+];
+
+/// The places of the log whose requests were charged: a bit for each.
+struct Charged {
+    first: i64,
+    bits: Vec<u64>,
+}
+
+/// By hour: the fingerprint of its sums, less those of its records. All are zero in the end.
+#[derive(Default)]
+struct Sums(BTreeMap<i64, u64>);
+
+/// Proves the ledger.
+pub(super) fn prove(source: &mut Connection, wanted: &Wanted) -> Result<Proof, StoreError> {
+    let tx = source.transaction()?;
+    let mut proof = Proof::default();
+    let mut charged = Charged::over(&tx)?;
+    let unrecorded = check_entries(&tx, wanted, &mut charged, &mut proof)?;
+    let mut sums = Sums::default();
+    check_requests(&tx, wanted, &charged, &mut sums, &mut proof)?;
+    add_sums(&tx, wanted, &mut sums, &mut proof)?;
+    let removed = subtract_forgotten(&tx, wanted, &mut sums)?;
+    for hour in sums.0.into_iter().filter(|(_, rest)| *rest != 0).map(|(hour, _)| hour) {
+        let hour = Timestamp::from_microsecond(hour.saturating_mul(HOUR)).unwrap_or_default();
+        proof.note(Difference::Sums { hour });
+    }
+    check_unrecorded(&unrecorded, &removed, &mut proof);
+    Ok(proof)
+}
+
+/// Adds up each account's entries, and finds the record of each charge. Returns what was charged for
+/// requests without one.
+fn check_entries(
+    tx: &Transaction<'_>,
+    wanted: &Wanted,
+    charged: &mut Charged,
+    proof: &mut Proof,
+) -> Result<HashMap<AccountId, i128>, StoreError> {
+    let mut balances = HashMap::<AccountId, i128>::new();
+    let mut unrecorded = HashMap::<AccountId, i128>::new();
+    let sql = "SELECT e.account, e.amount, e.kind, e.request, r.seq, r.account, r.cost \
+        FROM ledger_entries e LEFT JOIN requests r ON r.id = e.request ORDER BY e.seq";
+    let mut select = tx.prepare(sql)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        wanted.check()?;
+        proof.entries += 1;
+        let (account, amount): (AccountId, Nanos) = (row.get(0)?, row.get(1)?);
+        *balances.entry(account).or_default() += i128::from(amount.0);
+        if row.get::<_, i64>(2)? != CHARGE {
+            continue;
+        }
+        proof.charges += 1;
+        let request: RequestId = row.get(3)?;
+        let Some(seq) = row.get::<_, Option<i64>>(4)? else {
+            *unrecorded.entry(account).or_default() -= i128::from(amount.0);
+            continue;
+        };
+        let (payer, cost): (AccountId, Option<Nanos>) = (row.get(5)?, row.get(6)?);
+        if payer != account {
+            proof.note(Difference::Payer { request, account });
+        }
+        if cost != Some(-amount) {
+            proof.note(Difference::Amount { request, cost, charged: -amount });
+        }
+        if charged.mark(seq) {
+            proof.note(Difference::Twice { request });
+        }
+    }
+    drop(rows);
+    proof.balances = commit::balances(tx)?;
+    for (account, stored) in proof.balances.clone() {
+        let entries = clamped(balances.remove(&account).unwrap_or_default());
+        if entries != stored {
+            proof.note(Difference::Balance { account, stored, entries });
+        }
+    }
+    for (account, entries) in balances {
+        let (stored, entries) = (Nanos::ZERO, clamped(entries));
+        proof.note(Difference::Balance { account, stored, entries });
+    }
+    Ok(unrecorded)
+}
+
+/// Reads the log: every request that cost something was charged, and is found by its time.
+fn check_requests(
+    tx: &Transaction<'_>,
+    wanted: &Wanted,
+    charged: &Charged,
+    sums: &mut Sums,
+    proof: &mut Proof,
+) -> Result<(), StoreError> {
+    let mut hours = HashMap::new();
+    let mut select = tx.prepare("SELECT hour, first, last FROM request_hours")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        hours.insert(row.get::<_, i64>(0)?, (row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+    }
+    let sql = "SELECT account, started_at, key, ifnull(model, 0), status, 1, ifnull(input, 0), \
+        ifnull(cached, 0), ifnull(output, 0), ifnull(reasoning, 0), ifnull(cost, 0), seq, id \
+        FROM requests ORDER BY seq";
+    let mut select = tx.prepare(sql)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        wanted.check()?;
+        proof.requests += 1;
+        let hour = row.get::<_, i64>(1)?.div_euclid(HOUR);
+        let (cost, seq) = (row.get::<_, Nanos>(10)?, row.get::<_, i64>(11)?);
+        if cost != Nanos::ZERO && !charged.has(seq) {
+            proof.note(Difference::Uncharged { request: row.get(12)?, cost });
+        }
+        if !hours.get(&hour).is_some_and(|(first, last)| (first..=last).contains(&&seq)) {
+            proof.note(Difference::Time { request: row.get(12)? });
+        }
+        // Once among its key's sums, and once among everybody's.
+        let count = weighed(row)?;
+        let rest = sums.0.entry(hour).or_default();
+        *rest = rest.wrapping_sub(group(row, false)?.wrapping_mul(count));
+        *rest = rest.wrapping_sub(group(row, true)?.wrapping_mul(count));
+    }
+    Ok(())
+}
+
+fn add_sums(
+    tx: &Transaction<'_>,
+    wanted: &Wanted,
+    sums: &mut Sums,
+    proof: &mut Proof,
+) -> Result<(), StoreError> {
+    let mut select = tx.prepare("SELECT * FROM request_sums")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        wanted.check()?;
+        proof.sums += 1;
+        let rest = sums.0.entry(row.get(1)?).or_default();
+        *rest = rest.wrapping_add(group(row, false)?.wrapping_mul(weighed(row)?));
+    }
+    Ok(())
+}
+
+/// Returns what the removed records have cost.
+fn subtract_forgotten(
+    tx: &Transaction<'_>,
+    wanted: &Wanted,
+    sums: &mut Sums,
+) -> Result<HashMap<AccountId, i128>, StoreError> {
+    let mut removed = HashMap::<AccountId, i128>::new();
+    let mut select = tx.prepare("SELECT * FROM forgotten_sums")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        wanted.check()?;
+        let rest = sums.0.entry(row.get(1)?).or_default();
+        *rest = rest.wrapping_sub(group(row, false)?.wrapping_mul(weighed(row)?));
+        // The sums over all accounts have an empty one.
+        if !row.get_ref(0)?.as_blob().is_ok_and(<[u8]>::is_empty) {
+            *removed.entry(row.get(0)?).or_default() += i128::from(row.get::<_, Nanos>(10)?.0);
+        }
+    }
+    Ok(removed)
+}
+
+fn check_unrecorded(
+    unrecorded: &HashMap<AccountId, i128>,
+    removed: &HashMap<AccountId, i128>,
+    proof: &mut Proof,
+) {
+    let mut accounts: Vec<_> = unrecorded.keys().chain(removed.keys()).copied().collect();
+    accounts.sort_unstable();
+    accounts.dedup();
+    for account in accounts {
+        let of = |sums: &HashMap<AccountId, i128>| sums.get(&account).copied().unwrap_or_default();
+        if of(unrecorded) != of(removed) {
+            let (charged, removed) = (clamped(of(unrecorded)), clamped(of(removed)));
+            proof.note(Difference::Unrecorded { account, charged, removed });
+        }
+    }
+}
+
+/// Hashes what a row is about: account and key (or everybody), hour, model and status.
+fn group(row: &Row<'_>, everybody: bool) -> Result<u64, StoreError> {
+    let mut hasher = DefaultHasher::new();
+    if everybody {
+        (&[0_u8; 0][..], &[0_u8; 0][..]).hash(&mut hasher);
+    } else {
+        bytes(row, 0)?.hash(&mut hasher);
+        bytes(row, 2)?.hash(&mut hasher);
+    }
+    match row.get_ref(3)? {
+        ValueRef::Text(model) => (true, model).hash(&mut hasher),
+        _ => false.hash(&mut hasher),
+    }
+    row.get::<_, i64>(4)?.hash(&mut hasher);
+    // Never zero, and with an inverse: no number vanishes in the product.
+    Ok(hasher.finish() | 1)
+}
+
+fn bytes<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8], StoreError> {
+    let value = row.get_ref(column)?;
+    Ok(value.as_bytes().map_err(rusqlite::Error::from)?)
+}
+
+/// The numbers of a row as one: requests, the four counts of tokens, cost.
+fn weighed(row: &Row<'_>) -> Result<u64, StoreError> {
+    let mut sum = 0_u64;
+    for (column, weight) in (5..).zip(WEIGHTS) {
+        let number = row.get::<_, i64>(column)?.cast_unsigned();
+        sum = sum.wrapping_add(number.wrapping_mul(weight));
+    }
+    Ok(sum)
+}
+
+fn clamped(sum: i128) -> Nanos {
+    let end = if sum < 0 { i64::MIN } else { i64::MAX };
+    Nanos(i64::try_from(sum).unwrap_or(end))
+}
+
+// === impl Charged ===
+
+impl Charged {
+    fn over(tx: &Transaction<'_>) -> Result<Self, StoreError> {
+        let ends = "SELECT coalesce((SELECT min(seq) FROM requests), 1), \
+            coalesce((SELECT max(seq) FROM requests), 0)";
+        let (first, last): (i64, i64) =
+            tx.query_row(ends, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let words = usize::try_from((last - first) / 64 + 1).unwrap_or_default();
+        Ok(Self { first, bits: vec![0; words] })
+    }
+
+    /// Returns whether it was marked before.
+    fn mark(&mut self, seq: i64) -> bool {
+        let (word, bit) = self.place(seq);
+        let Some(bits) = self.bits.get_mut(word) else { return false };
+        let before = *bits & bit != 0;
+        *bits |= bit;
+        before
+    }
+
+    fn has(&self, seq: i64) -> bool {
+        let (word, bit) = self.place(seq);
+        self.bits.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    fn place(&self, seq: i64) -> (usize, u64) {
+        let place = seq - self.first;
+        (usize::try_from(place / 64).unwrap_or(usize::MAX), 1 << (place % 64))
+    }
+}

@@ -1,0 +1,118 @@
+//! Whatever is changed behind the gateway's back is found, and copies are whole.
+
+use std::io::Write as _;
+
+use rusqlite::Connection;
+
+use super::{SqliteStore, batch, place};
+use crate::domain::proof::Difference;
+use crate::store::{Books, Cursor, Forget, Requests, Upkeep};
+
+/// A store of 50 requests, the first 10 of them forgotten.
+async fn store(path: &std::path::Path) -> SqliteStore {
+    let store = SqliteStore::open(path).unwrap();
+    store.commit(batch(0..50)).await.unwrap();
+    let wish = Forget {
+        before: None,
+        beyond: Some(40),
+        ended_before: "2100-01-01T00:00Z".parse().unwrap(),
+    };
+    assert_eq!(store.forget_requests(wish, 100).await.unwrap(), 10);
+    store
+}
+
+#[tokio::test]
+async fn every_kind_of_damage_is_found_and_named() {
+    let request = "x'00000000000000000000000000000014'"; // the 20th: number 19
+    let cases: &[(&str, &[&str])] = &[
+        ("SELECT 1", &[]),
+        ("UPDATE balances SET amount = amount + 1", &["Balance"]),
+        ("DELETE FROM balances", &["Balance"]),
+        ("UPDATE ledger_entries SET amount = amount - 1 WHERE seq = 20", &["Amount", "Balance"]),
+        ("UPDATE ledger_entries SET account = zeroblob(16) WHERE seq = 20", &["Payer", "Balance"]),
+        ("DELETE FROM ledger_entries WHERE seq = 20", &["Balance", "Uncharged"]),
+        ("DELETE FROM ledger_entries WHERE seq = 5", &["Balance", "Unrecorded"]),
+        (
+            "INSERT INTO ledger_entries SELECT 99, account, amount, kind, request, note, at \
+                FROM ledger_entries WHERE seq = 20",
+            &["Twice", "Balance"],
+        ),
+        ("DELETE FROM requests WHERE id = REQUEST", &["Sums", "Unrecorded"]),
+        ("UPDATE requests SET cost = 2 WHERE id = REQUEST", &["Amount", "Sums"]),
+        ("UPDATE requests SET output = 2 WHERE id = REQUEST", &["Sums"]),
+        ("UPDATE requests SET model = 'other' WHERE id = REQUEST", &["Sums"]),
+        ("UPDATE request_sums SET input = input + 1 WHERE account = x''", &["Sums"]),
+        ("UPDATE request_sums SET requests = requests + 1 WHERE account <> x''", &["Sums"]),
+        ("DELETE FROM forgotten_sums", &["Sums", "Unrecorded"]),
+        ("UPDATE request_hours SET first = 12", &["Time"]),
+    ];
+    for (damage, expected) in cases {
+        let (_folder, path) = place();
+        let store = store(&path).await;
+        let damage = damage.replace("REQUEST", request);
+        Connection::open(&path).unwrap().execute_batch(&damage).unwrap();
+        let proof = store.prove().await.unwrap();
+        let word = |it: &Difference| format!("{it:?}").split(' ').next().unwrap().to_owned();
+        let mut found: Vec<_> = proof.differences.iter().map(word).collect();
+        found.dedup();
+        let mut sorted = found.clone();
+        sorted.sort();
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
+        assert_eq!(sorted, expected, "{damage}: {:?}", proof.differences);
+        assert_eq!(proof.found, proof.differences.len() as u64);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_and_a_proof_are_of_one_moment_while_the_writer_commits() {
+    let (folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(batch(0..1_000)).await.unwrap();
+    let write = async {
+        for n in 100..300 {
+            store.commit(batch(n * 10..n * 10 + 10)).await.unwrap();
+        }
+    };
+    let read = async {
+        for n in 0..5 {
+            assert!(store.prove().await.unwrap().holds());
+            let mut copy = store.copy().await.unwrap();
+            let place = folder.path().join(format!("copy-{n}.db"));
+            let mut file = std::fs::File::create(&place).unwrap();
+            std::io::copy(&mut copy.file, &mut file).unwrap();
+            file.flush().unwrap();
+            let copied = SqliteStore::open(&place).unwrap();
+            assert!(copied.prove().await.unwrap().holds());
+            assert_eq!(copied.newest().await.unwrap().0 % 10, 0, "whole batches");
+        }
+    };
+    tokio::join!(write, read);
+    assert_eq!(store.newest().await.unwrap(), Cursor(3_000));
+    assert!(!path.with_extension("copy").exists(), "nothing is left behind");
+}
+
+#[tokio::test]
+async fn a_proof_that_nobody_waits_for_ends() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(batch(0..20_000)).await.unwrap();
+    let mut proof = Box::pin(store.prove());
+    assert!(futures_util::poll!(&mut proof).is_pending());
+    drop(proof);
+    // The next one gets its turn, which it could not while the first held it for good.
+    assert!(store.prove().await.unwrap().holds());
+}
+
+#[test]
+fn pages_of_an_accounts_entries_do_not_read_the_whole_ledger() {
+    let (_folder, path) = place();
+    drop(SqliteStore::open(&path).unwrap());
+    let db = Connection::open(&path).unwrap();
+    let sql = "EXPLAIN QUERY PLAN SELECT * FROM ledger_entries \
+        WHERE account = x'' AND seq < 9 ORDER BY seq DESC";
+    let mut select = db.prepare(sql).unwrap();
+    let plan: Vec<String> =
+        select.query_map([], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
+    assert!(plan.len() == 1 && plan[0].contains("ledger_entries_by_account"), "{plan:?}");
+}

@@ -1,0 +1,39 @@
+//! What retention removes, and what it leaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::v1;
+use tests::{Home, ManualClock, Product, Session};
+
+use crate::books::{ask, proof};
+
+#[tokio::test]
+async fn retention_removes_old_records_and_keeps_sums_and_money() {
+    let clock = ManualClock::at("2026-11-20T10:30:00Z");
+    let mut home = Home::new(|setup| setup.clock = Arc::new(clock.clone()));
+    let product = home.start().await;
+    let alice = product.member("alice").await;
+    ask(&product, &alice, 4).await;
+    clock.advance(Duration::from_hours(48));
+    ask(&product, &alice, 2).await;
+    let balance = alice.account().await.balance_usd;
+    let summary = async |product: &Product| {
+        let request = v1::SummarizeUsageRequest::default();
+        product.operator().await.usage().summarize_usage(request).await.unwrap().into_inner()
+    };
+    let sums = summary(&product).await;
+    product.stop().await;
+
+    home.setup.config.records.keep_for = Some(Duration::from_hours(24));
+    let product = home.start().await;
+    let alice = Session::sign_in(&product.admin, "alice").await;
+    let left = async || alice.records(0).await.len();
+    tests::soon("the removal of old records", async { while left().await != 2 {} }).await;
+    assert_eq!(summary(&product).await, sums);
+    assert_eq!(alice.account().await.balance_usd, balance);
+    let proof = proof(&product).await;
+    assert_eq!((proof.ok, proof.requests, proof.charges), (true, 2, 6), "{proof:?}");
+    ask(&product, &alice, 1).await;
+    assert_eq!(left().await, 3);
+}
