@@ -13,7 +13,7 @@ use jiff::SignedDuration;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -246,11 +246,11 @@ impl State {
 impl StateTask {
     /// Writes what is kept until `stop` is cancelled and nothing is left to write.
     pub async fn run(mut self, stop: CancellationToken) {
-        let mut sweep = tokio::time::interval(SWEEP);
+        let mut sweep = tokio::time::interval_at(Instant::now() + SWEEP, SWEEP);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut changes = Vec::new();
-        // how many responses the sweep that goes on has forgotten
-        let mut forgotten = None;
+        // how many responses the sweep that goes on has forgotten; the first one begins at once
+        let mut forgotten = Some(0);
         loop {
             tokio::select! {
                 biased;

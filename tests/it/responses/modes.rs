@@ -110,7 +110,7 @@ async fn an_answer_that_is_broken_off_costs_the_same_in_both_modes() {
         body["stream"] = json!(streaming);
         let (answer, _) =
             tokio::join!(post(&product, &key, &body).answer(), upstream.answer(bytes));
-        assert!(!answer.text().contains("completed"), "{answer:?}");
+        assert!(!answer.text().contains("response.completed"), "{answer:?}");
     }
     let records = alice.records(2).await;
     for record in &records {
