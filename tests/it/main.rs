@@ -19,6 +19,7 @@ mod readme;
 mod records;
 mod responses;
 mod secrets;
+mod standing;
 mod stream;
 mod tail;
 mod tidy;
