@@ -6,7 +6,7 @@ use std::path::PathBuf;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=tollgate");
     let set = protox::compile(
-        ["accounts", "keys", "plans", "models", "upstreams", "usage", "audit"]
+        ["accounts", "keys", "plans", "models", "upstreams", "usage"]
             .map(|noun| format!("tollgate/admin/v1/{noun}.proto")),
         ["."],
     )?;

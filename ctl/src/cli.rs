@@ -4,12 +4,10 @@
 
 pub(crate) mod account;
 pub(crate) mod agent_config;
-pub(crate) mod audit;
 pub(crate) mod key;
 pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod request;
-pub(crate) mod session;
 pub(crate) mod upstream;
 pub(crate) mod usage;
 pub(crate) mod value;
@@ -77,16 +75,13 @@ pub(crate) enum Command {
     /// Shows who you are
     #[command(after_help = "Example:\n  ctl whoami -o json")]
     Whoami,
-    /// Accounts: list, show, credit, suspend, resume, plan, password, invite
+    /// Accounts: list, show, credit, invite
     #[command(subcommand, after_help = "Example:\n  ctl account list")]
     Account(account::AccountCommand),
     /// Plans: what an account is entitled to
     #[command(subcommand, after_help = "Example:\n  ctl plan show free")]
     Plan(plan::PlanCommand),
-    /// Sessions: where you are signed in
-    #[command(subcommand, after_help = "Example:\n  ctl session revoke --others")]
-    Session(session::SessionCommand),
-    /// API keys: create, list, rotate, revoke
+    /// API keys: create, list, revoke
     #[command(subcommand, after_help = "Example:\n  KEY=$(ctl key create ci --quiet)")]
     Key(key::KeyCommand),
     /// Models: the catalogue that clients choose from
@@ -101,9 +96,6 @@ pub(crate) enum Command {
     /// Request records: list, show, follow
     #[command(subcommand, after_help = "Example:\n  ctl request tail --status failed")]
     Request(request::RequestCommand),
-    /// The audit log: who changed what, and when
-    #[command(subcommand, after_help = "Example:\n  ctl audit list --since 7d")]
-    Audit(audit::AuditCommand),
     /// Gets a running local gateway ready to use: an account, a key, and code to paste
     #[command(after_help = "Example:\n  ctl quickstart\n  \
         ctl quickstart --name alice --password-stdin -o json < password.txt")]

@@ -2,7 +2,6 @@
 
 mod account;
 mod agent_config;
-mod audit;
 mod completions;
 mod key;
 mod model;
@@ -10,7 +9,6 @@ mod plan;
 mod quickstart;
 mod request;
 mod session;
-mod sessions;
 mod upstream;
 mod usage;
 
@@ -31,14 +29,12 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Logout => session::logout(shell).await,
         Command::Whoami => session::whoami(shell).await,
         Command::Account(command) => account::run(shell, command).await,
-        Command::Session(command) => sessions::run(shell, command).await,
         Command::Plan(command) => plan::run(shell, command).await,
         Command::Key(command) => key::run(shell, command).await,
         Command::Model(command) => model::run(shell, command).await,
         Command::Upstream(command) => upstream::run(shell, command).await,
         Command::Usage(command) => usage::run(shell, command).await,
         Command::Request(command) => request::run(shell, command).await,
-        Command::Audit(command) => audit::run(shell, command).await,
         Command::Quickstart(input) => quickstart::run(shell, input).await,
         Command::AgentConfig(input) => agent_config::run(shell, input).await,
         Command::Completions(input) => completions::run(shell, input.shell),

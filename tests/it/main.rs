@@ -19,7 +19,6 @@ mod readme;
 mod records;
 mod responses;
 mod secrets;
-mod standing;
 mod stream;
 mod tail;
 mod tidy;

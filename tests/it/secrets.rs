@@ -10,7 +10,6 @@ use tests::process::Gateway;
 use tests::{RawUpstream, Session, json_answer, question};
 
 const PASSWORD: &str = "correct horse battery alice";
-const NEW_PASSWORD: &str = "incorrect horse battery alice";
 const SEALED: &str = "sk-sealed-4f6a0c2b9d8e7f61";
 const IN_ENV: &str = "sk-in-env-7d0e5b3a2c1f4968";
 const IN_FILE: &str = "sk-in-file-9b8a7c6d5e4f3021";
@@ -54,8 +53,6 @@ async fn answers(alice: &Session, operator: &Session) -> Vec<String> {
         seen.push(shown(&who.usage().summarize_usage(v1::SummarizeUsageRequest::default()).await));
         seen.push(shown(&who.models().list_models(v1::ListModelsRequest {}).await));
         seen.push(shown(&who.plans().list_plans(v1::ListPlansRequest {}).await));
-        seen.push(shown(&who.accounts().list_sessions(v1::ListSessionsRequest {}).await));
-        seen.push(shown(&who.audit().list_audit(v1::ListAuditRequest::default()).await));
     }
     seen.push(shown(
         &operator.keys().list_keys(v1::ListKeysRequest { account: "*".to_owned() }).await,
@@ -88,14 +85,6 @@ async fn no_secret_is_in_a_log_a_file_an_error_or_an_answer() {
     let alice = Session::register(&gateway.admin, "alice", PASSWORD).await;
     let (key, revoked) = (alice.key().await, alice.key().await);
     alice.keys().revoke_key(v1::RevokeKeyRequest { id: revoked.id.clone() }).await.unwrap();
-
-    let request = v1::RotateKeyRequest { id: key.id.clone(), overlap_seconds: 60 };
-    let rotated = alice.keys().rotate_key(request).await.unwrap().into_inner();
-    let request = v1::ChangePasswordRequest {
-        old_password: PASSWORD.to_owned(),
-        new_password: NEW_PASSWORD.to_owned(),
-    };
-    alice.accounts().change_password(request).await.unwrap();
 
     let upstream = RawUpstream::start().await;
     let mut seen = Vec::new();
@@ -133,8 +122,6 @@ async fn no_secret_is_in_a_log_a_file_an_error_or_an_answer() {
 
     let secrets = [
         ("password", PASSWORD),
-        ("new password", NEW_PASSWORD),
-        ("rotated key", &*rotated.secret),
         ("key", &*key.secret),
         ("revoked key", &*revoked.secret),
         ("session token", &*alice_token),

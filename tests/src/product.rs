@@ -63,8 +63,6 @@ impl Home {
             data_dir: Some(dir.path().join("data")),
             listen: Some(any),
             admin_listen: Some(any),
-            // all accounts of a test come from one address
-            registrations_per_hour: Some(0),
             ..Settings::default()
         };
         let settings_of_simulator = simulator::Settings { seed: 1, truth: TruthLog::memory() };

@@ -2,7 +2,6 @@
 
 use proto::client::Connection;
 use proto::v1::account_service_client::AccountServiceClient;
-use proto::v1::audit_service_client::AuditServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
@@ -80,11 +79,6 @@ impl Session {
     /// Calls `AccountService`.
     pub fn accounts(&self) -> AccountServiceClient<Connection> {
         AccountServiceClient::new(self.connection.clone())
-    }
-
-    /// Calls `AuditService`.
-    pub fn audit(&self) -> AuditServiceClient<Connection> {
-        AuditServiceClient::new(self.connection.clone())
     }
 
     /// Calls `KeyService`.

@@ -1,7 +1,6 @@
 //! `ctl key …`
 
 use clap::{Args, Subcommand};
-use jiff::SignedDuration;
 
 use super::value::{self, When};
 
@@ -15,10 +14,6 @@ pub(crate) enum KeyCommand {
     /// Lists keys, newest first, the revoked ones included
     #[command(after_help = "Example:\n  ctl key list")]
     List(List),
-    /// Replaces a key by a new one that is like it; both work for a while. The secret is shown this once
-    #[command(after_help = "Example:\n  ctl key rotate 9f2c41d0 --overlap 24h\n  \
-        KEY=$(ctl key rotate 9f2c41d0 --quiet)")]
-    Rotate(Rotate),
     /// Revokes a key at once
     #[command(after_help = "Example:\n  ctl key revoke 9f2c41d0")]
     Revoke(Revoke),
@@ -58,19 +53,6 @@ pub(crate) struct List {
     /// Those of all accounts (operators only)
     #[arg(long, conflicts_with = "account")]
     pub(crate) all: bool,
-}
-
-/// Input of `ctl key rotate`.
-#[derive(Debug, Args)]
-pub(crate) struct Rotate {
-    /// The public id of the key to replace
-    pub(crate) id: String,
-    /// How long the old key goes on working; 0s revokes it at once
-    #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = value::span)]
-    pub(crate) overlap: SignedDuration,
-    /// Print the new secret alone
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
 }
 
 /// Input of `ctl key revoke`.

@@ -2,16 +2,13 @@
 
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
-    Account, ChangePasswordRequest, CreateInviteRequest, CreditAccountRequest, GetAccountRequest,
-    ListAccountsRequest, ResumeAccountRequest, SetPlanRequest, SuspendAccountRequest,
+    Account, CreateInviteRequest, CreditAccountRequest, GetAccountRequest, ListAccountsRequest,
 };
-use secrecy::ExposeSecret;
 use serde::Serialize;
-use tonic::Code;
 
 use super::{filled, present, time, word};
 use crate::Shell;
-use crate::cli::account::{AccountCommand, Credit, Invite, Plan, Resume, Show, Suspend};
+use crate::cli::account::{AccountCommand, Credit, Invite, Show};
 use crate::error::Failure;
 use crate::output::Record;
 
@@ -41,10 +38,6 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Resul
         AccountCommand::Show(Show { account: None }) => super::session::whoami(shell).await,
         AccountCommand::Show(Show { account: Some(account) }) => show(shell, account).await,
         AccountCommand::Credit(input) => credit(shell, input).await,
-        AccountCommand::Suspend(input) => suspend(shell, input).await,
-        AccountCommand::Resume(input) => resume(shell, input).await,
-        AccountCommand::Plan(input) => plan(shell, input).await,
-        AccountCommand::Password(input) => password(shell, input.password_stdin).await,
         AccountCommand::Invite(input) => invite(shell, input).await,
     }
 }
@@ -76,44 +69,6 @@ async fn credit(shell: &mut Shell<'_>, input: Credit) -> Result<(), Failure> {
     let request = CreditAccountRequest { account, amount_usd, reason };
     let answer = client.credit_account(request).await?.into_inner();
     shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
-}
-
-async fn suspend(shell: &mut Shell<'_>, input: Suspend) -> Result<(), Failure> {
-    let mut client = AccountServiceClient::new(shell.connect().await?);
-    let request = SuspendAccountRequest { account: input.account, reason: input.reason };
-    let answer = client.suspend_account(request).await?.into_inner();
-    shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
-}
-
-async fn resume(shell: &mut Shell<'_>, input: Resume) -> Result<(), Failure> {
-    let mut client = AccountServiceClient::new(shell.connect().await?);
-    let request = ResumeAccountRequest { account: input.account };
-    let answer = client.resume_account(request).await?.into_inner();
-    shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
-}
-
-async fn plan(shell: &mut Shell<'_>, input: Plan) -> Result<(), Failure> {
-    let mut client = AccountServiceClient::new(shell.connect().await?);
-    let request = SetPlanRequest { account: input.account, plan: input.plan };
-    let answer = client.set_plan(request).await?.into_inner();
-    shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
-}
-
-async fn password(shell: &mut Shell<'_>, from_stdin: bool) -> Result<(), Failure> {
-    let (old, new) = super::session::new_password(shell, from_stdin)?;
-    let request = ChangePasswordRequest {
-        old_password: old.expose_secret().to_owned(),
-        new_password: new.expose_secret().to_owned(),
-    };
-    let mut client = AccountServiceClient::new(shell.connect().await?);
-    let answer = client.change_password(request).await.map_err(|status| {
-        let refused = status.code() == Code::PermissionDenied;
-        let failure = Failure::from(status);
-        if refused { failure.advise("an operator cannot read a password either") } else { failure }
-    })?;
-    let ended = super::sessions::ended(answer.into_inner().ended_sessions);
-    shell.output.note(&format!("changed the password; {ended}"));
-    Ok(())
 }
 
 async fn invite(shell: &mut Shell<'_>, input: Invite) -> Result<(), Failure> {

@@ -1,14 +1,12 @@
 //! `ctl key …`, and how a key is printed.
 
 use proto::v1::key_service_client::KeyServiceClient;
-use proto::v1::{
-    CreateKeyRequest, Key, ListKeysRequest, RevokeKeyRequest, RotateKeyRequest, Translation,
-};
+use proto::v1::{CreateKeyRequest, Key, ListKeysRequest, RevokeKeyRequest, Translation};
 use serde::Serialize;
 
-use super::{filled, limits, present, time, words};
+use super::{limits, present, time, words};
 use crate::Shell;
-use crate::cli::key::{Create, KeyCommand, List, Revoke, Rotate};
+use crate::cli::key::{Create, KeyCommand, List, Revoke};
 use crate::error::Failure;
 use crate::output::Record;
 
@@ -27,7 +25,6 @@ struct KeyRecord {
     last_used_at: Option<String>,
     expires_at: Option<String>,
     revoked_at: Option<String>,
-    successor: Option<String>,
 }
 
 /// A new key with its secret, as it is printed this once.
@@ -43,7 +40,6 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: KeyCommand) -> Result<()
     match command {
         KeyCommand::Create(input) => create(shell, input).await,
         KeyCommand::List(input) => list(shell, input).await,
-        KeyCommand::Rotate(input) => rotate(shell, input).await,
         KeyCommand::Revoke(input) => revoke(shell, input).await,
     }
 }
@@ -65,29 +61,11 @@ async fn create(shell: &mut Shell<'_>, input: Create) -> Result<(), Failure> {
     };
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let answer = client.create_key(request).await?.into_inner();
-    reveal(shell, answer.key, answer.secret, input.quiet)
-}
-
-async fn rotate(shell: &mut Shell<'_>, input: Rotate) -> Result<(), Failure> {
-    let overlap_seconds = u64::try_from(input.overlap.as_secs()).unwrap_or_default();
-    let mut client = KeyServiceClient::new(shell.connect().await?);
-    let request = RotateKeyRequest { id: input.id, overlap_seconds };
-    let answer = client.rotate_key(request).await?.into_inner();
-    reveal(shell, answer.key, answer.secret, input.quiet)
-}
-
-/// Prints a new key with its secret, or that alone.
-fn reveal(
-    shell: &mut Shell<'_>,
-    key: Option<Key>,
-    secret: String,
-    quiet: bool,
-) -> Result<(), Failure> {
-    if quiet {
-        return shell.output.text(&format!("{secret}\n"));
+    if input.quiet {
+        return shell.output.text(&format!("{}\n", answer.secret));
     }
-    let key = KeyRecord::from(present(key, "key")?);
-    shell.output.one(&NewKeyRecord { secret, key })?;
+    let key = KeyRecord::from(present(answer.key, "key")?);
+    shell.output.one(&NewKeyRecord { secret: answer.secret, key })?;
     shell.output.note("keep the secret now: it is not shown again");
     Ok(())
 }
@@ -129,7 +107,6 @@ impl From<Key> for KeyRecord {
             last_used_at: time(key.last_used_at),
             expires_at: time(key.expires_at),
             revoked_at: time(key.revoked_at),
-            successor: filled(key.successor),
         }
     }
 }
@@ -148,7 +125,6 @@ impl Record for KeyRecord {
         "last_used_at",
         "expires_at",
         "revoked_at",
-        "successor",
     ];
     const COLUMNS: &'static [&'static str] = &[
         "id",
@@ -178,7 +154,6 @@ impl Record for NewKeyRecord {
         "last_used_at",
         "expires_at",
         "revoked_at",
-        "successor",
     ];
     const COLUMNS: &'static [&'static str] = &["secret", "id", "label"];
 }

@@ -2,8 +2,7 @@
 
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
-    Account, RegisterRequest, RegisterResponse, SignInRequest, SignInResponse, SignOutRequest,
-    WhoAmIRequest,
+    Account, RegisterRequest, SignInRequest, SignInResponse, SignOutRequest, WhoAmIRequest,
 };
 use secrecy::{ExposeSecret, SecretString};
 use tonic::Code;
@@ -19,12 +18,8 @@ use crate::{Shell, connect};
 pub(super) async fn register(shell: &mut Shell<'_>, input: Register) -> Result<(), Failure> {
     let endpoint = lenient(shell)?;
     let password = password(shell, &input.password, true)?;
-    let made = create(&endpoint, &input.name, &password, input.invite).await?;
-    let account = present(made.account, "account")?;
+    let account = create(&endpoint, &input.name, &password, input.invite).await?;
     shell.output.one(&AccountRecord::from(account))?;
-    if made.trial_credit_withheld {
-        shell.output.note("today's trial credit is used up: this account starts without; an operator can give it credit");
-    }
     shell.output.note(&format!("registered; sign in with `ctl login {}`", input.name));
     Ok(())
 }
@@ -92,7 +87,7 @@ pub(super) async fn create(
     name: &str,
     password: &SecretString,
     invite_code: String,
-) -> Result<RegisterResponse, Failure> {
+) -> Result<Account, Failure> {
     let request = RegisterRequest {
         name: name.to_owned(),
         password: password.expose_secret().to_owned(),
@@ -107,7 +102,7 @@ pub(super) async fn create(
         }
         other => other?,
     };
-    Ok(answer.into_inner())
+    present(answer.into_inner().account, "account")
 }
 
 /// Opens a session.
@@ -165,31 +160,13 @@ pub(super) fn password(
     if from.password_stdin {
         return secret_line(shell, "password");
     }
-    ask(shell, "Password", new)
-}
-
-/// Gets the old password and the new one: from two lines of stdin if asked to, else from the person
-/// at the terminal.
-pub(super) fn new_password(
-    shell: &mut Shell<'_>,
-    from_stdin: bool,
-) -> Result<(SecretString, SecretString), Failure> {
-    if from_stdin {
-        let old = secret_line(shell, "old password")?;
-        return Ok((old, secret_line(shell, "new password, in a second line")?));
-    }
-    Ok((ask(shell, "Old password", false)?, ask(shell, "New password", true)?))
-}
-
-fn ask(shell: &Shell<'_>, what: &str, new: bool) -> Result<SecretString, Failure> {
     if !shell.environment.interactive {
         return Err(Failure::usage("no password is given, and there is no terminal to ask on")
             .advise("give it on stdin, with --password-stdin"));
     }
-    let mut prompt = dialoguer::Password::new().with_prompt(what);
+    let mut prompt = dialoguer::Password::new().with_prompt("Password");
     if new {
-        let again = format!("{what} again");
-        prompt = prompt.with_confirmation(again, "the two are not the same");
+        prompt = prompt.with_confirmation("Password again", "the two are not the same");
     }
     prompt
         .interact()

@@ -1,12 +1,9 @@
 //! A gateway of canned answers that notes what it was asked and with which token.
 
-mod accounts;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use proto::v1::account_service_server::AccountServiceServer;
-use proto::v1::audit_service_server::{AuditService, AuditServiceServer};
+use proto::v1::account_service_server::{AccountService, AccountServiceServer};
 use proto::v1::key_service_server::{KeyService, KeyServiceServer};
 use proto::v1::model_service_server::{ModelService, ModelServiceServer};
 use proto::v1::plan_service_server::{PlanService, PlanServiceServer};
@@ -55,7 +52,6 @@ impl Fake {
         let fake = Self { server, state: Arc::default() };
         let router = tonic::transport::Server::builder()
             .add_service(AccountServiceServer::new(fake.clone()))
-            .add_service(AuditServiceServer::new(fake.clone()))
             .add_service(KeyServiceServer::new(fake.clone()))
             .add_service(ModelServiceServer::new(fake.clone()))
             .add_service(PlanServiceServer::new(fake.clone()))
@@ -144,7 +140,6 @@ fn key(id: &str, label: &str) -> Key {
         expires_at: at(86_400, 0),
         revoked_at: None,
         translation: Translation::Lenient.into(),
-        successor: String::new(),
     }
 }
 
@@ -255,6 +250,74 @@ pub(crate) fn records() -> Vec<RequestRecord> {
 }
 
 #[tonic::async_trait]
+impl AccountService for Fake {
+    async fn register(&self, request: Request<RegisterRequest>) -> Answer<RegisterResponse> {
+        let input = self.note("Register", request)?;
+        answer(RegisterResponse { account: account(&input.name) })
+    }
+
+    async fn sign_in(&self, request: Request<SignInRequest>) -> Answer<SignInResponse> {
+        let input = self.note("SignIn", request)?;
+        if input.password == "wrong" {
+            return Err(Status::unauthenticated("name or password is wrong"));
+        }
+        answer(SignInResponse {
+            token: format!("session-of-{}", input.name),
+            expires_at: at(86_400, 0),
+            account: account(&input.name),
+        })
+    }
+
+    async fn sign_out(&self, request: Request<SignOutRequest>) -> Answer<SignOutResponse> {
+        self.note("SignOut", request)?;
+        answer(SignOutResponse {})
+    }
+
+    async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Answer<WhoAmIResponse> {
+        let stranger = request.metadata().get("authorization").is_none();
+        self.note("WhoAmI", request)?;
+        if stranger {
+            return Err(Status::unauthenticated("this call needs a session"));
+        }
+        answer(WhoAmIResponse { account: account("alice") })
+    }
+
+    async fn list_accounts(
+        &self,
+        request: Request<ListAccountsRequest>,
+    ) -> Answer<ListAccountsResponse> {
+        let input = self.note("ListAccounts", request)?;
+        let (name, next) = if input.page_token.is_empty() { ("alice", "2") } else { ("bob", "") };
+        answer(ListAccountsResponse {
+            accounts: account(name).into_iter().collect(),
+            next_page_token: next.to_owned(),
+        })
+    }
+
+    async fn get_account(&self, request: Request<GetAccountRequest>) -> Answer<GetAccountResponse> {
+        let input = self.note("GetAccount", request)?;
+        answer(GetAccountResponse { account: account(&input.account) })
+    }
+
+    async fn credit_account(
+        &self,
+        request: Request<CreditAccountRequest>,
+    ) -> Answer<CreditAccountResponse> {
+        let input = self.note("CreditAccount", request)?;
+        answer(CreditAccountResponse { account: account(&input.account) })
+    }
+
+    async fn create_invite(
+        &self,
+        request: Request<CreateInviteRequest>,
+    ) -> Answer<CreateInviteResponse> {
+        let input = self.note("CreateInvite", request)?;
+        let expires_at = at(i64::try_from(input.ttl_seconds).unwrap(), 0);
+        answer(CreateInviteResponse { code: "inv-1".to_owned(), expires_at })
+    }
+}
+
+#[tonic::async_trait]
 impl KeyService for Fake {
     async fn create_key(&self, request: Request<CreateKeyRequest>) -> Answer<CreateKeyResponse> {
         let input = self.note("CreateKey", request)?;
@@ -269,48 +332,11 @@ impl KeyService for Fake {
         answer(ListKeysResponse { keys: vec![key("9f2c41d0", "ci"), key("11aa22bb", "laptop")] })
     }
 
-    async fn rotate_key(&self, request: Request<RotateKeyRequest>) -> Answer<RotateKeyResponse> {
-        self.note("RotateKey", request)?;
-        answer(RotateKeyResponse {
-            key: Some(key("33cc44dd", "ci")),
-            secret: "sk-tg-33cc44dd-secret".to_owned(),
-        })
-    }
-
     async fn revoke_key(&self, request: Request<RevokeKeyRequest>) -> Answer<RevokeKeyResponse> {
         let input = self.note("RevokeKey", request)?;
         answer(RevokeKeyResponse {
             key: Some(Key { revoked_at: at(60, 0), ..key(&input.id, "ci") }),
         })
-    }
-}
-
-#[tonic::async_trait]
-impl AuditService for Fake {
-    /// Two entries, each on a page of its own.
-    async fn list_audit(&self, request: Request<ListAuditRequest>) -> Answer<ListAuditResponse> {
-        let input = self.note("ListAudit", request)?;
-        let suspended = AuditEntry {
-            id: 8,
-            at: at(60, 0),
-            actor: "operator".to_owned(),
-            action: "account.suspend".to_owned(),
-            object: "alice".to_owned(),
-            account: "alice".to_owned(),
-            details: "invoice 17 is overdue".to_owned(),
-        };
-        let added = AuditEntry {
-            id: 7,
-            at: at(0, 0),
-            action: "model.add".to_owned(),
-            object: "sim-fast".to_owned(),
-            account: String::new(),
-            details: String::new(),
-            ..suspended.clone()
-        };
-        let (entry, next) =
-            if input.page_token.is_empty() { (suspended, "8") } else { (added, "") };
-        answer(ListAuditResponse { entries: vec![entry], next_page_token: next.to_owned() })
     }
 }
 

@@ -234,55 +234,6 @@ impl AccountService for Disk {
         Err(Status::unimplemented("not asked for"))
     }
 
-    async fn suspend_account(
-        &self,
-        _: Request<proto::v1::SuspendAccountRequest>,
-    ) -> Result<Response<proto::v1::SuspendAccountResponse>, Status> {
-        Err(Status::unimplemented("not asked for"))
-    }
-
-    async fn resume_account(
-        &self,
-        _: Request<proto::v1::ResumeAccountRequest>,
-    ) -> Result<Response<proto::v1::ResumeAccountResponse>, Status> {
-        Err(Status::unimplemented("not asked for"))
-    }
-
-    async fn set_plan(
-        &self,
-        _: Request<proto::v1::SetPlanRequest>,
-    ) -> Result<Response<proto::v1::SetPlanResponse>, Status> {
-        Err(Status::unimplemented("not asked for"))
-    }
-
-    async fn change_password(
-        &self,
-        _: Request<proto::v1::ChangePasswordRequest>,
-    ) -> Result<Response<proto::v1::ChangePasswordResponse>, Status> {
-        Err(Status::unimplemented("not asked for"))
-    }
-
-    async fn list_sessions(
-        &self,
-        _: Request<proto::v1::ListSessionsRequest>,
-    ) -> Result<Response<proto::v1::ListSessionsResponse>, Status> {
-        Err(Status::unimplemented("not asked for"))
-    }
-
-    async fn revoke_session(
-        &self,
-        _: Request<proto::v1::RevokeSessionRequest>,
-    ) -> Result<Response<proto::v1::RevokeSessionResponse>, Status> {
-        Err(Status::unimplemented("not asked for"))
-    }
-
-    async fn revoke_other_sessions(
-        &self,
-        _: Request<proto::v1::RevokeOtherSessionsRequest>,
-    ) -> Result<Response<proto::v1::RevokeOtherSessionsResponse>, Status> {
-        Err(Status::unimplemented("not asked for"))
-    }
-
     async fn create_invite(
         &self,
         _: Request<proto::v1::CreateInviteRequest>,
