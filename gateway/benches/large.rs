@@ -259,6 +259,7 @@ impl Scale {
             }),
             basis: UsageBasis::Upstream,
             cost: Some(Nanos(1_234_567)),
+            overrun: Nanos::ZERO,
             price_version: Some(3),
             started_at,
             duration: Duration::from_millis(1_850),

@@ -2,10 +2,12 @@
 //!
 //! The only file that chooses concrete types, and the owner of the trackers that every task runs on.
 
+use std::fs::{File, OpenOptions, TryLockError};
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::net::{TcpListener, UnixStream};
@@ -21,6 +23,7 @@ use crate::control::{Control, Credentials, Directory, Parts};
 use crate::http::handler::Handler;
 use crate::http::listen::{self, Stop};
 use crate::ledger::Ledger;
+use crate::ledger::journal::Journal;
 use crate::limits::Limiter;
 use crate::pipeline::Gate;
 use crate::pipeline::count::Counter;
@@ -33,6 +36,12 @@ use crate::upstream::{Fleet, SimulatorDialer};
 
 /// The database's file in the data directory.
 const DATABASE: &str = "tollgate.db";
+/// The journal's directory in the data directory.
+const JOURNAL: &str = "journal";
+/// Held by the process that the data directory belongs to.
+const LOCK: &str = "lock";
+/// How long a process that is just ending may keep the data directory from us.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// The simulator answers the same to the same request on every installation.
 const SIMULATOR_SEED: u64 = 1;
 
@@ -99,15 +108,20 @@ pub async fn run(
     let (cut_off, recorder_stop) = (CancellationToken::new(), CancellationToken::new());
 
     make_private_dir(&config.data_dir)?;
+    let _lock = lock(&config.data_dir).await?;
     let sqlite = Arc::new(SqliteStore::open(&config.data_dir.join(DATABASE))?);
     let store: Arc<dyn Store> = sqlite.clone();
     let seed =
         if config.simulator { catalogue::simulated(seams.clock.now()) } else { Seed::default() };
+    let journal_dir = config.data_dir.join(JOURNAL);
+    let (journal, recovered) = Journal::open(&journal_dir)
+        .with_context(|| format!("opening the journal in `{}`", journal_dir.display()))?;
+    recovered.commit(&*store).await.context("replaying the journal")?;
     let prepared =
         bootstrap::prepare(&config.data_dir, &*store, &*seams.clock, &seams.entropy, &seed).await?;
 
     let (ledger, recorder) =
-        Ledger::new(store.clone(), &prepared.everything.balances, prepared.newest);
+        Ledger::new(store.clone(), journal, &prepared.everything.balances, prepared.newest);
     writing.spawn(recorder.run(recorder_stop.clone()));
     let ledger = Arc::new(ledger);
     let state = config.responses.retention.map(|retention| {
@@ -204,6 +218,31 @@ fn dialer(simulator: Simulator, tasks: TaskTracker) -> SimulatorDialer {
         tasks.spawn(async move { simulator.serve(theirs).await });
         Ok(ours)
     })
+}
+
+/// Takes the data directory for this process, for as long as the file is open: two gateways would
+/// replay each other's journals.
+async fn lock(dir: &Path) -> Result<File> {
+    let path = dir.join(LOCK);
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+    let file = file.with_context(|| format!("opening `{}`", path.display()))?;
+    let patience = tokio::time::Instant::now() + LOCK_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if tokio::time::Instant::now() < patience => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!(
+                        "another gateway is using `{}`; choose another directory with --data-dir",
+                        dir.display()
+                    )
+                });
+            }
+        }
+    }
 }
 
 fn make_private_dir(dir: &Path) -> Result<()> {

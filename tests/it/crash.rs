@@ -1,16 +1,16 @@
 //! `kill -9` in mid-load: what was written stays, nothing is there twice, and the money adds up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use gateway::app;
 use gateway::domain::money::Nanos;
 use gateway::simulator::{Settings, Simulator, TruthLog};
 use proto::v1;
-use serde_json::{Value, json};
-use tests::http::Request;
+use tests::drill::client::{self, Seen, Shape};
+use tests::drill::reconcile::{self, Logs};
 use tests::process::Gateway;
-use tests::{Session, question, soon};
+use tests::{Session, soon};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -18,45 +18,16 @@ use tokio_util::sync::CancellationToken;
 
 /// Requests that clients saw the end of before the gateway is killed.
 const FINISHED: usize = 300;
-const WORKERS: usize = 8;
+const WORKERS: usize = 16;
 
 /// A simulator on a port, which outlives the gateway.
-async fn simulator(tasks: &mut JoinSet<()>) -> String {
+async fn simulator(tasks: &mut JoinSet<()>) -> (String, TruthLog) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
-    let simulator = Simulator::new(Settings { seed: 1, truth: TruthLog::memory() });
+    let truth = TruthLog::memory();
+    let simulator = Simulator::new(Settings { seed: 1, truth: truth.clone() });
     tasks.spawn(app::run_simulator(listener, simulator, CancellationToken::new()));
-    url
-}
-
-/// Asks until the gateway is gone; reports the id and the usage of each answer that came whole.
-async fn ask_on(
-    to: std::net::SocketAddr,
-    key: String,
-    worker: usize,
-    done: mpsc::UnboundedSender<(String, Value)>,
-) {
-    for number in 0.. {
-        let mut body = question("asked", &format!("worker {worker}, request {number}"));
-        if number % 2 == 0 {
-            body["stream"] = json!(true);
-            body["stream_options"] = json!({ "include_usage": true });
-        }
-        let request = Request::post(to, "/v1/chat/completions").bearer(&key).json(&body);
-        let Ok(exchange) = request.try_send().await else { return };
-        let Ok(answer) = exchange.try_answer().await else { return };
-        assert_eq!(answer.status, 200, "{answer:?}");
-        let id = answer.header("x-request-id").to_owned();
-        let with_usage = |text: &str| {
-            let value: Value = serde_json::from_str(text.trim_start_matches("data: ")).ok()?;
-            value["usage"].is_object().then(|| value["usage"].clone())
-        };
-        let whole = number % 2 == 1 || answer.text().ends_with("data: [DONE]\n\n");
-        let usage = answer.events().into_iter().rev().find_map(with_usage);
-        if let (true, Some(usage)) = (whole, usage) {
-            _ = done.send((id, usage));
-        }
-    }
+    (url, truth)
 }
 
 async fn operator(gateway: &Gateway, data: &Path) -> Session {
@@ -64,29 +35,12 @@ async fn operator(gateway: &Gateway, data: &Path) -> Session {
     Session::with_token(&gateway.admin, "operator", token.trim()).await
 }
 
-/// All records, by id.
-async fn records(who: &Session) -> BTreeMap<String, v1::RequestRecord> {
-    let (mut all, mut page_token, mut count) = (BTreeMap::new(), String::new(), 0);
-    loop {
-        let request =
-            v1::ListRequestsRequest { page_size: 1_000, page_token, ..Default::default() };
-        let page = who.usage().list_requests(request).await.unwrap().into_inner();
-        count += page.requests.len();
-        all.extend(page.requests.into_iter().map(|record| (record.id.clone(), record)));
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
-            assert_eq!(all.len(), count, "a record is there twice");
-            return all;
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_gateway_comes_back_with_its_records_and_its_money() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let mut tasks = JoinSet::new();
-    let url = simulator(&mut tasks).await;
+    let (url, truth) = simulator(&mut tasks).await;
     let no_simulator = |command: &mut tokio::process::Command| _ = command.arg("--no-simulator");
     let gateway = Gateway::start(&data, no_simulator).await;
     operator(&gateway, &data).await.add_model_on("asked", &[&url]).await;
@@ -105,42 +59,41 @@ async fn a_killed_gateway_comes_back_with_its_records_and_its_money() {
     changing.models().update_model(update).await.unwrap();
     let alice = Session::register(&gateway.admin, "alice", "correct horse battery alice").await;
     let key = alice.key().await.secret;
+    let credit: Nanos = alice.account().await.balance_usd.parse().unwrap();
 
     let (done, mut finished) = mpsc::unbounded_channel();
     let mut load = JoinSet::new();
     for worker in 0..WORKERS {
-        load.spawn(ask_on(gateway.http, key.clone(), worker, done.clone()));
+        let ask =
+            client::ask_on(gateway.http, key.clone(), "asked".to_owned(), worker, done.clone());
+        load.spawn(ask);
     }
     drop(done);
-    let mut seen: BTreeMap<String, Value> = BTreeMap::new();
+    let mut seen: Vec<Seen> = Vec::new();
     while seen.len() < FINISHED {
-        let (id, usage) = soon("a finished request", finished.recv()).await.unwrap();
-        seen.insert(id, usage);
+        seen.push(soon("a finished request", finished.recv()).await.unwrap());
     }
     gateway.kill().await;
-    while let Some((id, usage)) = soon("the clients' end", finished.recv()).await {
-        seen.insert(id, usage);
+    while let Some(end) = soon("the clients' end", finished.recv()).await {
+        seen.push(end);
     }
     while let Some(worker) = load.join_next().await {
         worker.unwrap();
     }
 
     let gateway = Gateway::start(&data, no_simulator).await;
-    let answer = Request::post(gateway.http, "/v1/chat/completions")
-        .bearer(&key)
-        .json(&question("asked", "still there?"));
-    assert_eq!(answer.answer().await.status, 200, "the key works");
+    let answer = client::ask(gateway.http, &key, "asked", Shape::Chat, "still there?").await;
+    let last = answer.expect("the key works");
     let alice = Session::sign_in(&gateway.admin, "alice").await;
-    let all = records(&alice).await;
-    // what the last batches held may be missing for now, and nothing else
-    let kept = seen.keys().filter(|id| all.contains_key(*id)).count();
-    assert!(kept * 2 > seen.len(), "{kept} of {} records are there", seen.len());
-    for (id, usage) in &seen {
-        let Some(record) = all.get(id) else { continue };
-        let tokens = record.tokens.unwrap();
-        assert_eq!(json!(tokens.input), usage["prompt_tokens"], "{record:?}");
-        assert_eq!(json!(tokens.output), usage["completion_tokens"], "{record:?}");
-    }
+    let records = reconcile::records_with(&alice, &last.id).await;
+    seen.push(last);
+    let balance = alice.account().await.balance_usd.parse().unwrap();
+    let truth = truth.entries();
+    let logs = Logs { seen: &seen, truth: &truth, records: &records, credit, balance };
+    let verdict = reconcile::reconcile(&logs);
+    assert!(verdict.differences.is_empty(), "{verdict}: {:#?}", verdict.differences);
+    assert!(seen.iter().all(|end| end.status == 200), "{seen:#?}");
+    assert!(verdict.interrupted > 0 && verdict.counted > 0, "{verdict}");
     drop(alice);
     gateway.stop().await;
     check_money(&data);

@@ -3,10 +3,12 @@
 //!
 //! Nothing here knows what is tested. Start with [`Product`], which is a gateway in this process;
 //! [`Session`] is somebody signed in on its admin plane, [`http`] speaks to its API, [`RawUpstream`]
-//! is an upstream whose every byte the test sends, and [`process`] runs the real binaries.
+//! is an upstream whose every byte the test sends, and [`process`] runs the real binaries. [`drill`] puts
+//! all of it under load.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails a test")]
 
 mod clock;
+pub mod drill;
 pub mod http;
 pub mod process;
 mod product;

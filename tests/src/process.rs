@@ -20,6 +20,18 @@ pub struct Gateway {
     pub http: std::net::SocketAddr,
     /// Where its admin plane is, as `http://…`.
     pub admin: String,
+    process: Process,
+}
+
+/// A running `gateway simulator`. Killed when it is dropped.
+pub struct Simulator {
+    /// Where it is, as the URL of an upstream.
+    pub url: String,
+    _process: Process,
+}
+
+/// A child, and what it logs.
+struct Process {
     child: Child,
     log: Arc<Mutex<String>>,
     reader: JoinSet<()>,
@@ -58,6 +70,61 @@ impl Gateway {
         command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
         command.env("NO_COLOR", "1").stderr(Stdio::piped());
         change(&mut command);
+        let (process, [http, admin]) =
+            Process::start(command, ["http=", "admin="], "serving").await;
+        Self { http: http.parse().unwrap(), admin: format!("http://{admin}"), process }
+    }
+
+    /// Ends it as `kill -9` does.
+    ///
+    /// # Panics
+    /// It cannot be killed.
+    pub async fn kill(mut self) {
+        self.process.child.kill().await.unwrap();
+    }
+
+    /// Asks it to stop, waits until it has, and returns all that it logged.
+    ///
+    /// # Panics
+    /// It does not end well.
+    pub async fn stop(mut self) -> String {
+        let Process { child, log, reader } = &mut self.process;
+        let id = child.id().unwrap().to_string();
+        let asked = Command::new("sh").args(["-c", "kill $0", &id]).status().await.unwrap();
+        assert!(asked.success());
+        let status = soon("the gateway's end", child.wait()).await.unwrap();
+        while reader.join_next().await.is_some() {}
+        assert!(status.success(), "{status}");
+        text(log)
+    }
+
+    /// All that it has logged so far.
+    pub fn log(&self) -> String {
+        text(&self.process.log)
+    }
+}
+
+impl Simulator {
+    /// Starts one on a free port that keeps its truth log in the file `truth`.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub async fn start(truth: &Path) -> Self {
+        let mut command = command("gateway");
+        command.args(["simulator", "--listen", "127.0.0.1:0", "--truth-log"]).arg(truth);
+        command.env("NO_COLOR", "1").stderr(Stdio::piped());
+        let (process, [listen]) = Process::start(command, ["listen="], "simulating").await;
+        Self { url: format!("http://{listen}/v1"), _process: process }
+    }
+}
+
+impl Process {
+    /// Starts `command`, and waits for the line of its log that has `word` and all `fields`.
+    async fn start<const N: usize>(
+        mut command: Command,
+        fields: [&'static str; N],
+        word: &'static str,
+    ) -> (Self, [String; N]) {
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let log = Arc::new(Mutex::new(String::new()));
@@ -66,41 +133,19 @@ impl Gateway {
         let written = log.clone();
         reader.spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
-                if line.contains("serving") && line.contains("http=") && line.contains("admin=") {
-                    found.send_replace(Some((field(&line, "http="), field(&line, "admin="))));
+                if line.contains(word) && fields.iter().all(|name| line.contains(name)) {
+                    found.send_replace(Some(fields.map(|name| field(&line, name))));
                 }
                 let mut log = written.lock().unwrap_or_else(PoisonError::into_inner);
                 log.push_str(&line);
                 log.push('\n');
             }
         });
-        let addresses = soon("the gateway's addresses", finding.wait_for(Option::is_some)).await;
-        let Ok(Some((http, admin))) = addresses.as_deref().cloned() else {
-            panic!("the gateway did not start: {}", text(&log))
+        let values = soon("a process's addresses", finding.wait_for(Option::is_some)).await;
+        let Ok(Some(values)) = values.as_deref().cloned() else {
+            panic!("it did not start: {}", text(&log))
         };
-        Self { http: http.parse().unwrap(), admin: format!("http://{admin}"), child, log, reader }
-    }
-
-    /// Ends it as `kill -9` does.
-    ///
-    /// # Panics
-    /// It cannot be killed.
-    pub async fn kill(mut self) {
-        self.child.kill().await.unwrap();
-    }
-
-    /// Asks it to stop, waits until it has, and returns all that it logged.
-    ///
-    /// # Panics
-    /// It does not end well.
-    pub async fn stop(mut self) -> String {
-        let id = self.child.id().unwrap().to_string();
-        let asked = Command::new("sh").args(["-c", "kill $0", &id]).status().await.unwrap();
-        assert!(asked.success());
-        let status = soon("the gateway's end", self.child.wait()).await.unwrap();
-        while self.reader.join_next().await.is_some() {}
-        assert!(status.success(), "{status}");
-        text(&self.log)
+        (Self { child, log, reader }, values)
     }
 }
 

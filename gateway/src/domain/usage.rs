@@ -19,6 +19,21 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// The bytes of text that make a token where nobody counts.
+    const BYTES_PER_TOKEN: u64 = 4;
+
+    /// What is charged where nobody counted and nobody can: a token for every four bytes of text,
+    /// begun ones included, and one for a request without any.
+    pub const fn bounded(input_bytes: u64, output_bytes: u64) -> Self {
+        let input = input_bytes.div_ceil(Self::BYTES_PER_TOKEN);
+        Self {
+            input: Tokens(if input == 0 { 1 } else { input }),
+            cached: None,
+            output: Tokens(output_bytes.div_ceil(Self::BYTES_PER_TOKEN)),
+            reasoning: None,
+        }
+    }
+
     /// Input and output together: what tokens-per-minute limits count.
     pub const fn total(&self) -> Tokens {
         Tokens(self.input.0.saturating_add(self.output.0))

@@ -2,10 +2,12 @@
 //!
 //! A request takes a hold before it goes upstream ([`Ledger::hold`]), so that requests which run at
 //! once cannot spend more than there is; its end is told here once, by [`Ledger::settle`], which never
-//! waits: the balance changes at once and the recorder writes record and charge behind. Memory starts from the sum of the
-//! stored entries, so the two cannot drift apart over a restart.
+//! waits: the balance changes at once, the record is in the [`Journal`], and the recorder writes record
+//! and charge behind. Memory starts from the sum of the stored entries, after the journal was replayed
+//! into the store, so the two cannot drift apart over a restart.
 
 mod bound;
+pub mod journal;
 mod purse;
 mod recorder;
 
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::id::{AccountId, ModelId};
+use crate::domain::id::{AccountId, ModelId, RequestId};
 use crate::domain::ledger::Entry;
 use crate::domain::model::Model;
 use crate::domain::money::Nanos;
@@ -22,6 +24,7 @@ use crate::domain::record::RequestRecord;
 use crate::domain::usage::Tokens;
 use crate::store::{Cursor, Store, StoreError};
 use bound::{Bound, Calibration, SLICE, cost};
+use journal::{Journal, Open, Unwritten};
 use purse::{Hold, Payment, Purse};
 use recorder::{Inbox, Recorder};
 
@@ -32,6 +35,7 @@ pub struct Ledger {
     purses: papaya::HashMap<AccountId, Arc<Purse>>,
     calibration: Calibration,
     recorder: Recorder,
+    journal: Arc<Journal>,
     store: Arc<dyn Store>,
 }
 
@@ -60,13 +64,16 @@ pub enum Broke {
 /// The ledger's background work: run it until it returns.
 pub struct RecorderTask {
     inbox: Inbox,
+    journal: Arc<Journal>,
     store: Arc<dyn Store>,
 }
 
 impl Ledger {
-    /// Opens the ledger on the stored `balances`; records are told to be newest from `newest` on.
+    /// Opens the ledger on the stored `balances`; records are told to be newest from `newest` on. What
+    /// an earlier process left in the journal is in the store by now.
     pub fn new(
         store: Arc<dyn Store>,
+        journal: Journal,
         balances: &[(AccountId, Nanos)],
         newest: Cursor,
     ) -> (Self, RecorderTask) {
@@ -75,8 +82,10 @@ impl Ledger {
         for (account, balance) in balances {
             map.pin().insert(*account, Arc::new(Purse::new(*balance)));
         }
-        let task = RecorderTask { inbox, store: store.clone() };
-        (Self { purses: map, calibration: Calibration::default(), recorder, store }, task)
+        let journal = Arc::new(journal);
+        let task = RecorderTask { inbox, journal: journal.clone(), store: store.clone() };
+        let calibration = Calibration::default();
+        (Self { purses: map, calibration, recorder, journal, store }, task)
     }
 
     /// Returns an account's balance.
@@ -135,8 +144,22 @@ impl Ledger {
         Ok(())
     }
 
+    /// Takes in a request that goes upstream now: from here on a crash leaves it recorded and charged.
+    ///
+    /// # Errors
+    /// It cannot be written down, and must not go on.
+    pub fn begin(&self, open: Open) -> Result<(), Unwritten> {
+        self.journal.begin(open)
+    }
+
+    /// Notes what has become known of a request that went upstream.
+    pub fn update(&self, id: RequestId, change: impl FnOnce(&mut Open)) {
+        self.journal.update(id, change);
+    }
+
     /// Books the end of a request: charges its cost, as far as there is money, and hands its record
     /// on to be written. What an upstream used beyond that is the house's loss, not the account's debt.
+    /// When this returns, the death of the process does not undo it.
     pub fn settle(&self, mut record: RequestRecord, cover: Option<Cover>) {
         if let Some(cost) = record.cost.filter(|&cost| cost > Nanos::ZERO) {
             let Payment { charged, overrun } = match cover {
@@ -146,7 +169,8 @@ impl Ledger {
             record.cost = Some(charged);
             record.overrun = overrun;
         }
-        self.recorder.send(record);
+        let place = self.journal.close(&record);
+        self.recorder.send(record, place);
     }
 
     /// Whether so many records wait to be written that no request should be admitted.
@@ -189,6 +213,6 @@ impl Cover {
 impl RecorderTask {
     /// Writes batch after batch until `stop` is cancelled and nothing is left to write.
     pub async fn run(self, stop: CancellationToken) {
-        recorder::run(self.inbox, self.store, stop).await;
+        recorder::run(self.inbox, self.store, self.journal, stop).await;
     }
 }

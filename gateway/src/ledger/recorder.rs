@@ -11,6 +11,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::journal::{Journal, Place};
 use crate::domain::ledger::{Entry, EntryKind, HOUSE};
 use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
@@ -24,16 +25,19 @@ const GATHER: Duration = Duration::from_millis(25);
 const LARGEST_BATCH: usize = 4_096;
 const RETRY: Duration = Duration::from_millis(250);
 
+/// A record, and where the journal has it.
+type Ended = (RequestRecord, Option<Place>);
+
 /// The requests' side.
 pub(super) struct Recorder {
-    queue: UnboundedSender<RequestRecord>,
+    queue: UnboundedSender<Ended>,
     waiting: Arc<AtomicU64>,
     committed: watch::Receiver<Cursor>,
 }
 
 /// The writer's side.
 pub(super) struct Inbox {
-    queue: UnboundedReceiver<RequestRecord>,
+    queue: UnboundedReceiver<Ended>,
     waiting: Arc<AtomicU64>,
     committed: watch::Sender<Cursor>,
 }
@@ -49,11 +53,11 @@ pub(super) fn channel(newest: Cursor) -> (Recorder, Inbox) {
 }
 
 impl Recorder {
-    pub(super) fn send(&self, record: RequestRecord) {
+    pub(super) fn send(&self, record: RequestRecord, place: Option<Place>) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        if let Err(mpsc::error::SendError(lost)) = self.queue.send(record) {
+        if let Err(mpsc::error::SendError((lost, _))) = self.queue.send((record, place)) {
             // the recorder ends only after the last request has: see `app::run`
-            tracing::error!(request_id = %lost.id, "a request ended after the recorder; its record is lost");
+            tracing::error!(request_id = %lost.id, "a request ended after the recorder; the next start replays it");
         }
     }
 
@@ -66,12 +70,17 @@ impl Recorder {
     }
 }
 
-pub(super) async fn run(mut inbox: Inbox, store: Arc<dyn Store>, stop: CancellationToken) {
-    let mut records = Vec::new();
+pub(super) async fn run(
+    mut inbox: Inbox,
+    store: Arc<dyn Store>,
+    journal: Arc<Journal>,
+    stop: CancellationToken,
+) {
+    let mut ended = Vec::new();
     loop {
         tokio::select! {
             biased;
-            taken = inbox.queue.recv_many(&mut records, LARGEST_BATCH) => {
+            taken = inbox.queue.recv_many(&mut ended, LARGEST_BATCH) => {
                 if taken == 0 {
                     return;
                 }
@@ -81,7 +90,9 @@ pub(super) async fn run(mut inbox: Inbox, store: Arc<dyn Store>, stop: Cancellat
                 continue;
             }
         }
-        commit(&inbox, &*store, std::mem::take(&mut records)).await;
+        let (records, places): (Vec<_>, Vec<_>) = ended.drain(..).unzip();
+        commit(&inbox, &*store, records).await;
+        journal.committed(places.into_iter().flatten());
         if inbox.queue.len() < LARGEST_BATCH && !stop.is_cancelled() {
             tokio::time::sleep(GATHER).await;
         }
@@ -91,10 +102,7 @@ pub(super) async fn run(mut inbox: Inbox, store: Arc<dyn Store>, stop: Cancellat
 /// Writes a batch, however long the store takes to come back.
 async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
     let count = records.len() as u64;
-    let entries =
-        records.iter().flat_map(|record| charge(record).into_iter().chain(overrun(record)));
-    let entries = entries.collect();
-    let batch = Batch { records, entries };
+    let batch = batch(records);
     let mut failures = 0_u32;
     let newest = loop {
         match store.commit(batch.clone()).await {
@@ -122,6 +130,13 @@ async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
         *cursor = newest.max(*cursor);
         grew
     });
+}
+
+/// Records, and the changes of balances that go with them.
+pub(super) fn batch(records: Vec<RequestRecord>) -> Batch {
+    let entries =
+        records.iter().flat_map(|record| charge(record).into_iter().chain(overrun(record)));
+    Batch { entries: entries.collect(), records }
 }
 
 fn overrun(record: &RequestRecord) -> Option<Entry> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::future::poll_fn;
 use hyper::body::Incoming;
 
 use super::authenticate::Principal;
@@ -57,6 +58,7 @@ pub async fn chat(
     }
     let idle = begun.remote.idle_deadline();
     let body = whole(begun.body, idle, &name, open).await?;
+    poll_fn(|context| open.poll_counted(context)).await;
     let end = End::answered(&open.meter);
     tally.take().expect("open until it is answered").close(end);
     Ok(Answer::Whole { headers: begun.headers, body })

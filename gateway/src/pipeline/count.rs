@@ -61,6 +61,18 @@ pub fn count(request_body: &[u8], produced: &Produced) -> Usage {
     }
 }
 
+/// How much text a request's body holds, in bytes: all of it but for the data of images and files.
+pub fn text_bytes(body: &[u8]) -> u64 {
+    const MARK: &[u8] = b";base64,";
+    let data: usize = memchr::memmem::find_iter(body, MARK)
+        .map(|at| {
+            let data = &body[at + MARK.len()..];
+            memchr::memchr(b'"', data).unwrap_or(data.len())
+        })
+        .sum();
+    body.len().saturating_sub(data) as u64
+}
+
 fn count_request(body: &[u8]) -> u64 {
     #[derive(Deserialize)]
     struct Request<'a> {
@@ -160,6 +172,14 @@ mod tests {
         ] {
             assert!(count(body.as_bytes(), &Produced::default()).input > Tokens(500));
         }
+    }
+
+    #[test]
+    fn the_data_of_images_is_no_text() {
+        let body = br#"{"url":"data:image/png;base64,AAAABBBB"},{"url":"data:;base64,CC"}"#;
+        assert_eq!(text_bytes(body), body.len() as u64 - 10);
+        assert_eq!(text_bytes(b"hello;base64,world"), 13);
+        assert_eq!(text_bytes(b""), 0);
     }
 
     #[test]

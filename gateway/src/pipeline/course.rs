@@ -1,6 +1,6 @@
 //! What becomes of a stream's bytes on their way: the same chat stream, or Responses events.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 
@@ -58,8 +58,10 @@ impl Course {
     ) -> Poll<Result<End, UpstreamError>> {
         match self {
             Self::Chat(stream) => {
-                let ended = stream.end(&mut tally.meter, out);
-                Poll::Ready(ended.map(|()| End::answered(&tally.meter)))
+                stream.close(&mut tally.meter, out)?;
+                ready!(tally.poll_counted(context));
+                stream.end(out);
+                Poll::Ready(Ok(End::answered(&tally.meter)))
             }
             Self::Responses(exchange) => exchange.poll_end(context, tally, out),
             Self::Ended => Poll::Pending,

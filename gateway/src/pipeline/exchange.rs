@@ -108,8 +108,7 @@ impl Exchange {
             let count = || AbortOnDropHandle::new(tally.count(produced(stream.produced())));
             let counting = self.counting.get_or_insert_with(count);
             let counted = ready!(Pin::new(counting).poll(context)).ok().flatten();
-            tally.counted(counted);
-            counted.unwrap_or_default().into()
+            tally.counted(counted).into()
         };
         let now = self.clock.now().as_second();
         let outcome = self.stream.end(answer::End { now, usage }, out);

@@ -63,7 +63,7 @@ pub async fn forward(
                 }
                 Ok(outgoing) => {
                     tried = true;
-                    tally.goes_to(target, &outgoing.body);
+                    tally.goes_to(target, &outgoing.body)?;
                     attempt(gate, &upstream, outgoing, stream, tally).await
                 }
             },

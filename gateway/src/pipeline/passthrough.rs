@@ -2,7 +2,7 @@
 //!
 //! Bytes in, bytes out, no IO. However the bytes were split on their way, the same ones come out.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::meter::Meter;
 use crate::upstream::UpstreamError;
@@ -23,19 +23,19 @@ struct Rules {
     model: String,
     /// Whether the client gets the usage-only chunk.
     keep_usage: bool,
-    /// Whether `[DONE]` has passed.
-    done: bool,
+    /// The event that ends the stream, once it has come: it goes out when all is booked.
+    end: Option<Bytes>,
 }
 
 impl Passthrough {
     /// A stream for a client that knows the model as `model` (a JSON string).
     pub fn new(model: String, keep_usage: bool) -> Self {
-        Self { splitter: Splitter::default(), rules: Rules { model, keep_usage, done: false } }
+        Self { splitter: Splitter::default(), rules: Rules { model, keep_usage, end: None } }
     }
 
     /// Whether the stream has come to its end: nothing may follow.
     pub fn is_done(&self) -> bool {
-        self.rules.done
+        self.rules.end.is_some()
     }
 
     /// Appends to `out` what `bytes` completes.
@@ -50,7 +50,7 @@ impl Passthrough {
     ) -> Result<(), UpstreamError> {
         let mut outcome = Ok(());
         let split = self.splitter.push(bytes, |event| {
-            if outcome.is_ok() && !self.rules.done {
+            if outcome.is_ok() && self.rules.end.is_none() {
                 outcome = self.rules.relay(event, meter, out);
             }
         });
@@ -67,31 +67,34 @@ impl Passthrough {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(&self.rules.named(chunk));
         out.extend_from_slice(b"\n\n");
-        out.extend_from_slice(sse::DONE_EVENT);
         meter.cut = true;
-        self.rules.done = true;
+        self.rules.end = Some(Bytes::from_static(sse::DONE_EVENT));
     }
 
-    /// The upstream has closed its stream; appends what is missing of a whole one.
+    /// Nothing follows; appends what is missing of a whole stream but for its [`end`](Self::end). May
+    /// be called again.
     ///
     /// # Errors
     /// [`UpstreamError::CutOff`]: the answer was not at its end.
-    pub fn end(&mut self, meter: &mut Meter, out: &mut BytesMut) -> Result<(), UpstreamError> {
+    pub fn close(&mut self, meter: &mut Meter, out: &mut BytesMut) -> Result<(), UpstreamError> {
         let mut rest = self.splitter.finish();
-        if !self.rules.done && !rest.trim_ascii().is_empty() {
+        if self.rules.end.is_none() && !rest.trim_ascii().is_empty() {
             // the last event of some servers lacks its blank line; half a one is not JSON
             rest.extend_from_slice(b"\n\n");
             self.rules.relay(&rest, meter, out).map_err(|_| UpstreamError::CutOff)?;
         }
-        if self.rules.done {
-            return Ok(());
+        if self.rules.end.is_none() {
+            if !meter.is_finished() {
+                return Err(UpstreamError::CutOff);
+            }
+            self.rules.end = Some(Bytes::from_static(sse::DONE_EVENT));
         }
-        if !meter.is_finished() {
-            return Err(UpstreamError::CutOff);
-        }
-        self.rules.done = true;
-        out.extend_from_slice(sse::DONE_EVENT);
         Ok(())
+    }
+
+    /// Appends the end of a stream that was [closed](Self::close).
+    pub fn end(&mut self, out: &mut BytesMut) {
+        out.extend_from_slice(self.rules.end.as_deref().unwrap_or_default());
     }
 }
 
@@ -112,8 +115,7 @@ impl Rules {
             return Ok(());
         };
         if *data == *sse::DONE {
-            self.done = true;
-            out.extend_from_slice(event);
+            self.end = Some(Bytes::copy_from_slice(event));
             return Ok(());
         }
         let json = std::str::from_utf8(&data)
@@ -166,7 +168,8 @@ mod tests {
         let outcome = pieces
             .iter()
             .try_for_each(|piece| stream.push(piece.as_bytes(), &mut meter, &mut out))
-            .and_then(|()| stream.end(&mut meter, &mut out));
+            .and_then(|()| stream.close(&mut meter, &mut out))
+            .map(|()| stream.end(&mut out));
         (String::from_utf8(out.to_vec()).unwrap(), meter, outcome)
     }
 
@@ -243,7 +246,8 @@ mod tests {
         let (mut meter, mut out) = (Meter::default(), BytesMut::new());
         stream.cut_short(&mut meter, &mut out);
         stream.push(STREAM.as_bytes(), &mut meter, &mut out).unwrap();
-        stream.end(&mut meter, &mut out).unwrap();
+        stream.close(&mut meter, &mut out).unwrap();
+        stream.end(&mut out);
         let text = std::str::from_utf8(&out).unwrap();
         assert!(text.starts_with("data: {\"model\":\"mine\",\"object\":"), "{text}");
         assert!(text.ends_with("\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n"), "{text}");

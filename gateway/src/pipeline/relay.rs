@@ -250,7 +250,9 @@ impl Relay {
                     }
                     let pushed = self.course.push(data, tally, &mut self.out);
                     self.failure = pushed.err().map(Fault::from);
-                    if self.failure.is_none() && !tally.reach(self.course.produced_bytes(tally)) {
+                    let produced_bytes = self.course.produced_bytes(tally);
+                    tally.streamed(produced_bytes);
+                    if self.failure.is_none() && !tally.reach(produced_bytes) {
                         self.course.cut_short(tally, &mut self.out);
                         self.source = Source::Ended;
                     }

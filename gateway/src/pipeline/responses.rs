@@ -178,8 +178,7 @@ async fn whole(
         reported
     } else {
         let counted = open.count(exchange::produced(whole.produced())).await.ok().flatten();
-        open.counted(counted);
-        counted.unwrap_or_default().into()
+        open.counted(counted).into()
     };
     let now = gate.clock.now().as_second();
     let outcome = whole.outcome();

@@ -3,8 +3,10 @@
 //! A [`Tally`] is opened for every request of a known key and books it when it is closed or dropped:
 //! a client that hangs up, a panic and a shutdown that cannot wait end in the drop.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +17,7 @@ use tokio::task::JoinHandle;
 use super::Gate;
 use super::admit::Admission;
 use super::authenticate::Principal;
+use super::count;
 use super::meter::{Meter, Produced};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{ModelId, RequestId};
@@ -22,14 +25,19 @@ use crate::domain::model::{Deployment, Model};
 use crate::domain::money::Nanos;
 use crate::domain::price::Price;
 use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
+use crate::domain::refusal::Refusal;
 use crate::domain::usage::{Usage, UsageBasis};
 use crate::ledger::Cover;
+use crate::ledger::journal::Open;
 use crate::limits::Permit;
 
 /// A token of JSON text has about four bytes; fewer, so that a count ends above rather than below.
 const BYTES_PER_TOKEN: u64 = 3;
 /// Bodies below this many bytes are copied where they must be kept.
 const SMALL_BODY: usize = 4 * 1024;
+/// How much more text an answer holds before the journal learns of it, in bytes: what a crash leaves
+/// uncharged of a stream.
+const JOURNALLED_STEP: u64 = 2 * 1024;
 
 /// When a request came in, and under which id.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +78,14 @@ pub struct Tally {
     cover: Option<Cover>,
     price: Price,
     /// What was counted, if the answer could not do without it.
-    counted: Option<Usage>,
+    counted: Option<(Usage, UsageBasis)>,
+    /// The count that is under way.
+    counting: Option<JoinHandle<Option<Usage>>>,
+    /// The text sent upstream and that of the answer so far, in bytes.
+    input_bytes: u64,
+    output_bytes: u64,
+    /// As much of `output_bytes` as the journal knows of.
+    journalled_bytes: u64,
     /// Whether an upstream has begun to answer.
     begun: bool,
     commitment: Option<Commitment>,
@@ -82,8 +97,9 @@ struct Uncounted {
     price: Price,
     permit: Option<Permit>,
     cover: Option<Cover>,
-    request_body: Bytes,
-    produced: Produced,
+    counting: JoinHandle<Option<Usage>>,
+    /// What is charged if the count fails.
+    bound: Usage,
 }
 
 // === impl Arrival ===
@@ -150,6 +166,10 @@ impl Tally {
             cover: None,
             price: Price::default(),
             counted: None,
+            counting: None,
+            input_bytes: 0,
+            output_bytes: 0,
+            journalled_bytes: 0,
             begun: false,
             commitment: None,
         }
@@ -198,15 +218,29 @@ impl Tally {
         self.cover.as_mut().is_none_or(|cover| cover.reach(tokens))
     }
 
-    /// Notes where the request goes next, as this chat request.
-    pub fn goes_to(&mut self, target: &Deployment, chat_body: &Bytes) {
+    /// Notes where the request goes next, as this chat request; from here on the journal has it.
+    ///
+    /// # Errors
+    /// [`Refusal::RecorderBehind`]: it cannot be written down, and must not go there.
+    pub fn goes_to(&mut self, target: &Deployment, chat_body: &Bytes) -> Result<(), Refusal> {
         self.request_body = if chat_body.len() < SMALL_BODY {
             // a slice would hold the connection's whole read buffer for as long as the answer takes
             Bytes::copy_from_slice(chat_body)
         } else {
             chat_body.clone()
         };
-        self.record_mut().deployment = Some(ServedBy::from(target));
+        self.input_bytes = count::text_bytes(chat_body);
+        let record = self.record_mut();
+        record.deployment = Some(ServedBy::from(target));
+        let record =
+            RequestRecord { status: RequestStatus::Interrupted, ..RequestRecord::clone(record) };
+        let open = Open {
+            record,
+            price: self.price,
+            input_bytes: self.input_bytes,
+            output_bytes: self.output_bytes,
+        };
+        self.gate.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
     }
 
     /// Notes what was lost or mended in translation.
@@ -216,14 +250,41 @@ impl Tally {
 
     /// Counts what the request used, for an answer whose client must be told. The request is booked
     /// with this count unless the upstream says better.
-    pub fn count(&self, produced: Produced) -> JoinHandle<Option<Usage>> {
+    pub fn count(&mut self, produced: Produced) -> JoinHandle<Option<Usage>> {
+        self.output_bytes = self.output_bytes.max(produced.len() as u64);
         let counter = self.gate.counter.clone();
         self.gate.tasks.spawn(counter.count(self.request_body.clone(), produced))
     }
 
-    /// Notes what [`count`](Self::count) gave.
-    pub fn counted(&mut self, usage: Option<Usage>) {
-        self.counted = usage;
+    /// Notes what [`count`](Self::count) gave, or a bound if it gave nothing; returns what it is now.
+    pub fn counted(&mut self, usage: Option<Usage>) -> Usage {
+        let (usage, basis) = if let Some(usage) = usage {
+            (usage, UsageBasis::Counted)
+        } else {
+            tracing::error!(request_id = %self.arrival.id, "a request could not be counted");
+            (self.bound(), UsageBasis::Bounded)
+        };
+        self.counted = Some((usage, basis));
+        usage
+    }
+
+    /// Counts an answer whose upstream does not say what it used; ready at once if it does. An answer
+    /// must not end before: its record is written first.
+    pub fn poll_counted(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.meter.usage.is_none() && self.counted.is_none() {
+            let mut counting = if let Some(counting) = self.counting.take() {
+                counting
+            } else {
+                let produced = std::mem::take(&mut self.meter.produced);
+                self.count(produced)
+            };
+            let Poll::Ready(counted) = Pin::new(&mut counting).poll(context) else {
+                self.counting = Some(counting);
+                return Poll::Pending;
+            };
+            self.counted(counted.ok().flatten());
+        }
+        Poll::Ready(())
     }
 
     /// Notes that an upstream has begun to answer.
@@ -234,6 +295,34 @@ impl Tally {
     /// Notes that the client was sent the head of a stream.
     pub fn committed(&mut self) {
         self.record_mut().http_status = Some(200);
+        self.journal_progress();
+    }
+
+    /// Notes how much text the answer holds so far, in bytes.
+    pub fn streamed(&mut self, bytes: usize) {
+        self.output_bytes = bytes as u64;
+        if self.output_bytes >= self.journalled_bytes + JOURNALLED_STEP {
+            self.journal_progress();
+        }
+    }
+
+    /// Writes down what is known of a stream so far.
+    fn journal_progress(&mut self) {
+        let output_bytes = self.output_bytes;
+        self.journalled_bytes = output_bytes;
+        let http_status = self.http_status();
+        let ttft = self.record_mut().ttft;
+        self.gate.ledger.update(self.arrival.id, |open| {
+            open.record.http_status = http_status;
+            open.record.ttft = ttft;
+            open.output_bytes = output_bytes;
+        });
+    }
+
+    /// The status that the client has got, as far as that is known.
+    fn http_status(&self) -> Option<u16> {
+        let committed = self.commitment.as_ref().is_some_and(Commitment::is_set).then_some(200);
+        self.record.as_ref().and_then(|record| record.http_status).or(committed)
     }
 
     /// Lets somebody else note that the client was sent the head of a stream.
@@ -260,11 +349,11 @@ impl Tally {
     }
 
     fn book(&mut self, end: End) {
+        let http_status = end.http_status.or_else(|| self.http_status());
         let Some(mut record) = self.record.take() else { return };
         record.duration = self.elapsed();
         record.status = end.status;
-        let committed = self.commitment.as_ref().is_some_and(Commitment::is_set).then_some(200);
-        record.http_status = end.http_status.or(record.http_status).or(committed);
+        record.http_status = http_status;
         record.error_code = end.error_code;
         tracing::debug!(
             request_id = %record.id,
@@ -283,15 +372,22 @@ impl Tally {
             }
             charge(&mut record, &usage, UsageBasis::Upstream, &price);
             deliver(&self.gate, *record, permit.as_ref(), cover);
-        } else if let Some(usage) = self.counted {
-            charge(&mut record, &usage, UsageBasis::Counted, &price);
+        } else if let Some((usage, basis)) = self.counted {
+            charge(&mut record, &usage, basis, &price);
             deliver(&self.gate, *record, permit.as_ref(), cover);
         } else if owed {
-            let request_body = std::mem::take(&mut self.request_body);
             let produced = std::mem::take(&mut self.meter.produced);
+            self.output_bytes = self.output_bytes.max(produced.len() as u64);
+            let (known, output_bytes) = (RequestRecord::clone(&record), self.output_bytes);
+            self.gate.ledger.update(record.id, |open| {
+                open.record = known;
+                open.output_bytes = output_bytes;
+            });
+            let counting = self.counting.take().unwrap_or_else(|| self.count(produced));
+            let bound = self.bound();
             let gate = self.gate.clone();
-            let uncounted = Uncounted { record, price, permit, cover, request_body, produced };
-            self.gate.tasks.spawn(async move { uncounted.count(&gate).await });
+            let uncounted = Uncounted { record, price, permit, cover, counting, bound };
+            self.gate.tasks.spawn(async move { uncounted.settle(&gate).await });
         } else {
             deliver(&self.gate, *record, permit.as_ref(), cover);
         }
@@ -302,10 +398,15 @@ impl Tally {
     fn is_owed(&self, record: &RequestRecord) -> bool {
         match record.status {
             RequestStatus::Rejected => false,
-            RequestStatus::Failed => !self.meter.produced.is_empty(),
+            RequestStatus::Failed => !self.meter.produced.is_empty() || self.counting.is_some(),
             RequestStatus::Cancelled | RequestStatus::Interrupted => record.deployment.is_some(),
             RequestStatus::Completed | RequestStatus::Incomplete => self.begun,
         }
+    }
+
+    /// What it is charged if nobody can count it.
+    fn bound(&self) -> Usage {
+        Usage::bounded(self.input_bytes, self.output_bytes)
     }
 
     fn elapsed(&self) -> Duration {
@@ -351,12 +452,12 @@ impl Commitment {
 // === impl Uncounted ===
 
 impl Uncounted {
-    async fn count(mut self, gate: &Gate) {
-        let counted = gate.counter.clone().count(self.request_body, self.produced).await;
-        if let Some(usage) = counted {
+    async fn settle(mut self, gate: &Gate) {
+        if let Some(usage) = self.counting.await.ok().flatten() {
             charge(&mut self.record, &usage, UsageBasis::Counted, &self.price);
         } else {
             tracing::error!(request_id = %self.record.id, "a request could not be counted");
+            charge(&mut self.record, &self.bound, UsageBasis::Bounded, &self.price);
         }
         deliver(gate, *self.record, self.permit.as_ref(), self.cover);
     }

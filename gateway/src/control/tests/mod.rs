@@ -31,6 +31,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
 use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::usage::{Tokens, Usage, UsageBasis};
+use crate::ledger::journal::Journal;
 use crate::store::sqlite::SqliteStore;
 
 /// Random bytes that are the same in every run.
@@ -73,6 +74,7 @@ pub(crate) struct Bench {
     pub(crate) operator_token: SecretString,
     pub(crate) dir: Arc<TempDir>,
     _recorder: DropGuard,
+    _journal_dir: TempDir,
 }
 
 pub(crate) const PASSWORD: &str = "correct horse";
@@ -91,8 +93,10 @@ impl Bench {
         let seed = bootstrap::Seed::default();
         let prepared =
             bootstrap::prepare(dir.path(), &*store, &*clock, &entropy, &seed).await.unwrap();
+        let journal_dir = tempfile::tempdir().unwrap();
+        let (journal, _) = Journal::open(journal_dir.path()).unwrap();
         let (ledger, recorder) =
-            Ledger::new(store.clone(), &prepared.everything.balances, prepared.newest);
+            Ledger::new(store.clone(), journal, &prepared.everything.balances, prepared.newest);
         let stop = CancellationToken::new();
         TaskTracker::new().spawn(recorder.run(stop.clone()));
         let credentials = Arc::new(Credentials::new(Arc::new(prepared.sealer)));
@@ -114,7 +118,15 @@ impl Bench {
         let text = std::fs::read_to_string(dir.path().join(bootstrap::TOKEN_FILE)).unwrap();
         let operator_token = SecretString::from(text.trim());
         let operator = control.authenticate(&operator_token).await.unwrap();
-        Self { control, clock, operator, operator_token, dir, _recorder: stop.drop_guard() }
+        Self {
+            control,
+            clock,
+            operator,
+            operator_token,
+            dir,
+            _recorder: stop.drop_guard(),
+            _journal_dir: journal_dir,
+        }
     }
 
     /// Registers a member as the operator would, whatever the mode, and signs it in.

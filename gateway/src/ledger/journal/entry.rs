@@ -1,0 +1,84 @@
+//! What a journal holds: requests that are open, and records of those that are closed.
+
+use std::time::Duration;
+
+use bytes::{Buf, BufMut};
+use jiff::Timestamp;
+
+use super::fields::{Unreadable, put_price, put_record, take_price, take_record};
+use crate::domain::price::Price;
+use crate::domain::record::{RequestRecord, RequestStatus};
+use crate::domain::usage::{Usage, UsageBasis};
+
+const OPEN: u8 = 1;
+const CLOSED: u8 = 2;
+
+/// A request on its way: all that is needed to record and charge it, should it never be closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// Its record so far. The status is what it will have.
+    pub record: RequestRecord,
+    /// What it is charged by.
+    pub price: Price,
+    /// The text that was sent upstream, in bytes.
+    pub input_bytes: u64,
+    /// The text that has come back, in bytes.
+    pub output_bytes: u64,
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// Takes the place of an earlier one of the same request.
+    Open(Box<Open>),
+    Closed(Box<RequestRecord>),
+}
+
+impl Open {
+    /// The record of a request that was not closed when the process died at `died_at`: charged by
+    /// [`Usage::bounded`] for what was sent and what had come back.
+    pub(super) fn into_record(self, died_at: Option<Timestamp>) -> RequestRecord {
+        let Self { mut record, price, input_bytes, output_bytes } = self;
+        let usage = Usage::bounded(input_bytes, output_bytes);
+        record.usage = Some(usage);
+        record.basis = UsageBasis::Bounded;
+        record.cost = Some(price.cost(&usage));
+        if let (RequestStatus::Interrupted, Some(died_at)) = (record.status, died_at) {
+            let lasted = died_at.duration_since(record.started_at);
+            record.duration = Duration::try_from(lasted).unwrap_or_default();
+        }
+        record
+    }
+}
+
+/// Appends the entry of an open request.
+pub(super) fn put_open(open: &Open, out: &mut Vec<u8>) {
+    let Open { record, price, input_bytes, output_bytes } = open;
+    out.put_u8(OPEN);
+    put_record(record, out);
+    put_price(price, out);
+    out.put_u64(*input_bytes);
+    out.put_u64(*output_bytes);
+}
+
+/// Appends the entry of a closed request.
+pub(super) fn put_closed(record: &RequestRecord, out: &mut Vec<u8>) {
+    out.put_u8(CLOSED);
+    put_record(record, out);
+}
+
+/// Reads an entry, which must be all of `from`.
+pub(super) fn read(mut from: &[u8]) -> Result<Entry, Unreadable> {
+    let from = &mut from;
+    let entry = match from.try_get_u8()? {
+        OPEN => Entry::Open(Box::new(Open {
+            record: take_record(from)?,
+            price: take_price(from)?,
+            input_bytes: from.try_get_u64()?,
+            output_bytes: from.try_get_u64()?,
+        })),
+        CLOSED => Entry::Closed(Box::new(take_record(from)?)),
+        other => return Err(Unreadable::Unknown(other)),
+    };
+    if from.is_empty() { Ok(entry) } else { Err(Unreadable::Long) }
+}

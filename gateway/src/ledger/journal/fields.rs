@@ -1,0 +1,210 @@
+//! A request record and its parts as bytes: fixed widths, big end first, texts behind their length.
+//!
+//! Writing cannot fail; reading never panics, whatever the bytes are.
+
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, TryGetError};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::codes::Code;
+use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
+use crate::domain::money::Nanos;
+use crate::domain::price::Price;
+use crate::domain::record::{RequestRecord, ServedBy};
+use crate::domain::usage::{Tokens, Usage};
+
+/// Why bytes are no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unreadable {
+    #[error("it ends too early")]
+    Short,
+    #[error("it has `{0}` where that means nothing")]
+    Unknown(u8),
+    #[error("it has a text that is none")]
+    Text,
+    #[error("it has a time that is none")]
+    Time,
+    #[error("it goes on after its end")]
+    Long,
+}
+
+type Taken<T> = Result<T, Unreadable>;
+
+impl From<TryGetError> for Unreadable {
+    fn from(_: TryGetError) -> Self {
+        Self::Short
+    }
+}
+
+/// Appends a record.
+pub(super) fn put_record(record: &RequestRecord, out: &mut Vec<u8>) {
+    // named one by one, so that a new field stops the build here
+    let RequestRecord {
+        id,
+        account,
+        key,
+        endpoint,
+        model,
+        deployment,
+        stream,
+        status,
+        http_status,
+        error_code,
+        usage,
+        basis,
+        cost,
+        overrun,
+        price_version,
+        started_at,
+        duration,
+        ttft,
+        notes,
+    } = record;
+    out.put_slice(id.0.as_bytes());
+    out.put_slice(account.0.as_bytes());
+    put_text(key.as_str(), out);
+    out.put_u8(endpoint.code());
+    put_option(model.as_ref(), out, |model, out| put_text(model.as_str(), out));
+    put_option(deployment.as_ref(), out, |served, out| {
+        put_text(served.upstream.as_str(), out);
+        put_text(&served.upstream_model, out);
+    });
+    out.put_u8(u8::from(*stream));
+    out.put_u8(status.code());
+    put_option(http_status.as_ref(), out, |&status, out| out.put_u16(status));
+    put_option(error_code.as_ref(), out, |code, out| put_text(code, out));
+    put_option(usage.as_ref(), out, put_usage);
+    out.put_u8(basis.code());
+    put_option(cost.as_ref(), out, |cost, out| out.put_i64(cost.0));
+    out.put_i64(overrun.0);
+    put_option(price_version.as_ref(), out, |&version, out| out.put_u32(version));
+    out.put_i128(started_at.as_nanosecond());
+    put_span(*duration, out);
+    put_option(ttft.as_ref(), out, |&ttft, out| put_span(ttft, out));
+    out.put_u16(u16::try_from(notes.len()).unwrap_or(u16::MAX));
+    notes.iter().take(usize::from(u16::MAX)).for_each(|note| put_text(note, out));
+}
+
+/// Takes a record off the front of `from`.
+pub(super) fn take_record(from: &mut &[u8]) -> Taken<RequestRecord> {
+    Ok(RequestRecord {
+        id: RequestId(take_uuid(from)?),
+        account: AccountId(take_uuid(from)?),
+        key: KeyId::new(take_text(from)?),
+        endpoint: take_code(from)?,
+        model: take_option(from, |from| take_text(from).map(ModelId::new))?,
+        deployment: take_option(from, |from| {
+            let upstream = UpstreamName::new(take_text(from)?);
+            Ok(ServedBy { upstream, upstream_model: take_text(from)?.into() })
+        })?,
+        stream: take_flag(from)?,
+        status: take_code(from)?,
+        http_status: take_option(from, |from| Ok(from.try_get_u16()?))?,
+        error_code: take_option(from, |from| take_text(from).map(str::to_owned))?,
+        usage: take_option(from, take_usage)?,
+        basis: take_code(from)?,
+        cost: take_option(from, |from| Ok(Nanos(from.try_get_i64()?)))?,
+        overrun: Nanos(from.try_get_i64()?),
+        price_version: take_option(from, |from| Ok(from.try_get_u32()?))?,
+        started_at: Timestamp::from_nanosecond(from.try_get_i128()?)
+            .map_err(|_| Unreadable::Time)?,
+        duration: take_span(from)?,
+        ttft: take_option(from, take_span)?,
+        notes: {
+            let count = from.try_get_u16()?;
+            (0..count).map(|_| take_text(from).map(str::to_owned)).collect::<Taken<_>>()?
+        },
+    })
+}
+
+/// Appends a price.
+pub(super) fn put_price(price: &Price, out: &mut Vec<u8>) {
+    let Price { input, cached, output, version } = price;
+    for amount in [input, cached, output] {
+        out.put_i64(amount.0);
+    }
+    out.put_u32(*version);
+}
+
+/// Takes a price off the front of `from`.
+pub(super) fn take_price(from: &mut &[u8]) -> Taken<Price> {
+    Ok(Price {
+        input: Nanos(from.try_get_i64()?),
+        cached: Nanos(from.try_get_i64()?),
+        output: Nanos(from.try_get_i64()?),
+        version: from.try_get_u32()?,
+    })
+}
+
+fn put_usage(usage: &Usage, out: &mut Vec<u8>) {
+    let Usage { input, cached, output, reasoning } = usage;
+    out.put_u64(input.0);
+    put_option(cached.as_ref(), out, |tokens, out| out.put_u64(tokens.0));
+    out.put_u64(output.0);
+    put_option(reasoning.as_ref(), out, |tokens, out| out.put_u64(tokens.0));
+}
+
+fn take_usage(from: &mut &[u8]) -> Taken<Usage> {
+    let tokens = |from: &mut &[u8]| Ok(Tokens(from.try_get_u64()?));
+    Ok(Usage {
+        input: tokens(from)?,
+        cached: take_option(from, tokens)?,
+        output: tokens(from)?,
+        reasoning: take_option(from, tokens)?,
+    })
+}
+
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    // nothing in a record is near that long; what is longer is cut at a character
+    let text = &text[..text.floor_char_boundary(usize::from(u16::MAX))];
+    out.put_u16(u16::try_from(text.len()).unwrap_or(u16::MAX));
+    out.put_slice(text.as_bytes());
+}
+
+fn take_text<'a>(from: &mut &'a [u8]) -> Taken<&'a str> {
+    let length = usize::from(from.try_get_u16()?);
+    let (text, rest) = from.split_at_checked(length).ok_or(Unreadable::Short)?;
+    *from = rest;
+    std::str::from_utf8(text).map_err(|_| Unreadable::Text)
+}
+
+fn put_span(span: Duration, out: &mut Vec<u8>) {
+    out.put_u64(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+}
+
+fn take_span(from: &mut &[u8]) -> Taken<Duration> {
+    Ok(Duration::from_nanos(from.try_get_u64()?))
+}
+
+fn put_option<T>(value: Option<&T>, out: &mut Vec<u8>, put: impl FnOnce(&T, &mut Vec<u8>)) {
+    out.put_u8(u8::from(value.is_some()));
+    if let Some(value) = value {
+        put(value, out);
+    }
+}
+
+fn take_option<'a, T>(
+    from: &mut &'a [u8],
+    take: impl FnOnce(&mut &'a [u8]) -> Taken<T>,
+) -> Taken<Option<T>> {
+    take_flag(from)?.then(|| take(from)).transpose()
+}
+
+fn take_flag(from: &mut &[u8]) -> Taken<bool> {
+    match from.try_get_u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(Unreadable::Unknown(other)),
+    }
+}
+
+fn take_code<T: Code>(from: &mut &[u8]) -> Taken<T> {
+    let code = from.try_get_u8()?;
+    T::find(code).ok_or(Unreadable::Unknown(code))
+}
+
+fn take_uuid(from: &mut &[u8]) -> Taken<Uuid> {
+    Ok(Uuid::from_u128(from.try_get_u128()?))
+}

@@ -1,0 +1,147 @@
+//! How entries lie in a file: length, checksum, entry.
+//!
+//! A process that dies within a write leaves part of a frame behind; the checksum tells. The zeros
+//! that a file is laid out with read as its end.
+
+use bytes::BufMut;
+
+/// No entry is longer; a length beyond it is damage.
+const LONGEST: usize = 1024 * 1024;
+const HEAD: usize = 8;
+
+/// What comes next in a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next<'a> {
+    /// A whole entry.
+    Entry(&'a [u8]),
+    /// A frame whose entry is not what was written; others may follow.
+    Damaged,
+    /// Nothing, and nothing is missing.
+    End,
+    /// The beginning of a frame, and nothing after it.
+    Torn,
+    /// Bytes that are no frame; what follows cannot be told apart.
+    Garbage,
+}
+
+/// Replaces what `out` holds by a frame around what `put` appends.
+pub(super) fn write(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+    out.clear();
+    out.put_slice(&[0; HEAD]);
+    put(out);
+    let (head, entry) = out.split_at_mut(HEAD);
+    let length = u32::try_from(entry.len()).unwrap_or(u32::MAX);
+    let checksum = crc32fast::hash(entry);
+    head[..4].copy_from_slice(&length.to_be_bytes());
+    head[4..].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Takes the next frame off the front of `from`.
+pub(super) fn next<'a>(from: &mut &'a [u8]) -> Next<'a> {
+    let rest = *from;
+    *from = &[];
+    let Some((length, after)) = rest.split_first_chunk() else {
+        return if is_blank(rest) { Next::End } else { Next::Torn };
+    };
+    let Some((checksum, body)) = after.split_first_chunk() else {
+        return if is_blank(rest) { Next::End } else { Next::Torn };
+    };
+    let (length, checksum) = (u32::from_be_bytes(*length), u32::from_be_bytes(*checksum));
+    let length = length as usize;
+    if length == 0 || length > LONGEST {
+        return if is_blank(rest) { Next::End } else { Next::Garbage };
+    }
+    let Some((entry, after)) = body.split_at_checked(length) else { return Next::Torn };
+    if crc32fast::hash(entry) == checksum {
+        *from = after;
+        return Next::Entry(entry);
+    }
+    if is_blank(after) {
+        return Next::Torn;
+    }
+    *from = after;
+    Next::Damaged
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(entries: &[&[u8]]) -> Vec<u8> {
+        let (mut all, mut frame) = (Vec::new(), Vec::new());
+        for entry in entries {
+            write(&mut frame, |out| out.extend_from_slice(entry));
+            all.extend_from_slice(&frame);
+        }
+        all
+    }
+
+    /// All that can be read, and how it ends.
+    fn read(bytes: &[u8]) -> (Vec<&[u8]>, Vec<Next<'_>>) {
+        let (mut from, mut entries, mut rest) = (bytes, Vec::new(), Vec::new());
+        loop {
+            match next(&mut from) {
+                Next::Entry(entry) => entries.push(entry),
+                Next::Damaged => rest.push(Next::Damaged),
+                end => {
+                    rest.push(end);
+                    return (entries, rest);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_with_zeros_after_it_or_not() {
+        let entries: [&[u8]; 3] = [b"one", b"\0", &[7; 3000]];
+        let mut bytes = frames(&entries);
+        assert_eq!(read(&bytes), (entries.to_vec(), vec![Next::End]));
+        bytes.resize(bytes.len() + 100, 0);
+        assert_eq!(read(&bytes), (entries.to_vec(), vec![Next::End]));
+        bytes.truncate(bytes.len() - 97);
+        assert_eq!(read(&bytes), (entries.to_vec(), vec![Next::End]));
+    }
+
+    #[test]
+    fn a_tail_torn_at_any_byte_is_cut() {
+        let whole = frames(&[b"first", b"the second one"]);
+        let first = frames(&[b"first"]).len();
+        for end in first + 1..whole.len() {
+            let torn = (vec![&b"first"[..]], vec![Next::Torn]);
+            assert_eq!(read(&whole[..end]).0, torn.0, "{end}");
+            // the file was laid out with zeros, and only part of the frame got there
+            let mut laid_out = whole[..end].to_vec();
+            laid_out.resize(whole.len() + 50, 0);
+            let (entries, rest) = read(&laid_out);
+            assert_eq!(entries, torn.0, "{end}");
+            assert!(rest.len() == 1, "{end}: {rest:?}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_entry_is_stepped_over() {
+        let whole = frames(&[b"first", b"second", b"third"]);
+        let first = frames(&[b"first"]).len();
+        for at in first + 4..first + HEAD + 6 {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x10;
+            let expected: (Vec<&[u8]>, _) =
+                (vec![b"first", b"third"], vec![Next::Damaged, Next::End]);
+            assert_eq!(read(&bytes), expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_never_read_as_an_entry() {
+        for garbage in
+            [&b"<html>nothing of ours</html>"[..], &[0xff; 64], &[0, 0, 0, 0, 1, 2, 3, 4, 5]]
+        {
+            let (entries, rest) = read(garbage);
+            assert!(entries.is_empty() && rest != [Next::End], "{garbage:?}");
+        }
+    }
+}

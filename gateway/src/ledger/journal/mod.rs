@@ -1,0 +1,266 @@
+//! The journal: what is known of every request, in a local file before anybody acts on it.
+//!
+//! A request is in it before it goes upstream, and its record before the client can see the end of
+//! its answer; each entry is one write, which outlives the process. Records go on from here into the
+//! store, and a segment is removed once the store has all that it holds. Nothing waits for the disk:
+//! a power cut may take the last moments. Start with [`Journal::begin`]; `replay.rs` is the way back.
+
+mod codes;
+mod entry;
+mod fields;
+mod frame;
+mod replay;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::domain::id::RequestId;
+use crate::domain::record::RequestRecord;
+pub use entry::Open;
+pub use replay::Recovered;
+use segment::Segment;
+
+/// Kept free in the segment for the end of each open request; most records take a third of it.
+const RESERVE: u64 = 1024;
+/// A segment that is this long is followed by the next one.
+const LONGEST_SEGMENT: u64 = 8 * 1024 * 1024;
+/// So is one that is this old: what the store has long had must not be found by a later start.
+const OLDEST_SEGMENT: Duration = Duration::from_mins(1);
+/// Up to this length a segment whose requests are all in the store is written over.
+const CHEAP_TO_CLEAR: u64 = 256 * 1024;
+
+/// Why a request is not in the journal, and must not go on.
+#[derive(Debug, thiserror::Error)]
+#[error("the journal cannot be written")]
+pub struct Unwritten(#[source] io::Error);
+
+/// The segment in which a request's record stands until the store has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(u64);
+
+/// The journal of one data directory.
+pub struct Journal {
+    dir: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    active: Segment,
+    since: Instant,
+    frame: Vec<u8>,
+    open: HashMap<RequestId, Anchored>,
+    /// How many requests each segment is kept for, the active one included.
+    needed: BTreeMap<u64, u64>,
+    failing: bool,
+}
+
+/// An open request, and the segment that holds its last entry.
+struct Anchored {
+    open: Box<Open>,
+    segment: u64,
+}
+
+// === impl Journal ===
+
+impl Journal {
+    /// Opens the journal in `dir`, made as needed, and returns what an earlier process left there,
+    /// which is to be committed before the ledger is loaded. Blocks.
+    ///
+    /// # Errors
+    /// The directory or a file in it cannot be read or written.
+    pub fn open(dir: &Path) -> io::Result<(Self, Recovered)> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        let (recovered, number) = replay::find(dir)?;
+        let state = State {
+            active: Segment::create(dir, number, RESERVE)?,
+            since: Instant::now(),
+            frame: Vec::with_capacity(1024),
+            open: HashMap::new(),
+            needed: BTreeMap::from([(number, 0)]),
+            failing: false,
+        };
+        Ok((Self { dir: dir.to_owned(), state: Mutex::new(state) }, recovered))
+    }
+
+    /// Writes that a request goes upstream, and makes sure that its end will find room. To be called
+    /// again when it goes to another deployment.
+    ///
+    /// # Errors
+    /// It cannot be written: the request must not go on.
+    pub fn begin(&self, open: Open) -> Result<(), Unwritten> {
+        let mut state = self.lock();
+        let state = &mut *state;
+        state.rotate_if_long(&self.dir);
+        frame::write(&mut state.frame, |out| entry::put_open(&open, out));
+        let is_new = !state.open.contains_key(&open.record.id);
+        let written = state.append(u64::from(is_new) * RESERVE);
+        state.note(&written);
+        let segment = written.map_err(Unwritten)?;
+        let anchored = Anchored { segment, open: Box::new(open) };
+        state.need(segment);
+        if let Some(before) = state.open.insert(anchored.open.record.id, anchored) {
+            state.release(before.segment);
+        }
+        Ok(())
+    }
+
+    /// Writes what has become known of an open request. That it cannot be written is no reason to
+    /// stop: then a crash leaves what was known before.
+    pub fn update(&self, id: RequestId, change: impl FnOnce(&mut Open)) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let Some(anchored) = state.open.get_mut(&id) else { return };
+        change(&mut anchored.open);
+        frame::write(&mut state.frame, |out| entry::put_open(&anchored.open, out));
+        let written = state.append(0);
+        state.note(&written);
+        if let Ok(segment) = written {
+            state.move_anchor(id, segment);
+        }
+    }
+
+    /// Writes a request's record. Returns where it stands, for [`committed`](Self::committed); if it
+    /// cannot be written, only the caller has it.
+    pub fn close(&self, record: &RequestRecord) -> Option<Place> {
+        let mut state = self.lock();
+        let state = &mut *state;
+        state.rotate_if_long(&self.dir);
+        let opened = state.open.remove(&record.id).map(|anchored| anchored.segment);
+        frame::write(&mut state.frame, |out| entry::put_closed(record, out));
+        let written = state.append(0);
+        state.note(&written);
+        if let Ok(segment) = written {
+            state.need(segment);
+            if let Some(before) = opened {
+                state.release(before);
+            }
+            return Some(Place(segment));
+        }
+        opened.map(Place)
+    }
+
+    /// Learns that the records at `places` are in the store, and removes what is not needed any more.
+    pub fn committed(&self, places: impl IntoIterator<Item = Place>) {
+        let unneeded = {
+            let mut state = self.lock();
+            places.into_iter().for_each(|Place(segment)| state.release(segment));
+            state.tidy(&self.dir)
+        };
+        for segment in unneeded {
+            let path = segment::path(&self.dir, segment);
+            if let Err(error) = std::fs::remove_file(&path) {
+                tracing::warn!(path = %path.display(), %error, "cannot remove a journal file");
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Writes the frame, and returns to which segment. Leaves room for the ends of all open requests
+    /// and for `reserve` more bytes.
+    fn append(&mut self, reserve: u64) -> io::Result<u64> {
+        let reserved = self.open.len() as u64 * RESERVE + reserve;
+        self.active.make_room(self.frame.len() as u64 + reserved)?;
+        self.active.write(&self.frame)?;
+        Ok(self.active.number())
+    }
+
+    fn need(&mut self, segment: u64) {
+        *self.needed.entry(segment).or_default() += 1;
+    }
+
+    fn release(&mut self, segment: u64) {
+        if let Some(count) = self.needed.get_mut(&segment) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    fn move_anchor(&mut self, id: RequestId, to: u64) {
+        let Some(anchored) = self.open.get_mut(&id) else { return };
+        let from = std::mem::replace(&mut anchored.segment, to);
+        if from != to {
+            self.need(to);
+            self.release(from);
+        }
+    }
+
+    /// Logs when writing begins to fail, and when it works again.
+    fn note(&mut self, written: &io::Result<u64>) {
+        match written {
+            Err(error) if !self.failing => {
+                tracing::error!(%error, "cannot write the journal; no request is let in until it works again");
+            }
+            Ok(_) if self.failing => tracing::info!("the journal is written again"),
+            _ => {}
+        }
+        self.failing = written.is_err();
+    }
+
+    fn rotate_if_long(&mut self, dir: &Path) {
+        if self.active.len() >= LONGEST_SEGMENT {
+            self.rotate(dir);
+        }
+    }
+
+    /// Starts the next segment. Requests that were open before this one began are written into it, so
+    /// that a long stream does not keep every segment since.
+    fn rotate(&mut self, dir: &Path) {
+        let last = self.active.number();
+        let room = self.open.len() as u64 * RESERVE * 2;
+        match Segment::create(dir, last + 1, room) {
+            Ok(segment) => self.active = segment,
+            Err(error) => {
+                // the old one will do for longer
+                return self.note(&Err(error));
+            }
+        }
+        self.since = Instant::now();
+        self.needed.insert(last + 1, 0);
+        let old = self.open.iter().filter(|(_, anchored)| anchored.segment < last);
+        let old: Vec<_> = old.map(|(id, _)| *id).collect();
+        for id in old {
+            let Some(anchored) = self.open.get(&id) else { continue };
+            frame::write(&mut self.frame, |out| entry::put_open(&anchored.open, out));
+            match self.append(0) {
+                Ok(segment) => self.move_anchor(id, segment),
+                failed @ Err(_) => return self.note(&failed),
+            }
+        }
+    }
+
+    /// Returns the segments that may be removed: the oldest ones, as far as nothing needs them.
+    fn tidy(&mut self, dir: &Path) -> Vec<u64> {
+        let idle = self.needed.values().all(|&count| count == 0);
+        if idle && (1..=CHEAP_TO_CLEAR).contains(&self.active.len()) {
+            let cleared = self.active.clear().map(|()| self.active.number());
+            self.note(&cleared);
+        } else if self.active.len() > 0 && (idle || self.since.elapsed() >= OLDEST_SEGMENT) {
+            self.rotate(dir);
+        }
+        let active = self.active.number();
+        let unneeded: Vec<_> = self
+            .needed
+            .iter()
+            .map_while(|(&segment, &count)| (segment < active && count == 0).then_some(segment))
+            .collect();
+        for segment in &unneeded {
+            self.needed.remove(segment);
+        }
+        unneeded
+    }
+}

@@ -1,0 +1,190 @@
+//! What an earlier process left in the journal, and its way into the store.
+//!
+//! Replaying twice is replaying once: the store leaves out what it has, and a file is removed only
+//! after all of it is there. A file that cannot be read to its end is kept beside the others.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::entry::{self, Entry, Open};
+use super::frame::{self, Next};
+use super::segment::{self, Found, HEADER};
+use crate::domain::id::{AccountId, RequestId};
+use crate::domain::money::Nanos;
+use crate::domain::record::RequestRecord;
+use crate::ledger::recorder;
+use crate::store::{Store, StoreError};
+
+const LARGEST_BATCH: usize = 4_096;
+
+/// What was found; [`Recovered::commit`] puts it into the store.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Requests that had ended, in the order of the journal.
+    closed: Vec<RequestRecord>,
+    /// Requests that had not, charged by the rule but for what their accounts have.
+    open: Vec<RequestRecord>,
+    read: Vec<PathBuf>,
+    damaged: Vec<PathBuf>,
+}
+
+/// A request while it is read.
+enum Known {
+    Open(Box<Open>),
+    Closed(Box<RequestRecord>),
+}
+
+/// Reads all segments in `dir`.
+pub(super) fn read(dir: &Path, found: &[Found]) -> io::Result<Recovered> {
+    let mut recovered = Recovered::default();
+    let mut order: Vec<RequestId> = Vec::new();
+    let mut known: HashMap<RequestId, Known> = HashMap::new();
+    let mut died_at: Option<Timestamp> = None;
+    for Found { path, .. } in found {
+        let bytes = std::fs::read(path)?;
+        let modified = std::fs::metadata(path)?.modified()?;
+        died_at = died_at.max(Timestamp::try_from(modified).ok());
+        let mut take = |entry| {
+            let (id, now) = match entry {
+                Entry::Open(open) => (open.record.id, Known::Open(open)),
+                Entry::Closed(record) => (record.id, Known::Closed(record)),
+            };
+            match known.get_mut(&id) {
+                None => {
+                    order.push(id);
+                    known.insert(id, now);
+                }
+                // an open one never takes the place of a closed one
+                Some(Known::Closed(_)) => {}
+                Some(before) => *before = now,
+            }
+        };
+        let files = if read_segment(&bytes, path, &mut take) {
+            &mut recovered.read
+        } else {
+            &mut recovered.damaged
+        };
+        files.push(path.clone());
+    }
+    for id in order {
+        match known.remove(&id) {
+            Some(Known::Closed(record)) => recovered.closed.push(*record),
+            Some(Known::Open(open)) => recovered.open.push(open.into_record(died_at)),
+            None => {}
+        }
+    }
+    let (closed, open) = (recovered.closed.len(), recovered.open.len());
+    if closed + open > 0 {
+        tracing::info!(closed, open, dir = %dir.display(), "replaying the journal");
+    }
+    Ok(recovered)
+}
+
+/// Gives every entry to `take`. Returns whether all could be read, but for a last one that was not
+/// written to its end.
+fn read_segment(bytes: &[u8], path: &Path, take: &mut impl FnMut(Entry)) -> bool {
+    let Some(mut rest) = bytes.strip_prefix(&HEADER) else {
+        // a process that died in making it leaves it empty, or part of a header
+        if HEADER.starts_with(bytes) || bytes.iter().all(|&byte| byte == 0) {
+            return true;
+        }
+        tracing::error!(path = %path.display(), "this is no journal of this version; it is kept aside");
+        return false;
+    };
+    let mut unreadable = 0_u64;
+    let whole = loop {
+        match frame::next(&mut rest) {
+            Next::Entry(bytes) => match entry::read(bytes) {
+                Ok(entry) => take(entry),
+                Err(error) => {
+                    unreadable += 1;
+                    tracing::error!(path = %path.display(), %error, "an entry cannot be read");
+                }
+            },
+            Next::Damaged => unreadable += 1,
+            Next::End => break true,
+            Next::Torn => {
+                tracing::info!(path = %path.display(), "the last entry was not written to its end");
+                break true;
+            }
+            Next::Garbage => break false,
+        }
+    };
+    if unreadable > 0 || !whole {
+        tracing::error!(
+            path = %path.display(),
+            unreadable,
+            whole,
+            "part of the journal is damaged; the file is kept aside"
+        );
+    }
+    whole && unreadable == 0
+}
+
+impl Recovered {
+    /// The records that were found, those of open requests last.
+    pub fn records(&self) -> impl Iterator<Item = &RequestRecord> {
+        self.closed.iter().chain(&self.open)
+    }
+
+    /// Writes all that was found into `store`, then removes the files that it was read from.
+    ///
+    /// # Errors
+    /// The store does not take it; then the files are as they were.
+    pub async fn commit(self, store: &dyn Store) -> Result<(), StoreError> {
+        let Self { closed, mut open, read, damaged } = self;
+        commit(store, closed).await?;
+        charge(store, &mut open).await?;
+        commit(store, open).await?;
+        for path in read {
+            if let Err(error) = std::fs::remove_file(&path) {
+                tracing::warn!(path = %path.display(), %error, "cannot remove a journal file");
+            }
+        }
+        for path in damaged {
+            let aside = path.with_extension("damaged");
+            if let Err(error) = std::fs::rename(&path, &aside) {
+                tracing::warn!(path = %path.display(), %error, "cannot set a journal file aside");
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn commit(store: &dyn Store, mut records: Vec<RequestRecord>) -> Result<(), StoreError> {
+    while !records.is_empty() {
+        let rest = records.split_off(records.len().min(LARGEST_BATCH));
+        store.commit(recorder::batch(records)).await?;
+        records = rest;
+    }
+    Ok(())
+}
+
+/// Charges each request as far as its account has money; the rest is the house's loss, as in
+/// [`Ledger::settle`](crate::ledger::Ledger::settle).
+async fn charge(store: &dyn Store, open: &mut [RequestRecord]) -> Result<(), StoreError> {
+    let mut balances: HashMap<AccountId, Nanos> = HashMap::new();
+    for record in open {
+        let balance = match balances.entry(record.account) {
+            Slot::Occupied(known) => known.into_mut(),
+            Slot::Vacant(unknown) => unknown.insert(store.balance(record.account).await?),
+        };
+        let cost = record.cost.unwrap_or_default();
+        let charged = cost.min((*balance).max(Nanos::ZERO));
+        *balance = *balance + -charged;
+        record.overrun = cost + -charged;
+        record.cost = Some(charged);
+    }
+    Ok(())
+}
+
+/// Finds what is in `dir`, and the number of the segment that comes next.
+pub(super) fn find(dir: &Path) -> io::Result<(Recovered, u64)> {
+    let found = segment::find_all(dir)?;
+    let next = found.last().map_or(0, |last| last.number.saturating_add(1));
+    Ok((read(dir, &found)?, next))
+}
