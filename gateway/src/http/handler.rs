@@ -19,9 +19,11 @@ use super::stored;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::record::RequestStatus;
 use crate::domain::refusal::Refusal;
+use crate::pipeline::arrival::Arrival;
 use crate::pipeline::authenticate::{Principal, authenticate};
+use crate::pipeline::end::End;
 use crate::pipeline::responses::ClientKind;
-use crate::pipeline::settle::{Arrival, End, Tally};
+use crate::pipeline::settle::Tally;
 use crate::pipeline::{Fault, Gate, chat, responses};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -9,10 +9,11 @@ use hyper::body::Incoming;
 
 use super::authenticate::Principal;
 use super::course::Course;
+use super::end::End;
 use super::forward::{self, Outgoing};
 use super::passthrough::Passthrough;
 use super::relay::{self, Answer, Relay};
-use super::settle::{End, Tally};
+use super::settle::Tally;
 use super::{Fault, Gate, admit, route};
 use crate::ledger::Size;
 use crate::translate::dialect::Dialect;

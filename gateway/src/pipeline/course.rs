@@ -4,9 +4,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 
+use super::end::End;
 use super::exchange::Exchange;
 use super::passthrough::Passthrough;
-use super::settle::{End, Tally};
+use super::settle::Tally;
 use crate::upstream::UpstreamError;
 
 /// A stream's way from what the upstream speaks to what the client does.

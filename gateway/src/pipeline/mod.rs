@@ -5,10 +5,13 @@
 //! phases; [`responses::responses`] is the same with a translation in the middle.
 
 pub mod admit;
+pub mod arrival;
 pub mod authenticate;
+mod book;
 pub mod chat;
 pub mod count;
 pub mod course;
+pub mod end;
 pub mod exchange;
 pub mod forward;
 mod gathering;

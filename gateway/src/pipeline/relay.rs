@@ -17,10 +17,11 @@ use hyper::body::Incoming;
 
 use super::Fault;
 use super::course::Course;
+use super::end::{Commitment, End};
 use super::forward::Begun;
 use super::gathering::Gathering;
 use super::patience::Patience;
-use super::settle::{Commitment, End, Tally};
+use super::settle::Tally;
 use crate::upstream::{Phase, UpstreamError};
 
 /// The longest answer that is taken in whole, or kept until its end.

@@ -5,7 +5,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,8 +15,11 @@ use tokio::task::JoinHandle;
 
 use super::Gate;
 use super::admit::Admission;
+use super::arrival::Arrival;
 use super::authenticate::Principal;
+use super::book::{self, Uncounted};
 use super::count;
+use super::end::{Commitment, End};
 use super::meter::{Meter, Produced};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{ModelId, RequestId};
@@ -38,32 +40,6 @@ const SMALL_BODY: usize = 4 * 1024;
 /// How much more text an answer holds before the journal learns of it, in bytes: what a crash leaves
 /// uncharged of a stream.
 const JOURNALLED_STEP: u64 = 2 * 1024;
-
-/// When a request came in, and under which id.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival {
-    /// Its id.
-    pub id: RequestId,
-    /// The time of day.
-    pub at: Timestamp,
-    /// The same on the monotonic clock.
-    pub monotonic: Duration,
-}
-
-/// Whether the client was sent the head of a stream, known also to whom the tally is not at hand.
-#[derive(Clone, Debug, Default)]
-pub struct Commitment(Arc<AtomicBool>);
-
-/// How a request ended, as far as the client saw.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    /// How.
-    pub status: RequestStatus,
-    /// The HTTP status that the client got.
-    pub http_status: Option<u16>,
-    /// The `code` of the error that it got.
-    pub error_code: Option<String>,
-}
 
 /// One request under way.
 pub struct Tally {
@@ -90,47 +66,6 @@ pub struct Tally {
     begun: bool,
     commitment: Option<Commitment>,
 }
-
-/// A record that lacks its token counts and cost.
-struct Uncounted {
-    record: Box<RequestRecord>,
-    price: Price,
-    permit: Option<Permit>,
-    cover: Option<Cover>,
-    counting: JoinHandle<Option<Usage>>,
-    /// What is charged if the count fails.
-    bound: Usage,
-}
-
-// === impl Arrival ===
-
-impl Arrival {
-    /// A request that comes in now.
-    pub fn now(gate: &Gate) -> Self {
-        let at = gate.clock.now();
-        let id = RequestId(gate.entropy.uuid(at));
-        Self { id, at, monotonic: gate.clock.monotonic() }
-    }
-
-    /// The id as a header carries it.
-    pub fn id_header(&self) -> HeaderValue {
-        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-        let text = self.id.0.hyphenated().encode_lower(&mut text);
-        HeaderValue::from_str(text).expect("a UUID is a valid header")
-    }
-}
-
-// === impl End ===
-
-impl End {
-    /// An answer that reached its end.
-    pub fn answered(meter: &Meter) -> Self {
-        let status = if meter.cut { RequestStatus::Incomplete } else { RequestStatus::Completed };
-        Self { status, http_status: Some(200), error_code: None }
-    }
-}
-
-// === impl Tally ===
 
 impl Tally {
     /// Opens the tally of a request.
@@ -370,11 +305,11 @@ impl Tally {
             if let Some(model) = &record.model {
                 self.gate.ledger.learn(model, self.request_body.len(), usage.input);
             }
-            charge(&mut record, &usage, UsageBasis::Upstream, &price);
-            deliver(&self.gate, *record, permit.as_ref(), cover);
+            book::charge(&mut record, &usage, UsageBasis::Upstream, &price);
+            book::deliver(&self.gate, *record, permit.as_ref(), cover);
         } else if let Some((usage, basis)) = self.counted {
-            charge(&mut record, &usage, basis, &price);
-            deliver(&self.gate, *record, permit.as_ref(), cover);
+            book::charge(&mut record, &usage, basis, &price);
+            book::deliver(&self.gate, *record, permit.as_ref(), cover);
         } else if owed {
             let produced = std::mem::take(&mut self.meter.produced);
             self.output_bytes = self.output_bytes.max(produced.len() as u64);
@@ -389,7 +324,7 @@ impl Tally {
             let uncounted = Uncounted { record, price, permit, cover, counting, bound };
             self.gate.tasks.spawn(async move { uncounted.settle(&gate).await });
         } else {
-            deliver(&self.gate, *record, permit.as_ref(), cover);
+            book::deliver(&self.gate, *record, permit.as_ref(), cover);
         }
     }
 
@@ -434,44 +369,4 @@ impl Drop for Tally {
         };
         self.book(end);
     }
-}
-
-// === impl Commitment ===
-
-impl Commitment {
-    /// The client was sent the head.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-// === impl Uncounted ===
-
-impl Uncounted {
-    async fn settle(mut self, gate: &Gate) {
-        if let Some(usage) = self.counting.await.ok().flatten() {
-            charge(&mut self.record, &usage, UsageBasis::Counted, &self.price);
-        } else {
-            tracing::error!(request_id = %self.record.id, "a request could not be counted");
-            charge(&mut self.record, &self.bound, UsageBasis::Bounded, &self.price);
-        }
-        deliver(gate, *self.record, self.permit.as_ref(), self.cover);
-    }
-}
-
-fn charge(record: &mut RequestRecord, usage: &Usage, basis: UsageBasis, price: &Price) {
-    record.usage = Some(*usage);
-    record.basis = basis;
-    record.cost = Some(price.cost(usage));
-}
-
-fn deliver(gate: &Gate, record: RequestRecord, permit: Option<&Permit>, cover: Option<Cover>) {
-    if let (Some(permit), Some(usage)) = (permit, &record.usage) {
-        permit.spend(usage.total().0, gate.clock.monotonic());
-    }
-    gate.ledger.settle(record, cover);
 }
