@@ -46,7 +46,7 @@ fuzz_target!(|body: &[u8]| {
         };
         let Ok(translated) = request.translate(&terms) else { continue };
         let chat: serde_json::Value =
-            serde_json::from_slice(&translated.chat_body("upstream")).expect("it is JSON");
+            serde_json::from_slice(&translated.chat_body("upstream", None)).expect("it is JSON");
         assert!(chat["messages"].as_array().is_some_and(|messages| !messages.is_empty()));
         let echo = format!("{{{}}}", translated.plan.echo);
         serde_json::from_str::<serde_json::Value>(&echo).expect("it is JSON");
