@@ -131,12 +131,12 @@ pub async fn responses(
             }
             (KeepAliveMode::Event, _) => KeepAlive::Event,
         };
+        let mut headers = HeaderMap::new();
+        forward::report_in(&mut headers, &plan.report);
         let stream = ResponseStream::new(&envelope, plan);
         let exchange = Exchange::new(stream, keep_alive, keeping, gate.clock.clone());
         let (gate, mut open) = (gate.clone(), tally.take().expect("open until it is answered"));
         let commitment = open.commitment();
-        let mut headers = HeaderMap::new();
-        forward::report_in(&mut headers, &translations.first()?.plan.report);
         let forwarding = async move {
             let begun = translations.forward(&gate, &model, true, &mut open).await;
             (begun, open)
