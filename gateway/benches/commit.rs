@@ -33,7 +33,7 @@ fn main() -> anyhow::Result<()> {
         let batches: Vec<_> = (0..records / size).map(|n| batch(n * size, size)).collect();
         let (cpu, wall) = (processor_time()?, Instant::now());
         for batch in batches {
-            runtime.block_on(store.commit(batch))?;
+            runtime.block_on(store.commit(Arc::new(batch)))?;
         }
         let (cpu, wall) = (processor_time()?.saturating_sub(cpu), wall.elapsed());
         let start = Instant::now();

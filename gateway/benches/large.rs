@@ -153,7 +153,7 @@ fn fill(
     for first in numbers.step_by(usize::try_from(BATCH)?) {
         let batch = scale.batch(first);
         let start = processor_time()?;
-        runtime.block_on(store.commit(batch))?;
+        runtime.block_on(store.commit(Arc::new(batch)))?;
         spent += processor_time()?.saturating_sub(start);
     }
     Ok(spent.as_secs_f64() * 1e6 / f64::from(u32::try_from(count)?))

@@ -11,6 +11,7 @@ use gateway::config::Settings;
 use gateway::demo::{self, DemoArgs};
 use gateway::simulator::{self, Simulator, TruthLog};
 use gateway::telemetry;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -63,7 +64,7 @@ struct SimulatorArgs {
 }
 
 fn main() -> ExitCode {
-    match run() {
+    match runtime().and_then(|runtime| runtime.block_on(run())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("gateway: {error:#}");
@@ -72,7 +73,14 @@ fn main() -> ExitCode {
     }
 }
 
-#[tokio::main]
+/// On a single core, the runtime that has no other threads to share tasks with.
+fn runtime() -> Result<Runtime> {
+    let is_alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
+    let mut builder =
+        if is_alone { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.enable_all().build().context("starting the runtime")
+}
+
 async fn run() -> Result<()> {
     let cli = Cli::parse();
     // the demonstration's own words are what its user wants to read

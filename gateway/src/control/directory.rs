@@ -16,11 +16,13 @@ use crate::domain::plan::Plan;
 use crate::domain::upstream::Upstream;
 use crate::store::Everything;
 
+type Map<K, V> = papaya::HashMap<K, V, foldhash::fast::RandomState>;
+
 /// Keys, accounts and the catalogue.
 pub struct Directory {
-    keys: papaya::HashMap<KeyDigest, Arc<Key>>,
-    accounts: papaya::HashMap<AccountId, Arc<Account>>,
-    names: papaya::HashMap<String, AccountId>,
+    keys: Map<KeyDigest, Arc<Key>>,
+    accounts: Map<AccountId, Arc<Account>>,
+    names: Map<String, AccountId>,
     catalogue: ArcSwap<Catalogue>,
 }
 
@@ -44,9 +46,9 @@ impl Directory {
     pub fn new(everything: Everything) -> Self {
         let catalogue = Catalogue::new(everything.plans, everything.models, everything.upstreams);
         let directory = Self {
-            keys: papaya::HashMap::new(),
-            accounts: papaya::HashMap::new(),
-            names: papaya::HashMap::new(),
+            keys: Map::default(),
+            accounts: Map::default(),
+            names: Map::default(),
             catalogue: ArcSwap::from_pointee(catalogue),
         };
         for account in everything.accounts {

@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use foldhash::fast::RandomState;
+
 use crate::domain::id::ModelId;
 use crate::domain::model::Model;
 use crate::domain::money::Nanos;
@@ -49,7 +51,7 @@ pub(super) struct Bound {
 #[derive(Default)]
 pub(super) struct Calibration {
     /// Tokens in a million bytes.
-    rates: papaya::HashMap<ModelId, Arc<AtomicU64>>,
+    rates: papaya::HashMap<ModelId, Arc<AtomicU64>, RandomState>,
 }
 
 impl Bound {

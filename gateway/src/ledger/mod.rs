@@ -13,6 +13,7 @@ mod recorder;
 
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +33,7 @@ pub use bound::Size;
 
 /// Balances, and the way to the store for whatever changes them.
 pub struct Ledger {
-    purses: papaya::HashMap<AccountId, Arc<Purse>>,
+    purses: papaya::HashMap<AccountId, Arc<Purse>, RandomState>,
     calibration: Calibration,
     recorder: Recorder,
     journal: Arc<Journal>,
@@ -78,7 +79,7 @@ impl Ledger {
         newest: Cursor,
     ) -> (Self, RecorderTask) {
         let (recorder, inbox) = recorder::channel(newest);
-        let map = papaya::HashMap::new();
+        let map = papaya::HashMap::default();
         for (account, balance) in balances {
             map.pin().insert(*account, Arc::new(Purse::new(*balance)));
         }

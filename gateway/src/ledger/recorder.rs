@@ -102,7 +102,7 @@ pub(super) async fn run(
 /// Writes a batch, however long the store takes to come back.
 async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
     let count = records.len() as u64;
-    let batch = batch(records);
+    let batch = Arc::new(batch(records));
     let mut failures = 0_u32;
     let newest = loop {
         match store.commit(batch.clone()).await {

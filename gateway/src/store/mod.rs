@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -201,7 +202,7 @@ pub trait Requests: Send + Sync {
     /// Writes a batch of ended requests and ledger entries; a request that is already there is left
     /// out, with its charge, so that a batch may be sent again. Returns the cursor of the newest record.
     /// [`StoreError::Conflict`], and nothing is written, if a charge has no record in the batch.
-    async fn commit(&self, batch: Batch) -> Result<Cursor, StoreError>;
+    async fn commit(&self, batch: Arc<Batch>) -> Result<Cursor, StoreError>;
     /// Writes one ledger entry.
     async fn add_entry(&self, entry: &Entry) -> Result<(), StoreError>;
     /// Returns the sum of an account's ledger entries.

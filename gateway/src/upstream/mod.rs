@@ -9,6 +9,7 @@ mod remote;
 
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use secrecy::SecretString;
 
 use crate::domain::id::UpstreamName;
@@ -20,14 +21,14 @@ pub use remote::Remote;
 
 /// The clients of all upstreams, each made when it is first needed.
 pub struct Fleet {
-    remotes: papaya::HashMap<UpstreamName, Arc<Remote>>,
+    remotes: papaya::HashMap<UpstreamName, Arc<Remote>, RandomState>,
     simulator: SimulatorDialer,
 }
 
 impl Fleet {
     /// A fleet that reaches `sim:` through `simulator`.
     pub fn new(simulator: SimulatorDialer) -> Self {
-        Self { remotes: papaya::HashMap::new(), simulator }
+        Self { remotes: papaya::HashMap::default(), simulator }
     }
 
     /// Returns the client of `upstream`. A client is kept, with its connections, until the catalogue

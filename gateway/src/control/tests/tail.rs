@@ -1,6 +1,7 @@
 //! The tail: history, news, resuming, and falling behind.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt};
 
@@ -72,7 +73,7 @@ async fn who_falls_behind_is_moved_ahead_and_told_so() {
         (0..count).map(|_| bench.request(account.account.id)).collect::<Vec<_>>()
     };
     let records = [records(&bob, 5), records(&ann, 10_500), records(&bob, 5)].concat();
-    bench.control.store.commit(Batch { records, entries: Vec::new() }).await.unwrap();
+    bench.control.store.commit(Arc::new(Batch { records, entries: Vec::new() })).await.unwrap();
     // the ledger learns of the batch with the next one
     bench.control.ledger.settle(bench.request(ann.account.id), None);
     let stop = CancellationToken::new();

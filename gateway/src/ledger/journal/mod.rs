@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
 use crate::domain::id::RequestId;
@@ -57,7 +58,7 @@ struct State {
     active: Segment,
     since: Instant,
     frame: Vec<u8>,
-    open: HashMap<RequestId, Anchored>,
+    open: HashMap<RequestId, Anchored, RandomState>,
     /// How many requests each segment is kept for, the active one included.
     needed: BTreeMap<u64, u64>,
     failing: bool,
@@ -84,7 +85,7 @@ impl Journal {
             active: Segment::create(dir, number, RESERVE)?,
             since: Instant::now(),
             frame: Vec::with_capacity(1024),
-            open: HashMap::new(),
+            open: HashMap::default(),
             needed: BTreeMap::from([(number, 0)]),
             failing: false,
         };

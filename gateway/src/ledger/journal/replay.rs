@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -158,7 +159,7 @@ impl Recovered {
 async fn commit(store: &dyn Store, mut records: Vec<RequestRecord>) -> Result<(), StoreError> {
     while !records.is_empty() {
         let rest = records.split_off(records.len().min(LARGEST_BATCH));
-        store.commit(recorder::batch(records)).await?;
+        store.commit(Arc::new(recorder::batch(records))).await?;
         records = rest;
     }
     Ok(())

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use foldhash::fast::RandomState;
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::codec::{At, List, Span};
@@ -101,7 +102,7 @@ fn insert_record(
 }
 
 fn touch_keys(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), StoreError> {
-    let mut last_used = HashMap::<&KeyId, _>::new();
+    let mut last_used = HashMap::<&KeyId, _, RandomState>::default();
     for (_, record) in fresh {
         let last = last_used.entry(&record.key).or_insert(record.started_at);
         *last = record.started_at.max(*last);
@@ -114,9 +115,13 @@ fn add_entries(
     batch: &Batch,
     fresh: &[(i64, &RequestRecord)],
 ) -> Result<(), StoreError> {
-    let mut unpaid: HashSet<_> = fresh.iter().map(|(_, record)| record.id).collect();
-    let mut overrun = unpaid.clone();
-    let mut changes = HashMap::<AccountId, Nanos>::new();
+    let ids = |has: fn(&RequestRecord) -> bool| {
+        fresh.iter().filter(move |(_, record)| has(record)).map(|(_, record)| record.id)
+    };
+    let mut unpaid: HashSet<_, RandomState> = ids(|_| true).collect();
+    let mut overrun: HashSet<_, RandomState> =
+        ids(|record| record.overrun != Nanos::ZERO).collect();
+    let mut changes = HashMap::<AccountId, Nanos, RandomState>::default();
     let mut insert = prepare_entry(tx)?;
     for entry in &batch.entries {
         let expected = match &entry.kind {

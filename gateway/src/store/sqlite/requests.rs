@@ -1,5 +1,7 @@
 //! The request log: one record, pages in both directions, counts.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
@@ -15,7 +17,7 @@ use crate::store::{Batch, Cursor, RequestFilter, Requests, StoreError, Summary};
 
 #[async_trait]
 impl Requests for SqliteStore {
-    async fn commit(&self, batch: Batch) -> Result<Cursor, StoreError> {
+    async fn commit(&self, batch: Arc<Batch>) -> Result<Cursor, StoreError> {
         self.write(move |tx| commit::commit(tx, &batch)).await
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
 use jiff::Timestamp;
 use rusqlite::types::{ToSql, ValueRef};
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -35,7 +36,7 @@ pub(super) fn add<'a>(
     records: impl Iterator<Item = &'a RequestRecord>,
 ) -> Result<(), StoreError> {
     type Group<'a> = (i64, Option<&'a ModelId>, RequestStatus);
-    let mut of_keys = HashMap::<(AccountId, &KeyId, Group<'_>), Totals>::new();
+    let mut of_keys = HashMap::<(AccountId, &KeyId, Group<'_>), Totals, RandomState>::default();
     for record in records {
         let hour = record.started_at.as_microsecond().div_euclid(HOUR);
         let group = (hour, record.model.as_ref(), record.status);

@@ -4,6 +4,7 @@ mod books;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -69,7 +70,7 @@ async fn plays_the_story_and_remembers_it() {
     let before = portrait(&store).await;
     store.close().await;
     assert!(matches!(store.load().await, Err(StoreError::Unavailable(_))));
-    assert!(matches!(store.commit(batch(0..1)).await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(store.commit(Arc::new(batch(0..1))).await, Err(StoreError::Unavailable(_))));
     drop(store);
     assert!(!path.with_extension("db-wal").exists(), "closing folds the log into the file");
     assert_eq!(portrait(&SqliteStore::open(&path).unwrap()).await, before);
@@ -84,7 +85,7 @@ async fn plays_the_story_and_remembers_it() {
 async fn a_killed_process_loses_nothing_that_was_answered() {
     let (folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
-    store.commit(batch(0..50)).await.unwrap();
+    store.commit(Arc::new(batch(0..50))).await.unwrap();
     // What a kill leaves behind: the files as they are, with nobody to tidy up.
     let copy = folder.path().join("copy.db");
     std::fs::copy(&path, &copy).unwrap();
@@ -99,7 +100,7 @@ async fn dropping_waits_for_what_was_sent() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     // Polled once, so that it was sent, and then no longer waited for.
-    let mut commit = Box::pin(store.commit(batch(0..500)));
+    let mut commit = Box::pin(store.commit(Arc::new(batch(0..500))));
     assert!(futures_util::poll!(&mut commit).is_pending());
     drop(commit);
     drop(store);
@@ -110,7 +111,7 @@ async fn dropping_waits_for_what_was_sent() {
 async fn files_are_for_their_owner_only() {
     let (folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
-    store.commit(batch(0..1)).await.unwrap();
+    store.commit(Arc::new(batch(0..1))).await.unwrap();
     let files: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap()).collect();
     assert_eq!(files.len(), 3, "{files:?}");
@@ -143,7 +144,7 @@ fn refuses_what_it_cannot_read() {
 async fn corrupt_values_are_errors_that_say_where() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
-    store.commit(batch(0..1)).await.unwrap();
+    store.commit(Arc::new(batch(0..1))).await.unwrap();
     Connection::open(&path).unwrap().execute("UPDATE requests SET status = 77", []).unwrap();
     let all = RequestFilter::default();
     match store.requests_before(&all, None, 9).await {
@@ -162,7 +163,7 @@ async fn a_panic_in_a_job_hurts_nobody_else() {
         assert!(store.read::<()>(|_| panic!("a bug")).await.is_err());
     }
     assert!(store.write::<()>(|_| panic!("a bug")).await.is_err());
-    assert_eq!(store.commit(batch(0..3)).await.unwrap(), Cursor(3));
+    assert_eq!(store.commit(Arc::new(batch(0..3))).await.unwrap(), Cursor(3));
     assert_eq!(store.newest().await.unwrap(), Cursor(3));
 }
 
@@ -174,7 +175,7 @@ async fn absurd_counts_stop_at_the_end_of_the_range() {
         let mut absurd = batch(n..n + 1);
         absurd.records[0].usage = Some(Usage { input: Tokens(u64::MAX), ..Usage::default() });
         absurd.entries[0].amount = Nanos(i64::MIN);
-        store.commit(absurd).await.unwrap();
+        store.commit(Arc::new(absurd)).await.unwrap();
     }
     let summary = store.summarize(&RequestFilter::default()).await.unwrap();
     assert_eq!(summary.totals.input, u64::MAX / 2);
@@ -188,7 +189,7 @@ async fn readers_see_whole_batches_while_the_writer_commits() {
     let all = RequestFilter::default();
     let write = async {
         for n in 0..100 {
-            store.commit(batch(n * 10..n * 10 + 10)).await.unwrap();
+            store.commit(Arc::new(batch(n * 10..n * 10 + 10))).await.unwrap();
         }
     };
     let read = || async {

@@ -1,6 +1,7 @@
 //! Request records and the ledger: what is read back against the same questions asked of a list.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ALICE, BOB, at, conflicts};
@@ -23,7 +24,7 @@ const STATUSES: [RequestStatus; 6] = [
 
 pub(super) async fn play(store: &dyn Store) {
     assert_eq!(store.newest().await.unwrap(), Cursor(0));
-    assert_eq!(store.commit(Batch::default()).await.unwrap(), Cursor(0));
+    assert_eq!(store.commit(Arc::new(Batch::default())).await.unwrap(), Cursor(0));
     assert_eq!(store.summarize(&RequestFilter::default()).await.unwrap().by_day, []);
 
     let records: Vec<_> = (0..180).map(record).collect();
@@ -40,23 +41,23 @@ pub(super) async fn play(store: &dyn Store) {
 }
 
 async fn commits_once(store: &dyn Store, records: &[RequestRecord]) {
-    let first = store.commit(batch(&records[..100])).await.unwrap();
+    let first = store.commit(Arc::new(batch(&records[..100]))).await.unwrap();
     assert_eq!(store.newest().await.unwrap(), first);
     // Sent again, alone and with more; a record that is twice in a batch counts once, too.
-    assert_eq!(store.commit(batch(&records[..100])).await.unwrap(), first);
+    assert_eq!(store.commit(Arc::new(batch(&records[..100]))).await.unwrap(), first);
     let mut rest = batch(&records[50..]);
     rest.records.push(records[179].clone());
     rest.entries.push(charge(&records[179]).unwrap());
-    let last = store.commit(rest).await.unwrap();
+    let last = store.commit(Arc::new(rest)).await.unwrap();
     assert!(last > first);
     assert_eq!(store.newest().await.unwrap(), last);
 
     let unrecorded =
         Batch { records: vec![], entries: charge(&record(1_003)).into_iter().collect() };
-    conflicts(store.commit(unrecorded).await, "no record");
+    conflicts(store.commit(Arc::new(unrecorded)).await, "no record");
     let half =
         Batch { records: vec![record(2_000)], entries: vec![charge(&record(1_001)).unwrap()] };
-    conflicts(store.commit(half).await, "no record");
+    conflicts(store.commit(Arc::new(half)).await, "no record");
     assert_eq!(store.find_request(record(2_000).id).await.unwrap(), None, "all or nothing");
 }
 
