@@ -509,6 +509,7 @@ impl UsageService for Fake {
             totals: totals(),
             by_model: vec![ModelUsage { model: "sim-fast".to_owned(), totals: totals() }],
             by_day: vec![DayUsage { day: "2026-11-20".to_owned(), totals: totals() }],
+            by_key: Vec::new(),
         })
     }
 }
