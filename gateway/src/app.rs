@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use tokio::net::{TcpListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,6 +28,7 @@ use crate::ledger::journal::Journal;
 use crate::limits::Limiter;
 use crate::pipeline::Gate;
 use crate::pipeline::count::Counter;
+use crate::pipeline::replay::Replays;
 use crate::retention::RetentionTask;
 use crate::simulator::{self, Simulator, TruthLog};
 use crate::state::State;
@@ -137,6 +139,7 @@ pub async fn run(
     let credentials = Arc::new(Credentials::new(sealer.clone()));
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
+    let replays = replays(config, &*store, &seams.clock).await?;
     let gate = Arc::new(Gate {
         directory: directory.clone(),
         ledger: ledger.clone(),
@@ -144,6 +147,7 @@ pub async fn run(
         fleet: Fleet::new(dialer(seams.simulator, serving.clone())),
         credentials: credentials.clone(),
         state,
+        replays,
         counter: Counter::default(),
         responses: config.responses.policy,
         sealer,
@@ -208,6 +212,20 @@ pub async fn run_simulator(
             Err(error) => tracing::warn!(%error, "cannot accept a connection"),
         }
     }
+}
+
+/// What is known of retries, from the requests that an earlier process answered on.
+async fn replays(
+    config: &Config,
+    store: &dyn Store,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<Arc<Replays>>> {
+    if config.idempotency.is_zero() {
+        return Ok(None);
+    }
+    let since = clock.now().checked_sub(config.idempotency).unwrap_or(Timestamp::MIN);
+    let answered = store.answered_since(since).await.context("reading what was answered before")?;
+    Ok(Some(Replays::new(config.idempotency, &answered, clock.clone())))
 }
 
 /// Reaches the simulator over a socket pair, so that it needs no port.

@@ -18,6 +18,7 @@ mod isolation;
 mod limits;
 mod readme;
 mod records;
+mod replay;
 mod responses;
 mod retention;
 mod secrets;

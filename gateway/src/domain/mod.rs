@@ -7,6 +7,7 @@ pub mod account;
 pub mod audit;
 pub mod endpoint;
 pub mod id;
+pub mod idempotency;
 pub mod key;
 pub mod ledger;
 pub mod limit;

@@ -1,8 +1,8 @@
 //! The life of a request to `/v1`, a file per phase: authenticate, admit, route, forward, relay,
 //! settle.
 //!
-//! Knows no HTTP status and no admin plane. Start with [`chat::chat`], which reads as the list of
-//! phases; [`responses::responses`] is the same with a translation in the middle.
+//! Knows no HTTP status and no admin plane. Start with [`serve::serve`], then [`chat::chat`], which reads
+//! as the list of phases; [`responses::responses`] is the same with a translation in the middle.
 
 pub mod admit;
 pub mod arrival;
@@ -19,8 +19,10 @@ pub mod meter;
 pub mod passthrough;
 mod patience;
 pub mod relay;
+pub mod replay;
 pub mod responses;
 pub mod route;
+pub mod serve;
 pub mod settle;
 
 use std::sync::Arc;
@@ -38,6 +40,7 @@ use crate::limits::Limiter;
 use crate::state::State;
 use crate::upstream::{Fleet, UpstreamError};
 use count::Counter;
+use replay::Replays;
 use responses::Policy;
 
 /// What every request needs. Built once, by `app`.
@@ -54,6 +57,8 @@ pub struct Gate {
     pub credentials: Arc<Credentials>,
     /// The responses that are kept; `None` if none are.
     pub state: Option<Arc<State>>,
+    /// Requests that came with an idempotency key; `None` if that makes no difference.
+    pub replays: Option<Arc<Replays>>,
     /// How `/v1/responses` is answered.
     pub responses: Policy,
     /// Wraps reasoning for clients to keep.

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use super::end::{Commitment, End};
 use super::forward::Begun;
 use super::gathering::Gathering;
 use super::patience::Patience;
+use super::replay::{Keeper, Kept};
 use super::settle::Tally;
 use crate::upstream::{Phase, UpstreamError};
 
@@ -53,6 +55,8 @@ pub enum Answer {
         /// The body; boxed, because it waits in a connection's state.
         relay: Box<Relay>,
     },
+    /// The answer to an earlier attempt of the same request.
+    Again(Arc<Kept>),
 }
 
 /// An answer that has not begun. It has the request's tally, and gives it back with the outcome.
@@ -76,6 +80,8 @@ pub struct Relay {
     silence: Patience,
     gathering: Gathering,
     failure: Option<Fault>,
+    /// Keeps what is handed out for retries of the request.
+    keeper: Option<Keeper>,
 }
 
 /// Where a stream comes from.
@@ -172,6 +178,7 @@ impl Relay {
             silence: Patience::new(SILENCE),
             gathering: Gathering::default(),
             failure: None,
+            keeper: None,
         })
     }
 
@@ -200,6 +207,16 @@ impl Relay {
             open.committed();
         }
         Ok(Answer::Stream { headers: std::mem::take(&mut self.headers), relay: self })
+    }
+
+    /// Has `keeper` keep the answer.
+    pub(super) fn keep(&mut self, keeper: Keeper) {
+        if self.tally.is_none() && !matches!(self.source, Source::Waiting(_)) {
+            // it has come whole, and is booked already
+            keeper.finish(&self.out, true);
+        } else {
+            self.keeper = Some(keeper);
+        }
     }
 
     /// Reads until there is something for the client and nothing more at hand, the stream has ended
@@ -314,6 +331,9 @@ impl Relay {
             tally.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
         }
         tally.close(end);
+        if let Some(keeper) = self.keeper.take() {
+            keeper.finish(&self.out, true);
+        }
     }
 
     /// Gives the next bytes for the client.
@@ -329,9 +349,13 @@ impl Relay {
             self.silence.end();
             // with the buffer: what is left of it would be held until the next event
             self.usual = self.out.len();
+            if let Some(keeper) = &mut self.keeper {
+                keeper.push(&self.out);
+            }
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.out).freeze())));
         }
         self.source = Source::Ended;
+        self.keeper = None;
         let broken = self.failure.take().zip(self.tally.take());
         Poll::Ready(broken.map(|(fault, mut tally)| {
             let mut course = std::mem::replace(&mut self.course, Course::Ended);

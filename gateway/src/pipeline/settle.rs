@@ -23,6 +23,7 @@ use super::end::{Commitment, End};
 use super::meter::{Meter, Produced};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{ModelId, RequestId};
+use crate::domain::idempotency::IdempotencyDigest;
 use crate::domain::model::{Deployment, Model};
 use crate::domain::money::Nanos;
 use crate::domain::price::Price;
@@ -90,6 +91,7 @@ impl Tally {
             duration: Duration::ZERO,
             ttft: None,
             notes: Vec::new(),
+            idempotency: None,
         });
         Self {
             meter: Meter::default(),
@@ -176,6 +178,11 @@ impl Tally {
             output_bytes: self.output_bytes,
         };
         self.gate.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
+    }
+
+    /// Notes what the retries of the request are known by.
+    pub fn keyed(&mut self, digest: IdempotencyDigest) {
+        self.record_mut().idempotency = Some(digest);
     }
 
     /// Notes what was lost or mended in translation.

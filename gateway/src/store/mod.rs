@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use crate::domain::account::{Account, Invite, Session};
 use crate::domain::audit::AuditEntry;
 use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, SessionId, UpstreamName};
+use crate::domain::idempotency::Answered;
 use crate::domain::key::Key;
 use crate::domain::ledger::Entry;
 use crate::domain::model::Model;
@@ -230,6 +231,9 @@ pub trait Requests: Send + Sync {
         after: Cursor,
         until: Cursor,
     ) -> Result<u64, StoreError>;
+    /// Returns the requests with an idempotency key whose whole answer ended at `since` or later,
+    /// in the order of their ends.
+    async fn answered_since(&self, since: Timestamp) -> Result<Vec<Answered>, StoreError>;
     /// Returns the cursor of the newest record; zero if there is none.
     async fn newest(&self) -> Result<Cursor, StoreError>;
     /// Returns the sums over the chosen requests.

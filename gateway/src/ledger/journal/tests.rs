@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::*;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{AccountId, KeyId, ModelId, UpstreamName};
+use crate::domain::idempotency::IdempotencyDigest;
 use crate::domain::ledger::{Entry, EntryKind, HOUSE};
 use crate::domain::money::Nanos;
 use crate::domain::price::Price;
@@ -52,6 +53,7 @@ fn going(number: u128) -> RequestRecord {
         duration: Duration::ZERO,
         ttft: None,
         notes: Vec::new(),
+        idempotency: None,
     }
 }
 
@@ -70,6 +72,7 @@ fn ended(number: u128) -> RequestRecord {
         duration: Duration::from_micros(1_234),
         ttft: Some(Duration::from_micros(234)),
         notes: vec!["lossy: ü".to_owned()],
+        idempotency: number.is_multiple_of(2).then_some(IdempotencyDigest([7; 32])),
         ..going(number)
     }
 }

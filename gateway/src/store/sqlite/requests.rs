@@ -1,15 +1,17 @@
 //! The request log: one record, pages in both directions, counts.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::codec::{At, List, Span};
 use super::filter::Choice;
 use super::{SqliteStore, commit, summary};
 use crate::domain::id::{AccountId, RequestId};
+use crate::domain::idempotency::{Answered, IdempotencyDigest};
 use crate::domain::ledger::Entry;
 use crate::domain::money::Nanos;
-use crate::domain::record::{RequestRecord, ServedBy};
+use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
 use crate::domain::usage::Usage;
 use crate::store::{Batch, Cursor, RequestFilter, Requests, StoreError, Summary};
 
@@ -82,6 +84,24 @@ impl Requests for SqliteStore {
         .await
     }
 
+    async fn answered_since(&self, since: Timestamp) -> Result<Vec<Answered>, StoreError> {
+        self.read(move |tx| {
+            let ended = "started_at + duration";
+            let sql = format!(
+                "SELECT idempotency, id, {ended} FROM requests \
+                 WHERE idempotency IS NOT NULL AND status IN (?, ?) AND {ended} >= ? ORDER BY {ended}"
+            );
+            let whole = (RequestStatus::Completed, RequestStatus::Incomplete, At(since));
+            let mut select = tx.prepare_cached(&sql)?;
+            let rows = select.query_map(whole, |row| {
+                let (digest, id) = (IdempotencyDigest(row.get(0)?), row.get(1)?);
+                Ok(Answered { digest, id, at: row.get::<_, At>(2)?.0 })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
     async fn newest(&self) -> Result<Cursor, StoreError> {
         self.read(|tx| commit::newest(tx)).await
     }
@@ -142,6 +162,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
         deployment,
         error_code: row.get(21)?,
         notes: row.get::<_, Option<List>>(22)?.map_or_else(Vec::new, |notes| notes.0),
+        idempotency: row.get::<_, Option<_>>("idempotency")?.map(IdempotencyDigest),
     };
     Ok((Cursor(row.get(0)?), record))
 }
