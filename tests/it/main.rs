@@ -10,6 +10,7 @@ mod balance;
 mod books;
 mod chat;
 mod cli;
+mod client_gone;
 mod crash;
 mod demo;
 mod errors;

@@ -161,6 +161,8 @@ fn key(id: &str, label: &str) -> Key {
         expires_at: at(86_400, 0),
         revoked_at: None,
         translation: Translation::Lenient.into(),
+        client_gone: proto::v1::ClientGone::Cancel.into(),
+        drain_seconds: 0,
         successor: String::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! API keys: made for the caller, shown once, revoked at once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use secrecy::SecretString;
@@ -10,10 +11,11 @@ use super::{Caller, Control, ControlError};
 use crate::domain::Invalid;
 use crate::domain::audit::AuditAction;
 use crate::domain::id::{KeyId, ModelId};
-use crate::domain::key::{Key, NewKeyText, Translation};
+use crate::domain::key::{ClientGone, Key, NewKeyText, Translation};
 use crate::domain::limit::Limits;
 
 const LONGEST_LABEL: usize = 64;
+const LONGEST_DRAIN: Duration = Duration::from_hours(1);
 
 /// What a caller may choose of a new key.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +28,8 @@ pub struct KeyWish {
     pub models: Vec<String>,
     /// What happens to what `/v1/responses` cannot translate.
     pub translation: Translation,
+    /// What becomes of a request whose client goes away.
+    pub client_gone: ClientGone,
     /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
 }
@@ -64,6 +68,7 @@ impl Control {
     ) -> Result<(KeyView, SecretString), ControlError> {
         let label = check_label(&wish.label)?;
         check_limits(&wish.limits)?;
+        check_client_gone(wish.client_gone)?;
         let models = self.resolve_models(caller, &wish.models)?;
         let now = self.clock.now();
         if wish.expires_at.is_some_and(|end| end <= now) {
@@ -78,6 +83,7 @@ impl Control {
             limits: wish.limits,
             models,
             translation: wish.translation,
+            client_gone: wish.client_gone,
             created_at: now,
             expires_at: wish.expires_at,
             revoked_at: None,
@@ -190,6 +196,17 @@ impl Control {
             }
         }
         Ok(ids)
+    }
+}
+
+fn check_client_gone(client_gone: ClientGone) -> Result<(), Invalid> {
+    match client_gone {
+        ClientGone::Drain(limit) if limit.is_zero() || limit > LONGEST_DRAIN => {
+            let most = LONGEST_DRAIN.as_secs();
+            let message = format!("`drain_seconds` must be 1 to {most}");
+            Err(Invalid::new("drain_seconds", message))
+        }
+        ClientGone::Drain(_) | ClientGone::Cancel => Ok(()),
     }
 }
 

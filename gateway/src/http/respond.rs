@@ -116,11 +116,11 @@ impl ErrorReply {
 
     /// How the request ends, for its record.
     pub(super) fn end(&self, fault: &Fault) -> End {
-        let status = match fault {
-            Fault::Refused(_) => RequestStatus::Rejected,
-            Fault::Upstream(_) => RequestStatus::Failed,
-        };
-        End { status, http_status: Some(self.status.as_u16()), error_code: self.code.clone() }
+        End {
+            status: fault.status(),
+            http_status: Some(self.status.as_u16()),
+            error_code: self.code.clone(),
+        }
     }
 
     /// The response.

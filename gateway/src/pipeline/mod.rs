@@ -11,6 +11,7 @@ mod book;
 pub mod chat;
 pub mod count;
 pub mod course;
+mod drain;
 pub mod end;
 pub mod exchange;
 pub mod forward;
@@ -34,6 +35,7 @@ use crate::clock::{Clock, Entropy};
 use crate::control::credentials::Credentials;
 use crate::control::directory::Directory;
 use crate::control::seal::Sealer;
+use crate::domain::record::RequestStatus;
 use crate::domain::refusal::Refusal;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
@@ -86,4 +88,14 @@ pub enum Fault {
     /// The upstream failed.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
+}
+
+impl Fault {
+    /// How a request ends that gets no answer for this reason.
+    pub fn status(&self) -> RequestStatus {
+        match self {
+            Self::Refused(_) => RequestStatus::Rejected,
+            Self::Upstream(_) => RequestStatus::Failed,
+        }
+    }
 }

@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 
 use super::Fault;
 use super::course::Course;
+use super::drain::Drain;
 use super::end::{Commitment, End};
 use super::forward::Begun;
 use super::gathering::Gathering;
@@ -81,7 +82,9 @@ pub struct Relay {
     gathering: Gathering,
     failure: Option<Fault>,
     /// Keeps what is handed out for retries of the request.
-    keeper: Option<Keeper>,
+    keeper: Option<Box<Keeper>>,
+    /// Reads the rest if the client goes away; `None` if the upstream is to be stopped.
+    drain: Option<Box<Drain>>,
 }
 
 /// Where a stream comes from.
@@ -179,6 +182,7 @@ impl Relay {
             gathering: Gathering::default(),
             failure: None,
             keeper: None,
+            drain: None,
         })
     }
 
@@ -210,13 +214,18 @@ impl Relay {
     }
 
     /// Has `keeper` keep the answer.
-    pub(super) fn keep(&mut self, keeper: Keeper) {
-        if self.tally.is_none() && !matches!(self.source, Source::Waiting(_)) {
+    pub(super) fn keep(&mut self, keeper: Box<Keeper>) {
+        if self.is_booked() {
             // it has come whole, and is booked already
             keeper.finish(&self.out, true);
         } else {
             self.keeper = Some(keeper);
         }
+    }
+
+    /// Has `drain` read the rest if the client goes away.
+    pub(super) fn drained_by(&mut self, drain: Box<Drain>) {
+        self.drain = Some(drain);
     }
 
     /// Reads until there is something for the client and nothing more at hand, the stream has ended
@@ -366,14 +375,21 @@ impl Relay {
 
     /// Whether all was given.
     pub fn is_ended(&self) -> bool {
-        let waiting = matches!(self.source, Source::Waiting(_));
-        self.out.is_empty() && self.tally.is_none() && !waiting
+        self.out.is_empty() && self.is_booked()
+    }
+
+    fn is_booked(&self) -> bool {
+        self.tally.is_none() && !matches!(self.source, Source::Waiting(_))
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        if let Some(tally) = &mut self.tally {
+        let drain = self.drain.take().filter(|_| !self.is_booked() && !std::thread::panicking());
+        if let Some(drain) = drain {
+            let ended = Self::new(Source::Ended, Course::Ended, None, Duration::MAX);
+            drain.read_out(Box::new(std::mem::replace(self, *ended)));
+        } else if let Some(tally) = &mut self.tally {
             self.course.leave(tally);
         }
     }

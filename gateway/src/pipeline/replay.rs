@@ -41,7 +41,7 @@ pub struct Replays {
 /// What a request is to its idempotency key.
 pub enum Attempt {
     /// To be served, and kept if it has a key.
-    First(Option<Keeper>),
+    First(Option<Box<Keeper>>),
     /// A retry, with the answer of the first attempt.
     Again(Arc<Kept>),
 }
@@ -118,13 +118,14 @@ impl Replays {
 // === impl Keeper ===
 
 impl Keeper {
-    fn new(replays: Arc<Replays>, digest: IdempotencyDigest) -> Self {
+    fn new(replays: Arc<Replays>, digest: IdempotencyDigest) -> Box<Self> {
         let (taken, headers) = (BytesMut::new(), HeaderMap::new());
-        Self { replays, digest, taken, headers, is_too_long: false, is_answered: false }
+        let (is_too_long, is_answered) = (false, false);
+        Box::new(Self { replays, digest, taken, headers, is_too_long, is_answered })
     }
 
     /// Keeps `answer`, a stream at its end.
-    pub fn keep(mut self, answer: &mut Answer) {
+    pub fn keep(mut self: Box<Self>, answer: &mut Answer) {
         match answer {
             Answer::Whole { headers, body } => {
                 self.headers.clone_from(headers);

@@ -6,12 +6,14 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::authenticate::Principal;
+use super::drain::Drain;
 use super::relay::Answer;
-use super::replay::{self, Attempt};
+use super::replay::{self, Attempt, Keeper};
 use super::responses::{self, ClientKind};
 use super::settle::Tally;
 use super::{Fault, Gate, chat};
 use crate::domain::endpoint::Endpoint;
+use crate::domain::key::ClientGone;
 use crate::translate::request::Request;
 use crate::wire::chat::ChatRequest;
 
@@ -50,6 +52,30 @@ pub async fn serve(
             return Err(refusal.into());
         }
     };
+    match principal.key.client_gone {
+        ClientGone::Cancel => answer(gate, principal, ask, body, keeper, tally).await,
+        ClientGone::Drain(limit) => {
+            let (gate, principal, mut open) = (gate.clone(), principal.clone(), tally.take());
+            let presence = open.as_mut().expect("open until it is answered").presence();
+            let drain = Drain::new(gate.clone(), presence, limit);
+            let work = async move {
+                let answer = answer(&gate, &principal, ask, body, keeper, &mut open).await;
+                (answer, open)
+            };
+            drain.serve(Box::pin(work), tally).await
+        }
+    }
+}
+
+/// Serves a request that is no retry.
+async fn answer(
+    gate: &Arc<Gate>,
+    principal: &Principal,
+    ask: Ask,
+    body: Bytes,
+    keeper: Option<Box<Keeper>>,
+    tally: &mut Option<Tally>,
+) -> Result<Answer, Fault> {
     let mut answer = match ask {
         Ask::Chat => chat::chat(gate, principal, body, tally).await?,
         Ask::Responses(client) => {
