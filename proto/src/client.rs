@@ -1,6 +1,8 @@
 //! The way from a client to a gateway's admin plane: TCP, TLS or a Unix socket, with the token in
 //! every call.
 
+mod repeat;
+
 use anyhow::{Context, Result, bail};
 use hyper_util::rt::TokioIo;
 use secrecy::{ExposeSecret, SecretString};
@@ -8,12 +10,14 @@ use tokio::net::UnixStream;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Uri};
+use tonic::transport::{ClientTlsConfig, Endpoint, Uri};
 
 use std::time::Duration;
 
+pub use repeat::{CallKeys, Repeating};
+
 /// A connection that carries the caller's token. Cheap to clone.
-pub type Connection = InterceptedService<Channel, Bearer>;
+pub type Connection = InterceptedService<Repeating, Bearer>;
 
 /// Connects to `server`: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/path/of/socket`.
 ///
@@ -21,6 +25,19 @@ pub type Connection = InterceptedService<Channel, Bearer>;
 /// The address is not one of these forms, the token has characters that a header cannot carry, or
 /// nobody answers there within five seconds.
 pub async fn connect(server: &str, token: Option<&SecretString>) -> Result<Connection> {
+    connect_for(server, token, None).await
+}
+
+/// Connects like [`connect`], for calls that `keys` names, and that are sent again if the connection
+/// breaks.
+///
+/// # Errors
+/// Those of [`connect`].
+pub async fn connect_for(
+    server: &str,
+    token: Option<&SecretString>,
+    keys: Option<CallKeys>,
+) -> Result<Connection> {
     let channel = endpoint(server)?;
     let connected = if let Some(path) = server.strip_prefix("unix:") {
         let path = path.to_owned();
@@ -33,7 +50,8 @@ pub async fn connect(server: &str, token: Option<&SecretString>) -> Result<Conne
         channel.connect().await
     };
     let channel = connected.with_context(|| format!("connecting to `{server}`"))?;
-    Ok(InterceptedService::new(channel, Bearer::new(token)?))
+    let bearer = Bearer { token: Bearer::header(token)?, keys };
+    Ok(InterceptedService::new(Repeating::new(channel), bearer))
 }
 
 fn endpoint(server: &str) -> Result<Endpoint> {
@@ -50,13 +68,16 @@ fn endpoint(server: &str) -> Result<Endpoint> {
         .http2_keep_alive_interval(Duration::from_secs(20)))
 }
 
-/// Adds `authorization: Bearer …` to every call.
+/// Adds `authorization: Bearer …` to every call, and its idempotency key.
 #[derive(Clone, Debug)]
-pub struct Bearer(Option<MetadataValue<Ascii>>);
+pub struct Bearer {
+    token: Option<MetadataValue<Ascii>>,
+    keys: Option<CallKeys>,
+}
 
 impl Bearer {
-    fn new(token: Option<&SecretString>) -> Result<Self> {
-        let header = token
+    fn header(token: Option<&SecretString>) -> Result<Option<MetadataValue<Ascii>>> {
+        token
             .map(|token| {
                 let mut value =
                     MetadataValue::try_from(format!("Bearer {}", token.expose_secret()))
@@ -64,8 +85,7 @@ impl Bearer {
                 value.set_sensitive(true);
                 Ok::<_, anyhow::Error>(value)
             })
-            .transpose()?;
-        Ok(Self(header))
+            .transpose()
     }
 }
 
@@ -74,8 +94,11 @@ impl Interceptor for Bearer {
         &mut self,
         mut request: tonic::Request<()>,
     ) -> Result<tonic::Request<()>, tonic::Status> {
-        if let Some(value) = &self.0 {
+        if let Some(value) = &self.token {
             request.metadata_mut().insert("authorization", value.clone());
+        }
+        if let Some(keys) = &self.keys {
+            keys.name(&mut request);
         }
         Ok(request)
     }

@@ -4,6 +4,7 @@
 //! A file per area; [`tests`] is the harness.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails a test")]
 
+mod admin_calls;
 mod agents;
 mod auth;
 mod balance;

@@ -21,6 +21,27 @@ pub struct Answered {
     pub at: Timestamp,
 }
 
+/// A call of the admin plane that its caller may make again without harm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminCall {
+    /// What kind of call it is. A key counts for one kind.
+    pub method: &'static str,
+    /// What its caller names it by: 1 to 255 bytes.
+    pub key: String,
+    /// Tells calls apart that have the same key. Made with a secret of the gateway, because there may be
+    /// a password in what was asked for.
+    pub digest: [u8; 32],
+}
+
+/// A call of the admin plane that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoneCall {
+    /// Its digest.
+    pub digest: [u8; 32],
+    /// What it changed, as the audit log names it.
+    pub object: String,
+}
+
 impl IdempotencyDigest {
     /// Digests what a client sent with this key.
     pub fn of(key: &KeyId, text: &[u8]) -> Self {

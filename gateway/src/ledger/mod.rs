@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::id::{AccountId, ModelId, RequestId};
+use crate::domain::audit::AuditEntry;
 use crate::domain::ledger::Entry;
 use crate::domain::model::Model;
 use crate::domain::money::Nanos;
@@ -134,12 +135,12 @@ impl Ledger {
         self.change(account, balance);
     }
 
-    /// Writes an entry that is no charge, and changes the balance.
+    /// Writes an entry that is no charge, with `audit`, and changes the balance.
     ///
     /// # Errors
     /// The store's; then the balance is as before.
-    pub async fn credit(&self, entry: Entry) -> Result<(), StoreError> {
-        self.store.add_entry(&entry).await?;
+    pub async fn credit(&self, entry: Entry, audit: &AuditEntry) -> Result<(), StoreError> {
+        self.store.add_entry(&entry, audit).await?;
         self.change(entry.account, entry.amount);
         Ok(())
     }

@@ -204,7 +204,7 @@ pub trait Requests: Send + Sync {
     /// [`StoreError::Conflict`], and nothing is written, if a charge has no record in the batch.
     async fn commit(&self, batch: Batch) -> Result<Cursor, StoreError>;
     /// Writes one ledger entry.
-    async fn add_entry(&self, entry: &Entry) -> Result<(), StoreError>;
+    async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Returns the sum of an account's ledger entries.
     async fn balance(&self, account: AccountId) -> Result<Nanos, StoreError>;
 

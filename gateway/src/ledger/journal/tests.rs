@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use crate::domain::audit::{AuditAction, AuditEntry};
 use super::*;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{AccountId, KeyId, ModelId, UpstreamName};
@@ -251,7 +252,17 @@ async fn replaying_twice_is_replaying_once() {
     let account = AccountId(Uuid::from_u128(9));
     let credit = Nanos(19_000 + 5);
     let at = Timestamp::UNIX_EPOCH;
-    store.add_entry(&Entry { account, amount: credit, kind: EntryKind::Trial, at }).await.unwrap();
+    let first = Entry { account, amount: credit, kind: EntryKind::Trial, at };
+    let audit = AuditEntry {
+        at,
+        actor: None,
+        action: AuditAction::AccountCredit,
+        object: String::new(),
+        account: Some(account),
+        details: String::new(),
+        call: None,
+    };
+    store.add_entry(&first, &audit).await.unwrap();
     let bound = PRICE.cost(&Usage::bounded(41, 0));
     for _ in 0..2 {
         std::fs::write(segment::path(dir.path(), 0), &copy).unwrap();

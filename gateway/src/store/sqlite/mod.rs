@@ -8,6 +8,7 @@
 mod aside;
 mod audit;
 mod books;
+mod calls;
 mod catalogue;
 mod codec;
 mod commit;

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 use super::codec::{At, List, Span};
 use super::filter::Choice;
 use super::{SqliteStore, commit, summary};
+use crate::domain::audit::AuditEntry;
 use crate::domain::id::{AccountId, RequestId};
 use crate::domain::idempotency::{Answered, IdempotencyDigest};
 use crate::domain::ledger::Entry;
@@ -21,9 +22,9 @@ impl Requests for SqliteStore {
         self.write(move |tx| commit::commit(tx, &batch)).await
     }
 
-    async fn add_entry(&self, entry: &Entry) -> Result<(), StoreError> {
+    async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError> {
         let entry = entry.clone();
-        self.write(move |tx| commit::add_entry(tx, &entry)).await
+        self.write_audited(audit, move |tx| commit::add_entry(tx, &entry)).await
     }
 
     async fn balance(&self, account: AccountId) -> Result<Nanos, StoreError> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::{ALICE, BOB, at, conflicts};
+use super::{ALICE, BOB, at, conflicts, noted};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{KeyId, ModelId, RequestId, UpstreamName};
 use crate::domain::idempotency::{Answered, IdempotencyDigest};
@@ -146,7 +146,7 @@ async fn balances_are_sums(store: &dyn Store, records: &[RequestRecord]) {
         (777, EntryKind::Correction("double booking".into())),
     ] {
         let entry = Entry { account: BOB, amount: Nanos(amount), kind, at: at(99) };
-        store.add_entry(&entry).await.unwrap();
+        store.add_entry(&entry, &noted("e")).await.unwrap();
     }
     let bob = charged(BOB) + Nanos(-223);
     assert_eq!(store.balance(BOB).await.unwrap(), bob);
