@@ -21,6 +21,7 @@ use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::control::bootstrap::{self, Seed};
 use crate::control::{Control, Credentials, Directory, Parts};
+use crate::domain::durability::Durability;
 use crate::http::handler::Handler;
 use crate::http::listen::{self, Stop};
 use crate::ledger::Ledger;
@@ -111,13 +112,18 @@ pub async fn run(
 
     make_private_dir(&config.data_dir)?;
     let _lock = lock(&config.data_dir).await?;
-    let sqlite = Arc::new(SqliteStore::open(&config.data_dir.join(DATABASE))?);
+    let sqlite =
+        Arc::new(SqliteStore::open_for(&config.data_dir.join(DATABASE), config.durability)?);
     let store: Arc<dyn Store> = sqlite.clone();
     let seed =
         if config.simulator { catalogue::simulated(seams.clock.now()) } else { Seed::default() };
     let journal_dir = config.data_dir.join(JOURNAL);
     let (journal, recovered) = Journal::open(&journal_dir)
         .with_context(|| format!("opening the journal in `{}`", journal_dir.display()))?;
+    let journal = match config.durability {
+        Durability::Process => journal,
+        Durability::Power => journal.on_disk().context("starting to sync the journal")?,
+    };
     recovered.commit(&*store).await.context("replaying the journal")?;
     let prepared =
         bootstrap::prepare(&config.data_dir, &*store, &*seams.clock, &seams.entropy, &seed).await?;

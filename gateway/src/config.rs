@@ -15,6 +15,7 @@ use etcetera::BaseStrategy;
 use serde::Deserialize;
 
 use crate::control::Registration;
+use crate::domain::durability::Durability;
 use crate::domain::money::Nanos;
 use crate::retention::KeepRecords;
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
@@ -68,6 +69,9 @@ pub struct Settings {
     /// Most request records to keep; the oldest go first. 0 keeps all [default: 0]
     #[arg(long, value_name = "N", env = "TOLLGATE_RECORDS_MAX_ROWS")]
     pub records_max_rows: Option<u64>,
+    /// What it outlives that a request is recorded [default: process]
+    #[arg(long, value_name = "WHAT", env = "TOLLGATE_DURABILITY")]
+    pub durability: Option<DurabilitySetting>,
     /// Minutes for which a request with an `Idempotency-Key` is known by it after its answer; 0 to make
     /// no difference between a retry and a new request [default: 10]
     #[arg(long, value_name = "MINUTES", env = "TOLLGATE_IDEMPOTENCY_MINUTES")]
@@ -87,6 +91,16 @@ pub enum RegistrationMode {
     Invite,
     /// Nobody; operators make accounts
     Closed,
+}
+
+/// What a record outlives, as it is written.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum DurabilitySetting {
+    /// The death of the process
+    Process,
+    /// A power cut, too: every request waits for the disk, twice
+    Power,
 }
 
 /// What a gateway runs with.
@@ -112,6 +126,8 @@ pub struct Config {
     pub drain: Duration,
     /// Which request records are kept.
     pub records: KeepRecords,
+    /// What records outlive.
+    pub durability: Durability,
     /// For how long a request is known by its idempotency key after its answer; zero for not at all.
     pub idempotency: Duration,
     /// What `/v1/responses` does.
@@ -144,6 +160,7 @@ impl Settings {
             drain_seconds: self.drain_seconds.or(lower.drain_seconds),
             records_keep_days: self.records_keep_days.or(lower.records_keep_days),
             records_max_rows: self.records_max_rows.or(lower.records_max_rows),
+            durability: self.durability.or(lower.durability),
             idempotency_minutes: self.idempotency_minutes.or(lower.idempotency_minutes),
             responses: self.responses.or(lower.responses),
         }
@@ -189,6 +206,10 @@ impl Settings {
             records: KeepRecords {
                 keep_for: self.records_keep_days.filter(|&days| days > 0).map(|days| DAY * days),
                 most: self.records_max_rows.filter(|&rows| rows > 0),
+            },
+            durability: match self.durability {
+                Some(DurabilitySetting::Process) | None => Durability::Process,
+                Some(DurabilitySetting::Power) => Durability::Power,
             },
             idempotency: Duration::from_mins(u64::from(
                 self.idempotency_minutes.unwrap_or(DEFAULT_IDEMPOTENCY_MINUTES),

@@ -18,6 +18,7 @@ mod errors;
 mod examples;
 mod isolation;
 mod limits;
+mod power;
 mod readme;
 mod records;
 mod replay;

@@ -5,6 +5,7 @@
 
 pub mod account;
 pub mod audit;
+pub mod durability;
 pub mod endpoint;
 pub mod id;
 pub mod idempotency;

@@ -130,7 +130,12 @@ impl Handler {
             }
         }
         .await;
-        conclude(outcome, tally)
+        let response = conclude(outcome, tally);
+        if response.body().is_whole() {
+            // a stream waits at its end; that the disk fails is logged, and no reason to keep an answer back
+            _ = self.gate.ledger.synced().await;
+        }
+        response
     }
 
     async fn ask(

@@ -25,6 +25,7 @@ use super::gathering::Gathering;
 use super::patience::Patience;
 use super::replay::{Keeper, Kept};
 use super::settle::Tally;
+use crate::ledger::Syncing;
 use crate::upstream::{Phase, UpstreamError};
 
 /// The longest answer that is taken in whole, or kept until its end.
@@ -85,6 +86,8 @@ pub struct Relay {
     keeper: Option<Box<Keeper>>,
     /// Reads the rest if the client goes away; `None` if the upstream is to be stopped.
     drain: Option<Box<Drain>>,
+    /// What the end waits for once the request is booked.
+    syncing: Option<Syncing>,
 }
 
 /// Where a stream comes from.
@@ -183,6 +186,7 @@ impl Relay {
             failure: None,
             keeper: None,
             drain: None,
+            syncing: None,
         })
     }
 
@@ -339,6 +343,7 @@ impl Relay {
             let drain = async move { while let Some(Ok(_)) = rest.frame().await {} };
             tally.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
         }
+        self.syncing = tally.syncing();
         tally.close(end);
         if let Some(keeper) = self.keeper.take() {
             keeper.finish(&self.out, true);
@@ -354,6 +359,10 @@ impl Relay {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Box<Broken>>>> {
         ready!(self.poll_fill(context));
+        if let Some(syncing) = &mut self.syncing {
+            ready!(syncing.as_mut().poll(context));
+            self.syncing = None;
+        }
         if !self.out.is_empty() {
             self.silence.end();
             // with the buffer: what is left of it would be held until the next event
@@ -375,7 +384,7 @@ impl Relay {
 
     /// Whether all was given.
     pub fn is_ended(&self) -> bool {
-        self.out.is_empty() && self.is_booked()
+        self.out.is_empty() && self.is_booked() && self.syncing.is_none()
     }
 
     fn is_booked(&self) -> bool {

@@ -30,8 +30,8 @@ use crate::domain::price::Price;
 use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
 use crate::domain::refusal::Refusal;
 use crate::domain::usage::{Usage, UsageBasis};
-use crate::ledger::Cover;
 use crate::ledger::journal::Open;
+use crate::ledger::{Cover, Syncing};
 use crate::limits::Permit;
 
 /// A token of JSON text has about four bytes; fewer, so that a count ends above rather than below.
@@ -295,6 +295,11 @@ impl Tally {
     /// Runs `work` on behalf of the request after it has ended; a shutdown waits for it.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.gate.tasks.spawn(work);
+    }
+
+    /// The wait that is due after the request is booked and before its client sees the end.
+    pub fn syncing(&self) -> Option<Syncing> {
+        self.gate.ledger.syncing()
     }
 
     /// Books the request.

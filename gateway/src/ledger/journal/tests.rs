@@ -1,15 +1,14 @@
 //! The journal on real files: what a killed process leaves is what the next one finds.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::domain::audit::{AuditAction, AuditEntry};
 use super::*;
+use crate::domain::audit::{AuditAction, AuditEntry};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{AccountId, KeyId, ModelId, UpstreamName};
 use crate::domain::idempotency::IdempotencyDigest;
@@ -372,4 +371,58 @@ proptest! {
             prop_assert_eq!(seen, Some(&status), "request {}", number);
         }
     }
+}
+
+#[tokio::test]
+async fn a_request_is_on_the_disk_when_the_wait_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let (syncs, synced) = std::sync::mpsc::channel();
+    let journal = journal(&dir).synced_by(move |files, is_new| {
+        syncs.send((files.len(), is_new)).ok();
+        Ok(())
+    });
+    let journal = journal.unwrap();
+    assert!(synced.try_recv().is_err(), "nobody waits yet");
+    journal.begin(open(1)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((1, true)), "the file and its name");
+    journal.begin(open(2)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((1, false)));
+    journal.lock().rotate(dir.path());
+    journal.close(&ended(1)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((2, true)), "what came before the new segment, too");
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((1, false)));
+}
+
+#[tokio::test]
+async fn a_segment_that_the_disk_did_not_take_is_synced_with_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let (syncs, synced) = std::sync::mpsc::channel();
+    let mut failures = 1;
+    let journal = journal(&dir).synced_by(move |files, _| {
+        syncs.send(files.len()).ok();
+        let failed = failures > 0;
+        failures = 0;
+        if failed { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    });
+    let journal = journal.unwrap();
+    journal.begin(open(1)).unwrap();
+    journal.lock().rotate(dir.path());
+    assert!(journal.synced().await.is_err());
+    journal.synced().await.unwrap();
+    assert_eq!((synced.recv(), synced.recv()), (Ok(2), Ok(2)));
+}
+
+#[tokio::test]
+async fn a_journal_on_disk_is_read_like_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir).on_disk().unwrap();
+    assert!(journal.is_on_disk());
+    journal.begin(open(1)).unwrap();
+    journal.close(&ended(2)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed)]);
 }
