@@ -11,7 +11,7 @@ mod table;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use sha2::{Digest, Sha256};
 
@@ -51,7 +51,7 @@ pub struct Keeper {
     replays: Arc<Replays>,
     digest: IdempotencyDigest,
     /// What is there of a stream.
-    taken: BytesMut,
+    taken: Vec<u8>,
     headers: HeaderMap,
     /// Whether the answer is too long to be kept.
     is_too_long: bool,
@@ -119,7 +119,7 @@ impl Replays {
 
 impl Keeper {
     fn new(replays: Arc<Replays>, digest: IdempotencyDigest) -> Box<Self> {
-        let (taken, headers) = (BytesMut::new(), HeaderMap::new());
+        let (taken, headers) = (Vec::new(), HeaderMap::new());
         let (is_too_long, is_answered) = (false, false);
         Box::new(Self { replays, digest, taken, headers, is_too_long, is_answered })
     }
@@ -144,7 +144,7 @@ impl Keeper {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.is_too_long |= self.taken.len() + bytes.len() > LONGEST_KEPT;
         if self.is_too_long {
-            self.taken = BytesMut::new();
+            self.taken = Vec::new();
         } else {
             self.taken.extend_from_slice(bytes);
         }
@@ -153,9 +153,10 @@ impl Keeper {
     /// Takes the last bytes of an answer.
     pub(super) fn finish(mut self, bytes: &[u8], stream: bool) {
         self.push(bytes);
-        let (headers, body) = (std::mem::take(&mut self.headers), std::mem::take(&mut self.taken));
-        let kept =
-            (!self.is_too_long).then(|| Arc::new(Kept { stream, headers, body: body.freeze() }));
+        let headers = std::mem::take(&mut self.headers);
+        // without the room that a stream was given to grow
+        let body = Bytes::from(std::mem::take(&mut self.taken).into_boxed_slice());
+        let kept = (!self.is_too_long).then(|| Arc::new(Kept { stream, headers, body }));
         self.replays.table().answer(self.digest, kept, self.replays.clock.now());
         self.is_answered = true;
     }

@@ -233,9 +233,9 @@ mod tests {
         Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute)
     }
 
-    fn kept(length: usize) -> Option<Arc<Kept>> {
+    fn kept(length: usize) -> Arc<Kept> {
         let body = vec![b'a'; length].into();
-        Some(Arc::new(Kept { stream: false, headers: HeaderMap::new(), body }))
+        Arc::new(Kept { stream: false, headers: HeaderMap::new(), body })
     }
 
     #[test]
@@ -244,12 +244,12 @@ mod tests {
         assert!(matches!(table.begin(digest(1), BODY, id(1), at(0)), Found::First));
         let Found::Waiting(over) = table.begin(digest(1), BODY, id(2), at(0)) else { panic!() };
         assert!(!over.is_cancelled());
-        table.answer(digest(1), kept(3), at(1));
+        table.answer(digest(1), Some(kept(3)), at(1));
         assert!(over.is_cancelled());
         let Found::Answered(first, answer) = table.begin(digest(1), BODY, id(2), at(10)) else {
             panic!()
         };
-        assert_eq!((first, answer), (id(1), kept(3)));
+        assert_eq!((first, answer), (id(1), Some(kept(3))));
         assert!(matches!(table.begin(digest(1), BODY, id(3), at(11)), Found::First), "it is over");
     }
 
@@ -292,7 +292,8 @@ mod tests {
         for number in 0..=MOST_ANSWERED {
             table.begin(digest(number), BODY, id(1), at(0));
             let is_large = number >= MOST_ANSWERED - 5;
-            table.answer(digest(number), kept(if is_large { large } else { 0 }), at(0));
+            let kept = kept(if is_large { large } else { 0 });
+            table.answer(digest(number), Some(kept), at(0));
         }
         assert_eq!((table.entries.len(), table.answered.len()), (MOST_ANSWERED, MOST_ANSWERED));
         assert!(table.kept_bytes <= MOST_BYTES);
