@@ -5,7 +5,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::poll_fn;
@@ -16,7 +16,9 @@ use super::settle::Tally;
 use super::{Fault, Gate};
 
 /// What a request comes to, and its tally if that is open still.
-pub(super) type Work = Pin<Box<dyn Future<Output = (Result<Answer, Fault>, Option<Tally>)> + Send>>;
+type Outcome = (Result<Answer, Fault>, Option<Tally>);
+/// A request on its way.
+pub(super) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// How a request goes on without its client.
 pub(super) struct Drain {
@@ -27,25 +29,26 @@ pub(super) struct Drain {
 }
 
 /// Work that its client waits for. Dropped before its end, it goes on by itself.
-struct Attended(Option<(Work, Box<Drain>)>);
+struct Attended(Option<(Work, Drain)>);
 
 // === impl Drain ===
 
 impl Drain {
     /// A request that goes on for up to `limit`; `presence` is its tally's.
-    pub(super) fn new(gate: Arc<Gate>, presence: Presence, limit: Duration) -> Box<Self> {
-        Box::new(Self { gate, presence, limit })
+    pub(super) fn new(gate: Arc<Gate>, presence: Presence, limit: Duration) -> Self {
+        Self { gate, presence, limit }
     }
 
     /// Does `work`, to its end even if its client goes away. The answer may be a stream, whose rest is
     /// read if that happens later.
     pub(super) async fn serve(
-        self: Box<Self>,
+        self,
         work: Work,
         tally: &mut Option<Tally>,
     ) -> Result<Answer, Fault> {
         let mut attended = Attended(Some((work, self)));
-        let (outcome, open, drain) = poll_fn(|context| attended.poll(context)).await;
+        let (outcome, open) = poll_fn(|context| attended.poll(context)).await;
+        let drain = attended.0.take().map(|(_, drain)| Box::new(drain));
         *tally = open;
         let mut answer = outcome?;
         if let Answer::Stream { relay, .. } = &mut answer {
@@ -55,12 +58,12 @@ impl Drain {
     }
 
     /// Reads a stream that lost its client.
-    pub(super) fn read_out(self: Box<Self>, relay: Box<Relay>) {
+    pub(super) fn read_out(self, relay: Box<Relay>) {
         self.spawn(read(relay));
     }
 
-    fn spawn(self: Box<Self>, rest: impl Future<Output = ()> + Send + 'static) {
-        let Self { gate, presence, limit } = *self;
+    fn spawn(self, rest: impl Future<Output = ()> + Send + 'static) {
+        let Self { gate, presence, limit } = self;
         let cut_off = gate.cut_off.clone();
         if cut_off.is_cancelled() {
             // it was not the client that went away
@@ -98,14 +101,9 @@ fn close(tally: Tally, fault: &Fault) {
 // === impl Attended ===
 
 impl Attended {
-    fn poll(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<(Result<Answer, Fault>, Option<Tally>, Box<Drain>)> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
         let (work, _) = self.0.as_mut().expect("it is not polled after its end");
-        let (outcome, tally) = ready!(work.as_mut().poll(context));
-        let (_, drain) = self.0.take().expect("it was there to be polled");
-        Poll::Ready((outcome, tally, drain))
+        work.as_mut().poll(context)
     }
 }
 

@@ -228,8 +228,8 @@ impl Relay {
     }
 
     /// Has `drain` read the rest if the client goes away.
-    pub(super) fn drained_by(&mut self, drain: Box<Drain>) {
-        self.drain = Some(drain);
+    pub(super) fn drained_by(&mut self, drain: Option<Box<Drain>>) {
+        self.drain = drain;
     }
 
     /// Reads until there is something for the client and nothing more at hand, the stream has ended
