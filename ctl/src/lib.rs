@@ -108,17 +108,13 @@ impl Shell<'_> {
     /// Connects to the gateway with the caller's token, if there is one.
     async fn connect(&mut self) -> Result<Connection, Failure> {
         let endpoint = self.endpoint()?;
-        connect_for(&endpoint, Some(self.keys.clone())).await
+        Ok(connect(&endpoint).await?.naming(self.keys.clone()))
     }
 }
 
 /// Connects to `endpoint`.
 async fn connect(endpoint: &Endpoint) -> Result<Connection, Failure> {
-    connect_for(endpoint, None).await
-}
-
-async fn connect_for(endpoint: &Endpoint, keys: Option<CallKeys>) -> Result<Connection, Failure> {
-    proto::client::connect_for(&endpoint.server, endpoint.token.as_ref(), keys)
+    proto::client::connect(&endpoint.server, endpoint.token.as_ref())
         .await
         .map_err(|error| Failure::connecting(&endpoint.server, &error))
 }

@@ -1,7 +1,7 @@
 //! The way from a client to a gateway's admin plane: TCP, TLS or a Unix socket, with the token in
 //! every call.
 
-mod repeat;
+mod connection;
 
 use anyhow::{Context, Result, bail};
 use hyper_util::rt::TokioIo;
@@ -9,15 +9,11 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::net::UnixStream;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
-use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{ClientTlsConfig, Endpoint, Uri};
 
 use std::time::Duration;
 
-pub use repeat::{CallKeys, Repeating};
-
-/// A connection that carries the caller's token. Cheap to clone.
-pub type Connection = InterceptedService<Repeating, Bearer>;
+pub use connection::{CallKeys, Connection};
 
 /// Connects to `server`: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/path/of/socket`.
 ///
@@ -25,19 +21,6 @@ pub type Connection = InterceptedService<Repeating, Bearer>;
 /// The address is not one of these forms, the token has characters that a header cannot carry, or
 /// nobody answers there within five seconds.
 pub async fn connect(server: &str, token: Option<&SecretString>) -> Result<Connection> {
-    connect_for(server, token, None).await
-}
-
-/// Connects like [`connect`], for calls that `keys` names, and that are sent again if the connection
-/// breaks.
-///
-/// # Errors
-/// Those of [`connect`].
-pub async fn connect_for(
-    server: &str,
-    token: Option<&SecretString>,
-    keys: Option<CallKeys>,
-) -> Result<Connection> {
     let channel = endpoint(server)?;
     let connected = if let Some(path) = server.strip_prefix("unix:") {
         let path = path.to_owned();
@@ -50,8 +33,7 @@ pub async fn connect_for(
         channel.connect().await
     };
     let channel = connected.with_context(|| format!("connecting to `{server}`"))?;
-    let bearer = Bearer { token: Bearer::header(token)?, keys };
-    Ok(InterceptedService::new(Repeating::new(channel), bearer))
+    Ok(Connection::new(channel, Bearer::new(token)?))
 }
 
 fn endpoint(server: &str) -> Result<Endpoint> {
@@ -68,16 +50,13 @@ fn endpoint(server: &str) -> Result<Endpoint> {
         .http2_keep_alive_interval(Duration::from_secs(20)))
 }
 
-/// Adds `authorization: Bearer …` to every call, and its idempotency key.
+/// Adds `authorization: Bearer …` to every call.
 #[derive(Clone, Debug)]
-pub struct Bearer {
-    token: Option<MetadataValue<Ascii>>,
-    keys: Option<CallKeys>,
-}
+pub struct Bearer(Option<MetadataValue<Ascii>>);
 
 impl Bearer {
-    fn header(token: Option<&SecretString>) -> Result<Option<MetadataValue<Ascii>>> {
-        token
+    fn new(token: Option<&SecretString>) -> Result<Self> {
+        let header = token
             .map(|token| {
                 let mut value =
                     MetadataValue::try_from(format!("Bearer {}", token.expose_secret()))
@@ -85,7 +64,8 @@ impl Bearer {
                 value.set_sensitive(true);
                 Ok::<_, anyhow::Error>(value)
             })
-            .transpose()
+            .transpose()?;
+        Ok(Self(header))
     }
 }
 
@@ -94,11 +74,8 @@ impl Interceptor for Bearer {
         &mut self,
         mut request: tonic::Request<()>,
     ) -> Result<tonic::Request<()>, tonic::Status> {
-        if let Some(value) = &self.token {
+        if let Some(value) = &self.0 {
             request.metadata_mut().insert("authorization", value.clone());
-        }
-        if let Some(keys) = &self.keys {
-            keys.name(&mut request);
         }
         Ok(request)
     }
