@@ -16,6 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "audit",
             "ledger",
             "maintenance",
+            "traffic",
+            "diagnostics",
         ]
         .map(|noun| format!("tollgate/admin/v1/{noun}.proto")),
         ["."],

@@ -54,12 +54,16 @@ pub(crate) struct Globals {
         default_value_t = Format::Table, hide_possible_values = true, help = HELP_OUTPUT
     )]
     pub(crate) output: Format,
+    #[arg(long, global = true, value_name = "KEY", help = HELP_IDEMPOTENCY_KEY)]
+    pub(crate) idempotency_key: Option<String>,
 }
 
 const HELP_SERVER: &str = "The gateway's admin address: http://HOST:PORT, https://HOST:PORT or \
     unix:/PATH [env: TOLLGATE_SERVER]";
 const HELP_TOKEN_FILE: &str =
     "A file with the token to present [env: TOLLGATE_TOKEN_FILE, or the token in TOLLGATE_TOKEN]";
+const HELP_IDEMPOTENCY_KEY: &str = "Makes a change once for each KEY, however often the command is \
+    run within a day [default: a new one for each run]";
 const HELP_OUTPUT: &str = "How data is printed: table, json, jsonl or csv";
 
 /// A command.

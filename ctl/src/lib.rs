@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, Write};
 
 use clap::{CommandFactory, FromArgMatches};
-use proto::client::Connection;
+use proto::client::{CallKeys, Connection};
 
 use cli::{Cli, Globals};
 use error::{Exit, Failure};
@@ -42,8 +42,14 @@ where
     let outcome = match parse(args, environment) {
         Ok(Cli { globals, command }) => {
             let output = Output::new(globals.output, environment, out, err);
-            let mut shell = Shell { environment, globals, stdin, output };
-            Box::pin(commands::run(&mut shell, command)).await
+            let key = globals.idempotency_key.clone().unwrap_or_else(clock::random_word);
+            match CallKeys::new(&key) {
+                Ok(keys) => {
+                    let mut shell = Shell { environment, globals, keys, stdin, output };
+                    Box::pin(commands::run(&mut shell, command)).await
+                }
+                Err(error) => Err(Failure::usage(error)),
+            }
         }
         Err(error) => return explain(&error, environment, out, err) as u8,
     };
@@ -87,6 +93,8 @@ fn explain(
 struct Shell<'a> {
     environment: &'a Environment,
     globals: Globals,
+    /// What the calls of this command are named by, so that they may be sent again.
+    keys: CallKeys,
     stdin: &'a mut (dyn BufRead + Send),
     output: Output<'a>,
 }
@@ -100,7 +108,7 @@ impl Shell<'_> {
     /// Connects to the gateway with the caller's token, if there is one.
     async fn connect(&mut self) -> Result<Connection, Failure> {
         let endpoint = self.endpoint()?;
-        connect(&endpoint).await
+        Ok(connect(&endpoint).await?.naming(self.keys.clone()))
     }
 }
 

@@ -103,6 +103,7 @@ fn record(n: u64) -> RequestRecord {
         duration: Duration::from_millis(1_850),
         ttft: Some(Duration::from_millis(210)),
         notes: Vec::new(),
+        idempotency: None,
     }
 }
 

@@ -47,6 +47,7 @@ fn record(number: u32) -> RequestRecord {
         duration: Duration::from_millis(1_234),
         ttft: Some(Duration::from_millis(123)),
         notes: Vec::new(),
+        idempotency: None,
     }
 }
 

@@ -265,6 +265,7 @@ impl Scale {
             duration: Duration::from_millis(1_850),
             ttft: Some(Duration::from_millis(210)),
             notes: Vec::new(),
+            idempotency: None,
         }
     }
 }

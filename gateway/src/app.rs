@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use tokio::net::{TcpListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,6 +21,7 @@ use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::control::bootstrap::{self, Seed};
 use crate::control::{Control, Credentials, Directory, Parts};
+use crate::domain::durability::Durability;
 use crate::http::handler::Handler;
 use crate::http::listen::{self, Stop};
 use crate::ledger::Ledger;
@@ -27,6 +29,7 @@ use crate::ledger::journal::Journal;
 use crate::limits::Limiter;
 use crate::pipeline::Gate;
 use crate::pipeline::count::Counter;
+use crate::pipeline::replay::Replays;
 use crate::retention::RetentionTask;
 use crate::simulator::{self, Simulator, TruthLog};
 use crate::state::State;
@@ -109,13 +112,18 @@ pub async fn run(
 
     make_private_dir(&config.data_dir)?;
     let _lock = lock(&config.data_dir).await?;
-    let sqlite = Arc::new(SqliteStore::open(&config.data_dir.join(DATABASE))?);
+    let sqlite =
+        Arc::new(SqliteStore::open_for(&config.data_dir.join(DATABASE), config.durability)?);
     let store: Arc<dyn Store> = sqlite.clone();
     let seed =
         if config.simulator { catalogue::simulated(seams.clock.now()) } else { Seed::default() };
     let journal_dir = config.data_dir.join(JOURNAL);
     let (journal, recovered) = Journal::open(&journal_dir)
         .with_context(|| format!("opening the journal in `{}`", journal_dir.display()))?;
+    let journal = match config.durability {
+        Durability::Process => journal,
+        Durability::Power => journal.on_disk().context("starting to sync the journal")?,
+    };
     recovered.commit(&*store).await.context("replaying the journal")?;
     let prepared =
         bootstrap::prepare(&config.data_dir, &*store, &*seams.clock, &seams.entropy, &seed).await?;
@@ -137,6 +145,7 @@ pub async fn run(
     let credentials = Arc::new(Credentials::new(sealer.clone()));
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
+    let replays = replays(config, &*store, &seams.clock).await?;
     let gate = Arc::new(Gate {
         directory: directory.clone(),
         ledger: ledger.clone(),
@@ -144,6 +153,7 @@ pub async fn run(
         fleet: Fleet::new(dialer(seams.simulator, serving.clone())),
         credentials: credentials.clone(),
         state,
+        replays,
         counter: Counter::default(),
         responses: config.responses.policy,
         sealer,
@@ -208,6 +218,20 @@ pub async fn run_simulator(
             Err(error) => tracing::warn!(%error, "cannot accept a connection"),
         }
     }
+}
+
+/// What is known of retries, from the requests that an earlier process answered on.
+async fn replays(
+    config: &Config,
+    store: &dyn Store,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<Arc<Replays>>> {
+    if config.idempotency.is_zero() {
+        return Ok(None);
+    }
+    let since = clock.now().checked_sub(config.idempotency).unwrap_or(Timestamp::MIN);
+    let answered = store.answered_since(since).await.context("reading what was answered before")?;
+    Ok(Some(Replays::new(config.idempotency, &answered, clock.clone())))
 }
 
 /// Reaches the simulator over a socket pair, so that it needs no port.

@@ -15,6 +15,7 @@ use etcetera::BaseStrategy;
 use serde::Deserialize;
 
 use crate::control::Registration;
+use crate::domain::durability::Durability;
 use crate::domain::money::Nanos;
 use crate::retention::KeepRecords;
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
@@ -23,6 +24,7 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_ADMIN_LISTEN: &str = "127.0.0.1:8081";
 const DEFAULT_MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 const DEFAULT_DRAIN_SECONDS: u64 = 30;
+const DEFAULT_IDEMPOTENCY_MINUTES: u32 = 10;
 const DEFAULT_REGISTRATIONS_PER_HOUR: u32 = 10;
 const DEFAULT_TRIAL_DAILY_USD: u32 = 100;
 const NANOS_PER_DOLLAR: i64 = 1_000_000_000;
@@ -67,6 +69,13 @@ pub struct Settings {
     /// Most request records to keep; the oldest go first. 0 keeps all [default: 0]
     #[arg(long, value_name = "N", env = "TOLLGATE_RECORDS_MAX_ROWS")]
     pub records_max_rows: Option<u64>,
+    /// What it outlives that a request is recorded [default: process]
+    #[arg(long, value_name = "WHAT", env = "TOLLGATE_DURABILITY")]
+    pub durability: Option<DurabilitySetting>,
+    /// Minutes for which a request with an `Idempotency-Key` is known by it after its answer; 0 to make
+    /// no difference between a retry and a new request [default: 10]
+    #[arg(long, value_name = "MINUTES", env = "TOLLGATE_IDEMPOTENCY_MINUTES")]
+    pub idempotency_minutes: Option<u32>,
     /// What is set of `/v1/responses`.
     #[command(flatten)]
     pub responses: ResponsesSettings,
@@ -82,6 +91,16 @@ pub enum RegistrationMode {
     Invite,
     /// Nobody; operators make accounts
     Closed,
+}
+
+/// What a record outlives, as it is written.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum DurabilitySetting {
+    /// The death of the process
+    Process,
+    /// A power cut, too: every request waits for the disk, twice
+    Power,
 }
 
 /// What a gateway runs with.
@@ -107,6 +126,10 @@ pub struct Config {
     pub drain: Duration,
     /// Which request records are kept.
     pub records: KeepRecords,
+    /// What records outlive.
+    pub durability: Durability,
+    /// For how long a request is known by its idempotency key after its answer; zero for not at all.
+    pub idempotency: Duration,
     /// What `/v1/responses` does.
     pub responses: ResponsesConfig,
 }
@@ -137,6 +160,8 @@ impl Settings {
             drain_seconds: self.drain_seconds.or(lower.drain_seconds),
             records_keep_days: self.records_keep_days.or(lower.records_keep_days),
             records_max_rows: self.records_max_rows.or(lower.records_max_rows),
+            durability: self.durability.or(lower.durability),
+            idempotency_minutes: self.idempotency_minutes.or(lower.idempotency_minutes),
             responses: self.responses.or(lower.responses),
         }
     }
@@ -182,6 +207,13 @@ impl Settings {
                 keep_for: self.records_keep_days.filter(|&days| days > 0).map(|days| DAY * days),
                 most: self.records_max_rows.filter(|&rows| rows > 0),
             },
+            durability: match self.durability {
+                Some(DurabilitySetting::Process) | None => Durability::Process,
+                Some(DurabilitySetting::Power) => Durability::Power,
+            },
+            idempotency: Duration::from_mins(u64::from(
+                self.idempotency_minutes.unwrap_or(DEFAULT_IDEMPOTENCY_MINUTES),
+            )),
             responses: self.responses.resolve(),
         })
     }

@@ -1,4 +1,5 @@
-//! Forgets request records that are past their time or beyond the most that are kept.
+//! Forgets request records that are past their time or beyond the most that are kept, and the idempotency
+//! keys of the admin plane after a day.
 //!
 //! In small steps with pauses between them, so that no commit waits long behind one. Sums and ledger
 //! entries stay, and freed pages of the database are used again by new records: nothing is vacuumed.
@@ -10,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::store::{Forget, Store};
+use crate::store::{Forget, Store, StoreError};
 
 /// Records of one step: some milliseconds of the writer's time.
 const STEP: usize = 1_000;
@@ -20,6 +21,9 @@ const SWEEP: Duration = Duration::from_mins(1);
 /// Records that ended so short a time ago stay in any case: a request that is recorded again, after a
 /// crash, must be found.
 const SPARED: SignedDuration = SignedDuration::from_mins(10);
+
+/// For how long a call of the admin plane is known by its idempotency key.
+const CALLS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 /// What an operator decides about keeping request records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,14 +66,14 @@ impl KeepRecords {
 impl RetentionTask {
     /// Sweeps every minute until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
-        if self.keep.all() {
-            return;
-        }
         let mut minutes = tokio::time::interval(SWEEP);
         let sweeps = async {
             loop {
                 minutes.tick().await;
-                self.sweep().await;
+                if !self.keep.all() {
+                    self.sweep().await;
+                }
+                self.sweep_calls().await;
             }
         };
         // a step under way is done all the same: the store does not undo it
@@ -78,21 +82,36 @@ impl RetentionTask {
 
     async fn sweep(&self) {
         let Some(wish) = self.keep.wish(self.clock.now()) else { return };
-        let mut records = 0;
-        loop {
-            match self.store.forget_requests(wish, STEP).await {
-                Ok(0) => break,
-                Ok(forgotten) => records += forgotten,
-                Err(error) => {
-                    let error: &dyn std::error::Error = &error;
-                    tracing::warn!(error, "cannot forget old request records; trying again soon");
-                    break;
-                }
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        let records =
+            in_steps("old request records", || self.store.forget_requests(wish, STEP)).await;
         if records > 0 {
             tracing::info!(records, "forgot request records past their retention");
         }
     }
+
+    async fn sweep_calls(&self) {
+        let Ok(before) = self.clock.now().checked_sub(CALLS_KEPT) else { return };
+        in_steps("old idempotency keys", || self.store.forget_calls(before, STEP)).await;
+    }
+}
+
+/// Forgets step by step until nothing is left to forget, and returns how much was.
+async fn in_steps<F>(what: &str, mut step: impl FnMut() -> F) -> u64
+where
+    F: Future<Output = Result<u64, StoreError>>,
+{
+    let mut all = 0;
+    loop {
+        match step().await {
+            Ok(0) => break,
+            Ok(forgotten) => all += forgotten,
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(error, "cannot forget {what}; trying again soon");
+                break;
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    all
 }

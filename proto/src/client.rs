@@ -1,19 +1,19 @@
 //! The way from a client to a gateway's admin plane: TCP, TLS or a Unix socket, with the token in
 //! every call.
 
+mod connection;
+
 use anyhow::{Context, Result, bail};
 use hyper_util::rt::TokioIo;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::UnixStream;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
-use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Uri};
+use tonic::transport::{ClientTlsConfig, Endpoint, Uri};
 
 use std::time::Duration;
 
-/// A connection that carries the caller's token. Cheap to clone.
-pub type Connection = InterceptedService<Channel, Bearer>;
+pub use connection::{CallKeys, Connection};
 
 /// Connects to `server`: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/path/of/socket`.
 ///
@@ -33,7 +33,7 @@ pub async fn connect(server: &str, token: Option<&SecretString>) -> Result<Conne
         channel.connect().await
     };
     let channel = connected.with_context(|| format!("connecting to `{server}`"))?;
-    Ok(InterceptedService::new(channel, Bearer::new(token)?))
+    Ok(Connection::new(channel, Bearer::new(token)?))
 }
 
 fn endpoint(server: &str) -> Result<Endpoint> {

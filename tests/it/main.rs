@@ -4,20 +4,24 @@
 //! A file per area; [`tests`] is the harness.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails a test")]
 
+mod admin_calls;
 mod agents;
 mod auth;
 mod balance;
 mod books;
 mod chat;
 mod cli;
+mod client_gone;
 mod crash;
 mod demo;
 mod errors;
 mod examples;
 mod isolation;
 mod limits;
+mod power;
 mod readme;
 mod records;
+mod replay;
 mod responses;
 mod retention;
 mod secrets;

@@ -47,6 +47,10 @@ pub(crate) struct Create {
     /// Leave hosted tools (web search and the like) out on /v1/responses instead of refusing them
     #[arg(long, conflicts_with = "strict")]
     pub(crate) omit_hosted_tools: bool,
+    /// Read the answer to its end for so many seconds when its client goes away, to be charged by what
+    /// the upstream says [default: stop the upstream]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) drain: Option<u64>,
 }
 
 /// Input of `ctl key list`.

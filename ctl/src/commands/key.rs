@@ -2,7 +2,8 @@
 
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::{
-    CreateKeyRequest, Key, ListKeysRequest, RevokeKeyRequest, RotateKeyRequest, Translation,
+    ClientGone, CreateKeyRequest, Key, ListKeysRequest, RevokeKeyRequest, RotateKeyRequest,
+    Translation,
 };
 use serde::Serialize;
 
@@ -23,6 +24,7 @@ struct KeyRecord {
     concurrency: Option<u64>,
     models: Vec<String>,
     translation: &'static str,
+    drain_seconds: Option<u64>,
     created_at: Option<String>,
     last_used_at: Option<String>,
     expires_at: Option<String>,
@@ -56,12 +58,15 @@ async fn create(shell: &mut Shell<'_>, input: Create) -> Result<(), Failure> {
         (false, true) => Translation::OmitHostedTools,
         (false, false) => Translation::Lenient,
     };
+    let client_gone = input.drain.map_or(ClientGone::Cancel, |_| ClientGone::Drain);
     let request = CreateKeyRequest {
         label: input.label,
         limits: limits(input.rpm, None, None),
         models: words(input.models),
         expires_at,
         translation: translation.into(),
+        client_gone: client_gone.into(),
+        drain_seconds: input.drain.unwrap_or_default(),
     };
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let answer = client.create_key(request).await?.into_inner();
@@ -125,6 +130,7 @@ impl From<Key> for KeyRecord {
             concurrency: limits.concurrency,
             models: key.models,
             translation,
+            drain_seconds: (key.drain_seconds > 0).then_some(key.drain_seconds),
             created_at: time(key.created_at),
             last_used_at: time(key.last_used_at),
             expires_at: time(key.expires_at),
@@ -144,6 +150,7 @@ impl Record for KeyRecord {
         "concurrency",
         "models",
         "translation",
+        "drain_seconds",
         "created_at",
         "last_used_at",
         "expires_at",
@@ -174,6 +181,7 @@ impl Record for NewKeyRecord {
         "concurrency",
         "models",
         "translation",
+        "drain_seconds",
         "created_at",
         "last_used_at",
         "expires_at",

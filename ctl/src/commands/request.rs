@@ -134,7 +134,7 @@ pub(super) fn filter(shell: &Shell<'_>, given: Filter) -> Result<RequestFilter, 
         model: given.model.unwrap_or_default(),
         status: given.status.map(Into::into).unwrap_or_default(),
         since: given.since.map(|since| since.before(now)).transpose()?,
-        until: None,
+        ..RequestFilter::default()
     })
 }
 

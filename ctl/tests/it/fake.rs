@@ -161,6 +161,8 @@ fn key(id: &str, label: &str) -> Key {
         expires_at: at(86_400, 0),
         revoked_at: None,
         translation: Translation::Lenient.into(),
+        client_gone: proto::v1::ClientGone::Cancel.into(),
+        drain_seconds: 0,
         successor: String::new(),
     }
 }
@@ -509,6 +511,7 @@ impl UsageService for Fake {
             totals: totals(),
             by_model: vec![ModelUsage { model: "sim-fast".to_owned(), totals: totals() }],
             by_day: vec![DayUsage { day: "2026-11-20".to_owned(), totals: totals() }],
+            by_key: Vec::new(),
         })
     }
 }

@@ -15,6 +15,10 @@ async fn create_sends_limits_models_and_the_end() {
     let (fake, person) = signed_in().await;
     person.ctl("key create ci --rpm 5 --expires 30d --model a --model b:c,d").await.ok();
     insta::assert_snapshot!(fake.last().message);
+    person.ctl("key create ci --drain 30").await.ok();
+    let drains = fake.last().message.contains("client_gone: Drain, drain_seconds: 30");
+    assert!(drains, "{}", fake.last().message);
+    assert_eq!(person.ctl("key create ci --drain 0").await.code, 2);
     person.ctl("key create ci --expires 2027-01-01T00:00:00+01:00").await.ok();
     assert!(fake.last().message.contains("seconds: 1798758000"), "{}", fake.last().message);
 }

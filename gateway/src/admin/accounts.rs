@@ -79,7 +79,7 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::CreditAccountRequest>,
     ) -> Answer<v1::CreditAccountResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let v1::CreditAccountRequest { account, amount_usd, reason } = request.into_inner();
         let amount = convert::amount("amount_usd", &amount_usd)?;
         let account = self.control.credit_account(&caller, &account, amount, &reason).await?;
@@ -90,7 +90,7 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::SuspendAccountRequest>,
     ) -> Answer<v1::SuspendAccountResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let v1::SuspendAccountRequest { account, reason } = request.into_inner();
         let account = self.control.suspend_account(&caller, &account, &reason).await?;
         Ok(Response::new(v1::SuspendAccountResponse { account: Some(convert::account(&account)) }))
@@ -100,13 +100,13 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::ResumeAccountRequest>,
     ) -> Answer<v1::ResumeAccountResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let account = self.control.resume_account(&caller, &request.into_inner().account).await?;
         Ok(Response::new(v1::ResumeAccountResponse { account: Some(convert::account(&account)) }))
     }
 
     async fn set_plan(&self, request: Request<v1::SetPlanRequest>) -> Answer<v1::SetPlanResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let v1::SetPlanRequest { account, plan } = request.into_inner();
         let account = self.control.set_plan(&caller, &account, plan).await?;
         Ok(Response::new(v1::SetPlanResponse { account: Some(convert::account(&account)) }))
@@ -116,7 +116,7 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::ChangePasswordRequest>,
     ) -> Answer<v1::ChangePasswordResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let v1::ChangePasswordRequest { old_password, new_password } = request.into_inner();
         let (old, new) = (old_password.into(), new_password.into());
         let ended_sessions = self.control.change_password(&caller, old, new).await?;
@@ -137,7 +137,7 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::RevokeSessionRequest>,
     ) -> Answer<v1::RevokeSessionResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         self.control.revoke_session(&caller, &request.into_inner().id).await?;
         Ok(Response::new(v1::RevokeSessionResponse {}))
     }
@@ -146,7 +146,7 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::RevokeOtherSessionsRequest>,
     ) -> Answer<v1::RevokeOtherSessionsResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let ended_sessions = self.control.revoke_other_sessions(&caller).await?;
         Ok(Response::new(v1::RevokeOtherSessionsResponse { ended_sessions }))
     }
@@ -155,7 +155,7 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::CreateInviteRequest>,
     ) -> Answer<v1::CreateInviteResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let lifetime = Duration::from_secs(request.into_inner().ttl_seconds);
         let invite = self.control.create_invite(&caller, lifetime).await?;
         Ok(Response::new(v1::CreateInviteResponse {

@@ -1,10 +1,13 @@
 //! Finds out who makes a call: the token in the metadata entry `authorization: Bearer …`.
 
+use prost::Message;
 use secrecy::SecretString;
-use tonic::Status;
 use tonic::metadata::MetadataMap;
+use tonic::{Request, Status};
 
 use crate::control::{Caller, Control, ControlError};
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Returns the caller; refuses who is not signed in.
 pub(super) async fn caller(control: &Control, metadata: &MetadataMap) -> Result<Caller, Status> {
@@ -26,6 +29,20 @@ pub(super) async fn anybody(
         Err(ControlError::Unauthenticated(_) | ControlError::Forbidden(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the caller of a method that changes something, with the call itself if it may be made again:
+/// it then has the metadata entry `idempotency-key`.
+pub(super) async fn changer<M: Message>(
+    control: &Control,
+    request: &Request<M>,
+) -> Result<Caller, Status> {
+    let caller = caller(control, request.metadata()).await?;
+    let Some(key) = request.metadata().get(IDEMPOTENCY_KEY) else { return Ok(caller) };
+    let method = std::any::type_name::<M>();
+    let method = method.rsplit("::").next().unwrap_or(method);
+    let message = request.get_ref().encode_to_vec();
+    Ok(control.repeatable(caller, method, key.to_str().unwrap_or_default(), &message)?)
 }
 
 fn bearer(metadata: &MetadataMap) -> Option<SecretString> {

@@ -20,7 +20,7 @@ impl KeyService for Keys {
         &self,
         request: Request<v1::CreateKeyRequest>,
     ) -> Answer<v1::CreateKeyResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let wish = convert::key_wish(request.into_inner())?;
         let (key, secret) = self.control.create_key(&caller, wish).await?;
         Ok(Response::new(v1::CreateKeyResponse {
@@ -48,7 +48,7 @@ impl KeyService for Keys {
         &self,
         request: Request<v1::RotateKeyRequest>,
     ) -> Answer<v1::RotateKeyResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let v1::RotateKeyRequest { id, overlap_seconds } = request.into_inner();
         let overlap = Duration::from_secs(overlap_seconds);
         let (key, secret) = self.control.rotate_key(&caller, &id, overlap).await?;
@@ -62,7 +62,7 @@ impl KeyService for Keys {
         &self,
         request: Request<v1::RevokeKeyRequest>,
     ) -> Answer<v1::RevokeKeyResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let key = self.control.revoke_key(&caller, &request.into_inner().id).await?;
         Ok(Response::new(v1::RevokeKeyResponse { key: Some(convert::key(key)) }))
     }

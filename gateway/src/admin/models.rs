@@ -37,7 +37,7 @@ impl ModelService for Models {
         &self,
         request: Request<v1::AddModelRequest>,
     ) -> Answer<v1::AddModelResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let (id, wish) = convert::new_model(request.into_inner().model)?;
         let model = self.control.add_model(&caller, id, wish).await?;
         Ok(Response::new(v1::AddModelResponse { model: Some(convert::model(&model)) }))
@@ -47,7 +47,7 @@ impl ModelService for Models {
         &self,
         request: Request<v1::UpdateModelRequest>,
     ) -> Answer<v1::UpdateModelResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let (id, change) = convert::model_change(request.into_inner())?;
         let model = self.control.update_model(&caller, id, change).await?;
         Ok(Response::new(v1::UpdateModelResponse { model: Some(convert::model(&model)) }))
@@ -57,7 +57,7 @@ impl ModelService for Models {
         &self,
         request: Request<v1::RemoveModelRequest>,
     ) -> Answer<v1::RemoveModelResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         self.control.remove_model(&caller, request.into_inner().id).await?;
         Ok(Response::new(v1::RemoveModelResponse {}))
     }

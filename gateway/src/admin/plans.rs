@@ -31,7 +31,7 @@ impl PlanService for Plans {
     }
 
     async fn put_plan(&self, request: Request<v1::PutPlanRequest>) -> Answer<v1::PutPlanResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let wish = convert::plan_wish(request.into_inner().plan)?;
         let plan = self.control.put_plan(&caller, wish).await?;
         Ok(Response::new(v1::PutPlanResponse { plan: Some(convert::plan(&plan)) }))

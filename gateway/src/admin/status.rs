@@ -16,7 +16,7 @@ impl From<ControlError> for Status {
     fn from(error: ControlError) -> Self {
         let code = match &error {
             ControlError::NotFound(_) => Code::NotFound,
-            ControlError::Exists(_) => Code::AlreadyExists,
+            ControlError::Exists(_) | ControlError::Repeated(_) => Code::AlreadyExists,
             ControlError::InUse(_) => Code::FailedPrecondition,
             ControlError::Invalid(_) => Code::InvalidArgument,
             ControlError::Unauthenticated(_) => Code::Unauthenticated,

@@ -28,7 +28,7 @@ impl UpstreamService for Upstreams {
         &self,
         request: Request<v1::AddUpstreamRequest>,
     ) -> Answer<v1::AddUpstreamResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let (name, wish) = convert::new_upstream(request.into_inner().upstream)?;
         let upstream = self.control.add_upstream(&caller, name, wish).await?;
         Ok(Response::new(v1::AddUpstreamResponse { upstream: Some(convert::upstream(upstream)) }))
@@ -38,7 +38,7 @@ impl UpstreamService for Upstreams {
         &self,
         request: Request<v1::UpdateUpstreamRequest>,
     ) -> Answer<v1::UpdateUpstreamResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         let (name, change) = convert::upstream_change(request.into_inner())?;
         let upstream = self.control.update_upstream(&caller, name, change).await?;
         let upstream = Some(convert::upstream(upstream));
@@ -49,7 +49,7 @@ impl UpstreamService for Upstreams {
         &self,
         request: Request<v1::RemoveUpstreamRequest>,
     ) -> Answer<v1::RemoveUpstreamResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::changer(&self.control, &request).await?;
         self.control.remove_upstream(&caller, request.into_inner().name).await?;
         Ok(Response::new(v1::RemoveUpstreamResponse {}))
     }

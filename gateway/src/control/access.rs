@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{Control, ControlError};
 use crate::domain::account::{Account, AccountStatus, Role};
 use crate::domain::id::AccountId;
+use crate::domain::idempotency::AdminCall;
 use crate::domain::model::Model;
 use crate::domain::plan::Plan;
 
@@ -17,6 +18,8 @@ pub struct Caller {
     pub account: Arc<Account>,
     /// SHA-256 of the session's token.
     pub session: [u8; 32],
+    /// The call itself, if it may be made again without harm.
+    pub call: Option<AdminCall>,
 }
 
 impl Caller {

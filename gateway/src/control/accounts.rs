@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
+use super::change::Again;
 use super::{Caller, Control, ControlError, LARGEST_BALANCE, token};
 use crate::domain::Invalid;
 use crate::domain::account::{Account, Invite};
@@ -69,7 +70,13 @@ impl Control {
             let audit = control.entry(AuditAction::AccountInvite, "", None, details);
             Ok(control.store.add_invite(&invite, &audit).await?)
         })
-        .await?;
+        .await
+        .or_again(|_| {
+            Err(ControlError::Exists(
+                "this call made an invite before, whose code was shown then; make another one"
+                    .into(),
+            ))
+        })?;
         Ok(NewInvite { code, expires_at })
     }
 
@@ -114,7 +121,7 @@ impl Control {
     ) -> Result<AccountView, ControlError> {
         caller.require_operator("credit accounts")?;
         let account = self.visible_account(caller, account)?;
-        let reason = check_reason(reason)?;
+        let (reason, credited) = (check_reason(reason)?, account.clone());
         if amount == Nanos::ZERO {
             return Err(Invalid::new("amount_usd", "`amount_usd` must not be zero").into());
         }
@@ -129,15 +136,11 @@ impl Control {
                 control.entry(AuditAction::AccountCredit, &account.name, Some(account.id), details);
             let kind = EntryKind::Credit(reason);
             let entry = Entry { account: account.id, amount, kind, at: control.clock.now() };
-            control.ledger.credit(entry).await?;
-            // the money is there, whatever comes of this: an error would have it given twice
-            if let Err(error) = control.store.add_audit(&audit).await {
-                let error: &dyn std::error::Error = &error;
-                tracing::error!(error, account = %account.id, "a credit is not in the audit log");
-            }
+            control.ledger.credit(entry, &audit).await?;
             Ok(control.view(account))
         })
         .await
+        .or_again(|_| Ok(self.view(credited)))
     }
 
     /// Returns an account with its money as it is now.

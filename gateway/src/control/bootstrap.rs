@@ -105,6 +105,7 @@ pub async fn prepare(
             object: account.name.clone(),
             account: Some(account.id),
             details: "by the first start".to_owned(),
+            call: None,
         };
         store.add_account(&account, passwords::NOBODY, None, None, &audit).await?;
         everything.accounts.push(account);

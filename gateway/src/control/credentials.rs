@@ -60,6 +60,11 @@ impl Credentials {
         self.resolved.store(Arc::new(resolved));
     }
 
+    /// Digests what may hold a secret.
+    pub(super) fn digest(&self, bytes: &[u8]) -> [u8; 32] {
+        self.sealer.digest(bytes)
+    }
+
     /// Seals a credential for the store.
     pub(super) fn seal(&self, secret: &SecretString) -> CredentialSource {
         CredentialSource::Sealed(self.sealer.seal(secret))

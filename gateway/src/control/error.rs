@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::domain::Invalid;
+use crate::domain::idempotency::DoneCall;
 use crate::store::StoreError;
 
 /// Why an operation was not done. `Display` is what the caller reads.
@@ -39,6 +40,9 @@ pub enum ControlError {
         /// How long to wait.
         retry_after: Duration,
     },
+    /// The same call was made before, under the same idempotency key.
+    #[error("this call was made before under the same idempotency key")]
+    Repeated(DoneCall),
     /// The store did not do its part.
     #[error(transparent)]
     Store(#[from] StoreError),

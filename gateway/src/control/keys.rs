@@ -1,19 +1,23 @@
 //! API keys: made for the caller, shown once, revoked at once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use secrecy::SecretString;
 
+use super::change::Again;
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError};
 use crate::domain::Invalid;
 use crate::domain::audit::AuditAction;
-use crate::domain::id::{KeyId, ModelId};
-use crate::domain::key::{Key, NewKeyText, Translation};
+use crate::domain::id::{AccountId, KeyId, ModelId};
+use crate::domain::key::{ClientGone, Key, NewKeyText, Translation};
 use crate::domain::limit::Limits;
+use crate::store::StoreError;
 
 const LONGEST_LABEL: usize = 64;
+const LONGEST_DRAIN: Duration = Duration::from_hours(1);
 
 /// What a caller may choose of a new key.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +30,8 @@ pub struct KeyWish {
     pub models: Vec<String>,
     /// What happens to what `/v1/responses` cannot translate.
     pub translation: Translation,
+    /// What becomes of a request whose client goes away.
+    pub client_gone: ClientGone,
     /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
 }
@@ -64,6 +70,7 @@ impl Control {
     ) -> Result<(KeyView, SecretString), ControlError> {
         let label = check_label(&wish.label)?;
         check_limits(&wish.limits)?;
+        check_client_gone(wish.client_gone)?;
         let models = self.resolve_models(caller, &wish.models)?;
         let now = self.clock.now();
         if wish.expires_at.is_some_and(|end| end <= now) {
@@ -78,6 +85,7 @@ impl Control {
             limits: wish.limits,
             models,
             translation: wish.translation,
+            client_gone: wish.client_gone,
             created_at: now,
             expires_at: wish.expires_at,
             revoked_at: None,
@@ -97,7 +105,8 @@ impl Control {
                 control.directory.put_key(key.clone());
                 Ok(KeyView { key, account, last_used_at: None })
             })
-            .await?;
+            .await
+            .or_again(|done| Err(shown_before(&done.object)))?;
         Ok((view, text.secret))
     }
 
@@ -141,8 +150,8 @@ impl Control {
         let key = found
             .filter(|key| caller.sees(key.account))
             .ok_or_else(|| ControlError::missing("key", id))?;
-        let id = key.id.clone();
-        self.write(Some(caller), move |control| async move {
+        let (id, account) = (key.id.clone(), key.account);
+        let revoked = self.write(Some(caller), move |control| async move {
             if key.revoked_at.is_none() {
                 let label = format!("label `{}`", key.label);
                 let audit =
@@ -150,8 +159,7 @@ impl Control {
                 control.store.revoke_key(&key.id, control.clock.now(), &audit).await?;
             }
             // read again: the time of an earlier revocation stays
-            let stored = control.store.keys(Some(key.account)).await;
-            let found = stored.map(|keys| keys.into_iter().find(|(stored, _)| stored.id == id));
+            let found = control.listed_key(key.account, &id).await;
             let (key, last_used_at) = match found {
                 Ok(found) => found.unwrap_or((key, None)),
                 Err(error) => {
@@ -163,8 +171,26 @@ impl Control {
             };
             control.directory.put_key(key.clone());
             Ok(KeyView { account: control.account_name(key.account), key, last_used_at })
-        })
-        .await
+        });
+        match revoked.await {
+            Err(ControlError::Repeated(done)) => {
+                let found = self.listed_key(account, &KeyId::new(done.object.as_str())).await?;
+                let found = found.ok_or_else(|| ControlError::missing("key", &done.object));
+                let (key, last_used_at) = found?;
+                Ok(KeyView { account: self.account_name(account), key, last_used_at })
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Finds a key of an account, with the time of its last use.
+    async fn listed_key(
+        &self,
+        account: AccountId,
+        id: &KeyId,
+    ) -> Result<Option<(Key, Option<Timestamp>)>, StoreError> {
+        let keys = self.store.keys(Some(account)).await?;
+        Ok(keys.into_iter().find(|(key, _)| key.id == *id))
     }
 
     /// Makes the text of a new key.
@@ -190,6 +216,25 @@ impl Control {
             }
         }
         Ok(ids)
+    }
+}
+
+/// What a call that made a secret says when it is made again.
+pub(super) fn shown_before(key: &str) -> ControlError {
+    ControlError::Exists(format!(
+        "this call was made before, for key `{key}`, and the secret was shown then; `ctl key list` shows \
+         what there is, `ctl key revoke` ends a key whose secret is lost"
+    ))
+}
+
+fn check_client_gone(client_gone: ClientGone) -> Result<(), Invalid> {
+    match client_gone {
+        ClientGone::Drain(limit) if limit.is_zero() || limit > LONGEST_DRAIN => {
+            let most = LONGEST_DRAIN.as_secs();
+            let message = format!("`drain_seconds` must be 1 to {most}");
+            Err(Invalid::new("drain_seconds", message))
+        }
+        ClientGone::Drain(_) | ClientGone::Cancel => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::access::allows;
-use super::change::Change;
+use super::change::{Again, Change};
 use super::directory::Catalogue;
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError};
@@ -133,6 +133,7 @@ impl Control {
             put_model(&control, AuditAction::ModelAdd, model, changed).await
         })
         .await
+        .or_again(|done| self.get_model(caller, &done.object))
     }
 
     /// Changes a model. Its price version goes up by one if a price does change.
@@ -154,6 +155,7 @@ impl Control {
             put_model(&control, AuditAction::ModelUpdate, change.apply_to(&model), changed).await
         })
         .await
+        .or_again(|done| self.get_model(caller, &done.object))
     }
 
     /// Removes a model. Its request records stay.
@@ -177,6 +179,7 @@ impl Control {
             Ok(())
         })
         .await
+        .or_again(|_| Ok(()))
     }
 }
 

@@ -29,6 +29,10 @@ impl Control {
                     .into(),
             ));
         }
+        // the old password does not fit any more when it was changed before
+        if self.find_done(caller).await?.is_some() {
+            return Ok(0);
+        }
         let (account, keep) = (caller.account.clone(), caller.session);
         Account::check_new_password(new.expose_secret())?;
         let hash = self.store.find_password_hash(&account.name).await?.map(|(_, hash)| hash);

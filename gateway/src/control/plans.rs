@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::change::Again;
 use super::{Caller, Control, ControlError, LARGEST_BALANCE};
 use crate::domain::Invalid;
 use crate::domain::audit::AuditAction;
@@ -81,6 +82,10 @@ impl Control {
             Ok(plan)
         })
         .await
+        .or_again(|done| {
+            let plan = self.directory.catalogue().plans.get(done.object.as_str()).cloned();
+            plan.ok_or_else(|| ControlError::missing("plan", &done.object))
+        })
     }
 }
 

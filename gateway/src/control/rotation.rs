@@ -6,7 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
-use super::keys::KeyView;
+use super::change::Again;
+use super::keys::{KeyView, shown_before};
 use super::{Caller, Control, ControlError};
 use crate::domain::Invalid;
 use crate::domain::audit::AuditAction;
@@ -65,7 +66,8 @@ impl Control {
                 let account = control.account_name(new.account);
                 Ok(KeyView { key: new, account, last_used_at: None })
             })
-            .await?;
+            .await
+            .or_again(|done| Err(shown_before(&done.object)))?;
         Ok((view, text.secret))
     }
 }

@@ -12,6 +12,7 @@ use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::secret_file;
@@ -24,12 +25,15 @@ pub const KEY_FILE: &str = "seal.key";
 
 const VERSION: u8 = 1;
 const NONCE_BYTES: usize = 12;
+const DIGESTS: &[u8] = b"digests";
 const REASONING: &[u8] = b"reasoning";
 const REASONING_PREFIX: &str = "tgr1_";
 
 /// Seals and opens credentials.
 pub struct Sealer {
     cipher: ChaCha20Poly1305,
+    /// Keys digests, and nothing else.
+    digest_key: Zeroizing<[u8; 32]>,
     entropy: Arc<dyn Entropy>,
 }
 
@@ -54,7 +58,9 @@ impl Sealer {
         let key = key.ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "it must hold 64 hexadecimal digits")
         })?;
-        Ok(Self { cipher: ChaCha20Poly1305::new(&key), entropy })
+        let digest_key = Sha256::new().chain_update(DIGESTS).chain_update(key).finalize().into();
+        let digest_key = Zeroizing::new(digest_key);
+        Ok(Self { cipher: ChaCha20Poly1305::new(&key), digest_key, entropy })
     }
 
     /// Seals a credential.
@@ -67,6 +73,16 @@ impl Sealer {
             .encrypt(&Nonce::from(nonce), secret.expose_secret().as_bytes())
             .expect("a credential is shorter than 256 GiB");
         [&[VERSION], nonce.as_slice(), &sealed].concat()
+    }
+
+    /// Digests what may hold a secret: without the key in the file, no guess can be tried against it.
+    pub fn digest(&self, bytes: &[u8]) -> [u8; 32] {
+        let keyed = |bytes: &[u8]| {
+            let hash = Sha256::new().chain_update(self.digest_key.as_slice());
+            <[u8; 32]>::from(hash.chain_update(bytes).finalize())
+        };
+        // twice, so that a digest is not the state from which a longer text's could be made
+        keyed(&keyed(bytes))
     }
 
     /// Opens what [`Sealer::seal`] made.

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
 
 use super::accounts::AccountView;
+use super::change::Again;
 use super::{Caller, Control, ControlError, token};
 use crate::domain::account::{OPERATOR, Session};
 use crate::domain::audit::AuditAction;
@@ -128,6 +129,7 @@ impl Control {
             })
         })
         .await
+        .or_again(|_| Ok(()))
     }
 
     /// Ends all of the caller's sessions but the one that asks, and returns how many.
@@ -145,6 +147,7 @@ impl Control {
             Ok(control.store.end_other_sessions(account.id, keep, &audit).await?)
         })
         .await
+        .or_again(|_| Ok(0))
     }
 
     /// Returns who a session token or the operator token belongs to, suspended or not.
@@ -167,7 +170,7 @@ impl Control {
                 "the session has ended or is unknown; sign in with `ctl login`".into(),
             )
         })?;
-        Ok(Caller { account, session: digest })
+        Ok(Caller { account, session: digest, call: None })
     }
 }
 

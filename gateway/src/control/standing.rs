@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::accounts::{AccountView, check_reason};
-use super::change::Change;
+use super::change::{Again, Change};
 use super::{Caller, Control, ControlError};
 use crate::domain::account::{Account, AccountStatus, Role};
 use crate::domain::audit::AuditAction;
@@ -46,6 +46,7 @@ impl Control {
             control.put_account(AuditAction::AccountSuspend, changed, reason).await
         })
         .await
+        .or_again(|_| self.get_account(caller, account))
     }
 
     /// Lets a suspended account be used again. Resuming one that is not suspended is no error.
@@ -68,6 +69,7 @@ impl Control {
             control.put_account(AuditAction::AccountResume, changed, String::new()).await
         })
         .await
+        .or_again(|_| self.get_account(caller, account))
     }
 
     /// Puts an account on another plan. Its balance stays as it is: trial credit is given once.
@@ -95,6 +97,7 @@ impl Control {
             control.put_account(AuditAction::AccountPlan, changed, details).await
         })
         .await
+        .or_again(|_| self.get_account(caller, account))
     }
 }
 

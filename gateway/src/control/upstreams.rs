@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use super::change::Change;
+use super::change::{Again, Change};
 use super::{Caller, Control, ControlError, credentials};
 use crate::domain::Invalid;
 use crate::domain::audit::AuditAction;
@@ -92,6 +92,7 @@ impl Control {
             put_upstream(&control, AuditAction::UpstreamAdd, upstream, change).await
         })
         .await
+        .or_again(|done| self.upstream_as_it_is(&done.object))
     }
 
     /// Changes an upstream.
@@ -113,6 +114,7 @@ impl Control {
             put_upstream(&control, AuditAction::UpstreamUpdate, upstream, change).await
         })
         .await
+        .or_again(|done| self.upstream_as_it_is(&done.object))
     }
 
     /// Removes an upstream.
@@ -155,6 +157,13 @@ impl Control {
             Ok(())
         })
         .await
+        .or_again(|_| Ok(()))
+    }
+
+    fn upstream_as_it_is(&self, name: &str) -> Result<UpstreamView, ControlError> {
+        let upstream = self.directory.catalogue().upstreams.get(name).cloned();
+        let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", name))?;
+        Ok(self.upstream_view(&upstream))
     }
 
     /// Resolves all credentials anew, as if `changed` were in the catalogue.

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::id::AccountId;
+use super::idempotency::AdminCall;
 
 /// One change. Entries are only ever added, and never hold a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,9 @@ pub struct AuditEntry {
     pub account: Option<AccountId>,
     /// What else there is to say of it.
     pub details: String,
+    /// The call that asked for it, if that may be made again: remembered with the entry for a day, and no
+    /// part of what is read of the log.
+    pub call: Option<AdminCall>,
 }
 
 macro_rules! actions {

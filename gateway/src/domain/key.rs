@@ -5,6 +5,7 @@
 //! lower-case hexadecimal.
 
 use std::fmt;
+use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
@@ -37,6 +38,8 @@ pub struct Key {
     pub models: Vec<ModelId>,
     /// What happens to what `/v1/responses` cannot translate.
     pub translation: Translation,
+    /// What becomes of a request whose client goes away.
+    pub client_gone: ClientGone,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it ends by itself.
@@ -57,6 +60,16 @@ pub enum Translation {
     Strict,
     /// As lenient, but hosted tools are left out, and reported.
     OmitHostedTools,
+}
+
+/// What becomes of a request whose client goes away before its answer has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ClientGone {
+    /// Its upstream is stopped.
+    #[default]
+    Cancel,
+    /// Its answer is read all the same, for up to this long, so that its usage is the upstream's word.
+    Drain(Duration),
 }
 
 /// SHA-256 of a key's full text: what is stored, and what requests are looked up by.

@@ -5,8 +5,10 @@
 
 pub mod account;
 pub mod audit;
+pub mod durability;
 pub mod endpoint;
 pub mod id;
+pub mod idempotency;
 pub mod key;
 pub mod ledger;
 pub mod limit;

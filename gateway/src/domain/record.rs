@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::endpoint::Endpoint;
 use super::id::{AccountId, KeyId, ModelId, RequestId};
+use super::idempotency::IdempotencyDigest;
 use super::model::Deployment;
 use super::money::Nanos;
 use super::usage::{Usage, UsageBasis};
@@ -51,6 +52,8 @@ pub struct RequestRecord {
     pub ttft: Option<Duration>,
     /// What was lost or mended in translation.
     pub notes: Vec<String>,
+    /// What its retries are known by, if it came with an idempotency key and is none itself.
+    pub idempotency: Option<IdempotencyDigest>,
 }
 
 /// Where a request was served.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::id::RequestId;
 use super::limit::{LimitKind, LimitScope};
 
 /// A request that we refuse. `Display` is what the caller reads.
@@ -112,6 +113,32 @@ pub enum Refusal {
     /// We cannot read what the request refers to.
     #[error("the gateway cannot read stored responses at the moment; try again soon")]
     StateUnavailable,
+    /// The first attempt of this request is under way. Worth a retry when it has ended.
+    #[error(
+        "request `{first}` with the same idempotency key is being answered; try again when it has ended"
+    )]
+    IdempotencyInProgress {
+        /// The first attempt.
+        first: RequestId,
+    },
+    /// The request was answered before, and its answer is not kept. Not worth a retry.
+    #[error(
+        "request `{first}` with the same idempotency key was answered before, and its answer is not \
+         kept; send a new key to have it answered, and charged, again"
+    )]
+    IdempotentAnswerGone {
+        /// The first attempt.
+        first: RequestId,
+    },
+    /// Another request came with the same idempotency key.
+    #[error(
+        "the idempotency key belongs to request `{first}`, whose endpoint or body was another; send a \
+         new key with each new request"
+    )]
+    IdempotencyKeyReused {
+        /// The other request.
+        first: RequestId,
+    },
     /// We cannot keep records at the moment, and do not serve without.
     #[error("the gateway cannot record requests at the moment; try again soon")]
     RecorderBehind,

@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 
 use super::respond;
 use crate::domain::refusal::Refusal;
+use crate::ledger::Syncing;
 use crate::pipeline::relay::Relay;
 
 /// How long a client may take to send its body.
@@ -26,6 +27,13 @@ pub enum Reply {
     /// A stream; if it breaks, the client is told in the stream.
     Stream(Box<Relay>),
     /// A stream that has broken.
+    Broken {
+        /// What tells the client.
+        last: Bytes,
+        /// What that waits for.
+        syncing: Option<Syncing>,
+    },
+    /// A stream that has ended.
     Ended,
 }
 
@@ -70,6 +78,11 @@ fn check_kind(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 impl Reply {
+    /// Whether it is there already.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Self::Whole(_))
+    }
+
     /// A body that is there already.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self::Whole(Full::new(bytes.into()))
@@ -84,23 +97,38 @@ impl Body for Reply {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let frame = match &mut *self {
-            Self::Whole(body) => return Pin::new(body).poll_frame(context),
-            Self::Ended => return Poll::Ready(None),
-            Self::Stream(relay) => match ready!(relay.poll_bytes(context)) {
-                Some(Ok(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                Some(Err(broken)) => Some(Frame::data(respond::error_event(*broken))),
-                None => None,
-            },
-        };
-        *self = Self::Ended;
-        Poll::Ready(frame.map(Ok))
+        loop {
+            let (next, frame) = match &mut *self {
+                Self::Whole(body) => return Pin::new(body).poll_frame(context),
+                Self::Ended => return Poll::Ready(None),
+                Self::Stream(relay) => match ready!(relay.poll_bytes(context)) {
+                    Some(Ok(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                    Some(Err(broken)) => {
+                        let syncing = broken.tally.syncing();
+                        let last = respond::error_event(*broken);
+                        (Self::Broken { last, syncing }, None)
+                    }
+                    None => (Self::Ended, None),
+                },
+                Self::Broken { last, syncing } => {
+                    if let Some(syncing) = syncing {
+                        ready!(syncing.as_mut().poll(context));
+                    }
+                    (Self::Ended, Some(std::mem::take(last)))
+                }
+            };
+            *self = next;
+            if let Some(last) = frame {
+                return Poll::Ready(Some(Ok(Frame::data(last))));
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(body) => body.is_end_stream(),
             Self::Stream(relay) => relay.is_ended(),
+            Self::Broken { .. } => false,
             Self::Ended => true,
         }
     }
@@ -108,7 +136,7 @@ impl Body for Reply {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
-            Self::Stream(_) => SizeHint::default(),
+            Self::Stream(_) | Self::Broken { .. } => SizeHint::default(),
             Self::Ended => SizeHint::with_exact(0),
         }
     }

@@ -23,8 +23,9 @@ use crate::pipeline::arrival::Arrival;
 use crate::pipeline::authenticate::{Principal, authenticate};
 use crate::pipeline::end::End;
 use crate::pipeline::responses::ClientKind;
+use crate::pipeline::serve::{Ask, serve};
 use crate::pipeline::settle::Tally;
-use crate::pipeline::{Fault, Gate, chat, responses};
+use crate::pipeline::{Fault, Gate};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -104,9 +105,12 @@ impl Handler {
         let outcome = async {
             principal.check(arrival.at)?;
             match target {
-                Target::Chat => self.chat(&principal, &head.headers, incoming, &mut tally).await,
+                Target::Chat => {
+                    self.ask(&principal, Ask::Chat, &head.headers, incoming, &mut tally).await
+                }
                 Target::Responses => {
-                    self.responses(&principal, &head.headers, incoming, &mut tally).await
+                    let ask = Ask::Responses(client_kind(&head.headers));
+                    self.ask(&principal, ask, &head.headers, incoming, &mut tally).await
                 }
                 Target::WebSocket => Err(Refusal::WebSocket.into()),
                 Target::Stored(id) => {
@@ -126,31 +130,24 @@ impl Handler {
             }
         }
         .await;
-        conclude(outcome, tally)
+        let response = conclude(outcome, tally);
+        if response.body().is_whole() {
+            // a stream waits at its end; that the disk fails is logged, and no reason to keep an answer back
+            _ = self.gate.ledger.synced().await;
+        }
+        response
     }
 
-    async fn chat(
+    async fn ask(
         &self,
         principal: &Principal,
+        ask: Ask,
         headers: &HeaderMap,
         incoming: Incoming,
         tally: &mut Option<Tally>,
     ) -> Result<Response<Reply>, Fault> {
         let body = body::read(headers, incoming, self.max_body_bytes).await?;
-        chat::chat(&self.gate, principal, body, tally).await.map(respond::answer)
-    }
-
-    async fn responses(
-        &self,
-        principal: &Principal,
-        headers: &HeaderMap,
-        incoming: Incoming,
-        tally: &mut Option<Tally>,
-    ) -> Result<Response<Reply>, Fault> {
-        let body = body::read(headers, incoming, self.max_body_bytes).await?;
-        let client = client_kind(headers);
-        let answer = responses::responses(&self.gate, principal, client, body, tally).await?;
-        Ok(respond::answer(answer))
+        serve(&self.gate, principal, ask, headers, body, tally).await.map(respond::answer)
     }
 }
 

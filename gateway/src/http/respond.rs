@@ -24,7 +24,11 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// When to ask again for what is being answered to another client.
+const IDEMPOTENCY_WAIT: Duration = Duration::from_secs(5);
 
 /// An error, ready to be sent.
 #[derive(Debug)]
@@ -42,14 +46,29 @@ pub(super) fn answer(answer: Answer) -> Response<Reply> {
     match answer {
         Answer::Whole { headers, body } => with_headers(json(body), headers),
         Answer::Stream { headers, relay } => {
-            let mut response = with_headers(Response::new(Reply::Stream(relay)), headers);
-            let set = response.headers_mut();
-            set.insert(CONTENT_TYPE, EVENT_STREAM);
-            set.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-            set.insert(NO_BUFFERING, HeaderValue::from_static("no"));
+            with_headers(event_stream(Reply::Stream(relay)), headers)
+        }
+        Answer::Again(kept) => {
+            let response = if kept.stream {
+                event_stream(Reply::whole(kept.body.clone()))
+            } else {
+                json(kept.body.clone())
+            };
+            let mut response = with_headers(response, kept.headers.clone());
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
             response
         }
     }
+}
+
+/// A stream with status 200.
+fn event_stream(body: Reply) -> Response<Reply> {
+    let mut response = Response::new(body);
+    let set = response.headers_mut();
+    set.insert(CONTENT_TYPE, EVENT_STREAM);
+    set.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    set.insert(NO_BUFFERING, HeaderValue::from_static("no"));
+    response
 }
 
 /// A JSON body with status 200.
@@ -97,11 +116,11 @@ impl ErrorReply {
 
     /// How the request ends, for its record.
     pub(super) fn end(&self, fault: &Fault) -> End {
-        let status = match fault {
-            Fault::Refused(_) => RequestStatus::Rejected,
-            Fault::Upstream(_) => RequestStatus::Failed,
-        };
-        End { status, http_status: Some(self.status.as_u16()), error_code: self.code.clone() }
+        End {
+            status: fault.status(),
+            http_status: Some(self.status.as_u16()),
+            error_code: self.code.clone(),
+        }
     }
 
     /// The response.
@@ -241,6 +260,16 @@ impl From<&Refusal> for ErrorReply {
                 refusal.to_string(),
             )
             .no_retry(),
+            Refusal::IdempotencyInProgress { .. } => {
+                invalid(StatusCode::CONFLICT, "idempotency_in_progress")
+                    .retry_after(IDEMPOTENCY_WAIT)
+            }
+            Refusal::IdempotentAnswerGone { .. } => {
+                invalid(StatusCode::CONFLICT, "idempotent_answer_gone").no_retry()
+            }
+            Refusal::IdempotencyKeyReused { .. } => {
+                invalid(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")
+            }
             Refusal::RecorderBehind | Refusal::StateUnavailable | Refusal::CatalogueChanged => {
                 Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,

@@ -11,12 +11,14 @@ pub mod journal;
 mod purse;
 mod recorder;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::audit::AuditEntry;
 use crate::domain::id::{AccountId, ModelId, RequestId};
 use crate::domain::ledger::Entry;
 use crate::domain::model::Model;
@@ -25,11 +27,14 @@ use crate::domain::record::RequestRecord;
 use crate::domain::usage::Tokens;
 use crate::store::{Cursor, Store, StoreError};
 use bound::{Bound, Calibration, SLICE, cost};
-use journal::{Journal, Open, Unwritten};
+use journal::{Journal, Open, Unsynced, Unwritten};
 use purse::{Hold, Payment, Purse};
 use recorder::{Inbox, Recorder};
 
 pub use bound::Size;
+
+/// A wait for the disk.
+pub type Syncing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Balances, and the way to the store for whatever changes them.
 pub struct Ledger {
@@ -135,12 +140,12 @@ impl Ledger {
         self.change(account, balance);
     }
 
-    /// Writes an entry that is no charge, and changes the balance.
+    /// Writes an entry that is no charge, with `audit`, and changes the balance.
     ///
     /// # Errors
     /// The store's; then the balance is as before.
-    pub async fn credit(&self, entry: Entry) -> Result<(), StoreError> {
-        self.store.add_entry(&entry).await?;
+    pub async fn credit(&self, entry: Entry, audit: &AuditEntry) -> Result<(), StoreError> {
+        self.store.add_entry(&entry, audit).await?;
         self.change(entry.account, entry.amount);
         Ok(())
     }
@@ -172,6 +177,25 @@ impl Ledger {
         }
         let place = self.journal.close(&record);
         self.recorder.send(record, place);
+    }
+
+    /// Waits, where words shall outlive the machine's power, until the disk has all that was written
+    /// before the call.
+    ///
+    /// # Errors
+    /// The disk did not take it.
+    pub async fn synced(&self) -> Result<(), Unsynced> {
+        self.journal.synced().await
+    }
+
+    /// Like [`synced`](Self::synced), for who polls, and goes on whatever the disk says; `None` if there is
+    /// nothing to wait for.
+    pub fn syncing(&self) -> Option<Syncing> {
+        let journal = self.journal.clone();
+        // the journal has logged why, and the record goes on to the store in any case
+        self.journal
+            .is_on_disk()
+            .then(|| Box::pin(async move { _ = journal.synced().await }) as Syncing)
     }
 
     /// Whether so many records wait to be written that no request should be admitted.

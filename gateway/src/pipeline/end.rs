@@ -21,6 +21,10 @@ pub struct End {
 #[derive(Clone, Debug, Default)]
 pub struct Commitment(Arc<AtomicBool>);
 
+/// Whether the client is there still, where the request goes on without it.
+#[derive(Clone, Debug, Default)]
+pub struct Presence(Arc<AtomicBool>);
+
 // === impl End ===
 
 impl End {
@@ -28,6 +32,28 @@ impl End {
     pub fn answered(meter: &Meter) -> Self {
         let status = if meter.cut { RequestStatus::Incomplete } else { RequestStatus::Completed };
         Self { status, http_status: Some(200), error_code: None }
+    }
+
+    /// The same, of a request whose client had gone before.
+    pub(super) fn unseen(self) -> Self {
+        let status = match self.status {
+            RequestStatus::Completed | RequestStatus::Incomplete => RequestStatus::Cancelled,
+            other => other,
+        };
+        Self { status, http_status: None, error_code: None }
+    }
+}
+
+// === impl Presence ===
+
+impl Presence {
+    /// The client has gone.
+    pub(super) fn end(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

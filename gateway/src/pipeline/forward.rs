@@ -64,6 +64,7 @@ pub async fn forward(
                 Ok(outgoing) => {
                     tried = true;
                     tally.goes_to(target, &outgoing.body)?;
+                    gate.ledger.synced().await.map_err(|_| Refusal::RecorderBehind)?;
                     attempt(gate, &upstream, outgoing, stream, tally).await
                 }
             },

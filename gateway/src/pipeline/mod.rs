@@ -1,8 +1,8 @@
 //! The life of a request to `/v1`, a file per phase: authenticate, admit, route, forward, relay,
 //! settle.
 //!
-//! Knows no HTTP status and no admin plane. Start with [`chat::chat`], which reads as the list of
-//! phases; [`responses::responses`] is the same with a translation in the middle.
+//! Knows no HTTP status and no admin plane. Start with [`serve::serve`], then [`chat::chat`], which reads
+//! as the list of phases; [`responses::responses`] is the same with a translation in the middle.
 
 pub mod admit;
 pub mod arrival;
@@ -11,6 +11,7 @@ mod book;
 pub mod chat;
 pub mod count;
 pub mod course;
+mod drain;
 pub mod end;
 pub mod exchange;
 pub mod forward;
@@ -19,8 +20,10 @@ pub mod meter;
 pub mod passthrough;
 mod patience;
 pub mod relay;
+pub mod replay;
 pub mod responses;
 pub mod route;
+pub mod serve;
 pub mod settle;
 
 use std::sync::Arc;
@@ -32,12 +35,14 @@ use crate::clock::{Clock, Entropy};
 use crate::control::credentials::Credentials;
 use crate::control::directory::Directory;
 use crate::control::seal::Sealer;
+use crate::domain::record::RequestStatus;
 use crate::domain::refusal::Refusal;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::state::State;
 use crate::upstream::{Fleet, UpstreamError};
 use count::Counter;
+use replay::Replays;
 use responses::Policy;
 
 /// What every request needs. Built once, by `app`.
@@ -54,6 +59,8 @@ pub struct Gate {
     pub credentials: Arc<Credentials>,
     /// The responses that are kept; `None` if none are.
     pub state: Option<Arc<State>>,
+    /// Requests that came with an idempotency key; `None` if that makes no difference.
+    pub replays: Option<Arc<Replays>>,
     /// How `/v1/responses` is answered.
     pub responses: Policy,
     /// Wraps reasoning for clients to keep.
@@ -81,4 +88,14 @@ pub enum Fault {
     /// The upstream failed.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
+}
+
+impl Fault {
+    /// How a request ends that gets no answer for this reason.
+    pub fn status(&self) -> RequestStatus {
+        match self {
+            Self::Refused(_) => RequestStatus::Rejected,
+            Self::Upstream(_) => RequestStatus::Failed,
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -17,11 +18,14 @@ use hyper::body::Incoming;
 
 use super::Fault;
 use super::course::Course;
+use super::drain::Drain;
 use super::end::{Commitment, End};
 use super::forward::Begun;
 use super::gathering::Gathering;
 use super::patience::Patience;
+use super::replay::{Keeper, Kept};
 use super::settle::Tally;
+use crate::ledger::Syncing;
 use crate::upstream::{Phase, UpstreamError};
 
 /// The longest answer that is taken in whole, or kept until its end.
@@ -53,6 +57,8 @@ pub enum Answer {
         /// The body; boxed, because it waits in a connection's state.
         relay: Box<Relay>,
     },
+    /// The answer to an earlier attempt of the same request.
+    Again(Arc<Kept>),
 }
 
 /// An answer that has not begun. It has the request's tally, and gives it back with the outcome.
@@ -76,6 +82,12 @@ pub struct Relay {
     silence: Patience,
     gathering: Gathering,
     failure: Option<Fault>,
+    /// Keeps what is handed out for retries of the request.
+    keeper: Option<Box<Keeper>>,
+    /// Reads the rest if the client goes away; `None` if the upstream is to be stopped.
+    drain: Option<Box<Drain>>,
+    /// What the end waits for once the request is booked.
+    syncing: Option<Syncing>,
 }
 
 /// Where a stream comes from.
@@ -172,6 +184,9 @@ impl Relay {
             silence: Patience::new(SILENCE),
             gathering: Gathering::default(),
             failure: None,
+            keeper: None,
+            drain: None,
+            syncing: None,
         })
     }
 
@@ -200,6 +215,21 @@ impl Relay {
             open.committed();
         }
         Ok(Answer::Stream { headers: std::mem::take(&mut self.headers), relay: self })
+    }
+
+    /// Has `keeper` keep the answer.
+    pub(super) fn keep(&mut self, keeper: Box<Keeper>) {
+        if self.is_booked() {
+            // it has come whole, and is booked already
+            keeper.finish(&self.out, true);
+        } else {
+            self.keeper = Some(keeper);
+        }
+    }
+
+    /// Has `drain` read the rest if the client goes away.
+    pub(super) fn drained_by(&mut self, drain: Option<Box<Drain>>) {
+        self.drain = drain;
     }
 
     /// Reads until there is something for the client and nothing more at hand, the stream has ended
@@ -313,7 +343,11 @@ impl Relay {
             let drain = async move { while let Some(Ok(_)) = rest.frame().await {} };
             tally.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
         }
+        self.syncing = tally.syncing();
         tally.close(end);
+        if let Some(keeper) = self.keeper.take() {
+            keeper.finish(&self.out, true);
+        }
     }
 
     /// Gives the next bytes for the client.
@@ -325,13 +359,21 @@ impl Relay {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Box<Broken>>>> {
         ready!(self.poll_fill(context));
+        if let Some(syncing) = &mut self.syncing {
+            ready!(syncing.as_mut().poll(context));
+            self.syncing = None;
+        }
         if !self.out.is_empty() {
             self.silence.end();
             // with the buffer: what is left of it would be held until the next event
             self.usual = self.out.len();
+            if let Some(keeper) = &mut self.keeper {
+                keeper.push(&self.out);
+            }
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.out).freeze())));
         }
         self.source = Source::Ended;
+        self.keeper = None;
         let broken = self.failure.take().zip(self.tally.take());
         Poll::Ready(broken.map(|(fault, mut tally)| {
             let mut course = std::mem::replace(&mut self.course, Course::Ended);
@@ -342,14 +384,21 @@ impl Relay {
 
     /// Whether all was given.
     pub fn is_ended(&self) -> bool {
-        let waiting = matches!(self.source, Source::Waiting(_));
-        self.out.is_empty() && self.tally.is_none() && !waiting
+        self.out.is_empty() && self.is_booked() && self.syncing.is_none()
+    }
+
+    fn is_booked(&self) -> bool {
+        self.tally.is_none() && !matches!(self.source, Source::Waiting(_))
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        if let Some(tally) = &mut self.tally {
+        let drain = self.drain.take().filter(|_| !self.is_booked() && !std::thread::panicking());
+        if let Some(drain) = drain {
+            let ended = Self::new(Source::Ended, Course::Ended, None, Duration::MAX);
+            drain.read_out(Box::new(std::mem::replace(self, *ended)));
+        } else if let Some(tally) = &mut self.tally {
             self.course.leave(tally);
         }
     }

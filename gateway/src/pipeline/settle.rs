@@ -19,18 +19,19 @@ use super::arrival::Arrival;
 use super::authenticate::Principal;
 use super::book::{self, Uncounted};
 use super::count;
-use super::end::{Commitment, End};
+use super::end::{Commitment, End, Presence};
 use super::meter::{Meter, Produced};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{ModelId, RequestId};
+use crate::domain::idempotency::IdempotencyDigest;
 use crate::domain::model::{Deployment, Model};
 use crate::domain::money::Nanos;
 use crate::domain::price::Price;
 use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
 use crate::domain::refusal::Refusal;
 use crate::domain::usage::{Usage, UsageBasis};
-use crate::ledger::Cover;
 use crate::ledger::journal::Open;
+use crate::ledger::{Cover, Syncing};
 use crate::limits::Permit;
 
 /// A token of JSON text has about four bytes; fewer, so that a count ends above rather than below.
@@ -65,6 +66,8 @@ pub struct Tally {
     /// Whether an upstream has begun to answer.
     begun: bool,
     commitment: Option<Commitment>,
+    /// Whether the client is there, where the request goes on without it.
+    presence: Option<Presence>,
 }
 
 impl Tally {
@@ -90,6 +93,7 @@ impl Tally {
             duration: Duration::ZERO,
             ttft: None,
             notes: Vec::new(),
+            idempotency: None,
         });
         Self {
             meter: Meter::default(),
@@ -107,6 +111,7 @@ impl Tally {
             journalled_bytes: 0,
             begun: false,
             commitment: None,
+            presence: None,
         }
     }
 
@@ -176,6 +181,11 @@ impl Tally {
             output_bytes: self.output_bytes,
         };
         self.gate.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
+    }
+
+    /// Notes what the retries of the request are known by.
+    pub fn keyed(&mut self, digest: IdempotencyDigest) {
+        self.record_mut().idempotency = Some(digest);
     }
 
     /// Notes what was lost or mended in translation.
@@ -265,6 +275,15 @@ impl Tally {
         self.commitment.get_or_insert_default().clone()
     }
 
+    /// Lets somebody else note that the client has gone while the request goes on.
+    pub fn presence(&mut self) -> Presence {
+        self.presence.get_or_insert_default().clone()
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.presence.as_ref().is_some_and(Presence::is_over)
+    }
+
     /// Notes that the first piece of the answer is there.
     pub fn first_piece(&mut self) {
         if self.record_mut().ttft.is_none() {
@@ -278,15 +297,28 @@ impl Tally {
         self.gate.tasks.spawn(work);
     }
 
+    /// The wait that is due after the request is booked and before its client sees the end.
+    pub fn syncing(&self) -> Option<Syncing> {
+        self.gate.ledger.syncing()
+    }
+
     /// Books the request.
     pub fn close(mut self, end: End) {
         self.book(end);
     }
 
-    fn book(&mut self, end: End) {
+    fn book(&mut self, mut end: End) {
+        let is_drained = self.is_abandoned() && end.status != RequestStatus::Cancelled;
+        if is_drained {
+            end = end.unseen();
+        }
         let http_status = end.http_status.or_else(|| self.http_status());
         let Some(mut record) = self.record.take() else { return };
         record.duration = self.elapsed();
+        if record.deployment.is_some() && (is_drained || end.status == RequestStatus::Cancelled) {
+            let done = if is_drained { "drained" } else { "cancelled" };
+            record.notes.push(format!("client_gone:{done}"));
+        }
         record.status = end.status;
         record.http_status = http_status;
         record.error_code = end.error_code;
@@ -362,7 +394,7 @@ impl Drop for Tally {
                 error_code: Some("internal_error".to_owned()),
             }
         } else {
-            let cut_off = self.gate.cut_off.is_cancelled();
+            let cut_off = self.gate.cut_off.is_cancelled() && !self.is_abandoned();
             let status =
                 if cut_off { RequestStatus::Interrupted } else { RequestStatus::Cancelled };
             End { status, http_status: None, error_code: None }

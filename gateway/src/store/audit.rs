@@ -6,13 +6,21 @@ use jiff::Timestamp;
 use super::{Cursor, StoreError};
 use crate::domain::audit::AuditEntry;
 use crate::domain::id::AccountId;
+use crate::domain::idempotency::{AdminCall, DoneCall};
 
-/// The audit log. Changes of the other traits take their entry along; this adds those that have no
-/// such change, and reads.
+/// The audit log. Changes of the other traits take their entry along, and the call that asked for them with
+/// it; this reads.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
-    /// Adds an entry.
-    async fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError>;
+    /// Returns the call that `actor` made by the same method under the same key, if it is remembered.
+    async fn find_call(
+        &self,
+        actor: AccountId,
+        call: &AdminCall,
+    ) -> Result<Option<DoneCall>, StoreError>;
+    /// Forgets calls that were made before `before`, up to `limit`. Returns how many; there may be more
+    /// if it is `limit`.
+    async fn forget_calls(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError>;
     /// Returns up to `limit` entries before `before` (from the end if `None`), newest first.
     async fn audit_before(
         &self,

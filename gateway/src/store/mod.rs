@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use crate::domain::account::{Account, Invite, Session};
 use crate::domain::audit::AuditEntry;
 use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, SessionId, UpstreamName};
+use crate::domain::idempotency::Answered;
 use crate::domain::key::Key;
 use crate::domain::ledger::Entry;
 use crate::domain::model::Model;
@@ -204,7 +205,7 @@ pub trait Requests: Send + Sync {
     /// [`StoreError::Conflict`], and nothing is written, if a charge has no record in the batch.
     async fn commit(&self, batch: Arc<Batch>) -> Result<Cursor, StoreError>;
     /// Writes one ledger entry.
-    async fn add_entry(&self, entry: &Entry) -> Result<(), StoreError>;
+    async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Returns the sum of an account's ledger entries.
     async fn balance(&self, account: AccountId) -> Result<Nanos, StoreError>;
 
@@ -231,6 +232,9 @@ pub trait Requests: Send + Sync {
         after: Cursor,
         until: Cursor,
     ) -> Result<u64, StoreError>;
+    /// Returns the requests with an idempotency key whose whole answer ended at `since` or later,
+    /// in the order of their ends.
+    async fn answered_since(&self, since: Timestamp) -> Result<Vec<Answered>, StoreError>;
     /// Returns the cursor of the newest record; zero if there is none.
     async fn newest(&self) -> Result<Cursor, StoreError>;
     /// Returns the sums over the chosen requests.

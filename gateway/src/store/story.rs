@@ -56,6 +56,7 @@ fn noted(object: &str) -> AuditEntry {
         object: object.to_owned(),
         account: None,
         details: String::new(),
+        call: None,
     }
 }
 

@@ -149,7 +149,9 @@ impl UsageService for Disk {
         let cost_usd = "0.000100".to_owned();
         let totals = Some(UsageTotals { requests, errors: 0, tokens: Some(tokens), cost_usd });
         let by_model = vec![ModelUsage { model: "gpt-sim".to_owned(), totals: totals.clone() }];
-        Ok(Response::new(SummarizeUsageResponse { totals, by_model, by_day: Vec::new() }))
+        let by_day = Vec::new();
+        let by_key = Vec::new();
+        Ok(Response::new(SummarizeUsageResponse { totals, by_model, by_day, by_key }))
     }
 
     async fn list_requests(

@@ -12,7 +12,7 @@ use crate::control::keys::KeyView;
 use crate::control::sessions::SessionView;
 use crate::control::upstreams::UpstreamView;
 use crate::domain::account::{AccountStatus, Role};
-use crate::domain::key::Translation;
+use crate::domain::key::{ClientGone, Translation};
 use crate::domain::limit::Limits;
 use crate::domain::model::{Ability, Deployment, Model};
 use crate::domain::plan::Plan;
@@ -67,6 +67,10 @@ pub(in super::super) fn key(view: KeyView) -> v1::Key {
         Translation::Strict => v1::Translation::Strict,
         Translation::OmitHostedTools => v1::Translation::OmitHostedTools,
     };
+    let (client_gone, drain_seconds) = match key.client_gone {
+        ClientGone::Cancel => (v1::ClientGone::Cancel, 0),
+        ClientGone::Drain(limit) => (v1::ClientGone::Drain, limit.as_secs()),
+    };
     v1::Key {
         id: key.id.to_string(),
         account: view.account,
@@ -74,6 +78,8 @@ pub(in super::super) fn key(view: KeyView) -> v1::Key {
         limits: Some(limits(&key.limits)),
         models: key.models.iter().map(ToString::to_string).collect(),
         translation: translation.into(),
+        client_gone: client_gone.into(),
+        drain_seconds,
         created_at: Some(time(key.created_at)),
         last_used_at: view.last_used_at.map(time),
         expires_at: key.expires_at.map(time),

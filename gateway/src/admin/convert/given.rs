@@ -12,7 +12,7 @@ use crate::control::plans::PlanWish;
 use crate::control::upstreams::{CredentialWish, UpstreamChange};
 use crate::domain::Invalid;
 use crate::domain::id::{ModelId, PlanName, UpstreamName};
-use crate::domain::key::Translation;
+use crate::domain::key::{ClientGone, Translation};
 use crate::domain::limit::Limits;
 use crate::domain::model::Ability;
 use crate::domain::money::Nanos;
@@ -24,6 +24,7 @@ pub(in super::super) fn key_wish(request: v1::CreateKeyRequest) -> Result<KeyWis
         limits: limits(request.limits),
         models: request.models,
         translation: translation(request.translation)?,
+        client_gone: client_gone(request.client_gone, request.drain_seconds)?,
         expires_at: request.expires_at.map(|end| time("expires_at", &end)).transpose()?,
     })
 }
@@ -34,6 +35,18 @@ fn translation(number: i32) -> Result<Translation, Invalid> {
         Ok(v1::Translation::Strict) => Ok(Translation::Strict),
         Ok(v1::Translation::OmitHostedTools) => Ok(Translation::OmitHostedTools),
         Err(_) => Err(unknown("translation", number)),
+    }
+}
+
+fn client_gone(number: i32, drain_seconds: u64) -> Result<ClientGone, Invalid> {
+    match v1::ClientGone::try_from(number) {
+        Ok(v1::ClientGone::Drain) => Ok(ClientGone::Drain(Duration::from_secs(drain_seconds))),
+        Ok(_) if drain_seconds > 0 => {
+            let message = "`drain_seconds` is for keys whose `client_gone` is to drain";
+            Err(Invalid::new("drain_seconds", message))
+        }
+        Ok(v1::ClientGone::Unspecified | v1::ClientGone::Cancel) => Ok(ClientGone::Cancel),
+        Err(_) => Err(unknown("client_gone", number)),
     }
 }
 

@@ -124,6 +124,7 @@ pub(in super::super) fn summary(summary: Summary) -> v1::SummarizeUsageResponse 
         totals: Some(totals(&summary.totals)),
         by_model: by_model.collect(),
         by_day: by_day.collect(),
+        by_key: Vec::new(),
     }
 }
 

@@ -180,6 +180,7 @@ impl Bench {
             duration: Duration::from_millis(5),
             ttft: None,
             notes: Vec::new(),
+            idempotency: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use secrecy::ExposeSecret;
 
 use super::super::keys::{KeyWish, KeysOf};
 use super::*;
-use crate::domain::key::{Key, KeyDigest, Translation};
+use crate::domain::key::{ClientGone, Key, KeyDigest, Translation};
 use crate::domain::limit::Limits;
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -24,6 +24,7 @@ async fn both_keys_work_until_the_overlap_ends() {
         limits: Limits { rpm: Some(5), ..Limits::default() },
         models: vec!["m".into()],
         translation: Translation::Strict,
+        client_gone: ClientGone::Drain(Duration::from_mins(1)),
         expires_at: Some(end),
     };
     let (old, old_secret) = control.create_key(&ann, wish).await.unwrap();

@@ -93,7 +93,7 @@ async fn the_last_operator_stays() {
     let second = bench.member("second").await.account;
     let second = Account { role: Role::Operator, ..Account::clone(&second) };
     let account = control.directory.put_account(second);
-    let second = Caller { account, session: [9; 32] };
+    let second = Caller { account, session: [9; 32], call: None };
     // either may suspend the other, but then nobody the one who is left
     control.suspend_account(&second, "operator", "gone").await.unwrap();
     let refused = control.suspend_account(&bench.operator, "second", "revenge").await;

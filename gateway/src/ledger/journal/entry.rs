@@ -5,13 +5,15 @@ use std::time::Duration;
 use bytes::{Buf, BufMut};
 use jiff::Timestamp;
 
-use super::fields::{Unreadable, put_price, put_record, take_price, take_record};
+use super::fields::{Unreadable, put_price, put_record, take_digest, take_price, take_record};
 use crate::domain::price::Price;
 use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::usage::{Usage, UsageBasis};
 
 const OPEN: u8 = 1;
 const CLOSED: u8 = 2;
+/// Added to either where the request's idempotency digest follows.
+const KEYED: u8 = 0x10;
 
 /// A request on its way: all that is needed to record and charge it, should it never be closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ impl Open {
 /// Appends the entry of an open request.
 pub(super) fn put_open(open: &Open, out: &mut Vec<u8>) {
     let Open { record, price, input_bytes, output_bytes } = open;
-    out.put_u8(OPEN);
+    put_kind(OPEN, record, out);
     put_record(record, out);
     put_price(price, out);
     out.put_u64(*input_bytes);
@@ -63,14 +65,27 @@ pub(super) fn put_open(open: &Open, out: &mut Vec<u8>) {
 
 /// Appends the entry of a closed request.
 pub(super) fn put_closed(record: &RequestRecord, out: &mut Vec<u8>) {
-    out.put_u8(CLOSED);
+    put_kind(CLOSED, record, out);
     put_record(record, out);
+}
+
+/// Appends what kind of entry follows. Few requests have an idempotency key, so it is no field of theirs.
+fn put_kind(kind: u8, record: &RequestRecord, out: &mut Vec<u8>) {
+    match &record.idempotency {
+        None => out.put_u8(kind),
+        Some(digest) => {
+            out.put_u8(kind | KEYED);
+            out.put_slice(&digest.0);
+        }
+    }
 }
 
 /// Reads an entry, which must be all of `from`.
 pub(super) fn read(mut from: &[u8]) -> Result<Entry, Unreadable> {
     let from = &mut from;
-    let entry = match from.try_get_u8()? {
+    let kind = from.try_get_u8()?;
+    let idempotency = (kind & KEYED != 0).then(|| take_digest(from)).transpose()?;
+    let mut entry = match kind & !KEYED {
         OPEN => Entry::Open(Box::new(Open {
             record: take_record(from)?,
             price: take_price(from)?,
@@ -78,7 +93,11 @@ pub(super) fn read(mut from: &[u8]) -> Result<Entry, Unreadable> {
             output_bytes: from.try_get_u64()?,
         })),
         CLOSED => Entry::Closed(Box::new(take_record(from)?)),
-        other => return Err(Unreadable::Unknown(other)),
+        _ => return Err(Unreadable::Unknown(kind)),
     };
+    match &mut entry {
+        Entry::Open(open) => open.record.idempotency = idempotency,
+        Entry::Closed(record) => record.idempotency = idempotency,
+    }
     if from.is_empty() { Ok(entry) } else { Err(Unreadable::Long) }
 }

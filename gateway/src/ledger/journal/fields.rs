@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::codes::Code;
 use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
+use crate::domain::idempotency::IdempotencyDigest;
 use crate::domain::money::Nanos;
 use crate::domain::price::Price;
 use crate::domain::record::{RequestRecord, ServedBy};
@@ -61,6 +62,8 @@ pub(super) fn put_record(record: &RequestRecord, out: &mut Vec<u8>) {
         duration,
         ttft,
         notes,
+        // stands before the record, where there is one
+        idempotency: _,
     } = record;
     out.put_slice(id.0.as_bytes());
     out.put_slice(account.0.as_bytes());
@@ -116,7 +119,15 @@ pub(super) fn take_record(from: &mut &[u8]) -> Taken<RequestRecord> {
             let count = from.try_get_u16()?;
             (0..count).map(|_| take_text(from).map(str::to_owned)).collect::<Taken<_>>()?
         },
+        idempotency: None,
     })
+}
+
+/// Takes an idempotency digest off the front of `from`.
+pub(super) fn take_digest(from: &mut &[u8]) -> Taken<IdempotencyDigest> {
+    let (digest, rest) = from.split_first_chunk().ok_or(Unreadable::Short)?;
+    *from = rest;
+    Ok(IdempotencyDigest(*digest))
 }
 
 /// Appends a price.

@@ -2,23 +2,26 @@
 //!
 //! A request is in it before it goes upstream, and its record before the client can see the end of
 //! its answer; each entry is one write, which outlives the process. Records go on from here into the
-//! store, and a segment is removed once the store has all that it holds. Nothing waits for the disk:
-//! a power cut may take the last moments. Start with [`Journal::begin`]; `replay.rs` is the way back.
+//! store, and a segment is removed once the store has all that it holds. Nothing waits for the disk, so that
+//! a power cut may take the last moments, unless it is asked to (`power.rs`). Start with
+//! [`Journal::begin`]; `replay.rs` is the way back.
 
 mod codes;
 mod entry;
 mod fields;
 mod frame;
+mod power;
 mod replay;
 mod segment;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
@@ -27,6 +30,8 @@ use tokio::time::Instant;
 use crate::domain::id::RequestId;
 use crate::domain::record::RequestRecord;
 pub use entry::Open;
+use power::Syncer;
+pub use power::Unsynced;
 pub use replay::Recovered;
 use segment::Segment;
 
@@ -51,7 +56,9 @@ pub struct Place(u64);
 /// The journal of one data directory.
 pub struct Journal {
     dir: PathBuf,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
+    /// `None` if nobody waits for the disk.
+    syncer: Option<Syncer>,
 }
 
 struct State {
@@ -62,6 +69,8 @@ struct State {
     /// How many requests each segment is kept for, the active one included.
     needed: BTreeMap<u64, u64>,
     failing: bool,
+    /// Segments before the active one that the disk may not have; `None` if nobody waits for it.
+    unsynced: Option<Vec<Arc<File>>>,
 }
 
 /// An open request, and the segment that holds its last entry.
@@ -88,8 +97,10 @@ impl Journal {
             open: HashMap::default(),
             needed: BTreeMap::from([(number, 0)]),
             failing: false,
+            unsynced: None,
         };
-        Ok((Self { dir: dir.to_owned(), state: Mutex::new(state) }, recovered))
+        let state = Arc::new(Mutex::new(state));
+        Ok((Self { dir: dir.to_owned(), state, syncer: None }, recovered))
     }
 
     /// Writes that a request goes upstream, and makes sure that its end will find room. To be called
@@ -224,7 +235,12 @@ impl State {
         let last = self.active.number();
         let room = self.open.len() as u64 * RESERVE * 2;
         match Segment::create(dir, last + 1, room) {
-            Ok(segment) => self.active = segment,
+            Ok(segment) => {
+                let full = std::mem::replace(&mut self.active, segment);
+                if let Some(unsynced) = &mut self.unsynced {
+                    unsynced.push(full.file());
+                }
+            }
             Err(error) => {
                 // the old one will do for longer
                 return self.note(&Err(error));

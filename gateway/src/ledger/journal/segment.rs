@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The first bytes of a segment; the last two are the version of what follows.
 pub(super) const HEADER: [u8; 16] = *b"tollgate-jrnl\0\0\x01";
@@ -17,7 +18,7 @@ const ENDING: &str = "journal";
 /// A file that is written to.
 #[derive(Debug)]
 pub(super) struct Segment {
-    file: File,
+    file: Arc<File>,
     number: u64,
     /// Where the next frame goes.
     end: u64,
@@ -39,7 +40,7 @@ impl Segment {
         let path = path(dir, number);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let end = HEADER.len() as u64;
-        let mut segment = Self { file, number, end, laid_out: 0 };
+        let mut segment = Self { file: Arc::new(file), number, end, laid_out: 0 };
         let begun = segment.file.write_all_at(&HEADER, 0).and_then(|()| {
             segment.laid_out = end;
             segment.make_room(room)
@@ -49,6 +50,11 @@ impl Segment {
             return Err(error);
         }
         Ok(segment)
+    }
+
+    /// The file itself, for whoever brings it to the disk.
+    pub(super) fn file(&self) -> Arc<File> {
+        self.file.clone()
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -94,8 +100,8 @@ impl Segment {
 
     /// Puts another file in the place of this one's.
     #[cfg(test)]
-    pub(super) fn swap_file(&mut self, other: File) -> File {
-        std::mem::replace(&mut self.file, other)
+    pub(super) fn swap_file(&mut self, other: impl Into<Arc<File>>) -> Arc<File> {
+        std::mem::replace(&mut self.file, other.into())
     }
 }
 

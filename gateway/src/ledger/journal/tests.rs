@@ -1,16 +1,17 @@
 //! The journal on real files: what a killed process leaves is what the next one finds.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
+use crate::domain::audit::{AuditAction, AuditEntry};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{AccountId, KeyId, ModelId, UpstreamName};
+use crate::domain::idempotency::IdempotencyDigest;
 use crate::domain::ledger::{Entry, EntryKind, HOUSE};
 use crate::domain::money::Nanos;
 use crate::domain::price::Price;
@@ -52,6 +53,7 @@ fn going(number: u128) -> RequestRecord {
         duration: Duration::ZERO,
         ttft: None,
         notes: Vec::new(),
+        idempotency: None,
     }
 }
 
@@ -70,6 +72,7 @@ fn ended(number: u128) -> RequestRecord {
         duration: Duration::from_micros(1_234),
         ttft: Some(Duration::from_micros(234)),
         notes: vec!["lossy: ü".to_owned()],
+        idempotency: number.is_multiple_of(2).then_some(IdempotencyDigest([7; 32])),
         ..going(number)
     }
 }
@@ -248,7 +251,17 @@ async fn replaying_twice_is_replaying_once() {
     let account = AccountId(Uuid::from_u128(9));
     let credit = Nanos(19_000 + 5);
     let at = Timestamp::UNIX_EPOCH;
-    store.add_entry(&Entry { account, amount: credit, kind: EntryKind::Trial, at }).await.unwrap();
+    let first = Entry { account, amount: credit, kind: EntryKind::Trial, at };
+    let audit = AuditEntry {
+        at,
+        actor: None,
+        action: AuditAction::AccountCredit,
+        object: String::new(),
+        account: Some(account),
+        details: String::new(),
+        call: None,
+    };
+    store.add_entry(&first, &audit).await.unwrap();
     let bound = PRICE.cost(&Usage::bounded(41, 0));
     for _ in 0..2 {
         std::fs::write(segment::path(dir.path(), 0), &copy).unwrap();
@@ -358,4 +371,58 @@ proptest! {
             prop_assert_eq!(seen, Some(&status), "request {}", number);
         }
     }
+}
+
+#[tokio::test]
+async fn a_request_is_on_the_disk_when_the_wait_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let (syncs, synced) = std::sync::mpsc::channel();
+    let journal = journal(&dir).synced_by(move |files, is_new| {
+        syncs.send((files.len(), is_new)).ok();
+        Ok(())
+    });
+    let journal = journal.unwrap();
+    assert!(synced.try_recv().is_err(), "nobody waits yet");
+    journal.begin(open(1)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((1, true)), "the file and its name");
+    journal.begin(open(2)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((1, false)));
+    journal.lock().rotate(dir.path());
+    journal.close(&ended(1)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((2, true)), "what came before the new segment, too");
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((1, false)));
+}
+
+#[tokio::test]
+async fn a_segment_that_the_disk_did_not_take_is_synced_with_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let (syncs, synced) = std::sync::mpsc::channel();
+    let mut failures = 1;
+    let journal = journal(&dir).synced_by(move |files, _| {
+        syncs.send(files.len()).ok();
+        let failed = failures > 0;
+        failures = 0;
+        if failed { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    });
+    let journal = journal.unwrap();
+    journal.begin(open(1)).unwrap();
+    journal.lock().rotate(dir.path());
+    assert!(journal.synced().await.is_err());
+    journal.synced().await.unwrap();
+    assert_eq!((synced.recv(), synced.recv()), (Ok(2), Ok(2)));
+}
+
+#[tokio::test]
+async fn a_journal_on_disk_is_read_like_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir).on_disk().unwrap();
+    assert!(journal.is_on_disk());
+    journal.begin(open(1)).unwrap();
+    journal.close(&ended(2)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed)]);
 }

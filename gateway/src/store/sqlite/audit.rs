@@ -1,21 +1,19 @@
 //! The audit log.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use rusqlite::{Connection, Row, ToSql, params, params_from_iter};
 
-use super::SqliteStore;
 use super::codec::At;
+use super::{SqliteStore, calls};
 use crate::domain::audit::AuditEntry;
+use crate::domain::id::AccountId;
+use crate::domain::idempotency::{AdminCall, DoneCall};
 use crate::store::audit::{AuditFilter, AuditLog};
 use crate::store::{Cursor, StoreError};
 
 #[async_trait]
 impl AuditLog for SqliteStore {
-    async fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError> {
-        let entry = entry.clone();
-        self.write(move |tx| insert(tx, &entry)).await
-    }
-
     async fn audit_before(
         &self,
         filter: &AuditFilter,
@@ -24,6 +22,23 @@ impl AuditLog for SqliteStore {
     ) -> Result<Vec<(Cursor, AuditEntry)>, StoreError> {
         let filter = filter.clone();
         self.read(move |tx| page(tx, &filter, before, limit)).await
+    }
+
+    async fn find_call(
+        &self,
+        actor: AccountId,
+        call: &AdminCall,
+    ) -> Result<Option<DoneCall>, StoreError> {
+        let call = call.clone();
+        self.read(move |tx| calls::find(tx, actor, &call)).await
+    }
+
+    async fn forget_calls(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError> {
+        // The writer is not asked for nothing.
+        if !self.read(move |tx| calls::are_before(tx, before)).await? {
+            return Ok(0);
+        }
+        self.write(move |tx| calls::forget(tx, before, limit)).await
     }
 }
 
@@ -39,6 +54,9 @@ pub(super) fn insert(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreErr
         entry.account,
         entry.details
     ])?;
+    if let (Some(call), Some(actor)) = (&entry.call, entry.actor) {
+        calls::insert(tx, actor, call, &entry.object, entry.at)?;
+    }
     Ok(())
 }
 
@@ -82,6 +100,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, AuditEntry)> {
         object: row.get(4)?,
         account: row.get(5)?,
         details: row.get(6)?,
+        call: None,
     };
     Ok((Cursor(row.get(0)?), entry))
 }

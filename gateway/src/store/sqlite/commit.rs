@@ -59,8 +59,8 @@ fn prepare_record(tx: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
     tx.prepare_cached(
         "INSERT INTO requests (id, account, key, started_at, duration, ttft, endpoint, stream, \
             status, http_status, basis, input, cached, output, reasoning, cost, price_version, \
-            model, upstream, upstream_model, error_code, notes, overrun) \
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+            model, upstream, upstream_model, error_code, notes, overrun, idempotency) \
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
             ON CONFLICT (id) DO NOTHING",
     )
 }
@@ -97,6 +97,7 @@ fn insert_record(
         record.error_code,
         (!record.notes.is_empty()).then(|| List::of(notes)),
         (record.overrun != Nanos::ZERO).then_some(record.overrun),
+        record.idempotency.map(|digest| digest.0),
     ])?;
     Ok(written > 0)
 }

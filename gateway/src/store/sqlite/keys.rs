@@ -1,24 +1,26 @@
 //! Keys, and when each was last used.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::codec::{At, Count, List};
 use super::error::Constrained;
 use crate::domain::id::{AccountId, KeyId, ModelId};
-use crate::domain::key::Key;
+use crate::domain::key::{ClientGone, Key};
 use crate::domain::limit::Limits;
 use crate::store::StoreError;
 
 const SELECT: &str = "SELECT id, digest, account, label, rpm, tpm, concurrency, models, \
-    translation, created_at, expires_at, revoked_at, successor, last_used_at FROM keys";
+    translation, created_at, expires_at, revoked_at, successor, drain_seconds, last_used_at FROM keys";
 
 /// Adds a key; [`StoreError::NotFound`] if there is no such account.
 pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
     tx.prepare_cached(
         "INSERT INTO keys (id, digest, account, label, rpm, tpm, concurrency, models, \
-         translation, created_at, expires_at, revoked_at, successor) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         translation, created_at, expires_at, revoked_at, successor, drain_seconds) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params![
         key.id,
@@ -33,7 +35,8 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
         At(key.created_at),
         key.expires_at.map(At),
         key.revoked_at.map(At),
-        key.successor
+        key.successor,
+        drain_seconds(key.client_gone)
     ])
     .or_dangling()
     .or_conflict(|| format!("key `{}` exists", key.id))?;
@@ -107,8 +110,19 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(Key, Option<Timestamp>)> {
         expires_at: at("expires_at")?,
         revoked_at: at("revoked_at")?,
         successor: row.get("successor")?,
+        client_gone: match row.get("drain_seconds")? {
+            None => ClientGone::Cancel,
+            Some(Count(seconds)) => ClientGone::Drain(Duration::from_secs(seconds)),
+        },
     };
     Ok((key, at("last_used_at")?))
+}
+
+fn drain_seconds(client_gone: ClientGone) -> Option<Count> {
+    match client_gone {
+        ClientGone::Cancel => None,
+        ClientGone::Drain(limit) => Some(Count(limit.as_secs())),
+    }
 }
 
 /// Reads the three limits of a key, a plan or a model.

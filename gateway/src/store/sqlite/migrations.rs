@@ -11,6 +11,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0003_overruns.sql")),
     M::up(include_str!("migrations/0004_accounts.sql")),
     M::up(include_str!("migrations/0005_records.sql")),
+    M::up(include_str!("migrations/0007_retries.sql")),
 ];
 
 /// Brings a database up to date, or refuses one that is ahead of us.

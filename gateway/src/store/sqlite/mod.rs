@@ -2,12 +2,13 @@
 //!
 //! One thread writes (`writer`), a few connections read beside it (`readers`), and a write-ahead
 //! log keeps them out of each other's way. What is answered `Ok` survives the end of the process;
-//! a power cut may take the last moments, never the order. Start with [`SqliteStore::open`], then
+//! a power cut may take the last moments, never the order, unless [`Durability::Power`] is asked for. Start with [`SqliteStore::open`], then
 //! `commit.rs`, the one hot path. Only this folder names rusqlite.
 
 mod aside;
 mod audit;
 mod books;
+mod calls;
 mod catalogue;
 mod codec;
 mod commit;
@@ -42,6 +43,7 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::StoreError;
 use crate::domain::audit::AuditEntry;
+use crate::domain::durability::Durability;
 
 const READERS: usize = 3;
 
@@ -60,16 +62,32 @@ impl SqliteStore {
     /// # Errors
     /// [`StoreError::Unopened`] if it cannot be read and written, or a newer version wrote it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::try_open(path)
+        Self::open_for(path, Durability::Process)
+    }
+
+    /// Opens it like [`open`](Self::open), so that what is written outlives what `durability` says.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_for(path: &Path, durability: Durability) -> Result<Self, StoreError> {
+        Self::try_open(path, durability)
             .map_err(|source| StoreError::Unopened { path: path.to_path_buf(), source })
     }
 
-    fn try_open(path: &Path) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+    fn try_open(
+        path: &Path,
+        durability: Durability,
+    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         // An end in the middle of a copy leaves it behind.
         copy::remove(path)?;
         // SQLite gives its side files the mode of the main one.
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
         let mut connection = connect(path)?;
+        let synchronous = match durability {
+            Durability::Process => "normal",
+            Durability::Power => "full",
+        };
+        connection.pragma_update(None, "synchronous", synchronous)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "cache_size", -65_536)?;
         // 16 MiB instead of 4: pages that many batches touch are copied back a quarter as often.
@@ -133,7 +151,6 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::codec::{At, List, Span};
 use super::filter::Choice;
 use super::{SqliteStore, commit, summary};
+use crate::domain::audit::AuditEntry;
 use crate::domain::id::{AccountId, RequestId};
+use crate::domain::idempotency::{Answered, IdempotencyDigest};
 use crate::domain::ledger::Entry;
 use crate::domain::money::Nanos;
-use crate::domain::record::{RequestRecord, ServedBy};
+use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
 use crate::domain::usage::Usage;
 use crate::store::{Batch, Cursor, RequestFilter, Requests, StoreError, Summary};
 
@@ -21,9 +24,9 @@ impl Requests for SqliteStore {
         self.write(move |tx| commit::commit(tx, &batch)).await
     }
 
-    async fn add_entry(&self, entry: &Entry) -> Result<(), StoreError> {
+    async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError> {
         let entry = entry.clone();
-        self.write(move |tx| commit::add_entry(tx, &entry)).await
+        self.write_audited(audit, move |tx| commit::add_entry(tx, &entry)).await
     }
 
     async fn balance(&self, account: AccountId) -> Result<Nanos, StoreError> {
@@ -80,6 +83,24 @@ impl Requests for SqliteStore {
             let count: i64 =
                 select.query_row(params_from_iter(condition.values()), |row| row.get(0))?;
             Ok(u64::try_from(count).unwrap_or_default())
+        })
+        .await
+    }
+
+    async fn answered_since(&self, since: Timestamp) -> Result<Vec<Answered>, StoreError> {
+        self.read(move |tx| {
+            let ended = "started_at + duration";
+            let sql = format!(
+                "SELECT idempotency, id, {ended} FROM requests \
+                 WHERE idempotency IS NOT NULL AND status IN (?, ?) AND {ended} >= ? ORDER BY {ended}"
+            );
+            let whole = (RequestStatus::Completed, RequestStatus::Incomplete, At(since));
+            let mut select = tx.prepare_cached(&sql)?;
+            let rows = select.query_map(whole, |row| {
+                let (digest, id) = (IdempotencyDigest(row.get(0)?), row.get(1)?);
+                Ok(Answered { digest, id, at: row.get::<_, At>(2)?.0 })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
         })
         .await
     }
@@ -144,6 +165,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
         deployment,
         error_code: row.get(21)?,
         notes: row.get::<_, Option<List>>(22)?.map_or_else(Vec::new, |notes| notes.0),
+        idempotency: row.get::<_, Option<_>>("idempotency")?.map(IdempotencyDigest),
     };
     Ok((Cursor(row.get(0)?), record))
 }

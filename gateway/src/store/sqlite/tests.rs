@@ -51,6 +51,7 @@ fn batch(numbers: std::ops::Range<u64>) -> Batch {
         duration: Duration::from_millis(5),
         ttft: None,
         notes: Vec::new(),
+        idempotency: None,
     };
     let records: Vec<_> = numbers.map(record).collect();
     let charge = |record: &RequestRecord| Entry {

@@ -1,12 +1,17 @@
 //! The audit log: what it was told with changes, and on its own.
 
 use super::{ALICE, BOB, at, noted};
+use crate::domain::account::Invite;
 use crate::domain::audit::{AuditAction, AuditEntry};
+use crate::domain::idempotency::{AdminCall, DoneCall};
+use crate::domain::ledger::{Entry, EntryKind};
+use crate::domain::money::Nanos;
 use crate::store::{AuditFilter, Cursor, Store};
 
 pub(super) async fn play(store: &dyn Store) {
     changes_left_their_entries(store).await;
     entries_are_chosen_and_paged(store).await;
+    calls_are_remembered_with_their_change(store).await;
 }
 
 /// What succeeded is there once, in order; what was refused is not.
@@ -29,8 +34,8 @@ async fn entries_are_chosen_and_paged(store: &dyn Store) {
     };
     let entries =
         [entry(500, ALICE, Some(ALICE)), entry(510, BOB, Some(ALICE)), entry(520, BOB, None)];
-    for entry in &entries {
-        store.add_audit(entry).await.unwrap();
+    for (number, entry) in (0_u8..).zip(&entries) {
+        store.add_invite(&invite(number), entry).await.unwrap();
     }
     let [of_alice, by_bob, of_none] = entries;
     let found = async |filter: AuditFilter| -> Vec<AuditEntry> {
@@ -52,4 +57,37 @@ async fn entries_are_chosen_and_paged(store: &dyn Store) {
         paged.push(entry);
     }
     assert_eq!(paged, [by_bob, of_alice]);
+}
+
+async fn calls_are_remembered_with_their_change(store: &dyn Store) {
+    let call = |key: &str| AdminCall { method: "Credit", key: key.to_owned(), digest: [7; 32] };
+    let entry = |minute, key: &str| AuditEntry {
+        at: at(minute),
+        actor: Some(ALICE),
+        call: Some(call(key)),
+        ..noted("bob")
+    };
+    let (old, new) = (entry(600, "old"), entry(700, "new"));
+    store.add_invite(&invite(10), &old).await.unwrap();
+    let kind = EntryKind::Credit("once".into());
+    let money = Entry { account: ALICE, amount: Nanos(5), kind, at: at(700) };
+    store.add_entry(&money, &new).await.unwrap();
+    // the change of a call that was made before is not made again, whatever came between
+    let balance = store.balance(ALICE).await.unwrap();
+    assert!(store.add_entry(&money, &new).await.is_err());
+    assert_eq!(store.balance(ALICE).await.unwrap(), balance);
+
+    let done = DoneCall { digest: [7; 32], object: "bob".to_owned() };
+    assert_eq!(store.find_call(ALICE, &call("old")).await.unwrap(), Some(done.clone()));
+    assert_eq!(store.find_call(BOB, &call("old")).await.unwrap(), None, "it is another's");
+    let other = AdminCall { method: "Suspend", ..call("old") };
+    assert_eq!(store.find_call(ALICE, &other).await.unwrap(), None, "it is of another kind");
+    assert_eq!(store.forget_calls(at(600), 9).await.unwrap(), 0);
+    assert_eq!(store.forget_calls(at(700), 9).await.unwrap(), 1);
+    assert_eq!(store.find_call(ALICE, &call("old")).await.unwrap(), None);
+    assert_eq!(store.find_call(ALICE, &call("new")).await.unwrap(), Some(done));
+}
+
+fn invite(number: u8) -> Invite {
+    Invite { digest: [100 + number; 32], created_at: at(0), expires_at: at(1) }
 }

@@ -1,9 +1,11 @@
 //! Accounts, invites, sessions and keys.
 
+use std::time::Duration;
+
 use super::{ALICE, BOB, at, conflicts, is_not_found, noted};
 use crate::domain::account::{Account, AccountStatus, Invite, Role, Session};
 use crate::domain::id::{AccountId, KeyId, ModelId, PlanName, SessionId};
-use crate::domain::key::{Key, KeyDigest, Translation};
+use crate::domain::key::{ClientGone, Key, KeyDigest, Translation};
 use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::limit::Limits;
 use crate::domain::money::Nanos;
@@ -196,6 +198,11 @@ fn key(id: &str, account: AccountId, minute: i64) -> Key {
         limits: Limits { rpm: None, tpm: Some(0), concurrency: Some(3) },
         models: vec![ModelId::new("gpt")],
         translation: if account == BOB { Translation::Strict } else { Translation::Lenient },
+        client_gone: if account == BOB {
+            ClientGone::Drain(Duration::from_mins(1))
+        } else {
+            ClientGone::Cancel
+        },
         created_at: at(minute),
         expires_at: (account == BOB).then(|| at(9_000)),
         revoked_at: None,

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ALICE, BOB, at, conflicts};
+use super::{ALICE, BOB, at, conflicts, noted};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{KeyId, ModelId, RequestId, UpstreamName};
+use crate::domain::idempotency::{Answered, IdempotencyDigest};
 use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::money::Nanos;
 use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
@@ -36,6 +37,7 @@ pub(super) async fn play(store: &dyn Store) {
     for filter in filters() {
         answers_as_a_list_does(store, &records, &filter).await;
     }
+    answered_ones_are_known_by_their_keys(store, &records).await;
     keys_know_their_last_use(store, &records).await;
     balances_are_sums(store, &records).await;
 }
@@ -114,6 +116,20 @@ async fn check_summary(store: &dyn Store, filter: &RequestFilter, expected: &[Re
     assert_eq!(summary.by_model.into_iter().collect::<HashMap<_, _>>(), by_model, "{filter:?}");
 }
 
+async fn answered_ones_are_known_by_their_keys(store: &dyn Store, records: &[RequestRecord]) {
+    for since in [at(-9_000), at(90), at(1_440), at(9_000)] {
+        let whole = [RequestStatus::Completed, RequestStatus::Incomplete];
+        let answered = records.iter().filter(|record| whole.contains(&record.status));
+        let answered = answered.filter_map(|record| {
+            let at = record.started_at + record.duration;
+            Some(Answered { digest: record.idempotency?, id: record.id, at })
+        });
+        let mut expected: Vec<_> = answered.filter(|answered| answered.at >= since).collect();
+        expected.sort_by_key(|answered| answered.at);
+        assert_eq!(store.answered_since(since).await.unwrap(), expected);
+    }
+}
+
 async fn keys_know_their_last_use(store: &dyn Store, records: &[RequestRecord]) {
     for (key, last_used) in store.keys(None).await.unwrap() {
         let uses = records.iter().filter(|record| record.key == key.id);
@@ -131,7 +147,7 @@ async fn balances_are_sums(store: &dyn Store, records: &[RequestRecord]) {
         (777, EntryKind::Correction("double booking".into())),
     ] {
         let entry = Entry { account: BOB, amount: Nanos(amount), kind, at: at(99) };
-        store.add_entry(&entry).await.unwrap();
+        store.add_entry(&entry, &noted("e")).await.unwrap();
     }
     let bob = charged(BOB) + Nanos(-223);
     assert_eq!(store.balance(BOB).await.unwrap(), bob);
@@ -235,5 +251,6 @@ fn record(n: u64) -> RequestRecord {
         duration: Duration::from_micros(n * 1_001),
         ttft: has(5).then(|| Duration::from_micros(n)),
         notes: if has(9) { vec![] } else { vec!["a \"note\"".into(), "ü".into()] },
+        idempotency: (!has(8)).then(|| IdempotencyDigest([u8::try_from(n % 251).unwrap(); 32])),
     }
 }

@@ -1,0 +1,310 @@
+//! What became of the requests that came with an idempotency key. Pure: the time is given.
+//!
+//! Bounded in number and in bytes; what is beyond goes oldest first. Start with [`Table::begin`].
+
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use jiff::{SignedDuration, Timestamp};
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::id::RequestId;
+use crate::domain::idempotency::{Answered, IdempotencyDigest};
+
+/// Answered requests that are remembered; at some 300 bytes each, 30 MB.
+const MOST_ANSWERED: usize = 100_000;
+/// What the answers may take that are kept whole, in bytes.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+/// SHA-256 of a request's endpoint and body.
+pub(super) type BodyDigest = [u8; 32];
+
+/// An answer, as it is given again.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Whether it is a stream.
+    pub stream: bool,
+    /// Headers beside those of every answer.
+    pub headers: HeaderMap,
+    /// All of its bytes.
+    pub body: bytes::Bytes,
+}
+
+/// The requests that came with an idempotency key, as far as they matter to others.
+#[derive(Debug)]
+pub(super) struct Table {
+    window: SignedDuration,
+    entries: HashMap<IdempotencyDigest, Entry>,
+    /// Those that were answered, oldest first.
+    answered: VecDeque<(Timestamp, IdempotencyDigest)>,
+    /// Those of them whose answers are kept, oldest first.
+    kept: VecDeque<IdempotencyDigest>,
+    kept_bytes: usize,
+}
+
+/// A request, from its first attempt on.
+#[derive(Debug)]
+struct Entry {
+    /// Of the first attempt.
+    id: RequestId,
+    /// `None` if an earlier process answered it.
+    body: Option<BodyDigest>,
+    course: Course,
+}
+
+#[derive(Debug)]
+enum Course {
+    /// Under way; the token is cancelled as soon as it is anything else.
+    Waiting(CancellationToken),
+    /// The answer is a stream that its client has the head of.
+    Streaming,
+    /// Answered in whole.
+    Answered(Option<Arc<Kept>>),
+}
+
+/// What a request turns out to be.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// The first attempt: it is to be [answered](Table::answer) or [released](Table::release).
+    First,
+    /// A retry of one that is under way until this is cancelled.
+    Waiting(CancellationToken),
+    /// A retry of one whose answer is on its way to its client.
+    Streaming(RequestId),
+    /// A retry of one that was answered, with the answer if it is kept.
+    Answered(RequestId, Option<Arc<Kept>>),
+    /// Another request than the first one of this key.
+    Other(RequestId),
+}
+
+// === impl Table ===
+
+impl Table {
+    /// A table that remembers answered requests for `window`, beginning with `answered`, oldest first.
+    pub(super) fn new(window: Duration, answered: &[Answered]) -> Self {
+        let mut table = Self {
+            window: SignedDuration::try_from(window).unwrap_or(SignedDuration::MAX),
+            entries: HashMap::new(),
+            answered: VecDeque::new(),
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+        };
+        for Answered { digest, id, at } in answered {
+            let course = Course::Answered(None);
+            table.entries.insert(*digest, Entry { id: *id, body: None, course });
+            table.answered.push_back((*at, *digest));
+        }
+        table.trim();
+        table
+    }
+
+    /// Finds out what the request `id` is, which came in at `now`.
+    pub(super) fn begin(
+        &mut self,
+        digest: IdempotencyDigest,
+        body: BodyDigest,
+        id: RequestId,
+        now: Timestamp,
+    ) -> Found {
+        self.forget(now);
+        let entry = match self.entries.entry(digest) {
+            Slot::Occupied(entry) => entry.into_mut(),
+            Slot::Vacant(slot) => {
+                let course = Course::Waiting(CancellationToken::new());
+                slot.insert(Entry { id, body: Some(body), course });
+                return Found::First;
+            }
+        };
+        if entry.body.is_some_and(|first| first != body) {
+            return Found::Other(entry.id);
+        }
+        match &entry.course {
+            Course::Waiting(over) => Found::Waiting(over.clone()),
+            Course::Streaming => Found::Streaming(entry.id),
+            Course::Answered(kept) => Found::Answered(entry.id, kept.clone()),
+        }
+    }
+
+    /// The answer to a first attempt has become a stream.
+    pub(super) fn stream(&mut self, digest: IdempotencyDigest) {
+        if let Some(entry) = self.entries.get_mut(&digest) {
+            entry.course.advance(Course::Streaming);
+        }
+    }
+
+    /// A first attempt has ended without a whole answer: the next one is a first one, too.
+    pub(super) fn release(&mut self, digest: IdempotencyDigest) {
+        if let Some(mut entry) = self.entries.remove(&digest) {
+            entry.course.advance(Course::Streaming);
+        }
+    }
+
+    /// A first attempt was answered in whole at `now`.
+    pub(super) fn answer(
+        &mut self,
+        digest: IdempotencyDigest,
+        kept: Option<Arc<Kept>>,
+        now: Timestamp,
+    ) {
+        let Some(entry) = self.entries.get_mut(&digest) else { return };
+        if let Some(kept) = &kept {
+            self.kept_bytes += kept.body.len();
+            self.kept.push_back(digest);
+        }
+        entry.course.advance(Course::Answered(kept));
+        self.answered.push_back((now, digest));
+        self.trim();
+    }
+
+    /// Forgets what was answered more than the window ago.
+    fn forget(&mut self, now: Timestamp) {
+        while let Some((at, _)) = self.answered.front()
+            && now.duration_since(*at) >= self.window
+        {
+            self.forget_oldest();
+        }
+    }
+
+    fn trim(&mut self) {
+        while self.answered.len() > MOST_ANSWERED {
+            self.forget_oldest();
+        }
+        while self.kept_bytes > MOST_BYTES {
+            self.drop_oldest_answer();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((_, digest)) = self.answered.pop_front() else { return };
+        if self.kept.front() == Some(&digest) {
+            self.drop_oldest_answer();
+        }
+        self.entries.remove(&digest);
+    }
+
+    fn drop_oldest_answer(&mut self) {
+        let Some(digest) = self.kept.pop_front() else { return };
+        if let Some(Entry { course: Course::Answered(kept), .. }) = self.entries.get_mut(&digest)
+            && let Some(kept) = kept.take()
+        {
+            self.kept_bytes -= kept.body.len();
+        }
+    }
+}
+
+// === impl Course ===
+
+impl Course {
+    /// Goes on to `next`, and wakes those that wait.
+    fn advance(&mut self, next: Self) {
+        if let Self::Waiting(over) = std::mem::replace(self, next) {
+            over.cancel();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_mins(10);
+    const BODY: BodyDigest = [1; 32];
+
+    fn table() -> Table {
+        Table::new(WINDOW, &[])
+    }
+
+    fn digest(number: usize) -> IdempotencyDigest {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&number.to_be_bytes());
+        IdempotencyDigest(digest)
+    }
+
+    fn id(number: u128) -> RequestId {
+        RequestId(Uuid::from_u128(number))
+    }
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute)
+    }
+
+    fn kept(length: usize) -> Arc<Kept> {
+        let body = vec![b'a'; length].into();
+        Arc::new(Kept { stream: false, headers: HeaderMap::new(), body })
+    }
+
+    #[test]
+    fn a_retry_waits_for_the_first_attempt_and_gets_its_answer() {
+        let mut table = table();
+        assert!(matches!(table.begin(digest(1), BODY, id(1), at(0)), Found::First));
+        let Found::Waiting(over) = table.begin(digest(1), BODY, id(2), at(0)) else { panic!() };
+        assert!(!over.is_cancelled());
+        table.answer(digest(1), Some(kept(3)), at(1));
+        assert!(over.is_cancelled());
+        let Found::Answered(first, answer) = table.begin(digest(1), BODY, id(2), at(10)) else {
+            panic!()
+        };
+        assert_eq!((first, answer), (id(1), Some(kept(3))));
+        assert!(matches!(table.begin(digest(1), BODY, id(3), at(11)), Found::First), "it is over");
+    }
+
+    #[test]
+    fn an_attempt_without_an_answer_leaves_the_key_to_the_next_one() {
+        let mut table = table();
+        table.begin(digest(1), BODY, id(1), at(0));
+        let Found::Waiting(over) = table.begin(digest(1), BODY, id(2), at(0)) else { panic!() };
+        table.release(digest(1));
+        assert!(over.is_cancelled());
+        assert!(matches!(table.begin(digest(1), [2; 32], id(2), at(0)), Found::First));
+        table.stream(digest(1));
+        let found = table.begin(digest(1), [2; 32], id(3), at(0));
+        assert!(matches!(found, Found::Streaming(first) if first == id(2)), "{found:?}");
+        table.release(digest(1));
+        assert!(matches!(table.begin(digest(1), BODY, id(4), at(0)), Found::First));
+    }
+
+    #[test]
+    fn another_body_is_another_request() {
+        let mut table = table();
+        table.begin(digest(1), BODY, id(1), at(0));
+        let found = table.begin(digest(1), [2; 32], id(2), at(0));
+        assert!(matches!(found, Found::Other(first) if first == id(1)), "{found:?}");
+    }
+
+    #[test]
+    fn what_an_earlier_process_answered_is_known_without_its_answer() {
+        let earlier = Answered { digest: digest(1), id: id(1), at: at(0) };
+        let mut table = Table::new(WINDOW, &[earlier]);
+        let found = table.begin(digest(1), BODY, id(2), at(9));
+        assert!(matches!(found, Found::Answered(first, None) if first == id(1)), "{found:?}");
+        assert!(matches!(table.begin(digest(1), BODY, id(2), at(10)), Found::First));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_oldest_goes_first() {
+        let mut table = table();
+        let large = MOST_BYTES / 4;
+        for number in 0..=MOST_ANSWERED {
+            table.begin(digest(number), BODY, id(1), at(0));
+            let is_large = number >= MOST_ANSWERED - 5;
+            let kept = kept(if is_large { large } else { 0 });
+            table.answer(digest(number), Some(kept), at(0));
+        }
+        assert_eq!((table.entries.len(), table.answered.len()), (MOST_ANSWERED, MOST_ANSWERED));
+        assert!(table.kept_bytes <= MOST_BYTES);
+        let mut answer = |number| match table.begin(digest(number), BODY, id(1), at(0)) {
+            Found::Answered(_, kept) => kept.map(|kept| kept.body.len()),
+            other => panic!("{number}: {other:?}"),
+        };
+        let newest = [4, 3, 2, 1, 0].map(|back| answer(MOST_ANSWERED - back));
+        assert_eq!(newest, [None, Some(large), Some(large), Some(large), Some(large)]);
+        assert!(matches!(table.begin(digest(0), BODY, id(1), at(0)), Found::First));
+        table.forget(at(10));
+        assert_eq!((table.kept_bytes, table.kept.len()), (0, 0));
+    }
+}

@@ -1,0 +1,197 @@
+//! Calls of the admin plane under an idempotency key: made again, they change nothing.
+
+use std::net::SocketAddr;
+
+use proto::v1;
+use tests::process::command;
+use tests::{Product, Session, soon};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tonic::{Code, Request};
+
+fn keyed<T>(key: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("idempotency-key", key.parse().unwrap());
+    request
+}
+
+fn credit(account: &str, amount_usd: &str) -> v1::CreditAccountRequest {
+    v1::CreditAccountRequest {
+        account: account.to_owned(),
+        amount_usd: amount_usd.to_owned(),
+        reason: "a test".to_owned(),
+    }
+}
+
+async fn give(operator: &Session, key: &str, amount_usd: &str) -> Result<String, tonic::Status> {
+    let answer = operator.accounts().credit_account(keyed(key, credit("alice", amount_usd))).await;
+    answer.map(|answer| answer.into_inner().account.unwrap().balance_usd)
+}
+
+#[tokio::test]
+async fn a_credit_under_one_key_is_given_once() {
+    let product = Product::start().await;
+    let (operator, alice) = (product.operator().await, product.member("alice").await);
+    assert_eq!(give(&operator, "one", "2").await.unwrap(), "7");
+    assert_eq!(give(&operator, "one", "2").await.unwrap(), "7");
+    let refused = give(&operator, "one", "3").await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("belongs to another call"), "{refused}");
+    assert_eq!(give(&operator, "two", "2").await.unwrap(), "9");
+
+    let product = product.stop().await.start().await;
+    let operator = product.operator().await;
+    assert_eq!(give(&operator, "one", "2").await.unwrap(), "9", "it outlives the process");
+    let suspend =
+        v1::SuspendAccountRequest { account: alice.name.clone(), reason: "spam".to_owned() };
+    let suspended = operator.accounts().suspend_account(keyed("one", suspend)).await.unwrap();
+    let status = suspended.into_inner().account.unwrap().status();
+    assert_eq!(status, v1::AccountStatus::Suspended, "another kind of call is another call");
+    for key in [String::new(), "k".repeat(256)] {
+        assert_eq!(give(&operator, &key, "1").await.unwrap_err().code(), Code::InvalidArgument);
+    }
+}
+
+#[tokio::test]
+async fn many_at_once_under_one_key_are_one() {
+    let product = Product::start().await;
+    product.member("alice").await;
+    let operator = product.operator().await;
+    let mut all = JoinSet::new();
+    for _ in 0..20 {
+        let mut accounts = operator.accounts();
+        all.spawn(async move { accounts.credit_account(keyed("one", credit("alice", "2"))).await });
+    }
+    for answer in all.join_all().await {
+        assert_eq!(answer.unwrap().into_inner().account.unwrap().balance_usd, "7");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_is_not_made_or_shown_again() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let create = || {
+        let request = v1::CreateKeyRequest { label: "ci".to_owned(), ..Default::default() };
+        let (mut keys, request) = (alice.keys(), keyed("one", request));
+        async move { keys.create_key(request).await }
+    };
+    let made = create().await.unwrap().into_inner().key.unwrap();
+    let again = create().await.unwrap_err();
+    assert_eq!(again.code(), Code::AlreadyExists);
+    assert!(again.message().contains(&made.id), "{again}");
+    let list = || async {
+        let list = alice.keys().list_keys(v1::ListKeysRequest::default()).await.unwrap();
+        list.into_inner().keys
+    };
+    assert_eq!(list().await.len(), 1);
+
+    let rotate = || {
+        let request = v1::RotateKeyRequest { id: made.id.clone(), overlap_seconds: 60 };
+        let (mut keys, request) = (alice.keys(), keyed("one", request));
+        async move { keys.rotate_key(request).await }
+    };
+    rotate().await.unwrap();
+    assert_eq!(rotate().await.unwrap_err().code(), Code::AlreadyExists);
+    assert_eq!(list().await.len(), 2);
+
+    let revoke = || {
+        let request = keyed("one", v1::RevokeKeyRequest { id: made.id.clone() });
+        let mut keys = alice.keys();
+        async move { keys.revoke_key(request).await.unwrap().into_inner().key.unwrap() }
+    };
+    let revoked = revoke().await;
+    assert!(revoked.revoked_at.is_some());
+    assert_eq!(revoke().await, revoked);
+
+    let invite = || {
+        let request = keyed("one", v1::CreateInviteRequest::default());
+        let operator = product.operator();
+        async move { operator.await.accounts().create_invite(request).await }
+    };
+    invite().await.unwrap();
+    assert_eq!(invite().await.unwrap_err().code(), Code::AlreadyExists);
+}
+
+#[tokio::test]
+async fn a_change_made_again_says_how_things_are() {
+    let product = Product::start().await;
+    let (operator, alice) = (product.operator().await, product.member("alice").await);
+    let add = || {
+        let upstream =
+            v1::Upstream { name: "u".to_owned(), url: "sim:".to_owned(), ..Default::default() };
+        keyed("one", v1::AddUpstreamRequest { upstream: Some(upstream) })
+    };
+    let added = operator.upstreams().add_upstream(add()).await.unwrap().into_inner();
+    assert_eq!(operator.upstreams().add_upstream(add()).await.unwrap().into_inner(), added);
+    let remove = || keyed("one", v1::RemoveUpstreamRequest { name: "u".to_owned() });
+    operator.upstreams().remove_upstream(remove()).await.unwrap();
+    operator.upstreams().remove_upstream(remove()).await.unwrap();
+    let gone = operator.upstreams().add_upstream(add()).await.unwrap_err();
+    assert_eq!(gone.code(), Code::NotFound, "it was added, and is not there any more");
+
+    let plan =
+        v1::Plan { name: "pro".to_owned(), trial_credit_usd: "1".to_owned(), ..Default::default() };
+    let put = || keyed("one", v1::PutPlanRequest { plan: Some(plan.clone()) });
+    let made = operator.plans().put_plan(put()).await.unwrap().into_inner();
+    assert_eq!(operator.plans().put_plan(put()).await.unwrap().into_inner(), made);
+
+    let change = || {
+        let request = v1::ChangePasswordRequest {
+            old_password: "correct horse battery alice".to_owned(),
+            new_password: "another horse".to_owned(),
+        };
+        keyed("one", request)
+    };
+    for _ in 0..2 {
+        alice.accounts().change_password(change()).await.unwrap();
+    }
+}
+
+/// Passes a connection on, but for what the gateway answers, until `is_done`; then it breaks.
+async fn swallow(client: TcpStream, gateway: SocketAddr, is_done: impl Future<Output = ()>) {
+    let (mut from, mut to) = (client, TcpStream::connect(gateway).await.unwrap());
+    let pass = async {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut buffer).await {
+            to.write_all(&buffer[..count]).await.unwrap();
+        }
+    };
+    tokio::select! {
+        () = pass => panic!("the client gave up"),
+        () = is_done => {}
+    }
+}
+
+#[tokio::test]
+async fn ctl_sends_a_call_again_whose_answer_was_lost() {
+    let product = Product::start().await;
+    let (operator, alice) = (product.operator().await, product.member("alice").await);
+    let gateway: SocketAddr = product.admin.strip_prefix("http://").unwrap().parse().unwrap();
+    let between = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", between.local_addr().unwrap());
+    let token = product.home.data_dir().join("operator.token");
+    let mut ctl = command("ctl");
+    ctl.args(["account", "credit", "alice", "2", "--reason", "gift", "--server", &server]);
+    ctl.arg("--token-file").arg(&token);
+    let credited = async {
+        while alice.account().await.balance_usd != "7" {
+            tokio::task::yield_now().await;
+        }
+    };
+    let pass = async {
+        let (first, _) = between.accept().await.unwrap();
+        swallow(first, gateway, soon("the credit", credited)).await;
+        let (mut second, _) = between.accept().await.unwrap();
+        let mut to = TcpStream::connect(gateway).await.unwrap();
+        _ = copy_bidirectional(&mut second, &mut to).await;
+    };
+    let (output, ()) = tokio::join!(async { soon("ctl", ctl.output()).await.unwrap() }, pass);
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains('7'));
+    let audit = operator.audit().list_audit(v1::ListAuditRequest::default()).await.unwrap();
+    let credits = audit.into_inner().entries;
+    assert_eq!(credits.iter().filter(|entry| entry.action == "account.credit").count(), 1);
+    assert_eq!(alice.account().await.balance_usd, "7");
+}

@@ -1,0 +1,207 @@
+//! What becomes of a request whose client goes away: its upstream is stopped, or its answer is read to
+//! its end, as the key says.
+
+use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
+use serde_json::{Value, json};
+use tests::http::{Exchange, Request};
+use tests::{Call, Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
+use tokio::task::JoinSet;
+
+const PIECE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
+const REST: &str = concat!(
+    "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+    "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":700}}\n\n",
+    "data: [DONE]\n\n",
+);
+const PLAIN: &str = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":700}}"#;
+
+struct Scene {
+    product: Product,
+    upstream: RawUpstream,
+    alice: Session,
+    /// Drains for a minute, one request at a time.
+    key: String,
+}
+
+async fn scene() -> Scene {
+    let (product, upstream) = (Product::start().await, RawUpstream::start().await);
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    let limits = v1::Limits { concurrency: Some(1), ..Default::default() };
+    let key = alice.key_with(|key| {
+        key.client_gone = v1::ClientGone::Drain.into();
+        key.drain_seconds = 60;
+        key.limits = Some(limits);
+    });
+    let key = key.await.secret;
+    Scene { product, upstream, alice, key }
+}
+
+impl Scene {
+    fn ask(&self, path: &str, stream: bool) -> Request {
+        let mut body = match path {
+            "/v1/responses" => json!({ "model": "asked", "input": "hi" }),
+            _ => question("asked", "hi"),
+        };
+        body["stream"] = json!(stream);
+        self.product.post(path).bearer(&self.key).json(&body)
+    }
+
+    /// A stream whose first piece is there, in the hands of the client and of the upstream.
+    async fn streaming(&self, path: &str) -> (Exchange, Call) {
+        let begin = async {
+            let mut call = self.upstream.call().await;
+            call.send(format!("{}{}", stream_head(), chunk(PIECE))).await;
+            call
+        };
+        let (mut answer, call) = tokio::join!(self.ask(path, true).send(), begin);
+        answer.event().await.unwrap();
+        (answer, call)
+    }
+
+    /// A plain request that is at the upstream, and whose client has gone then.
+    async fn left(&self, request: Request) -> Call {
+        let mut client = JoinSet::new();
+        client.spawn(async move { request.try_send().await.is_ok() });
+        let call = self.upstream.call().await;
+        client.shutdown().await;
+        call
+    }
+
+    async fn is_busy(&self) -> bool {
+        let answer = self.ask("/v1/chat/completions", false).answer().await;
+        let code = Value::from("rate_limit_exceeded");
+        answer.status == 429 && answer.error()["code"] == code
+    }
+
+    /// The record of the request that went upstream.
+    async fn record(&self, count: usize) -> RequestRecord {
+        let mut records = self.alice.records(count).await;
+        records.retain(|record| record.deployment.is_some());
+        assert_eq!(records.len(), 1, "{records:#?}");
+        records.remove(0)
+    }
+}
+
+#[track_caller]
+fn check(record: &RequestRecord, basis: UsageBasis, note: &str) {
+    assert_eq!(
+        (record.status(), record.usage_basis()),
+        (RequestStatus::Cancelled, basis),
+        "{record:?}"
+    );
+    assert_eq!(record.notes, [note]);
+}
+
+#[tokio::test]
+async fn a_drained_stream_is_read_to_its_end_and_charged_by_the_upstreams_word() {
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let scene = scene().await;
+        let (answer, mut call) = scene.streaming(path).await;
+        drop(answer);
+        assert!(scene.is_busy().await, "its place is taken until its end");
+        call.send(chunk(REST) + &chunk("")).await;
+        let record = scene.record(2).await;
+        check(&record, UsageBasis::Upstream, "client_gone:drained");
+        assert_eq!((record.http_status, record.tokens.unwrap().output), (Some(200), Some(700)));
+    }
+}
+
+#[tokio::test]
+async fn a_drained_plain_request_is_read_to_its_end() {
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let scene = scene().await;
+        let mut call = scene.left(scene.ask(path, false)).await;
+        assert!(scene.is_busy().await);
+        call.send(json_answer(200, PLAIN)).await;
+        let record = scene.record(2).await;
+        check(&record, UsageBasis::Upstream, "client_gone:drained");
+        assert_eq!((record.http_status, record.tokens.unwrap().output), (None, Some(700)));
+    }
+}
+
+#[tokio::test]
+async fn a_drained_answer_is_there_for_a_retry() {
+    let scene = scene().await;
+    let ask = || scene.ask("/v1/chat/completions", false).header("idempotency-key", "one");
+    let mut call = scene.left(ask()).await;
+    call.send(json_answer(200, PLAIN)).await;
+    let answer = ask().answer().await;
+    assert_eq!((answer.status, answer.header("idempotent-replayed")), (200, "true"));
+    let record = scene.record(2).await;
+    check(&record, UsageBasis::Upstream, "client_gone:drained");
+}
+
+#[tokio::test]
+async fn an_upstream_that_fails_after_the_client_has_gone_is_a_failure() {
+    let scene = scene().await;
+    let mut call = scene.left(scene.ask("/v1/chat/completions", false)).await;
+    call.send(json_answer(500, "{}")).await;
+    let record = scene.record(1).await;
+    assert_eq!((record.status(), record.http_status), (RequestStatus::Failed, None), "{record:?}");
+    assert_eq!(
+        (record.cost_usd.as_deref(), record.notes.as_slice()),
+        (Some("0"), &["client_gone:drained".to_owned()][..])
+    );
+}
+
+#[tokio::test]
+async fn without_a_policy_the_upstream_is_stopped_and_the_record_says_so() {
+    let scene = scene().await;
+    let scene = Scene { key: scene.alice.key().await.secret, ..scene };
+    let (answer, mut call) = scene.streaming("/v1/chat/completions").await;
+    drop(answer);
+    call.closed().await;
+    check(&scene.record(1).await, UsageBasis::Counted, "client_gone:cancelled");
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_a_drain() {
+    let scene = scene().await;
+    let (answer, _call) = scene.streaming("/v1/chat/completions").await;
+    drop(answer);
+    assert!(scene.is_busy().await);
+    let product = scene.product.stop().await.start().await;
+    let alice = Session::sign_in(&product.admin, "alice").await;
+    let record = alice.records(2).await.into_iter().find(|record| record.deployment.is_some());
+    check(&record.unwrap(), UsageBasis::Counted, "client_gone:cancelled");
+}
+
+#[tokio::test]
+async fn a_drain_ends_after_its_time() {
+    let scene = scene().await;
+    let key = scene.alice.key_with(|key| {
+        key.client_gone = v1::ClientGone::Drain.into();
+        key.drain_seconds = 1;
+    });
+    let scene = Scene { key: key.await.secret, ..scene };
+    let (answer, mut call) = scene.streaming("/v1/chat/completions").await;
+    drop(answer);
+    call.closed().await;
+    check(&scene.record(1).await, UsageBasis::Counted, "client_gone:cancelled");
+}
+
+#[tokio::test]
+async fn a_policy_has_bounds_and_is_shown_with_its_key() {
+    let alice = Product::start().await;
+    let alice = alice.member("alice").await;
+    let make = async |client_gone: v1::ClientGone, drain_seconds| {
+        let request = v1::CreateKeyRequest {
+            label: "k".to_owned(),
+            client_gone: client_gone.into(),
+            drain_seconds,
+            ..Default::default()
+        };
+        alice.keys().create_key(request).await.map(|made| made.into_inner().key.unwrap())
+    };
+    let key = make(v1::ClientGone::Drain, 3_600).await.unwrap();
+    assert_eq!((key.client_gone(), key.drain_seconds), (v1::ClientGone::Drain, 3_600));
+    let key = make(v1::ClientGone::Unspecified, 0).await.unwrap();
+    assert_eq!((key.client_gone(), key.drain_seconds), (v1::ClientGone::Cancel, 0));
+    for (client_gone, seconds) in
+        [(v1::ClientGone::Drain, 0), (v1::ClientGone::Drain, 3_601), (v1::ClientGone::Cancel, 1)]
+    {
+        let refused = make(client_gone, seconds).await.unwrap_err();
+        assert!(refused.message().contains("drain_seconds"), "{refused}");
+    }
+}

@@ -1,0 +1,66 @@
+//! `durability = "power"`: everything waits for the disk, and is otherwise as ever.
+
+use gateway::domain::durability::Durability;
+use proto::v1::RequestStatus;
+use serde_json::json;
+use tests::{Product, Session, question};
+use tokio::task::JoinSet;
+
+async fn product() -> Product {
+    Product::with(|setup| setup.config.durability = Durability::Power).await
+}
+
+#[tokio::test]
+async fn answers_of_every_kind_reach_their_end_and_are_recorded() {
+    let product = product().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let mut expected = Vec::new();
+    for (path, stream, text, status) in [
+        ("/v1/chat/completions", false, "hi", RequestStatus::Completed),
+        ("/v1/chat/completions", true, "hi", RequestStatus::Completed),
+        ("/v1/responses", false, "hi", RequestStatus::Completed),
+        ("/v1/responses", true, "hi", RequestStatus::Completed),
+        ("/v1/chat/completions", true, "hi [sim cut=2]", RequestStatus::Failed),
+        ("/v1/responses", true, "hi [sim cut=2]", RequestStatus::Failed),
+        ("/v1/chat/completions", false, "hi [sim status=500]", RequestStatus::Failed),
+    ] {
+        let mut body = question("sim-chat", text);
+        if path == "/v1/responses" {
+            body = json!({ "model": "sim-chat", "input": text });
+        }
+        body["stream"] = json!(stream);
+        let answer = product.post(path).bearer(&key).json(&body).answer().await;
+        let failed =
+            ["{\"error\":{", "response.failed"].iter().any(|it| answer.text().contains(it));
+        assert_eq!(failed, status == RequestStatus::Failed, "{answer:?}");
+        expected.push((answer.header("x-request-id").to_owned(), status));
+    }
+    let refused = product.chat(&key, &question("no-such-model", "hi")).answer().await;
+    expected.push((refused.header("x-request-id").to_owned(), RequestStatus::Rejected));
+    let records = alice.records(expected.len()).await;
+    let mut recorded: Vec<_> = records.iter().map(|it| (it.id.clone(), it.status())).collect();
+    recorded.sort();
+    expected.sort();
+    assert_eq!(recorded, expected);
+}
+
+#[tokio::test]
+async fn many_at_once_share_their_waits_and_outlive_a_restart() {
+    let product = product().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let mut requests = JoinSet::new();
+    for number in 0..200 {
+        let mut body = question("sim-chat", &format!("request {number}"));
+        body["stream"] = json!(number % 2 == 0);
+        let request = product.chat(&key, &body);
+        requests.spawn(async move { request.answer().await.status });
+    }
+    assert!(requests.join_all().await.iter().all(|status| *status == 200));
+    let balance = alice.account().await.balance_usd;
+    let product = product.stop().await.start().await;
+    let alice = Session::sign_in(&product.admin, "alice").await;
+    assert_eq!(alice.records(200).await.len(), 200);
+    assert_eq!(alice.account().await.balance_usd, balance);
+}

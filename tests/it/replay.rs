@@ -1,0 +1,234 @@
+//! `Idempotency-Key`: a retry is given the answer of the first attempt, and is charged nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gateway::simulator::{Settings, Simulator, TruthLog};
+use proto::v1::RequestStatus;
+use serde_json::{Value, json};
+use tests::http::{Answer, Request};
+use tests::{ManualClock, Product, RawUpstream, Session, json_answer, question};
+
+const ANSWER: &str = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
+
+/// A gateway whose simulator can be asked what it was asked.
+async fn product() -> (Product, TruthLog) {
+    let truth = TruthLog::memory();
+    let settings = Settings { seed: 1, truth: truth.clone() };
+    let product = Product::with(|setup| setup.simulator = Simulator::new(settings)).await;
+    (product, truth)
+}
+
+/// A gateway with a model on an upstream of the test's own.
+async fn on_raw() -> (Product, RawUpstream, Session, String) {
+    let (product, upstream) = (Product::start().await, RawUpstream::start().await);
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    (product, upstream, alice, key)
+}
+
+fn keyed(request: Request, key: &str) -> Request {
+    request.header("idempotency-key", key)
+}
+
+fn streamed(mut body: Value) -> Value {
+    body["stream"] = json!(true);
+    body
+}
+
+#[track_caller]
+fn check_error(answer: &Answer, status: u16, code: &str, first: &str) {
+    assert_eq!((answer.status, &answer.error()["code"]), (status, &json!(code)), "{answer:?}");
+    assert!(answer.error()["message"].as_str().unwrap().contains(first), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_retry_gets_the_same_answer_and_is_not_charged_again() {
+    let (product, truth) = product().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let response = json!({ "model": "sim-chat", "input": "hello" });
+    let chat = question("sim-chat", "hello");
+    let cases = [
+        ("/v1/chat/completions", chat.clone()),
+        ("/v1/chat/completions", streamed(chat)),
+        ("/v1/responses", response.clone()),
+        ("/v1/responses", streamed(response)),
+    ];
+    for (number, (path, body)) in cases.into_iter().enumerate() {
+        let name = format!("case {number}");
+        let ask = || keyed(product.post(path).bearer(&key).json(&body), &name).answer();
+        let first = ask().await;
+        assert_eq!((first.status, first.header("idempotent-replayed")), (200, ""));
+        let before = alice.records(2 * number + 1).await;
+        let balance = alice.account().await.balance_usd;
+
+        let again = ask().await;
+        assert_eq!((again.status, again.header("idempotent-replayed")), (200, "true"));
+        assert_eq!(again.body, first.body, "{path}");
+        assert_eq!(again.header("content-type"), first.header("content-type"));
+        assert_ne!(again.header("x-request-id"), first.header("x-request-id"));
+
+        assert_eq!(truth.entries().len(), number + 1, "the upstream is not asked again");
+        assert_eq!(alice.account().await.balance_usd, balance);
+        let record = alice.records(2 * number + 2).await.pop().unwrap();
+        let original = before.last().unwrap();
+        assert_eq!(record.notes, [format!("idempotent_replay_of={}", original.id)]);
+        assert_eq!(record.cost_usd.as_deref(), Some("0"), "{record:?}");
+        assert_eq!((record.status(), record.stream), (RequestStatus::Completed, original.stream));
+        assert_eq!((&record.model, record.tokens), (&original.model, None));
+        assert_ne!(original.cost_usd.as_deref(), Some("0"), "{original:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_retry_waits_for_a_plain_answer_that_is_under_way() {
+    let (product, upstream, alice, key) = on_raw().await;
+    let ask = || keyed(product.chat(&key, &question("asked", "hi")), "one").answer();
+    let answering = async {
+        let mut call = upstream.call().await;
+        // the first attempt is at the upstream: what comes now is a retry
+        let retries =
+            tokio::spawn(keyed(product.chat(&key, &question("asked", "hi")), "one").answer());
+        let other = keyed(product.chat(&key, &question("asked", "ho")), "one").answer().await;
+        check_error(&other, 422, "idempotency_key_reused", "");
+        call.send(json_answer(200, ANSWER)).await;
+        retries.await.unwrap()
+    };
+    let (first, again) = tokio::join!(ask(), answering);
+    assert_eq!((first.status, first.header("idempotent-replayed")), (200, ""));
+    assert_eq!((again.status, again.header("idempotent-replayed")), (200, "true"));
+    assert_eq!(again.body, first.body);
+    let charged = alice.records(3).await.into_iter().filter(|record| record.tokens.is_some());
+    assert_eq!(charged.count(), 1);
+}
+
+#[tokio::test]
+async fn a_retry_of_a_stream_under_way_is_told_to_come_back() {
+    let (product, _) = product().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let body = streamed(question("sim-chat", "hi [sim stall=2]"));
+    let ask = || keyed(product.chat(&key, &body), "one");
+    let mut first = ask().send().await;
+    first.event().await.unwrap();
+    let again = ask().answer().await;
+    check_error(
+        &again,
+        409,
+        "idempotency_in_progress",
+        first.headers["x-request-id"].to_str().unwrap(),
+    );
+    assert_eq!((again.header("retry-after"), again.header("x-should-retry")), ("5", ""));
+    let refused = alice.records(1).await.pop().unwrap();
+    assert_eq!(refused.status(), RequestStatus::Rejected, "{refused:?}");
+    assert_eq!((refused.stream, refused.model.as_deref()), (true, Some("sim-chat")));
+
+    drop(first);
+    let cancelled = alice.records(2).await.pop().unwrap();
+    assert_eq!(cancelled.status(), RequestStatus::Cancelled, "{cancelled:?}");
+    let mut anew = ask().send().await;
+    assert_eq!(anew.status, 200, "who hangs up has no answer that could be given again");
+    assert!(!anew.headers.contains_key("idempotent-replayed"));
+    anew.event().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_attempt_that_failed_is_made_again() {
+    let (product, truth) = product().await;
+    let key = product.member("alice").await.key().await.secret;
+    let ask = |body: &Value| keyed(product.chat(&key, body), "one").answer();
+    let failing = question("sim-chat", "hi [sim status=503 times=1]");
+    assert_eq!(ask(&failing).await.status, 503);
+    let served = ask(&failing).await;
+    assert_eq!((served.status, served.header("idempotent-replayed")), (200, ""));
+    assert_eq!(ask(&failing).await.body, served.body);
+    assert_eq!(truth.entries().len(), 2);
+
+    let broken = streamed(question("sim-chat", "hi [sim cut=2 times=1]"));
+    let ask = || keyed(product.chat(&key, &broken), "two").answer();
+    assert!(!ask().await.text().contains("[DONE]"), "it breaks after it has begun");
+    let whole = ask().await;
+    assert!(whole.text().contains("[DONE]") && whole.header("idempotent-replayed").is_empty());
+    assert_eq!(ask().await.body, whole.body);
+    let refused = question("no-such-model", "hi");
+    for _ in 0..2 {
+        let refused = keyed(product.chat(&key, &refused), "three").answer().await;
+        assert_eq!(refused.error()["code"], "model_not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_key_with_another_body_or_endpoint_is_refused() {
+    let (product, truth) = product().await;
+    let alice = product.member("alice").await;
+    let (key, other) = (alice.key().await.secret, alice.key().await.secret);
+    let ask = |text: &str| keyed(product.chat(&key, &question("sim-chat", text)), "one").answer();
+    let first = ask("hello").await;
+    check_error(&ask("hullo").await, 422, "idempotency_key_reused", first.header("x-request-id"));
+    let elsewhere = product.post("/v1/responses").bearer(&key).json(&question("sim-chat", "hello"));
+    check_error(&keyed(elsewhere, "one").answer().await, 422, "idempotency_key_reused", "");
+    let of_other = keyed(product.chat(&other, &question("sim-chat", "hullo")), "one");
+    assert_eq!(of_other.answer().await.status, 200, "another API key's are its own");
+    for malformed in [String::new(), "k".repeat(256)] {
+        let answer = keyed(product.chat(&key, &question("sim-chat", "hi")), &malformed).answer();
+        check_error(&answer.await, 400, "invalid_value", "Idempotency-Key");
+    }
+    assert_eq!(truth.entries().len(), 2);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_to_keep_is_not_made_twice() {
+    let (product, truth) = product().await;
+    let key = product.member("alice").await.key().await.secret;
+    let body = streamed(question("sim-chat", "hi [sim words=10000]"));
+    let first = keyed(product.chat(&key, &body), "one").answer().await;
+    assert!(first.body.len() > 1024 * 1024, "{}", first.body.len());
+    let again = keyed(product.chat(&key, &body), "one").answer().await;
+    check_error(&again, 409, "idempotent_answer_gone", first.header("x-request-id"));
+    assert_eq!(again.header("x-should-retry"), "false");
+    assert_eq!(truth.entries().len(), 1);
+}
+
+#[tokio::test]
+async fn a_restart_remembers_what_was_answered_and_for_how_long() {
+    let clock = ManualClock::at("2026-11-20T12:00:00Z");
+    let (ticking, truth) = (clock.clone(), TruthLog::memory());
+    let settings = Settings { seed: 1, truth: truth.clone() };
+    let product = Product::with(|setup| {
+        setup.clock = Arc::new(ticking);
+        setup.simulator = Simulator::new(settings);
+    })
+    .await;
+    let key = product.member("alice").await.key().await.secret;
+    let ask =
+        |product: &Product| keyed(product.chat(&key, &question("sim-chat", "hi")), "one").answer();
+    let first = ask(&product).await;
+    assert_eq!(first.status, 200);
+    clock.advance(Duration::from_mins(9));
+    let product = product.stop().await.start().await;
+    check_error(&ask(&product).await, 409, "idempotent_answer_gone", first.header("x-request-id"));
+    clock.advance(Duration::from_mins(1));
+    let anew = ask(&product).await;
+    assert_eq!((anew.status, anew.header("idempotent-replayed")), (200, ""));
+    assert_eq!(ask(&product).await.header("idempotent-replayed"), "true");
+    assert_eq!(truth.entries().len(), 2);
+}
+
+#[tokio::test]
+async fn keys_make_no_difference_where_they_are_switched_off() {
+    let truth = TruthLog::memory();
+    let settings = Settings { seed: 1, truth: truth.clone() };
+    let product = Product::with(|setup| {
+        setup.config.idempotency = Duration::ZERO;
+        setup.simulator = Simulator::new(settings);
+    })
+    .await;
+    let key = product.member("alice").await.key().await.secret;
+    for text in ["hello", "hello", "hullo"] {
+        let request = keyed(product.chat(&key, &question("sim-chat", text)), "one");
+        assert_eq!(request.answer().await.status, 200);
+    }
+    assert_eq!(truth.entries().len(), 3);
+}
