@@ -16,6 +16,7 @@ mod errors;
 mod examples;
 mod isolation;
 mod limits;
+mod quotas;
 mod readme;
 mod records;
 mod responses;
