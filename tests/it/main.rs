@@ -19,6 +19,7 @@ mod examples;
 mod isolation;
 mod limits;
 mod power;
+mod quotas;
 mod readme;
 mod records;
 mod replay;

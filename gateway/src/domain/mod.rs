@@ -5,6 +5,7 @@
 
 pub mod account;
 pub mod audit;
+pub mod consumption;
 pub mod durability;
 pub mod endpoint;
 pub mod id;

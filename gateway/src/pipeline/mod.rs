@@ -25,6 +25,7 @@ pub mod responses;
 pub mod route;
 pub mod serve;
 pub mod settle;
+pub mod standing;
 
 use std::sync::Arc;
 
@@ -51,8 +52,8 @@ pub struct Gate {
     pub directory: Arc<Directory>,
     /// Balances and records.
     pub ledger: Arc<Ledger>,
-    /// Requests and tokens per minute, concurrency.
-    pub limiter: Limiter,
+    /// Requests and tokens per minute, concurrency, tokens per month.
+    pub limiter: Arc<Limiter>,
     /// The upstreams' clients.
     pub fleet: Fleet,
     /// The upstreams' credentials.

@@ -12,6 +12,7 @@ mod calls;
 mod catalogue;
 mod codec;
 mod commit;
+mod consumption;
 mod copy;
 mod error;
 mod filter;

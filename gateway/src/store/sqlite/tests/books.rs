@@ -1,6 +1,7 @@
 //! Whatever is changed behind the gateway's back is found, and copies are whole.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use rusqlite::Connection;
 
@@ -11,7 +12,7 @@ use crate::store::{Books, Cursor, Forget, Requests, Upkeep};
 /// A store of 50 requests, the first 10 of them forgotten.
 async fn store(path: &std::path::Path) -> SqliteStore {
     let store = SqliteStore::open(path).unwrap();
-    store.commit(batch(0..50)).await.unwrap();
+    store.commit(Arc::new(batch(0..50))).await.unwrap();
     let wish = Forget {
         before: None,
         beyond: Some(40),
@@ -68,10 +69,10 @@ async fn every_kind_of_damage_is_found_and_named() {
 async fn a_copy_and_a_proof_are_of_one_moment_while_the_writer_commits() {
     let (folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
-    store.commit(batch(0..1_000)).await.unwrap();
+    store.commit(Arc::new(batch(0..1_000))).await.unwrap();
     let write = async {
         for n in 100..300 {
-            store.commit(batch(n * 10..n * 10 + 10)).await.unwrap();
+            store.commit(Arc::new(batch(n * 10..n * 10 + 10))).await.unwrap();
         }
     };
     let read = async {
@@ -96,7 +97,7 @@ async fn a_copy_and_a_proof_are_of_one_moment_while_the_writer_commits() {
 async fn a_proof_that_nobody_waits_for_ends() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
-    store.commit(batch(0..20_000)).await.unwrap();
+    store.commit(Arc::new(batch(0..20_000))).await.unwrap();
     let mut proof = Box::pin(store.prove());
     assert!(futures_util::poll!(&mut proof).is_pending());
     drop(proof);
