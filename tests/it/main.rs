@@ -14,6 +14,7 @@ mod crash;
 mod demo;
 mod errors;
 mod examples;
+mod filter;
 mod isolation;
 mod limits;
 mod readme;

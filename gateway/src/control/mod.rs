@@ -14,6 +14,7 @@ pub mod credentials;
 pub mod directory;
 pub mod error;
 pub mod export;
+mod filter;
 pub mod keys;
 pub mod ledger;
 pub mod maintenance;

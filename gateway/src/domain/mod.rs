@@ -6,6 +6,7 @@
 pub mod account;
 pub mod audit;
 pub mod endpoint;
+pub mod expression;
 pub mod id;
 pub mod key;
 pub mod ledger;

@@ -25,6 +25,7 @@ mod requests;
 mod responses;
 mod sessions;
 mod summary;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod writer;
