@@ -178,7 +178,7 @@ fn conclude(outcome: Result<Response<Reply>, Fault>, tally: Option<Tally>) -> Re
         Err(fault) => {
             let reply = ErrorReply::from(&fault);
             if let Some(tally) = tally {
-                tally.close(reply.end(&fault));
+                tally.fail(&fault, reply.end(&fault));
             }
             reply.into_response()
         }

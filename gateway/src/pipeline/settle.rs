@@ -13,7 +13,6 @@ use http::HeaderValue;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
-use super::Gate;
 use super::admit::Admission;
 use super::arrival::Arrival;
 use super::authenticate::Principal;
@@ -21,6 +20,7 @@ use super::book::{self, Uncounted};
 use super::count;
 use super::end::{Commitment, End};
 use super::meter::{Meter, Produced};
+use super::{Fault, Gate};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{ModelId, RequestId};
 use crate::domain::model::{Deployment, Model};
@@ -32,6 +32,7 @@ use crate::domain::usage::{Usage, UsageBasis};
 use crate::ledger::Cover;
 use crate::ledger::journal::Open;
 use crate::limits::Permit;
+use crate::upstream::Remote;
 
 /// A token of JSON text has about four bytes; fewer, so that a count ends above rather than below.
 const BYTES_PER_TOKEN: u64 = 3;
@@ -64,6 +65,8 @@ pub struct Tally {
     journalled_bytes: u64,
     /// Whether an upstream has begun to answer.
     begun: bool,
+    /// Who answers.
+    remote: Option<Arc<Remote>>,
     commitment: Option<Commitment>,
 }
 
@@ -106,6 +109,7 @@ impl Tally {
             output_bytes: 0,
             journalled_bytes: 0,
             begun: false,
+            remote: None,
             commitment: None,
         }
     }
@@ -227,6 +231,11 @@ impl Tally {
         self.begun = true;
     }
 
+    /// Notes whose answer it is.
+    pub(super) fn answered_by(&mut self, remote: Arc<Remote>) {
+        self.remote = Some(remote);
+    }
+
     /// Notes that the client was sent the head of a stream.
     pub fn committed(&mut self) {
         self.record_mut().http_status = Some(200);
@@ -281,6 +290,16 @@ impl Tally {
     /// Books the request.
     pub fn close(mut self, end: End) {
         self.book(end);
+    }
+
+    /// Books the request as one that got no whole answer, and tells who was to give it.
+    pub fn fail(self, fault: &Fault, end: End) {
+        if let (Some(remote), Fault::Upstream(error)) = (&self.remote, fault)
+            && error.is_its_fault()
+        {
+            remote.broke(error, self.gate.clock.now(), self.gate.clock.monotonic());
+        }
+        self.close(end);
     }
 
     fn book(&mut self, end: End) {

@@ -13,10 +13,13 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::connect::{self, SimulatorDialer};
 use super::error::{Phase, UpstreamError};
+use super::vitals::Vitals;
+use crate::domain::health::Health;
 use crate::domain::upstream::{Profile, Upstream};
 use crate::wire::error::ForeignError;
 use crate::wire::splice::Payload;
@@ -31,6 +34,7 @@ pub struct Remote {
     chat_completions: Uri,
     headers: HeaderMap,
     client: Pooled,
+    vitals: Vitals,
 }
 
 /// Boxed: the clients are a few hundred bytes each.
@@ -58,7 +62,8 @@ impl Remote {
         } else {
             Pooled::Web(Box::new(builder.build(connect::web(upstream.deadlines.connect()))))
         };
-        Ok(Self { headers: headers(credential)?, chat_completions, client, upstream })
+        let (headers, vitals) = (headers(credential)?, Vitals::default());
+        Ok(Self { headers, chat_completions, client, upstream, vitals })
     }
 
     /// Whether this is the client of just this catalogue entry.
@@ -74,6 +79,39 @@ impl Remote {
     /// How long to wait between two reads of an answer.
     pub fn idle_deadline(&self) -> Duration {
         self.upstream.deadlines.idle()
+    }
+
+    /// Whether a request should come here first; see [`super::Fleet::permits`].
+    pub(super) fn permits(&self, now: Duration) -> bool {
+        self.vitals.permits(now)
+    }
+
+    /// How it does.
+    pub(super) fn health(&self, now: Duration) -> Health {
+        self.vitals.health(now)
+    }
+
+    /// Learns that the head of an answer came after `latency`; `now` is the monotonic time.
+    pub fn answered(&self, latency: Duration, now: Duration) {
+        self.vitals.answered(latency, now);
+    }
+
+    /// Learns that a request failed by the upstream's fault before its answer began; `now` is the
+    /// monotonic time.
+    pub fn failed(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
+        self.opened(self.vitals.failed(error, at, now));
+    }
+
+    /// Learns that an answer that had begun broke by the upstream's fault; `now` is the monotonic time.
+    pub fn broke(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
+        self.opened(self.vitals.broke(error, at, now));
+    }
+
+    fn opened(&self, pause: Option<Duration>) {
+        if let Some(pause) = pause {
+            let (upstream, pause_s) = (&self.upstream.name, pause.as_secs());
+            tracing::warn!(%upstream, pause_s, "an upstream fails; requests go elsewhere where they can");
+        }
     }
 
     /// Sends a chat request and waits for the head of a successful answer. Dropping the future, or
