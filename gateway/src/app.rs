@@ -19,6 +19,7 @@ use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::control::bootstrap::{self, Seed};
+use crate::control::traffic::Traffic;
 use crate::control::{Control, Credentials, Directory, Parts};
 use crate::http::handler::Handler;
 use crate::http::listen::{self, Stop};
@@ -122,6 +123,9 @@ pub async fn run(
 
     let (ledger, recorder) =
         Ledger::new(store.clone(), journal, &prepared.everything.balances, prepared.newest);
+    let traffic = Arc::<Traffic>::default();
+    let (told, clock) = (traffic.clone(), seams.clock.clone());
+    let recorder = recorder.observed(move |records| told.ended(records, clock.monotonic()));
     writing.spawn(recorder.run(recorder_stop.clone()));
     let ledger = Arc::new(ledger);
     let state = config.responses.retention.map(|retention| {
@@ -137,11 +141,14 @@ pub async fn run(
     let credentials = Arc::new(Credentials::new(sealer.clone()));
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
+    let limiter = Arc::<Limiter>::default();
+    let fleet = Arc::new(Fleet::new(dialer(seams.simulator, serving.clone())));
+
     let gate = Arc::new(Gate {
         directory: directory.clone(),
         ledger: ledger.clone(),
-        limiter: Limiter::default(),
-        fleet: Fleet::new(dialer(seams.simulator, serving.clone())),
+        limiter: limiter.clone(),
+        fleet: fleet.clone(),
         credentials: credentials.clone(),
         state,
         counter: Counter::default(),
@@ -165,6 +172,9 @@ pub async fn run(
         trial_daily: config.trial_daily,
         operator_token: prepared.operator_token,
         tasks: tasks.clone(),
+        fleet,
+        limiter,
+        traffic,
     }));
 
     let (http_address, admin_address) =

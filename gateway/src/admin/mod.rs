@@ -16,6 +16,7 @@ pub mod serve;
 mod status;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod upstreams;
 mod usage;
 

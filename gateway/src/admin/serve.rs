@@ -10,6 +10,7 @@ use proto::v1::ledger_service_server::LedgerServiceServer;
 use proto::v1::maintenance_service_server::MaintenanceServiceServer;
 use proto::v1::model_service_server::ModelServiceServer;
 use proto::v1::plan_service_server::PlanServiceServer;
+use proto::v1::traffic_service_server::TrafficServiceServer;
 use proto::v1::upstream_service_server::UpstreamServiceServer;
 use proto::v1::usage_service_server::UsageServiceServer;
 use tokio::net::TcpListener;
@@ -27,6 +28,7 @@ use super::ledger::Books;
 use super::maintenance::Maintenance;
 use super::models::Models;
 use super::plans::Plans;
+use super::traffic::Traffic;
 use super::upstreams::Upstreams;
 use super::usage::Usage;
 use crate::control::Control;
@@ -41,7 +43,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// when its client wishes.
 const DRAIN: Duration = Duration::from_secs(5);
 
-const SERVICES: [&str; 10] = [
+const SERVICES: [&str; 11] = [
     "",
     AccountServiceServer::<Accounts>::NAME,
     KeyServiceServer::<Keys>::NAME,
@@ -52,6 +54,7 @@ const SERVICES: [&str; 10] = [
     AuditServiceServer::<Audit>::NAME,
     LedgerServiceServer::<Books>::NAME,
     MaintenanceServiceServer::<Maintenance>::NAME,
+    TrafficServiceServer::<Traffic>::NAME,
 ];
 
 /// Why the admin plane stopped, or never began.
@@ -100,6 +103,10 @@ pub async fn serve(
         .add_service(limited!(AuditServiceServer, Audit { control: control.clone() }))
         .add_service(limited!(LedgerServiceServer, Books { control: control.clone() }))
         .add_service(limited!(MaintenanceServiceServer, Maintenance { control: control.clone() }))
+        .add_service(limited!(
+            TrafficServiceServer,
+            Traffic { control: control.clone(), shutdown: shutdown.clone() }
+        ))
         .add_service(limited!(UsageServiceServer, Usage { control, shutdown: shutdown.clone() }))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)

@@ -15,8 +15,10 @@ pub mod directory;
 pub mod error;
 pub mod export;
 mod filter;
+pub mod health;
 pub mod keys;
 pub mod ledger;
+pub mod limit_use;
 pub mod maintenance;
 pub mod models;
 mod password_change;
@@ -33,6 +35,7 @@ pub mod tail;
 #[cfg(test)]
 pub(crate) mod tests;
 mod token;
+pub mod traffic;
 pub mod upstreams;
 pub mod usage;
 
@@ -44,7 +47,9 @@ use tokio_util::task::TaskTracker;
 use crate::clock::{Clock, Entropy};
 use crate::domain::money::Nanos;
 use crate::ledger::Ledger;
+use crate::limits::Limiter;
 use crate::store::Store;
+use crate::upstream::Fleet;
 
 pub use access::Caller;
 pub use credentials::Credentials;
@@ -53,6 +58,7 @@ pub use error::ControlError;
 
 use passwords::Passwords;
 use signups::SignUps;
+use traffic::{LastCount, Traffic};
 
 /// The most money that an account may hold or owe: far from where sums of nanodollars overflow.
 const LARGEST_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
@@ -71,6 +77,10 @@ pub struct Control {
     operator_token: [u8; 32],
     tasks: TaskTracker,
     passwords: Passwords,
+    fleet: Arc<Fleet>,
+    limiter: Arc<Limiter>,
+    traffic: Arc<Traffic>,
+    last_count: LastCount,
     writing: Mutex<()>,
 }
 
@@ -98,6 +108,12 @@ pub struct Parts {
     pub operator_token: [u8; 32],
     /// Where changes run, so that a shutdown waits for them.
     pub tasks: TaskTracker,
+    /// The upstreams' clients.
+    pub fleet: Arc<Fleet>,
+    /// What is limited.
+    pub limiter: Arc<Limiter>,
+    /// The last hour, which the recorder tells of what has ended.
+    pub traffic: Arc<Traffic>,
 }
 
 /// Who may register.
@@ -127,6 +143,10 @@ impl Control {
             trial_daily: parts.trial_daily,
             operator_token: parts.operator_token,
             tasks: parts.tasks,
+            fleet: parts.fleet,
+            limiter: parts.limiter,
+            traffic: parts.traffic,
+            last_count: LastCount::default(),
             writing: Mutex::new(()),
         }
     }

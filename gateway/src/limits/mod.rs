@@ -3,6 +3,7 @@
 //! Pure over `now`, the monotonic time: no clock, no IO. [`Limiter::admit`] says yes or no in one
 //! step for all scopes of a request; the [`Permit`] it returns gives the concurrency slots back.
 
+mod in_use;
 mod window;
 
 use std::hash::Hash;
@@ -13,6 +14,8 @@ use std::time::Duration;
 use crate::domain::id::{AccountId, KeyId, ModelId};
 use crate::domain::limit::{LimitKind, LimitScope, Limits};
 use window::Window;
+
+pub use in_use::{LimitUse, Limited, Moment};
 
 /// Counts what is limited. One for the whole gateway.
 #[derive(Default)]

@@ -47,9 +47,9 @@ pub struct Gate {
     /// Balances and records.
     pub ledger: Arc<Ledger>,
     /// Requests and tokens per minute, concurrency.
-    pub limiter: Limiter,
+    pub limiter: Arc<Limiter>,
     /// The upstreams' clients.
-    pub fleet: Fleet,
+    pub fleet: Arc<Fleet>,
     /// The upstreams' credentials.
     pub credentials: Arc<Credentials>,
     /// The responses that are kept; `None` if none are.

@@ -2,11 +2,13 @@
 //! an [`Invalid`](crate::domain::Invalid) field, never a guess.
 //!
 //! A file per direction and size: [`given`] reads requests, [`answer`] writes answers, [`usage`]
-//! does both for the request log, and [`ledger`] writes what is in the ledger.
+//! does both for the request log, [`ledger`] writes what is in the ledger and [`traffic`] what goes on
+//! now.
 
 mod answer;
 mod given;
 mod ledger;
+mod traffic;
 mod usage;
 
 pub(super) use answer::{account, audit_entry, key, model, plan, reveal, session, time, upstream};
@@ -15,4 +17,5 @@ pub(super) use given::{
     upstream_change,
 };
 pub(super) use ledger::{entry, verdict};
+pub(super) use traffic::{limit_use, picture, upstream_health};
 pub(super) use usage::{choice, export, news, record, summary, tail};
