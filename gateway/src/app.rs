@@ -172,6 +172,7 @@ pub async fn run(
         trial_daily: config.trial_daily,
         operator_token: prepared.operator_token,
         tasks: tasks.clone(),
+        data_dir: config.data_dir.clone(),
         fleet,
         limiter,
         traffic,

@@ -362,6 +362,11 @@ async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> (Rule, Vec<Attemp
             all.push(shown(who.traffic().list_upstream_health(request).await));
             Rule::Operator
         }
+        "DiagnosticsService/Diagnose" => {
+            let request = v1::DiagnoseRequest { send_requests: true };
+            all.push(shown(who.diagnostics().diagnose(request).await));
+            Rule::Operator
+        }
         "MaintenanceService/Backup" => {
             all.push(shown(who.maintenance().backup(v1::BackupRequest {}).await));
             Rule::Operator

@@ -13,6 +13,7 @@ mod chat;
 mod cli;
 mod crash;
 mod demo;
+mod diagnostics;
 mod errors;
 mod examples;
 mod filter;

@@ -3,6 +3,7 @@
 use proto::client::Connection;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::audit_service_client::AuditServiceClient;
+use proto::v1::diagnostics_service_client::DiagnosticsServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::ledger_service_client::LedgerServiceClient;
 use proto::v1::maintenance_service_client::MaintenanceServiceClient;
@@ -128,6 +129,11 @@ impl Session {
     /// Calls `TrafficService`.
     pub fn traffic(&self) -> TrafficServiceClient<Connection> {
         TrafficServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `DiagnosticsService`.
+    pub fn diagnostics(&self) -> DiagnosticsServiceClient<Connection> {
+        DiagnosticsServiceClient::new(self.connection.clone())
     }
 
     /// Makes a key that may do all that the account may.

@@ -7,6 +7,7 @@ mod accounts;
 mod audit;
 mod auth;
 mod convert;
+mod diagnostics;
 mod keys;
 mod ledger;
 mod maintenance;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use proto::v1::account_service_server::AccountServiceServer;
 use proto::v1::audit_service_server::AuditServiceServer;
+use proto::v1::diagnostics_service_server::DiagnosticsServiceServer;
 use proto::v1::key_service_server::KeyServiceServer;
 use proto::v1::ledger_service_server::LedgerServiceServer;
 use proto::v1::maintenance_service_server::MaintenanceServiceServer;
@@ -23,6 +24,7 @@ use tonic_health::server::HealthReporter;
 
 use super::accounts::Accounts;
 use super::audit::Audit;
+use super::diagnostics::Diagnostics;
 use super::keys::Keys;
 use super::ledger::Books;
 use super::maintenance::Maintenance;
@@ -43,7 +45,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// when its client wishes.
 const DRAIN: Duration = Duration::from_secs(5);
 
-const SERVICES: [&str; 11] = [
+const SERVICES: [&str; 12] = [
     "",
     AccountServiceServer::<Accounts>::NAME,
     KeyServiceServer::<Keys>::NAME,
@@ -55,6 +57,7 @@ const SERVICES: [&str; 11] = [
     LedgerServiceServer::<Books>::NAME,
     MaintenanceServiceServer::<Maintenance>::NAME,
     TrafficServiceServer::<Traffic>::NAME,
+    DiagnosticsServiceServer::<Diagnostics>::NAME,
 ];
 
 /// Why the admin plane stopped, or never began.
@@ -103,6 +106,10 @@ pub async fn serve(
         .add_service(limited!(AuditServiceServer, Audit { control: control.clone() }))
         .add_service(limited!(LedgerServiceServer, Books { control: control.clone() }))
         .add_service(limited!(MaintenanceServiceServer, Maintenance { control: control.clone() }))
+        .add_service(limited!(
+            DiagnosticsServiceServer,
+            Diagnostics { control: control.clone(), shutdown: shutdown.clone() }
+        ))
         .add_service(limited!(
             TrafficServiceServer,
             Traffic { control: control.clone(), shutdown: shutdown.clone() }

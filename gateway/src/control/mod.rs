@@ -11,6 +11,7 @@ pub mod audit;
 pub mod bootstrap;
 mod change;
 pub mod credentials;
+pub mod diagnose;
 pub mod directory;
 pub mod error;
 pub mod export;
@@ -39,6 +40,7 @@ pub mod traffic;
 pub mod upstreams;
 pub mod usage;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
@@ -77,6 +79,7 @@ pub struct Control {
     operator_token: [u8; 32],
     tasks: TaskTracker,
     passwords: Passwords,
+    data_dir: PathBuf,
     fleet: Arc<Fleet>,
     limiter: Arc<Limiter>,
     traffic: Arc<Traffic>,
@@ -108,6 +111,8 @@ pub struct Parts {
     pub operator_token: [u8; 32],
     /// Where changes run, so that a shutdown waits for them.
     pub tasks: TaskTracker,
+    /// Where the database and the secrets are.
+    pub data_dir: PathBuf,
     /// The upstreams' clients.
     pub fleet: Arc<Fleet>,
     /// What is limited.
@@ -143,6 +148,7 @@ impl Control {
             trial_daily: parts.trial_daily,
             operator_token: parts.operator_token,
             tasks: parts.tasks,
+            data_dir: parts.data_dir,
             fleet: parts.fleet,
             limiter: parts.limiter,
             traffic: parts.traffic,

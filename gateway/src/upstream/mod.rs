@@ -4,8 +4,10 @@
 //! translation. Start with [`Fleet::remote`], then [`Remote::send`].
 
 mod breaker;
+pub mod certificate;
 mod connect;
 mod error;
+mod probe;
 mod remote;
 mod vitals;
 

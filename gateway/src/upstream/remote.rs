@@ -32,6 +32,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub struct Remote {
     upstream: Arc<Upstream>,
     chat_completions: Uri,
+    pub(super) models: Uri,
     headers: HeaderMap,
     client: Pooled,
     vitals: Vitals,
@@ -51,10 +52,11 @@ impl Remote {
     ) -> Result<Self, UpstreamError> {
         let is_simulator = upstream.url.starts_with("sim:");
         let base = if is_simulator { "http://simulator.invalid/v1" } else { &upstream.url };
-        let chat_completions =
-            format!("{}/chat/completions", base.trim_end_matches('/'))
-                .parse()
-                .map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))?;
+        let below = |path: &str| {
+            let address = format!("{}{path}", base.trim_end_matches('/')).parse();
+            address.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
+        };
+        let (chat_completions, models) = (below("/chat/completions")?, below("/models")?);
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
         let client = if is_simulator {
@@ -63,7 +65,7 @@ impl Remote {
             Pooled::Web(Box::new(builder.build(connect::web(upstream.deadlines.connect()))))
         };
         let (headers, vitals) = (headers(credential)?, Vitals::default());
-        Ok(Self { headers, chat_completions, client, upstream, vitals })
+        Ok(Self { headers, chat_completions, models, client, upstream, vitals })
     }
 
     /// Whether this is the client of just this catalogue entry.
@@ -124,9 +126,20 @@ impl Remote {
         body: Payload,
         request_id: HeaderValue,
     ) -> Result<Response<Incoming>, UpstreamError> {
+        self.request(Method::POST, &self.chat_completions, body, request_id).await
+    }
+
+    /// Sends any request, as [`send`](Self::send) does.
+    pub(super) async fn request(
+        &self,
+        method: Method,
+        address: &Uri,
+        body: Payload,
+        request_id: HeaderValue,
+    ) -> Result<Response<Incoming>, UpstreamError> {
         let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.chat_completions.clone();
+        *request.method_mut() = method;
+        *request.uri_mut() = address.clone();
         *request.headers_mut() = self.headers.clone();
         request.headers_mut().insert(REQUEST_ID, request_id);
         let sent = async {

@@ -115,6 +115,7 @@ impl Bench {
             trial_daily: Nanos(12_000_000_000),
             operator_token: prepared.operator_token,
             tasks: TaskTracker::new(),
+            data_dir: dir.path().to_path_buf(),
             fleet: Arc::new(Fleet::new(SimulatorDialer::new(|| {
                 Err(std::io::ErrorKind::NotConnected.into())
             }))),

@@ -13,6 +13,7 @@ mod codec;
 mod commit;
 mod copy;
 mod error;
+mod examine;
 mod filter;
 mod forget;
 mod identities;
