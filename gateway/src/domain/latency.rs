@@ -31,7 +31,7 @@ pub fn bucket(duration: Duration) -> usize {
     if power > LAST {
         return BUCKETS - 1;
     }
-    let sub = (micros >> (power - SUB.ilog2())) as usize % SUB;
+    let sub = usize::try_from(micros >> (power - SUB.ilog2())).unwrap_or(usize::MAX) % SUB;
     (power - FIRST) as usize * SUB + sub
 }
 

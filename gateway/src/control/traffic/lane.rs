@@ -104,6 +104,7 @@ impl Lane {
     }
 
     /// Returns what has been, as of `now`.
+    #[expect(clippy::cast_precision_loss, reason = "rates are looked at, not added up")]
     pub(super) fn past(&self, now: Duration) -> Past {
         let (second, minute) = (now.as_secs(), now.as_secs() / 60);
         let mut rate = Count::default();
