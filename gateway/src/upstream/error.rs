@@ -1,5 +1,7 @@
 //! Why an upstream gave no answer.
 
+use std::fmt::Write as _;
+
 use http::HeaderMap;
 
 use crate::wire::error::ForeignError;
@@ -86,7 +88,7 @@ impl UpstreamError {
                 let mut text = "it cannot be reached".to_owned();
                 let mut cause: Option<&dyn std::error::Error> = Some(&**source);
                 while let Some(error) = cause {
-                    text.push_str(&format!(": {error}"));
+                    _ = write!(text, ": {error}");
                     cause = error.source();
                 }
                 text

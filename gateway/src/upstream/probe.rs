@@ -57,9 +57,8 @@ impl Remote {
             let frame = read.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
             let frame = frame.ok_or(UpstreamError::CutOff)?.map_err(|_| UpstreamError::CutOff)?;
             let mut begun = false;
-            let split = splitter.push(frame.data_ref().map_or(&[][..], |data| data), |event| {
-                begun |= is_piece(event)
-            });
+            let data = frame.data_ref().map_or(&[][..], |data| data);
+            let split = splitter.push(data, |event| begun |= is_piece(event));
             split.map_err(|error| UpstreamError::Invalid(error.to_string()))?;
             if begun {
                 return Ok(());

@@ -65,7 +65,7 @@ impl Remote {
             Pooled::Web(Box::new(builder.build(connect::web(upstream.deadlines.connect()))))
         };
         let (headers, vitals) = (headers(credential)?, Vitals::default());
-        Ok(Self { headers, chat_completions, models, client, upstream, vitals })
+        Ok(Self { upstream, chat_completions, models, headers, client, vitals })
     }
 
     /// Whether this is the client of just this catalogue entry.

@@ -37,9 +37,7 @@ pub(super) async fn ledger(control: Arc<Control>, caller: Caller) -> Vec<Finding
 }
 
 fn unanswered(error: &dyn std::error::Error) -> Finding {
-    let mut text = format!("it did not answer: {error}");
-    if let Some(cause) = error.source() {
-        text.push_str(&format!(": {cause}"));
-    }
-    Finding::problem(text, "see the gateway's log, and whether its disk is full or read-only")
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    let remedy = "see the gateway's log, and whether its disk is full or read-only";
+    Finding::problem(format!("it did not answer: {error}{cause}"), remedy)
 }

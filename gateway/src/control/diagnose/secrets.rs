@@ -1,6 +1,6 @@
 //! Files with secrets: who may read them.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -29,10 +29,10 @@ pub(super) fn files(dir: &Path, catalogue: &Catalogue) -> Vec<SecretFile> {
         own(dir.join(KEY_FILE), "600"),
     ];
     let named = catalogue.upstreams.values().filter_map(|upstream| match &upstream.credential {
-        CredentialSource::File(path) => Some((path.clone(), ())),
+        CredentialSource::File(path) => Some(path.clone()),
         _ => None,
     });
-    files.extend(named.collect::<BTreeMap<_, _>>().into_keys().map(|path| SecretFile {
+    files.extend(named.collect::<BTreeSet<_>>().into_iter().map(|path| SecretFile {
         path: path.into(),
         exposed: Severity::Warning,
         mode: "600",
@@ -53,7 +53,8 @@ fn judge(file: &SecretFile, found: io::Result<Metadata>) -> Finding {
         ),
         Ok(found) => {
             let mode = found.permissions().mode() & 0o777;
-            if mode & 0o077 == 0 {
+            let of_others = mode & 0o077;
+            if of_others == 0 {
                 return Finding::ok(format!("only its owner may read it (mode {mode:03o})"));
             }
             let text = format!("others than its owner may use it (mode {mode:03o})");

@@ -60,7 +60,9 @@ impl Traffic {
     pub fn ended(&self, records: &[RequestRecord], now: Duration) {
         let mut board = self.lock();
         board.sweep(now);
-        records.iter().for_each(|record| board.ended(record, now));
+        for record in records {
+            board.ended(record, now);
+        }
     }
 
     /// Returns the last hour of an account, or of all, as of `now`.

@@ -84,21 +84,17 @@ impl<N: Names> Reader<'_, N> {
         if value.split(is_comma).next().is_none() {
             return Err(self.wrong(term, &format!("`{}` lacks a value", plain.text)));
         }
-        match (field.text, sign) {
-            (name @ ("since" | "until"), Sign::Is) => {
-                let time = self.one(value, |text| value::time(text, self.now))?;
-                // what did not come in since then came in before it
-                if (name == "since") == negated {
-                    let until = expression.until.map_or(time, |until| until.min(time));
-                    expression.until = Some(until);
-                } else {
-                    expression.since = expression.since.max(Some(time));
-                }
+        if let (name @ ("since" | "until"), Sign::Is) = (field.text, sign) {
+            let time = self.one(value, |text| value::time(text, self.now))?;
+            // what did not come in since then came in before it
+            if (name == "since") == negated {
+                expression.until = Some(expression.until.map_or(time, |until| until.min(time)));
+            } else {
+                expression.since = expression.since.max(Some(time));
             }
-            _ => {
-                let test = self.test(term, field, sign, value)?;
-                expression.terms.push(Term { test, negated });
-            }
+        } else {
+            let test = self.test(term, field, sign, value)?;
+            expression.terms.push(Term { test, negated });
         }
         Ok(())
     }
@@ -170,7 +166,7 @@ impl<N: Names> Reader<'_, N> {
 
 // === impl Part ===
 
-impl<'a> Part<'a> {
+impl Part<'_> {
     /// Returns the parts between separators that are not empty.
     fn split(self, separates: fn(char) -> bool) -> impl Iterator<Item = Self> {
         let mut next = self.start;

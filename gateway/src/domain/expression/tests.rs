@@ -140,7 +140,7 @@ proptest! {
 
     #[test]
     fn terms_say_the_same_in_any_order(seed in any::<u64>()) {
-        let mut words = vec!["model:a", "-key:b", "cost>1", "since:1h", "until:5m", "stream:yes"];
+        let mut words = ["model:a", "-key:b", "cost>1", "since:1h", "until:5m", "stream:yes"];
         let first = read(&words.join(" ")).unwrap();
         words.rotate_left(usize::try_from(seed % 6).unwrap());
         let other = read(&words.join("  ")).unwrap();

@@ -21,7 +21,7 @@ impl Upkeep for SqliteStore {
 
     async fn examine(&self, at: Timestamp) -> Result<Vec<String>, StoreError> {
         self.write(move |tx| examine::note(tx, at)).await?;
-        self.aside.run(|connection, wanted| examine::damage(connection, wanted)).await
+        self.aside.run(examine::damage).await
     }
 
     async fn forget_requests(&self, wish: Forget, limit: usize) -> Result<u64, StoreError> {

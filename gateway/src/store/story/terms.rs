@@ -61,7 +61,7 @@ pub(super) fn holds(term: &Term, record: &RequestRecord) -> bool {
     test != term.negated
 }
 
-fn compares<T: PartialOrd>(known: Option<T>, how: Relation, value: T) -> bool {
+fn compares<T: PartialOrd + Copy>(known: Option<T>, how: Relation, value: T) -> bool {
     known.is_some_and(|known| match how {
         Relation::Above => known > value,
         Relation::AtLeast => known >= value,
