@@ -7,6 +7,7 @@ pub(crate) mod agent_config;
 pub(crate) mod audit;
 pub(crate) mod key;
 pub(crate) mod ledger;
+pub(crate) mod limits;
 pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod request;

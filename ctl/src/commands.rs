@@ -7,6 +7,7 @@ mod backup;
 mod completions;
 mod key;
 mod ledger;
+mod limits;
 mod model;
 mod plan;
 mod quickstart;
@@ -17,7 +18,6 @@ mod upstream;
 mod usage;
 
 use jiff::Timestamp;
-use proto::v1::Limits;
 use secrecy::SecretString;
 use tonic::transport::Uri;
 
@@ -75,15 +75,6 @@ fn filled(text: String) -> Option<String> {
 /// The words of a list, without the empty ones that clear it.
 fn words(list: Vec<String>) -> Vec<String> {
     list.into_iter().filter(|word| !word.is_empty()).collect()
-}
-
-/// Limits, if at least one is given.
-fn limits(rpm: Option<u64>, tpm: Option<u64>, concurrency: Option<u64>) -> Option<Limits> {
-    (rpm.is_some() || tpm.is_some() || concurrency.is_some()).then_some(Limits {
-        rpm,
-        tpm,
-        concurrency,
-    })
 }
 
 /// What an update without a change is.

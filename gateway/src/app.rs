@@ -2,6 +2,7 @@
 //!
 //! The only file that chooses concrete types, and the owner of the trackers that every task runs on.
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -21,11 +22,13 @@ use crate::config::Config;
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
 use crate::control::{Control, Credentials, Directory, Parts};
+use crate::domain::consumption::Consumption;
+use crate::domain::key::Key;
 use crate::http::handler::Handler;
 use crate::http::listen::{self, Stop};
 use crate::ledger::Ledger;
 use crate::ledger::journal::Journal;
-use crate::limits::Limiter;
+use crate::limits::{self, Limiter};
 use crate::pipeline::Gate;
 use crate::pipeline::count::Counter;
 use crate::retention::RetentionTask;
@@ -127,6 +130,10 @@ pub async fn run(
     let (told, clock) = (traffic.clone(), seams.clock.clone());
     let recorder = recorder.observed(move |records| told.ended(records, clock.monotonic()));
     writing.spawn(recorder.run(recorder_stop.clone()));
+    let now = seams.clock.now();
+    let used =
+        store.consumption(limits::month_start(now)).await.context("reading what was used")?;
+    resume_caps(&ledger, &prepared.everything.keys, &used);
     let ledger = Arc::new(ledger);
     let state = config.responses.retention.map(|retention| {
         let (state, task) = State::new(store.clone(), retention, seams.clock.clone());
@@ -141,7 +148,7 @@ pub async fn run(
     let credentials = Arc::new(Credentials::new(sealer.clone()));
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
-    let limiter = Arc::<Limiter>::default();
+    let limiter = Arc::new(Limiter::resume(&used, now));
     let fleet = Arc::new(Fleet::new(dialer(seams.simulator, serving.clone())));
 
     let gate = Arc::new(Gate {
@@ -200,6 +207,14 @@ pub async fn run(
     sqlite.close().await;
     tracing::info!("stopped");
     served.context("serving the admin plane")
+}
+
+/// Tells the ledger what the keys that have a spending cap may still spend.
+fn resume_caps(ledger: &Ledger, keys: &[Key], used: &Consumption) {
+    let spent: HashMap<_, _> = used.spent.iter().map(|(key, spent)| (key, *spent)).collect();
+    for key in keys {
+        ledger.resume_cap(key, spent.get(&key.origin).copied().unwrap_or_default());
+    }
 }
 
 /// Serves `simulator` on a listener of its own until `shutdown`, for upstreams that shall outlive

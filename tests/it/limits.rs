@@ -15,6 +15,12 @@ async fn product() -> (Product, ManualClock) {
     (Product::with(move |setup| setup.clock = Arc::new(ticking)).await, clock)
 }
 
+/// A plain answer that used so many tokens.
+fn used(input: u64, output: u64) -> String {
+    let usage = json!({ "prompt_tokens": input, "completion_tokens": output });
+    json_answer(200, &json!({ "choices": [{}], "usage": usage }).to_string())
+}
+
 #[track_caller]
 fn check_limited(answer: &Answer, scope: &str) -> Duration {
     assert_eq!(answer.status, 429, "{answer:?}");
@@ -51,23 +57,130 @@ async fn requests_per_minute_are_limited_and_retry_after_is_true() {
 #[tokio::test]
 async fn tokens_per_minute_of_a_plan_bind_all_its_keys() {
     let (product, clock) = product().await;
-    let plan = v1::Plan {
-        name: "free".to_owned(),
-        trial_credit_usd: "5".to_owned(),
-        limits: Some(v1::Limits { tpm: Some(10), ..Default::default() }),
-        models: Vec::new(),
-    };
-    let request = v1::PutPlanRequest { plan: Some(plan) };
-    product.operator().await.plans().put_plan(request).await.unwrap();
+    let upstream = RawUpstream::start().await;
+    let operator = product.operator().await;
+    operator.add_model_on("asked", &[&upstream.url]).await;
+    operator.limit_plan(v1::Limits { tpm: Some(400), ..Default::default() }).await;
     let alice = product.member("alice").await;
     let (first, second) = (alice.key().await.secret, alice.key().await.secret);
-    let ask = |key: &str| product.chat(key, &question("sim-chat", "hi [sim words=20]")).answer();
-    assert_eq!(ask(&first).await.status, 200, "what it will use is not known before");
-    alice.records(1).await;
-    let wait = check_limited(&ask(&second).await, "tokens per minute of this account's plan");
+    let body = question("asked", "hi");
+    let ask = |key: &str| product.chat(key, &body).answer();
+    let meanwhile = async {
+        let mut call = upstream.call().await;
+        // all that there is was reserved: nobody can tell how long the answer will be
+        let wait = check_limited(&ask(&second).await, "tokens per minute of this account's plan");
+        assert_eq!(wait, Duration::from_secs(61));
+        call.send(used(5, 35)).await;
+    };
+    let (answer, ()) = tokio::join!(ask(&first), meanwhile);
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("x-ratelimit-limit-tokens"), "400");
+    assert_eq!(answer.header("x-ratelimit-remaining-tokens"), "0");
+    let (answer, _) = tokio::join!(ask(&second), upstream.answer(used(5, 375)));
+    assert_eq!(answer.status, 200, "what was not used is there again");
+    let refused = ask(&first).await;
+    let wait = check_limited(&refused, "tokens per minute of this account's plan (limit 400)");
+    assert_eq!(refused.header("x-ratelimit-remaining-tokens"), "0", "20 more were used than fit");
     clock.advance(wait);
-    clock.advance(Duration::from_mins(1));
-    assert_eq!(ask(&second).await.status, 200);
+    let (answer, _) = tokio::join!(ask(&second), upstream.answer(used(1, 1)));
+    assert_eq!(answer.status, 200);
+}
+
+#[tokio::test]
+async fn a_request_that_is_larger_than_its_limit_is_told_what_to_lower() {
+    let (product, _) = product().await;
+    let alice = product.member("alice").await;
+    let limits = v1::Limits { tpm: Some(100), ..Default::default() };
+    let key = alice.key_with(|key| key.limits = Some(limits)).await.secret;
+    let body = question("sim-chat", &"word ".repeat(100));
+    let refused = product.chat(&key, &body).answer().await;
+    assert_eq!((refused.status, &refused.error()["code"]), (429, &json!("rate_limit_exceeded")));
+    let message = refused.error()["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("more than the limit of 100 tokens per minute of this key"),
+        "{message}"
+    );
+    assert!(message.contains("shorten its input"), "{message}");
+    assert_eq!((refused.header("x-should-retry"), refused.header("retry-after")), ("false", ""));
+}
+
+#[tokio::test]
+async fn answers_carry_the_tightest_limits_and_none_where_there_is_none() {
+    let (product, _) = product().await;
+    let operator = product.operator().await;
+    let alice = product.member("alice").await;
+    let asking = |path: &str| match path {
+        "/v1/responses" => json!({ "model": "sim-chat", "input": "hi" }),
+        _ => question("sim-chat", "hi"),
+    };
+    let free = alice.key().await.secret;
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let answer = product.post(path).bearer(&free).json(&asking(path)).answer().await;
+        assert_eq!(answer.status, 200);
+        assert!(!answer.headers.keys().any(|name| name.as_str().starts_with("x-ratelimit-")));
+    }
+    operator.limit_plan(v1::Limits { rpm: Some(50), tpm: Some(9_000), ..Default::default() }).await;
+    let limits = v1::Limits { rpm: Some(9), tpm: Some(90_000), ..Default::default() };
+    let key = alice.key_with(|key| key.limits = Some(limits)).await.secret;
+    let mut left = 9;
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        for stream in [false, true] {
+            let mut body = asking(path);
+            body["stream"] = json!(stream);
+            let answer = product.post(path).bearer(&key).json(&body).answer().await;
+            left -= 1;
+            assert_eq!(answer.status, 200);
+            assert_eq!(answer.header("x-ratelimit-limit-requests"), "9");
+            assert_eq!(answer.header("x-ratelimit-remaining-requests"), left.to_string());
+            assert_eq!(answer.header("x-ratelimit-reset-requests"), "1m1s");
+            assert_eq!(answer.header("x-ratelimit-limit-tokens"), "9000");
+            let tokens: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
+            assert!((1..9_000).contains(&tokens), "{tokens}");
+        }
+    }
+    let unknown = product.chat(&key, &question("nothing", "hi")).answer().await;
+    assert_eq!((unknown.status, unknown.header("x-ratelimit-limit-requests")), (404, ""));
+}
+
+#[tokio::test]
+async fn what_exceeds_an_observed_limit_is_served_and_noted() {
+    let (product, _) = product().await;
+    let alice = product.member("alice").await;
+    let observed = v1::Limits { rpm: Some(1), observe: Some(true), ..Default::default() };
+    product.operator().await.limit_plan(observed).await;
+    let key = alice.key().await.secret;
+    for _ in 0..2 {
+        let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
+        assert_eq!((answer.status, answer.header("x-ratelimit-limit-requests")), (200, ""));
+    }
+    let notes: Vec<_> = alice.records(2).await.into_iter().map(|record| record.notes).collect();
+    assert_eq!(notes, [vec![], vec!["limit_observed=plan.rpm".to_owned()]]);
+    let enforced = v1::Limits { observe: Some(false), ..observed };
+    product.operator().await.limit_plan(enforced).await;
+    let refused = product.chat(&key, &question("sim-chat", "hi")).answer().await;
+    check_limited(&refused, "requests per minute of this account's plan (limit 1)");
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_leaves_its_place() {
+    let (product, _) = product().await;
+    let upstream = RawUpstream::start().await;
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    let limits = v1::Limits { concurrency: Some(1), tpm: Some(100_000), ..Default::default() };
+    let key = alice.key_with(|key| key.limits = Some(limits)).await.secret;
+    let mut body = question("asked", "hi");
+    body["stream"] = json!(true);
+    let asking = tokio::spawn(product.chat(&key, &body).answer());
+    let mut call = upstream.call().await;
+    asking.abort();
+    call.closed().await;
+    alice.records(1).await;
+    let (answer, _) = tokio::join!(
+        product.chat(&key, &question("asked", "hi")).answer(),
+        upstream.answer(used(1, 1))
+    );
+    assert_eq!(answer.status, 200);
 }
 
 #[tokio::test]
@@ -79,8 +192,7 @@ async fn a_place_is_free_again_when_its_request_has_ended() {
     let limits = v1::Limits { concurrency: Some(1), ..Default::default() };
     let key = alice.key_with(|key| key.limits = Some(limits)).await.secret;
     let ask = || product.chat(&key, &question("asked", "hi")).answer();
-    let good =
-        json_answer(200, r#"{"choices":[{}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#);
+    let good = used(1, 1);
     let meanwhile = async {
         let mut call = upstream.call().await;
         check_limited(&ask().await, "concurrent requests of this key (limit 1)");

@@ -19,6 +19,7 @@ mod examples;
 mod filter;
 mod isolation;
 mod limits;
+mod quotas;
 mod readme;
 mod records;
 mod responses;

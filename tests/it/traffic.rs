@@ -1,5 +1,6 @@
 //! What goes through the gateway now, and how much of its limits an account uses.
 
+use gateway::domain::money::Nanos;
 use proto::v1;
 use tests::{Product, RawUpstream, Session, json_answer, question, soon};
 
@@ -111,10 +112,16 @@ async fn limits_are_told_with_what_is_used_of_them() {
     };
     operator.plans().put_plan(v1::PutPlanRequest { plan: Some(plan) }).await.unwrap();
     let alice = product.member("alice").await;
-    let key = alice.key_with(|key| key.limits = limits(20, None)).await;
+    let key = alice
+        .key_with(|key| {
+            key.limits = limits(20, None);
+            key.spend_cap_usd = "2".to_owned();
+        })
+        .await;
     product.chat(&key.secret, &question("sim-chat", "hi")).answer().await;
     let record = alice.record().await;
     let tokens = record.tokens.unwrap();
+    let cost: Nanos = record.cost_usd.unwrap().parse().unwrap();
     let tokens = tokens.input.unwrap() + tokens.output.unwrap();
     for (who, account) in [(&alice, ""), (&operator, "alice")] {
         let request = v1::ListLimitUseRequest { account: account.to_owned() };
@@ -129,6 +136,13 @@ async fn limits_are_told_with_what_is_used_of_them() {
                 (v1::LimitScope::Plan, "free", v1::LimitKind::Requests, 100, 1),
                 (v1::LimitScope::Plan, "free", v1::LimitKind::Tokens, 1_000_000, tokens),
                 (v1::LimitScope::Key, key.id.as_str(), v1::LimitKind::Requests, 20, 1),
+                (
+                    v1::LimitScope::Key,
+                    key.id.as_str(),
+                    v1::LimitKind::Spending,
+                    2_000_000_000,
+                    cost.0.unsigned_abs()
+                ),
             ]
         );
     }

@@ -193,6 +193,18 @@ impl Session {
         records.remove(0)
     }
 
+    /// Limits the plan that new accounts are on.
+    ///
+    /// # Panics
+    /// The gateway refuses.
+    pub async fn limit_plan(&self, limits: v1::Limits) {
+        let mut plans = self.plans();
+        let named = v1::GetPlanRequest { name: "free".to_owned() };
+        let plan = plans.get_plan(named).await.unwrap().into_inner().plan.unwrap();
+        let plan = v1::Plan { limits: Some(limits), ..plan };
+        plans.put_plan(v1::PutPlanRequest { plan: Some(plan) }).await.unwrap();
+    }
+
     /// Adds an upstream.
     ///
     /// # Panics

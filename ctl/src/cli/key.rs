@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use jiff::SignedDuration;
 
+use super::limits::LimitFlags;
 use super::value::{self, When};
 
 /// A command on API keys.
@@ -10,6 +11,7 @@ use super::value::{self, When};
 pub(crate) enum KeyCommand {
     /// Creates a key; its secret is shown this once
     #[command(after_help = "Example:\n  ctl key create laptop --expires 30d --model gpt-5\n  \
+        ctl key create ci --spend-cap 5 --rpm 60\n  \
         KEY=$(ctl key create ci --quiet)")]
     Create(Create),
     /// Lists keys, newest first, the revoked ones included
@@ -32,9 +34,11 @@ pub(crate) struct Create {
     /// Print the secret alone
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Its own limit of requests per minute
-    #[arg(long, value_name = "N")]
-    pub(crate) rpm: Option<u64>,
+    #[command(flatten)]
+    pub(crate) limits: LimitFlags,
+    /// The most that it may spend in all, in US dollars [default: no cap]
+    #[arg(long, value_name = "USD", allow_hyphen_values = true)]
+    pub(crate) spend_cap: Option<String>,
     /// When it ends by itself: 30d, 12h, 90m from now, or an RFC 3339 time [default: never]
     #[arg(long, value_name = "WHEN", value_parser = value::when)]
     pub(crate) expires: Option<When>,

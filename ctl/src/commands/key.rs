@@ -6,7 +6,8 @@ use proto::v1::{
 };
 use serde::Serialize;
 
-use super::{filled, limits, present, time, words};
+use super::limits::LimitFields;
+use super::{filled, present, time, words};
 use crate::Shell;
 use crate::cli::key::{Create, KeyCommand, List, Revoke, Rotate};
 use crate::error::Failure;
@@ -18,9 +19,9 @@ struct KeyRecord {
     id: String,
     account: String,
     label: String,
-    rpm: Option<u64>,
-    tpm: Option<u64>,
-    concurrency: Option<u64>,
+    #[serde(flatten)]
+    limits: LimitFields,
+    spend_cap_usd: Option<String>,
     models: Vec<String>,
     translation: &'static str,
     created_at: Option<String>,
@@ -58,7 +59,8 @@ async fn create(shell: &mut Shell<'_>, input: Create) -> Result<(), Failure> {
     };
     let request = CreateKeyRequest {
         label: input.label,
-        limits: limits(input.rpm, None, None),
+        limits: input.limits.of_new(),
+        spend_cap_usd: input.spend_cap.unwrap_or_default(),
         models: words(input.models),
         expires_at,
         translation: translation.into(),
@@ -115,14 +117,12 @@ impl From<Key> for KeyRecord {
             Translation::Strict => "strict",
             Translation::OmitHostedTools => "omit_hosted_tools",
         };
-        let limits = key.limits.unwrap_or_default();
         Self {
             id: key.id,
             account: key.account,
             label: key.label,
-            rpm: limits.rpm,
-            tpm: limits.tpm,
-            concurrency: limits.concurrency,
+            limits: key.limits.into(),
+            spend_cap_usd: filled(key.spend_cap_usd),
             models: key.models,
             translation,
             created_at: time(key.created_at),
@@ -142,6 +142,9 @@ impl Record for KeyRecord {
         "rpm",
         "tpm",
         "concurrency",
+        "monthly_tokens",
+        "limit_mode",
+        "spend_cap_usd",
         "models",
         "translation",
         "created_at",
@@ -160,6 +163,7 @@ impl Record for KeyRecord {
         "created_at",
         "models",
         "rpm",
+        "spend_cap_usd",
     ];
 }
 
@@ -172,6 +176,9 @@ impl Record for NewKeyRecord {
         "rpm",
         "tpm",
         "concurrency",
+        "monthly_tokens",
+        "limit_mode",
+        "spend_cap_usd",
         "models",
         "translation",
         "created_at",

@@ -94,7 +94,10 @@ async fn model_add_sends_the_whole_entry() {
 #[tokio::test]
 async fn model_update_sends_what_changes() {
     let (fake, person) = signed_in().await;
-    person.ctl("model update m --rpm 0 --price-out 3 --upstream sim:x").await.ok();
+    person
+        .ctl("model update m --rpm 0 --limit-mode enforce --price-out 3 --upstream sim:x")
+        .await
+        .ok();
     insta::assert_snapshot!(fake.last().message);
     person.run(&["ctl", "model", "update", "m", "--alias", "", "--ability", ""], "").await.ok();
     let message = fake.last().message;
@@ -118,7 +121,7 @@ async fn models_are_listed_shown_and_removed() {
 #[tokio::test]
 async fn plan_set_changes_the_given_fields_and_keeps_the_rest() {
     let (fake, person) = signed_in().await;
-    person.ctl("plan set free --rpm 10 --tpm 0 --model a --model b").await.ok();
+    person.ctl("plan set free --rpm 10 --tpm 0 --monthly-tokens 7 --limit-mode observe --model a --model b").await.ok();
     assert_eq!(
         fake.calls().iter().map(|call| call.method).collect::<Vec<_>>(),
         ["GetPlan", "PutPlan"]

@@ -154,13 +154,14 @@ fn key(id: &str, label: &str) -> Key {
         id: id.to_owned(),
         account: "alice".to_owned(),
         label: label.to_owned(),
-        limits: Some(Limits { rpm: Some(60), tpm: None, concurrency: None }),
+        limits: Some(Limits { rpm: Some(60), ..Limits::default() }),
         models: vec!["sim-fast".to_owned(), "sim-slow".to_owned()],
         created_at: at(0, 0),
         last_used_at: None,
         expires_at: at(86_400, 0),
         revoked_at: None,
         translation: Translation::Lenient.into(),
+        spend_cap_usd: "2.5".to_owned(),
         successor: String::new(),
     }
 }
@@ -172,7 +173,7 @@ fn model(id: &str) -> Model {
         description: String::new(),
         context_window: Some(8_192),
         max_output_tokens: None,
-        limits: Some(Limits { rpm: None, tpm: Some(90_000), concurrency: None }),
+        limits: Some(Limits { tpm: Some(90_000), ..Limits::default() }),
         price: Some(Price {
             input_usd: "0.25".to_owned(),
             cached_usd: "0.025".to_owned(),
@@ -195,7 +196,7 @@ fn plan(name: &str) -> Plan {
     Plan {
         name: name.to_owned(),
         trial_credit_usd: "5".to_owned(),
-        limits: Some(Limits { rpm: Some(60), tpm: Some(100_000), concurrency: None }),
+        limits: Some(Limits { rpm: Some(60), tpm: Some(100_000), ..Limits::default() }),
         models: vec![],
     }
 }

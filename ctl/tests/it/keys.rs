@@ -15,6 +15,10 @@ async fn create_sends_limits_models_and_the_end() {
     let (fake, person) = signed_in().await;
     person.ctl("key create ci --rpm 5 --expires 30d --model a --model b:c,d").await.ok();
     insta::assert_snapshot!(fake.last().message);
+    let limits = "--rpm 5 --tpm 0 --monthly-tokens 900 --limit-mode observe --spend-cap 2.50";
+    person.ctl(&format!("key create ci {limits}")).await.ok();
+    insta::assert_snapshot!(fake.last().message);
+    assert_eq!(person.ctl("key create ci --limit-mode later").await.code, 2);
     person.ctl("key create ci --expires 2027-01-01T00:00:00+01:00").await.ok();
     assert!(fake.last().message.contains("seconds: 1798758000"), "{}", fake.last().message);
 }

@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use secrecy::SecretString;
 
 use super::plans::check_limits;
-use super::{Caller, Control, ControlError};
+use super::{Caller, Control, ControlError, LARGEST_BALANCE};
 use crate::domain::Invalid;
 use crate::domain::audit::AuditAction;
 use crate::domain::id::{KeyId, ModelId};
 use crate::domain::key::{Key, NewKeyText, Translation};
 use crate::domain::limit::Limits;
+use crate::domain::money::Nanos;
 
 const LONGEST_LABEL: usize = 64;
 
@@ -22,6 +23,8 @@ pub struct KeyWish {
     pub label: String,
     /// Its own limits.
     pub limits: Limits,
+    /// The most that it may spend in all.
+    pub spend_cap: Option<Nanos>,
     /// The models that it may use, by id or alias; empty means all that the plan allows.
     pub models: Vec<String>,
     /// What happens to what `/v1/responses` cannot translate.
@@ -64,6 +67,7 @@ impl Control {
     ) -> Result<(KeyView, SecretString), ControlError> {
         let label = check_label(&wish.label)?;
         check_limits(&wish.limits)?;
+        check_spend_cap(wish.spend_cap)?;
         let models = self.resolve_models(caller, &wish.models)?;
         let now = self.clock.now();
         if wish.expires_at.is_some_and(|end| end <= now) {
@@ -71,11 +75,13 @@ impl Control {
         }
         let text = self.new_key_text();
         let key = Key {
+            origin: text.id.clone(),
             id: text.id,
             digest: text.digest,
             account: caller.account.id,
             label,
             limits: wish.limits,
+            spend_cap: wish.spend_cap,
             models,
             translation: wish.translation,
             created_at: now,
@@ -191,6 +197,16 @@ impl Control {
         }
         Ok(ids)
     }
+}
+
+fn check_spend_cap(cap: Option<Nanos>) -> Result<(), Invalid> {
+    if cap.is_some_and(|cap| cap <= Nanos::ZERO || cap > LARGEST_BALANCE) {
+        let message = format!(
+            "`spend_cap_usd` must be above 0 and at most {LARGEST_BALANCE}; leave it out for no cap"
+        );
+        return Err(Invalid::new("spend_cap_usd", message));
+    }
+    Ok(())
 }
 
 fn check_label(label: &str) -> Result<String, Invalid> {

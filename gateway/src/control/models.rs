@@ -28,7 +28,10 @@ pub struct ModelChange {
     /// The longest answer; zero makes it unknown.
     pub max_output_tokens: Option<u64>,
     /// Limits over all accounts; within, `None` stays and, on an update, zero removes the limit.
+    /// Whether they are observed is told beside them.
     pub limits: Limits,
+    /// Whether what exceeds the limits is served and noted, instead of refused.
+    pub observe_limits: Option<bool>,
     /// The price of a million input tokens.
     pub input: Option<Nanos>,
     /// The price of a million cached input tokens.
@@ -210,6 +213,8 @@ impl ModelChange {
             ("rpm", limits.rpm.is_some()),
             ("tpm", limits.tpm.is_some()),
             ("concurrency", limits.concurrency.is_some()),
+            ("monthly_tokens", limits.monthly_tokens.is_some()),
+            ("observe", self.observe_limits.is_some()),
             ("input_usd", self.input.is_some()),
             ("cached_usd", self.cached.is_some()),
             ("output_usd", self.output.is_some()),
@@ -235,6 +240,8 @@ impl ModelChange {
             rpm: limit(self.limits.rpm, old.limits.rpm),
             tpm: limit(self.limits.tpm, old.limits.tpm),
             concurrency: limit(self.limits.concurrency, old.limits.concurrency),
+            monthly_tokens: limit(self.limits.monthly_tokens, old.limits.monthly_tokens),
+            observe: self.observe_limits.unwrap_or(old.limits.observe),
         };
         model.price.input = self.input.unwrap_or(old.price.input);
         model.price.cached = match self.cached {

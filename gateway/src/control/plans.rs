@@ -91,6 +91,7 @@ pub(super) fn check_limits(limits: &Limits) -> Result<(), Invalid> {
         ("limits.rpm", limits.rpm),
         ("limits.tpm", limits.tpm),
         ("limits.concurrency", limits.concurrency),
+        ("limits.monthly_tokens", limits.monthly_tokens),
     ] {
         if limit.is_some_and(|limit| !(1..=HIGHEST_LIMIT).contains(&limit)) {
             let message =

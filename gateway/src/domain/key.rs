@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::id::{AccountId, KeyId, ModelId};
 use super::limit::Limits;
+use super::money::Nanos;
 
 const PREFIX: &str = "sk-tg-";
 const PUBLIC_BYTES: usize = 6;
@@ -31,8 +32,13 @@ pub struct Key {
     pub account: AccountId,
     /// What its owner calls it.
     pub label: String,
+    /// The first key of those that took each other's place, up to it; its own id if it took nobody's.
+    /// Limits and spending are counted by it, so that a rotation gives neither anew.
+    pub origin: KeyId,
     /// Its own limits.
     pub limits: Limits,
+    /// The most that it may spend in all, with the keys that it took the place of.
+    pub spend_cap: Option<Nanos>,
     /// The models that it may use; empty means all that the plan allows.
     pub models: Vec<ModelId>,
     /// What happens to what `/v1/responses` cannot translate.

@@ -5,6 +5,7 @@
 
 pub mod account;
 pub mod audit;
+pub mod consumption;
 pub mod endpoint;
 pub mod expression;
 pub mod health;

@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::limit::{LimitKind, LimitScope};
+use super::money::Nanos;
 
 /// A request that we refuse. `Display` is what the caller reads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,6 +101,55 @@ pub enum Refusal {
         /// When to try again.
         retry_after: Duration,
     },
+    /// The request alone needs more than a limit. Not worth a retry as it is.
+    #[error(
+        "this request may need {needed} tokens, more than the limit of {limit} {kind} of this {scope}; \
+         shorten its input or lower its output cap",
+        kind = kind_text(*.kind),
+        scope = scope_text(*.scope)
+    )]
+    LargerThanLimit {
+        /// What the limit belongs to.
+        scope: LimitScope,
+        /// What it counts.
+        kind: LimitKind,
+        /// The limit, in tokens.
+        limit: u64,
+        /// What the request needs, at most, in tokens.
+        needed: u64,
+    },
+    /// The tokens of the month are used up. Not worth a retry before its end.
+    #[error("the {limit} tokens per month of this {scope} are used up until {until}", scope = scope_text(*.scope))]
+    QuotaSpent {
+        /// What the quota belongs to.
+        scope: LimitScope,
+        /// The quota.
+        limit: u64,
+        /// When the month ends.
+        until: Timestamp,
+    },
+    /// The key has spent what it may. Not worth a retry.
+    #[error(
+        "this key has spent the {cap} dollars that it may; make another one with `ctl key create`"
+    )]
+    KeyCapSpent {
+        /// Its cap.
+        cap: Nanos,
+    },
+    /// The key's cap would pay for it, but is held for other requests.
+    #[error(
+        "what this key may still spend is held for its requests under way; try again when one has ended"
+    )]
+    KeyCapHeld,
+    /// The answer would have to be shorter than the client allows, and the key takes no losses.
+    #[error(
+        "only {cap} output tokens are paid for by the balance, the key's cap or the month's tokens; \
+         lower `max_output_tokens`"
+    )]
+    OutputCapTooHigh {
+        /// The cap that could be had, in tokens.
+        cap: u64,
+    },
     /// The balance is used up. Not worth a retry.
     #[error("the balance of this account is used up; ask the operator of this gateway for credit")]
     InsufficientBalance,
@@ -186,6 +238,7 @@ const fn kind_text(kind: LimitKind) -> &'static str {
         LimitKind::Requests => "requests per minute",
         LimitKind::Tokens => "tokens per minute",
         LimitKind::Concurrency => "concurrent requests",
+        LimitKind::MonthlyTokens => "tokens per month",
     }
 }
 

@@ -176,8 +176,9 @@ fn conclude(outcome: Result<Response<Reply>, Fault>, tally: Option<Tally>) -> Re
             response
         }
         Err(fault) => {
-            let reply = ErrorReply::from(&fault);
+            let mut reply = ErrorReply::from(&fault);
             if let Some(tally) = tally {
+                reply.show(tally.standing());
                 tally.fail(&fault, reply.end(&fault));
             }
             reply.into_response()

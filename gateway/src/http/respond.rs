@@ -10,12 +10,14 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_A
 use http::{HeaderMap, Response, StatusCode};
 
 use super::body::Reply;
+use crate::domain::limit::Standing;
 use crate::domain::record::RequestStatus;
 use crate::domain::refusal::{Refusal, RequestFault};
 use crate::pipeline::Fault;
 use crate::pipeline::course::Course;
 use crate::pipeline::end::End;
 use crate::pipeline::relay::{Answer, Broken};
+use crate::pipeline::standing;
 use crate::translate::answer::Failure;
 use crate::upstream::UpstreamError;
 use crate::wire::error::{ErrorBody, ForeignError};
@@ -94,6 +96,11 @@ impl ErrorReply {
     pub(super) fn internal() -> Self {
         let message = "the gateway has a bug and could not serve this request; it is logged";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message)
+    }
+
+    /// Tells how the limits of the request stand.
+    pub(super) fn show(&mut self, limits: &Standing) {
+        standing::show(&mut self.headers, limits);
     }
 
     /// How the request ends, for its record.
@@ -191,6 +198,8 @@ impl From<&Refusal> for ErrorReply {
         const INVALID: &str = "invalid_request_error";
         const LIMIT: &str = "rate_limit_error";
         let invalid = |status, code: &str| Self::new(status, INVALID, code, refusal.to_string());
+        let limited =
+            |code: &str| Self::new(StatusCode::TOO_MANY_REQUESTS, LIMIT, code, refusal.to_string());
         match refusal {
             Refusal::InvalidApiKey(_) => invalid(StatusCode::UNAUTHORIZED, "invalid_api_key"),
             Refusal::AccountSuspended => invalid(StatusCode::FORBIDDEN, "account_suspended"),
@@ -221,27 +230,17 @@ impl From<&Refusal> for ErrorReply {
             Refusal::InvalidRequest { code, param, .. } => {
                 invalid(StatusCode::BAD_REQUEST, fault_code(*code)).param(param.as_deref())
             }
-            Refusal::RateLimited { retry_after, .. } => Self::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                LIMIT,
-                "rate_limit_exceeded",
-                refusal.to_string(),
-            )
-            .retry_after(*retry_after),
-            Refusal::BalanceHeld => Self::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                LIMIT,
-                "rate_limit_exceeded",
-                refusal.to_string(),
-            )
-            .retry_after(Duration::from_secs(1)),
-            Refusal::InsufficientBalance => Self::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                LIMIT,
-                "insufficient_quota",
-                refusal.to_string(),
-            )
-            .no_retry(),
+            Refusal::RateLimited { retry_after, .. } => {
+                limited("rate_limit_exceeded").retry_after(*retry_after)
+            }
+            Refusal::BalanceHeld | Refusal::KeyCapHeld => {
+                limited("rate_limit_exceeded").retry_after(Duration::from_secs(1))
+            }
+            Refusal::LargerThanLimit { .. } => limited("rate_limit_exceeded").no_retry(),
+            Refusal::InsufficientBalance
+            | Refusal::QuotaSpent { .. }
+            | Refusal::KeyCapSpent { .. }
+            | Refusal::OutputCapTooHigh { .. } => limited("insufficient_quota").no_retry(),
             Refusal::RecorderBehind | Refusal::StateUnavailable | Refusal::CatalogueChanged => {
                 Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,

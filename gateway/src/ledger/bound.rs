@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::domain::id::ModelId;
+use crate::domain::limit::Demand;
 use crate::domain::model::Model;
 use crate::domain::money::Nanos;
 
@@ -52,6 +53,34 @@ pub(super) struct Calibration {
     rates: papaya::HashMap<ModelId, Arc<AtomicU64>>,
 }
 
+impl Size {
+    /// The tokens that it may take, with `input_tokens` at most.
+    pub(super) fn demand(&self, model: &Model, input_tokens: u64) -> Demand {
+        let (longest, choices) = (self.longest_answer(model), self.choices.max(1));
+        Demand {
+            input: input_tokens,
+            output: longest.min(self.slice()).saturating_mul(choices),
+            step: SLICE,
+            longest,
+            choices,
+        }
+    }
+
+    /// The longest that each answer may be, in tokens.
+    fn longest_answer(&self, model: &Model) -> u64 {
+        let longest = model.max_output_tokens.or(model.context_window);
+        self.max_output.unwrap_or(longest.map_or(LONGEST_ANSWER, |tokens| tokens.0))
+    }
+
+    /// How much of each answer is held for to begin with, in tokens.
+    fn slice(&self) -> u64 {
+        match (self.stream, self.max_output) {
+            (false, Some(cap)) if cap <= LARGEST_PLAIN_SLICE => cap,
+            _ => SLICE,
+        }
+    }
+}
+
 impl Bound {
     /// What to hold for a request of `input_tokens` at most, with `spendable` at hand; `None` if that
     /// does not pay for its input and one token.
@@ -66,18 +95,12 @@ impl Bound {
         let input = cost(input_tokens, dearest);
         let rest = spendable.0.checked_sub(input.0).filter(|rest| *rest >= 0)?;
         let payable = tokens_for(Nanos(rest), model.price.output) / choices;
-        let longest = model.max_output_tokens.or(model.context_window);
-        let longest = longest.map_or(LONGEST_ANSWER, |tokens| tokens.0);
-        let wanted = size.max_output.unwrap_or(longest);
+        let wanted = size.longest_answer(model);
         let allowed = wanted.min(payable);
         if allowed == 0 {
             return None;
         }
-        let slice = match (size.stream, size.max_output) {
-            (false, Some(cap)) if cap <= LARGEST_PLAIN_SLICE => cap,
-            _ => SLICE,
-        };
-        let output_tokens = allowed.min(slice).saturating_mul(choices);
+        let output_tokens = allowed.min(size.slice()).saturating_mul(choices);
         Some(Self {
             amount: input + cost(output_tokens, model.price.output),
             output_tokens,

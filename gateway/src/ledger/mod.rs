@@ -7,6 +7,7 @@
 //! into the store, so the two cannot drift apart over a restart.
 
 mod bound;
+mod funds;
 pub mod journal;
 mod purse;
 mod recorder;
@@ -16,23 +17,29 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::id::{AccountId, ModelId, RequestId};
+use crate::domain::id::{AccountId, KeyId, ModelId, RequestId};
+use crate::domain::key::Key;
 use crate::domain::ledger::Entry;
+use crate::domain::limit::Demand;
 use crate::domain::model::Model;
 use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
 use crate::domain::usage::Tokens;
 use crate::store::{Cursor, Store, StoreError};
 use bound::{Bound, Calibration, SLICE, cost};
+use funds::{Funds, Held};
 use journal::{Journal, Open, Unwritten};
-use purse::{Hold, Payment, Purse};
+use purse::{Payment, Purse};
 use recorder::{Inbox, Recorder};
 
 pub use bound::Size;
+pub use funds::Broke;
 
 /// Balances, and the way to the store for whatever changes them.
 pub struct Ledger {
     purses: papaya::HashMap<AccountId, Arc<Purse>>,
+    /// What keys with a cap may still spend, by their origin.
+    caps: papaya::HashMap<KeyId, Arc<Purse>>,
     calibration: Calibration,
     recorder: Recorder,
     journal: Arc<Journal>,
@@ -42,7 +49,7 @@ pub struct Ledger {
 /// Money that is held for one request. Dropping it gives back what was not spent.
 #[derive(Debug)]
 pub struct Cover {
-    hold: Hold,
+    held: Held,
     /// What a million output tokens cost.
     output_price: Nanos,
     /// How many output tokens the hold pays for.
@@ -50,15 +57,6 @@ pub struct Cover {
     /// The cap to send upstream, in tokens for each answer, where the client's own is more than the
     /// balance can pay.
     pub cap: Option<u64>,
-}
-
-/// Why nothing could be held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broke {
-    /// The balance does not pay for it.
-    Spent,
-    /// The balance would, but it is held for requests under way.
-    Held,
 }
 
 /// The ledger's background work: run it until it returns.
@@ -90,7 +88,8 @@ impl Ledger {
         let observer: Observer = Box::new(|_| {});
         let task = RecorderTask { inbox, journal: journal.clone(), store: store.clone(), observer };
         let calibration = Calibration::default();
-        (Self { purses: map, calibration, recorder, journal, store }, task)
+        let caps = papaya::HashMap::new();
+        (Self { purses: map, caps, calibration, recorder, journal, store }, task)
     }
 
     /// Returns an account's balance.
@@ -98,33 +97,47 @@ impl Ledger {
         self.purses.pin().get(&account).map_or(Nanos::ZERO, |purse| purse.balance())
     }
 
-    /// Holds what a request may cost: its input and a first slice of its output. `None` for a model
-    /// that is free.
+    /// Takes in what a key with a spending cap and those that it took the place of have `spent`.
+    pub fn resume_cap(&self, key: &Key, spent: Nanos) {
+        if let Some(cap) = key.spend_cap {
+            let left = Purse::new((cap + -spent).max(Nanos::ZERO));
+            self.caps.pin().insert(key.origin.clone(), Arc::new(left));
+        }
+    }
+
+    /// Returns how much of a key's spending cap is spent or held; `None` if it has none.
+    pub fn cap_in_use(&self, key: &Key) -> Option<Nanos> {
+        let cap = key.spend_cap?;
+        let left = self.caps.pin().get(&key.origin).map_or(cap, |purse| purse.spendable());
+        Some(cap + -left)
+    }
+
+    /// Bounds the tokens that a request may take.
+    pub fn demand(&self, model: &Model, size: &Size) -> Demand {
+        size.demand(model, self.calibration.input_tokens(model, size.input_bytes))
+    }
+
+    /// Holds what a request with `key` may cost: its input and a first slice of its output. `None` for
+    /// a model that is free.
     ///
     /// # Errors
-    /// The account cannot pay for its input and one token.
-    pub fn hold(
-        &self,
-        account: AccountId,
-        model: &Model,
-        size: &Size,
-    ) -> Result<Option<Cover>, Broke> {
+    /// The account or the key's cap cannot pay for its input and one token.
+    pub fn hold(&self, key: &Key, model: &Model, size: &Size) -> Result<Option<Cover>, Broke> {
         if model.price.is_free() {
             return Ok(None);
         }
         let input_tokens = self.calibration.input_tokens(model, size.input_bytes);
-        let purse = self.purse(account);
+        let funds = Funds { account: self.purse(key.account), cap: self.cap(key) };
+        let bound = |spendable| Bound::of(model, size, input_tokens, spendable);
         loop {
-            let spendable = purse.spendable();
-            let Some(bound) = Bound::of(model, size, input_tokens, spendable) else {
-                let would_pay = Bound::of(model, size, input_tokens, purse.balance()).is_some();
-                return Err(if would_pay { Broke::Held } else { Broke::Spent });
+            let Some(bound) = bound(funds.spendable()) else {
+                return Err(funds.why_broke(|money| bound(money).is_some()));
             };
             // lost only to another request that takes its hold at the same moment
-            if let Some(hold) = purse.hold(bound.amount) {
+            if let Some(held) = funds.hold(bound.amount) {
                 let Bound { output_tokens, cap, .. } = bound;
                 let output_price = model.price.output;
-                return Ok(Some(Cover { hold, output_price, output_tokens, cap }));
+                return Ok(Some(Cover { held, output_price, output_tokens, cap }));
             }
         }
     }
@@ -168,7 +181,7 @@ impl Ledger {
     pub fn settle(&self, mut record: RequestRecord, cover: Option<Cover>) {
         if let Some(cost) = record.cost.filter(|&cost| cost > Nanos::ZERO) {
             let Payment { charged, overrun } = match cover {
-                Some(cover) => cover.hold.settle(cost),
+                Some(cover) => cover.held.settle(cost),
                 None => self.purse(record.account).pay(cost),
             };
             record.cost = Some(charged);
@@ -198,6 +211,18 @@ impl Ledger {
         self.purse(account).change(amount);
     }
 
+    /// What a key may still spend. One that is not known is new.
+    fn cap(&self, key: &Key) -> Option<Arc<Purse>> {
+        let cap = key.spend_cap?;
+        let caps = self.caps.pin();
+        Some(match caps.get(&key.origin) {
+            Some(purse) => purse.clone(),
+            None => {
+                caps.get_or_insert_with(key.origin.clone(), || Arc::new(Purse::new(cap))).clone()
+            }
+        })
+    }
+
     fn purse(&self, account: AccountId) -> Arc<Purse> {
         let purses = self.purses.pin();
         match purses.get(&account) {
@@ -212,7 +237,7 @@ impl Cover {
     /// are not and cannot be.
     pub fn reach(&mut self, output_tokens: u64) -> bool {
         while self.output_tokens < output_tokens.saturating_add(SLICE / 4) {
-            if !self.hold.grow(cost(SLICE, self.output_price)) {
+            if !self.held.grow(cost(SLICE, self.output_price)) {
                 return output_tokens <= self.output_tokens;
             }
             self.output_tokens = self.output_tokens.saturating_add(SLICE);

@@ -1,4 +1,4 @@
-//! One account's money in memory: what it has, and what of it is spoken for.
+//! The money of an account or of a key's cap in memory: what there is, and what of it is spoken for.
 //!
 //! A hold is taken in one step that cannot overspend, so however many requests run at once, together
 //! they never spend more than there is. No lock: two numbers, each changed atomically.
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::domain::money::Nanos;
 
-/// The money of one account. At rest, the balance is what can be spent plus all holds.
+/// The money of one account, or what one key may still spend. At rest, the balance is what can be spent plus all holds.
 #[derive(Debug, Default)]
 pub(super) struct Purse {
     balance: AtomicI64,
@@ -96,6 +96,18 @@ impl Hold {
             self.amount = self.amount.saturating_add(more);
         }
         grew
+    }
+
+    /// Gives back `less` of it.
+    pub(super) fn shrink(&mut self, less: Nanos) {
+        let less = less.0.clamp(0, self.amount);
+        self.amount -= less;
+        add(&self.purse.spendable, less);
+    }
+
+    /// Whose it is.
+    pub(super) fn purse(&self) -> &Arc<Purse> {
+        &self.purse
     }
 
     /// Pays a cost, and gives back what it leaves.

@@ -1,26 +1,13 @@
 //! How much of each limit is used.
 
-use std::sync::Mutex;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
 use jiff::Timestamp;
 
-use super::window::Window;
-use super::{Limiter, lock};
+use super::meter::Counts;
+use super::{Limiter, Moment};
 use crate::domain::id::{AccountId, KeyId, ModelId};
 use crate::domain::limit::{LimitKind, LimitScope, Limits};
 
-/// A point in time, by both clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// What minutes are measured by.
-    pub monotonic: Duration,
-    /// What people are told.
-    pub wall: Timestamp,
-}
-
-/// One limit and how much of it is used.
+/// One limit and how much of it is used, reservations included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitUse {
     /// What it belongs to.
@@ -44,7 +31,7 @@ pub enum Limited<'a> {
     Plan(AccountId),
     /// A model's.
     Model(&'a ModelId),
-    /// A key's.
+    /// A key's, by its origin.
     Key(&'a KeyId),
 }
 
@@ -58,28 +45,29 @@ impl Limiter {
             Limited::Model(model) => (LimitScope::Model, self.models.pin().get(model).cloned()),
             Limited::Key(key) => (LimitScope::Key, self.keys.pin().get(key).cloned()),
         };
-        let meter = meter.unwrap_or_default();
-        [
-            (LimitKind::Requests, limits.rpm, of_minute(&meter.requests, now)),
-            (LimitKind::Tokens, limits.tpm, of_minute(&meter.tokens, now)),
-            (
-                LimitKind::Concurrency,
-                limits.concurrency,
-                (meter.in_flight.load(Ordering::Relaxed), None),
-            ),
-        ]
-        .into_iter()
-        .filter_map(|(kind, limit, (used, resets_at))| {
-            Some(LimitUse { scope, kind, limit: limit?, used, observed: false, resets_at })
-        })
-        .collect()
+        match meter {
+            Some(meter) => in_use(scope, limits, &mut meter.lock(), now),
+            None => in_use(scope, limits, &mut Counts::default(), now),
+        }
     }
 }
 
-/// What a window holds, and when it is empty.
-fn of_minute(window: &Mutex<Window>, now: Moment) -> (u64, Option<Timestamp>) {
-    let window = lock(window);
-    let used = window.sum(now.monotonic);
-    let empty = window.free_at(1, now.monotonic);
-    (used, now.wall.checked_add(empty).ok().filter(|_| used > 0))
+fn in_use(scope: LimitScope, limits: &Limits, counts: &mut Counts, now: Moment) -> Vec<LimitUse> {
+    counts.month.roll(now.wall);
+    let soon = |(used, clear): (u64, std::time::Duration)| (used, now.wall.checked_add(clear).ok());
+    [
+        (LimitKind::Requests, limits.rpm, soon(counts.requests(now))),
+        (LimitKind::Tokens, limits.tpm, soon(counts.tokens(now))),
+        (LimitKind::Concurrency, limits.concurrency, (counts.in_flight(), None)),
+        (
+            LimitKind::MonthlyTokens,
+            limits.monthly_tokens,
+            (counts.month.taken(), Some(counts.month.end())),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(kind, limit, (used, resets_at))| {
+        Some(LimitUse { scope, kind, limit: limit?, used, observed: limits.observe, resets_at })
+    })
+    .collect()
 }

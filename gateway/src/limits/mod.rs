@@ -1,28 +1,44 @@
-//! Limits on requests per minute, tokens per minute and requests at the same time.
+//! Limits on requests and tokens per minute, requests at the same time and tokens per month.
 //!
-//! Pure over `now`, the monotonic time: no clock, no IO. [`Limiter::admit`] says yes or no in one
-//! step for all scopes of a request; the [`Permit`] it returns gives the concurrency slots back.
+//! Pure over [`Moment`]: no clock, no IO. [`Limiter::admit`] says yes or no in one step for all scopes
+//! of a request. The [`Permit`] that it gives holds the request's concurrency slots and reserves its
+//! tokens: a bound on the input and a first slice of output, more as the answer grows.
+//!
+//! A limit per minute is kept at admission: what the last minute used and reserved, with the
+//! reservation of the request that comes, stays within it. An answer that outgrows what is left is
+//! not cut: it goes on, and the requests after it wait. A monthly quota is kept like a balance: an
+//! answer ends where it does.
 
 mod in_use;
+mod meter;
+mod month;
+mod permit;
 mod window;
 
 use std::hash::Hash;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use crate::domain::id::{AccountId, KeyId, ModelId};
-use crate::domain::limit::{LimitKind, LimitScope, Limits};
-use window::Window;
+use jiff::Timestamp;
 
-pub use in_use::{LimitUse, Limited, Moment};
+use crate::domain::consumption::Consumption;
+use crate::domain::id::{AccountId, KeyId, ModelId};
+use crate::domain::limit::{Demand, LimitKind, LimitScope, Limits, Standing};
+use meter::{Counts, Meter};
+
+pub use in_use::{LimitUse, Limited};
+pub use month::month_start;
+pub use permit::Permit;
 
 /// Counts what is limited. One for the whole gateway.
+///
+/// Accounts and models are counted whether they are limited or not, so that a limit that is set later
+/// knows what the month has used. The limits of a key never change.
 #[derive(Default)]
 pub struct Limiter {
-    accounts: Meters<AccountId>,
-    models: Meters<ModelId>,
-    keys: Meters<KeyId>,
+    accounts: Map<AccountId>,
+    models: Map<ModelId>,
+    keys: Map<KeyId>,
 }
 
 /// Who a request counts against, and the limits there.
@@ -31,11 +47,31 @@ pub struct Subject<'a> {
     pub account: (AccountId, &'a Limits),
     /// The model, with its own.
     pub model: (&'a ModelId, &'a Limits),
-    /// The key, with its own.
+    /// The key's origin, with the key's own.
     pub key: (&'a KeyId, &'a Limits),
 }
 
-/// A limit that was reached.
+/// A point in time, by both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// What minutes are measured by.
+    pub monotonic: Duration,
+    /// What months are.
+    pub wall: Timestamp,
+}
+
+/// What became of a request that asked to be let in.
+#[derive(Debug)]
+pub struct Decision {
+    /// Its place, or the limit that refuses it.
+    pub outcome: Result<Permit, Exceeded>,
+    /// How the limits stand after that.
+    pub standing: Standing,
+    /// The limits that it exceeds but that are only observed.
+    pub observed: Vec<(LimitScope, LimitKind)>,
+}
+
+/// A limit that a request would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
     /// What it belongs to.
@@ -44,125 +80,139 @@ pub struct Exceeded {
     pub kind: LimitKind,
     /// The limit.
     pub limit: u64,
-    /// When it is worth to try again.
-    pub retry_after: Duration,
+    /// What would help.
+    pub cause: Cause,
 }
 
-/// An admitted request. Dropping it frees its concurrency slots.
-#[derive(Debug)]
-pub struct Permit {
-    meters: [Option<Arc<Meter>>; 3],
+/// Why a limit has no room, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// It has room after this time.
+    Wait(Duration),
+    /// It has none before the month ends.
+    Spent {
+        /// When it does.
+        until: Timestamp,
+    },
+    /// It never has: the request alone needs more.
+    TooLarge {
+        /// How much it needs.
+        needed: u64,
+    },
 }
 
-type Meters<K> = papaya::HashMap<K, Arc<Meter>>;
+type Map<K> = papaya::HashMap<K, Arc<Meter>>;
 
-/// What one account, model or key has used.
-#[derive(Debug, Default)]
-struct Meter {
-    requests: Mutex<Window>,
-    tokens: Mutex<Window>,
-    in_flight: AtomicU64,
-}
+const SCOPES: [LimitScope; 3] = [LimitScope::Plan, LimitScope::Model, LimitScope::Key];
 
 // === impl Limiter ===
 
 impl Limiter {
-    /// Admits a request that arrives at `now`, or names the first limit that it would exceed. A
-    /// refused request counts nowhere.
-    ///
-    /// # Errors
-    /// [`Exceeded`], the plan's limit before the model's before the key's.
-    pub fn admit(&self, subject: &Subject<'_>, now: Duration) -> Result<Permit, Exceeded> {
-        let scopes = [
-            (
-                LimitScope::Plan,
-                subject.account.1,
-                meter(&self.accounts, &subject.account.0, subject.account.1),
-            ),
-            (
-                LimitScope::Model,
-                subject.model.1,
-                meter(&self.models, subject.model.0, subject.model.1),
-            ),
-            (LimitScope::Key, subject.key.1, meter(&self.keys, subject.key.0, subject.key.1)),
+    /// A limiter that knows what was `used` in the month of `now`.
+    pub fn resume(used: &Consumption, now: Timestamp) -> Self {
+        let limiter = Self::default();
+        restore(&limiter.accounts, &used.accounts, now);
+        restore(&limiter.models, &used.models, now);
+        restore(&limiter.keys, &used.keys, now);
+        limiter
+    }
+
+    /// Admits a request that comes `now`, or names the limit that is in its way; of several the one
+    /// that is so for the longest. A refused request counts nowhere. `demand` is there if
+    /// [`Subject::counts_tokens`].
+    pub fn admit(&self, subject: &Subject<'_>, demand: Option<&Demand>, now: Moment) -> Decision {
+        let limits = [subject.account.1, subject.model.1, subject.key.1];
+        let meters = [
+            Some(meter(&self.accounts, &subject.account.0)),
+            Some(meter(&self.models, subject.model.0)),
+            (*limits[2] != Limits::default()).then(|| meter(&self.keys, subject.key.0)),
         ];
-        for (taken, (scope, limits, meter)) in scopes.iter().enumerate() {
-            let Some(meter) = meter else { continue };
-            if let Err((kind, limit, retry_after)) = meter.take(limits, now) {
-                for earlier in scopes[..taken].iter().filter_map(|(_, _, meter)| meter.as_ref()) {
-                    earlier.give_back(now);
-                }
-                return Err(Exceeded { scope: *scope, kind, limit, retry_after });
+        let mut places = permit::lock(&meters);
+        let found = survey(&mut places, limits, demand, now);
+        let output = demand.map_or(0, |it| it.output.min(found.left.saturating_sub(it.input)));
+        let reserved = demand.map_or(0, |it| it.input.saturating_add(output));
+        let mut standing = Standing::default();
+        for (counts, limits) in places.iter_mut().zip(limits) {
+            let Some(counts) = counts else { continue };
+            if found.tightest.is_none() {
+                counts.take(limits, reserved, now);
+            }
+            if !limits.observe {
+                counts.show(limits, now, &mut standing);
             }
         }
-        Ok(Permit { meters: scopes.map(|(_, _, meter)| meter) })
+        drop(places);
+        let outcome = found.tightest.map_or_else(
+            || {
+                let demand = demand.map(|demand| (demand, output));
+                Ok(Permit::new(meters, limits, demand, found.month_left, now))
+            },
+            Err,
+        );
+        Decision { outcome, standing, observed: found.observed }
     }
 }
 
-/// Returns the meter of `id`, or `None` where nothing is limited and so nothing need be counted.
-fn meter<K: Hash + Eq + Clone>(meters: &Meters<K>, id: &K, limits: &Limits) -> Option<Arc<Meter>> {
-    if *limits == Limits::default() {
-        return None;
+/// What a request finds where it is counted.
+struct Survey {
+    tightest: Option<Exceeded>,
+    observed: Vec<(LimitScope, LimitKind)>,
+    /// How many tokens all limits leave.
+    left: u64,
+    /// How many tokens all monthly quotas leave.
+    month_left: u64,
+}
+
+fn survey(
+    places: &mut [Option<MutexGuard<'_, Counts>>; 3],
+    limits: [&Limits; 3],
+    demand: Option<&Demand>,
+    now: Moment,
+) -> Survey {
+    let mut found =
+        Survey { tightest: None, observed: Vec::new(), left: u64::MAX, month_left: u64::MAX };
+    for ((counts, limits), scope) in places.iter_mut().zip(limits).zip(SCOPES) {
+        let Some(counts) = counts else { continue };
+        counts.month.roll(now.wall);
+        for (kind, limit, cause) in counts.exceeded(limits, demand, now) {
+            if limits.observe {
+                found.observed.push((scope, kind));
+            } else if found.tightest.is_none_or(|tightest| cause > tightest.cause) {
+                found.tightest = Some(Exceeded { scope, kind, limit, cause });
+            }
+        }
+        if !limits.observe {
+            found.left = found.left.min(counts.tokens_left(limits, now));
+            found.month_left = found.month_left.min(counts.month_left(limits));
+        }
     }
+    found
+}
+
+// === impl Subject ===
+
+impl Subject<'_> {
+    /// Whether any of its limits is about tokens.
+    pub const fn counts_tokens(&self) -> bool {
+        self.account.1.count_tokens() || self.model.1.count_tokens() || self.key.1.count_tokens()
+    }
+}
+
+fn meter<K: Hash + Eq + Clone>(meters: &Map<K>, id: &K) -> Arc<Meter> {
     let pinned = meters.pin();
     if let Some(meter) = pinned.get(id) {
-        return Some(meter.clone());
+        return meter.clone();
     }
-    Some(pinned.get_or_insert_with(id.clone(), Arc::default).clone())
+    pinned.get_or_insert_with(id.clone(), Arc::default).clone()
 }
 
-// === impl Permit ===
-
-impl Permit {
-    /// Counts the tokens that the request took, once they are known.
-    pub fn spend(&self, tokens: u64, now: Duration) {
-        for meter in self.meters.iter().flatten() {
-            lock(&meter.tokens).add(tokens, now);
-        }
+fn restore<K: Hash + Eq + Clone>(meters: &Map<K>, used: &[(K, u64)], now: Timestamp) {
+    for (id, tokens) in used {
+        let meter = meter(meters, id);
+        let mut counts = meter.lock();
+        counts.month.roll(now);
+        counts.month.spend(*tokens);
     }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        for meter in self.meters.iter().flatten() {
-            meter.in_flight.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-// === impl Meter ===
-
-impl Meter {
-    fn take(&self, limits: &Limits, now: Duration) -> Result<(), (LimitKind, u64, Duration)> {
-        if let Some(limit) = limits.tpm {
-            let tokens = lock(&self.tokens);
-            if tokens.sum(now) >= limit {
-                return Err((LimitKind::Tokens, limit, tokens.free_at(limit, now)));
-            }
-        }
-        let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        if let Some(limit) = limits.concurrency.filter(|&limit| before >= limit) {
-            self.in_flight.fetch_sub(1, Ordering::Relaxed);
-            return Err((LimitKind::Concurrency, limit, Duration::from_secs(1)));
-        }
-        let mut requests = lock(&self.requests);
-        if let Some(limit) = limits.rpm.filter(|&limit| requests.sum(now) >= limit) {
-            self.in_flight.fetch_sub(1, Ordering::Relaxed);
-            return Err((LimitKind::Requests, limit, requests.free_at(limit, now)));
-        }
-        requests.add(1, now);
-        Ok(())
-    }
-
-    fn give_back(&self, now: Duration) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        lock(&self.requests).remove(1, now);
-    }
-}
-
-/// Held for a few additions, never across an await. A panic elsewhere leaves only counts behind.
-fn lock(window: &Mutex<Window>) -> std::sync::MutexGuard<'_, Window> {
-    window.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 use std::time::Duration;
 
 const SLOTS: usize = 61;
+/// How long a slot counts, in seconds.
+const SPAN: u64 = SLOTS as u64;
 
 /// How much happened in the last minute, and up to a second more.
 #[derive(Debug)]
@@ -24,55 +26,72 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Counts `amount` at `now`.
+    /// Counts `amount` at `now`, which may be a moment before the latest one that was told.
     pub(super) fn add(&mut self, amount: u64, now: Duration) {
         self.advance(now.as_secs());
-        let slot = &mut self.slots[index(self.second)];
-        *slot = slot.saturating_add(amount);
-        self.sum = self.sum.saturating_add(amount);
+        if let Some(slot) = self.slot(now.as_secs()) {
+            *slot = slot.saturating_add(amount);
+            self.sum = self.sum.saturating_add(amount);
+        }
     }
 
-    /// Takes back `amount` that was just counted.
-    pub(super) fn remove(&mut self, amount: u64, now: Duration) {
-        self.advance(now.as_secs());
-        let slot = &mut self.slots[index(self.second)];
-        let taken = amount.min(*slot);
-        *slot -= taken;
-        self.sum -= taken;
+    /// Takes back `amount` that was counted at `then`, unless that is forgotten already.
+    pub(super) fn take_back(&mut self, amount: u64, then: Duration) {
+        if let Some(slot) = self.slot(then.as_secs()) {
+            let taken = amount.min(*slot);
+            *slot -= taken;
+            self.sum -= taken;
+        }
     }
 
     /// What was counted in the minute before `now`, at least.
     pub(super) fn sum(&self, now: Duration) -> u64 {
         let gone = now.as_secs().saturating_sub(self.second);
-        match usize::try_from(gone) {
-            Ok(0) => self.sum,
-            Ok(gone) if gone < SLOTS => {
-                let fallen: u64 =
-                    (1..=gone as u64).map(|n| self.slots[index(self.second + n)]).sum();
-                self.sum - fallen
-            }
-            _ => 0,
+        if gone >= SPAN {
+            return 0;
         }
+        let fallen: u64 = (1..=gone).map(|n| self.slots[index(self.second + n)]).sum();
+        self.sum - fallen
     }
 
-    /// How long after `now` the count falls below `limit`.
-    pub(super) fn free_at(&self, limit: u64, now: Duration) -> Duration {
+    /// How long after `now` there is room for `amount` under `limit`.
+    pub(super) fn room_after(&self, amount: u64, limit: u64, now: Duration) -> Duration {
+        let room = limit.saturating_sub(amount);
+        self.first_second(now, |sum| sum <= room)
+    }
+
+    /// How long after `now` nothing is counted any more.
+    pub(super) fn clear_after(&self, now: Duration) -> Duration {
+        if self.sum(now) == 0 {
+            return Duration::ZERO;
+        }
+        self.first_second(now, |sum| sum == 0)
+    }
+
+    /// How long after `now` a second begins at which the count is as wanted.
+    fn first_second(&self, now: Duration, wanted: impl Fn(u64) -> bool) -> Duration {
         let mut sum = self.sum(now);
         let first = (now.as_secs() + 1).max(self.second + 1);
-        for second in first..first + SLOTS as u64 {
+        for second in first..first + SPAN {
             // the slot that `second` takes over falls out when `second` begins
-            if second - self.second <= SLOTS as u64 {
+            if second - self.second <= SPAN {
                 sum = sum.saturating_sub(self.slots[index(second)]);
             }
-            if sum < limit {
+            if wanted(sum) {
                 return Duration::from_secs(second).saturating_sub(now);
             }
         }
-        Duration::from_secs(SLOTS as u64)
+        Duration::from_secs(SPAN)
+    }
+
+    /// The slot of `second`, if it is neither forgotten nor to come.
+    fn slot(&mut self, second: u64) -> Option<&mut u64> {
+        let age = self.second.checked_sub(second)?;
+        (age < SPAN).then(|| &mut self.slots[index(second)])
     }
 
     fn advance(&mut self, second: u64) {
-        let gone = second.saturating_sub(self.second).min(SLOTS as u64);
+        let gone = second.saturating_sub(self.second).min(SPAN);
         for n in 1..=gone {
             let slot = &mut self.slots[index(self.second + n)];
             self.sum -= *slot;
@@ -83,5 +102,5 @@ impl Window {
 }
 
 fn index(second: u64) -> usize {
-    usize::try_from(second % SLOTS as u64).unwrap_or_default()
+    usize::try_from(second % SPAN).unwrap_or_default()
 }

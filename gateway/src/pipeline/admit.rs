@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::Gate;
 use super::authenticate::Principal;
+use super::settle::Tally;
 use crate::control::directory::Catalogue;
 use crate::domain::id::ModelId;
 use crate::domain::model::Model;
 use crate::domain::refusal::Refusal;
 use crate::ledger::{Broke, Cover, Size};
-use crate::limits::{Exceeded, Permit, Subject};
+use crate::limits::{Cause, Exceeded, Moment, Permit, Subject};
 
 /// Finds the model that the client calls `name`, if this principal may use it.
 ///
@@ -46,38 +47,53 @@ pub struct Admission {
     pub cover: Option<Cover>,
 }
 
-/// Takes a place under every limit, and holds what the request may cost.
+/// Holds what the request may cost, and takes a place under every limit: in the balance first, so
+/// that a request that nobody pays for counts under no limit. `tally` learns of both.
 ///
 /// # Errors
-/// The balance does not pay for it, a limit is reached, or records cannot be written.
+/// The balance or the key's cap does not pay for it, a limit is reached, or records cannot be written.
 pub fn admit(
     gate: &Gate,
     principal: &Principal,
     model: &Model,
     size: &Size,
-) -> Result<Admission, Refusal> {
+    tally: &mut Tally,
+) -> Result<(), Refusal> {
     if gate.ledger.is_behind() {
         return Err(Refusal::RecorderBehind);
     }
-    let cover =
-        gate.ledger.hold(principal.account.id, model, size).map_err(|broke| match broke {
-            Broke::Spent => Refusal::InsufficientBalance,
-            Broke::Held => Refusal::BalanceHeld,
-        })?;
+    let key = &principal.key;
+    let cover = gate.ledger.hold(key, model, size).map_err(|broke| match broke {
+        Broke::Spent => Refusal::InsufficientBalance,
+        Broke::Held => Refusal::BalanceHeld,
+        Broke::CapSpent => Refusal::KeyCapSpent { cap: key.spend_cap.unwrap_or_default() },
+        Broke::CapHeld => Refusal::KeyCapHeld,
+    })?;
     let subject = Subject {
         account: (principal.account.id, &principal.plan.limits),
         model: (&model.id, &model.limits),
-        key: (&principal.key.id, &principal.key.limits),
+        key: (&key.origin, &key.limits),
     };
-    let permit = gate.limiter.admit(&subject, gate.clock.monotonic()).map_err(
-        |Exceeded { scope, kind, limit, retry_after }| Refusal::RateLimited {
-            scope,
-            kind,
-            limit,
-            retry_after,
-        },
-    )?;
-    Ok(Admission { permit, cover })
+    let demand = subject.counts_tokens().then(|| gate.ledger.demand(model, size));
+    let now = Moment { monotonic: gate.clock.monotonic(), wall: tally.arrived_at() };
+    let decision = gate.limiter.admit(&subject, demand.as_ref(), now);
+    tally.stands(decision.standing);
+    let observed = decision.observed.iter();
+    tally.noted(
+        observed
+            .map(|(scope, kind)| format!("limit_observed={}.{}", scope.as_str(), kind.as_str())),
+    );
+    let permit = decision.outcome.map_err(refusal)?;
+    tally.admitted(Admission { permit, cover }, model);
+    Ok(())
+}
+
+fn refusal(Exceeded { scope, kind, limit, cause }: Exceeded) -> Refusal {
+    match cause {
+        Cause::Wait(retry_after) => Refusal::RateLimited { scope, kind, limit, retry_after },
+        Cause::Spent { until } => Refusal::QuotaSpent { scope, limit, until },
+        Cause::TooLarge { needed } => Refusal::LargerThanLimit { scope, kind, limit, needed },
+    }
 }
 
 /// `Err(by_key)` if the key or else the plan leaves the model out.

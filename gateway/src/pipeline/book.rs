@@ -29,7 +29,7 @@ impl Uncounted {
             tracing::error!(request_id = %self.record.id, "a request could not be counted");
             charge(&mut self.record, &self.bound, UsageBasis::Bounded, &self.price);
         }
-        deliver(gate, *self.record, self.permit.as_ref(), self.cover);
+        deliver(gate, *self.record, self.permit, self.cover);
     }
 }
 
@@ -44,11 +44,11 @@ pub(super) fn charge(record: &mut RequestRecord, usage: &Usage, basis: UsageBasi
 pub(super) fn deliver(
     gate: &Gate,
     record: RequestRecord,
-    permit: Option<&Permit>,
+    permit: Option<Permit>,
     cover: Option<Cover>,
 ) {
     if let (Some(permit), Some(usage)) = (permit, &record.usage) {
-        permit.spend(usage.total().0, gate.clock.monotonic());
+        permit.settle(usage.total().0, gate.clock.monotonic());
     }
     gate.ledger.settle(record, cover);
 }

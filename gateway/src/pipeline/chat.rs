@@ -43,7 +43,7 @@ pub async fn chat(
         choices: request.choices,
         stream: request.stream,
     };
-    open.admitted(admit::admit(gate, principal, &model, &size)?, &model);
+    admit::admit(gate, principal, &model, &size, open)?;
     let cap = open.output_cap();
     let targets = route::order(&model.deployments, gate.entropy.as_ref());
     let begun = forward::forward(gate, &targets, request.stream, open, |upstream, target| {

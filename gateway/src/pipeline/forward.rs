@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 
 use super::relay::client_headers;
 use super::settle::Tally;
-use super::{Fault, Gate, route};
+use super::{Fault, Gate, route, standing};
 use crate::domain::model::Deployment;
 use crate::domain::refusal::Refusal;
 use crate::domain::upstream::Upstream;
@@ -76,6 +76,7 @@ pub async fn forward(
         match outcome {
             Ok(mut begun) => {
                 tally.answered_by(begun.remote.clone());
+                standing::show(&mut begun.headers, tally.standing());
                 report_cap(&mut begun, tally);
                 return Ok(begun);
             }
@@ -135,7 +136,7 @@ pub(super) fn report_in(headers: &mut HeaderMap, report: &Report) {
     }
 }
 
-/// Says that the client asked for more output than its account can pay.
+/// Says that the client asked for more output than its balance or its quotas pay for.
 fn report_cap(begun: &mut Begun, tally: &mut Tally) {
     if let Some(cap) = tally.output_cap() {
         let mut report = Report::default();

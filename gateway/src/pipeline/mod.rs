@@ -22,6 +22,7 @@ pub mod relay;
 pub mod responses;
 pub mod route;
 pub mod settle;
+pub mod standing;
 
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ pub struct Gate {
     pub directory: Arc<Directory>,
     /// Balances and records.
     pub ledger: Arc<Ledger>,
-    /// Requests and tokens per minute, concurrency.
+    /// Requests and tokens per minute, concurrency, tokens per month.
     pub limiter: Arc<Limiter>,
     /// The upstreams' clients.
     pub fleet: Arc<Fleet>,

@@ -122,15 +122,12 @@ pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes,
     Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
-/// What a client may see of an upstream's headers: its rate limits and its time. Cookies, the server's
-/// name and everything about the connection stay here.
+/// What a client may see of an upstream's headers: its time. Its rate limits are those of the gateway,
+/// which has its own for its clients; cookies, the server's name and everything about the connection
+/// stay here, too.
 pub(super) fn client_headers(upstream: &HeaderMap) -> HeaderMap {
     const SHOWN: HeaderName = HeaderName::from_static("openai-processing-ms");
-    upstream
-        .iter()
-        .filter(|(name, _)| **name == SHOWN || name.as_str().starts_with("x-ratelimit-"))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+    upstream.get(&SHOWN).map(|value| (SHOWN, value.clone())).into_iter().collect()
 }
 
 // === impl Relay ===

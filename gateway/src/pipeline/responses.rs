@@ -13,7 +13,7 @@ use super::exchange::{self, Exchange, Keeping};
 use super::forward::{self, Begun, Outgoing};
 use super::relay::{self, Answer, Relay};
 use super::settle::Tally;
-use super::{Fault, Gate, admit, route};
+use super::{Fault, Gate, admit, route, standing};
 use crate::control::seal::AccountSealer;
 use crate::domain::key::Translation;
 use crate::domain::model::{Ability, Deployment, Model};
@@ -95,9 +95,11 @@ pub async fn responses(
         choices: 1,
         stream: request.stream,
     };
-    open.admitted(admit::admit(gate, principal, &model, &size)?, &model);
-    if open.output_cap().is_some() && principal.key.translation == Translation::Strict {
-        return Err(Refusal::InsufficientBalance.into());
+    admit::admit(gate, principal, &model, &size, open)?;
+    if let Some(cap) = open.output_cap()
+        && principal.key.translation == Translation::Strict
+    {
+        return Err(Refusal::OutputCapTooHigh { cap }.into());
     }
     let sealer: Arc<dyn ReasoningSealer> =
         Arc::new(AccountSealer::new(gate.sealer.clone(), principal.account.id));
@@ -133,6 +135,7 @@ pub async fn responses(
         };
         let mut headers = HeaderMap::new();
         forward::report_in(&mut headers, &plan.report);
+        standing::show(&mut headers, open.standing());
         let stream = ResponseStream::new(&envelope, plan);
         let exchange = Exchange::new(stream, keep_alive, keeping, gate.clock.clone());
         let (gate, mut open) = (gate.clone(), tally.take().expect("open until it is answered"));

@@ -23,6 +23,7 @@ use super::meter::{Meter, Produced};
 use super::{Fault, Gate};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{ModelId, RequestId};
+use crate::domain::limit::Standing;
 use crate::domain::model::{Deployment, Model};
 use crate::domain::money::Nanos;
 use crate::domain::price::Price;
@@ -52,6 +53,7 @@ pub struct Tally {
     record: Option<Box<RequestRecord>>,
     request_body: Bytes,
     permit: Option<Permit>,
+    standing: Standing,
     cover: Option<Cover>,
     price: Price,
     /// What was counted, if the answer could not do without it.
@@ -101,6 +103,7 @@ impl Tally {
             record: Some(record),
             request_body: Bytes::new(),
             permit: None,
+            standing: Standing::default(),
             cover: None,
             price: Price::default(),
             counted: None,
@@ -136,6 +139,16 @@ impl Tally {
         record.model = Some(ModelId::new(model.chars().take(128).collect::<String>()));
     }
 
+    /// Notes how the limits of the request stand.
+    pub fn stands(&mut self, standing: Standing) {
+        self.standing = standing;
+    }
+
+    /// How the limits of the request stood when it was admitted or refused.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
     /// Notes that the request may go upstream.
     pub fn admitted(&mut self, admission: Admission, model: &Model) {
         self.permit = Some(admission.permit);
@@ -146,15 +159,21 @@ impl Tally {
         record.price_version = Some(model.price.version);
     }
 
-    /// The cap on each answer that the balance allows, where the client's own is more; tokens.
+    /// The cap on each answer that the balance and the month's tokens allow, where the client's own is
+    /// more; tokens.
     pub fn output_cap(&self) -> Option<u64> {
-        self.cover.as_ref().and_then(|cover| cover.cap)
+        let paid = self.cover.as_ref().and_then(|cover| cover.cap);
+        let allowed = self.permit.as_ref().and_then(Permit::cap);
+        paid.into_iter().chain(allowed).min()
     }
 
-    /// Makes sure that an answer of so many bytes is paid for; `false` if it cannot be.
+    /// Makes sure that an answer of so many bytes is paid for, and reserved under its limits; `false`
+    /// if it cannot be.
     pub fn reach(&mut self, output_bytes: usize) -> bool {
         let tokens = output_bytes as u64 / BYTES_PER_TOKEN;
+        let now = || self.gate.clock.monotonic();
         self.cover.as_mut().is_none_or(|cover| cover.reach(tokens))
+            && self.permit.as_mut().is_none_or(|permit| permit.reach(tokens, now))
     }
 
     /// Notes where the request goes next, as this chat request; from here on the journal has it.
@@ -325,10 +344,10 @@ impl Tally {
                 self.gate.ledger.learn(model, self.request_body.len(), usage.input);
             }
             book::charge(&mut record, &usage, UsageBasis::Upstream, &price);
-            book::deliver(&self.gate, *record, permit.as_ref(), cover);
+            book::deliver(&self.gate, *record, permit, cover);
         } else if let Some((usage, basis)) = self.counted {
             book::charge(&mut record, &usage, basis, &price);
-            book::deliver(&self.gate, *record, permit.as_ref(), cover);
+            book::deliver(&self.gate, *record, permit, cover);
         } else if owed {
             let produced = std::mem::take(&mut self.meter.produced);
             self.output_bytes = self.output_bytes.max(produced.len() as u64);
@@ -343,7 +362,7 @@ impl Tally {
             let uncounted = Uncounted { record, price, permit, cover, counting, bound };
             self.gate.tasks.spawn(async move { uncounted.settle(&gate).await });
         } else {
-            book::deliver(&self.gate, *record, permit.as_ref(), cover);
+            book::deliver(&self.gate, *record, permit, cover);
         }
     }
 

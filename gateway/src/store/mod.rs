@@ -24,12 +24,14 @@ use crate::domain::upstream::Upstream;
 
 pub mod audit;
 pub mod books;
+pub mod consumption;
 pub mod sqlite;
 #[cfg(test)]
 mod story;
 pub mod upkeep;
 
 pub use books::Books;
+pub use consumption::Consumed;
 pub use upkeep::{Forget, StoreCopy, Upkeep};
 
 pub use audit::{AuditFilter, AuditLog};
@@ -75,8 +77,14 @@ pub struct Everything {
 }
 
 /// The whole store. A method that takes an `audit` adds that entry in the transaction of its change.
-pub trait Store: Identities + Catalogue + Requests + Responses + AuditLog + Books + Upkeep {}
-impl<T: Identities + Catalogue + Requests + Responses + AuditLog + Books + Upkeep> Store for T {}
+pub trait Store:
+    Identities + Catalogue + Requests + Responses + AuditLog + Books + Consumed + Upkeep
+{
+}
+impl<T: Identities + Catalogue + Requests + Responses + AuditLog + Books + Consumed + Upkeep> Store
+    for T
+{
+}
 
 /// Accounts, sessions, invites and keys.
 #[async_trait]

@@ -24,7 +24,7 @@ pub(super) fn account(account: v1::Account) -> Account {
 
 /// Takes the limits out of a plan.
 pub(super) fn limits(plan: &v1::Plan) -> Limits {
-    let v1::Limits { rpm, tpm, concurrency } = plan.limits.unwrap_or_default();
+    let v1::Limits { rpm, tpm, concurrency, .. } = plan.limits.unwrap_or_default();
     Limits { rpm, tpm, concurrency }
 }
 

@@ -310,7 +310,7 @@ impl PlanService for Disk {
         request: Request<GetPlanRequest>,
     ) -> Result<Response<GetPlanResponse>, Status> {
         authorize(&request)?;
-        let limits = Limits { rpm: Some(60), tpm: None, concurrency: Some(4) };
+        let limits = Limits { rpm: Some(60), concurrency: Some(4), ..Limits::default() };
         let name = request.into_inner().name;
         let plan = Plan { name, limits: Some(limits), ..Plan::default() };
         Ok(Response::new(GetPlanResponse { plan: Some(plan) }))

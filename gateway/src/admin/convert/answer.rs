@@ -78,6 +78,7 @@ pub(in super::super) fn key(view: KeyView) -> v1::Key {
         last_used_at: view.last_used_at.map(time),
         expires_at: key.expires_at.map(time),
         revoked_at: key.revoked_at.map(time),
+        spend_cap_usd: key.spend_cap.map(|cap| cap.to_string()).unwrap_or_default(),
         successor: key.successor.map(|id| id.to_string()).unwrap_or_default(),
     }
 }
@@ -170,7 +171,13 @@ fn deadlines(deadlines: &Deadlines) -> v1::Deadlines {
 }
 
 fn limits(limits: &Limits) -> v1::Limits {
-    v1::Limits { rpm: limits.rpm, tpm: limits.tpm, concurrency: limits.concurrency }
+    v1::Limits {
+        rpm: limits.rpm,
+        tpm: limits.tpm,
+        concurrency: limits.concurrency,
+        monthly_tokens: limits.monthly_tokens,
+        observe: Some(limits.observe),
+    }
 }
 
 /// A length of time in milliseconds.

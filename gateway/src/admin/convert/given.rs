@@ -22,6 +22,7 @@ pub(in super::super) fn key_wish(request: v1::CreateKeyRequest) -> Result<KeyWis
     Ok(KeyWish {
         label: request.label,
         limits: limits(request.limits),
+        spend_cap: given_amount("spend_cap_usd", &request.spend_cap_usd)?,
         models: request.models,
         translation: translation(request.translation)?,
         expires_at: request.expires_at.map(|end| time("expires_at", &end)).transpose()?,
@@ -69,6 +70,7 @@ pub(in super::super) fn new_model(
         description: Some(model.description),
         context_window: model.context_window,
         max_output_tokens: model.max_output_tokens,
+        observe_limits: observe(model.limits.as_ref()),
         limits: limits(model.limits),
         input: Some(price("price.input_usd", &prices.input_usd)?),
         cached: Some(cached_price("price.cached_usd", &prices.cached_usd)?),
@@ -89,6 +91,7 @@ pub(in super::super) fn model_change(
         description: request.description,
         context_window: request.context_window,
         max_output_tokens: request.max_output_tokens,
+        observe_limits: observe(request.limits.as_ref()),
         limits: limits(request.limits),
         input: price("input_usd", request.input_usd)?,
         cached: request.cached_usd.map(|text| cached_price("cached_usd", &text)).transpose()?,
@@ -184,15 +187,31 @@ fn deadlines(given: Option<v1::Deadlines>) -> Deadlines {
     }
 }
 
+/// Whether limits shall be observed, if that is said.
+fn observe(given: Option<&v1::Limits>) -> Option<bool> {
+    given.and_then(|limits| limits.observe)
+}
+
 fn limits(given: Option<v1::Limits>) -> Limits {
     let given = given.unwrap_or_default();
-    Limits { rpm: given.rpm, tpm: given.tpm, concurrency: given.concurrency }
+    Limits {
+        rpm: given.rpm,
+        tpm: given.tpm,
+        concurrency: given.concurrency,
+        monthly_tokens: given.monthly_tokens,
+        observe: given.observe(),
+    }
 }
 
 /// Reads an amount of money.
 pub(in super::super) fn amount(field: &'static str, text: &str) -> Result<Nanos, Invalid> {
     let error = |error| Invalid::new(field, format!("`{field}` is {error}"));
     text.trim().parse().map_err(error)
+}
+
+/// Reads an amount of money that may be left out.
+fn given_amount(field: &'static str, text: &str) -> Result<Option<Nanos>, Invalid> {
+    (!text.is_empty()).then(|| amount(field, text)).transpose()
 }
 
 /// Reads a price; empty means free of charge.

@@ -5,7 +5,7 @@ use proto::v1;
 use super::answer::millis;
 use super::time;
 use crate::control::health::HealthView;
-use crate::control::limit_use::LimitView;
+use crate::control::limit_use::{Counted, LimitView};
 use crate::control::traffic::Picture;
 use crate::domain::health::BreakerState;
 use crate::domain::latency::Percentiles;
@@ -35,25 +35,26 @@ pub(in super::super) fn picture(picture: Picture) -> v1::WatchTrafficResponse {
 }
 
 pub(in super::super) fn limit_use(view: LimitView) -> v1::LimitUse {
-    let LimitView { subject, in_use } = view;
-    let scope = match in_use.scope {
+    let scope = match view.scope {
         LimitScope::Plan => v1::LimitScope::Plan,
         LimitScope::Model => v1::LimitScope::Model,
         LimitScope::Key => v1::LimitScope::Key,
     };
-    let kind = match in_use.kind {
-        LimitKind::Requests => v1::LimitKind::Requests,
-        LimitKind::Tokens => v1::LimitKind::Tokens,
-        LimitKind::Concurrency => v1::LimitKind::Concurrency,
+    let kind = match view.counts {
+        Counted::Use(LimitKind::Requests) => v1::LimitKind::Requests,
+        Counted::Use(LimitKind::Tokens) => v1::LimitKind::Tokens,
+        Counted::Use(LimitKind::Concurrency) => v1::LimitKind::Concurrency,
+        Counted::Use(LimitKind::MonthlyTokens) => v1::LimitKind::MonthlyTokens,
+        Counted::Spending => v1::LimitKind::Spending,
     };
     v1::LimitUse {
         scope: scope.into(),
-        subject,
+        subject: view.subject,
         kind: kind.into(),
-        limit: in_use.limit,
-        used: in_use.used,
-        observed: in_use.observed,
-        resets_at: in_use.resets_at.map(time),
+        limit: view.limit,
+        used: view.used,
+        observed: view.observed,
+        resets_at: view.resets_at.map(time),
     }
 }
 

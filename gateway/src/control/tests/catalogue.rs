@@ -114,6 +114,10 @@ async fn models_are_checked_and_gaps_are_filled() {
     let freed = ModelChange { limits: rpm(Some(0)), context_window: Some(0), ..change() };
     let model = update(&bench, freed).await.unwrap();
     assert_eq!((model.limits, model.context_window), (rpm(None), None));
+    for (observe_limits, observed) in [(Some(true), true), (None, true), (Some(false), false)] {
+        let model = update(&bench, ModelChange { observe_limits, ..change() }).await.unwrap();
+        assert_eq!(model.limits.observe, observed);
+    }
     let zero = ModelChange { limits: rpm(Some(0)), ..change() };
     assert_eq!(field(add(&bench, "n", zero).await), "limits.rpm");
 }

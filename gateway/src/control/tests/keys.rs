@@ -52,6 +52,8 @@ async fn wishes_are_checked_and_models_become_ids() {
         (wish(&"x".repeat(65)), "label"),
         (wish("a\u{1b}b"), "label"),
         (KeyWish { limits: zero, ..wish("k") }, "limits.rpm"),
+        (KeyWish { spend_cap: Some(Nanos::ZERO), ..wish("k") }, "spend_cap_usd"),
+        (KeyWish { spend_cap: Some(Nanos(i64::MAX)), ..wish("k") }, "spend_cap_usd"),
         (KeyWish { models: vec!["nix".into()], ..wish("k") }, "models"),
         (KeyWish { expires_at: Some(now), ..wish("k") }, "expires_at"),
     ] {

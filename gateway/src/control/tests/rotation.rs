@@ -6,6 +6,7 @@ use super::super::keys::{KeyWish, KeysOf};
 use super::*;
 use crate::domain::key::{Key, KeyDigest, Translation};
 use crate::domain::limit::Limits;
+use crate::domain::money::Nanos;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -22,6 +23,7 @@ async fn both_keys_work_until_the_overlap_ends() {
     let wish = KeyWish {
         label: "ci".into(),
         limits: Limits { rpm: Some(5), ..Limits::default() },
+        spend_cap: Some(Nanos(7)),
         models: vec!["m".into()],
         translation: Translation::Strict,
         expires_at: Some(end),
@@ -35,7 +37,7 @@ async fn both_keys_work_until_the_overlap_ends() {
         created_at: bench.clock.now(),
         ..old.key.clone()
     };
-    assert_eq!(new.key, expected, "all else is as it was");
+    assert_eq!(new.key, expected, "all else is as it was, what it counts by among it");
     assert_ne!(new_secret.expose_secret(), old_secret.expose_secret());
 
     let usable = |secret| found(&bench, secret).is_usable(bench.clock.now());

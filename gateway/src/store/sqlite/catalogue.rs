@@ -106,14 +106,16 @@ pub(super) fn upstreams(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
 }
 
 fn put_plan(tx: &Connection, plan: &Plan) -> Result<(), StoreError> {
-    tx.prepare_cached("INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)")?.execute(
+    tx.prepare_cached("INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?.execute(
         params![
             plan.name,
             plan.trial_credit,
             plan.limits.rpm.map(Count),
             plan.limits.tpm.map(Count),
             plan.limits.concurrency.map(Count),
-            List::of(plan.models.iter().map(ModelId::as_str))
+            List::of(plan.models.iter().map(ModelId::as_str)),
+            plan.limits.monthly_tokens.map(Count),
+            plan.limits.observe
         ],
     )?;
     Ok(())

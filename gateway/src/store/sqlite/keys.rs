@@ -10,24 +10,29 @@ use crate::domain::key::Key;
 use crate::domain::limit::Limits;
 use crate::store::StoreError;
 
-const SELECT: &str = "SELECT id, digest, account, label, rpm, tpm, concurrency, models, \
-    translation, created_at, expires_at, revoked_at, successor, last_used_at FROM keys";
+const SELECT: &str = "SELECT id, digest, account, label, origin, rpm, tpm, concurrency, monthly_tokens, \
+    observe, spend_cap, models, translation, created_at, expires_at, revoked_at, successor, last_used_at \
+    FROM keys";
 
 /// Adds a key; [`StoreError::NotFound`] if there is no such account.
 pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
     tx.prepare_cached(
-        "INSERT INTO keys (id, digest, account, label, rpm, tpm, concurrency, models, \
-         translation, created_at, expires_at, revoked_at, successor) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO keys (id, digest, account, label, origin, rpm, tpm, concurrency, \
+         monthly_tokens, observe, spend_cap, models, translation, created_at, expires_at, \
+         revoked_at, successor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params![
         key.id,
         key.digest,
         key.account,
         key.label,
+        key.origin,
         key.limits.rpm.map(Count),
         key.limits.tpm.map(Count),
         key.limits.concurrency.map(Count),
+        key.limits.monthly_tokens.map(Count),
+        key.limits.observe,
+        key.spend_cap,
         List::of(key.models.iter().map(ModelId::as_str)),
         key.translation,
         At(key.created_at),
@@ -100,7 +105,9 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(Key, Option<Timestamp>)> {
         digest: row.get("digest")?,
         account: row.get("account")?,
         label: row.get("label")?,
+        origin: row.get("origin")?,
         limits: limits(row)?,
+        spend_cap: row.get("spend_cap")?,
         models: row.get::<_, List>("models")?.into_models(),
         translation: row.get("translation")?,
         created_at: row.get::<_, At>("created_at")?.0,
@@ -111,9 +118,15 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(Key, Option<Timestamp>)> {
     Ok((key, at("last_used_at")?))
 }
 
-/// Reads the three limits of a key, a plan or a model.
+/// Reads the limits of a key, a plan or a model.
 pub(super) fn limits(row: &Row<'_>) -> rusqlite::Result<Limits> {
     let limit =
         |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Count>>(column)?.map(|n| n.0));
-    Ok(Limits { rpm: limit("rpm")?, tpm: limit("tpm")?, concurrency: limit("concurrency")? })
+    Ok(Limits {
+        rpm: limit("rpm")?,
+        tpm: limit("tpm")?,
+        concurrency: limit("concurrency")?,
+        monthly_tokens: limit("monthly_tokens")?,
+        observe: row.get("observe")?,
+    })
 }

@@ -11,6 +11,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0003_overruns.sql")),
     M::up(include_str!("migrations/0004_accounts.sql")),
     M::up(include_str!("migrations/0005_records.sql")),
+    M::up(include_str!("migrations/0006_limits.sql")),
 ];
 
 /// Brings a database up to date, or refuses one that is ahead of us.
@@ -32,5 +33,24 @@ mod tests {
     #[test]
     fn every_step_applies() {
         Migrations::from_slice(STEPS).validate().unwrap();
+    }
+
+    #[test]
+    fn keys_that_were_rotated_before_know_their_origin() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        Migrations::from_slice(&STEPS[..5]).to_latest(&mut connection).unwrap();
+        let keys = "PRAGMA foreign_keys = OFF;
+            INSERT INTO keys (id, digest, account, label, models, created_at, successor) VALUES
+                ('c', x'01', x'', '', '[]', 0, NULL),
+                ('a', x'02', x'', '', '[]', 0, 'b'),
+                ('b', x'03', x'', '', '[]', 0, 'c'),
+                ('d', x'04', x'', '', '[]', 0, NULL);";
+        connection.execute_batch(keys).unwrap();
+        run(&mut connection).unwrap();
+        let mut select = connection.prepare("SELECT id, origin FROM keys ORDER BY id").unwrap();
+        let origins = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let origins: Vec<(String, String)> = origins.map(Result::unwrap).collect();
+        let expected = [("a", "a"), ("b", "a"), ("c", "a"), ("d", "d")];
+        assert_eq!(origins, expected.map(|(id, origin)| (id.to_owned(), origin.to_owned())));
     }
 }

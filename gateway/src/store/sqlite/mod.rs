@@ -11,6 +11,7 @@ mod books;
 mod catalogue;
 mod codec;
 mod commit;
+mod consumption;
 mod copy;
 mod error;
 mod examine;

@@ -73,7 +73,7 @@ pub(super) fn all(tx: &Connection) -> Result<Vec<Model>, StoreError> {
 }
 
 fn insert(tx: &Connection, model: &Model) -> Result<(), StoreError> {
-    let sql = "INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let sql = "INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     tx.prepare_cached(sql)?.execute(params![
         model.id,
         model.display_name,
@@ -88,7 +88,9 @@ fn insert(tx: &Connection, model: &Model) -> Result<(), StoreError> {
         model.price.output,
         model.price.version,
         List::of(model.abilities.iter().map(|ability| ability.code())),
-        At(model.created_at)
+        At(model.created_at),
+        model.limits.monthly_tokens.map(Count),
+        model.limits.observe
     ])?;
     Ok(())
 }

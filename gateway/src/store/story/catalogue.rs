@@ -85,7 +85,13 @@ fn plan(name: &str, credit: i64) -> Plan {
     Plan {
         name: PlanName::new(name),
         trial_credit: Nanos(credit * 1_000_000_000),
-        limits: Limits { rpm: Some(60), tpm: None, concurrency: Some(u64::MAX / 2) },
+        limits: Limits {
+            rpm: Some(60),
+            concurrency: Some(u64::MAX / 2),
+            monthly_tokens: Some(9),
+            observe: true,
+            ..Limits::default()
+        },
         models: vec![ModelId::new("gpt"), ModelId::new("echo")],
     }
 }
@@ -118,7 +124,7 @@ fn model(id: &str, aliases: &[&str], upstreams: &[&str]) -> Model {
         description: String::new(),
         context_window: Some(Tokens(128_000)),
         max_output_tokens: None,
-        limits: Limits::default(),
+        limits: Limits { monthly_tokens: Some(5), ..Limits::default() },
         price: Price { input: Nanos(3), cached: Nanos(1), output: Nanos(15), version: 4 },
         abilities: vec![Ability::StructuredOutput, Ability::Tools],
         aliases: aliases.iter().map(|alias| ModelId::new(*alias)).collect(),

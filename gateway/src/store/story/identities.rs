@@ -193,7 +193,15 @@ fn key(id: &str, account: AccountId, minute: i64) -> Key {
         digest: KeyDigest::of(id),
         account,
         label: "for \"work\"".to_owned(),
-        limits: Limits { rpm: None, tpm: Some(0), concurrency: Some(3) },
+        origin: KeyId::new(id),
+        limits: Limits {
+            tpm: Some(0),
+            concurrency: Some(3),
+            monthly_tokens: (account == BOB).then_some(1_000),
+            observe: account == BOB,
+            ..Limits::default()
+        },
+        spend_cap: (account == BOB).then_some(Nanos(7)),
         models: vec![ModelId::new("gpt")],
         translation: if account == BOB { Translation::Strict } else { Translation::Lenient },
         created_at: at(minute),

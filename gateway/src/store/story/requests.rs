@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::{ALICE, BOB, at, conflicts, terms};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{KeyId, ModelId, RequestId, UpstreamName};
@@ -37,6 +39,33 @@ pub(super) async fn play(store: &dyn Store) {
     }
     keys_know_their_last_use(store, &records).await;
     balances_are_sums(store, &records).await;
+    consumption_is_sums(store, &records).await;
+}
+
+/// Bob's key has a monthly quota and a spending cap, Alice's have neither.
+async fn consumption_is_sums(store: &dyn Store, records: &[RequestRecord]) {
+    let hour = |time: Timestamp| time.as_second().div_euclid(3_600);
+    for since in [at(-10_000), at(0), at(61), at(1_500), at(100_000)] {
+        let mut consumption = store.consumption(since).await.unwrap();
+        let counted = records.iter().filter(|record| hour(record.started_at) >= hour(since));
+        let (mut accounts, mut models) = (BTreeMap::new(), BTreeMap::new());
+        for record in counted {
+            let tokens = record.usage.unwrap_or_default().total().0;
+            *accounts.entry(record.account).or_default() += tokens;
+            if let Some(model) = &record.model {
+                *models.entry(model.clone()).or_default() += tokens;
+            }
+        }
+        consumption.accounts.sort();
+        consumption.models.sort();
+        assert_eq!(consumption.accounts, accounts.clone().into_iter().collect::<Vec<_>>());
+        assert_eq!(consumption.models, models.into_iter().collect::<Vec<_>>());
+        let bobs = accounts.get(&BOB).map(|tokens| (KeyId::new("b1"), *tokens));
+        assert_eq!(consumption.keys, bobs.into_iter().collect::<Vec<_>>());
+        let of_bob = records.iter().filter(|record| record.account == BOB);
+        let spent = of_bob.filter_map(|record| record.cost).sum();
+        assert_eq!(consumption.spent, [(KeyId::new("b1"), spent)], "whenever it was");
+    }
 }
 
 async fn commits_once(store: &dyn Store, records: &[RequestRecord]) {

@@ -1,0 +1,194 @@
+//! The purses that a request is paid from: its account's, and its key's if that has a cap.
+//!
+//! A cap is a purse of its own that holds what the key may still spend. Whatever is held or paid is
+//! held in and paid from both, so that neither is ever overspent.
+
+use std::sync::Arc;
+
+use super::purse::{Hold, Payment, Purse};
+use crate::domain::money::Nanos;
+
+/// What a request may be paid from.
+#[derive(Clone, Debug)]
+pub(super) struct Funds {
+    pub(super) account: Arc<Purse>,
+    /// What its key may still spend; `None` if it has no cap.
+    pub(super) cap: Option<Arc<Purse>>,
+}
+
+/// Money that a request may spend. Dropping it gives it back.
+#[derive(Debug)]
+pub(super) struct Held {
+    account: Hold,
+    cap: Option<Hold>,
+}
+
+/// Why there is not enough money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broke {
+    /// The balance does not pay for it.
+    Spent,
+    /// The balance would, but it is held for requests under way.
+    Held,
+    /// What the key may still spend does not pay for it.
+    CapSpent,
+    /// It would, but it is held for requests under way.
+    CapHeld,
+}
+
+// === impl Funds ===
+
+impl Funds {
+    /// What is not held.
+    pub(super) fn spendable(&self) -> Nanos {
+        let account = self.account.spendable();
+        self.cap.as_ref().map_or(account, |cap| cap.spendable().min(account))
+    }
+
+    /// Holds `amount`, if there is as much.
+    pub(super) fn hold(&self, amount: Nanos) -> Option<Held> {
+        let account = self.account.hold(amount)?;
+        let cap = match &self.cap {
+            Some(cap) => Some(cap.hold(amount)?),
+            None => None,
+        };
+        Some(Held { account, cap })
+    }
+
+    /// Says what is short, for a request that `suffices` tells what would pay for.
+    pub(super) fn why_broke(&self, suffices: impl Fn(Nanos) -> bool) -> Broke {
+        if !suffices(self.account.balance()) {
+            return Broke::Spent;
+        }
+        match &self.cap {
+            Some(cap) if !suffices(cap.balance()) => Broke::CapSpent,
+            Some(cap) if !suffices(cap.spendable()) => Broke::CapHeld,
+            _ => Broke::Held,
+        }
+    }
+}
+
+// === impl Held ===
+
+impl Held {
+    /// Holds `more` on top; all of it or nothing.
+    pub(super) fn grow(&mut self, more: Nanos) -> bool {
+        let Some(cap) = &mut self.cap else { return self.account.grow(more) };
+        if !cap.grow(more) {
+            return false;
+        }
+        let grew = self.account.grow(more);
+        if !grew {
+            cap.shrink(more);
+        }
+        grew
+    }
+
+    /// Pays a cost as far as all purses can, and gives back what it leaves.
+    pub(super) fn settle(self, cost: Nanos) -> Payment {
+        let Some(cap) = self.cap else { return self.account.settle(cost) };
+        let purse = cap.purse().clone();
+        let allowed = cap.settle(cost).charged;
+        let Payment { charged, overrun } = self.account.settle(allowed);
+        // the key has not spent what its account could not pay
+        purse.change(overrun);
+        Payment { charged, overrun: cost + -charged }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn funds(balance: i64, cap: i64) -> Funds {
+        Funds {
+            account: Arc::new(Purse::new(Nanos(balance))),
+            cap: Some(Arc::new(Purse::new(Nanos(cap)))),
+        }
+    }
+
+    fn left(funds: &Funds) -> (i64, i64) {
+        (funds.account.balance().0, funds.cap.as_ref().unwrap().balance().0)
+    }
+
+    #[test]
+    fn the_smaller_purse_decides_and_is_named() {
+        let rich = funds(100, 10);
+        assert_eq!(rich.spendable(), Nanos(10));
+        let held = rich.hold(Nanos(8)).unwrap();
+        assert!(rich.hold(Nanos(3)).is_none());
+        assert_eq!(rich.account.spendable(), Nanos(92), "what one purse refuses no other holds");
+        let needs = |amount: i64| move |purse: Nanos| purse >= Nanos(amount);
+        assert_eq!(rich.why_broke(needs(3)), Broke::CapHeld);
+        assert_eq!(rich.why_broke(needs(11)), Broke::CapSpent);
+        assert_eq!(rich.why_broke(needs(101)), Broke::Spent);
+        drop(held);
+        assert_eq!(rich.spendable(), Nanos(10));
+        let poor = funds(5, 10);
+        let _held = poor.hold(Nanos(4)).unwrap();
+        assert_eq!(poor.why_broke(needs(3)), Broke::Held);
+    }
+
+    #[test]
+    fn a_key_spends_what_its_account_paid_and_no_more_than_its_cap() {
+        let capped = funds(100, 10);
+        let paid = capped.hold(Nanos(4)).unwrap().settle(Nanos(50));
+        assert_eq!(paid, Payment { charged: Nanos(10), overrun: Nanos(40) });
+        assert_eq!(left(&capped), (90, 0));
+        let poor = funds(6, 10);
+        let paid = poor.hold(Nanos(4)).unwrap().settle(Nanos(8));
+        assert_eq!(paid, Payment { charged: Nanos(6), overrun: Nanos(2) });
+        assert_eq!(left(&poor), (0, 4));
+    }
+
+    #[test]
+    fn what_only_one_purse_can_grow_does_not_grow() {
+        let poor = funds(6, 10);
+        let mut held = poor.hold(Nanos(4)).unwrap();
+        assert!(!held.grow(Nanos(3)));
+        assert_eq!(poor.cap.as_ref().unwrap().spendable(), Nanos(6));
+        assert!(held.grow(Nanos(2)));
+        drop(held);
+        assert_eq!((poor.spendable(), left(&poor)), (Nanos(6), (6, 10)));
+    }
+
+    #[test]
+    fn three_hundred_at_once_never_spend_more_than_the_cap() {
+        let funds = funds(1_000, 10);
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let funds = funds.clone();
+                std::thread::spawn(move || {
+                    let holds = (0..75).filter_map(|_| funds.hold(Nanos(1)));
+                    holds.map(|held| held.settle(Nanos(2)).charged.0).sum::<i64>()
+                })
+            })
+            .collect();
+        let paid: i64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        assert_eq!((paid, left(&funds)), (10, (990, 0)));
+    }
+
+    proptest! {
+        #[test]
+        fn both_purses_lose_what_was_charged_and_never_more_than_they_have(
+            balance in 0..200_i64,
+            cap in 0..200_i64,
+            requests in prop::collection::vec((0..40_i64, 0..40_i64, 0..80_i64), 0..40),
+        ) {
+            let funds = funds(balance, cap);
+            let mut charged = 0;
+            for (hold, grow, cost) in requests {
+                let Some(mut held) = funds.hold(Nanos(hold)) else { continue };
+                held.grow(Nanos(grow));
+                let paid = held.settle(Nanos(cost));
+                prop_assert_eq!(paid.charged.0 + paid.overrun.0, cost);
+                charged += paid.charged.0;
+            }
+            prop_assert_eq!(left(&funds), (balance - charged, cap - charged));
+            prop_assert!(charged <= balance.min(cap));
+            prop_assert_eq!(funds.spendable().0, (balance - charged).min(cap - charged));
+        }
+    }
+}

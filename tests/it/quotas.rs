@@ -1,0 +1,167 @@
+//! Tokens per month, and what a key may spend: used to their end, never beyond, over restarts and
+//! rotations.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::v1::{self, RequestStatus};
+use serde_json::{Value, json};
+use tests::http::Answer;
+use tests::{
+    ManualClock, NewKey, Product, RawUpstream, Session, chunk, json_answer, question, stream_head,
+};
+use tokio::task::JoinSet;
+
+/// A gateway in the middle of a month, with a model `asked` on an upstream of the test's own.
+async fn product() -> (Product, ManualClock, RawUpstream) {
+    let clock = ManualClock::at("2026-11-20T12:00:00Z");
+    let ticking = clock.clone();
+    let product = Product::with(move |setup| setup.clock = Arc::new(ticking)).await;
+    let upstream = RawUpstream::start().await;
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    (product, clock, upstream)
+}
+
+/// Asks and has an answer that used so many tokens.
+async fn use_tokens(
+    product: &Product,
+    upstream: &RawUpstream,
+    key: &str,
+    [input, output]: [u64; 2],
+) -> (Answer, Value) {
+    let usage = json!({ "prompt_tokens": input, "completion_tokens": output });
+    let body = json!({ "choices": [{}], "usage": usage }).to_string();
+    let request = product.chat(key, &question("asked", "hi"));
+    let (answer, sent) = tokio::join!(request.answer(), upstream.answer(json_answer(200, &body)));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    (answer, sent.json())
+}
+
+#[track_caller]
+fn check_used_up(answer: &Answer, text: &str) {
+    assert_eq!((answer.status, &answer.error()["code"]), (429, &json!("insufficient_quota")));
+    assert!(answer.error()["message"].as_str().unwrap().contains(text), "{answer:?}");
+    assert_eq!((answer.header("x-should-retry"), answer.header("retry-after")), ("false", ""));
+}
+
+fn monthly(tokens: u64) -> v1::Limits {
+    v1::Limits { monthly_tokens: Some(tokens), ..Default::default() }
+}
+
+async fn capped(alice: &Session, cap: &str) -> NewKey {
+    alice.key_with(|key| cap.clone_into(&mut key.spend_cap_usd)).await
+}
+
+#[tokio::test]
+async fn a_month_is_used_up_over_restarts_and_begins_anew() {
+    let (product, clock, upstream) = product().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    use_tokens(&product, &upstream, &key, [5, 495]).await;
+    // set after the fact, it knows what was used
+    product.operator().await.limit_plan(monthly(1_000)).await;
+    let (answer, sent) = use_tokens(&product, &upstream, &key, [5, 145]).await;
+    let cap = sent["max_tokens"].as_u64().unwrap();
+    assert!((300..500).contains(&cap), "what the month leaves: {cap}");
+    assert_eq!(answer.header("x-tollgate-translation"), format!("output_cap_lowered={cap}"));
+
+    let product = product.stop().await.start().await;
+    use_tokens(&product, &upstream, &key, [5, 320]).await;
+    let product = product.stop().await.start().await;
+    let refused = product.chat(&key, &question("asked", "hi")).answer().await;
+    check_used_up(
+        &refused,
+        "the 1000 tokens per month of this account's plan are used up until 2026-12-01T00:00:00Z",
+    );
+    clock.advance(Duration::from_hours(11 * 24));
+    use_tokens(&product, &upstream, &key, [1, 1]).await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_months_tokens() {
+    let (product, _, upstream) = product().await;
+    let alice = product.member("alice").await;
+    let key = alice.key_with(|key| key.limits = Some(monthly(5_000))).await.secret;
+    let mut body = question("asked", "hi");
+    body["stream"] = json!(true);
+    let piece =
+        json!({ "choices": [{ "index": 0, "delta": { "content": "word ".repeat(1_000) } }] });
+    let endless = async {
+        let mut call = upstream.call().await;
+        call.send(stream_head()).await;
+        // far more than it was asked for, until the gateway hangs up
+        while call.try_send(chunk(&format!("data: {piece}\n\n"))).await {}
+    };
+    let (answer, ()) = tokio::join!(product.chat(&key, &body).answer(), endless);
+    assert!(answer.text().contains("\"finish_reason\":\"length\""));
+    assert!(answer.text().ends_with("data: [DONE]\n\n"));
+    assert_eq!(alice.record().await.status(), RequestStatus::Incomplete);
+}
+
+#[tokio::test]
+async fn a_strict_key_is_told_what_is_left_instead_of_having_its_answer_shortened() {
+    let (product, _, _) = product().await;
+    let alice = product.member("alice").await;
+    let strict = |key: &mut v1::CreateKeyRequest| {
+        key.limits = Some(monthly(500));
+        key.translation = v1::Translation::Strict.into();
+    };
+    let key = alice.key_with(strict).await.secret;
+    let body = json!({ "model": "asked", "input": "hi", "max_output_tokens": 9_000 });
+    let refused = product.post("/v1/responses").bearer(&key).json(&body).answer().await;
+    check_used_up(&refused, "lower `max_output_tokens`");
+}
+
+#[tokio::test]
+async fn three_hundred_requests_at_once_never_spend_more_than_a_keys_cap() {
+    let product = Product::start().await;
+    product.serve_model("asked", "sim:", "sim-chat").await;
+    let alice = product.member("alice").await;
+    let key = capped(&alice, "0.004").await.secret;
+    let mut requests = JoinSet::new();
+    for number in 0..300 {
+        let mut body = question("asked", &format!("request {number}"));
+        body["stream"] = json!(number % 2 == 0);
+        let request = product.chat(&key, &body);
+        requests.spawn(async move { request.answer().await.status });
+    }
+    let statuses = requests.join_all().await;
+    assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+    assert!(statuses.contains(&200) && statuses.contains(&429));
+    let records = alice.records(300).await;
+    let costs = records.iter().filter_map(|it| it.cost_usd.as_ref()?.parse::<f64>().ok());
+    let spent: f64 = costs.sum();
+    assert!(spent > 0.0 && spent <= 0.004 + 1e-12, "{spent}");
+    let uncapped = alice.key().await.secret;
+    let answer = product.chat(&uncapped, &question("asked", "hi")).answer().await;
+    assert_eq!(answer.status, 200, "the account has money");
+}
+
+#[tokio::test]
+async fn what_a_key_has_spent_counts_over_rotations_and_restarts() {
+    let (product, _, upstream) = product().await;
+    let alice = product.member("alice").await;
+    let old = capped(&alice, "0.01").await;
+    // 2 dollars per million output tokens
+    use_tokens(&product, &upstream, &old.secret, [0, 2_000]).await;
+    let rotate = v1::RotateKeyRequest { id: old.id, overlap_seconds: 3_600 };
+    let rotated = alice.keys().rotate_key(rotate).await.unwrap().into_inner();
+    assert_eq!(rotated.key.unwrap().spend_cap_usd, "0.01");
+    let new = rotated.secret;
+    use_tokens(&product, &upstream, &new, [0, 1_000]).await;
+    use_tokens(&product, &upstream, &old.secret, [0, 1_000]).await;
+
+    let product = product.stop().await.start().await;
+    let (answer, sent) = use_tokens(&product, &upstream, &new, [0, 900]).await;
+    let cap = sent["max_tokens"].as_u64().unwrap();
+    assert!((900..1_000).contains(&cap), "two tenths of a cent are left: {cap}");
+    assert_eq!(answer.header("x-tollgate-translation"), format!("output_cap_lowered={cap}"));
+    // more than what is left is the house's loss
+    use_tokens(&product, &upstream, &old.secret, [0, 500_000]).await;
+    for secret in [&new, &old.secret] {
+        let refused = product.chat(secret, &question("asked", "hi")).answer().await;
+        check_used_up(&refused, "this key has spent the 0.01 dollars that it may");
+    }
+    let alice = Session::sign_in(&product.admin, "alice").await;
+    assert_eq!(alice.account().await.balance_usd, "4.99");
+}
