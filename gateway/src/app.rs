@@ -21,6 +21,7 @@ use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::control::bootstrap::{self, Seed};
+use crate::control::traffic::Traffic;
 use crate::control::{Control, Credentials, Directory, Parts};
 use crate::domain::consumption::Consumption;
 use crate::domain::durability::Durability;
@@ -133,6 +134,9 @@ pub async fn run(
 
     let (ledger, recorder) =
         Ledger::new(store.clone(), journal, &prepared.everything.balances, prepared.newest);
+    let traffic = Arc::<Traffic>::default();
+    let (told, clock) = (traffic.clone(), seams.clock.clone());
+    let recorder = recorder.observed(move |records| told.ended(records, clock.monotonic()));
     writing.spawn(recorder.run(recorder_stop.clone()));
     let now = seams.clock.now();
     let used =
@@ -153,11 +157,14 @@ pub async fn run(
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
     let replays = replays(config, &*store, &seams.clock).await?;
+    let limiter = Arc::new(Limiter::resume(&used, now));
+    let fleet = Arc::new(Fleet::new(dialer(seams.simulator, serving.clone())));
+
     let gate = Arc::new(Gate {
         directory: directory.clone(),
         ledger: ledger.clone(),
-        limiter: Arc::new(Limiter::resume(&used, now)),
-        fleet: Fleet::new(dialer(seams.simulator, serving.clone())),
+        limiter: limiter.clone(),
+        fleet: fleet.clone(),
         credentials: credentials.clone(),
         state,
         replays,
@@ -182,6 +189,10 @@ pub async fn run(
         trial_daily: config.trial_daily,
         operator_token: prepared.operator_token,
         tasks: tasks.clone(),
+        data_dir: config.data_dir.clone(),
+        fleet,
+        limiter,
+        traffic,
     }));
 
     let (http_address, admin_address) =

@@ -332,6 +332,41 @@ async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> (Rule, Vec<Attemp
             all.push(shown(who.ledger().verify_ledger(v1::VerifyLedgerRequest {}).await));
             Rule::Operator
         }
+        "TrafficService/WatchTraffic" => {
+            for account in names {
+                let request = v1::WatchTrafficRequest { account, interval_ms: 0 };
+                let refused = who.traffic().watch_traffic(request).await.unwrap_err();
+                assert!(matches!(refused.code(), Code::NotFound | Code::Unauthenticated));
+            }
+            let every = v1::WatchTrafficRequest { account: "*".to_owned(), interval_ms: 0 };
+            let refused = who.traffic().watch_traffic(every).await.unwrap_err();
+            assert!(matches!(refused.code(), Code::PermissionDenied | Code::Unauthenticated));
+            all.push(watch(who).await);
+            Rule::Own
+        }
+        "TrafficService/ListLimitUse" => {
+            for account in names {
+                let refused =
+                    who.traffic().list_limit_use(v1::ListLimitUseRequest { account }).await;
+                assert!(matches!(
+                    refused.unwrap_err().code(),
+                    Code::NotFound | Code::Unauthenticated
+                ));
+            }
+            let request = v1::ListLimitUseRequest::default();
+            all.push(shown(who.traffic().list_limit_use(request).await));
+            Rule::Own
+        }
+        "TrafficService/ListUpstreamHealth" => {
+            let request = v1::ListUpstreamHealthRequest {};
+            all.push(shown(who.traffic().list_upstream_health(request).await));
+            Rule::Operator
+        }
+        "DiagnosticsService/Diagnose" => {
+            let request = v1::DiagnoseRequest { send_requests: true };
+            all.push(shown(who.diagnostics().diagnose(request).await));
+            Rule::Operator
+        }
         "MaintenanceService/Backup" => {
             all.push(shown(who.maintenance().backup(v1::BackupRequest {}).await));
             Rule::Operator
@@ -362,6 +397,15 @@ async fn export(who: &Session, request: v1::ExportRequestsRequest) -> Attempt {
         _ = write!(seen, "{page:?}");
     }
     Ok(seen)
+}
+
+/// Watches its own traffic, which is none although others have some.
+async fn watch(who: &Session) -> Attempt {
+    let request = v1::WatchTrafficRequest::default();
+    let mut pictures = who.traffic().watch_traffic(request).await?.into_inner();
+    let picture = pictures.message().await?.unwrap();
+    assert!(picture.minutes.iter().all(|minute| minute.requests == 0), "{picture:?}");
+    Ok(format!("{picture:?}"))
 }
 
 fn every_rpc() -> Vec<String> {

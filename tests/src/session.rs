@@ -3,11 +3,13 @@
 use proto::client::Connection;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::audit_service_client::AuditServiceClient;
+use proto::v1::diagnostics_service_client::DiagnosticsServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::ledger_service_client::LedgerServiceClient;
 use proto::v1::maintenance_service_client::MaintenanceServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
+use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{self, RequestRecord};
@@ -122,6 +124,16 @@ impl Session {
     /// Calls `MaintenanceService`.
     pub fn maintenance(&self) -> MaintenanceServiceClient<Connection> {
         MaintenanceServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `TrafficService`.
+    pub fn traffic(&self) -> TrafficServiceClient<Connection> {
+        TrafficServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `DiagnosticsService`.
+    pub fn diagnostics(&self) -> DiagnosticsServiceClient<Connection> {
+        DiagnosticsServiceClient::new(self.connection.clone())
     }
 
     /// Makes a key that may do all that the account may.

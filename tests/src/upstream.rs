@@ -71,6 +71,9 @@ impl RawUpstream {
 }
 
 fn content_length(head: &str) -> usize {
+    if head.starts_with("GET ") {
+        return 0;
+    }
     head.lines()
         .filter_map(|line| line.split_once(':'))
         .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))

@@ -7,6 +7,7 @@ mod accounts;
 mod audit;
 mod auth;
 mod convert;
+mod diagnostics;
 mod keys;
 mod ledger;
 mod maintenance;
@@ -16,6 +17,7 @@ pub mod serve;
 mod status;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod upstreams;
 mod usage;
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use proto::v1::account_service_server::AccountServiceServer;
 use proto::v1::audit_service_server::AuditServiceServer;
+use proto::v1::diagnostics_service_server::DiagnosticsServiceServer;
 use proto::v1::key_service_server::KeyServiceServer;
 use proto::v1::ledger_service_server::LedgerServiceServer;
 use proto::v1::maintenance_service_server::MaintenanceServiceServer;
 use proto::v1::model_service_server::ModelServiceServer;
 use proto::v1::plan_service_server::PlanServiceServer;
+use proto::v1::traffic_service_server::TrafficServiceServer;
 use proto::v1::upstream_service_server::UpstreamServiceServer;
 use proto::v1::usage_service_server::UsageServiceServer;
 use tokio::net::TcpListener;
@@ -22,11 +24,13 @@ use tonic_health::server::HealthReporter;
 
 use super::accounts::Accounts;
 use super::audit::Audit;
+use super::diagnostics::Diagnostics;
 use super::keys::Keys;
 use super::ledger::Books;
 use super::maintenance::Maintenance;
 use super::models::Models;
 use super::plans::Plans;
+use super::traffic::Traffic;
 use super::upstreams::Upstreams;
 use super::usage::Usage;
 use crate::control::Control;
@@ -41,7 +45,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// when its client wishes.
 const DRAIN: Duration = Duration::from_secs(5);
 
-const SERVICES: [&str; 10] = [
+const SERVICES: [&str; 12] = [
     "",
     AccountServiceServer::<Accounts>::NAME,
     KeyServiceServer::<Keys>::NAME,
@@ -52,6 +56,8 @@ const SERVICES: [&str; 10] = [
     AuditServiceServer::<Audit>::NAME,
     LedgerServiceServer::<Books>::NAME,
     MaintenanceServiceServer::<Maintenance>::NAME,
+    TrafficServiceServer::<Traffic>::NAME,
+    DiagnosticsServiceServer::<Diagnostics>::NAME,
 ];
 
 /// Why the admin plane stopped, or never began.
@@ -100,6 +106,14 @@ pub async fn serve(
         .add_service(limited!(AuditServiceServer, Audit { control: control.clone() }))
         .add_service(limited!(LedgerServiceServer, Books { control: control.clone() }))
         .add_service(limited!(MaintenanceServiceServer, Maintenance { control: control.clone() }))
+        .add_service(limited!(
+            DiagnosticsServiceServer,
+            Diagnostics { control: control.clone(), shutdown: shutdown.clone() }
+        ))
+        .add_service(limited!(
+            TrafficServiceServer,
+            Traffic { control: control.clone(), shutdown: shutdown.clone() }
+        ))
         .add_service(limited!(UsageServiceServer, Usage { control, shutdown: shutdown.clone() }))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)

@@ -11,11 +11,15 @@ pub mod audit;
 pub mod bootstrap;
 mod change;
 pub mod credentials;
+pub mod diagnose;
 pub mod directory;
 pub mod error;
 pub mod export;
+mod filter;
+pub mod health;
 pub mod keys;
 pub mod ledger;
+pub mod limit_use;
 pub mod maintenance;
 pub mod models;
 mod password_change;
@@ -32,9 +36,11 @@ pub mod tail;
 #[cfg(test)]
 pub(crate) mod tests;
 mod token;
+pub mod traffic;
 pub mod upstreams;
 pub mod usage;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
@@ -43,7 +49,9 @@ use tokio_util::task::TaskTracker;
 use crate::clock::{Clock, Entropy};
 use crate::domain::money::Nanos;
 use crate::ledger::Ledger;
+use crate::limits::Limiter;
 use crate::store::Store;
+use crate::upstream::Fleet;
 
 pub use access::Caller;
 pub use credentials::Credentials;
@@ -52,6 +60,7 @@ pub use error::ControlError;
 
 use passwords::Passwords;
 use signups::SignUps;
+use traffic::{LastCount, Traffic};
 
 /// The most money that an account may hold or owe: far from where sums of nanodollars overflow.
 const LARGEST_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
@@ -70,6 +79,11 @@ pub struct Control {
     operator_token: [u8; 32],
     tasks: TaskTracker,
     passwords: Passwords,
+    data_dir: PathBuf,
+    fleet: Arc<Fleet>,
+    limiter: Arc<Limiter>,
+    traffic: Arc<Traffic>,
+    last_count: LastCount,
     writing: Mutex<()>,
 }
 
@@ -97,6 +111,14 @@ pub struct Parts {
     pub operator_token: [u8; 32],
     /// Where changes run, so that a shutdown waits for them.
     pub tasks: TaskTracker,
+    /// Where the database and the secrets are.
+    pub data_dir: PathBuf,
+    /// The upstreams' clients.
+    pub fleet: Arc<Fleet>,
+    /// What is limited.
+    pub limiter: Arc<Limiter>,
+    /// The last hour, which the recorder tells of what has ended.
+    pub traffic: Arc<Traffic>,
 }
 
 /// Who may register.
@@ -126,6 +148,11 @@ impl Control {
             trial_daily: parts.trial_daily,
             operator_token: parts.operator_token,
             tasks: parts.tasks,
+            data_dir: parts.data_dir,
+            fleet: parts.fleet,
+            limiter: parts.limiter,
+            traffic: parts.traffic,
+            last_count: LastCount::default(),
             writing: Mutex::new(()),
         }
     }

@@ -1,13 +1,14 @@
-//! The request log, read: pages, single records and sums. [`super::tail`] follows it.
+//! The request log, read: pages, single records and sums. [`super::tail`] follows it, and
+//! [`super::filter`] reads what is chosen of it.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::accounts::Page;
 use super::{Caller, Control, ControlError};
 use crate::domain::Invalid;
-use crate::domain::id::{KeyId, ModelId, RequestId};
+use crate::domain::id::RequestId;
 use crate::domain::record::{RequestRecord, RequestStatus};
-use crate::store::{Cursor, RequestFilter, Summary};
+use crate::store::{Cursor, KeySum, Summary};
 
 /// How far back sums go if nobody says.
 const SUMMARY: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -27,6 +28,17 @@ pub struct Choice {
     pub since: Option<Timestamp>,
     /// That came in before this time.
     pub until: Option<Timestamp>,
+    /// More conditions, as people type them.
+    pub expression: String,
+}
+
+/// Sums, with the names of the accounts that keys belong to.
+#[derive(Clone, Debug)]
+pub struct SummaryView {
+    /// The sums.
+    pub summary: Summary,
+    /// Those by key, the dearest first.
+    pub by_key: Vec<(KeySum, String)>,
 }
 
 /// A record with the name of its account.
@@ -85,38 +97,15 @@ impl Control {
         &self,
         caller: &Caller,
         choice: Choice,
-    ) -> Result<Summary, ControlError> {
+    ) -> Result<SummaryView, ControlError> {
         let mut filter = self.filter(caller, choice)?;
         if filter.since.is_none() {
             filter.since = self.clock.now().saturating_sub(SUMMARY).ok();
         }
-        Ok(self.store.summarize(&filter).await?)
-    }
-
-    /// Turns names into ids, and keeps members to what is theirs.
-    pub(super) fn filter(
-        &self,
-        caller: &Caller,
-        choice: Choice,
-    ) -> Result<RequestFilter, ControlError> {
-        let account = match &choice.account {
-            Some(text) => Some(self.visible_account(caller, text)?.id),
-            None if caller.is_operator() => None,
-            None => Some(caller.account.id),
-        };
-        let model = choice.model.map(|name| {
-            // a model that was removed, or never was there, still has its records
-            let found = self.visible_model(caller, &name).map(|model| model.id.clone());
-            found.unwrap_or_else(|_| ModelId::new(name))
-        });
-        Ok(RequestFilter {
-            account,
-            key: choice.key.map(KeyId::new),
-            model,
-            status: choice.status,
-            since: choice.since,
-            until: choice.until,
-        })
+        let mut summary = self.store.summarize(&filter).await?;
+        let by_key = std::mem::take(&mut summary.by_key).into_iter();
+        let by_key = by_key.map(|sum| (sum.clone(), self.account_name(sum.account))).collect();
+        Ok(SummaryView { summary, by_key })
     }
 
     pub(super) fn record_views(&self, rows: Vec<(Cursor, RequestRecord)>) -> Vec<RecordView> {

@@ -82,6 +82,38 @@ pub enum RequestStatus {
     Rejected,
 }
 
+impl RequestStatus {
+    /// Every status.
+    pub const ALL: [Self; 6] = [
+        Self::Completed,
+        Self::Incomplete,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Interrupted,
+        Self::Rejected,
+    ];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+            Self::Rejected => "rejected",
+        }
+    }
+
+    /// Whether it counts as an error: the client got no answer, and did not choose to.
+    pub const fn is_error(self) -> bool {
+        match self {
+            Self::Failed | Self::Interrupted | Self::Rejected => true,
+            Self::Completed | Self::Incomplete | Self::Cancelled => false,
+        }
+    }
+}
+
 impl From<&Deployment> for ServedBy {
     fn from(deployment: &Deployment) -> Self {
         Self {

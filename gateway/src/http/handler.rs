@@ -176,7 +176,7 @@ fn conclude(outcome: Result<Response<Reply>, Fault>, tally: Option<Tally>) -> Re
             let mut reply = ErrorReply::from(&fault);
             if let Some(tally) = tally {
                 reply.show(tally.standing());
-                tally.close(reply.end(&fault));
+                tally.fail(&fault, reply.end(&fault));
             }
             reply.into_response()
         }

@@ -85,11 +85,12 @@ pub(super) fn json(body: impl Into<Bytes>) -> Response<Reply> {
 pub(super) fn error_event(broken: Broken) -> Bytes {
     tracing::warn!(request_id = %broken.tally.id(), error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault).with_wait_in_message();
-    broken.tally.close(End {
+    let end = End {
         status: RequestStatus::Failed,
         http_status: Some(200),
         error_code: error.code.clone(),
-    });
+    };
+    broken.tally.fail(&broken.fault, end);
     let mut out = BytesMut::new();
     match broken.course {
         Course::Responses(mut exchange) => exchange.fail(&error.failure(), &mut out),

@@ -70,7 +70,11 @@ pub struct RecorderTask {
     inbox: Inbox,
     journal: Arc<Journal>,
     store: Arc<dyn Store>,
+    observer: Observer,
 }
+
+/// Told of the requests that have ended, batch by batch, in the recorder's task.
+type Observer = Box<dyn FnMut(&[RequestRecord]) + Send>;
 
 impl Ledger {
     /// Opens the ledger on the stored `balances`; records are told to be newest from `newest` on. What
@@ -87,7 +91,8 @@ impl Ledger {
             map.pin().insert(*account, Arc::new(Purse::new(*balance)));
         }
         let journal = Arc::new(journal);
-        let task = RecorderTask { inbox, journal: journal.clone(), store: store.clone() };
+        let observer: Observer = Box::new(|_| {});
+        let task = RecorderTask { inbox, journal: journal.clone(), store: store.clone(), observer };
         let calibration = Calibration::default();
         let caps = papaya::HashMap::default();
         (Self { purses: map, caps, calibration, recorder, journal, store }, task)
@@ -211,6 +216,12 @@ impl Ledger {
             .then(|| Box::pin(async move { _ = journal.synced().await }) as Syncing)
     }
 
+    /// Returns what `look` takes of every request that went upstream and has not ended. Requests wait for
+    /// as long as that takes.
+    pub fn under_way<T>(&self, look: impl FnMut(&RequestRecord) -> T) -> Vec<T> {
+        self.journal.open_requests(look)
+    }
+
     /// Whether so many records wait to be written that no request should be admitted.
     pub fn is_behind(&self) -> bool {
         self.recorder.is_behind()
@@ -261,8 +272,14 @@ impl Cover {
 }
 
 impl RecorderTask {
+    /// Has `observer` told of the requests that have ended, before they are written. It must not block.
+    #[must_use]
+    pub fn observed(self, observer: impl FnMut(&[RequestRecord]) + Send + 'static) -> Self {
+        Self { observer: Box::new(observer), ..self }
+    }
+
     /// Writes batch after batch until `stop` is cancelled and nothing is left to write.
     pub async fn run(self, stop: CancellationToken) {
-        recorder::run(self.inbox, self.store, self.journal, stop).await;
+        recorder::run(self.inbox, self.store, self.journal, self.observer, stop).await;
     }
 }

@@ -74,6 +74,7 @@ pub(super) async fn run(
     mut inbox: Inbox,
     store: Arc<dyn Store>,
     journal: Arc<Journal>,
+    mut observer: super::Observer,
     stop: CancellationToken,
 ) {
     let mut ended = Vec::new();
@@ -91,6 +92,7 @@ pub(super) async fn run(
             }
         }
         let (records, places): (Vec<_>, Vec<_>) = ended.drain(..).unzip();
+        observer(&records);
         commit(&inbox, &*store, records).await;
         journal.committed(places.into_iter().flatten());
         if inbox.queue.len() < LARGEST_BATCH && !stop.is_cancelled() {

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 
 use super::relay::client_headers;
 use super::settle::Tally;
-use super::{Fault, Gate, standing};
+use super::{Fault, Gate, route, standing};
 use crate::domain::model::Deployment;
 use crate::domain::refusal::Refusal;
 use crate::domain::upstream::Upstream;
@@ -49,7 +49,12 @@ pub async fn forward(
 ) -> Result<Begun, Fault> {
     let mut fault = misconfigured("the model has no deployment").into();
     let mut tried = false;
-    for target in targets {
+    let permits = |target: &Deployment| {
+        let catalogue = gate.directory.catalogue();
+        let upstream = catalogue.upstreams.get(&target.upstream);
+        upstream.is_none_or(|upstream| gate.fleet.permits(upstream, gate.clock.monotonic()))
+    };
+    for target in route::turns(targets, permits) {
         let found = gate.directory.catalogue().upstreams.get(&target.upstream).cloned();
         let outcome = match found {
             None => Err(misconfigured("it was removed")),
@@ -71,6 +76,7 @@ pub async fn forward(
         };
         match outcome {
             Ok(mut begun) => {
+                tally.answered_by(begun.remote.clone());
                 standing::show(&mut begun.headers, tally.standing());
                 report_cap(&mut begun, tally);
                 return Ok(begun);
@@ -101,9 +107,18 @@ async fn attempt(
         credential.ok_or("its credential is not known yet")?.as_ref().clone()
     })?;
     let payload = splice::splice(&outgoing.body, &outgoing.edits);
-    let response = remote.send(payload, tally.id_header()).await?;
-    let (head, body) = response.into_parts();
-    check_kind(&head.headers, stream)?;
+    let sent_at = gate.clock.monotonic();
+    let sent = remote.send(payload, tally.id_header()).await;
+    let checked = sent.and_then(|response| {
+        check_kind(response.headers(), stream)?;
+        Ok(response)
+    });
+    let now = gate.clock.monotonic();
+    match &checked {
+        Err(error) if error.is_its_fault() => remote.failed(error, gate.clock.now(), now),
+        Ok(_) | Err(_) => remote.answered(now.saturating_sub(sent_at), now),
+    }
+    let (head, body) = checked?.into_parts();
     Ok(Begun { headers: client_headers(&head.headers), body, remote })
 }
 

@@ -55,7 +55,7 @@ pub struct Gate {
     /// Requests and tokens per minute, concurrency, tokens per month.
     pub limiter: Arc<Limiter>,
     /// The upstreams' clients.
-    pub fleet: Fleet,
+    pub fleet: Arc<Fleet>,
     /// The upstreams' credentials.
     pub credentials: Arc<Credentials>,
     /// The responses that are kept; `None` if none are.

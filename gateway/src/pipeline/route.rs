@@ -1,5 +1,7 @@
 //! Where a request goes: a model's deployments in the order in which to try them.
 
+use std::collections::VecDeque;
+
 use crate::clock::Entropy;
 use crate::domain::model::Deployment;
 
@@ -32,6 +34,27 @@ fn shuffle(group: &mut [&Deployment], entropy: &dyn Entropy) {
         });
         rest.swap(0, drawn.unwrap_or_default());
     }
+}
+
+/// Yields the targets to try one after another: those that `permits` lets through when their turn comes,
+/// then those that it held back, because an answer that may fail is better than none. It is not asked
+/// about one that is alone.
+pub fn turns<'a>(
+    targets: &'a [&'a Deployment],
+    permits: impl Fn(&Deployment) -> bool,
+) -> impl Iterator<Item = &'a Deployment> {
+    let alone = targets.len() < 2;
+    let (mut left, mut held_back) = (targets.iter().copied(), VecDeque::new());
+    std::iter::from_fn(move || {
+        let next = left.by_ref().find(|target| {
+            let goes = alone || permits(target);
+            if !goes {
+                held_back.push_back(*target);
+            }
+            goes
+        });
+        next.or_else(|| held_back.pop_front())
+    })
 }
 
 #[cfg(test)]
@@ -77,5 +100,26 @@ mod tests {
             entropy.0.store(first[0] + first[1], Ordering::Relaxed);
         }
         assert_eq!(first, [300, 100]);
+    }
+
+    #[test]
+    fn what_is_held_back_comes_last_and_what_is_alone_is_not() {
+        let all = [deployment("a", 1, 0), deployment("b", 1, 0), deployment("c", 1, 0)];
+        let targets: Vec<_> = all.iter().collect();
+        let names = |targets: &[&Deployment], held_back: &[&str]| {
+            let permits = |target: &Deployment| !held_back.contains(&target.upstream.as_str());
+            let turns = turns(targets, permits).map(|target| target.upstream.to_string());
+            turns.collect::<Vec<_>>()
+        };
+        assert_eq!(names(&targets, &[]), ["a", "b", "c"]);
+        assert_eq!(names(&targets, &["a", "b"]), ["c", "a", "b"]);
+        assert_eq!(names(&targets, &["a", "b", "c"]), ["a", "b", "c"]);
+        let asked = std::cell::Cell::new(0);
+        let permits = |_: &Deployment| {
+            asked.set(asked.get() + 1);
+            false
+        };
+        assert_eq!(turns(&targets[..1], permits).count(), 1);
+        assert_eq!(asked.get(), 0);
     }
 }

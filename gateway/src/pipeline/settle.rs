@@ -13,7 +13,6 @@ use http::HeaderValue;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
-use super::Gate;
 use super::admit::Admission;
 use super::arrival::Arrival;
 use super::authenticate::Principal;
@@ -21,6 +20,7 @@ use super::book::{self, Uncounted};
 use super::count;
 use super::end::{Commitment, End, Presence};
 use super::meter::{Meter, Produced};
+use super::{Fault, Gate};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{ModelId, RequestId};
 use crate::domain::idempotency::IdempotencyDigest;
@@ -34,6 +34,7 @@ use crate::domain::usage::{Usage, UsageBasis};
 use crate::ledger::journal::Open;
 use crate::ledger::{Cover, Syncing};
 use crate::limits::Permit;
+use crate::upstream::Remote;
 
 /// A token of JSON text has about four bytes; fewer, so that a count ends above rather than below.
 const BYTES_PER_TOKEN: u64 = 3;
@@ -67,6 +68,8 @@ pub struct Tally {
     journalled_bytes: u64,
     /// Whether an upstream has begun to answer.
     begun: bool,
+    /// Who answers.
+    remote: Option<Arc<Remote>>,
     commitment: Option<Commitment>,
     /// Whether the client is there, where the request goes on without it.
     presence: Option<Presence>,
@@ -113,6 +116,7 @@ impl Tally {
             output_bytes: 0,
             journalled_bytes: 0,
             begun: false,
+            remote: None,
             commitment: None,
             presence: None,
         }
@@ -256,6 +260,11 @@ impl Tally {
         self.begun = true;
     }
 
+    /// Notes whose answer it is.
+    pub(super) fn answered_by(&mut self, remote: Arc<Remote>) {
+        self.remote = Some(remote);
+    }
+
     /// Notes that the client was sent the head of a stream.
     pub fn committed(&mut self) {
         self.record_mut().http_status = Some(200);
@@ -324,6 +333,16 @@ impl Tally {
     /// Books the request.
     pub fn close(mut self, end: End) {
         self.book(end);
+    }
+
+    /// Books the request as one that got no whole answer, and tells who was to give it.
+    pub fn fail(self, fault: &Fault, end: End) {
+        if let (Some(remote), Fault::Upstream(error)) = (&self.remote, fault)
+            && error.is_its_fault()
+        {
+            remote.broke(error, self.gate.clock.now(), self.gate.clock.monotonic());
+        }
+        self.close(end);
     }
 
     fn book(&mut self, mut end: End) {

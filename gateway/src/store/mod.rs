@@ -12,6 +12,7 @@ use jiff::Timestamp;
 
 use crate::domain::account::{Account, Invite, Session};
 use crate::domain::audit::AuditEntry;
+use crate::domain::expression::Term;
 use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, SessionId, UpstreamName};
 use crate::domain::idempotency::Answered;
 use crate::domain::key::Key;
@@ -245,7 +246,8 @@ pub trait Requests: Send + Sync {
     async fn answered_since(&self, since: Timestamp) -> Result<Vec<Answered>, StoreError>;
     /// Returns the cursor of the newest record; zero if there is none.
     async fn newest(&self) -> Result<Cursor, StoreError>;
-    /// Returns the sums over the chosen requests.
+    /// Returns the sums over the chosen requests. Where a [`Term`] asks for what is not summed, such as
+    /// the endpoint, over those that the log still holds.
     async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError>;
 }
 
@@ -320,6 +322,8 @@ pub struct RequestFilter {
     pub since: Option<Timestamp>,
     /// That came in before this time.
     pub until: Option<Timestamp>,
+    /// For which all of these hold.
+    pub terms: Vec<Term>,
 }
 
 /// Sums over requests.
@@ -331,6 +335,24 @@ pub struct Summary {
     pub by_model: Vec<(Option<ModelId>, Totals)>,
     /// By day in UTC (`2026-11-20`), oldest first.
     pub by_day: Vec<(String, Totals)>,
+    /// By key, the dearest first, at most [`MOST_KEYS`].
+    pub by_key: Vec<KeySum>,
+}
+
+/// The most keys that a [`Summary`] tells apart.
+pub const MOST_KEYS: usize = 1_000;
+
+/// The sum for one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySum {
+    /// The key.
+    pub key: KeyId,
+    /// What its owner calls it; `None` if the store does not know the key.
+    pub label: Option<String>,
+    /// Whose requests these were.
+    pub account: AccountId,
+    /// The sum.
+    pub totals: Totals,
 }
 
 /// A sum over requests; unknown counts are left out of it.

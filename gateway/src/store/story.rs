@@ -9,6 +9,7 @@ mod catalogue;
 mod identities;
 mod requests;
 mod responses;
+mod terms;
 
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;

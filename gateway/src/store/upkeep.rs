@@ -14,6 +14,10 @@ pub trait Upkeep: Send + Sync {
     /// copy. One at a time, and none beside a [proof](super::Books::prove); a caller that goes away
     /// ends it.
     async fn copy(&self) -> Result<StoreCopy, StoreError>;
+    /// Looks for damage, beside all other work, and writes a little to see that it can. Returns what is
+    /// damaged, at most ten things. One at a time, and none beside a copy or a proof; a caller that goes
+    /// away ends it.
+    async fn examine(&self, at: Timestamp) -> Result<Vec<String>, StoreError>;
     /// Forgets up to `limit` of the oldest request records: those that `wish` names. What was summed
     /// and charged stays. The newest record stays, too, because the log's cursors go on from it.
     /// Returns how many it forgot.

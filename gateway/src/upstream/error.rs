@@ -1,5 +1,7 @@
 //! Why an upstream gave no answer.
 
+use std::fmt::Write as _;
+
 use http::HeaderMap;
 
 use crate::wire::error::ForeignError;
@@ -59,6 +61,44 @@ impl UpstreamError {
                 matches!(status, 401 | 403 | 408 | 429 | 500..)
             }
             Self::TimedOut(_) | Self::Reported(_) | Self::Disobeyed(_) | Self::CutOff => false,
+        }
+    }
+}
+
+impl UpstreamError {
+    /// Whether it says that the upstream is not well. An error inside of an answer may be about the
+    /// request, and a model that disobeys is no fault of its server.
+    pub fn is_its_fault(&self) -> bool {
+        match self {
+            Self::TimedOut(_) | Self::CutOff => true,
+            Self::Reported(_) | Self::Disobeyed(_) => false,
+            Self::Misconfigured(_)
+            | Self::Unreachable(_)
+            | Self::Invalid(_)
+            | Self::Refused { .. } => self.is_retryable(),
+        }
+    }
+
+    /// What an operator should read: with the causes, without what the upstream said, which may repeat
+    /// its credential or the client's words.
+    pub fn for_operators(&self) -> String {
+        match self {
+            Self::Misconfigured(what) => format!("its catalogue entry cannot work: {what}"),
+            Self::Unreachable(source) => {
+                let mut text = "it cannot be reached".to_owned();
+                let mut cause: Option<&dyn std::error::Error> = Some(&**source);
+                while let Some(error) = cause {
+                    _ = write!(text, ": {error}");
+                    cause = error.source();
+                }
+                text
+            }
+            Self::TimedOut(phase) => format!("it took too long {phase}"),
+            Self::Refused { status, .. } => format!("it answered HTTP {status}"),
+            Self::Reported(_) => "it reported an error inside of its answer".to_owned(),
+            Self::Invalid(what) => format!("its answer is not valid: {what}"),
+            Self::Disobeyed(what) => what.clone(),
+            Self::CutOff => "it closed the answer early".to_owned(),
         }
     }
 }

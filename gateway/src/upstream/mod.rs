@@ -3,15 +3,21 @@
 //! Sends what it is given and returns what comes back; knows nothing of accounts, limits or
 //! translation. Start with [`Fleet::remote`], then [`Remote::send`].
 
+mod breaker;
+pub mod certificate;
 mod connect;
 mod error;
+mod probe;
 mod remote;
+mod vitals;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use secrecy::SecretString;
 
+use crate::domain::health::Health;
 use crate::domain::id::UpstreamName;
 use crate::domain::upstream::Upstream;
 
@@ -49,5 +55,20 @@ impl Fleet {
         let remote = Arc::new(Remote::new(upstream.clone(), credential.as_ref(), &self.simulator)?);
         remotes.insert(upstream.name.clone(), remote.clone());
         Ok(remote)
+    }
+
+    /// Whether a request at `now`, the monotonic time, should go to this upstream before it goes elsewhere.
+    /// May be asked once for a request: where an upstream has failed, one is let through to see.
+    pub fn permits(&self, upstream: &Arc<Upstream>, now: Duration) -> bool {
+        let remotes = self.remotes.pin();
+        let remote = remotes.get(&upstream.name).filter(|remote| remote.is_of(upstream));
+        remote.is_none_or(|remote| remote.permits(now))
+    }
+
+    /// Returns how an upstream does; `None` if nothing was sent to it since its entry changed.
+    pub fn health(&self, upstream: &Arc<Upstream>, now: Duration) -> Option<Health> {
+        let remotes = self.remotes.pin();
+        let remote = remotes.get(&upstream.name).filter(|remote| remote.is_of(upstream))?;
+        Some(remote.health(now))
     }
 }

@@ -13,10 +13,13 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::connect::{self, SimulatorDialer};
 use super::error::{Phase, UpstreamError};
+use super::vitals::Vitals;
+use crate::domain::health::Health;
 use crate::domain::upstream::{Profile, Upstream};
 use crate::wire::error::ForeignError;
 use crate::wire::splice::Payload;
@@ -29,8 +32,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub struct Remote {
     upstream: Arc<Upstream>,
     chat_completions: Uri,
+    pub(super) models: Uri,
     headers: HeaderMap,
     client: Pooled,
+    vitals: Vitals,
 }
 
 /// Boxed: the clients are a few hundred bytes each.
@@ -47,10 +52,11 @@ impl Remote {
     ) -> Result<Self, UpstreamError> {
         let is_simulator = upstream.url.starts_with("sim:");
         let base = if is_simulator { "http://simulator.invalid/v1" } else { &upstream.url };
-        let chat_completions =
-            format!("{}/chat/completions", base.trim_end_matches('/'))
-                .parse()
-                .map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))?;
+        let below = |path: &str| {
+            let address = format!("{}{path}", base.trim_end_matches('/')).parse();
+            address.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
+        };
+        let (chat_completions, models) = (below("/chat/completions")?, below("/models")?);
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
         let client = if is_simulator {
@@ -58,7 +64,8 @@ impl Remote {
         } else {
             Pooled::Web(Box::new(builder.build(connect::web(upstream.deadlines.connect()))))
         };
-        Ok(Self { headers: headers(credential)?, chat_completions, client, upstream })
+        let (headers, vitals) = (headers(credential)?, Vitals::default());
+        Ok(Self { upstream, chat_completions, models, headers, client, vitals })
     }
 
     /// Whether this is the client of just this catalogue entry.
@@ -76,6 +83,39 @@ impl Remote {
         self.upstream.deadlines.idle()
     }
 
+    /// Whether a request should come here first; see [`super::Fleet::permits`].
+    pub(super) fn permits(&self, now: Duration) -> bool {
+        self.vitals.permits(now)
+    }
+
+    /// How it does.
+    pub(super) fn health(&self, now: Duration) -> Health {
+        self.vitals.health(now)
+    }
+
+    /// Learns that the head of an answer came after `latency`; `now` is the monotonic time.
+    pub fn answered(&self, latency: Duration, now: Duration) {
+        self.vitals.answered(latency, now);
+    }
+
+    /// Learns that a request failed by the upstream's fault before its answer began; `now` is the
+    /// monotonic time.
+    pub fn failed(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
+        self.opened(self.vitals.failed(error, at, now));
+    }
+
+    /// Learns that an answer that had begun broke by the upstream's fault; `now` is the monotonic time.
+    pub fn broke(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
+        self.opened(self.vitals.broke(error, at, now));
+    }
+
+    fn opened(&self, pause: Option<Duration>) {
+        if let Some(pause) = pause {
+            let (upstream, pause_s) = (&self.upstream.name, pause.as_secs());
+            tracing::warn!(%upstream, pause_s, "an upstream fails; requests go elsewhere where they can");
+        }
+    }
+
     /// Sends a chat request and waits for the head of a successful answer. Dropping the future, or
     /// the body that it gives, drops the connection's request at once.
     ///
@@ -86,9 +126,20 @@ impl Remote {
         body: Payload,
         request_id: HeaderValue,
     ) -> Result<Response<Incoming>, UpstreamError> {
+        self.request(Method::POST, &self.chat_completions, body, request_id).await
+    }
+
+    /// Sends any request, as [`send`](Self::send) does.
+    pub(super) async fn request(
+        &self,
+        method: Method,
+        address: &Uri,
+        body: Payload,
+        request_id: HeaderValue,
+    ) -> Result<Response<Incoming>, UpstreamError> {
         let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.chat_completions.clone();
+        *request.method_mut() = method;
+        *request.uri_mut() = address.clone();
         *request.headers_mut() = self.headers.clone();
         request.headers_mut().insert(REQUEST_ID, request_id);
         let sent = async {

@@ -186,6 +186,11 @@ fn limits(limits: &Limits) -> v1::Limits {
     }
 }
 
+/// A length of time in milliseconds.
+pub(in super::super) fn millis(length: Duration) -> f64 {
+    length.as_secs_f64() * 1_000.0
+}
+
 pub(in super::super) fn time(time: Timestamp) -> prost_types::Timestamp {
     const PER_SECOND: i128 = 1_000_000_000;
 

@@ -2,17 +2,22 @@
 //! an [`Invalid`](crate::domain::Invalid) field, never a guess.
 //!
 //! A file per direction and size: [`given`] reads requests, [`answer`] writes answers, [`usage`]
-//! does both for the request log, and [`ledger`] writes what is in the ledger.
+//! does both for the request log, [`ledger`] writes what is in the ledger, [`traffic`] what goes on now
+//! and [`diagnostics`] what is wrong.
 
 mod answer;
+mod diagnostics;
 mod given;
 mod ledger;
+mod traffic;
 mod usage;
 
 pub(super) use answer::{account, audit_entry, key, model, plan, reveal, session, time, upstream};
+pub(super) use diagnostics::finding;
 pub(super) use given::{
     amount, audit_choice, key_wish, model_change, new_model, new_upstream, plan_wish,
     upstream_change,
 };
 pub(super) use ledger::{entry, verdict};
+pub(super) use traffic::{limit_use, picture, upstream_health};
 pub(super) use usage::{choice, export, news, record, summary, tail};

@@ -1,17 +1,16 @@
 //! The request log: choices in; records, news and sums out.
 
-use std::time::Duration;
-
 use proto::v1;
 
+use super::answer::millis;
 use super::given::{self, unknown};
 use super::time;
 use crate::control::tail::{News, Start};
-use crate::control::usage::{Choice, RecordView, parse_cursor};
+use crate::control::usage::{Choice, RecordView, SummaryView, parse_cursor};
 use crate::domain::Invalid;
 use crate::domain::record::RequestStatus;
 use crate::domain::usage::{Usage, UsageBasis};
-use crate::store::{Summary, Totals};
+use crate::store::Totals;
 
 pub(in super::super) fn choice(filter: Option<v1::RequestFilter>) -> Result<Choice, Invalid> {
     let filter = filter.unwrap_or_default();
@@ -23,6 +22,7 @@ pub(in super::super) fn choice(filter: Option<v1::RequestFilter>) -> Result<Choi
         status: status(filter.status)?,
         since: filter.since.map(|since| given::time("since", &since)).transpose()?,
         until: filter.until.map(|until| given::time("until", &until)).transpose()?,
+        expression: filter.expression,
     })
 }
 
@@ -94,10 +94,6 @@ fn tokens(usage: &Usage) -> v1::TokenCounts {
     }
 }
 
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1_000.0
-}
-
 pub(in super::super) fn news(news: News) -> v1::TailRequestsResponse {
     v1::TailRequestsResponse {
         requests: news.records.into_iter().map(record).collect(),
@@ -111,7 +107,14 @@ pub(in super::super) fn export(page: Vec<RecordView>) -> v1::ExportRequestsRespo
     v1::ExportRequestsResponse { requests: page.into_iter().map(record).collect() }
 }
 
-pub(in super::super) fn summary(summary: Summary) -> v1::SummarizeUsageResponse {
+pub(in super::super) fn summary(view: SummaryView) -> v1::SummarizeUsageResponse {
+    let SummaryView { summary, by_key } = view;
+    let by_key = by_key.into_iter().map(|(sum, account)| v1::KeyUsage {
+        key: sum.key.to_string(),
+        label: sum.label.unwrap_or_default(),
+        account,
+        totals: Some(totals(&sum.totals)),
+    });
     let by_model = summary.by_model.into_iter().map(|(model, sum)| v1::ModelUsage {
         model: model.map(|model| model.to_string()).unwrap_or_default(),
         totals: Some(totals(&sum)),
@@ -124,7 +127,7 @@ pub(in super::super) fn summary(summary: Summary) -> v1::SummarizeUsageResponse 
         totals: Some(totals(&summary.totals)),
         by_model: by_model.collect(),
         by_day: by_day.collect(),
-        by_key: Vec::new(),
+        by_key: by_key.collect(),
     }
 }
 

@@ -33,6 +33,7 @@ use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::usage::{Tokens, Usage, UsageBasis};
 use crate::ledger::journal::Journal;
 use crate::store::sqlite::SqliteStore;
+use crate::upstream::{Fleet, SimulatorDialer};
 
 /// Random bytes that are the same in every run.
 #[derive(Default)]
@@ -114,6 +115,12 @@ impl Bench {
             trial_daily: Nanos(12_000_000_000),
             operator_token: prepared.operator_token,
             tasks: TaskTracker::new(),
+            data_dir: dir.path().to_path_buf(),
+            fleet: Arc::new(Fleet::new(SimulatorDialer::new(|| {
+                Err(std::io::ErrorKind::NotConnected.into())
+            }))),
+            limiter: Arc::default(),
+            traffic: Arc::default(),
         }));
         let text = std::fs::read_to_string(dir.path().join(bootstrap::TOKEN_FILE)).unwrap();
         let operator_token = SecretString::from(text.trim());

@@ -37,7 +37,7 @@ async fn members_see_and_sum_their_own_requests_only() {
         let choice = Choice { account: account.map(Into::into), ..Choice::default() };
         let page = bench.control.list_requests(caller, choice.clone(), 10, "").await?;
         let summary = bench.control.summarize(caller, choice).await?;
-        assert_eq!(summary.totals.requests, page.items.len() as u64);
+        assert_eq!(summary.summary.totals.requests, page.items.len() as u64);
         Ok::<_, ControlError>(page.items)
     };
     assert_eq!(list(&ann, None).await.unwrap().len(), 2);
@@ -65,7 +65,7 @@ async fn sums_begin_thirty_days_ago() {
     bench.record(ann.account.id, 1).await;
     let sum = async |since| {
         let choice = Choice { since, ..Choice::default() };
-        bench.control.summarize(&ann, choice).await.unwrap().totals
+        bench.control.summarize(&ann, choice).await.unwrap().summary.totals
     };
     assert_eq!(sum(None).await.cost, Nanos(7));
     bench.clock.advance(Duration::from_hours(31 * 24));

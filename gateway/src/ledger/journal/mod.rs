@@ -160,6 +160,12 @@ impl Journal {
         opened.map(Place)
     }
 
+    /// Returns what `look` takes of every open request.
+    pub fn open_requests<T>(&self, mut look: impl FnMut(&RequestRecord) -> T) -> Vec<T> {
+        let state = self.lock();
+        state.open.values().map(|anchored| look(&anchored.open.record)).collect()
+    }
+
     /// Learns that the records at `places` are in the store, and removes what is not needed any more.
     pub fn committed(&self, places: impl IntoIterator<Item = Place>) {
         let unneeded = {

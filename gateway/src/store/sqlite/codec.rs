@@ -229,7 +229,7 @@ mod tests {
         round_trips(Profile::ALL);
         round_trips(Endpoint::ALL.as_slice());
         round_trips(UsageBasis::ALL);
-        round_trips(RequestStatus::ALL);
+        round_trips(RequestStatus::ALL.as_slice());
     }
 
     #[test]

@@ -9,6 +9,8 @@ use jiff::Timestamp;
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::terms;
+use crate::domain::expression::Term;
 use crate::domain::id::{AccountId, KeyId, ModelId};
 use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::store::{RequestFilter, StoreError};
@@ -25,6 +27,7 @@ pub(super) struct Choice {
     pub(super) status: Option<RequestStatus>,
     pub(super) since: Option<i64>,
     pub(super) until: Option<i64>,
+    pub(super) terms: Vec<Term>,
 }
 
 /// A condition and its values.
@@ -53,6 +56,7 @@ impl Choice {
             status: filter.status,
             since: filter.since.map(Timestamp::as_microsecond),
             until: filter.until.map(Timestamp::as_microsecond),
+            terms: filter.terms.clone(),
         })
     }
 
@@ -63,7 +67,9 @@ impl Choice {
         condition.and("key = ?", self.key.clone());
         condition.and("model = ?", self.model.clone());
         condition.and("status = ?", self.status);
-        let trouble = self.status.is_some_and(|status| status != RequestStatus::Completed);
+        terms::narrow(&mut condition, &self.terms);
+        let trouble = self.status.is_some_and(|status| status != RequestStatus::Completed)
+            || terms::exclude_completed(&self.terms);
         if trouble && self.account.is_none() {
             // Said to SQLite, that it may use the index of just these rows.
             condition.and_always("status <> 1");
@@ -101,8 +107,18 @@ impl Condition {
         }
     }
 
+    /// Narrows the choice by `clause`, which has as many question marks.
+    pub(super) fn and_all(
+        &mut self,
+        clause: &str,
+        values: impl IntoIterator<Item = Box<dyn ToSql>>,
+    ) {
+        self.and_always(clause);
+        self.values.extend(values);
+    }
+
     /// Narrows the choice by `clause`, which has no question mark.
-    fn and_always(&mut self, clause: &str) {
+    pub(super) fn and_always(&mut self, clause: &str) {
         self.sql.push_str(if self.sql.is_empty() { "WHERE " } else { " AND " });
         self.sql.push_str(clause);
     }

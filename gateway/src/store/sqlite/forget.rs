@@ -4,10 +4,11 @@
 //! nothing ever has to be vacuumed.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::summary::{self, Table};
-use super::{SqliteStore, commit, copy, filter, requests};
+use super::{SqliteStore, commit, copy, examine, filter, requests};
 use crate::domain::record::RequestRecord;
 use crate::store::{Cursor, Forget, StoreCopy, StoreError, Upkeep};
 
@@ -16,6 +17,11 @@ impl Upkeep for SqliteStore {
     async fn copy(&self) -> Result<StoreCopy, StoreError> {
         let path = self.aside.path().to_owned();
         self.aside.run(move |source, wanted| copy::copy(source, &path, wanted)).await
+    }
+
+    async fn examine(&self, at: Timestamp) -> Result<Vec<String>, StoreError> {
+        self.write(move |tx| examine::note(tx, at)).await?;
+        self.aside.run(examine::damage).await
     }
 
     async fn forget_requests(&self, wish: Forget, limit: usize) -> Result<u64, StoreError> {

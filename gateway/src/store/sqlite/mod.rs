@@ -15,6 +15,7 @@ mod commit;
 mod consumption;
 mod copy;
 mod error;
+mod examine;
 mod filter;
 mod forget;
 mod identities;
@@ -27,6 +28,7 @@ mod requests;
 mod responses;
 mod sessions;
 mod summary;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod writer;

@@ -5,20 +5,36 @@ use std::collections::{BTreeMap, HashMap};
 use foldhash::fast::RandomState;
 use jiff::Timestamp;
 use rusqlite::types::{ToSql, ValueRef};
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::codec::Count;
 use super::filter::{Choice, Condition, HOUR};
+use super::terms;
 use crate::domain::id::{AccountId, KeyId, ModelId};
 use crate::domain::money::Nanos;
 use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::usage::Tokens;
-use crate::store::{StoreError, Summary, Totals};
+use crate::store::{KeySum, MOST_KEYS, StoreError, Summary, Totals};
 
 const DAY: i64 = 24 * HOUR;
 
-/// Sums by model and day.
-type Sums = HashMap<(Option<ModelId>, i64), Totals>;
+/// Sums by model and day, and by key.
+#[derive(Default)]
+struct Sums {
+    groups: HashMap<(Option<ModelId>, i64), Totals>,
+    keys: HashMap<(AccountId, KeyId), Totals>,
+}
+
+/// What rows are added up to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// By model and day, and by key.
+    All,
+    /// By model and day.
+    Group,
+    /// By key.
+    Key,
+}
 
 /// Which sums.
 #[derive(Clone, Copy)]
@@ -53,15 +69,15 @@ pub(super) fn add<'a>(
 
 /// Returns the sums over the chosen requests.
 pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, StoreError> {
-    let mut sums = Sums::new();
+    let mut sums = Sums::default();
     let mut first = choice.since.map(|time| -(-time).div_euclid(HOUR));
     let end = choice.until.map(|time| time.div_euclid(HOUR));
     let within_an_hour = first.zip(end).is_some_and(|(first, end)| first >= end);
     // A key that we do not know has no account, and only the log can find it.
     let unknown_key = choice.key.is_some() && choice.account.is_none();
-    if within_an_hour || unknown_key {
+    if within_an_hour || unknown_key || !choice.terms.iter().all(terms::is_summed) {
         add_log(tx, choice, &mut sums)?;
-        return finish(sums);
+        return finish(tx, sums);
     }
     if let Some(begun) = first.map(|first| first - 1)
         && choice.since > Some(begun * HOUR)
@@ -77,7 +93,7 @@ pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, Sto
     if let Some(end) = end.filter(|end| choice.until > Some(end * HOUR)) {
         add_log(tx, &Choice { since: Some(end * HOUR), ..choice.clone() }, &mut sums)?;
     }
-    finish(sums)
+    finish(tx, sums)
 }
 
 /// Whether records of that hour were removed from the log.
@@ -88,9 +104,9 @@ fn is_forgotten(tx: &Connection, hour: i64) -> Result<bool, StoreError> {
 
 fn add_log(tx: &Connection, choice: &Choice, sums: &mut Sums) -> Result<(), StoreError> {
     let condition = choice.condition(tx)?;
-    let select = "SELECT model, started_at, status, 1, input, cached, output, reasoning, cost \
-        FROM requests";
-    add_rows(tx, select, &condition, sums)
+    let select = "SELECT model, started_at, status, 1, input, cached, output, reasoning, cost, \
+        account, key FROM requests";
+    add_rows(tx, select, &condition, By::All, sums)
 }
 
 fn add_hours(
@@ -100,56 +116,90 @@ fn add_hours(
     end: Option<i64>,
     sums: &mut Sums,
 ) -> Result<(), StoreError> {
-    let mut condition = Condition::default();
+    let mut add = |whose: &dyn Fn(&mut Condition), by| {
+        let mut condition = Condition::default();
+        whose(&mut condition);
+        condition.and("hour >= ?", first);
+        condition.and("hour < ?", end);
+        condition.and("key = ?", choice.key.clone());
+        condition.and("model = ?", choice.model.clone());
+        condition.and("status = ?", choice.status);
+        terms::narrow(&mut condition, &choice.terms);
+        let select = "SELECT model, hour * 3600000000, status, requests, input, cached, output, \
+            reasoning, cost, account, key FROM request_sums";
+        add_rows(tx, select, &condition, by, sums)
+    };
+    // one after another, so that the hours of each are found by the table's key
+    let each =
+        |condition: &mut Condition| condition.and_always("account IN (SELECT id FROM accounts)");
     match choice.account {
-        Some(account) => condition.and("account = ?", Some(account)),
-        None => condition.and("account = ?", Some([0; 0])),
+        Some(account) => add(&|condition| condition.and("account = ?", Some(account)), By::All),
+        None if terms::ask_whose(&choice.terms) => add(&each, By::All),
+        None => {
+            add(&|condition| condition.and("account = ?", Some([0; 0])), By::Group)?;
+            add(&each, By::Key)
+        }
     }
-    condition.and("hour >= ?", first);
-    condition.and("hour < ?", end);
-    condition.and("key = ?", choice.key.clone());
-    condition.and("model = ?", choice.model.clone());
-    condition.and("status = ?", choice.status);
-    let select = "SELECT model, hour * 3600000000, status, requests, input, cached, output, \
-        reasoning, cost FROM request_sums";
-    add_rows(tx, select, &condition, sums)
 }
 
 fn add_rows(
     tx: &Connection,
     select: &str,
     condition: &Condition,
+    by: By,
     sums: &mut Sums,
 ) -> Result<(), StoreError> {
     let mut select = tx.prepare_cached(&format!("{select} {}", condition.sql()))?;
     let mut rows = select.query(params_from_iter(condition.values()))?;
     while let Some(row) = rows.next()? {
-        let model = match row.get_ref(0)? {
-            ValueRef::Integer(_) => None,
-            _ => row.get(0)?,
-        };
-        let day = row.get::<_, i64>(1)?.div_euclid(DAY);
+        let totals = read(row)?;
         // Summed here and not in SQL, where a sum beyond 64 bits is an error.
-        accumulate(sums.entry((model, day)).or_default(), &read(row)?);
+        if by != By::Key {
+            let model = match row.get_ref(0)? {
+                ValueRef::Integer(_) => None,
+                _ => row.get(0)?,
+            };
+            let day = row.get::<_, i64>(1)?.div_euclid(DAY);
+            accumulate(sums.groups.entry((model, day)).or_default(), &totals);
+        }
+        if by != By::Group {
+            accumulate(sums.keys.entry((row.get(9)?, row.get(10)?)).or_default(), &totals);
+        }
     }
     Ok(())
 }
 
-fn finish(sums: Sums) -> Result<Summary, StoreError> {
+fn finish(tx: &Connection, sums: Sums) -> Result<Summary, StoreError> {
     let mut totals = Totals::default();
     let mut by_model = HashMap::<_, Totals>::new();
     let mut by_day = BTreeMap::<_, Totals>::new();
-    for ((model, day), part) in sums {
+    for ((model, day), part) in sums.groups {
         accumulate(&mut totals, &part);
         accumulate(by_model.entry(model).or_default(), &part);
         accumulate(by_day.entry(day).or_default(), &part);
     }
-    let mut by_model: Vec<_> = by_model.into_iter().collect();
-    by_model.sort_by(|(a, x), (b, y)| {
+    let by_day = by_day.into_iter().map(|(day, totals)| Ok((day_text(day)?, totals)));
+    let mut by_key = dearest_first(sums.keys);
+    by_key.truncate(MOST_KEYS);
+    let mut label = tx.prepare_cached("SELECT label FROM keys WHERE id = ?")?;
+    let by_key = by_key.into_iter().map(|((account, key), totals)| {
+        let label = label.query_row([&key], |row| row.get(0)).optional()?;
+        Ok(KeySum { key, label, account, totals })
+    });
+    Ok(Summary {
+        totals,
+        by_model: dearest_first(by_model),
+        by_day: by_day.collect::<Result<_, StoreError>>()?,
+        by_key: by_key.collect::<Result<_, StoreError>>()?,
+    })
+}
+
+fn dearest_first<K: Ord>(sums: HashMap<K, Totals>) -> Vec<(K, Totals)> {
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by(|(a, x), (b, y)| {
         (y.cost, y.requests).cmp(&(x.cost, x.requests)).then_with(|| a.cmp(b))
     });
-    let by_day = by_day.into_iter().map(|(day, totals)| Ok((day_text(day)?, totals)));
-    Ok(Summary { totals, by_model, by_day: by_day.collect::<Result<_, StoreError>>()? })
+    sums
 }
 
 fn upsert(
@@ -203,7 +253,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Totals> {
         |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Count>>(column)?.map_or(0, |n| n.0));
     Ok(Totals {
         requests,
-        errors: if is_error(status) { requests } else { 0 },
+        errors: if status.is_error() { requests } else { 0 },
         input: count(4)?,
         cached: count(5)?,
         output: count(6)?,
@@ -217,7 +267,7 @@ fn totals_of(record: &RequestRecord) -> Totals {
     let known = |tokens: Option<Tokens>| tokens.map_or(0, |tokens| tokens.0);
     Totals {
         requests: 1,
-        errors: u64::from(is_error(record.status)),
+        errors: u64::from(record.status.is_error()),
         input: usage.input.0,
         cached: known(usage.cached),
         output: usage.output.0,
@@ -234,13 +284,6 @@ fn accumulate(sum: &mut Totals, part: &Totals) {
     sum.output = sum.output.saturating_add(part.output);
     sum.reasoning = sum.reasoning.saturating_add(part.reasoning);
     sum.cost = sum.cost.saturating_add(part.cost);
-}
-
-fn is_error(status: RequestStatus) -> bool {
-    match status {
-        RequestStatus::Failed | RequestStatus::Interrupted | RequestStatus::Rejected => true,
-        RequestStatus::Completed | RequestStatus::Incomplete | RequestStatus::Cancelled => false,
-    }
 }
 
 fn day_text(day: i64) -> Result<String, StoreError> {

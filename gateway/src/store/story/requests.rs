@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{ALICE, BOB, at, conflicts, noted};
+use super::{ALICE, BOB, at, conflicts, noted, terms};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{KeyId, ModelId, RequestId, UpstreamName};
 use crate::domain::idempotency::{Answered, IdempotencyDigest};
@@ -132,17 +132,23 @@ async fn check_summary(store: &dyn Store, filter: &RequestFilter, expected: &[Re
     let mut totals = Totals::default();
     let mut by_model = HashMap::<_, Totals>::new();
     let mut by_day = BTreeMap::<_, Totals>::new();
+    let mut by_key = HashMap::<_, Totals>::new();
     for record in expected {
         let day = record.started_at.strftime("%F").to_string();
         add(&mut totals, record);
         add(by_model.entry(record.model.clone()).or_default(), record);
         add(by_day.entry(day).or_default(), record);
+        add(by_key.entry((record.account, record.key.clone())).or_default(), record);
     }
     let summary = store.summarize(filter).await.unwrap();
     assert_eq!(summary.totals, totals, "{filter:?}");
     assert!(summary.by_day.iter().cloned().eq(by_day), "{filter:?}");
     assert!(summary.by_model.is_sorted_by(|(_, a), (_, b)| a.cost >= b.cost), "{filter:?}");
     assert_eq!(summary.by_model.into_iter().collect::<HashMap<_, _>>(), by_model, "{filter:?}");
+    assert!(summary.by_key.is_sorted_by(|a, b| a.totals.cost >= b.totals.cost), "{filter:?}");
+    assert!(summary.by_key.iter().all(|sum| sum.label.is_some()), "{filter:?}");
+    let keys = summary.by_key.into_iter().map(|sum| ((sum.account, sum.key), sum.totals));
+    assert_eq!(keys.collect::<HashMap<_, _>>(), by_key, "{filter:?}");
 }
 
 async fn answered_ones_are_known_by_their_keys(store: &dyn Store, records: &[RequestRecord]) {
@@ -211,6 +217,12 @@ fn filters() -> Vec<RequestFilter> {
             filters.extend([within, narrower]);
         }
     }
+    for terms in terms::choices() {
+        let all = RequestFilter { terms, ..all.clone() };
+        let since = RequestFilter { since: Some(at(95)), ..all.clone() };
+        let account = RequestFilter { account: Some(ALICE), ..since.clone() };
+        filters.extend([all, since, account]);
+    }
     filters
 }
 
@@ -221,6 +233,7 @@ fn holds(filter: &RequestFilter, record: &RequestRecord) -> bool {
         && filter.status.is_none_or(|status| record.status == status)
         && filter.since.is_none_or(|since| record.started_at >= since)
         && filter.until.is_none_or(|until| record.started_at < until)
+        && filter.terms.iter().all(|term| terms::holds(term, record))
 }
 
 fn add(totals: &mut Totals, record: &RequestRecord) {

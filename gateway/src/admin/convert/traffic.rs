@@ -1,0 +1,89 @@
+//! Traffic, the use of limits and how upstreams do, out.
+
+use proto::v1;
+
+use super::answer::millis;
+use super::time;
+use crate::control::health::HealthView;
+use crate::control::limit_use::{Counted, LimitView};
+use crate::control::traffic::Picture;
+use crate::domain::health::BreakerState;
+use crate::domain::latency::Percentiles;
+use crate::domain::limit::{LimitKind, LimitScope};
+
+pub(in super::super) fn picture(picture: Picture) -> v1::WatchTrafficResponse {
+    let Picture { at, in_flight, past } = picture;
+    let minutes = past.minutes.iter().map(|minute| v1::MinuteTraffic {
+        requests: minute.requests,
+        errors: minute.errors,
+        tokens: minute.tokens,
+    });
+    let errors = past.errors.into_iter().map(|error| v1::ErrorCount {
+        code: error.code,
+        count: error.count,
+        last_at: Some(time(error.last_at)),
+    });
+    v1::WatchTrafficResponse {
+        at: Some(time(at)),
+        in_flight,
+        requests_per_second: past.requests_per_second,
+        tokens_per_second: past.tokens_per_second,
+        minutes: minutes.collect(),
+        ttft: past.ttft.map(percentiles),
+        errors: errors.collect(),
+    }
+}
+
+pub(in super::super) fn limit_use(view: LimitView) -> v1::LimitUse {
+    let scope = match view.scope {
+        LimitScope::Plan => v1::LimitScope::Plan,
+        LimitScope::Model => v1::LimitScope::Model,
+        LimitScope::Key => v1::LimitScope::Key,
+    };
+    let kind = match view.counts {
+        Counted::Use(LimitKind::Requests) => v1::LimitKind::Requests,
+        Counted::Use(LimitKind::Tokens) => v1::LimitKind::Tokens,
+        Counted::Use(LimitKind::Concurrency) => v1::LimitKind::Concurrency,
+        Counted::Use(LimitKind::MonthlyTokens) => v1::LimitKind::MonthlyTokens,
+        Counted::Spending => v1::LimitKind::Spending,
+    };
+    v1::LimitUse {
+        scope: scope.into(),
+        subject: view.subject,
+        kind: kind.into(),
+        limit: view.limit,
+        used: view.used,
+        observed: view.observed,
+        resets_at: view.resets_at.map(time),
+    }
+}
+
+pub(in super::super) fn upstream_health(view: HealthView) -> v1::UpstreamHealth {
+    let HealthView { name, health, retry_at, in_flight, problem } = view;
+    let breaker = match health.breaker {
+        BreakerState::Closed => v1::BreakerState::Closed,
+        BreakerState::Open { .. } => v1::BreakerState::Open,
+        BreakerState::HalfOpen => v1::BreakerState::HalfOpen,
+    };
+    let (last_error, last_error_at) = match health.last_error {
+        // what keeps every request away comes before what one of them met
+        _ if !problem.is_empty() => (problem, None),
+        Some(error) => (error.text, Some(time(error.at))),
+        None => Default::default(),
+    };
+    v1::UpstreamHealth {
+        name: name.to_string(),
+        breaker: breaker.into(),
+        retry_at: retry_at.map(time),
+        in_flight,
+        requests: health.requests,
+        failures: health.failures,
+        latency: health.latency.map(percentiles),
+        last_error,
+        last_error_at,
+    }
+}
+
+fn percentiles(told: Percentiles) -> v1::Percentiles {
+    v1::Percentiles { p50_ms: millis(told.p50), p90_ms: millis(told.p90), p99_ms: millis(told.p99) }
+}

@@ -1,0 +1,62 @@
+//! `TrafficService`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use proto::v1::{self, traffic_service_server::TrafficService};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, async_trait};
+
+use super::{Answer, auth, convert};
+use crate::control::Control;
+
+/// How often traffic is shown if nobody says.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+pub(super) struct Traffic {
+    pub(super) control: Arc<Control>,
+    /// Ends the watches, which have no end of their own.
+    pub(super) shutdown: CancellationToken,
+}
+
+#[async_trait]
+impl TrafficService for Traffic {
+    type WatchTrafficStream = BoxStream<'static, Result<v1::WatchTrafficResponse, Status>>;
+
+    async fn watch_traffic(
+        &self,
+        request: Request<v1::WatchTrafficRequest>,
+    ) -> Answer<Self::WatchTrafficStream> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let v1::WatchTrafficRequest { account, interval_ms } = request.into_inner();
+        let interval = match interval_ms {
+            0 => INTERVAL,
+            milliseconds => Duration::from_millis(milliseconds.into()),
+        };
+        let stop = self.shutdown.clone();
+        let pictures = self.control.watch_traffic(&caller, &account, interval, stop)?;
+        Ok(Response::new(pictures.map(|picture| Ok(convert::picture(picture))).boxed()))
+    }
+
+    async fn list_limit_use(
+        &self,
+        request: Request<v1::ListLimitUseRequest>,
+    ) -> Answer<v1::ListLimitUseResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let limits = self.control.list_limit_use(&caller, &request.into_inner().account).await?;
+        let limits = limits.into_iter().map(convert::limit_use).collect();
+        Ok(Response::new(v1::ListLimitUseResponse { limits }))
+    }
+
+    async fn list_upstream_health(
+        &self,
+        request: Request<v1::ListUpstreamHealthRequest>,
+    ) -> Answer<v1::ListUpstreamHealthResponse> {
+        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let upstreams = self.control.list_upstream_health(&caller)?;
+        let upstreams = upstreams.into_iter().map(convert::upstream_health).collect();
+        Ok(Response::new(v1::ListUpstreamHealthResponse { upstreams }))
+    }
+}

@@ -1,0 +1,65 @@
+//! Files with secrets: who may read them.
+
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{Finding, Severity, blocking};
+use crate::control::bootstrap::TOKEN_FILE;
+use crate::control::directory::Catalogue;
+use crate::control::seal::KEY_FILE;
+use crate::domain::upstream::CredentialSource;
+
+/// A file with a secret, or a directory of them.
+pub(super) struct SecretFile {
+    pub(super) path: PathBuf,
+    /// How bad it is that others may read it: what an operator put there may be shared on purpose.
+    exposed: Severity,
+    mode: &'static str,
+}
+
+/// The files with secrets of a gateway: those that it made, and those that the catalogue names.
+pub(super) fn files(dir: &Path, catalogue: &Catalogue) -> Vec<SecretFile> {
+    let own = |path: PathBuf, mode| SecretFile { path, exposed: Severity::Problem, mode };
+    let mut files = vec![
+        own(dir.to_path_buf(), "700"),
+        own(dir.join(TOKEN_FILE), "600"),
+        own(dir.join(KEY_FILE), "600"),
+    ];
+    let named = catalogue.upstreams.values().filter_map(|upstream| match &upstream.credential {
+        CredentialSource::File(path) => Some(path.clone()),
+        _ => None,
+    });
+    files.extend(named.collect::<BTreeSet<_>>().into_iter().map(|path| SecretFile {
+        path: path.into(),
+        exposed: Severity::Warning,
+        mode: "600",
+    }));
+    files
+}
+
+pub(super) async fn check(file: SecretFile) -> Vec<Finding> {
+    blocking(move || vec![judge(&file, std::fs::metadata(&file.path))]).await
+}
+
+fn judge(file: &SecretFile, found: io::Result<Metadata>) -> Finding {
+    let path = file.path.display();
+    match found {
+        Err(error) => Finding::problem(
+            format!("it cannot be examined: {error}"),
+            format!("see that `{path}` is there and belongs to the user that the gateway runs as"),
+        ),
+        Ok(found) => {
+            let mode = found.permissions().mode() & 0o777;
+            let of_others = mode & 0o077;
+            if of_others == 0 {
+                return Finding::ok(format!("only its owner may read it (mode {mode:03o})"));
+            }
+            let text = format!("others than its owner may use it (mode {mode:03o})");
+            let remedy = format!("chmod {} '{path}'", file.mode);
+            Finding::new(file.exposed, text, remedy)
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The certificate of an upstream: whether it is trusted, and for how long.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Finding;
+use crate::upstream::certificate;
+
+/// Certificates that are renewed by themselves have longer than this.
+const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
+
+/// The host and port of an `https` URL.
+pub(super) fn host(url: &str) -> Option<(String, u16)> {
+    let url: http::Uri = url.parse().ok()?;
+    let https = url.scheme_str() == Some("https");
+    let host = url.host().filter(|_| https)?.trim_matches(['[', ']']).to_owned();
+    Some((host, url.port_u16().unwrap_or(443)))
+}
+
+pub(super) async fn check((host, port): (String, u16), now: Timestamp) -> Vec<Finding> {
+    vec![match certificate::expires_at(&host, port).await {
+        Ok(expires_at) => judge(expires_at, now),
+        Err(error) => Finding::problem(
+            format!("no TLS connection could be made: {error}"),
+            format!(
+                "see which certificate `{host}:{port}` shows, and that a public authority signed it"
+            ),
+        ),
+    }]
+}
+
+fn judge(expires_at: Timestamp, now: Timestamp) -> Finding {
+    let text = format!("its certificate is good until {expires_at:.0}");
+    if expires_at.duration_since(now) < SOON {
+        let remedy = "renew the certificate of its server";
+        return Finding::warning(text, remedy);
+    }
+    Finding::ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Severity;
+    use super::*;
+
+    #[test]
+    fn only_https_has_a_certificate() {
+        assert_eq!(host("https://a.example/v1"), Some(("a.example".to_owned(), 443)));
+        assert_eq!(host("https://[::1]:8443/v1"), Some(("::1".to_owned(), 8443)));
+        assert_eq!((host("http://a.example/v1"), host("sim:")), (None, None));
+    }
+
+    #[test]
+    fn a_certificate_that_ends_soon_is_a_warning() {
+        let now: Timestamp = "2026-11-20T10:00:00Z".parse().unwrap();
+        let in_days = |days: i64| judge(now + SignedDuration::from_hours(24 * days), now).severity;
+        assert_eq!((in_days(90), in_days(13)), (Severity::Ok, Severity::Warning));
+    }
+}

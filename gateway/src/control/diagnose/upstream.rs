@@ -1,0 +1,127 @@
+//! One upstream: whether it answers, has the models that are deployed on it, and streams.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::Finding;
+use crate::control::Control;
+use crate::domain::upstream::Upstream;
+use crate::translate::dialect::Dialect;
+use crate::upstream::{Remote, UpstreamError};
+
+/// Tokens that a model may answer with, which reasoning takes part of.
+const ANSWER: u32 = 16;
+
+/// A model of the catalogue, and what it is called upstream.
+struct Deployed {
+    model: String,
+    upstream_model: Arc<str>,
+}
+
+pub(super) async fn check(
+    control: Arc<Control>,
+    upstream: Arc<Upstream>,
+    send_requests: bool,
+) -> Vec<Finding> {
+    let credential = control.credentials.find(&upstream.name);
+    let remote = control.fleet.remote(&upstream, || {
+        credential.ok_or("its credential is not known yet")?.as_ref().clone()
+    });
+    let remote = match remote {
+        Ok(remote) => remote,
+        Err(error) => return vec![failed("it cannot be used", &upstream, &error)],
+    };
+    let deployed = deployed(&control, &upstream);
+    let mut found = listing(&remote, &upstream, &deployed).await;
+    if send_requests {
+        for deployed in &deployed {
+            found.push(streaming(&control, &remote, &upstream, deployed).await);
+        }
+    }
+    found
+}
+
+/// The models that are deployed on it.
+fn deployed(control: &Control, upstream: &Upstream) -> Vec<Deployed> {
+    let catalogue = control.directory.catalogue();
+    let models = catalogue.models.values();
+    let deployments = models.flat_map(|model| {
+        let here = model.deployments.iter().filter(|it| it.upstream == upstream.name);
+        here.map(|it| Deployed {
+            model: model.id.to_string(),
+            upstream_model: it.upstream_model.clone(),
+        })
+    });
+    deployments.collect()
+}
+
+async fn listing(remote: &Remote, upstream: &Upstream, deployed: &[Deployed]) -> Vec<Finding> {
+    let listed = match remote.models().await {
+        Ok(listed) => listed,
+        Err(UpstreamError::Refused { status: 404 | 405, .. }) => {
+            return vec![Finding::ok("it answers, but does not list its models")];
+        }
+        Err(error) => return vec![failed("it does not list its models", upstream, &error)],
+    };
+    let mut found = vec![Finding::ok(format!("it answers, and lists {} models", listed.len()))];
+    // what follows a question mark is for the simulator
+    let plain = |name: &str| name.split('?').next().unwrap_or(name).to_owned();
+    let missing = deployed.iter().filter(|it| !listed.contains(&plain(&it.upstream_model)));
+    found.extend(missing.map(|it| {
+        let Deployed { model, upstream_model } = it;
+        Finding::warning(
+            format!("it does not list `{upstream_model}`, on which model `{model}` is deployed"),
+            format!("see what it calls the model, and set it with `ctl model update {model} --upstream …`"),
+        )
+    }));
+    found
+}
+
+async fn streaming(
+    control: &Control,
+    remote: &Remote,
+    upstream: &Upstream,
+    deployed: &Deployed,
+) -> Finding {
+    let Deployed { model, upstream_model } = deployed;
+    let cap = Dialect::of(upstream.profile).max_tokens;
+    let body = json!({
+        "model": &**upstream_model,
+        "messages": [{ "role": "user", "content": "Say hello." }],
+        "stream": true,
+        cap: ANSWER,
+    });
+    let start = control.clock.monotonic();
+    match remote.first_token(body.to_string()).await {
+        Ok(()) => {
+            let first_token = control.clock.monotonic().saturating_sub(start);
+            let text = format!(
+                "`{upstream_model}` streams; its first token came after {} ms",
+                first_token.as_millis()
+            );
+            Finding { first_token: Some(first_token), ..Finding::ok(text) }
+        }
+        Err(error) => failed(
+            &format!("`{upstream_model}` (model `{model}`) does not stream"),
+            upstream,
+            &error,
+        ),
+    }
+}
+
+fn failed(what: &str, upstream: &Upstream, error: &UpstreamError) -> Finding {
+    let name = &upstream.name;
+    let remedy = match error {
+        UpstreamError::Misconfigured(_) | UpstreamError::Refused { status: 401 | 403, .. } => {
+            format!("give it a credential that works: `ctl upstream update {name} --key-…`")
+        }
+        UpstreamError::Unreachable(_) => {
+            format!(
+                "see that its server runs and that its address is right: `ctl upstream update {name} --url …`"
+            )
+        }
+        _ => "see the log of its server".to_owned(),
+    };
+    Finding::problem(format!("{what}: {}", error.for_operators()), remedy)
+}

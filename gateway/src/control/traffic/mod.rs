@@ -1,0 +1,111 @@
+//! What goes through the gateway now: the last hour in memory, of each account and of all.
+//!
+//! The recorder tells [`Traffic`] what has ended, in its own task; no request waits for it. Watchers ask
+//! when they are ready for an answer, so that slow ones ask less often and cost nobody anything. Start
+//! with [`Control::watch_traffic`].
+
+mod lane;
+mod ring;
+#[cfg(test)]
+mod tests;
+mod under_way;
+mod watch;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::domain::id::AccountId;
+use crate::domain::record::RequestRecord;
+use lane::Lane;
+
+pub use lane::{Count, ErrorCount, Past};
+pub(super) use under_way::LastCount;
+pub use under_way::UnderWay;
+pub use watch::Picture;
+
+/// An account is forgotten when nothing of it has ended for so long.
+const IDLE: Duration = Duration::from_hours(1);
+/// The most accounts that are told apart, at some kilobytes each. The ones that were idle for the
+/// longest time make room for others.
+const MOST_ACCOUNTS: usize = 10_000;
+
+/// The last hour of the whole gateway and of each account.
+#[derive(Default)]
+pub struct Traffic {
+    board: Mutex<Board>,
+}
+
+#[derive(Default)]
+struct Board {
+    whole: Lane,
+    accounts: HashMap<AccountId, Active>,
+    /// When accounts that are idle were last forgotten.
+    swept: Duration,
+    /// How many requests have ended: what orders accounts by their last one.
+    ended: u64,
+}
+
+/// An account that had a request within the hour.
+#[derive(Default)]
+struct Active {
+    lane: Lane,
+    last: Duration,
+    /// The number of its last request.
+    order: u64,
+}
+
+impl Traffic {
+    /// Takes in requests that have ended by `now`, the monotonic time.
+    pub fn ended(&self, records: &[RequestRecord], now: Duration) {
+        let mut board = self.lock();
+        board.sweep(now);
+        for record in records {
+            board.ended(record, now);
+        }
+    }
+
+    /// Returns the last hour of an account, or of all, as of `now`.
+    pub fn past(&self, account: Option<AccountId>, now: Duration) -> Past {
+        let board = self.lock();
+        match account {
+            None => board.whole.past(now),
+            Some(account) => match board.accounts.get(&account) {
+                Some(active) => active.lane.past(now),
+                None => Lane::default().past(now),
+            },
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Board {
+    fn ended(&mut self, record: &RequestRecord, now: Duration) {
+        self.ended += 1;
+        self.whole.ended(record, now);
+        if self.accounts.len() >= MOST_ACCOUNTS && !self.accounts.contains_key(&record.account) {
+            self.make_room();
+        }
+        let active = self.accounts.entry(record.account).or_default();
+        (active.last, active.order) = (now, self.ended);
+        active.lane.ended(record, now);
+    }
+
+    /// Forgets idle accounts, once a minute.
+    fn sweep(&mut self, now: Duration) {
+        if now.saturating_sub(self.swept) >= Duration::from_mins(1) {
+            self.swept = now;
+            self.accounts.retain(|_, active| now.saturating_sub(active.last) < IDLE);
+        }
+    }
+
+    /// Forgets the eighth of the accounts whose last request ended the longest ago.
+    fn make_room(&mut self) {
+        let mut orders: Vec<_> = self.accounts.values().map(|active| active.order).collect();
+        let (_, &mut last, _) = orders.select_nth_unstable(MOST_ACCOUNTS / 8);
+        self.accounts.retain(|_, active| active.order > last);
+    }
+}

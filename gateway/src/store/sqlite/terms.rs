@@ -1,0 +1,84 @@
+//! Terms of an expression as conditions on rows of the log, and of the sums as far as these know.
+
+use rusqlite::types::ToSql;
+
+use super::codec::{Count, Span};
+use super::filter::Condition;
+use crate::domain::expression::{Relation, Term, Test};
+use crate::domain::record::RequestStatus;
+
+/// Narrows the choice by all of `terms`.
+pub(super) fn narrow(condition: &mut Condition, terms: &[Term]) {
+    for Term { test, negated } in terms {
+        let (clause, values) = clause(test);
+        if *negated {
+            // what is null holds nothing: NOT would leave it null
+            condition.and_all(&format!("({clause}) IS NOT TRUE"), values);
+        } else {
+            condition.and_all(&clause, values);
+        }
+    }
+}
+
+/// Whether the sums by hour know enough to tell for which requests `term` holds.
+pub(super) fn is_summed(term: &Term) -> bool {
+    match term.test {
+        Test::Account(_) | Test::Key(_) | Test::Model(_) | Test::Status(_) => true,
+        Test::Endpoint(_)
+        | Test::Error(_)
+        | Test::Stream(_)
+        | Test::Cost(..)
+        | Test::Tokens(..)
+        | Test::Duration(..)
+        | Test::Ttft(..) => false,
+    }
+}
+
+/// Whether `terms` ask whose the requests are, which the sums over all accounts do not know.
+pub(super) fn ask_whose(terms: &[Term]) -> bool {
+    terms.iter().any(|term| matches!(term.test, Test::Account(_) | Test::Key(_)))
+}
+
+/// Whether no request that completed is among those for which `terms` hold.
+pub(super) fn exclude_completed(terms: &[Term]) -> bool {
+    terms.iter().any(|term| match &term.test {
+        Test::Status(statuses) => statuses.contains(&RequestStatus::Completed) == term.negated,
+        _ => false,
+    })
+}
+
+fn clause(test: &Test) -> (String, Vec<Box<dyn ToSql>>) {
+    match test {
+        Test::Account(accounts) => any_of("account", accounts),
+        Test::Key(keys) => any_of("key", keys),
+        Test::Model(models) => any_of("model", models),
+        Test::Status(statuses) => any_of("status", statuses),
+        Test::Endpoint(endpoints) => any_of("endpoint", endpoints),
+        Test::Error(codes) => any_of("error_code", codes),
+        Test::Stream(wanted) => any_of("stream", &[*wanted]),
+        Test::Cost(how, amount) => compared("cost", *how, *amount),
+        Test::Tokens(how, tokens) => compared("input + output", *how, Count(tokens.0)),
+        Test::Duration(how, length) => compared("duration", *how, Span(*length)),
+        Test::Ttft(how, length) => compared("ttft", *how, Span(*length)),
+    }
+}
+
+fn any_of<T: ToSql + Clone + 'static>(column: &str, values: &[T]) -> (String, Vec<Box<dyn ToSql>>) {
+    let marks = vec!["?"; values.len()].join(", ");
+    let values = values.iter().map(|value| Box::new(value.clone()) as Box<dyn ToSql>);
+    (format!("{column} IN ({marks})"), values.collect())
+}
+
+fn compared(
+    column: &str,
+    how: Relation,
+    value: impl ToSql + 'static,
+) -> (String, Vec<Box<dyn ToSql>>) {
+    let sign = match how {
+        Relation::Above => ">",
+        Relation::AtLeast => ">=",
+        Relation::Below => "<",
+        Relation::AtMost => "<=",
+    };
+    (format!("{column} {sign} ?"), vec![Box::new(value)])
+}

@@ -1,0 +1,75 @@
+//! Looks at an upstream without a request of anybody's: its models, and whether it streams.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::{Method, header::HeaderValue};
+use serde::Deserialize;
+
+use super::{Phase, Remote, UpstreamError};
+use crate::wire::chunk::ChunkView;
+use crate::wire::splice::splice;
+use crate::wire::sse::{self, Splitter};
+
+/// The longest list of models that is read.
+const LONGEST_LIST: usize = 4 * 1024 * 1024;
+/// Names our requests in the upstream's log.
+const REQUEST_ID: HeaderValue = HeaderValue::from_static("tollgate-diagnose");
+
+#[derive(Deserialize)]
+struct List {
+    data: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+}
+
+impl Remote {
+    /// Returns the names of the models that the upstream lists.
+    ///
+    /// # Errors
+    /// It does not answer with such a list in time.
+    pub async fn models(&self) -> Result<Vec<String>, UpstreamError> {
+        let nothing = splice(&Bytes::new(), &[]);
+        let response = self.request(Method::GET, &self.models, nothing, REQUEST_ID).await?;
+        let body = Limited::new(response.into_body(), LONGEST_LIST).collect();
+        let body = tokio::time::timeout(self.idle_deadline(), body).await;
+        let body = body.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
+        let body = body.map_err(|_| UpstreamError::CutOff)?.to_bytes();
+        let list: List = serde_json::from_slice(&body).map_err(|_| {
+            UpstreamError::Invalid("its answer to GET /models is no list of models".to_owned())
+        })?;
+        Ok(list.data.into_iter().map(|listed| listed.id).collect())
+    }
+
+    /// Sends a streamed chat request and waits for the first piece of its answer; what follows is not
+    /// read.
+    ///
+    /// # Errors
+    /// It does not answer with a stream, or not in time.
+    pub async fn first_token(&self, body: impl Into<Bytes>) -> Result<(), UpstreamError> {
+        let response = self.send(splice(&body.into(), &[]), REQUEST_ID).await?;
+        let mut body = response.into_body();
+        let mut splitter = Splitter::default();
+        loop {
+            let read = tokio::time::timeout(self.idle_deadline(), body.frame()).await;
+            let frame = read.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
+            let frame = frame.ok_or(UpstreamError::CutOff)?.map_err(|_| UpstreamError::CutOff)?;
+            let mut begun = false;
+            let data = frame.data_ref().map_or(&[][..], |data| data);
+            let split = splitter.push(data, |event| begun |= is_piece(event));
+            split.map_err(|error| UpstreamError::Invalid(error.to_string()))?;
+            if begun {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Whether an event holds a piece of an answer.
+fn is_piece(event: &[u8]) -> bool {
+    let Some(data) = sse::data(event) else { return false };
+    let chunk = std::str::from_utf8(&data).ok().and_then(|json| ChunkView::parse(json).ok());
+    chunk.is_some_and(|chunk| chunk.error.is_none() && !chunk.choices().is_empty())
+}

@@ -1,0 +1,205 @@
+//! What came of the requests to one upstream, over the last minutes.
+//!
+//! Counted in atomics, by the minute: where a minute begins, counts of requests at that very moment may
+//! go to either.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use jiff::Timestamp;
+
+use super::breaker::Breaker;
+use super::error::UpstreamError;
+use crate::domain::health::{Health, LastError};
+use crate::domain::latency::{self, BUCKETS, Percentiles};
+
+const MINUTES: usize = 5;
+/// Half of so many requests must have failed within these minutes to open the breaker.
+const MOSTLY_OF: u64 = 20;
+const MOSTLY_MINUTES: u64 = 2;
+
+/// How one upstream does.
+#[derive(Default)]
+pub(super) struct Vitals {
+    breaker: Breaker,
+    minutes: [Minute; MINUTES],
+    last_error: ArcSwapOption<LastError>,
+}
+
+struct Minute {
+    /// Which one, plus one; zero for none.
+    number: AtomicU64,
+    requests: AtomicU32,
+    failures: AtomicU32,
+    latency: [AtomicU32; BUCKETS],
+}
+
+impl Default for Minute {
+    fn default() -> Self {
+        Self {
+            number: AtomicU64::default(),
+            requests: AtomicU32::default(),
+            failures: AtomicU32::default(),
+            latency: [const { AtomicU32::new(0) }; BUCKETS],
+        }
+    }
+}
+
+impl Vitals {
+    /// Whether a request should go there before it goes elsewhere. May be asked once for a request.
+    pub(super) fn permits(&self, now: Duration) -> bool {
+        self.breaker.permits(now)
+    }
+
+    /// Learns that the head of an answer came after `latency`.
+    pub(super) fn answered(&self, latency: Duration, now: Duration) {
+        let minute = self.minute(now);
+        minute.requests.fetch_add(1, Ordering::Relaxed);
+        minute.latency[latency::bucket(latency)].fetch_add(1, Ordering::Relaxed);
+        self.breaker.succeeded();
+    }
+
+    /// Learns that a request failed before its answer began. Returns for how long requests are kept
+    /// away, if that begins now.
+    pub(super) fn failed(
+        &self,
+        error: &UpstreamError,
+        at: Timestamp,
+        now: Duration,
+    ) -> Option<Duration> {
+        self.minute(now).requests.fetch_add(1, Ordering::Relaxed);
+        self.broke(error, at, now)
+    }
+
+    /// The same of a request whose answer had begun.
+    pub(super) fn broke(
+        &self,
+        error: &UpstreamError,
+        at: Timestamp,
+        now: Duration,
+    ) -> Option<Duration> {
+        self.minute(now).failures.fetch_add(1, Ordering::Relaxed);
+        let text = error.for_operators();
+        self.last_error.store(Some(LastError { text, at }.into()));
+        self.breaker.failed(now, || {
+            let (requests, failures) = self.counts(now, MOSTLY_MINUTES);
+            requests >= MOSTLY_OF && failures * 2 >= requests
+        })
+    }
+
+    /// Returns what all that comes to, as of `now`.
+    pub(super) fn health(&self, now: Duration) -> Health {
+        let (requests, failures) = self.counts(now, MINUTES as u64);
+        let mut latency = [0; BUCKETS];
+        for minute in self.since(now, MINUTES as u64) {
+            for (sum, cases) in latency.iter_mut().zip(&minute.latency) {
+                *sum += u64::from(cases.load(Ordering::Relaxed));
+            }
+        }
+        Health {
+            breaker: self.breaker.state(now),
+            requests,
+            failures,
+            latency: Percentiles::of(&latency),
+            last_error: self.last_error.load().as_deref().cloned(),
+        }
+    }
+
+    /// Returns the requests and failures of the last minutes.
+    fn counts(&self, now: Duration, minutes: u64) -> (u64, u64) {
+        let sum = |of: fn(&Minute) -> &AtomicU32| {
+            let counts = self.since(now, minutes).map(of);
+            counts.map(|count| u64::from(count.load(Ordering::Relaxed))).sum()
+        };
+        (sum(|minute| &minute.requests), sum(|minute| &minute.failures))
+    }
+
+    fn since(&self, now: Duration, minutes: u64) -> impl Iterator<Item = &Minute> {
+        let number = number(now);
+        self.minutes.iter().filter(move |minute| {
+            let of = minute.number.load(Ordering::Relaxed);
+            of != 0 && of <= number && number - of < minutes
+        })
+    }
+
+    /// Returns the minute under way, emptied if it has just begun.
+    fn minute(&self, now: Duration) -> &Minute {
+        let number = number(now);
+        let minute = &self.minutes[usize::try_from(number).unwrap_or_default() % MINUTES];
+        let before = minute.number.load(Ordering::Relaxed);
+        let relaxed = Ordering::Relaxed;
+        if before < number
+            && minute.number.compare_exchange(before, number, relaxed, relaxed).is_ok()
+        {
+            minute.requests.store(0, relaxed);
+            minute.failures.store(0, relaxed);
+            minute.latency.iter().for_each(|cases| cases.store(0, relaxed));
+        }
+        minute
+    }
+}
+
+fn number(now: Duration) -> u64 {
+    now.as_secs() / 60 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::health::BreakerState;
+
+    fn at(seconds: u64) -> (Timestamp, Duration) {
+        (Timestamp::from_second(seconds.cast_signed()).unwrap(), Duration::from_secs(seconds))
+    }
+
+    fn fail(vitals: &Vitals, seconds: u64) -> Option<Duration> {
+        let (at, now) = at(seconds);
+        vitals.failed(&UpstreamError::CutOff, at, now)
+    }
+
+    #[test]
+    fn counts_are_of_the_last_five_minutes() {
+        let vitals = Vitals::default();
+        assert_eq!(vitals.health(Duration::ZERO).latency, None);
+        for second in [0, 59, 60, 250] {
+            vitals.answered(Duration::from_millis(40), Duration::from_secs(second));
+        }
+        fail(&vitals, 200);
+        let told = |second| {
+            let health = vitals.health(Duration::from_secs(second));
+            (health.requests, health.failures)
+        };
+        assert_eq!(
+            [250, 299, 300, 360, 500, 600].map(told),
+            [(5, 1), (5, 1), (3, 1), (2, 1), (1, 0), (0, 0)]
+        );
+        let health = vitals.health(Duration::from_secs(500));
+        assert!(matches!(health.latency.unwrap().p99.as_millis(), 40..=43), "{health:?}");
+        let error = health.last_error.unwrap();
+        assert_eq!((error.text.as_str(), error.at), ("it closed the answer early", at(200).0));
+    }
+
+    #[test]
+    fn half_of_twenty_failures_open_the_breaker_though_others_succeed() {
+        let vitals = Vitals::default();
+        let mut opened = Vec::new();
+        for _ in 0..12 {
+            vitals.answered(Duration::from_millis(40), at(70).1);
+            opened.push(fail(&vitals, 70).is_some());
+        }
+        // it takes a success in between to close it again
+        assert_eq!(opened, (1..=12).map(|pair| pair >= 10).collect::<Vec<_>>());
+        assert!(matches!(vitals.health(at(70).1).breaker, BreakerState::Open { .. }));
+    }
+
+    #[test]
+    fn an_answer_that_breaks_is_one_request_and_one_failure() {
+        let vitals = Vitals::default();
+        let (time, now) = at(5);
+        vitals.answered(Duration::from_millis(40), now);
+        vitals.broke(&UpstreamError::CutOff, time, now);
+        let health = vitals.health(now);
+        assert_eq!((health.requests, health.failures), (1, 1));
+    }
+}

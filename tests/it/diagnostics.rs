@@ -1,0 +1,138 @@
+//! The gateway examines itself, and says what to do.
+
+use std::os::unix::fs::PermissionsExt;
+
+use proto::v1::{self, DiagnosticArea, Severity};
+use tests::{Product, RawUpstream, closed_port, json_answer, soon};
+
+/// All that is found.
+async fn diagnose(product: &Product, send_requests: bool) -> Vec<v1::DiagnoseResponse> {
+    let operator = product.operator().await;
+    let request = v1::DiagnoseRequest { send_requests };
+    let mut found = operator.diagnostics().diagnose(request).await.unwrap().into_inner();
+    let mut all = Vec::new();
+    let gather = async {
+        while let Some(finding) = found.message().await.unwrap() {
+            all.push(finding);
+        }
+    };
+    soon("all findings", gather).await;
+    all
+}
+
+/// What was found of one area and subject.
+fn of<'a>(
+    found: &'a [v1::DiagnoseResponse],
+    area: DiagnosticArea,
+    subject: &str,
+) -> Vec<(Severity, &'a str, &'a str)> {
+    let chosen = found.iter().filter(|it| it.area() == area && it.subject.ends_with(subject));
+    chosen.map(|it| (it.severity(), it.finding.as_str(), it.remedy.as_str())).collect()
+}
+
+#[tokio::test]
+async fn a_sound_gateway_is_found_to_be_so() {
+    let product = Product::start().await;
+    let found = diagnose(&product, false).await;
+    assert!(found.iter().all(|it| it.gateway_time_ms > 0 && !it.finding.is_empty()), "{found:#?}");
+    assert!(
+        found.iter().all(|it| (it.severity() == Severity::Ok) == it.remedy.is_empty()),
+        "{found:#?}"
+    );
+    // the space and the open files of the machine that runs this are its own
+    let ours = found
+        .iter()
+        .filter(|it| !matches!(it.area(), DiagnosticArea::Disk | DiagnosticArea::Files));
+    assert!(ours.clone().all(|it| it.severity() == Severity::Ok), "{found:#?}");
+    let mut areas: Vec<_> = found.iter().map(|it| it.area()).collect();
+    areas.dedup();
+    assert_eq!(
+        areas,
+        [
+            DiagnosticArea::Clock,
+            DiagnosticArea::Files,
+            DiagnosticArea::Disk,
+            DiagnosticArea::Secrets,
+            DiagnosticArea::Database,
+            DiagnosticArea::Ledger,
+            DiagnosticArea::Upstream,
+        ]
+    );
+    let simulator = of(&found, DiagnosticArea::Upstream, "simulator");
+    assert_eq!(simulator, [(Severity::Ok, "it answers, and lists 2 models", "")]);
+}
+
+#[tokio::test]
+async fn a_secret_that_others_may_read_is_a_problem() {
+    let product = Product::start().await;
+    let token = product.home.data_dir().join("operator.token");
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let found = diagnose(&product, false).await;
+    let remedy = format!("chmod 600 '{}'", token.display());
+    assert_eq!(
+        of(&found, DiagnosticArea::Secrets, "operator.token"),
+        [(Severity::Problem, "others than its owner may use it (mode 644)", remedy.as_str())]
+    );
+    assert_eq!(of(&found, DiagnosticArea::Secrets, "seal.key")[0].0, Severity::Ok);
+}
+
+#[tokio::test]
+async fn an_upstream_that_does_not_answer_is_a_problem_and_others_are_examined_all_the_same() {
+    let product = Product::start().await;
+    let operator = product.operator().await;
+    let (away, plain) = (closed_port().await, RawUpstream::start().await);
+    operator.add_model_on("asked", &[&away, &plain.url]).await;
+    let list = r#"{"object":"list","data":[{"id":"another-model"}]}"#;
+    let (found, call) =
+        tokio::join!(diagnose(&product, false), plain.answer(json_answer(200, list)));
+    assert!(call.head.starts_with("GET /v1/models "), "{}", call.head);
+    let [(severity, text, remedy)] = of(&found, DiagnosticArea::Upstream, "up-asked-0")[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(severity, Severity::Problem);
+    assert!(text.starts_with("it does not list its models: it cannot be reached: "), "{text}");
+    assert!(remedy.contains("ctl upstream update up-asked-0 --url"), "{remedy}");
+    let [answers, missing] = of(&found, DiagnosticArea::Upstream, "up-asked-1")[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(answers, (Severity::Ok, "it answers, and lists 1 models", ""));
+    assert_eq!(missing.0, Severity::Warning);
+    assert!(
+        missing.1.contains("`upstream-model`, on which model `asked` is deployed"),
+        "{missing:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_short_request_shows_how_long_the_first_token_takes_and_leaves_no_record() {
+    let product = Product::start().await;
+    product.serve_model("broken", "sim:", "sim-chat?status=500").await;
+    let found = diagnose(&product, true).await;
+    let simulator = of(&found, DiagnosticArea::Upstream, "simulator");
+    assert_eq!(simulator.len(), 3, "its list, and its two models");
+    for (severity, text, _) in &simulator[1..] {
+        assert_eq!(*severity, Severity::Ok);
+        assert!(text.contains("streams; its first token came after"), "{text}");
+    }
+    let broken = of(&found, DiagnosticArea::Upstream, "up-broken");
+    let expected = "`sim-chat?status=500` (model `broken`) does not stream: it answered HTTP 500";
+    assert_eq!(broken[1], (Severity::Problem, expected, "see the log of its server"));
+    let request = v1::ListRequestsRequest::default();
+    let listed = product.operator().await.usage().list_requests(request).await.unwrap();
+    assert_eq!(listed.into_inner().requests, []);
+}
+
+#[tokio::test]
+async fn an_https_upstream_has_its_certificate_examined() {
+    let product = Product::start().await;
+    let url = closed_port().await.replace("http://", "https://");
+    let operator = product.operator().await;
+    operator.add_upstream(v1::Upstream { name: "tls".into(), url, ..Default::default() }).await;
+    let found = diagnose(&product, false).await;
+    let [(severity, text, remedy)] = of(&found, DiagnosticArea::Tls, "tls")[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(severity, Severity::Problem);
+    assert!(text.starts_with("no TLS connection could be made: "), "{text}");
+    assert!(remedy.contains("see which certificate `127.0.0.1:"), "{remedy}");
+}
