@@ -1,10 +1,12 @@
 //! Calls of the admin plane under an idempotency key: made again, they change nothing.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use proto::v1;
 use tests::process::command;
-use tests::{Product, Session, soon};
+use tests::{ManualClock, Product, Session, soon};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -147,6 +149,40 @@ async fn a_change_made_again_says_how_things_are() {
     for _ in 0..2 {
         alice.accounts().change_password(change()).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_key_is_forgotten_after_a_day() {
+    let clock = ManualClock::at("2026-11-20T12:00:00Z");
+    let ticking = clock.clone();
+    let product = Product::with(|setup| setup.clock = Arc::new(ticking)).await;
+    product.member("alice").await;
+    assert_eq!(give(&product.operator().await, "one", "2").await.unwrap(), "7");
+    clock.advance(Duration::from_hours(25));
+    // what is old is looked for at the start
+    let product = product.stop().await.start().await;
+    let operator = product.operator().await;
+    let forgotten = async { while give(&operator, "one", "2").await.unwrap() == "7" {} };
+    soon("the end of the key", forgotten).await;
+    assert_eq!(give(&operator, "one", "2").await.unwrap(), "9", "it is known again");
+}
+
+#[tokio::test]
+async fn a_script_may_run_ctl_again_with_its_own_key() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let run = async |key: &str, amount: &str| {
+        let mut ctl = command("ctl");
+        ctl.args(["account", "credit", "alice", amount, "--reason", "gift"]);
+        ctl.args(["--idempotency-key", key, "--server", &product.admin, "--token-file"]);
+        let output = ctl.arg(product.home.data_dir().join("operator.token")).output();
+        soon("ctl", output).await.unwrap().status.code()
+    };
+    assert_eq!((run("one", "2").await, run("one", "2").await), (Some(0), Some(0)));
+    assert_eq!(alice.account().await.balance_usd, "7");
+    assert_eq!(run("one", "3").await, Some(2), "the key belongs to another call");
+    assert_eq!(run("two", "2").await, Some(0));
+    assert_eq!(alice.account().await.balance_usd, "9");
 }
 
 /// Passes a connection on, but for what the gateway answers, until `is_done`; then it breaks.

@@ -8,6 +8,7 @@ use proto::v1;
 use serde_json::json;
 use tests::http::Answer;
 use tests::{ManualClock, Product, RawUpstream, json_answer, question};
+use tokio::task::JoinSet;
 
 async fn product() -> (Product, ManualClock) {
     let clock = ManualClock::at("2026-11-20T12:00:00Z");
@@ -171,9 +172,10 @@ async fn a_client_that_goes_away_leaves_its_place() {
     let key = alice.key_with(|key| key.limits = Some(limits)).await.secret;
     let mut body = question("asked", "hi");
     body["stream"] = json!(true);
-    let asking = tokio::spawn(product.chat(&key, &body).answer());
+    let mut asking = JoinSet::new();
+    asking.spawn(product.chat(&key, &body).answer());
     let mut call = upstream.call().await;
-    asking.abort();
+    drop(asking);
     call.closed().await;
     alice.records(1).await;
     let (answer, _) = tokio::join!(
@@ -231,7 +233,7 @@ async fn credits_less_charges_are_the_balance() {
         body["stream"] = json!(number % 2 == 0);
         product.chat(&key, &body).answer()
     });
-    let mut running = tokio::task::JoinSet::new();
+    let mut running = JoinSet::new();
     for request in load {
         running.spawn(request);
     }

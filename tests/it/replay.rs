@@ -8,6 +8,7 @@ use proto::v1::RequestStatus;
 use serde_json::{Value, json};
 use tests::http::{Answer, Request};
 use tests::{ManualClock, Product, RawUpstream, Session, json_answer, question};
+use tokio::task::JoinSet;
 
 const ANSWER: &str = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
 
@@ -89,12 +90,12 @@ async fn a_retry_waits_for_a_plain_answer_that_is_under_way() {
     let answering = async {
         let mut call = upstream.call().await;
         // the first attempt is at the upstream: what comes now is a retry
-        let retries =
-            tokio::spawn(keyed(product.chat(&key, &question("asked", "hi")), "one").answer());
+        let mut retries = JoinSet::new();
+        retries.spawn(keyed(product.chat(&key, &question("asked", "hi")), "one").answer());
         let other = keyed(product.chat(&key, &question("asked", "ho")), "one").answer().await;
         check_error(&other, 422, "idempotency_key_reused", "");
         call.send(json_answer(200, ANSWER)).await;
-        retries.await.unwrap()
+        retries.join_next().await.unwrap().unwrap()
     };
     let (first, again) = tokio::join!(ask(), answering);
     assert_eq!((first.status, first.header("idempotent-replayed")), (200, ""));

@@ -102,6 +102,16 @@ pub enum Cause {
     },
 }
 
+/// What a request finds where it is counted.
+struct Survey {
+    tightest: Option<Exceeded>,
+    observed: Vec<(LimitScope, LimitKind)>,
+    /// How many tokens all limits leave.
+    left: u64,
+    /// How many tokens all monthly quotas leave.
+    month_left: u64,
+}
+
 type Map<K> = papaya::HashMap<K, Arc<Meter>, RandomState>;
 
 const SCOPES: [LimitScope; 3] = [LimitScope::Plan, LimitScope::Model, LimitScope::Key];
@@ -154,14 +164,13 @@ impl Limiter {
     }
 }
 
-/// What a request finds where it is counted.
-struct Survey {
-    tightest: Option<Exceeded>,
-    observed: Vec<(LimitScope, LimitKind)>,
-    /// How many tokens all limits leave.
-    left: u64,
-    /// How many tokens all monthly quotas leave.
-    month_left: u64,
+// === impl Subject ===
+
+impl Subject<'_> {
+    /// Whether any of its limits is about tokens.
+    pub const fn counts_tokens(&self) -> bool {
+        self.account.1.count_tokens() || self.model.1.count_tokens() || self.key.1.count_tokens()
+    }
 }
 
 fn survey(
@@ -188,15 +197,6 @@ fn survey(
         }
     }
     found
-}
-
-// === impl Subject ===
-
-impl Subject<'_> {
-    /// Whether any of its limits is about tokens.
-    pub const fn counts_tokens(&self) -> bool {
-        self.account.1.count_tokens() || self.model.1.count_tokens() || self.key.1.count_tokens()
-    }
 }
 
 fn meter<K: Hash + Eq + Clone>(meters: &Map<K>, id: &K) -> Arc<Meter> {
