@@ -10,6 +10,7 @@ mod balance;
 mod books;
 mod chat;
 mod cli;
+mod counts;
 mod crash;
 mod demo;
 mod errors;
