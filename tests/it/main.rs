@@ -13,6 +13,7 @@ mod cli;
 mod counts;
 mod crash;
 mod demo;
+mod drills;
 mod errors;
 mod examples;
 mod isolation;
