@@ -89,6 +89,7 @@ async fn run() -> Result<()> {
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| anyhow::anyhow!("a TLS provider was installed before"))?;
+    survive_size_limits()?;
     let shutdown = shutdown_on_signal()?;
     match cli.command {
         None => serve(cli.serve, shutdown).await,
@@ -118,6 +119,14 @@ async fn simulate(args: SimulatorArgs, shutdown: CancellationToken) -> Result<()
         .with_context(|| format!("listening on {}", args.listen))?;
     tracing::info!(listen = %listener.local_addr()?, "simulating");
     app::run_simulator(listener, simulator, shutdown).await;
+    Ok(())
+}
+
+/// Makes a write beyond a limit on file sizes (`ulimit -f`, systemd's `LimitFSIZE`) fail like one on a
+/// full disk, where the signal would end the process.
+fn survive_size_limits() -> Result<()> {
+    // a handler stays in place when nobody listens any more
+    _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     Ok(())
 }
 

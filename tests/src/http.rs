@@ -1,5 +1,7 @@
 //! A client of the API: a connection per request, so that to drop the answer is to hang up.
 
+use std::fmt::Write as _;
+use std::io;
 use std::net::SocketAddr;
 
 use bytes::{Bytes, BytesMut};
@@ -11,7 +13,7 @@ use hyper::{Method, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::soon;
@@ -24,6 +26,7 @@ pub struct Request {
     path: String,
     headers: HeaderMap,
     body: Bytes,
+    set_up: fn(&TcpSocket) -> io::Result<()>,
 }
 
 /// An answer that has come whole.
@@ -65,7 +68,7 @@ impl Request {
     /// Any method.
     pub fn new(to: SocketAddr, method: Method, path: &str) -> Self {
         let (headers, body) = (HeaderMap::new(), Bytes::new());
-        Self { to, method, path: path.to_owned(), headers, body }
+        Self { to, method, path: path.to_owned(), headers, body, set_up: |_| Ok(()) }
     }
 
     /// Adds a header.
@@ -97,6 +100,37 @@ impl Request {
         self
     }
 
+    /// Has `set_up` change the socket before it is connected.
+    #[must_use]
+    pub fn socket(mut self, set_up: fn(&TcpSocket) -> io::Result<()>) -> Self {
+        self.set_up = set_up;
+        self
+    }
+
+    /// The request as HTTP/1.1 has it on the line.
+    ///
+    /// # Panics
+    /// A header is no text.
+    pub fn bytes(&self) -> Vec<u8> {
+        let Self { to, method, path, headers, body, .. } = self;
+        let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {to}\r\n");
+        for (name, value) in headers {
+            _ = write!(text, "{name}: {}\r\n", value.to_str().unwrap());
+        }
+        _ = write!(text, "content-length: {}\r\n\r\n", body.len());
+        [text.as_bytes(), body].concat()
+    }
+
+    /// Connects to where it goes.
+    ///
+    /// # Errors
+    /// Nobody is there.
+    pub async fn connect(&self) -> io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        (self.set_up)(&socket)?;
+        socket.connect(self.to).await
+    }
+
     /// Sends it, and waits for the head of the answer.
     ///
     /// # Panics
@@ -113,7 +147,7 @@ impl Request {
     /// # Panics
     /// It takes forever.
     pub async fn try_send(self) -> anyhow::Result<Exchange> {
-        let stream = TcpStream::connect(self.to).await?;
+        let stream = self.connect().await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let mut task = JoinSet::new();
         task.spawn(async move { _ = connection.await });
@@ -164,6 +198,15 @@ impl Exchange {
             &soon("the end of an answer", self.body.collect()).await?.to_bytes(),
         );
         Ok(Answer { status, headers, body: body.freeze() })
+    }
+
+    /// Returns the next bytes of the body, as they come; `None` at the end.
+    ///
+    /// # Errors
+    /// It breaks off.
+    pub async fn piece(&mut self) -> anyhow::Result<Option<Bytes>> {
+        let frame = soon("a piece of an answer", self.body.frame()).await;
+        Ok(frame.transpose()?.and_then(|frame| frame.into_data().ok()))
     }
 
     /// Returns the next event of a stream without its blank line; `None` at the end.

@@ -23,7 +23,7 @@ pub use session::{NewKey, Session};
 pub use upstream::{Call, RawUpstream, chunk, closed_port, json_answer, raw_answer, stream_head};
 
 /// After so long a test that waits for an event has failed; it never passes because time passed.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A chat request of one user message.
 pub fn question(model: &str, text: &str) -> serde_json::Value {

@@ -65,7 +65,18 @@ impl Gateway {
     /// # Panics
     /// It does not.
     pub async fn start(data_dir: &Path, change: impl FnOnce(&mut Command)) -> Self {
-        let mut command = command("gateway");
+        Self::serve(command("gateway"), data_dir, change).await
+    }
+
+    /// Does the same with a `command` that ends in running the binary with the arguments that are added.
+    ///
+    /// # Panics
+    /// It does not serve.
+    pub async fn serve(
+        mut command: Command,
+        data_dir: &Path,
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
         command.arg("serve").arg("--data-dir").arg(data_dir);
         command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
         command.env("NO_COLOR", "1").stderr(Stdio::piped());
@@ -73,6 +84,14 @@ impl Gateway {
         let (process, [http, admin]) =
             Process::start(command, ["http=", "admin="], "serving").await;
         Self { http: http.parse().unwrap(), admin: format!("http://{admin}"), process }
+    }
+
+    /// Its process id.
+    ///
+    /// # Panics
+    /// It has ended.
+    pub fn id(&self) -> u32 {
+        self.process.child.id().unwrap()
     }
 
     /// Ends it as `kill -9` does.
@@ -88,8 +107,8 @@ impl Gateway {
     /// # Panics
     /// It does not end well.
     pub async fn stop(mut self) -> String {
+        let id = self.id().to_string();
         let Process { child, log, reader } = &mut self.process;
-        let id = child.id().unwrap().to_string();
         let asked = Command::new("sh").args(["-c", "kill $0", &id]).status().await.unwrap();
         assert!(asked.success());
         let status = soon("the gateway's end", child.wait()).await.unwrap();

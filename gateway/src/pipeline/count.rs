@@ -23,6 +23,15 @@ const PER_ANSWER: u64 = 3;
 /// How many counts run at once: each has a core to itself for as long as it lasts.
 const AT_ONCE: usize = 2;
 
+/// A tool call, as far as its pieces are there.
+#[derive(Default)]
+struct Call {
+    /// Its place among the calls of a stream.
+    index: Option<u64>,
+    name: String,
+    arguments: String,
+}
+
 /// Counts on threads of their own, a few at a time.
 #[derive(Clone)]
 pub struct Counter {
@@ -51,8 +60,7 @@ impl Counter {
 /// Counts a chat request's body and what was produced for it.
 pub fn count(request_body: &[u8], produced: &Produced) -> Usage {
     let reasoning = tokens(&unescape(&produced.reasoning));
-    let other: u64 = produced.other.lines().map(|line| tokens(&texts(line))).sum();
-    let output = tokens(&unescape(&produced.content)) + reasoning + other;
+    let output = tokens(&unescape(&produced.content)) + reasoning + count_other(&produced.other);
     Usage {
         input: Tokens(count_request(request_body)),
         cached: None,
@@ -114,10 +122,32 @@ fn content_text(value: &Value) -> String {
     }
 }
 
-/// The text that a raw value from an answer stands for: names and arguments of tool calls, or the
-/// strings of a content array.
-fn texts(line: &str) -> String {
-    serde_json::from_str(line).map(|value| text_of(&value)).unwrap_or_default()
+/// Counts the raw values of an answer, a line each: tool calls, whole or in pieces, and arrays of other
+/// things. In how many pieces they came makes no difference.
+fn count_other(lines: &str) -> u64 {
+    let (mut calls, mut text, mut sum) = (Vec::<Call>::new(), String::new(), 0);
+    let values = lines.lines().filter_map(|line| serde_json::from_str(line).ok());
+    for item in values.flat_map(|value| match value {
+        Value::Array(items) => items,
+        value => vec![value],
+    }) {
+        match (item.get("function"), &item) {
+            (Some(function), _) => {
+                let index = item.get("index").and_then(Value::as_u64);
+                let begun = calls.iter_mut().find(|it| index.is_some() && it.index == index);
+                let begun = match begun {
+                    Some(call) => call,
+                    None => calls.push_mut(Call { index, ..Call::default() }),
+                };
+                begun.name.push_str(function["name"].as_str().unwrap_or_default());
+                begun.arguments.push_str(function["arguments"].as_str().unwrap_or_default());
+            }
+            (None, Value::String(text)) => sum += tokens(text),
+            (None, item) => text.push_str(&text_of(item)),
+        }
+    }
+    let calls = calls.iter().map(|call| tokens(&call.name) + tokens(&call.arguments));
+    sum + tokens(&text) + calls.sum::<u64>()
 }
 
 fn text_of(value: &Value) -> String {
@@ -161,6 +191,27 @@ mod tests {
         assert_eq!(usage.input, Tokens(2 * (3 + 1 + 2) + 3));
         assert_eq!(usage.output, Tokens(2 + 1 + 2));
         assert_eq!(usage.reasoning, Some(Tokens(1)));
+    }
+
+    #[test]
+    fn calls_count_the_same_in_however_many_pieces_they_come() {
+        let count = |lines: &[&str]| {
+            let produced = Produced { other: lines.join("\n"), ..Produced::default() };
+            count(b"", &produced).output
+        };
+        let whole = count(&[
+            r#"[{"function":{"name":"weather","arguments":"{\"city\":\"Rome\"}"}},{"function":{"name":"clock","arguments":"{}"}}]"#,
+        ]);
+        let pieces = count(&[
+            r#"[{"index":0,"id":"a","function":{"name":"weather","arguments":""}}]"#,
+            r#"[{"index":1,"id":"b","function":{"name":"clock","arguments":"{}"}}]"#,
+            r#"[{"index":0,"function":{"arguments":"{\"ci"}}]"#,
+            r#"[{"index":0,"function":{"arguments":"ty\":\"Ro"}}]"#,
+            r#"[{"index":0,"function":{"arguments":"me\"}"}}]"#,
+        ]);
+        let translated = count(&[r#"["weather","{\"city\":\"Rome\"}"]"#, r#"["clock","{}"]"#]);
+        assert!(whole > Tokens(0));
+        assert_eq!((pieces, translated), (whole, whole));
     }
 
     #[test]

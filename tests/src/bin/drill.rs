@@ -4,29 +4,58 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use tests::drill::crash::{Crash, Load};
+use tests::drill::clients_gone::{ClientsGone, Crowd};
+use tests::drill::crash::{Crash, Kill, Pressure};
+#[cfg(target_os = "linux")]
+use tests::drill::disk_full::{Disk, DiskFull};
+use tests::drill::overspend::Overspend;
+use tests::drill::round::{Drill, Total};
 
 /// Puts the real gateway under load while something goes wrong, and says what was lost.
 #[derive(Debug, Parser)]
 struct Cli {
     #[command(subcommand)]
-    drill: Drill,
+    drill: Name,
+    /// How many times it goes wrong
+    #[arg(long, default_value_t = 10, global = true)]
+    rounds: usize,
 }
 
 #[derive(Debug, Subcommand)]
-enum Drill {
-    /// Kill the gateway in mid-load, start it again, and hold the three logs against each other
+enum Name {
+    /// Kill the gateway in mid-load, start it again, and hold the three logs against each other; in
+    /// the end, tamper with copies of what is left to see that it would have been found
     Crash(CrashArgs),
+    /// Send more requests at once than the balance pays for
+    Overspend {
+        /// How many requests are sent at once
+        #[arg(long, default_value_t = 1_000)]
+        requests: usize,
+    },
+    /// Leave the gateway alone before, in and after its answers, in every way that TCP has
+    ClientsGone {
+        /// How many clients come at once
+        #[arg(long, default_value_t = 32)]
+        clients: usize,
+        /// How many times each comes
+        #[arg(long, default_value_t = 40)]
+        requests: usize,
+    },
+    /// Fill the gateway's disk under load, and make room again
+    #[cfg(target_os = "linux")]
+    DiskFull {
+        /// Instead of a file system of 256 MiB, which takes the right to make user namespaces, use an
+        /// ordinary one on which no file may grow
+        #[arg(long)]
+        limit_files: bool,
+    },
 }
 
 #[derive(Debug, clap::Args)]
 struct CrashArgs {
-    /// How many times it is killed
-    #[arg(long, default_value_t = 10)]
-    rounds: usize,
     /// How many clients ask at once
     #[arg(long, default_value_t = 32)]
-    workers: usize,
+    clients: usize,
     /// The shortest time before a kill, in milliseconds
     #[arg(long, default_value_t = 200)]
     at_least_ms: u64,
@@ -37,37 +66,44 @@ struct CrashArgs {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let good = match Cli::parse().drill {
-        Drill::Crash(args) => crash(args).await,
+    let Cli { drill, rounds } = Cli::parse();
+    let good = match drill {
+        Name::Crash(args) => crash(args, rounds).await,
+        Name::Overspend { requests } => play(&mut Overspend::prepare(requests).await, rounds).await,
+        Name::ClientsGone { clients, requests } => {
+            play(&mut ClientsGone::prepare(Crowd { clients, requests }).await, rounds).await
+        }
+        #[cfg(target_os = "linux")]
+        Name::DiskFull { limit_files } => {
+            let disk = if limit_files { Disk::Limited } else { Disk::Small };
+            play(&mut DiskFull::prepare(disk).await, rounds).await
+        }
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Plays all rounds, and returns whether no difference was found.
 #[expect(clippy::print_stdout, reason = "this is a report")]
-async fn crash(args: CrashArgs) -> bool {
-    let load = Load {
-        workers: args.workers,
-        at_least: Duration::from_millis(args.at_least_ms),
-        at_most: Duration::from_millis(args.at_most_ms),
-    };
-    let mut drill = Crash::prepare(load).await;
-    let (mut slowest, mut upstream, mut interrupted, mut differences) = (Duration::ZERO, 0, 0, 0);
-    for _ in 0..args.rounds {
+async fn play(drill: &mut impl Drill, rounds: usize) -> bool {
+    let mut total = Total::default();
+    for number in 1..=rounds {
         let round = drill.round().await;
-        println!("round {:3}: {}, back after {:.0?}", round.number, round.verdict, round.restart);
-        for difference in &round.verdict.differences {
-            println!("  {difference}");
-        }
-        slowest = slowest.max(round.restart);
-        upstream += round.verdict.upstream;
-        interrupted += round.verdict.interrupted;
-        differences += round.verdict.differences.len();
+        println!("round {number:3}: {round}");
+        total.add(&round);
     }
-    println!(
-        "{} after {} kills: {upstream} requests reached the upstream, {interrupted} were \
-            interrupted, {differences} differences, slowest restart to first answer {slowest:.0?}",
-        if differences == 0 { "nothing lost, nothing doubled" } else { "the logs differ" },
-        args.rounds,
-    );
-    differences == 0
+    println!("{total}");
+    total.differences == 0
+}
+
+#[expect(clippy::print_stdout, reason = "this is a report")]
+async fn crash(args: CrashArgs, rounds: usize) -> bool {
+    let (from, to) = (args.at_least_ms, args.at_most_ms);
+    let kill = Kill::Between(Duration::from_millis(from), Duration::from_millis(to));
+    let mut drill = Crash::prepare(Pressure { clients: args.clients, kill }).await;
+    let mut good = play(&mut drill, rounds).await;
+    for (sabotage, differences) in drill.sabotage().await {
+        println!("control: {sabotage} makes {differences} differences");
+        good &= sabotage.is_seen_in(differences);
+    }
+    good
 }

@@ -3,13 +3,12 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use crate::http::{Answer, Request};
 use crate::question;
 
 /// A way to ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shape {
     /// A chat request.
     Chat,
@@ -31,6 +30,17 @@ pub enum Shape {
     ResponsesSlow,
 }
 
+/// Somebody with a key, who asks one model.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Where the gateway is.
+    pub to: SocketAddr,
+    /// The key.
+    pub key: String,
+    /// The model.
+    pub model: &'static str,
+}
+
 /// An answer whose end a client saw.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -40,13 +50,17 @@ pub struct Seen {
     pub shape: Shape,
     /// The HTTP status.
     pub status: u16,
+    /// Whether the answer says that it was cut at a limit.
+    pub cut: bool,
     /// The input and output tokens that the client was told.
     pub usage: Option<(u64, u64)>,
 }
 
+// === impl Shape ===
+
 impl Shape {
     /// The shapes that are over soon.
-    const QUICK: [Self; 7] = [
+    pub const QUICK: [Self; 7] = [
         Self::Chat,
         Self::ChatStream,
         Self::Responses,
@@ -56,16 +70,18 @@ impl Shape {
         Self::ResponsesUncounted,
     ];
     /// Those that take long, and are most likely under way when something happens.
-    const SLOW: [Self; 2] = [Self::ChatSlow, Self::ResponsesSlow];
-    /// One worker of so many asks for what takes long, and the others do not wait for it.
-    const SLOW_WORKERS: usize = 4;
+    pub const SLOW: [Self; 2] = [Self::ChatSlow, Self::ResponsesSlow];
+    /// Those whose usage the upstream says.
+    pub const COUNTED: [Self; 4] =
+        [Self::Chat, Self::ChatStream, Self::Responses, Self::ResponsesStream];
 
     fn is_chat(self) -> bool {
         use Shape::{Chat, ChatSlow, ChatStream, ChatStreamUncounted, ChatUncounted};
         matches!(self, Chat | ChatStream | ChatUncounted | ChatStreamUncounted | ChatSlow)
     }
 
-    fn is_stream(self) -> bool {
+    /// Whether the answer comes as it grows.
+    pub fn is_stream(self) -> bool {
         !matches!(self, Self::Chat | Self::ChatUncounted | Self::Responses)
     }
 
@@ -80,30 +96,24 @@ impl Shape {
         }
     }
 
-    fn request(self, to: SocketAddr, key: &str, model: &str, text: &str) -> Request {
-        let text = format!("{text}{}", self.script());
-        let (path, mut body) = if self.is_chat() {
-            ("/v1/chat/completions", question(model, &text))
-        } else {
-            ("/v1/responses", json!({ "model": model, "input": text }))
-        };
-        if self.is_stream() {
-            body["stream"] = json!(true);
-            if self.is_chat() {
-                body["stream_options"] = json!({ "include_usage": true });
-            }
-        }
-        Request::post(to, path).bearer(key).json(&body)
-    }
-
     /// Whether the answer's end is there.
     fn is_whole(self, answer: &Answer) -> bool {
         let text = answer.text();
+        let ends = ["event: response.completed\n", "event: response.incomplete\n"];
         match (answer.status, self.is_stream(), self.is_chat()) {
             (200, true, true) => text.ends_with("data: [DONE]\n\n"),
-            (200, true, false) => text.contains("event: response.completed\n"),
+            (200, true, false) => ends.iter().any(|end| text.contains(end)),
             _ => serde_json::from_str::<Value>(text).is_ok(),
         }
+    }
+
+    fn is_cut(self, answer: &Answer) -> bool {
+        let says = if self.is_chat() {
+            "\"finish_reason\":\"length\""
+        } else {
+            "\"status\":\"incomplete\""
+        };
+        answer.text().contains(says)
     }
 
     /// What the answer says that it used: the last word wins.
@@ -127,28 +137,48 @@ impl Shape {
     }
 }
 
-/// Asks once. `None` if the end did not come.
-pub async fn ask(to: SocketAddr, key: &str, model: &str, shape: Shape, text: &str) -> Option<Seen> {
-    let exchange = shape.request(to, key, model, text).try_send().await.ok()?;
-    let answer = exchange.try_answer().await.ok()?;
-    let id = answer.header("x-request-id").to_owned();
-    let usage = shape.usage(&answer);
-    shape.is_whole(&answer).then_some(Seen { id, shape, status: answer.status, usage })
+// === impl Seen ===
+
+impl Seen {
+    /// What a client saw of an answer in this shape; `None` if that was not its end.
+    pub fn of(shape: Shape, answer: &Answer) -> Option<Self> {
+        shape.is_whole(answer).then(|| Self {
+            id: answer.header("x-request-id").to_owned(),
+            shape,
+            status: answer.status,
+            cut: shape.is_cut(answer),
+            usage: shape.usage(answer),
+        })
+    }
 }
 
-/// Asks in one shape after the other until the gateway is gone, and reports each end that came.
-pub async fn ask_on(
-    to: SocketAddr,
-    key: String,
-    model: String,
-    worker: usize,
-    seen: mpsc::UnboundedSender<Seen>,
-) {
-    let is_slow = worker.is_multiple_of(Shape::SLOW_WORKERS);
-    let shapes = if is_slow { &Shape::SLOW[..] } else { &Shape::QUICK[..] };
-    for (number, shape) in shapes.iter().cycle().skip(worker).enumerate() {
-        let text = format!("worker {worker}, request {number}");
-        let Some(answer) = ask(to, &key, &model, *shape, &text).await else { return };
-        _ = seen.send(answer);
+// === impl Client ===
+
+impl Client {
+    /// Prepares a request for an answer of at most `cap` tokens.
+    pub fn request(&self, shape: Shape, text: &str, cap: Option<u64>) -> Request {
+        let text = format!("{text}{}", shape.script());
+        let (path, cap_name, mut body) = if shape.is_chat() {
+            ("/v1/chat/completions", "max_tokens", question(self.model, &text))
+        } else {
+            let body = json!({ "model": self.model, "input": text });
+            ("/v1/responses", "max_output_tokens", body)
+        };
+        if let Some(cap) = cap {
+            body[cap_name] = json!(cap);
+        }
+        if shape.is_stream() {
+            body["stream"] = json!(true);
+            if shape.is_chat() {
+                body["stream_options"] = json!({ "include_usage": true });
+            }
+        }
+        Request::post(self.to, path).bearer(&self.key).json(&body)
+    }
+
+    /// Asks once. `None` if the end did not come.
+    pub async fn ask(&self, shape: Shape, text: &str, cap: Option<u64>) -> Option<Seen> {
+        let exchange = self.request(shape, text, cap).try_send().await.ok()?;
+        Seen::of(shape, &exchange.try_answer().await.ok()?)
     }
 }

@@ -2,65 +2,85 @@
 //! what the ledger says.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::time::Duration;
+use std::ops::AddAssign;
 
 use gateway::domain::money::Nanos;
-use gateway::domain::price::Price;
 use gateway::domain::usage::{Tokens, Usage};
 use gateway::simulator::{End, Entry};
-use proto::v1::{self, RequestStatus, UsageBasis};
+use proto::v1::{self, EntryKind, RequestStatus, UsageBasis};
 
-use super::client::Seen;
-use crate::{Session, soon};
-
-/// What [`Session::add_model_on`] asks for.
-const PRICE: Price = Price {
-    input: Nanos(1_000_000_000),
-    cached: Nanos(100_000_000),
-    output: Nanos(2_000_000_000),
-    version: 1,
-};
+use super::client::{Seen, Shape};
+use super::rig::{balance, price_of};
+use super::round::Figure;
+use crate::Session;
 
 /// Request records by id.
 pub type Records = BTreeMap<String, v1::RequestRecord>;
 
-/// The three logs of one account.
-pub struct Logs<'a> {
+/// What is known of an account's requests without asking the gateway.
+#[derive(Clone, Debug)]
+pub struct Evidence {
     /// The answers whose end clients saw.
-    pub seen: &'a [Seen],
+    pub seen: Vec<Seen>,
     /// What the upstream was asked, and what it sent.
-    pub truth: &'a [Entry],
-    /// The account's records.
-    pub records: &'a Records,
-    /// What the account had at first.
+    pub truth: Vec<Entry>,
+    /// What the account was given.
     pub credit: Nanos,
-    /// What it has now.
+}
+
+/// What the gateway says of an account.
+pub struct Books {
+    /// Its records.
+    pub records: Records,
+    /// What it has.
     pub balance: Nanos,
+    /// By request, what it cost beyond what was there; of all accounts.
+    pub overruns: BTreeMap<String, Nanos>,
+    /// What the gateway itself finds wrong, of all accounts.
+    pub proof: Vec<String>,
 }
 
 /// How much was held against each other, and what does not fit.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// Answers whose end clients saw.
-    pub seen: usize,
     /// Requests that reached the upstream.
     pub upstream: usize,
     /// Request records.
     pub recorded: usize,
-    /// Those of them that were under way in the crash.
+    /// Answers whose end clients saw.
+    pub seen: usize,
+    /// The ways in which those were asked for.
+    pub shapes: BTreeSet<Shape>,
+    /// Records of requests that were under way in a crash.
     pub interrupted: usize,
+    /// Those whose clients went away.
+    pub cancelled: usize,
+    /// Those that were refused.
+    pub rejected: usize,
     /// Those whose tokens the upstream did not say.
     pub counted: usize,
     /// Every difference, in words.
     pub differences: Vec<String>,
 }
 
-/// Reads all records that `who` may see.
-///
-/// # Panics
-/// The gateway refuses, or gives a record twice.
-pub async fn records(who: &Session) -> Records {
+// === impl Books ===
+
+impl Books {
+    /// Reads them.
+    ///
+    /// # Panics
+    /// The gateway refuses, or gives a record twice.
+    pub async fn read(who: &Session, operator: &Session) -> Self {
+        Self {
+            records: records(who).await,
+            balance: balance(who).await,
+            overruns: overruns(operator).await,
+            proof: proof(operator).await,
+        }
+    }
+}
+
+async fn records(who: &Session) -> Records {
     let (mut all, mut page_token, mut count) = (BTreeMap::new(), String::new(), 0);
     loop {
         let request =
@@ -76,74 +96,102 @@ pub async fn records(who: &Session) -> Records {
     }
 }
 
-/// Reads them once the record `last` is among them: what was answered last is on its way to the store.
-///
-/// # Panics
-/// It does not come.
-pub async fn records_with(who: &Session, last: &str) -> Records {
-    let wait = async {
-        loop {
-            let records = records(who).await;
-            if records.contains_key(last) {
-                return records;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+async fn overruns(operator: &Session) -> BTreeMap<String, Nanos> {
+    let (mut all, mut page_token) = (BTreeMap::new(), String::new());
+    loop {
+        let account = "house".to_owned();
+        let request = v1::ListEntriesRequest { account, page_size: 1_000, page_token };
+        let page = operator.ledger().list_entries(request).await.unwrap().into_inner();
+        for entry in page.entries.into_iter().filter(|it| it.kind() == EntryKind::Overrun) {
+            let amount: Nanos = entry.amount_usd.parse().unwrap();
+            let sum: &mut Nanos = all.entry(entry.request_id.unwrap_or_default()).or_default();
+            *sum = *sum + -amount;
         }
-    };
-    soon("the last record", wait).await
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return all;
+        }
+    }
+}
+
+async fn proof(operator: &Session) -> Vec<String> {
+    let request = v1::VerifyLedgerRequest {};
+    let proof = operator.ledger().verify_ledger(request).await.unwrap().into_inner();
+    proof.differences.into_iter().map(|difference| difference.text).collect()
 }
 
 /// Compares.
-pub fn reconcile(logs: &Logs<'_>) -> Verdict {
-    let asked: BTreeSet<_> = logs.truth.iter().filter_map(|entry| entry.id.as_ref()).collect();
-    let count = |is: &dyn Fn(&v1::RequestRecord) -> bool| {
-        logs.records.values().filter(|record| is(record)).count()
-    };
+pub fn reconcile(evidence: &Evidence, books: &Books) -> Verdict {
+    let records = &books.records;
+    let asked: BTreeSet<_> = evidence.truth.iter().filter_map(|entry| entry.id.as_ref()).collect();
+    let ended = |status| records.values().filter(|record| record.status() == status).count();
+    let counted = records.values().filter(|it| it.usage_basis() == UsageBasis::Counted);
     let mut verdict = Verdict {
-        seen: logs.seen.len(),
         upstream: asked.len(),
-        recorded: logs.records.len(),
-        interrupted: count(&|record| record.status() == RequestStatus::Interrupted),
-        counted: count(&|record| record.usage_basis() == UsageBasis::Counted),
+        recorded: records.len(),
+        seen: evidence.seen.len(),
+        shapes: evidence.seen.iter().map(|seen| seen.shape).collect(),
+        interrupted: ended(RequestStatus::Interrupted),
+        cancelled: ended(RequestStatus::Cancelled),
+        rejected: ended(RequestStatus::Rejected),
+        counted: counted.count(),
         differences: Vec::new(),
     };
     let differences = &mut verdict.differences;
+    if asked.is_empty() {
+        differences.push("nothing reached the upstream".to_owned());
+    }
     for id in &asked {
-        if !logs.records.contains_key(*id) {
+        if !records.contains_key(*id) {
             differences.push(format!("{id} reached the upstream and has no record"));
         }
     }
-    for (id, record) in logs.records {
-        if !asked.contains(id) && record.status() == RequestStatus::Completed {
-            differences.push(format!("{id} is completed and never reached the upstream"));
-        }
-        if asked.contains(id) {
-            differences.extend(unpaid(record).map(|what| format!("{id} {what}: {record:?}")));
-        }
+    for (id, record) in records {
+        let overrun = books.overruns.get(id).copied().unwrap_or_default();
+        let wrong = if asked.contains(id) { unpaid(record, overrun) } else { unasked(record) };
+        differences.extend(wrong.map(|what| format!("{id} {what}: {record:?}")));
     }
-    for seen in logs.seen {
-        let record = logs.records.get(&seen.id);
-        differences
-            .extend(unlike_seen(seen, record).map(|what| format!("{seen:?} {what}: {record:?}")));
+    for seen in &evidence.seen {
+        let record = records.get(&seen.id);
+        let wrong = unlike_seen(seen, record);
+        differences.extend(wrong.map(|what| format!("{seen:?} {what}: {record:?}")));
     }
-    let answered = logs.truth.iter().filter(|it| it.end == Some(End::Answered) && it.usage_sent);
+    let answered =
+        evidence.truth.iter().filter(|it| it.end == Some(End::Answered) && it.usage_sent);
     for entry in answered {
-        let Some(record) = entry.id.as_ref().and_then(|id| logs.records.get(id)) else { continue };
+        let Some(record) = entry.id.as_ref().and_then(|id| records.get(id)) else { continue };
         let told = (entry.prompt_tokens, entry.completion_tokens);
         if record.usage_basis() == UsageBasis::Upstream && tokens(record) != Some(told) {
             differences.push(format!("the upstream said {told:?}: {record:?}"));
         }
     }
-    let charges: Nanos = logs.records.values().filter_map(cost).sum();
-    if logs.balance != logs.credit + -charges {
-        let (credit, balance) = (logs.credit, logs.balance);
+    let charges: Nanos = records.values().filter_map(cost).sum();
+    let (credit, balance) = (evidence.credit, books.balance);
+    if balance != credit + -charges {
         differences.push(format!("{credit} less {charges} is not the balance {balance}"));
     }
+    if balance < Nanos::ZERO {
+        differences.push(format!("the balance is {balance}"));
+    }
+    differences.extend(books.proof.iter().map(|what| format!("the ledger does not prove: {what}")));
     verdict
 }
 
+/// What is wrong with the record of a request that did not reach the upstream.
+fn unasked(record: &v1::RequestRecord) -> Option<&'static str> {
+    if matches!(record.status(), RequestStatus::Completed | RequestStatus::Incomplete) {
+        return Some("is answered and never reached the upstream");
+    }
+    // what a crash or its client cut off on the way there is charged as what was sent
+    let is_sent = matches!(record.status(), RequestStatus::Interrupted | RequestStatus::Cancelled);
+    (!is_sent && cost(record) != Some(Nanos::ZERO)).then_some("costs something")
+}
+
 /// What is wrong with the charge of a request that reached the upstream.
-fn unpaid(record: &v1::RequestRecord) -> Option<&'static str> {
+fn unpaid(record: &v1::RequestRecord, overrun: Nanos) -> Option<&'static str> {
+    if record.status() == RequestStatus::Rejected {
+        return Some("was refused and reached the upstream");
+    }
     let counts = record.tokens.unwrap_or_default();
     let usage = Usage {
         input: Tokens(counts.input.unwrap_or_default()),
@@ -154,7 +202,9 @@ fn unpaid(record: &v1::RequestRecord) -> Option<&'static str> {
     if usage.total() == Tokens(0) {
         return Some("used nothing");
     }
-    (cost(record) != Some(PRICE.cost(&usage))).then_some("is not charged what it used")
+    let price = price_of(record.model());
+    let paid = cost(record).map(|cost| cost + overrun);
+    (paid != price.map(|price| price.cost(&usage))).then_some("is not charged what it used")
 }
 
 /// What is wrong with the record of an answer that a client saw the end of.
@@ -163,8 +213,9 @@ fn unlike_seen(seen: &Seen, record: Option<&v1::RequestRecord>) -> Option<&'stat
     if seen.status != 200 {
         return (record.http_status != Some(u32::from(seen.status))).then_some("ended otherwise");
     }
-    if record.status() != RequestStatus::Completed {
-        return Some("is not completed");
+    let status = if seen.cut { RequestStatus::Incomplete } else { RequestStatus::Completed };
+    if record.status() != status {
+        return Some("is not so complete");
     }
     if !matches!(record.usage_basis(), UsageBasis::Upstream | UsageBasis::Counted) {
         return Some("was not counted");
@@ -177,18 +228,37 @@ fn tokens(record: &v1::RequestRecord) -> Option<(u64, u64)> {
     Some((counts.input?, counts.output?))
 }
 
-fn cost(record: &v1::RequestRecord) -> Option<Nanos> {
+pub(super) fn cost(record: &v1::RequestRecord) -> Option<Nanos> {
     record.cost_usd.as_ref()?.parse().ok()
 }
 
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seen, upstream, recorded, interrupted, counted, differences } = self;
-        write!(
-            f,
-            "{upstream} reached the upstream, {recorded} recorded, {seen} ends seen, \
-                {interrupted} interrupted, {counted} counted, {} differences",
-            differences.len()
-        )
+// === impl Verdict ===
+
+impl Verdict {
+    /// Its counts.
+    pub fn figures(&self) -> [Figure; 7] {
+        [
+            Figure::Count("reached the upstream", self.upstream),
+            Figure::Count("recorded", self.recorded),
+            Figure::Count("ends seen", self.seen),
+            Figure::Count("interrupted", self.interrupted),
+            Figure::Count("cancelled", self.cancelled),
+            Figure::Count("rejected", self.rejected),
+            Figure::Count("counted", self.counted),
+        ]
+    }
+}
+
+impl AddAssign for Verdict {
+    fn add_assign(&mut self, mut other: Self) {
+        self.upstream += other.upstream;
+        self.recorded += other.recorded;
+        self.seen += other.seen;
+        self.shapes.append(&mut other.shapes);
+        self.interrupted += other.interrupted;
+        self.cancelled += other.cancelled;
+        self.rejected += other.rejected;
+        self.counted += other.counted;
+        self.differences.append(&mut other.differences);
     }
 }

@@ -1,0 +1,149 @@
+//! What a round of a drill comes to, and what all rounds come to together.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::reconcile::Verdict;
+
+/// Something that goes wrong in rounds, for as long as one likes.
+pub trait Drill {
+    /// Plays one round.
+    fn round(&mut self) -> impl Future<Output = Round>;
+}
+
+/// What a round came to.
+#[derive(Clone, Debug)]
+pub struct Round {
+    /// What the logs say.
+    pub verdict: Verdict,
+    /// What the drill measured itself.
+    pub figures: Vec<Figure>,
+}
+
+/// A figure with its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// A number of things; those of several rounds are added up.
+    Count(&'static str, usize),
+    /// A time that something took; of several rounds, the longest one counts.
+    Time(&'static str, Duration),
+}
+
+/// What rounds came to so far.
+#[derive(Clone, Debug, Default)]
+pub struct Total {
+    /// How many there were.
+    pub rounds: usize,
+    /// How many differences they found.
+    pub differences: usize,
+    /// Their figures.
+    pub figures: Vec<Figure>,
+}
+
+// === impl Round ===
+
+impl Round {
+    /// The figures of the logs, then those of the drill.
+    fn figures(&self) -> impl Iterator<Item = Figure> {
+        self.verdict.figures().into_iter().chain(self.figures.iter().copied())
+    }
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for figure in self.figures() {
+            write!(f, "{figure}, ")?;
+        }
+        write!(f, "{} differences", self.verdict.differences.len())?;
+        self.verdict.differences.iter().try_for_each(|difference| write!(f, "\n  {difference}"))
+    }
+}
+
+// === impl Figure ===
+
+impl Figure {
+    /// Takes in the same figure of another round.
+    fn add(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Count(_, count), Self::Count(_, more)) => *count += more,
+            (Self::Time(_, longest), Self::Time(_, time)) => *longest = time.max(*longest),
+            (Self::Count(..), Self::Time(..)) | (Self::Time(..), Self::Count(..)) => {}
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Count(name, _) | Self::Time(name, _) => name,
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(name, count) => write!(f, "{count} {name}"),
+            Self::Time(name, time) => write!(f, "{name} {time:.0?}"),
+        }
+    }
+}
+
+// === impl Total ===
+
+impl Total {
+    /// Takes in one more round.
+    pub fn add(&mut self, round: &Round) {
+        self.rounds += 1;
+        self.differences += round.verdict.differences.len();
+        for figure in round.figures() {
+            match self.figures.iter_mut().find(|known| known.name() == figure.name()) {
+                Some(known) => known.add(figure),
+                None => self.figures.push(figure),
+            }
+        }
+    }
+}
+
+impl fmt::Display for Total {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.differences {
+            0 => "nothing lost, nothing doubled",
+            _ => "the logs differ",
+        };
+        write!(f, "{verdict} in {} rounds: ", self.rounds)?;
+        for figure in &self.figures {
+            if let Figure::Time(..) = figure {
+                write!(f, "slowest ")?;
+            }
+            write!(f, "{figure}, ")?;
+        }
+        write!(f, "{} differences", self.differences)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_add_up_the_longest_time_counts_and_one_difference_is_enough() {
+        let round = |count, millis, differences: &[&str]| Round {
+            verdict: Verdict {
+                seen: count,
+                differences: differences.iter().map(|&text| text.to_owned()).collect(),
+                ..Verdict::default()
+            },
+            figures: vec![Figure::Time("restart", Duration::from_millis(millis))],
+        };
+        let mut total = Total::default();
+        total.add(&round(2, 70, &[]));
+        assert!(total.to_string().starts_with("nothing lost, nothing doubled in 1 rounds: "));
+        total.add(&round(3, 50, &["a request has no record"]));
+        let text = total.to_string();
+        assert!(text.starts_with("the logs differ in 2 rounds: "), "{text}");
+        assert!(
+            text.contains("5 ends seen, ") && text.contains("slowest restart 70ms, "),
+            "{text}"
+        );
+        assert!(text.ends_with("1 differences"), "{text}");
+    }
+}

@@ -1,0 +1,48 @@
+//! The simulator's truth log, read from outside while it is written.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use gateway::simulator::Entry;
+
+/// What a simulator was asked and what it sent, round by round.
+pub(super) struct Truth {
+    path: PathBuf,
+    /// How much of the file belongs to earlier rounds, in bytes.
+    read: u64,
+}
+
+impl Truth {
+    /// The log in the file at `path`.
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), read: 0 }
+    }
+
+    /// Whether every answer of the round has ended.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.look().0.iter().all(|entry| entry.end.is_some())
+    }
+
+    /// Returns the requests of the round as they stand last; what follows belongs to the next one.
+    pub(super) fn take(&mut self) -> Vec<Entry> {
+        let (entries, read) = self.look();
+        self.read = read;
+        entries
+    }
+
+    fn look(&self) -> (Vec<Entry>, u64) {
+        let mut text = String::new();
+        let mut file = File::open(&self.path).unwrap();
+        file.seek(SeekFrom::Start(self.read)).unwrap();
+        file.read_to_string(&mut text).unwrap();
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let entries: BTreeMap<u64, Entry> = text[..whole]
+            .lines()
+            .map(|line| serde_json::from_str::<Entry>(line).unwrap())
+            .map(|entry| (entry.seq, entry))
+            .collect();
+        (entries.into_values().collect(), self.read + whole as u64)
+    }
+}
