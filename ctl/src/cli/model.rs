@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use proto::v1::{Ability, Deployment};
 
+use super::limits::LimitFlags;
 use super::value;
 
 /// A command on the catalogue.
@@ -21,7 +22,7 @@ pub(crate) enum ModelCommand {
     /// Changes the given fields of a model (operators only)
     #[command(after_help = "Example:\n  ctl model update llama3 --rpm 60 --alias llama")]
     Update(Update),
-    /// Removes a model; its request records stay (operators only)
+    /// Removes a model; its request records stay; asks first on a terminal (operators only)
     #[command(after_help = "Example:\n  ctl model remove llama3")]
     Remove(Named),
 }
@@ -78,15 +79,8 @@ pub(crate) struct Entry {
     /// Its longest answer, in tokens; 0 if unknown
     #[arg(long, value_name = "N")]
     pub(crate) max_output: Option<u64>,
-    /// Requests per minute; 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub(crate) rpm: Option<u64>,
-    /// Tokens per minute; 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub(crate) tpm: Option<u64>,
-    /// Requests at the same time; 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub(crate) concurrency: Option<u64>,
+    #[command(flatten)]
+    pub(crate) limits: LimitFlags,
     /// The price of a million input tokens that were not cached
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     pub(crate) price_in: Option<String>,

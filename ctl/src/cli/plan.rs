@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use super::limits::LimitFlags;
+
 /// A command on plans.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlanCommand {
@@ -11,7 +13,8 @@ pub(crate) enum PlanCommand {
     /// Shows a plan
     #[command(after_help = "Example:\n  ctl plan show free")]
     Show(Show),
-    /// Creates a plan, or changes the given fields of one (operators only)
+    /// Creates a plan, or changes the given fields of one; limits count over all keys of an account
+    /// (operators only)
     #[command(
         after_help = "Example:\n  ctl plan set team --trial-credit 5 --rpm 600 --model gpt-5"
     )]
@@ -25,7 +28,7 @@ pub(crate) struct Show {
     pub(crate) name: String,
 }
 
-/// Input of `ctl plan set`.
+/// Input of `ctl plan set`. Limits count over all keys of an account.
 #[derive(Debug, Args)]
 pub(crate) struct Set {
     /// The plan's name
@@ -33,15 +36,8 @@ pub(crate) struct Set {
     /// What a new account is given once, in US dollars
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     pub(crate) trial_credit: Option<String>,
-    /// Requests per minute over all keys of an account; 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub(crate) rpm: Option<u64>,
-    /// Tokens per minute; 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub(crate) tpm: Option<u64>,
-    /// Requests at the same time; 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub(crate) concurrency: Option<u64>,
+    #[command(flatten)]
+    pub(crate) limits: LimitFlags,
     /// A model that it may use; repeatable; replaces the list, an empty one allows all
     #[arg(long = "model", value_name = "ID", value_delimiter = ',')]
     pub(crate) models: Option<Vec<String>>,

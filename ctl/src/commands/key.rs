@@ -6,7 +6,8 @@ use proto::v1::{
 };
 use serde::Serialize;
 
-use super::{filled, limits, present, time, words};
+use super::limits::LimitFields;
+use super::{filled, present, time, words};
 use crate::Shell;
 use crate::cli::key::{Create, KeyCommand, List, Revoke, Rotate};
 use crate::error::Failure;
@@ -18,9 +19,8 @@ struct KeyRecord {
     id: String,
     account: String,
     label: String,
-    rpm: Option<u64>,
-    tpm: Option<u64>,
-    concurrency: Option<u64>,
+    #[serde(flatten)]
+    limits: LimitFields,
     models: Vec<String>,
     translation: &'static str,
     created_at: Option<String>,
@@ -58,14 +58,14 @@ async fn create(shell: &mut Shell<'_>, input: Create) -> Result<(), Failure> {
     };
     let request = CreateKeyRequest {
         label: input.label,
-        limits: limits(input.rpm, None, None),
+        limits: input.limits.of_new(),
         models: words(input.models),
         expires_at,
         translation: translation.into(),
     };
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let answer = client.create_key(request).await?.into_inner();
-    reveal(shell, answer.key, answer.secret, input.quiet)
+    reveal(shell, answer.key, answer.secret)
 }
 
 async fn rotate(shell: &mut Shell<'_>, input: Rotate) -> Result<(), Failure> {
@@ -73,17 +73,12 @@ async fn rotate(shell: &mut Shell<'_>, input: Rotate) -> Result<(), Failure> {
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let request = RotateKeyRequest { id: input.id, overlap_seconds };
     let answer = client.rotate_key(request).await?.into_inner();
-    reveal(shell, answer.key, answer.secret, input.quiet)
+    reveal(shell, answer.key, answer.secret)
 }
 
 /// Prints a new key with its secret, or that alone.
-fn reveal(
-    shell: &mut Shell<'_>,
-    key: Option<Key>,
-    secret: String,
-    quiet: bool,
-) -> Result<(), Failure> {
-    if quiet {
+fn reveal(shell: &mut Shell<'_>, key: Option<Key>, secret: String) -> Result<(), Failure> {
+    if shell.output.is_quiet() {
         return shell.output.text(&format!("{secret}\n"));
     }
     let key = KeyRecord::from(present(key, "key")?);
@@ -101,6 +96,7 @@ async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
 }
 
 async fn revoke(shell: &mut Shell<'_>, input: Revoke) -> Result<(), Failure> {
+    shell.confirm(&format!("Revoke key {}? It cannot be used again.", input.id))?;
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let answer = client.revoke_key(RevokeKeyRequest { id: input.id }).await?.into_inner();
     shell.output.one(&KeyRecord::from(present(answer.key, "key")?))
@@ -115,14 +111,11 @@ impl From<Key> for KeyRecord {
             Translation::Strict => "strict",
             Translation::OmitHostedTools => "omit_hosted_tools",
         };
-        let limits = key.limits.unwrap_or_default();
         Self {
             id: key.id,
             account: key.account,
             label: key.label,
-            rpm: limits.rpm,
-            tpm: limits.tpm,
-            concurrency: limits.concurrency,
+            limits: key.limits.into(),
             models: key.models,
             translation,
             created_at: time(key.created_at),

@@ -7,7 +7,8 @@ use proto::v1::{
 };
 use serde::Serialize;
 
-use super::{filled, limits, nothing_to_change, present, time, word, words};
+use super::limits::LimitFields;
+use super::{filled, nothing_to_change, present, time, word, words};
 use crate::Shell;
 use crate::cli::model::{Add, ModelCommand, Named, Update};
 use crate::error::Failure;
@@ -21,9 +22,8 @@ struct ModelRecord {
     description: Option<String>,
     context_window: Option<u64>,
     max_output_tokens: Option<u64>,
-    rpm: Option<u64>,
-    tpm: Option<u64>,
-    concurrency: Option<u64>,
+    #[serde(flatten)]
+    limits: LimitFields,
     input_usd: Option<String>,
     cached_usd: Option<String>,
     output_usd: Option<String>,
@@ -78,7 +78,7 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
         description: entry.description.unwrap_or_default(),
         context_window: known(entry.context),
         max_output_tokens: known(entry.max_output),
-        limits: limits(known(entry.rpm), known(entry.tpm), known(entry.concurrency)),
+        limits: entry.limits.of_new(),
         price: priced.then(|| Price {
             input_usd: entry.price_in.unwrap_or_default(),
             cached_usd: entry.price_cached.unwrap_or_default(),
@@ -103,7 +103,7 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
         description: entry.description,
         context_window: entry.context,
         max_output_tokens: entry.max_output,
-        limits: limits(entry.rpm, entry.tpm, entry.concurrency),
+        limits: entry.limits.of_update(),
         input_usd: entry.price_in,
         cached_usd: entry.price_cached,
         output_usd: entry.price_out,
@@ -122,6 +122,7 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
 }
 
 async fn remove(shell: &mut Shell<'_>, input: Named) -> Result<(), Failure> {
+    shell.confirm(&format!("Remove model {}?", input.id))?;
     let mut client = ModelServiceClient::new(shell.connect().await?);
     client.remove_model(RemoveModelRequest { id: input.id.clone() }).await?;
     shell.output.note(&format!("removed model {}", input.id));
@@ -139,7 +140,6 @@ impl From<Model> for ModelRecord {
     fn from(model: Model) -> Self {
         let abilities =
             model.abilities().filter_map(|it| word(it.as_str_name(), "ABILITY_")).collect();
-        let limits = model.limits.unwrap_or_default();
         let price_version = model.price.as_ref().map(|price| price.version);
         let price = model.price.unwrap_or_default();
         Self {
@@ -148,9 +148,7 @@ impl From<Model> for ModelRecord {
             description: filled(model.description),
             context_window: model.context_window,
             max_output_tokens: model.max_output_tokens,
-            rpm: limits.rpm,
-            tpm: limits.tpm,
-            concurrency: limits.concurrency,
+            limits: model.limits.into(),
             input_usd: filled(price.input_usd),
             cached_usd: filled(price.cached_usd),
             output_usd: filled(price.output_usd),

@@ -5,6 +5,7 @@ use proto::v1::{GetPlanRequest, ListPlansRequest, Plan, PutPlanRequest};
 use serde::Serialize;
 use tonic::Code;
 
+use super::limits::LimitFields;
 use super::{filled, present, words};
 use crate::Shell;
 use crate::cli::plan::{PlanCommand, Set, Show};
@@ -16,9 +17,8 @@ use crate::output::Record;
 struct PlanRecord {
     name: String,
     trial_credit_usd: Option<String>,
-    rpm: Option<u64>,
-    tpm: Option<u64>,
-    concurrency: Option<u64>,
+    #[serde(flatten)]
+    limits: LimitFields,
     models: Vec<String>,
 }
 
@@ -60,16 +60,7 @@ async fn set(shell: &mut Shell<'_>, input: Set) -> Result<(), Failure> {
     if let Some(models) = input.models {
         plan.models = words(models);
     }
-    let limits = plan.limits.get_or_insert_default();
-    for (limit, given) in [
-        (&mut limits.rpm, input.rpm),
-        (&mut limits.tpm, input.tpm),
-        (&mut limits.concurrency, input.concurrency),
-    ] {
-        if let Some(given) = given {
-            *limit = Some(given).filter(|given| *given > 0);
-        }
-    }
+    input.limits.change(plan.limits.get_or_insert_default());
     let answer = client.put_plan(PutPlanRequest { plan: Some(plan) }).await?.into_inner();
     shell.output.one(&PlanRecord::from(present(answer.plan, "plan")?))
 }
@@ -78,13 +69,10 @@ async fn set(shell: &mut Shell<'_>, input: Set) -> Result<(), Failure> {
 
 impl From<Plan> for PlanRecord {
     fn from(plan: Plan) -> Self {
-        let limits = plan.limits.unwrap_or_default();
         Self {
             name: plan.name,
             trial_credit_usd: filled(plan.trial_credit_usd),
-            rpm: limits.rpm,
-            tpm: limits.tpm,
-            concurrency: limits.concurrency,
+            limits: plan.limits.into(),
             models: plan.models,
         }
     }
