@@ -8,6 +8,7 @@ mod agents;
 mod auth;
 mod balance;
 mod books;
+mod catalogue;
 mod chat;
 mod cli;
 mod crash;
