@@ -69,11 +69,8 @@ pub(crate) enum Hue {
 pub(crate) struct Output<'a> {
     format: Format,
     quiet: bool,
-    colour: bool,
-    unicode: bool,
-    width: Option<u16>,
-    /// Somebody waits at a terminal and wants to know how far it is.
-    watched: bool,
+    environment: &'a Environment,
+    /// What was said last of how far it is.
     progress: String,
     out: &'a mut (dyn Write + Send),
     err: &'a mut (dyn Write + Send),
@@ -86,21 +83,11 @@ impl<'a> Output<'a> {
     pub(crate) fn new(
         format: Format,
         quiet: bool,
-        environment: &Environment,
+        environment: &'a Environment,
         out: &'a mut (dyn Write + Send),
         err: &'a mut (dyn Write + Send),
     ) -> Self {
-        Self {
-            format,
-            quiet,
-            colour: environment.colour,
-            unicode: environment.unicode,
-            width: environment.width,
-            watched: environment.interactive && !quiet,
-            progress: String::new(),
-            out,
-            err,
-        }
+        Self { format, quiet, environment, progress: String::new(), out, err }
     }
 
     /// Returns how data is printed.
@@ -120,12 +107,12 @@ impl<'a> Output<'a> {
 
     /// Whether a terminal shows more than ASCII.
     pub(crate) fn unicode(&self) -> bool {
-        self.unicode
+        self.environment.unicode
     }
 
     /// How many columns stdout has; absent if it is no terminal.
     pub(crate) fn width(&self) -> Option<usize> {
-        self.width.map(usize::from)
+        self.environment.width.map(usize::from)
     }
 
     /// Prints one record: in a table, a line per field.
@@ -195,7 +182,7 @@ impl<'a> Output<'a> {
     /// Gives a text its colour, where there are colours.
     pub(crate) fn hued(&self, text: &str, hue: Hue) -> String {
         let code = match hue {
-            _ if !self.colour => return text.to_owned(),
+            _ if !self.environment.colour => return text.to_owned(),
             Hue::Good => 32,
             Hue::Doubtful => 33,
             Hue::Bad => 31,

@@ -1,9 +1,10 @@
 //! `ctl export` and `ctl apply`: plans, upstreams and models as a file that lives in git.
 //!
-//! `file` is how they are written down, `difference` what changes one state into another, `change` the
-//! calls that make it so. Applying what was exported changes nothing.
+//! `file` is how they are written down, `contract` how the gateway has them, `difference` what changes one
+//! state into another, `change` the calls that make it so. Applying what was exported changes nothing.
 
 mod change;
+mod contract;
 mod difference;
 mod file;
 mod limits;

@@ -5,6 +5,7 @@
 
 mod here;
 
+use proto::client::Connection;
 use proto::v1::diagnostics_service_client::DiagnosticsServiceClient;
 use proto::v1::{DiagnoseRequest, DiagnoseResponse, DiagnosticArea, Severity};
 use serde::Serialize;
@@ -18,7 +19,7 @@ use crate::{Shell, clock};
 
 /// Something that was examined, and what was found.
 #[derive(Serialize)]
-struct Finding {
+struct Diagnosis {
     /// `server`, `token`, `credentials`, `clock` … and the gateway's own areas.
     area: String,
     subject: Option<String>,
@@ -32,7 +33,7 @@ struct Finding {
 /// What was found so far; printed at once, but for a JSON document.
 #[derive(Default)]
 struct Report {
-    findings: Vec<Finding>,
+    findings: Vec<Diagnosis>,
     printed: Stream,
 }
 
@@ -41,40 +42,44 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: Doctor) -> Result<(), Fail
     let mut report = Report::default();
     here::files(shell, &mut report)?;
     if let Some(gateway) = here::gateway(shell, &mut report).await? {
-        let mut client = DiagnosticsServiceClient::new(gateway);
-        let asked = clock::now();
         let request = DiagnoseRequest { send_requests: input.send_requests };
-        let ended = match client.diagnose(request).await {
-            Ok(answer) => {
-                let mut found = answer.into_inner();
-                let mut first = true;
-                loop {
-                    match found.message().await {
-                        Ok(Some(answer)) => {
-                            if std::mem::take(&mut first) {
-                                let skew = here::clock(asked, clock::now(), answer.gateway_time_ms);
-                                report.add(shell, skew)?;
-                            }
-                            report.add(shell, answer.into())?;
-                        }
-                        Ok(None) => break Ok(()),
-                        Err(status) => break Err(status),
-                    }
-                }
-            }
-            Err(status) => Err(status),
-        };
-        if let Err(status) = ended {
-            report.add(shell, Finding::unexamined(&status))?;
-        }
+        there(shell, &mut report, gateway, request).await?;
     }
     report.end(shell)
+}
+
+/// Has the gateway examine itself, and compares its clock with ours.
+async fn there(
+    shell: &mut Shell<'_>,
+    report: &mut Report,
+    gateway: Connection,
+    request: DiagnoseRequest,
+) -> Result<(), Failure> {
+    let asked = clock::now();
+    let mut found = match DiagnosticsServiceClient::new(gateway).diagnose(request).await {
+        Ok(answer) => answer.into_inner(),
+        Err(status) => return report.add(shell, Diagnosis::unexamined(&status)),
+    };
+    let mut compared = false;
+    loop {
+        match found.message().await {
+            Ok(Some(answer)) => {
+                if !std::mem::replace(&mut compared, true) {
+                    let skew = here::clock(asked, clock::now(), answer.gateway_time_ms);
+                    report.add(shell, skew)?;
+                }
+                report.add(shell, answer.into())?;
+            }
+            Ok(None) => return Ok(()),
+            Err(status) => return report.add(shell, Diagnosis::unexamined(&status)),
+        }
+    }
 }
 
 // === impl Report ===
 
 impl Report {
-    fn add(&mut self, shell: &mut Shell<'_>, finding: Finding) -> Result<(), Failure> {
+    fn add(&mut self, shell: &mut Shell<'_>, finding: Diagnosis) -> Result<(), Failure> {
         match shell.output.format() {
             Format::Table => {
                 let text = finding.draw(shell);
@@ -110,9 +115,9 @@ impl Report {
     }
 }
 
-// === impl Finding ===
+// === impl Diagnosis ===
 
-impl Finding {
+impl Diagnosis {
     /// All is well.
     fn ok(area: &str, subject: &str, finding: impl Into<String>) -> Self {
         Self {
@@ -175,13 +180,14 @@ impl Finding {
         let line = format!("{:<11}  {subject}{}{elapsed}", self.area, self.finding);
         let mut text = format!("{severity} {}\n", crate::error::one_line(&line));
         if let Some(remedy) = &self.remedy {
-            text.push_str(&format!("{:22}{}\n", "", crate::error::one_line(remedy)));
+            let remedy = crate::error::one_line(remedy);
+            text = format!("{text}{:22}{remedy}\n", "");
         }
         text
     }
 }
 
-impl From<DiagnoseResponse> for Finding {
+impl From<DiagnoseResponse> for Diagnosis {
     fn from(answer: DiagnoseResponse) -> Self {
         let area: DiagnosticArea = answer.area();
         Self {
@@ -199,7 +205,7 @@ impl From<DiagnoseResponse> for Finding {
     }
 }
 
-impl Record for Finding {
+impl Record for Diagnosis {
     const FIELDS: &'static [&'static str] =
         &["area", "subject", "severity", "finding", "remedy", "elapsed_ms"];
     const COLUMNS: &'static [&'static str] = Self::FIELDS;

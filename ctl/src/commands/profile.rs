@@ -62,7 +62,7 @@ fn current(shell: &mut Shell<'_>) -> Result<(), Failure> {
     });
     // Somebody else's token goes before the session.
     let account = record.account.filter(|_| endpoint.source == TokenSource::Profile);
-    shell.output.one(&ProfileRecord { token, account, ..record })
+    shell.output.one(&ProfileRecord { account, token, ..record })
 }
 
 fn show(shell: &mut Shell<'_>, name: &str) -> Result<(), Failure> {

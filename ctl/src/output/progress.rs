@@ -15,7 +15,7 @@ impl Output<'_> {
     pub(crate) fn progress(&mut self, done: u64, whole: Option<u64>, unit: &str) {
         let text = match whole {
             Some(whole) => {
-                let bar = chart::bar(chart::ratio(done, whole), BAR, self.unicode);
+                let bar = chart::bar(chart::ratio(done, whole), BAR, self.environment.unicode);
                 let rest = " ".repeat(BAR - bar.chars().count().min(BAR));
                 format!("[{bar}{rest}] {done} of {whole} {unit}")
             }
@@ -51,7 +51,9 @@ impl Output<'_> {
     }
 
     fn say(&mut self, text: String) {
-        if self.watched && self.progress != text {
+        // Somebody waits at a terminal, and wants to know.
+        let watched = self.environment.interactive && !self.quiet;
+        if watched && self.progress != text {
             // Talk that nobody can hear is no failure.
             let _ = write!(self.err, "\r{text}\u{1b}[K");
             let _ = self.err.flush();

@@ -75,7 +75,7 @@ impl Output<'_> {
             }
             let needed: u16 = widths.iter().map(|width| width + GAP).sum();
             // The first column's left padding is cut off again.
-            let fits = self.width.is_none_or(|width| needed <= width + 1);
+            let fits = self.environment.width.is_none_or(|width| needed <= width + 1);
             if !fits && columns.len() > 2 {
                 columns = &columns[..columns.len() - 1];
                 continue;
@@ -98,10 +98,10 @@ impl Output<'_> {
     fn new_table(&self) -> Table {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).force_no_tty();
-        if self.colour {
+        if self.environment.colour {
             table.enforce_styling();
         }
-        if let Some(width) = self.width {
+        if let Some(width) = self.environment.width {
             table.set_width(width).set_content_arrangement(ContentArrangement::Dynamic);
         } else {
             table.set_content_arrangement(ContentArrangement::Disabled);
@@ -123,12 +123,12 @@ impl Output<'_> {
     }
 
     fn bold(&self, cell: Cell) -> Cell {
-        if self.colour { cell.add_attribute(Attribute::Bold) } else { cell }
+        if self.environment.colour { cell.add_attribute(Attribute::Bold) } else { cell }
     }
 
     /// Gives a status word its colour.
     fn hue(&self, cell: Cell, value: &Value) -> Cell {
-        match cell::hue(value).filter(|_| self.colour) {
+        match cell::hue(value).filter(|_| self.environment.colour) {
             Some(Hue::Good) => cell.fg(Color::Green),
             Some(Hue::Doubtful) => cell.fg(Color::Yellow),
             Some(Hue::Bad) => cell.fg(Color::Red),

@@ -50,13 +50,24 @@ pub(crate) struct Call {
     pub(crate) message: String,
 }
 
+/// What becomes of a tail.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Tails {
+    /// It goes on.
+    #[default]
+    Open,
+    /// It ends after its history.
+    End,
+    /// It breaks off after its first record, unless it goes on from there.
+    Break,
+}
+
 #[derive(Default)]
 struct State {
     calls: Vec<Call>,
     /// What a method is refused with: always, or the next time alone.
     refusals: BTreeMap<&'static str, (Code, String, bool)>,
-    tail_ends: bool,
-    tail_breaks: bool,
+    tails: Tails,
     clock_skew_ms: i64,
     damaged: bool,
     backups_break: bool,
@@ -123,7 +134,7 @@ impl Fake {
 
     /// Breaks a tail off after its first record, unless it goes on from there.
     pub(crate) fn break_tails(&self) {
-        self.state.lock().unwrap().tail_breaks = true;
+        self.state.lock().unwrap().tails = Tails::Break;
     }
 
     /// Lets its clock be wrong by so much.
@@ -138,7 +149,7 @@ impl Fake {
 
     /// Ends a tail after its history, as a gateway that goes does.
     pub(crate) fn end_tails(&self) {
-        self.state.lock().unwrap().tail_ends = true;
+        self.state.lock().unwrap().tails = Tails::End;
     }
 
     /// Lets the ledger not add up from now on.

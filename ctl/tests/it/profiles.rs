@@ -228,6 +228,7 @@ async fn a_private_certificate_is_trusted_only_with_its_authority() {
     let server = &fake.server;
     let ran = person.ctl(&format!("whoami --server {server}")).await;
     assert_eq!((ran.code, fake.calls().len()), (6, 0), "{ran:?}");
+    assert!(ran.err.contains("--ca-file"), "{ran:?}");
     person.ctl(&format!("whoami --server {server} --ca-file {}", ca.display())).await.ok();
     person.ctl(&format!("profile set tls --server {server} --ca-file {}", ca.display())).await.ok();
     person.ctl("whoami --gateway tls").await.ok();

@@ -1,12 +1,10 @@
-//! A catalogue as it is written down, and its way to the contract and back.
+//! A catalogue as it is written down.
 //!
 //! What a field's absence means is settled in one place, [`Catalogue::settle`], so that a file which says
 //! less, or says it otherwise, is the same catalogue.
 
 use std::collections::BTreeMap;
 
-use proto::v1;
-use proto::v1::credential::Source;
 use serde::{Deserialize, Serialize};
 
 use super::limits::Limits;
@@ -193,116 +191,6 @@ fn amount(text: &mut Option<String>) {
 fn sort<T: Ord>(items: &mut Vec<T>) {
     items.sort();
     items.dedup();
-}
-
-// === from the contract ===
-
-impl From<v1::Plan> for Plan {
-    fn from(plan: v1::Plan) -> Self {
-        Self {
-            trial_credit_usd: filled(plan.trial_credit_usd),
-            models: plan.models,
-            limits: plan.limits.unwrap_or_default().into(),
-        }
-    }
-}
-
-impl From<v1::Upstream> for Upstream {
-    fn from(upstream: v1::Upstream) -> Self {
-        let deadlines = upstream.deadlines.unwrap_or_default();
-        Self {
-            profile: match upstream.profile() {
-                v1::Profile::Unspecified | v1::Profile::Generic => Profile::Generic,
-                v1::Profile::Openai => Profile::Openai,
-                v1::Profile::Vllm => Profile::Vllm,
-                v1::Profile::Llamacpp => Profile::Llamacpp,
-                v1::Profile::Ollama => Profile::Ollama,
-                v1::Profile::Sglang => Profile::Sglang,
-            },
-            url: upstream.url,
-            connect_ms: deadlines.connect_ms,
-            first_byte_ms: deadlines.first_byte_ms,
-            idle_ms: deadlines.idle_ms,
-            credential: upstream.credential.and_then(|it| it.source).map(|source| match source {
-                Source::Env(name) => Credential::Env(name),
-                Source::File(path) => Credential::File(path),
-                Source::Secret(_) => Credential::Sealed,
-            }),
-        }
-    }
-}
-
-impl From<v1::Model> for Model {
-    fn from(model: v1::Model) -> Self {
-        let ability = |ability| match ability {
-            v1::Ability::Unspecified => None,
-            v1::Ability::Tools => Some(Ability::Tools),
-            v1::Ability::Vision => Some(Ability::Vision),
-            v1::Ability::Reasoning => Some(Ability::Reasoning),
-            v1::Ability::StructuredOutput => Some(Ability::StructuredOutput),
-        };
-        let abilities = model.abilities().filter_map(ability).collect();
-        let price = model.price.unwrap_or_default();
-        Self {
-            display_name: filled(model.display_name),
-            description: filled(model.description),
-            context_window: model.context_window,
-            max_output_tokens: model.max_output_tokens,
-            input_usd: filled(price.input_usd),
-            cached_usd: filled(price.cached_usd),
-            output_usd: filled(price.output_usd),
-            abilities,
-            aliases: model.aliases,
-            limits: model.limits.unwrap_or_default().into(),
-            deployments: model
-                .deployments
-                .into_iter()
-                .map(|it| Deployment {
-                    upstream: it.upstream,
-                    upstream_model: filled(it.upstream_model),
-                    weight: Some(it.weight),
-                    priority: Some(it.priority),
-                })
-                .collect(),
-        }
-    }
-}
-
-// === to the contract ===
-
-impl From<Profile> for v1::Profile {
-    fn from(profile: Profile) -> Self {
-        match profile {
-            Profile::Generic => Self::Generic,
-            Profile::Openai => Self::Openai,
-            Profile::Vllm => Self::Vllm,
-            Profile::Llamacpp => Self::Llamacpp,
-            Profile::Ollama => Self::Ollama,
-            Profile::Sglang => Self::Sglang,
-        }
-    }
-}
-
-impl From<Ability> for v1::Ability {
-    fn from(ability: Ability) -> Self {
-        match ability {
-            Ability::Tools => Self::Tools,
-            Ability::Vision => Self::Vision,
-            Ability::Reasoning => Self::Reasoning,
-            Ability::StructuredOutput => Self::StructuredOutput,
-        }
-    }
-}
-
-impl From<Deployment> for v1::Deployment {
-    fn from(deployment: Deployment) -> Self {
-        Self {
-            upstream: deployment.upstream,
-            upstream_model: deployment.upstream_model.unwrap_or_default(),
-            weight: deployment.weight.unwrap_or_default(),
-            priority: deployment.priority.unwrap_or_default(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use proto::client::Connection;
 use proto::v1::WhoAmIRequest;
 use proto::v1::account_service_client::AccountServiceClient;
 
-use super::{Finding, Report};
+use super::{Diagnosis, Report};
 use crate::commands::{present, word};
 use crate::error::Failure;
 use crate::profile::{ProfileFile, TokenSource, is_local};
@@ -33,15 +33,16 @@ pub(super) fn files(shell: &mut Shell<'_>, report: &mut Report) -> Result<(), Fa
 }
 
 /// Says who may read a file; nothing of one that is not there, or not ours to see.
-fn permissions(path: &PathBuf) -> Option<Finding> {
+fn permissions(path: &PathBuf) -> Option<Diagnosis> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     let shown = path.display().to_string();
-    Some(if mode & 0o077 == 0 {
-        Finding::ok("credentials", &shown, "only its owner may read it")
-    } else {
+    let others = mode & 0o077;
+    Some(if others > 0 {
         let finding = format!("others may read or change it (mode {mode:03o})");
         let remedy = format!("chmod 600 {}", quoted(path));
-        Finding::problem("credentials", &shown, finding, remedy)
+        Diagnosis::problem("credentials", &shown, finding, remedy)
+    } else {
+        Diagnosis::ok("credentials", &shown, "only its owner may read it")
     })
 }
 
@@ -63,7 +64,7 @@ pub(super) async fn gateway(
     let endpoint = match shell.endpoint() {
         Ok(endpoint) => endpoint,
         Err(failure) => {
-            let finding = Finding::problem("token", "", failure.to_string(), advice(&failure));
+            let finding = Diagnosis::problem("token", "", failure.to_string(), advice(&failure));
             report.add(shell, finding)?;
             shell.gateway()?
         }
@@ -74,18 +75,18 @@ pub(super) async fn gateway(
         Ok(connection) => connection,
         Err(failure) => {
             let finding =
-                Finding::problem("server", &server, failure.to_string(), advice(&failure));
+                Diagnosis::problem("server", &server, failure.to_string(), advice(&failure));
             report.add(shell, finding)?;
             return Ok(None);
         }
     };
     let elapsed_ms = Some(milliseconds(begun, clock::now()));
-    let found = Finding { elapsed_ms, ..Finding::ok("server", &server, "it can be reached") };
+    let found = Diagnosis { elapsed_ms, ..Diagnosis::ok("server", &server, "it can be reached") };
     report.add(shell, found)?;
     if server.starts_with("http:") && !is_local(&server) {
         let finding = "tokens and passwords go there in clear";
         let remedy = "put a TLS proxy in front of the admin plane, and use https://";
-        report.add(shell, Finding::warning("server", &server, finding, remedy))?;
+        report.add(shell, Diagnosis::warning("server", &server, finding, remedy))?;
     }
     let who = AccountServiceClient::new(connection.clone()).who_am_i(WhoAmIRequest {}).await;
     let finding = match who {
@@ -100,11 +101,11 @@ pub(super) async fn gateway(
                 TokenSource::Nowhere => "nowhere".to_owned(),
             };
             let finding = format!("it is {}'s, role {role}; from {from}", account.name);
-            Finding::ok("token", "", finding)
+            Diagnosis::ok("token", "", finding)
         }
         Err(status) => {
             let failure = Failure::from(status);
-            Finding::problem("token", "", failure.to_string(), advice(&failure))
+            Diagnosis::problem("token", "", failure.to_string(), advice(&failure))
         }
     };
     let valid = finding.severity == "ok";
@@ -113,16 +114,16 @@ pub(super) async fn gateway(
 }
 
 /// Compares the gateway's clock with this host's, as it was between asking and the answer.
-pub(super) fn clock(asked: Timestamp, answered: Timestamp, gateway_ms: i64) -> Finding {
+pub(super) fn clock(asked: Timestamp, answered: Timestamp, gateway_ms: i64) -> Diagnosis {
     let (asked, answered) = (asked.as_millisecond(), answered.as_millisecond());
     let skew = if gateway_ms < asked { gateway_ms - asked } else { (gateway_ms - answered).max(0) };
     if skew.abs() <= TOLERATED_SKEW_MS {
-        return Finding::ok("clock", "", "this host and the gateway have the same time");
+        return Diagnosis::ok("clock", "", "this host and the gateway have the same time");
     }
     let (seconds, side) = (skew.abs() / 1_000, if skew < 0 { "behind" } else { "ahead of" });
     let finding = format!("the gateway's clock is {seconds} s {side} this host's");
     let remedy = "have both hosts keep their time with NTP (`timedatectl set-ntp true`)";
-    Finding::warning("clock", "", finding, remedy)
+    Diagnosis::warning("clock", "", finding, remedy)
 }
 
 fn milliseconds(from: Timestamp, to: Timestamp) -> f64 {

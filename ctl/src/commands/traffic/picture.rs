@@ -32,13 +32,12 @@ pub(super) fn draw(traffic: &TrafficRecord, output: &Output<'_>) -> String {
         let last = error.last_at.as_deref().unwrap_or("-");
         lines.push(("", format!("{} x {}, last {last}", error.count, error.code)));
     }
-    lines
-        .into_iter()
-        .map(|(name, text)| {
-            // A code may be what an upstream sent; it must not drive the terminal.
-            let text = crate::error::one_line(&text);
-            let name = output.hued(&format!("{name:<11}"), Hue::Strong);
-            format!("{name}  {text}\n")
-        })
-        .collect()
+    let mut text = String::new();
+    for (name, said) in lines {
+        // A code may be what an upstream sent; it must not drive the terminal.
+        let said = crate::error::one_line(&said);
+        let name = output.hued(&format!("{name:<11}"), Hue::Strong);
+        text.extend([&name, "  ", &said, "\n"]);
+    }
+    text
 }

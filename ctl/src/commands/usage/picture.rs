@@ -1,5 +1,7 @@
 //! The summary as a person at a terminal sees it: a line of totals, then bars by model, day and key.
 
+use std::fmt::Write;
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{SummaryRecord, TotalsRecord};
@@ -30,8 +32,8 @@ pub(super) fn draw(summary: &SummaryRecord, width: usize, output: &Output<'_>) -
         totals,
         size: measure(totals),
     };
-    let models = summary.by_model.iter().map(|it| row(it.model.clone(), &it.totals)).collect();
-    let days = summary.by_day.iter().map(|it| row(it.day.clone(), &it.totals)).collect();
+    let models = summary.by_model.iter().map(|it| row(it.model.clone(), &it.totals));
+    let days = summary.by_day.iter().map(|it| row(it.day.clone(), &it.totals));
     let keys = summary.by_key.iter().map(|it| {
         let named = [it.label.as_deref(), it.account.as_deref()].into_iter().flatten();
         let words: Vec<_> = std::iter::once(&*it.key).chain(named).collect();
@@ -39,11 +41,11 @@ pub(super) fn draw(summary: &SummaryRecord, width: usize, output: &Output<'_>) -
     });
     let mut text = format!("{}\n", headline(&summary.totals));
     for (title, rows, most) in [
-        ("By model", models, MOST_ROWS),
-        ("By day", days, usize::MAX),
+        ("By model", models.collect::<Vec<_>>(), MOST_ROWS),
+        ("By day", days.collect(), usize::MAX),
         ("By key", keys.collect(), MOST_ROWS),
     ] {
-        section(title, rows, most, width, output, &mut text);
+        section(title, &rows, most, width, output, &mut text);
     }
     text
 }
@@ -82,7 +84,7 @@ fn headline(totals: &TotalsRecord) -> String {
 
 fn section(
     title: &str,
-    rows: Vec<Row<'_>>,
+    rows: &[Row<'_>],
     most: usize,
     width: usize,
     output: &Output<'_>,
@@ -91,7 +93,8 @@ fn section(
     if rows.is_empty() {
         return;
     }
-    text.push_str(&format!("\n{}\n", output.hued(title, Hue::Strong)));
+    // Writing to a text cannot fail.
+    let _ = writeln!(text, "\n{}", output.hued(title, Hue::Strong));
     let figures = |row: &Row<'_>| {
         [
             money(row.totals),
@@ -103,7 +106,7 @@ fn section(
     let names = rows.iter().map(|row| row.name.width()).max().unwrap_or_default();
     let widths = [0, 1, 2]
         .map(|column| rows.iter().map(|row| figures(row)[column].len()).max().unwrap_or_default());
-    // On a narrow terminal the last figures go, then the bars.
+    // On a narrow terminal the last figures go; a bar takes what room is left.
     let taken = |figures: usize| {
         2 + names + widths[..figures].iter().map(|width| width + GAP).sum::<usize>()
     };
@@ -111,20 +114,20 @@ fn section(
     let room = width.saturating_sub(taken(shown) + GAP).min(*BAR.end());
     for row in rows.iter().take(most) {
         let pad = " ".repeat(names - row.name.width());
-        text.push_str(&format!("  {}{pad}", row.name));
+        let _ = write!(text, "  {}{pad}", row.name);
         if room >= *BAR.start() {
             let share = if largest > 0.0 { row.size / largest } else { 0.0 };
             let bar = chart::bar(share, room, output.unicode());
             let rest = " ".repeat(room - bar.chars().count());
-            text.push_str(&format!("  {}{rest}", output.hued(&bar, Hue::Good)));
+            let _ = write!(text, "  {}{rest}", output.hued(&bar, Hue::Good));
         }
         for (figure, width) in figures(row).iter().zip(widths).take(shown) {
-            text.push_str(&format!("  {figure:>width$}"));
+            let _ = write!(text, "  {figure:>width$}");
         }
         text.push('\n');
     }
     if rows.len() > most {
-        text.push_str(&format!("  and {} more; -o json has all\n", rows.len() - most));
+        let _ = writeln!(text, "  and {} more; -o json has all", rows.len() - most);
     }
 }
 

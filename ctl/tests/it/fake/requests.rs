@@ -8,7 +8,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Status};
 
-use super::{Answer, Fake, answer, at};
+use super::{Answer, Fake, Tails, answer, at};
 
 /// Three records: a whole one, one of which nothing is known, a refused one.
 pub(crate) fn records() -> Vec<RequestRecord> {
@@ -110,20 +110,17 @@ impl UsageService for Fake {
             batch(vec![], "c1", 0, true),
             batch(second, "c2", 7, true),
         ];
-        let (ends, breaks) = {
-            let state = self.state.lock().unwrap();
-            (state.tail_ends, state.tail_breaks)
-        };
-        match (breaks, input.cursor.as_str()) {
-            (true, "") => {
+        let tails = self.state.lock().unwrap().tails;
+        match (tails, input.cursor.as_str()) {
+            (Tails::Break, "") => {
                 batches[1] = Err(Status::unavailable("shutting down"));
                 batches.pop();
             }
-            (true, _) => batches = batches.split_off(2),
-            (false, _) => {}
+            (Tails::Break, _) => batches = batches.split_off(2),
+            (Tails::Open | Tails::End, _) => {}
         }
         let history = tokio_stream::iter(batches);
-        if ends {
+        if tails == Tails::End {
             return answer(Box::pin(history));
         }
         let (quiet, news) = tokio::sync::mpsc::channel(1);
