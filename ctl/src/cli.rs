@@ -5,13 +5,17 @@
 pub(crate) mod account;
 pub(crate) mod agent_config;
 pub(crate) mod audit;
+pub(crate) mod catalogue;
+pub(crate) mod doctor;
 pub(crate) mod key;
 pub(crate) mod ledger;
 pub(crate) mod limits;
 pub(crate) mod model;
 pub(crate) mod plan;
+pub(crate) mod profile;
 pub(crate) mod request;
 pub(crate) mod session;
+pub(crate) mod traffic;
 pub(crate) mod upstream;
 pub(crate) mod usage;
 pub(crate) mod value;
@@ -21,6 +25,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::output::Format;
+use crate::profile::Choice;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -41,14 +46,17 @@ pub(crate) struct Cli {
 }
 
 /// What every command takes.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Globals {
     #[arg(long, global = true, value_name = "URL", help = HELP_SERVER)]
     pub(crate) server: Option<String>,
-    /// A file with the token to present
+    #[arg(long, global = true, value_name = "PROFILE", conflicts_with = "server", help = HELP_GATEWAY)]
+    pub(crate) gateway: Option<String>,
     #[arg(long, global = true, value_name = "FILE", help = HELP_TOKEN_FILE)]
     pub(crate) token_file: Option<PathBuf>,
+    #[arg(long, global = true, value_name = "FILE", help = HELP_CA_FILE)]
+    pub(crate) ca_file: Option<PathBuf>,
     /// How data is printed
     #[arg(
         short, long, global = true, value_enum, value_name = "FORMAT",
@@ -57,10 +65,31 @@ pub(crate) struct Globals {
     pub(crate) output: Format,
     #[arg(long, global = true, value_name = "KEY", help = HELP_IDEMPOTENCY_KEY)]
     pub(crate) idempotency_key: Option<String>,
+    /// Print data and errors alone, and of tables the names alone
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Ask nothing: do what cannot be undone, and replace files
+    #[arg(short, long, global = true)]
+    pub(crate) yes: bool,
+}
+
+impl Globals {
+    /// What the command line says of the gateway that is meant and who asks.
+    pub(crate) fn choice(&self) -> Choice<'_> {
+        Choice {
+            server: self.server.as_deref(),
+            profile: self.gateway.as_deref(),
+            token_file: self.token_file.as_deref(),
+            ca_file: self.ca_file.as_deref(),
+        }
+    }
 }
 
 const HELP_SERVER: &str = "The gateway's admin address: http://HOST:PORT, https://HOST:PORT or \
     unix:/PATH [env: TOLLGATE_SERVER]";
+const HELP_GATEWAY: &str = "The gateway that a profile names [env: TOLLGATE_PROFILE]";
+const HELP_CA_FILE: &str =
+    "Authorities to trust instead of the host's, in PEM [env: TOLLGATE_CA_FILE]";
 const HELP_TOKEN_FILE: &str =
     "A file with the token to present [env: TOLLGATE_TOKEN_FILE, or the token in TOLLGATE_TOKEN]";
 const HELP_IDEMPOTENCY_KEY: &str = "Makes a change once for each KEY, however often the command is \
@@ -83,7 +112,7 @@ pub(crate) enum Command {
     /// Shows who you are
     #[command(after_help = "Example:\n  ctl whoami -o json")]
     Whoami,
-    /// Accounts: list, show, credit, suspend, resume, plan, password, invite
+    /// Accounts: list, show, limits, credit, suspend, resume, plan, password, invite
     #[command(subcommand, after_help = "Example:\n  ctl account list")]
     Account(account::AccountCommand),
     /// Plans: what an account is entitled to
@@ -101,11 +130,17 @@ pub(crate) enum Command {
     /// Upstreams: the chat servers that the gateway calls
     #[command(subcommand, after_help = "Example:\n  ctl upstream list")]
     Upstream(upstream::UpstreamCommand),
-    /// Usage: tokens and money, summed up
-    #[command(subcommand, after_help = "Example:\n  ctl usage summary --since 7d")]
-    Usage(usage::UsageCommand),
-    /// Request records: list, show, follow
-    #[command(subcommand, after_help = "Example:\n  ctl request tail --status failed")]
+    /// Usage: tokens and money, summed up in total, by model, by day and by key
+    #[command(after_help = "Example:\n  ctl usage\n  ctl usage --since 7d --model gpt-5 -o json")]
+    Usage(usage::Usage),
+    /// Traffic: what goes through the gateway now, and over the last hour
+    #[command(after_help = "Example:\n  ctl traffic --watch\n  ctl traffic --account '*' -o json")]
+    Traffic(traffic::Traffic),
+    /// Request records: list, show, follow, export
+    #[command(
+        subcommand,
+        after_help = "Example:\n  ctl request tail --filter 'status:failed cost>0.01'"
+    )]
     Request(request::RequestCommand),
     /// The audit log: who changed what, and when
     #[command(subcommand, after_help = "Example:\n  ctl audit list --since 7d")]
@@ -113,9 +148,30 @@ pub(crate) enum Command {
     /// The ledger: what changed a balance, and the proof that it adds up
     #[command(subcommand, after_help = "Example:\n  ctl ledger verify")]
     Ledger(ledger::LedgerCommand),
+    /// Makes plans, upstreams and models be as a file says (operators only)
+    #[command(after_help = "Example:\n  ctl apply -f catalogue.toml --dry-run\n  \
+        ctl apply -f catalogue.toml --prune --yes\n\n\
+        An entry of the file is whole: what it does not say is the default. Entries that the file does \
+        not have stay, unless --prune is given.")]
+    Apply(catalogue::Apply),
+    /// Prints plans, upstreams and models as a file for `ctl apply` (operators only)
+    #[command(after_help = "Example:\n  ctl export > catalogue.toml\n\n\
+        The file holds no secret: a credential that the gateway stores is `sealed` in it, and stays what \
+        it is when the file is applied.")]
+    Export,
+    /// Examines the way to the gateway and, for operators, the gateway; exits 1 on a problem
+    #[command(after_help = "Example:\n  ctl doctor\n  ctl doctor --send-requests -o json")]
+    Doctor(doctor::Doctor),
+    /// Profiles: gateways by name
+    #[command(
+        subcommand,
+        after_help = "Example:\n  ctl profile set prod --server https://gate.example:8081\n  \
+        ctl profile use prod"
+    )]
+    Profile(profile::ProfileCommand),
     /// Copies the gateway's database to a file while it serves (operators only)
     #[command(after_help = "Example:\n  ctl backup tollgate-$(date +%F).db\n\n\
-        To restore: put the file as `tollgate.db` into an empty data directory, with the `seal.key` \
+        With --yes it replaces a file that is there. To restore: put the file as `tollgate.db` into an empty data directory, with the `seal.key` \
         of the old one.")]
     Backup(Backup),
     /// Gets a running local gateway ready to use: an account, a key, and code to paste
@@ -129,11 +185,15 @@ pub(crate) enum Command {
         TOLLGATE_API_KEY=$(ctl key create codex --quiet) ctl agent-config codex --check"
     )]
     AgentConfig(agent_config::AgentConfig),
-    /// Prints a completion script for a shell
-    #[command(
-        after_help = "Example:\n  ctl completions bash > ~/.local/share/bash-completion/completions/ctl"
-    )]
+    /// Prints a completion script for a shell; it knows the names of models, keys and accounts, too
+    #[command(after_help = "Example:\n  \
+        ctl completions bash > ~/.local/share/bash-completion/completions/ctl\n  \
+        ctl completions zsh > ~/.zfunc/_ctl\n  \
+        ctl completions fish > ~/.config/fish/completions/ctl.fish")]
     Completions(Completions),
+    /// Writes the manual pages of all commands
+    #[command(after_help = "Example:\n  ctl man ~/.local/share/man/man1\n  ctl man > ctl.1")]
+    Man(Man),
 }
 
 /// Where a password comes from.
@@ -186,9 +246,6 @@ pub(crate) struct Quickstart {
 pub(crate) struct Backup {
     /// The file to write; only its owner may read it
     pub(crate) file: PathBuf,
-    /// Replace the file if it is there
-    #[arg(long)]
-    pub(crate) yes: bool,
 }
 
 /// Input of `ctl completions`.
@@ -197,6 +254,13 @@ pub(crate) struct Completions {
     /// The shell
     #[arg(value_enum)]
     pub(crate) shell: Shell,
+}
+
+/// Input of `ctl man`.
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Where to write a page for each command [default: the page of ctl alone, on stdout]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// A shell that completions are made for.

@@ -4,16 +4,21 @@ mod account;
 mod agent_config;
 mod audit;
 mod backup;
+mod catalogue;
 mod completions;
+mod doctor;
 mod key;
 mod ledger;
 mod limits;
+mod man;
 mod model;
 mod plan;
+mod profile;
 mod quickstart;
 mod request;
 mod session;
 mod sessions;
+mod traffic;
 mod upstream;
 mod usage;
 
@@ -38,14 +43,20 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Key(command) => key::run(shell, command).await,
         Command::Model(command) => model::run(shell, command).await,
         Command::Upstream(command) => upstream::run(shell, command).await,
-        Command::Usage(command) => usage::run(shell, command).await,
+        Command::Usage(input) => usage::run(shell, input).await,
+        Command::Traffic(input) => traffic::run(shell, input).await,
         Command::Request(command) => request::run(shell, command).await,
         Command::Audit(command) => audit::run(shell, command).await,
         Command::Ledger(command) => ledger::run(shell, command).await,
+        Command::Apply(input) => catalogue::apply(shell, input).await,
+        Command::Export => catalogue::export(shell).await,
+        Command::Doctor(input) => doctor::run(shell, input).await,
+        Command::Profile(command) => profile::run(shell, command),
         Command::Backup(input) => backup::run(shell, input).await,
         Command::Quickstart(input) => quickstart::run(shell, input).await,
         Command::AgentConfig(input) => agent_config::run(shell, input).await,
         Command::Completions(input) => completions::run(shell, input.shell),
+        Command::Man(input) => man::run(shell, input),
     }
 }
 

@@ -59,8 +59,13 @@ impl Failure {
         let unreachable = error.chain().any(<dyn std::error::Error>::is::<tonic::transport::Error>);
         let cause = error.root_cause();
         if unreachable {
-            Self::new(Exit::Unavailable, format!("no gateway answers at `{server}`: {cause}"))
-                .advise("start one with `gateway`, or name another with --server URL")
+            let message = format!("no gateway answers at `{server}`: {cause}");
+            let untrusted = message.contains("certificate");
+            Self::new(Exit::Unavailable, message).advise(if untrusted {
+                "if its certificate is of a private authority, name that with --ca-file FILE"
+            } else {
+                "start one with `gateway`, or name another with --server URL"
+            })
         } else {
             Self::new(Exit::Failed, format!("connecting to `{server}`: {cause}"))
         }

@@ -3,17 +3,19 @@
 //!
 //! It knows no business rule and never imports the gateway. Start at [`run`]; `cli` is the command
 //! tree, `commands` has a file per noun, `output` is the only printer and [`profile`] says which
-//! gateway is meant and who asks (`tui` uses that, too).
+//! gateway is meant and who asks (`tui` uses that, too). [`complete`] ends half-typed lines for a shell.
 
 mod cli;
 mod clock;
 mod commands;
+mod complete;
 pub mod error;
 mod output;
 pub mod profile;
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
+use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches};
 use proto::client::{CallKeys, Connection};
@@ -22,6 +24,8 @@ use cli::{Cli, Globals};
 use error::{Exit, Failure};
 use output::Output;
 use profile::{Endpoint, Environment};
+
+pub use complete::complete;
 
 /// Runs one command line (`args` begins with the program's name) and returns its exit code.
 ///
@@ -41,7 +45,7 @@ where
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     let outcome = match parse(args, environment) {
         Ok(Cli { globals, command }) => {
-            let output = Output::new(globals.output, environment, out, err);
+            let output = Output::new(globals.output, globals.quiet, environment, out, err);
             let key = globals.idempotency_key.clone().unwrap_or_else(clock::random_word);
             match CallKeys::new(&key) {
                 Ok(keys) => {
@@ -102,7 +106,12 @@ struct Shell<'a> {
 impl Shell<'_> {
     /// Says which gateway is meant and who asks.
     fn endpoint(&self) -> Result<Endpoint, Failure> {
-        self.environment.resolve(self.globals.server.as_deref(), self.globals.token_file.as_deref())
+        self.environment.choose(self.globals.choice())
+    }
+
+    /// Says which gateway is meant, whoever asks.
+    fn gateway(&self) -> Result<Endpoint, Failure> {
+        self.environment.gateway(self.globals.choice())
     }
 
     /// Connects to the gateway with the caller's token, if there is one.
@@ -110,11 +119,32 @@ impl Shell<'_> {
         let endpoint = self.endpoint()?;
         Ok(connect(&endpoint).await?.naming(self.keys.clone()))
     }
+
+    /// Asks before what cannot be undone. Only a person at a terminal is asked, and not with --yes.
+    fn confirm(&mut self, question: &str) -> Result<(), Failure> {
+        if self.globals.yes || !self.environment.interactive {
+            return Ok(());
+        }
+        self.output.ask(&format!("{question} [y/N]"));
+        let mut line = String::new();
+        self.stdin
+            .read_line(&mut line)
+            .map_err(|error| Failure::usage(format!("reading the answer: {error}")))?;
+        match line.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(Failure::new(Exit::Failed, "nothing was changed")),
+        }
+    }
 }
 
 /// Connects to `endpoint`.
 async fn connect(endpoint: &Endpoint) -> Result<Connection, Failure> {
-    proto::client::connect(&endpoint.server, endpoint.token.as_ref())
+    let read = |path: &PathBuf| {
+        std::fs::read(path).map_err(|error| Failure::file("reading", path, &error))
+    };
+    let authorities = endpoint.ca_file.as_ref().map(read).transpose()?;
+    let (server, token) = (&endpoint.server, endpoint.token.as_ref());
+    proto::client::connect_trusting(server, token, authorities.as_deref())
         .await
-        .map_err(|error| Failure::connecting(&endpoint.server, &error))
+        .map_err(|error| Failure::connecting(server, &error))
 }

@@ -9,6 +9,9 @@ pub const GATEWAY_FULL: &str = include_str!("../gateway.full.toml");
 /// A systemd unit.
 pub const SYSTEMD_UNIT: &str = include_str!("../tollgate.service");
 
+/// A catalogue for `ctl apply`.
+pub const CATALOGUE: &str = include_str!("../catalogue.toml");
+
 /// Codex on the simulator.
 pub const CODEX: &str = include_str!("../codex.toml");
 

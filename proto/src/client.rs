@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::net::UnixStream;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
-use tonic::transport::{ClientTlsConfig, Endpoint, Uri};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Uri};
 
 use std::time::Duration;
 
@@ -21,7 +21,20 @@ pub use connection::{CallKeys, Connection};
 /// The address is not one of these forms, the token has characters that a header cannot carry, or
 /// nobody answers there within five seconds.
 pub async fn connect(server: &str, token: Option<&SecretString>) -> Result<Connection> {
-    let channel = endpoint(server)?;
+    connect_trusting(server, token, None).await
+}
+
+/// Connects as [`connect`] does; where that is over TLS, it trusts the certificate authorities in
+/// `authorities` (PEM) instead of those of the host.
+///
+/// # Errors
+/// As [`connect`]; also if the gateway's certificate is of none of the authorities.
+pub async fn connect_trusting(
+    server: &str,
+    token: Option<&SecretString>,
+    authorities: Option<&[u8]>,
+) -> Result<Connection> {
+    let channel = endpoint(server, authorities)?;
     let connected = if let Some(path) = server.strip_prefix("unix:") {
         let path = path.to_owned();
         let dial = tower::service_fn(move |_: Uri| {
@@ -36,12 +49,15 @@ pub async fn connect(server: &str, token: Option<&SecretString>) -> Result<Conne
     Ok(Connection::new(channel, Bearer::new(token)?))
 }
 
-fn endpoint(server: &str) -> Result<Endpoint> {
+fn endpoint(server: &str, authorities: Option<&[u8]>) -> Result<Endpoint> {
+    let trust = match authorities {
+        Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+        None => ClientTlsConfig::new().with_enabled_roots(),
+    };
     let base = match server.split_once(':') {
         Some(("unix", _)) => Endpoint::from_static("http://unix.invalid"),
         Some(("http", _)) => Endpoint::from_shared(server.to_owned())?,
-        Some(("https", _)) => Endpoint::from_shared(server.to_owned())?
-            .tls_config(ClientTlsConfig::new().with_enabled_roots())?,
+        Some(("https", _)) => Endpoint::from_shared(server.to_owned())?.tls_config(trust)?,
         _ => bail!("`{server}` is not http://HOST:PORT, https://HOST:PORT or unix:/PATH"),
     };
     Ok(base

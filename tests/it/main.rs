@@ -10,6 +10,7 @@ mod auth;
 mod balance;
 mod books;
 mod breaker;
+mod catalogue;
 mod chat;
 mod cli;
 mod client_gone;

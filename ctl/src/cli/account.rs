@@ -14,6 +14,9 @@ pub(crate) enum AccountCommand {
     /// Shows an account, your own if none is named
     #[command(after_help = "Example:\n  ctl account show alice")]
     Show(Show),
+    /// Lists the limits that hold for an account, your own if none is named, and how much is used
+    #[command(after_help = "Example:\n  ctl account limits\n  ctl account limits alice -o json")]
+    Limits(Limits),
     /// Adds to an account's balance, or takes from it (operators only)
     #[command(after_help = "Example:\n  ctl account credit alice 20 --reason 'invoice 17'\n  \
         ctl account credit alice -0.50 --reason 'credited twice'")]
@@ -41,6 +44,13 @@ pub(crate) enum AccountCommand {
 /// Input of `ctl account show`.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
+    /// The account's name or id
+    pub(crate) account: Option<String>,
+}
+
+/// Input of `ctl account limits`.
+#[derive(Debug, Args)]
+pub(crate) struct Limits {
     /// The account's name or id
     pub(crate) account: Option<String>,
 }

@@ -9,7 +9,7 @@ use super::value::{self, When};
 /// A command on API keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Creates a key; its secret is shown this once
+    /// Creates a key; its secret is shown this once, with --quiet alone
     #[command(after_help = "Example:\n  ctl key create laptop --expires 30d --model gpt-5\n  \
         ctl key create ci --spend-cap 5 --rpm 60\n  \
         KEY=$(ctl key create ci --quiet)")]
@@ -17,11 +17,11 @@ pub(crate) enum KeyCommand {
     /// Lists keys, newest first, the revoked ones included
     #[command(after_help = "Example:\n  ctl key list")]
     List(List),
-    /// Replaces a key by a new one that is like it; both work for a while. The secret is shown this once
+    /// Replaces a key by a new one that is like it; both work for a while. The secret is shown this once, with --quiet alone
     #[command(after_help = "Example:\n  ctl key rotate 9f2c41d0 --overlap 24h\n  \
         KEY=$(ctl key rotate 9f2c41d0 --quiet)")]
     Rotate(Rotate),
-    /// Revokes a key at once
+    /// Revokes a key at once; asks first on a terminal
     #[command(after_help = "Example:\n  ctl key revoke 9f2c41d0")]
     Revoke(Revoke),
 }
@@ -31,9 +31,6 @@ pub(crate) enum KeyCommand {
 pub(crate) struct Create {
     /// What to call it
     pub(crate) label: String,
-    /// Print the secret alone
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) limits: LimitFlags,
     /// The most that it may spend in all, in US dollars [default: no cap]
@@ -76,9 +73,6 @@ pub(crate) struct Rotate {
     /// How long the old key goes on working; 0s revokes it at once
     #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = value::span)]
     pub(crate) overlap: SignedDuration,
-    /// Print the new secret alone
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
 }
 
 /// Input of `ctl key revoke`.

@@ -22,7 +22,7 @@ pub(crate) enum ModelCommand {
     /// Changes the given fields of a model (operators only)
     #[command(after_help = "Example:\n  ctl model update llama3 --rpm 60 --alias llama")]
     Update(Update),
-    /// Removes a model; its request records stay (operators only)
+    /// Removes a model; its request records stay; asks first on a terminal (operators only)
     #[command(after_help = "Example:\n  ctl model remove llama3")]
     Remove(Named),
 }

@@ -8,9 +8,12 @@ use super::value;
 /// A command on upstreams.
 #[derive(Debug, Subcommand)]
 pub(crate) enum UpstreamCommand {
-    /// Lists upstreams
+    /// Lists upstreams, and whether requests are sent to them
     #[command(after_help = "Example:\n  ctl upstream list")]
     List,
+    /// Lists how upstreams do: breaker, requests, failures, latency, last error
+    #[command(after_help = "Example:\n  ctl upstream health")]
+    Health,
     /// Adds an upstream
     #[command(after_help = "Example:\n  \
         ctl upstream add openai --url https://api.openai.com/v1 --key-env OPENAI_API_KEY --profile openai\n  \
@@ -19,7 +22,7 @@ pub(crate) enum UpstreamCommand {
     /// Changes the given fields of an upstream
     #[command(after_help = "Example:\n  ctl upstream update openai --key-stdin < key.txt")]
     Update(Update),
-    /// Removes an upstream that no model is deployed on
+    /// Removes an upstream that no model is deployed on; asks first on a terminal
     #[command(after_help = "Example:\n  ctl upstream remove local")]
     Remove(Remove),
 }

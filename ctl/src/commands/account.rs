@@ -1,5 +1,7 @@
 //! `ctl account …`, and how an account is printed.
 
+mod limits;
+
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
     Account, ChangePasswordRequest, CreateInviteRequest, CreditAccountRequest, GetAccountRequest,
@@ -40,6 +42,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Resul
         AccountCommand::List => list(shell).await,
         AccountCommand::Show(Show { account: None }) => super::session::whoami(shell).await,
         AccountCommand::Show(Show { account: Some(account) }) => show(shell, account).await,
+        AccountCommand::Limits(input) => limits::run(shell, input).await,
         AccountCommand::Credit(input) => credit(shell, input).await,
         AccountCommand::Suspend(input) => suspend(shell, input).await,
         AccountCommand::Resume(input) => resume(shell, input).await,

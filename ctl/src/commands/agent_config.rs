@@ -100,7 +100,7 @@ fn address(shell: &mut Shell<'_>, given: Option<&str>) -> Result<String, Failure
         }
         return Ok(url.trim_end_matches('/').to_owned());
     }
-    let server = shell.environment.server(shell.globals.server.as_deref())?;
+    let server = shell.gateway()?.server;
     let url = base_url(&server)?;
     shell.output.note(&format!("the API is taken to be at {url}; --base-url URL says otherwise"));
     Ok(url)

@@ -16,7 +16,7 @@ const MIB: u64 = 1024 * 1024;
 pub(super) async fn run(shell: &mut Shell<'_>, input: Backup) -> Result<(), Failure> {
     let path = &*input.file;
     let writing = |error: std::io::Error| Failure::file("writing", path, &error);
-    if !input.yes && path.symlink_metadata().is_ok() {
+    if !shell.globals.yes && path.symlink_metadata().is_ok() {
         return Err(exists(path));
     }
     let dir = match path.parent() {
@@ -32,18 +32,14 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: Backup) -> Result<(), Fail
         file.write_all(&piece.data).map_err(writing)?;
         written += piece.data.len() as u64;
         size = piece.size_bytes;
-        if shell.environment.interactive {
-            shell.output.progress(&format!("{} of {} MiB", written / MIB, size.div_ceil(MIB)));
-        }
+        shell.output.progress(written / MIB, Some(size.div_ceil(MIB)), "MiB");
     }
-    if shell.environment.interactive {
-        shell.output.note("");
-    }
+    shell.output.end_progress();
     if written != size || size == 0 {
         return Err(Failure::new(Exit::Unavailable, "the copy broke off").advise("try again"));
     }
     file.as_file().sync_all().map_err(writing)?;
-    if input.yes {
+    if shell.globals.yes {
         file.persist(path).map_err(|error| writing(error.error))?;
     } else {
         file.persist_noclobber(path).map_err(|error| match error.error.kind() {

@@ -1,20 +1,18 @@
-//! `ctl completions`: a script for the shell, made from the command tree.
+//! `ctl completions`: a script that has the shell ask `ctl` itself how a line may go on.
 
-use clap::CommandFactory;
-use clap_complete::aot;
+use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
-use crate::Shell;
-use crate::cli::{self, Cli};
+use crate::cli;
 use crate::error::Failure;
+use crate::{Shell, complete};
 
 /// Runs `ctl completions`.
 pub(super) fn run(shell: &mut Shell<'_>, kind: cli::Shell) -> Result<(), Failure> {
-    let generator = match kind {
-        cli::Shell::Bash => aot::Shell::Bash,
-        cli::Shell::Zsh => aot::Shell::Zsh,
-        cli::Shell::Fish => aot::Shell::Fish,
+    let completer: &dyn EnvCompleter = match kind {
+        cli::Shell::Bash => &Bash,
+        cli::Shell::Zsh => &Zsh,
+        cli::Shell::Fish => &Fish,
     };
-    let mut script = Vec::new();
-    aot::generate(generator, &mut Cli::command(), "ctl", &mut script);
-    shell.output.text(&String::from_utf8_lossy(&script))
+    let script = complete::registration(completer)?;
+    shell.output.text(&script)
 }

@@ -72,7 +72,7 @@ async fn create(shell: &mut Shell<'_>, input: Create) -> Result<(), Failure> {
     };
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let answer = client.create_key(request).await?.into_inner();
-    reveal(shell, answer.key, answer.secret, input.quiet)
+    reveal(shell, answer.key, answer.secret)
 }
 
 async fn rotate(shell: &mut Shell<'_>, input: Rotate) -> Result<(), Failure> {
@@ -80,17 +80,12 @@ async fn rotate(shell: &mut Shell<'_>, input: Rotate) -> Result<(), Failure> {
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let request = RotateKeyRequest { id: input.id, overlap_seconds };
     let answer = client.rotate_key(request).await?.into_inner();
-    reveal(shell, answer.key, answer.secret, input.quiet)
+    reveal(shell, answer.key, answer.secret)
 }
 
 /// Prints a new key with its secret, or that alone.
-fn reveal(
-    shell: &mut Shell<'_>,
-    key: Option<Key>,
-    secret: String,
-    quiet: bool,
-) -> Result<(), Failure> {
-    if quiet {
+fn reveal(shell: &mut Shell<'_>, key: Option<Key>, secret: String) -> Result<(), Failure> {
+    if shell.output.is_quiet() {
         return shell.output.text(&format!("{secret}\n"));
     }
     let key = KeyRecord::from(present(key, "key")?);
@@ -108,6 +103,7 @@ async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
 }
 
 async fn revoke(shell: &mut Shell<'_>, input: Revoke) -> Result<(), Failure> {
+    shell.confirm(&format!("Revoke key {}? It cannot be used again.", input.id))?;
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let answer = client.revoke_key(RevokeKeyRequest { id: input.id }).await?.into_inner();
     shell.output.one(&KeyRecord::from(present(answer.key, "key")?))

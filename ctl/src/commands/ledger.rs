@@ -84,7 +84,8 @@ async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
 
 async fn verify(shell: &mut Shell<'_>) -> Result<(), Failure> {
     let mut client = LedgerServiceClient::new(shell.connect().await?);
-    let answer = client.verify_ledger(VerifyLedgerRequest {}).await?.into_inner();
+    let proving = client.verify_ledger(VerifyLedgerRequest {});
+    let answer = shell.output.waiting("recomputing the books", proving).await?.into_inner();
     let found = answer.differences_found;
     let (proof, differences) = (ProofRecord::from(&answer), answer.differences);
     let ok = proof.ok;

@@ -122,6 +122,7 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
 }
 
 async fn remove(shell: &mut Shell<'_>, input: Named) -> Result<(), Failure> {
+    shell.confirm(&format!("Remove model {}?", input.id))?;
     let mut client = ModelServiceClient::new(shell.connect().await?);
     client.remove_model(RemoveModelRequest { id: input.id.clone() }).await?;
     shell.output.note(&format!("removed model {}", input.id));

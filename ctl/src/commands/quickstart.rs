@@ -85,14 +85,14 @@ async fn signed_in(
     let answer = match &input.name {
         Some(name) => {
             let password = session::password(shell, &input.password, false)?;
-            match session::sign_in(&endpoint.server, name, &password).await {
+            match session::sign_in(&endpoint, name, &password).await {
                 Err(failure) if failure.exit() == Exit::NotAllowed => {
                     match session::create(&endpoint, name, &password, String::new()).await {
                         // The account is there, so it is the password that was wrong.
                         Err(conflict) if conflict.exit() == Exit::Conflict => return Err(failure),
                         other => other?,
                     };
-                    session::sign_in(&endpoint.server, name, &password).await?
+                    session::sign_in(&endpoint, name, &password).await?
                 }
                 other => other?,
             }
@@ -107,7 +107,7 @@ async fn signed_in(
             session::create(&endpoint, &name, &password, String::new()).await?;
             let said = format!("registered {name} with password {}", password.expose_secret());
             shell.output.note(&said);
-            session::sign_in(&endpoint.server, &name, &password).await?
+            session::sign_in(&endpoint, &name, &password).await?
         }
     };
     let token = SecretString::from(answer.token.clone());

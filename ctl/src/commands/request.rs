@@ -1,20 +1,20 @@
 //! `ctl request …`, and how a request record is printed.
 
-use std::pin::pin;
+mod export;
+mod tail;
 
 use proto::v1::usage_service_client::UsageServiceClient;
-use proto::v1::{
-    GetRequestRequest, ListRequestsRequest, RequestFilter, RequestRecord, TailRequestsRequest,
-    TailRequestsResponse,
-};
+use proto::v1::{GetRequestRequest, ListRequestsRequest, RequestFilter, RequestRecord};
 use serde::Serialize;
-use tonic::Streaming;
 
 use super::{present, time, word};
 use crate::Shell;
-use crate::cli::request::{Filter, List, RequestCommand, Show, Tail};
-use crate::error::{Exit, Failure};
-use crate::output::{Format, Record, Stream};
+use crate::cli::request::{Filter, List, RequestCommand, Show};
+use crate::cli::value::When;
+use crate::error::Failure;
+use crate::output::Record;
+
+pub(super) use export::export;
 
 /// A request record, as it is printed.
 #[derive(Serialize)]
@@ -47,13 +47,13 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: RequestCommand) -> Resul
     match command {
         RequestCommand::List(input) => list(shell, input).await,
         RequestCommand::Show(input) => show(shell, input).await,
-        RequestCommand::Tail(input) => tail(shell, input).await,
+        RequestCommand::Tail(input) => tail::tail(shell, input).await,
+        RequestCommand::Export(input) => export(shell, input).await,
     }
 }
 
 async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
-    let mut chosen = filter(shell, input.filter)?;
-    chosen.until = input.until.map(|until| until.before(shell.environment.now)).transpose()?;
+    let chosen = filter(shell, input.filter, input.until)?;
     let mut client = UsageServiceClient::new(shell.connect().await?);
     let limit = usize::try_from(input.limit).unwrap_or(usize::MAX);
     let mut lines = Vec::new();
@@ -78,55 +78,12 @@ async fn show(shell: &mut Shell<'_>, input: Show) -> Result<(), Failure> {
     shell.output.one(&Line::from(present(answer.request, "request")?))
 }
 
-async fn tail(shell: &mut Shell<'_>, input: Tail) -> Result<(), Failure> {
-    if shell.output.format() == Format::Json {
-        return Err(Failure::usage("a log that has no end is no JSON document")
-            .advise("use -o jsonl, which prints an object per line"));
-    }
-    let history = if input.cursor.is_empty() { input.history } else { 0 };
-    let filter = Some(filter(shell, input.filter)?);
-    let mut client = UsageServiceClient::new(shell.connect().await?);
-    let mut cursor = input.cursor;
-    let request = TailRequestsRequest { filter, cursor: cursor.clone(), history };
-    let mut interrupt = pin!(tokio::signal::ctrl_c());
-    let followed = tokio::select! {
-        followed = async {
-            let mut news = client.tail_requests(request).await?.into_inner();
-            follow(shell, &mut news, &mut cursor).await
-        } => followed,
-        _ = &mut interrupt => return Ok(()),
-    };
-    match followed {
-        Err(failure) if failure.exit() == Exit::Unavailable && !cursor.is_empty() => {
-            Err(failure.advise(format!("go on with `ctl request tail --cursor {cursor}`")))
-        }
-        other => other,
-    }
-}
-
-/// Prints what comes until the log ends, which it does only when the gateway goes; `cursor` is
-/// where to go on after that.
-async fn follow(
-    shell: &mut Shell<'_>,
-    news: &mut Streaming<TailRequestsResponse>,
-    cursor: &mut String,
-) -> Result<(), Failure> {
-    let mut printed = Stream::default();
-    while let Some(batch) = news.message().await? {
-        if batch.dropped > 0 {
-            shell.output.note(&format!("({} records were skipped: too slow)", batch.dropped));
-        }
-        if !batch.requests.is_empty() {
-            let lines: Vec<_> = batch.requests.into_iter().map(Line::from).collect();
-            shell.output.more(&lines, &mut printed)?;
-        }
-        *cursor = batch.cursor;
-    }
-    Err(Failure::new(Exit::Unavailable, "the gateway ended the log"))
-}
-
 /// Turns what was typed into what is asked.
-pub(super) fn filter(shell: &Shell<'_>, given: Filter) -> Result<RequestFilter, Failure> {
+pub(super) fn filter(
+    shell: &Shell<'_>,
+    given: Filter,
+    until: Option<When>,
+) -> Result<RequestFilter, Failure> {
     let now = shell.environment.now;
     Ok(RequestFilter {
         account: given.account.unwrap_or_default(),
@@ -134,7 +91,8 @@ pub(super) fn filter(shell: &Shell<'_>, given: Filter) -> Result<RequestFilter, 
         model: given.model.unwrap_or_default(),
         status: given.status.map(Into::into).unwrap_or_default(),
         since: given.since.map(|since| since.before(now)).transpose()?,
-        ..RequestFilter::default()
+        until: until.map(|until| until.before(now)).transpose()?,
+        expression: given.expression,
     })
 }
 

@@ -31,10 +31,10 @@ pub(super) async fn register(shell: &mut Shell<'_>, input: Register) -> Result<(
 
 /// Runs `ctl login`.
 pub(super) async fn login(shell: &mut Shell<'_>, input: Login) -> Result<(), Failure> {
-    let server = shell.environment.server(shell.globals.server.as_deref())?;
+    let gateway = shell.gateway()?;
     let password = password(shell, &input.password, false)?;
-    let answer = sign_in(&server, &input.name, &password).await?;
-    let account = keep(shell, &server, answer)?;
+    let answer = sign_in(&gateway, &input.name, &password).await?;
+    let account = keep(shell, &gateway.server, answer)?;
     shell.output.one(&AccountRecord::from(account))
 }
 
@@ -77,11 +77,7 @@ pub(super) async fn whoami(shell: &mut Shell<'_>) -> Result<(), Failure> {
 /// Returns the endpoint, without a token if the token file is not there (yet).
 pub(super) fn lenient(shell: &Shell<'_>) -> Result<Endpoint, Failure> {
     match shell.endpoint() {
-        Err(failure) if failure.exit() == Exit::NotAllowed => Ok(Endpoint {
-            server: shell.environment.server(shell.globals.server.as_deref())?,
-            token: None,
-            source: TokenSource::Nowhere,
-        }),
+        Err(failure) if failure.exit() == Exit::NotAllowed => shell.gateway(),
         other => other,
     }
 }
@@ -102,8 +98,8 @@ pub(super) async fn create(
     let answer = match client.register(request.clone()).await {
         // A session that has ended must not keep anybody from registering.
         Err(status) if status.code() == Code::Unauthenticated && endpoint.token.is_some() => {
-            let stranger = Endpoint { token: None, ..endpoint.clone() };
-            AccountServiceClient::new(connect(&stranger).await?).register(request).await?
+            let stranger = connect(&endpoint.stranger()).await?;
+            AccountServiceClient::new(stranger).register(request).await?
         }
         other => other?,
     };
@@ -112,13 +108,11 @@ pub(super) async fn create(
 
 /// Opens a session.
 pub(super) async fn sign_in(
-    server: &str,
+    endpoint: &Endpoint,
     name: &str,
     password: &SecretString,
 ) -> Result<SignInResponse, Failure> {
-    let stranger =
-        Endpoint { server: server.to_owned(), token: None, source: TokenSource::Nowhere };
-    let mut client = AccountServiceClient::new(connect(&stranger).await?);
+    let mut client = AccountServiceClient::new(connect(&endpoint.stranger()).await?);
     let request =
         SignInRequest { name: name.to_owned(), password: password.expose_secret().to_owned() };
     let answer = client.sign_in(request).await.map_err(|status| {

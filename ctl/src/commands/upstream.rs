@@ -1,5 +1,7 @@
 //! `ctl upstream …`, and how an upstream is printed.
 
+mod health;
+
 use proto::v1::credential::Source;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::{
@@ -30,12 +32,15 @@ struct UpstreamRecord {
     idle_ms: Option<u64>,
     created_at: Option<String>,
     problem: Option<String>,
+    /// Whether requests are sent to it; known to lists only.
+    breaker: Option<String>,
 }
 
 /// Runs `ctl upstream …`.
 pub(super) async fn run(shell: &mut Shell<'_>, command: UpstreamCommand) -> Result<(), Failure> {
     match command {
         UpstreamCommand::List => list(shell).await,
+        UpstreamCommand::Health => health::run(shell).await,
         UpstreamCommand::Add(input) => add(shell, input).await,
         UpstreamCommand::Update(input) => update(shell, input).await,
         UpstreamCommand::Remove(input) => remove(shell, input).await,
@@ -43,9 +48,20 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: UpstreamCommand) -> Resu
 }
 
 async fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
-    let mut client = UpstreamServiceClient::new(shell.connect().await?);
+    let connection = shell.connect().await?;
+    let mut client = UpstreamServiceClient::new(connection.clone());
     let answer = client.list_upstreams(ListUpstreamsRequest {}).await?.into_inner();
-    let upstreams: Vec<_> = answer.upstreams.into_iter().map(UpstreamRecord::from).collect();
+    // A gateway that says nothing of health has its upstreams listed all the same.
+    let health = health::fetch(connection).await.unwrap_or_default();
+    let upstreams: Vec<_> = answer
+        .upstreams
+        .into_iter()
+        .map(|upstream| {
+            let health = health.iter().find(|health| health.name == upstream.name);
+            let breaker = health.and_then(health::breaker);
+            UpstreamRecord { breaker, ..UpstreamRecord::from(upstream) }
+        })
+        .collect();
     shell.output.many(&upstreams)
 }
 
@@ -92,6 +108,7 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
 }
 
 async fn remove(shell: &mut Shell<'_>, input: Remove) -> Result<(), Failure> {
+    shell.confirm(&format!("Remove upstream {}?", input.name))?;
     let mut client = UpstreamServiceClient::new(shell.connect().await?);
     client.remove_upstream(RemoveUpstreamRequest { name: input.name.clone() }).await?;
     shell.output.note(&format!("removed upstream {}", input.name));
@@ -146,6 +163,7 @@ impl From<Upstream> for UpstreamRecord {
             idle_ms: deadlines.idle_ms,
             created_at: time(upstream.created_at),
             problem: filled(upstream.problem),
+            breaker: None,
         }
     }
 }
@@ -162,7 +180,8 @@ impl Record for UpstreamRecord {
         "idle_ms",
         "created_at",
         "problem",
+        "breaker",
     ];
     const COLUMNS: &'static [&'static str] =
-        &["name", "url", "profile", "credential", "credential_name", "problem"];
+        &["name", "url", "profile", "breaker", "credential", "credential_name", "problem"];
 }

@@ -1,14 +1,16 @@
-//! `ctl usage …`, and how a sum of requests is printed.
+//! `ctl usage …`, and how a sum of requests is printed; `picture` draws it for a terminal.
+
+mod picture;
 
 use proto::v1::usage_service_client::UsageServiceClient;
-use proto::v1::{ExportRequestsRequest, RequestFilter, SummarizeUsageRequest, UsageTotals};
+use proto::v1::{SummarizeUsageRequest, SummarizeUsageResponse, UsageTotals};
 use serde::Serialize;
 
 use super::{filled, request};
 use crate::Shell;
-use crate::cli::usage::{Export, ExportFormat, Summary, UsageCommand};
+use crate::cli::usage::{Summary, Usage, UsageCommand};
 use crate::error::Failure;
-use crate::output::{Format, Record, Stream};
+use crate::output::{Format, Record};
 
 /// A sum of requests, as it is printed.
 #[derive(Serialize)]
@@ -38,93 +40,94 @@ struct DayRecord {
     totals: TotalsRecord,
 }
 
+/// The sum for a key, inside a document.
+#[derive(Serialize)]
+struct KeyRecord {
+    key: String,
+    label: Option<String>,
+    account: Option<String>,
+    #[serde(flatten)]
+    totals: TotalsRecord,
+}
+
 /// The whole summary as one document.
 #[derive(Serialize)]
 struct SummaryRecord {
     totals: TotalsRecord,
     by_model: Vec<ModelRecord>,
     by_day: Vec<DayRecord>,
+    by_key: Vec<KeyRecord>,
 }
 
 /// A line of the summary, where it is printed as lines.
 #[derive(Serialize)]
 struct LineRecord {
-    /// `total`, `model` or `day`.
+    /// `total`, `model`, `day` or `key`.
     by: &'static str,
-    /// The model or the day.
+    /// The model, the day or the key's public id.
     name: Option<String>,
     #[serde(flatten)]
     totals: TotalsRecord,
 }
 
 /// Runs `ctl usage …`.
-pub(super) async fn run(shell: &mut Shell<'_>, command: UsageCommand) -> Result<(), Failure> {
-    match command {
-        UsageCommand::Summary(input) => summary(shell, input).await,
-        UsageCommand::Export(input) => export(shell, input).await,
+pub(super) async fn run(shell: &mut Shell<'_>, input: Usage) -> Result<(), Failure> {
+    match input.command {
+        None => summary(shell, input.summary).await,
+        Some(UsageCommand::Summary(input)) => summary(shell, input).await,
+        Some(UsageCommand::Export(input)) => request::export(shell, input).await,
     }
 }
 
 async fn summary(shell: &mut Shell<'_>, input: Summary) -> Result<(), Failure> {
-    let now = shell.environment.now;
-    let filter = RequestFilter {
-        account: input.account.unwrap_or_default(),
-        model: input.model.unwrap_or_default(),
-        since: input.since.map(|since| since.before(now)).transpose()?,
-        until: input.until.map(|until| until.before(now)).transpose()?,
-        ..RequestFilter::default()
-    };
+    let filter = request::filter(shell, input.filter, input.until)?;
     let mut client = UsageServiceClient::new(shell.connect().await?);
     let request = SummarizeUsageRequest { filter: Some(filter) };
-    let answer = client.summarize_usage(request).await?.into_inner();
-    let totals = TotalsRecord::from(answer.totals);
-    let by_model = answer
-        .by_model
-        .into_iter()
-        .map(|it| ModelRecord { model: it.model, totals: it.totals.into() });
-    let by_day =
-        answer.by_day.into_iter().map(|it| DayRecord { day: it.day, totals: it.totals.into() });
-    if shell.output.format() == Format::Json {
-        let (by_model, by_day) = (by_model.collect(), by_day.collect());
-        return shell.output.document(&SummaryRecord { totals, by_model, by_day });
+    let summary = SummaryRecord::from(client.summarize_usage(request).await?.into_inner());
+    match (shell.output.format(), shell.output.width()) {
+        (Format::Json, _) => shell.output.document(&summary),
+        (Format::Table, Some(width)) if !shell.output.is_quiet() => {
+            let text = picture::draw(&summary, width, &shell.output);
+            shell.output.text(&text)
+        }
+        _ => shell.output.many(&summary.lines()),
     }
-    let mut lines = vec![LineRecord { by: "total", name: None, totals }];
-    lines.extend(by_model.map(|it| LineRecord {
-        by: "model",
-        name: Some(it.model),
-        totals: it.totals,
-    }));
-    lines.extend(by_day.map(|it| LineRecord { by: "day", name: Some(it.day), totals: it.totals }));
-    shell.output.many(&lines)
 }
 
-async fn export(shell: &mut Shell<'_>, input: Export) -> Result<(), Failure> {
-    shell.output.set_format(match (input.format, shell.output.format()) {
-        (Some(ExportFormat::Csv), _) | (None, Format::Csv) => Format::Csv,
-        _ => Format::Jsonl,
-    });
-    let mut filter = request::filter(shell, input.filter)?;
-    filter.until = input.until.map(|until| until.before(shell.environment.now)).transpose()?;
-    let mut client = UsageServiceClient::new(shell.connect().await?);
-    let asked = ExportRequestsRequest { filter: Some(filter) };
-    let mut pages = client.export_requests(asked).await?.into_inner();
-    // Said only to somebody who sees it, and not in between what is exported.
-    let watched = shell.environment.interactive && shell.environment.width.is_none();
-    let (mut printed, mut count) = (Stream::default(), 0);
-    // A header stands over nothing, too.
-    shell.output.more::<request::Line>(&[], &mut printed)?;
-    while let Some(page) = pages.message().await? {
-        count += page.requests.len();
-        let lines: Vec<_> = page.requests.into_iter().map(request::Line::from).collect();
-        shell.output.more(&lines, &mut printed)?;
-        if watched {
-            shell.output.progress(&format!("{count} records"));
+// === impl SummaryRecord ===
+
+impl SummaryRecord {
+    fn lines(self) -> Vec<LineRecord> {
+        let total = LineRecord { by: "total", name: None, totals: self.totals };
+        let line = |by, name, totals| LineRecord { by, name: Some(name), totals };
+        let models = self.by_model.into_iter().map(|it| line("model", it.model, it.totals));
+        let days = self.by_day.into_iter().map(|it| line("day", it.day, it.totals));
+        let keys = self.by_key.into_iter().map(|it| line("key", it.key, it.totals));
+        std::iter::once(total).chain(models).chain(days).chain(keys).collect()
+    }
+}
+
+impl From<SummarizeUsageResponse> for SummaryRecord {
+    fn from(answer: SummarizeUsageResponse) -> Self {
+        let models = answer.by_model.into_iter();
+        let days = answer.by_day.into_iter();
+        let keys = answer.by_key.into_iter();
+        Self {
+            totals: answer.totals.into(),
+            by_model: models
+                .map(|it| ModelRecord { model: it.model, totals: it.totals.into() })
+                .collect(),
+            by_day: days.map(|it| DayRecord { day: it.day, totals: it.totals.into() }).collect(),
+            by_key: keys
+                .map(|it| KeyRecord {
+                    key: it.key,
+                    label: filled(it.label),
+                    account: filled(it.account),
+                    totals: it.totals.into(),
+                })
+                .collect(),
         }
     }
-    if watched {
-        shell.output.note("");
-    }
-    Ok(())
 }
 
 // === impl TotalsRecord ===

@@ -155,7 +155,7 @@ async fn a_gateway_that_dies_is_unavailable() {
     let _started = gateway.spawn(async move { fake.send(Fake::start().await).ok() });
     person.environment.server = Some(started.await.unwrap().server);
     let (mut out, mut err) = (Plug(Some(gateway)), Vec::new());
-    let args = ["ctl", "request", "tail", "-o", "jsonl"];
+    let args = ["ctl", "request", "tail", "--no-reconnect", "-o", "jsonl"];
     let code = ctl::run(args, &person.environment, &mut io::empty(), &mut out, &mut err).await;
     let err = String::from_utf8(err).unwrap();
     assert_eq!(code, 6, "{err}");

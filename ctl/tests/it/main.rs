@@ -5,12 +5,19 @@
 
 mod accounts;
 mod agents;
+mod apply;
 mod catalogue;
+mod completions;
+mod contract;
+mod doctor;
+mod examples;
 mod exits;
 mod fake;
 mod harness;
 mod help;
 mod keys;
 mod ledger;
+mod operations;
 mod profiles;
 mod requests;
+mod usage;

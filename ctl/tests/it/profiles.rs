@@ -165,6 +165,87 @@ async fn without_a_home_a_token_still_works() {
     assert_eq!(fake.last().token.as_deref(), Some("token"));
 }
 
+#[tokio::test]
+async fn a_profile_names_a_gateway() {
+    let (here, there) = (Fake::start().await, Fake::start().await);
+    let mut person = Person::new();
+    for (name, fake) in [("here", &here), ("there", &there)] {
+        person.ctl(&format!("profile set {name} --server {}", fake.server)).await.ok();
+    }
+    assert_eq!(mode(&person.profile()), 0o600);
+    person.environment.token = Some("token".into());
+    person.ctl("whoami --gateway there").await.ok();
+    assert_eq!((here.calls().len(), there.calls().len()), (0, 1));
+    person.ctl("profile use here").await.ok();
+    person.ctl("whoami").await.ok();
+    assert_eq!((here.calls().len(), there.calls().len()), (1, 1));
+    // The environment wins over what is kept, a flag over the environment.
+    person.environment.profile = Some("there".to_owned());
+    person.ctl("whoami").await.ok();
+    person.ctl(&format!("whoami --server {}", here.server)).await.ok();
+    assert_eq!((here.calls().len(), there.calls().len()), (2, 2));
+    assert_eq!(person.ctl("whoami --gateway nowhere").await.code, 4);
+    assert_eq!(
+        person.ctl(&format!("whoami --gateway here --server {}", here.server)).await.code,
+        2
+    );
+}
+
+#[tokio::test]
+async fn profiles_are_listed_shown_and_removed_without_their_tokens() {
+    let (fake, person) = stranger().await;
+    sign_in(&person, "login alice").await;
+    person.ctl(&format!("profile set mine --server {}", fake.server)).await.ok();
+    person
+        .ctl("profile set far --server https://Gate.example:8081/ --ca-file /etc/ca.pem")
+        .await
+        .ok();
+    for line in ["profile list", "profile show", "profile show far -o json"] {
+        let printed = person.ctl(line).await.ok();
+        assert!(!printed.contains("session-of"), "{printed}");
+        insta::assert_snapshot!(
+            line.replace([' ', '-'], "_"),
+            printed.replace(&fake.server, "HERE")
+        );
+    }
+    assert_eq!(person.ctl("profile list -q").await.ok(), "far\nmine\n");
+    person.ctl("profile remove far").await.ok();
+    assert_eq!(person.ctl("profile show far").await.code, 4);
+    assert_eq!(person.ctl("profile remove far").await.code, 4);
+    assert_eq!(person.ctl("profile use far").await.code, 4);
+    assert_eq!(person.ctl("profile set far").await.code, 2, "it takes --server");
+    assert_eq!(person.ctl("profile set far --server gate.example").await.code, 2);
+}
+
+#[tokio::test]
+async fn a_private_certificate_is_trusted_only_with_its_authority() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let fake = Fake::start_tls(&made.cert.pem(), &made.signing_key.serialize_pem()).await;
+    let mut person = Person::new();
+    person.environment.token = Some("token".into());
+    let ca = person.path("ca.pem");
+    std::fs::write(&ca, made.cert.pem()).unwrap();
+    let server = &fake.server;
+    let ran = person.ctl(&format!("whoami --server {server}")).await;
+    assert_eq!((ran.code, fake.calls().len()), (6, 0), "{ran:?}");
+    assert!(ran.err.contains("--ca-file"), "{ran:?}");
+    person.ctl(&format!("whoami --server {server} --ca-file {}", ca.display())).await.ok();
+    person.ctl(&format!("profile set tls --server {server} --ca-file {}", ca.display())).await.ok();
+    person.ctl("whoami --gateway tls").await.ok();
+    assert_eq!(fake.last().token.as_deref(), Some("token"));
+    let ran = person.ctl(&format!("whoami --server {server} --ca-file missing.pem")).await;
+    assert!(ran.code == 1 && ran.err.contains("missing.pem"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_unix_socket_is_a_gateway_of_this_host() {
+    let person = Person::new();
+    person.finds_operator_token();
+    let fake = Fake::start_unix(&person.path("admin.sock"));
+    person.ctl(&format!("whoami --server {}", fake.server)).await.ok();
+    assert_eq!(fake.last().token.as_deref(), Some("operator-token"));
+}
+
 /// The binary itself, with nothing but the variables that a script would set.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_binary_reads_its_environment() {

@@ -1,6 +1,6 @@
-//! `ctl request …` and `ctl usage …`
+//! `ctl request …`
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use crate::harness::signed_in;
@@ -34,6 +34,12 @@ async fn filters_reach_the_gateway() {
     person.ctl("usage summary --account a --model m --since 7d --until 1d").await.ok();
     insta::assert_snapshot!(fake.last().message);
     assert_eq!(person.ctl("request list --status fine").await.code, 2);
+    for verb in ["list", "export"] {
+        let args = ["ctl", "request", verb, "--filter", "-status:completed model:a,b"];
+        person.run(&args, "").await.ok();
+        let asked = fake.last().message;
+        assert!(asked.contains("expression: \"-status:completed model:a,b\""), "{asked}");
+    }
 }
 
 #[tokio::test]
@@ -49,15 +55,60 @@ async fn tail_prints_what_comes_and_where_to_go_on() {
     let (fake, person) = signed_in().await;
     fake.end_tails();
     for format in ["table", "jsonl", "csv"] {
-        let ran = person.ctl(&format!("request tail --history 3 -o {format}")).await;
+        let line = format!("request tail --no-reconnect --history 3 -o {format}");
+        let ran = person.ctl(&line).await;
         assert_eq!(ran.code, 6);
-        assert!(ran.err.contains("7 records were skipped"), "{}", ran.err);
+        assert!(ran.err.contains("(7 skipped"), "{}", ran.err);
         assert!(ran.err.contains("ctl request tail --cursor c2"), "{}", ran.err);
         insta::assert_snapshot!(format!("request_tail_{format}"), ran.out);
     }
     assert!(fake.last().message.ends_with(r#"cursor: "", history: 3 }"#));
-    person.ctl("request tail --cursor c2").await;
+    person.ctl("request tail --no-reconnect --cursor c2").await;
     assert!(fake.last().message.ends_with(r#"cursor: "c2", history: 0 }"#));
+}
+
+/// A reader who has seen enough after so many lines.
+struct Reader(Vec<u8>, usize);
+
+impl Write for Reader {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let lines = self.0.split(|byte| *byte == b'\n').count() - 1;
+        if lines < self.1 { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    }
+}
+
+#[tokio::test]
+async fn tail_goes_on_after_a_broken_connection_without_losing_or_repeating_a_row() {
+    let (fake, person) = signed_in().await;
+    fake.break_tails();
+    let args = ["ctl", "request", "tail", "--filter", "cost>0.01", "-o", "jsonl"];
+    let (mut out, mut err) = (Reader(Vec::new(), 3), Vec::new());
+    let code = ctl::run(args, &person.environment, &mut io::empty(), &mut out, &mut err).await;
+    let (out, err) = (String::from_utf8(out.0).unwrap(), String::from_utf8(err).unwrap());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out, person.ctl("request list -o jsonl").await.ok());
+    assert_eq!(err, "(shutting down; reconnecting in 100ms)\n(7 skipped: too slow)\n");
+    let asked: Vec<_> =
+        fake.calls().into_iter().filter(|call| call.method == "TailRequests").collect();
+    assert_eq!(asked.len(), 2);
+    for (call, cursor) in asked.iter().zip(["\"\"", "\"c1\""]) {
+        assert!(call.message.contains("expression: \"cost>0.01\""), "{}", call.message);
+        assert!(call.message.contains(&format!("cursor: {cursor}")), "{}", call.message);
+    }
+}
+
+#[tokio::test]
+async fn tail_does_not_go_on_where_it_never_began() {
+    let (fake, mut person) = signed_in().await;
+    fake.refuse("TailRequests", tonic::Code::Unavailable, "not yet");
+    assert_eq!(person.ctl("request tail").await.code, 6);
+    person.environment.token = Some("stale".into());
+    assert_eq!(person.ctl("request tail").await.code, 3);
 }
 
 #[tokio::test]
@@ -90,13 +141,4 @@ async fn tail_ends_with_0_on_ctrl_c() {
         tail.wait().unwrap().code()
     });
     assert_eq!(code.await.unwrap(), Some(0));
-}
-
-#[tokio::test]
-async fn summary_prints_totals_models_and_days() {
-    let (_fake, person) = signed_in().await;
-    for format in ["table", "json", "jsonl", "csv"] {
-        let printed = person.ctl(&format!("usage summary -o {format}")).await.ok();
-        insta::assert_snapshot!(format!("usage_summary_{format}"), printed);
-    }
 }

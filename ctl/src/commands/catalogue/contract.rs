@@ -1,0 +1,241 @@
+//! Entries of a catalogue in the contract's words, and back.
+
+use proto::v1;
+use proto::v1::credential::Source;
+
+use super::file::{Ability, Credential, Deployment, Model, Plan, Profile, Upstream};
+use crate::commands::filled;
+
+// === from the contract ===
+
+impl From<v1::Plan> for Plan {
+    fn from(plan: v1::Plan) -> Self {
+        Self {
+            trial_credit_usd: filled(plan.trial_credit_usd),
+            models: plan.models,
+            limits: plan.limits.unwrap_or_default().into(),
+        }
+    }
+}
+
+impl From<v1::Upstream> for Upstream {
+    fn from(upstream: v1::Upstream) -> Self {
+        let deadlines = upstream.deadlines.unwrap_or_default();
+        Self {
+            profile: match upstream.profile() {
+                v1::Profile::Unspecified | v1::Profile::Generic => Profile::Generic,
+                v1::Profile::Openai => Profile::Openai,
+                v1::Profile::Vllm => Profile::Vllm,
+                v1::Profile::Llamacpp => Profile::Llamacpp,
+                v1::Profile::Ollama => Profile::Ollama,
+                v1::Profile::Sglang => Profile::Sglang,
+            },
+            url: upstream.url,
+            connect_ms: deadlines.connect_ms,
+            first_byte_ms: deadlines.first_byte_ms,
+            idle_ms: deadlines.idle_ms,
+            credential: upstream.credential.and_then(|it| it.source).map(|source| match source {
+                Source::Env(name) => Credential::Env(name),
+                Source::File(path) => Credential::File(path),
+                Source::Secret(_) => Credential::Sealed,
+            }),
+        }
+    }
+}
+
+impl From<v1::Model> for Model {
+    fn from(model: v1::Model) -> Self {
+        let ability = |ability| match ability {
+            v1::Ability::Unspecified => None,
+            v1::Ability::Tools => Some(Ability::Tools),
+            v1::Ability::Vision => Some(Ability::Vision),
+            v1::Ability::Reasoning => Some(Ability::Reasoning),
+            v1::Ability::StructuredOutput => Some(Ability::StructuredOutput),
+        };
+        let abilities = model.abilities().filter_map(ability).collect();
+        let price = model.price.unwrap_or_default();
+        Self {
+            display_name: filled(model.display_name),
+            description: filled(model.description),
+            context_window: model.context_window,
+            max_output_tokens: model.max_output_tokens,
+            input_usd: filled(price.input_usd),
+            cached_usd: filled(price.cached_usd),
+            output_usd: filled(price.output_usd),
+            abilities,
+            aliases: model.aliases,
+            limits: model.limits.unwrap_or_default().into(),
+            deployments: model
+                .deployments
+                .into_iter()
+                .map(|it| Deployment {
+                    upstream: it.upstream,
+                    upstream_model: filled(it.upstream_model),
+                    weight: Some(it.weight),
+                    priority: Some(it.priority),
+                })
+                .collect(),
+        }
+    }
+}
+
+// === to the contract ===
+
+impl From<Profile> for v1::Profile {
+    fn from(profile: Profile) -> Self {
+        match profile {
+            Profile::Generic => Self::Generic,
+            Profile::Openai => Self::Openai,
+            Profile::Vllm => Self::Vllm,
+            Profile::Llamacpp => Self::Llamacpp,
+            Profile::Ollama => Self::Ollama,
+            Profile::Sglang => Self::Sglang,
+        }
+    }
+}
+
+impl From<Ability> for v1::Ability {
+    fn from(ability: Ability) -> Self {
+        match ability {
+            Ability::Tools => Self::Tools,
+            Ability::Vision => Self::Vision,
+            Ability::Reasoning => Self::Reasoning,
+            Ability::StructuredOutput => Self::StructuredOutput,
+        }
+    }
+}
+
+impl From<Deployment> for v1::Deployment {
+    fn from(deployment: Deployment) -> Self {
+        Self {
+            upstream: deployment.upstream,
+            upstream_model: deployment.upstream_model.unwrap_or_default(),
+            weight: deployment.weight.unwrap_or_default(),
+            priority: deployment.priority.unwrap_or_default(),
+        }
+    }
+}
+
+// === whole entries, and what changes them ===
+
+impl Plan {
+    pub(super) fn whole(&self, name: &str) -> v1::Plan {
+        v1::Plan {
+            name: name.to_owned(),
+            trial_credit_usd: self.trial_credit_usd.clone().unwrap_or_default(),
+            limits: Some(self.limits.clone().into()),
+            models: self.models.clone(),
+        }
+    }
+}
+
+impl Upstream {
+    pub(super) fn whole(&self, name: &str) -> v1::Upstream {
+        v1::Upstream {
+            name: name.to_owned(),
+            url: self.url.clone(),
+            credential: Some(self.credential()),
+            profile: v1::Profile::from(self.profile).into(),
+            deadlines: Some(v1::Deadlines {
+                connect_ms: self.connect_ms,
+                first_byte_ms: self.first_byte_ms,
+                idle_ms: self.idle_ms,
+            }),
+            ..v1::Upstream::default()
+        }
+    }
+
+    pub(super) fn since(&self, name: &str, before: &Self) -> v1::UpdateUpstreamRequest {
+        v1::UpdateUpstreamRequest {
+            name: name.to_owned(),
+            url: changed(&before.url, &self.url),
+            credential: (before.credential != self.credential).then(|| self.credential()),
+            profile: changed(&before.profile, &self.profile)
+                .map(|profile| v1::Profile::from(profile).into()),
+            deadlines: Some(v1::Deadlines {
+                connect_ms: changed_number(before.connect_ms, self.connect_ms),
+                first_byte_ms: changed_number(before.first_byte_ms, self.first_byte_ms),
+                idle_ms: changed_number(before.idle_ms, self.idle_ms),
+            }),
+        }
+    }
+
+    /// A sealed credential is never sent: it was checked to be there, and no change.
+    fn credential(&self) -> v1::Credential {
+        let source = self.credential.clone().and_then(|credential| match credential {
+            Credential::Sealed => None,
+            Credential::Env(name) => Some(Source::Env(name)),
+            Credential::File(path) => Some(Source::File(path)),
+        });
+        v1::Credential { source }
+    }
+}
+
+impl Model {
+    pub(super) fn whole(&self, id: &str) -> v1::Model {
+        v1::Model {
+            id: id.to_owned(),
+            display_name: self.display_name.clone().unwrap_or_default(),
+            description: self.description.clone().unwrap_or_default(),
+            context_window: self.context_window,
+            max_output_tokens: self.max_output_tokens,
+            limits: Some(self.limits.clone().into()),
+            price: Some(v1::Price {
+                input_usd: self.input_usd.clone().unwrap_or_default(),
+                cached_usd: self.cached_usd.clone().unwrap_or_default(),
+                output_usd: self.output_usd.clone().unwrap_or_default(),
+                version: 0,
+            }),
+            abilities: self.ability_list().abilities,
+            aliases: self.aliases.clone(),
+            deployments: self.deployment_list().deployments,
+            created_at: None,
+        }
+    }
+
+    pub(super) fn since(&self, id: &str, before: &Self) -> v1::UpdateModelRequest {
+        v1::UpdateModelRequest {
+            id: id.to_owned(),
+            display_name: changed_text(
+                before.display_name.as_deref(),
+                self.display_name.as_deref(),
+            ),
+            description: changed_text(before.description.as_deref(), self.description.as_deref()),
+            context_window: changed_number(before.context_window, self.context_window),
+            max_output_tokens: changed_number(before.max_output_tokens, self.max_output_tokens),
+            limits: Some(self.limits.since(&before.limits)),
+            input_usd: changed_text(before.input_usd.as_deref(), self.input_usd.as_deref()),
+            cached_usd: changed_text(before.cached_usd.as_deref(), self.cached_usd.as_deref()),
+            output_usd: changed_text(before.output_usd.as_deref(), self.output_usd.as_deref()),
+            abilities: (before.abilities != self.abilities).then(|| self.ability_list()),
+            aliases: changed(&before.aliases, &self.aliases)
+                .map(|aliases| v1::AliasList { aliases }),
+            deployments: (before.deployments != self.deployments).then(|| self.deployment_list()),
+        }
+    }
+
+    fn ability_list(&self) -> v1::AbilityList {
+        let abilities = self.abilities.iter().map(|it| v1::Ability::from(*it).into()).collect();
+        v1::AbilityList { abilities }
+    }
+
+    fn deployment_list(&self) -> v1::DeploymentList {
+        let deployments = self.deployments.iter().cloned().map(Into::into).collect();
+        v1::DeploymentList { deployments }
+    }
+}
+
+/// The new value, if it is another one.
+fn changed<T: PartialEq + Clone>(before: &T, after: &T) -> Option<T> {
+    (before != after).then(|| after.clone())
+}
+
+/// The same of a number that may be absent, for which 0 stands in the contract.
+fn changed_number(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    changed(&before, &after).map(Option::unwrap_or_default)
+}
+
+/// The same of a text that may be absent, for which an empty one stands in the contract.
+fn changed_text(before: Option<&str>, after: Option<&str>) -> Option<String> {
+    (before != after).then(|| after.unwrap_or_default().to_owned())
+}

@@ -1,0 +1,95 @@
+//! `ctl upstream health`, and how an upstream's health is printed.
+
+use proto::client::Connection;
+use proto::v1::traffic_service_client::TrafficServiceClient;
+use proto::v1::{BreakerState, ListUpstreamHealthRequest, UpstreamHealth};
+use serde::Serialize;
+use tonic::Status;
+
+use super::super::{filled, time, word};
+use crate::Shell;
+use crate::error::Failure;
+use crate::output::Record;
+
+/// How an upstream does, as it is printed.
+#[derive(Serialize)]
+struct HealthRecord {
+    name: String,
+    breaker: Option<String>,
+    retry_at: Option<String>,
+    in_flight: u64,
+    /// Of the last five minutes, as all that follow.
+    requests: u64,
+    failures: u64,
+    p50_ms: Option<f64>,
+    p90_ms: Option<f64>,
+    p99_ms: Option<f64>,
+    last_error: Option<String>,
+    last_error_at: Option<String>,
+}
+
+/// Runs `ctl upstream health`.
+pub(super) async fn run(shell: &mut Shell<'_>) -> Result<(), Failure> {
+    let upstreams = fetch(shell.connect().await?).await?;
+    let records: Vec<_> = upstreams.into_iter().map(HealthRecord::from).collect();
+    shell.output.many(&records)
+}
+
+/// Asks how the upstreams do.
+pub(super) async fn fetch(connection: Connection) -> Result<Vec<UpstreamHealth>, Status> {
+    let mut client = TrafficServiceClient::new(connection);
+    Ok(client.list_upstream_health(ListUpstreamHealthRequest {}).await?.into_inner().upstreams)
+}
+
+/// The word for whether requests are sent to an upstream: `closed`, `open` or `half_open`.
+pub(super) fn breaker(health: &UpstreamHealth) -> Option<String> {
+    let state: BreakerState = health.breaker();
+    word(state.as_str_name(), "BREAKER_STATE_")
+}
+
+// === impl HealthRecord ===
+
+impl From<UpstreamHealth> for HealthRecord {
+    fn from(health: UpstreamHealth) -> Self {
+        Self {
+            breaker: breaker(&health),
+            name: health.name,
+            retry_at: time(health.retry_at),
+            in_flight: health.in_flight,
+            requests: health.requests,
+            failures: health.failures,
+            p50_ms: health.latency.map(|latency| latency.p50_ms),
+            p90_ms: health.latency.map(|latency| latency.p90_ms),
+            p99_ms: health.latency.map(|latency| latency.p99_ms),
+            last_error: filled(health.last_error),
+            last_error_at: time(health.last_error_at),
+        }
+    }
+}
+
+impl Record for HealthRecord {
+    const FIELDS: &'static [&'static str] = &[
+        "name",
+        "breaker",
+        "retry_at",
+        "in_flight",
+        "requests",
+        "failures",
+        "p50_ms",
+        "p90_ms",
+        "p99_ms",
+        "last_error",
+        "last_error_at",
+    ];
+    const COLUMNS: &'static [&'static str] = &[
+        "name",
+        "breaker",
+        "in_flight",
+        "requests",
+        "failures",
+        "p50_ms",
+        "p99_ms",
+        "last_error",
+        "retry_at",
+    ];
+}

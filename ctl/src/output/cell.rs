@@ -1,0 +1,100 @@
+//! How a field of a record reads in a table's cell and in CSV.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::{Hue, Record, unprintable};
+use crate::error::Failure;
+
+/// The fields of a record by name; a name that it does not have is `null`.
+pub(super) fn fields<R: Record>(record: &R) -> Result<Map<String, Value>, Failure> {
+    let mut fields = match serde_json::to_value(record).map_err(|error| unprintable(&error))? {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    debug_assert_eq!(fields.len(), R::FIELDS.len(), "`FIELDS` and the record differ");
+    for name in R::FIELDS {
+        fields.entry(*name).or_insert(Value::Null);
+    }
+    Ok(fields)
+}
+
+/// The value of a field; a column that is no field, but text alone, has none.
+pub(super) fn value<'a>(fields: &'a Map<String, Value>, name: &str) -> &'a Value {
+    fields.get(name).unwrap_or(&Value::Null)
+}
+
+/// `input_tokens` → `INPUT`, `created_at` → `CREATED`, `cost_usd` → `COST USD`.
+pub(super) fn heading(name: &str) -> String {
+    let name = name.strip_suffix("_tokens").unwrap_or(name);
+    let name = name.strip_suffix("_at").unwrap_or(name);
+    name.replace('_', " ").to_uppercase()
+}
+
+/// Whether a field stands to the right: amounts, counts and times in milliseconds, the unknown too.
+pub(super) fn is_number(name: &str) -> bool {
+    ["_usd", "_tokens", "_ms", "_window", "_version"].iter().any(|it| name.ends_with(it))
+        || ["rpm", "tpm", "concurrency"].contains(&name)
+        || ["requests", "errors", "failures", "in_flight", "http_status"].contains(&name)
+}
+
+/// What a status word means.
+pub(super) fn hue(value: &Value) -> Option<Hue> {
+    match value.as_str()? {
+        "completed" | "active" | "closed" | "ok" => Some(Hue::Good),
+        "rejected" | "incomplete" | "cancelled" | "half_open" | "warning" => Some(Hue::Doubtful),
+        "failed" | "interrupted" | "suspended" | "open" | "problem" => Some(Hue::Bad),
+        _ => None,
+    }
+}
+
+/// A field as a table shows it: unknown is `-`, times to the second, no control characters.
+pub(super) fn shown<R: Record>(record: &R, fields: &Map<String, Value>, name: &str) -> String {
+    let text = match (record.text(name), value(fields, name)) {
+        (Some(text), _) => text,
+        (None, Value::Number(number)) if number.is_f64() => {
+            format!("{:.1}", number.as_f64().unwrap_or_default())
+        }
+        (None, Value::String(text)) if name.ends_with("_at") => match text.parse::<Timestamp>() {
+            Ok(time) => time.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
+            Err(_) => text.clone(),
+        },
+        (None, value) => plain(value, ", "),
+    };
+    if text.is_empty() {
+        return "-".to_owned();
+    }
+    // A record may carry what a stranger sent (a model's name); it must not drive the terminal.
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A value as text; the items of a list with `separator` between.
+pub(super) fn plain(value: &Value, separator: &str) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            items.iter().map(|item| plain(item, separator)).collect::<Vec<_>>().join(separator)
+        }
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+/// A line of RFC 4180, but for the line's end, which is the one that Unix tools expect.
+pub(super) fn csv_line(cells: impl Iterator<Item = String>) -> String {
+    let mut line = String::new();
+    for (index, cell) in cells.enumerate() {
+        if index > 0 {
+            line.push(',');
+        }
+        if cell.contains(['"', ',', '\n', '\r']) {
+            line.push('"');
+            line.push_str(&cell.replace('"', "\"\""));
+            line.push('"');
+        } else {
+            line.push_str(&cell);
+        }
+    }
+    line.push('\n');
+    line
+}

@@ -1,0 +1,141 @@
+//! What every format makes of the same records.
+
+use serde::Serialize;
+
+use super::{Format, Output, Record, Stream};
+use crate::error::Failure;
+use crate::profile::Environment;
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    input_tokens: Option<u64>,
+    ttft_ms: Option<f64>,
+    started_at: &'static str,
+    notes: [&'static str; 0],
+}
+
+impl Record for Row {
+    const FIELDS: &'static [&'static str] =
+        &["name", "input_tokens", "ttft_ms", "started_at", "notes"];
+    const COLUMNS: &'static [&'static str] = Self::FIELDS;
+}
+
+const ROWS: [Row; 2] = [
+    Row {
+        name: "first, \"quoted\" \u{1b}[31m",
+        input_tokens: Some(12_345),
+        ttft_ms: Some(38.0625),
+        started_at: "2026-11-20T12:00:00.123456Z",
+        notes: [],
+    },
+    Row {
+        name: "\u{65e5}\u{672c}",
+        input_tokens: None,
+        ttft_ms: None,
+        started_at: "2026-11-20T12:00:01Z",
+        notes: [],
+    },
+];
+
+fn print(
+    format: Format,
+    width: Option<u16>,
+    act: impl FnOnce(&mut Output<'_>) -> Result<(), Failure>,
+) -> (String, String) {
+    let mut environment = Environment::within(std::path::Path::new("/nowhere"));
+    environment.width = width;
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    act(&mut Output::new(format, false, &environment, &mut out, &mut err)).unwrap();
+    (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+#[test]
+fn a_table_aligns_marks_the_unknown_and_disarms_control_characters() {
+    let (out, _) = print(Format::Table, None, |output| output.many(&ROWS));
+    insta::assert_snapshot!(out);
+}
+
+#[test]
+fn a_narrow_table_drops_the_last_columns_and_says_so() {
+    let (out, err) = print(Format::Table, Some(50), |output| output.many(&ROWS));
+    assert!(out.lines().all(|line| line.chars().count() <= 50), "{out}");
+    insta::assert_snapshot!(format!("{out}---\n{err}"));
+}
+
+#[test]
+fn a_streamed_table_keeps_its_columns_and_its_one_header() {
+    let (out, _) = print(Format::Table, None, |output| {
+        let mut stream = Stream::default();
+        output.more(&ROWS[..1], &mut stream)?;
+        output.more(&ROWS[1..], &mut stream)
+    });
+    let (whole, _) = print(Format::Table, None, |output| output.many(&ROWS));
+    assert_eq!(out, whole);
+}
+
+#[test]
+fn a_secret_is_never_broken_into_two_lines() {
+    let (out, _) = print(Format::Table, Some(20), |output| output.one(&ROWS[0]));
+    assert_eq!(out.lines().count(), Row::FIELDS.len(), "{out}");
+}
+
+#[test]
+fn colour_is_only_where_it_is_wanted() {
+    for colour in [false, true] {
+        let mut environment = Environment::within(std::path::Path::new("/nowhere"));
+        environment.colour = colour;
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let row = Row { name: "failed", ..ROWS[1] };
+        Output::new(Format::Table, false, &environment, &mut out, &mut err).many(&[row]).unwrap();
+        assert_eq!(out.contains(&0x1b), colour);
+    }
+}
+
+#[test]
+fn csv_quotes_what_needs_it_and_leaves_the_unknown_empty() {
+    let (out, _) = print(Format::Csv, None, |output| {
+        let mut stream = Stream::default();
+        output.more(&ROWS[..1], &mut stream)?;
+        output.more(&ROWS[1..], &mut stream)
+    });
+    insta::assert_snapshot!(out.replace('\u{1b}', "<ESC>"));
+}
+
+#[test]
+fn an_empty_list_is_a_header_or_an_empty_array() {
+    let none: &[Row] = &[];
+    assert_eq!(print(Format::Json, None, |output| output.many(none)).0, "[]\n");
+    assert_eq!(print(Format::Jsonl, None, |output| output.many(none)).0, "");
+    let header = "name,input_tokens,ttft_ms,started_at,notes\n";
+    assert_eq!(print(Format::Csv, None, |output| output.many(none)).0, header);
+    let header = "NAME  INPUT  TTFT MS  STARTED  NOTES\n";
+    assert_eq!(print(Format::Table, None, |output| output.many(none)).0, header);
+}
+
+#[test]
+fn a_quiet_table_is_names_alone_and_says_nothing() {
+    let environment = Environment::within(std::path::Path::new("/nowhere"));
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut output = Output::new(Format::Table, true, &environment, &mut out, &mut err);
+    output.many(&ROWS[1..]).unwrap();
+    output.one(&ROWS[1]).unwrap();
+    output.note("talk");
+    assert_eq!((String::from_utf8(out).unwrap().as_str(), err.len()), ("日本\n日本\n", 0));
+}
+
+#[test]
+fn progress_is_for_somebody_at_a_terminal_and_leaves_no_trace() {
+    for (interactive, quiet) in [(true, false), (true, true), (false, false)] {
+        let mut environment = Environment::within(std::path::Path::new("/nowhere"));
+        environment.interactive = interactive;
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut output = Output::new(Format::Table, quiet, &environment, &mut out, &mut err);
+        output.progress(3, Some(4), "MiB");
+        output.progress(3, Some(4), "MiB");
+        output.end_progress();
+        let said = "\r[██████████████████      ] 3 of 4 MiB\u{1b}[K\r\u{1b}[K";
+        let expected = if interactive && !quiet { said } else { "" };
+        assert_eq!(String::from_utf8(err).unwrap(), expected);
+    }
+}

@@ -1,0 +1,86 @@
+//! Whatever the admin contract offers, `ctl` can ask for.
+
+use std::collections::BTreeSet;
+
+use prost::Message;
+use prost_types::FileDescriptorSet;
+
+use crate::harness::signed_in;
+
+/// A command line for every call.
+const LINES: &[&str] = &[
+    "register alice --password-stdin",
+    "login alice --password-stdin --token-file TOKEN",
+    "logout --token-file TOKEN",
+    "whoami",
+    "account list",
+    "account show bob",
+    "account limits",
+    "account credit bob 1 --reason gift",
+    "account suspend bob --reason spam",
+    "account resume bob",
+    "account plan bob free",
+    "account password --password-stdin",
+    "account invite",
+    "session list",
+    "session revoke 4be1f07a92c3",
+    "session revoke --others",
+    "plan list",
+    "plan set free --rpm 1",
+    "key create ci",
+    "key list",
+    "key rotate 9f2c41d0",
+    "key revoke 9f2c41d0",
+    "model list",
+    "model show m",
+    "model add m --upstream u",
+    "model update m --rpm 1",
+    "model remove m",
+    "upstream list",
+    "upstream add u --url sim:",
+    "upstream update u --url sim:",
+    "upstream remove u",
+    "usage",
+    "traffic",
+    "request list",
+    "request show 019a9f0e",
+    "request tail --no-reconnect",
+    "request export",
+    "audit list",
+    "ledger list",
+    "ledger verify",
+    "backup COPY",
+    "doctor",
+];
+
+#[tokio::test]
+async fn every_call_of_the_contract_has_a_command() {
+    let (fake, person) = signed_in().await;
+    fake.end_tails();
+    let home = person.path("");
+    for line in LINES {
+        let line = line.replace("TOKEN", "token").replace("COPY", "copy.db");
+        let place = |word: &str| match word {
+            "token" | "copy.db" => home.join(word).display().to_string(),
+            word => word.to_owned(),
+        };
+        let words: Vec<_> = std::iter::once("ctl").chain(line.split(' ')).map(place).collect();
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        let ran = person.run(&words, "old password\nnew password\n").await;
+        let expected = if line.contains("tail") { 6 } else { 0 };
+        assert_eq!(ran.code, expected, "{line}: {ran:?}");
+    }
+    let called: BTreeSet<_> = fake.calls().iter().map(|call| call.method.to_owned()).collect();
+    let descriptor = FileDescriptorSet::decode(proto::DESCRIPTOR).unwrap();
+    let offered: BTreeSet<_> = descriptor
+        .file
+        .into_iter()
+        .filter(|file| file.package() == "tollgate.admin.v1")
+        .flat_map(|file| file.service)
+        .flat_map(|service| service.method)
+        .map(|method| method.name().to_owned())
+        .collect();
+    assert!(offered.len() > 40, "{offered:?}");
+    let missing: Vec<_> = offered.difference(&called).collect();
+    assert!(missing.is_empty(), "no command calls {missing:?}");
+}

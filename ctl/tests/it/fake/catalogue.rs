@@ -1,0 +1,145 @@
+//! The fake's plans, upstreams and models: canned ones, or those that a test gave it. Changes are made.
+
+use proto::v1::model_service_server::ModelService;
+use proto::v1::plan_service_server::PlanService;
+use proto::v1::upstream_service_server::UpstreamService;
+use proto::v1::*;
+use tonic::Request;
+
+use super::{Answer, Fake, answer, at};
+
+fn model(id: &str) -> Model {
+    Model {
+        id: id.to_owned(),
+        display_name: "Simulated, fast".to_owned(),
+        description: String::new(),
+        context_window: Some(8_192),
+        max_output_tokens: None,
+        limits: Some(Limits { tpm: Some(90_000), ..Limits::default() }),
+        price: Some(Price {
+            input_usd: "0.25".to_owned(),
+            cached_usd: "0.025".to_owned(),
+            output_usd: "2".to_owned(),
+            version: 3,
+        }),
+        abilities: vec![Ability::Tools.into(), Ability::StructuredOutput.into()],
+        aliases: vec!["fast".to_owned()],
+        deployments: vec![Deployment {
+            upstream: "sim".to_owned(),
+            upstream_model: "fast:v1".to_owned(),
+            weight: 1,
+            priority: 0,
+        }],
+        created_at: at(0, 0),
+    }
+}
+
+fn plan(name: &str) -> Plan {
+    Plan {
+        name: name.to_owned(),
+        trial_credit_usd: "5".to_owned(),
+        limits: Some(Limits { rpm: Some(60), tpm: Some(100_000), ..Limits::default() }),
+        models: vec![],
+    }
+}
+
+fn upstream(name: &str) -> Upstream {
+    Upstream {
+        name: name.to_owned(),
+        url: "https://api.example/v1".to_owned(),
+        credential: Some(Credential {
+            source: Some(credential::Source::Env("EXAMPLE_KEY".to_owned())),
+        }),
+        profile: Profile::Openai.into(),
+        deadlines: None,
+        created_at: at(0, 0),
+        problem: "environment variable `EXAMPLE_KEY` is not set".to_owned(),
+    }
+}
+
+#[tonic::async_trait]
+impl ModelService for Fake {
+    async fn list_models(&self, request: Request<ListModelsRequest>) -> Answer<ListModelsResponse> {
+        self.note("ListModels", request)?;
+        answer(ListModelsResponse { models: vec![model("sim-fast"), model("sim-slow")] })
+    }
+
+    async fn get_model(&self, request: Request<GetModelRequest>) -> Answer<GetModelResponse> {
+        let input = self.note("GetModel", request)?;
+        answer(GetModelResponse { model: Some(model(&input.id)) })
+    }
+
+    async fn add_model(&self, request: Request<AddModelRequest>) -> Answer<AddModelResponse> {
+        let input = self.note("AddModel", request)?;
+        answer(AddModelResponse { model: input.model })
+    }
+
+    async fn update_model(
+        &self,
+        request: Request<UpdateModelRequest>,
+    ) -> Answer<UpdateModelResponse> {
+        let input = self.note("UpdateModel", request)?;
+        answer(UpdateModelResponse { model: Some(model(&input.id)) })
+    }
+
+    async fn remove_model(
+        &self,
+        request: Request<RemoveModelRequest>,
+    ) -> Answer<RemoveModelResponse> {
+        self.note("RemoveModel", request)?;
+        answer(RemoveModelResponse {})
+    }
+}
+
+#[tonic::async_trait]
+impl PlanService for Fake {
+    async fn list_plans(&self, request: Request<ListPlansRequest>) -> Answer<ListPlansResponse> {
+        self.note("ListPlans", request)?;
+        answer(ListPlansResponse { plans: vec![plan("free")] })
+    }
+
+    async fn get_plan(&self, request: Request<GetPlanRequest>) -> Answer<GetPlanResponse> {
+        let input = self.note("GetPlan", request)?;
+        answer(GetPlanResponse { plan: Some(plan(&input.name)) })
+    }
+
+    async fn put_plan(&self, request: Request<PutPlanRequest>) -> Answer<PutPlanResponse> {
+        let input = self.note("PutPlan", request)?;
+        answer(PutPlanResponse { plan: input.plan })
+    }
+}
+
+#[tonic::async_trait]
+impl UpstreamService for Fake {
+    async fn list_upstreams(
+        &self,
+        request: Request<ListUpstreamsRequest>,
+    ) -> Answer<ListUpstreamsResponse> {
+        self.note("ListUpstreams", request)?;
+        answer(ListUpstreamsResponse { upstreams: vec![upstream("example")] })
+    }
+
+    async fn add_upstream(
+        &self,
+        request: Request<AddUpstreamRequest>,
+    ) -> Answer<AddUpstreamResponse> {
+        let input = self.note("AddUpstream", request)?;
+        answer(AddUpstreamResponse { upstream: input.upstream })
+    }
+
+    async fn update_upstream(
+        &self,
+        request: Request<UpdateUpstreamRequest>,
+    ) -> Answer<UpdateUpstreamResponse> {
+        let input = self.note("UpdateUpstream", request)?;
+        answer(UpdateUpstreamResponse { upstream: Some(upstream(&input.name)) })
+    }
+
+    async fn remove_upstream(
+        &self,
+        request: Request<RemoveUpstreamRequest>,
+    ) -> Answer<RemoveUpstreamResponse> {
+        self.note("RemoveUpstream", request)?;
+        answer(RemoveUpstreamResponse {})
+    }
+}

@@ -1,0 +1,87 @@
+//! The fake's keys, and its audit log.
+
+use proto::v1::audit_service_server::AuditService;
+use proto::v1::key_service_server::KeyService;
+use proto::v1::*;
+use tonic::Request;
+
+use super::{Answer, Fake, answer, at};
+
+fn key(id: &str, label: &str) -> Key {
+    Key {
+        id: id.to_owned(),
+        account: "alice".to_owned(),
+        label: label.to_owned(),
+        limits: Some(Limits { rpm: Some(60), ..Limits::default() }),
+        models: vec!["sim-fast".to_owned(), "sim-slow".to_owned()],
+        created_at: at(0, 0),
+        last_used_at: None,
+        expires_at: at(86_400, 0),
+        revoked_at: None,
+        translation: Translation::Lenient.into(),
+        client_gone: ClientGone::Cancel.into(),
+        drain_seconds: 0,
+        spend_cap_usd: "2.5".to_owned(),
+        successor: String::new(),
+    }
+}
+
+#[tonic::async_trait]
+impl KeyService for Fake {
+    async fn create_key(&self, request: Request<CreateKeyRequest>) -> Answer<CreateKeyResponse> {
+        let input = self.note("CreateKey", request)?;
+        answer(CreateKeyResponse {
+            key: Some(key("9f2c41d0", &input.label)),
+            secret: "sk-tg-9f2c41d0-secret".to_owned(),
+        })
+    }
+
+    async fn list_keys(&self, request: Request<ListKeysRequest>) -> Answer<ListKeysResponse> {
+        self.note("ListKeys", request)?;
+        answer(ListKeysResponse { keys: vec![key("9f2c41d0", "ci"), key("11aa22bb", "laptop")] })
+    }
+
+    async fn rotate_key(&self, request: Request<RotateKeyRequest>) -> Answer<RotateKeyResponse> {
+        self.note("RotateKey", request)?;
+        answer(RotateKeyResponse {
+            key: Some(key("33cc44dd", "ci")),
+            secret: "sk-tg-33cc44dd-secret".to_owned(),
+        })
+    }
+
+    async fn revoke_key(&self, request: Request<RevokeKeyRequest>) -> Answer<RevokeKeyResponse> {
+        let input = self.note("RevokeKey", request)?;
+        answer(RevokeKeyResponse {
+            key: Some(Key { revoked_at: at(60, 0), ..key(&input.id, "ci") }),
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl AuditService for Fake {
+    /// Two entries, each on a page of its own.
+    async fn list_audit(&self, request: Request<ListAuditRequest>) -> Answer<ListAuditResponse> {
+        let input = self.note("ListAudit", request)?;
+        let suspended = AuditEntry {
+            id: 8,
+            at: at(60, 0),
+            actor: "operator".to_owned(),
+            action: "account.suspend".to_owned(),
+            object: "alice".to_owned(),
+            account: "alice".to_owned(),
+            details: "invoice 17 is overdue".to_owned(),
+        };
+        let added = AuditEntry {
+            id: 7,
+            at: at(0, 0),
+            action: "model.add".to_owned(),
+            object: "sim-fast".to_owned(),
+            account: String::new(),
+            details: String::new(),
+            ..suspended.clone()
+        };
+        let (entry, next) =
+            if input.page_token.is_empty() { (suspended, "8") } else { (added, "") };
+        answer(ListAuditResponse { entries: vec![entry], next_page_token: next.to_owned() })
+    }
+}

@@ -1,0 +1,179 @@
+//! The fake's request log.
+
+use std::pin::Pin;
+
+use proto::v1::usage_service_server::UsageService;
+use proto::v1::*;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Request, Status};
+
+use super::{Answer, Fake, Tails, answer, at};
+
+/// Three records: a whole one, one of which nothing is known, a refused one.
+pub(crate) fn records() -> Vec<RequestRecord> {
+    let whole = RequestRecord {
+        id: "019a9f0e-0000-7000-8000-00000000000a".to_owned(),
+        account: "alice".to_owned(),
+        key: "9f2c41d0".to_owned(),
+        endpoint: "chat.completions".to_owned(),
+        model: Some("sim-fast".to_owned()),
+        deployment: Some("sim/fast:v1".to_owned()),
+        stream: true,
+        status: RequestStatus::Completed.into(),
+        http_status: Some(200),
+        error_code: None,
+        tokens: Some(TokenCounts {
+            input: Some(120),
+            cached: Some(0),
+            output: Some(34),
+            reasoning: None,
+        }),
+        usage_basis: UsageBasis::Upstream.into(),
+        cost_usd: Some("0.000098".to_owned()),
+        price_version: Some(3),
+        started_at: at(1, 250_000_000),
+        duration_ms: Some(412.5),
+        ttft_ms: Some(38.062_5),
+        notes: vec!["grammar not enforced".to_owned()],
+    };
+    let unknown = RequestRecord {
+        id: "019a9f0e-0000-7000-8000-00000000000b".to_owned(),
+        account: "alice".to_owned(),
+        key: "9f2c41d0".to_owned(),
+        endpoint: "responses".to_owned(),
+        status: RequestStatus::Interrupted.into(),
+        started_at: at(2, 0),
+        duration_ms: None,
+        ..RequestRecord::default()
+    };
+    let refused = RequestRecord {
+        id: "019a9f0e-0000-7000-8000-00000000000c".to_owned(),
+        model: Some("evil\u{1b}[2J,\"model\"".to_owned()),
+        status: RequestStatus::Rejected.into(),
+        http_status: Some(404),
+        error_code: Some("model_not_found".to_owned()),
+        tokens: Some(TokenCounts::default()),
+        usage_basis: UsageBasis::None.into(),
+        cost_usd: Some("0".to_owned()),
+        price_version: None,
+        started_at: at(3, 0),
+        duration_ms: Some(1.25),
+        ttft_ms: None,
+        deployment: None,
+        notes: vec![],
+        ..whole.clone()
+    };
+    vec![whole, unknown, refused]
+}
+
+#[tonic::async_trait]
+impl UsageService for Fake {
+    /// Three records in pages of at most two.
+    async fn list_requests(
+        &self,
+        request: Request<ListRequestsRequest>,
+    ) -> Answer<ListRequestsResponse> {
+        let input = self.note("ListRequests", request)?;
+        let from: usize = input.page_token.parse().unwrap_or_default();
+        let size = usize::try_from(input.page_size).unwrap().clamp(1, 2);
+        let requests: Vec<_> = records().into_iter().skip(from).take(size).collect();
+        let next = from + requests.len();
+        let next_page_token = if next < 3 { next.to_string() } else { String::new() };
+        answer(ListRequestsResponse { requests, next_page_token })
+    }
+
+    async fn get_request(&self, request: Request<GetRequestRequest>) -> Answer<GetRequestResponse> {
+        self.note("GetRequest", request)?;
+        answer(GetRequestResponse { request: records().into_iter().next() })
+    }
+
+    type TailRequestsStream =
+        Pin<Box<dyn Stream<Item = Result<TailRequestsResponse, Status>> + Send>>;
+
+    /// Two batches; then the end, or nothing any more. A tail that goes on begins with the second.
+    async fn tail_requests(
+        &self,
+        request: Request<TailRequestsRequest>,
+    ) -> Answer<Self::TailRequestsStream> {
+        let input = self.note("TailRequests", request)?;
+        let (first, second) = {
+            let mut first = records();
+            let second = first.split_off(1);
+            (first, second)
+        };
+        let batch = |requests, cursor: &str, dropped, live| {
+            Ok(TailRequestsResponse { requests, cursor: cursor.to_owned(), dropped, live })
+        };
+        let mut batches = vec![
+            batch(first, "c1", 0, true),
+            batch(vec![], "c1", 0, true),
+            batch(second, "c2", 7, true),
+        ];
+        let tails = self.state.lock().unwrap().tails;
+        match (tails, input.cursor.as_str()) {
+            (Tails::Break, "") => {
+                batches[1] = Err(Status::unavailable("shutting down"));
+                batches.pop();
+            }
+            (Tails::Break, _) => batches = batches.split_off(2),
+            (Tails::Open | Tails::End, _) => {}
+        }
+        let history = tokio_stream::iter(batches);
+        if tails == Tails::End {
+            return answer(Box::pin(history));
+        }
+        let (quiet, news) = tokio::sync::mpsc::channel(1);
+        let open = ReceiverStream::new(news).map(move |item| {
+            let _held = &quiet;
+            item
+        });
+        answer(Box::pin(history.chain(open)))
+    }
+
+    type ExportRequestsStream =
+        Pin<Box<dyn Stream<Item = Result<ExportRequestsResponse, Status>> + Send>>;
+
+    /// Two pages.
+    async fn export_requests(
+        &self,
+        request: Request<ExportRequestsRequest>,
+    ) -> Answer<Self::ExportRequestsStream> {
+        self.note("ExportRequests", request)?;
+        let mut first = records();
+        let second = first.split_off(2);
+        let page = |requests| Ok(ExportRequestsResponse { requests });
+        answer(Box::pin(tokio_stream::iter([page(first), page(second)])))
+    }
+
+    async fn summarize_usage(
+        &self,
+        request: Request<SummarizeUsageRequest>,
+    ) -> Answer<SummarizeUsageResponse> {
+        self.note("SummarizeUsage", request)?;
+        let totals = || {
+            Some(UsageTotals {
+                requests: 3,
+                errors: 1,
+                tokens: Some(TokenCounts {
+                    input: Some(120),
+                    cached: Some(0),
+                    output: Some(34),
+                    reasoning: None,
+                }),
+                cost_usd: "0.000098".to_owned(),
+            })
+        };
+        answer(SummarizeUsageResponse {
+            totals: totals(),
+            by_model: vec![ModelUsage { model: "sim-fast".to_owned(), totals: totals() }],
+            by_day: vec![DayUsage { day: "2026-11-20".to_owned(), totals: totals() }],
+            by_key: vec![KeyUsage {
+                key: "9f2c41d0".to_owned(),
+                label: "ci".to_owned(),
+                account: "alice".to_owned(),
+                totals: totals(),
+            }],
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! A catalogue as a file: what was exported is there again after it is applied elsewhere.
+
+use ctl::profile::Environment;
+use tests::{Product, question};
+
+/// Runs a command line as the operator, and returns its exit code, stdout and stderr.
+async fn operator(product: &Product, line: &str, stdin: &str) -> (u8, String, String) {
+    let home = tempfile::tempdir().unwrap();
+    let mut environment = Environment::within(home.path());
+    environment.server = Some(product.admin.clone());
+    environment.token = Some(product.home.operator_token().into());
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let args = std::iter::once("ctl").chain(line.split(' '));
+    let code = ctl::run(args, &environment, &mut stdin.as_bytes(), &mut out, &mut err).await;
+    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+const CATALOGUE: &str = r#"
+[plans.team]
+trial_credit_usd = "2.50"
+models = ["house", "small"]
+limits = { rpm = 600, concurrency = 8 }
+
+[upstreams.local]
+url = "sim:"
+profile = "vllm"
+idle_ms = 5000
+
+[upstreams.remote]
+url = "https://api.example/v1"
+credential = { env = "REMOTE_KEY" }
+
+[models.house]
+display_name = "House"
+context_window = 8192
+input_usd = "1.00"
+output_usd = "2"
+abilities = ["tools", "structured_output"]
+aliases = ["best"]
+limits = { tpm = 90000 }
+deployments = [{ upstream = "local", upstream_model = "sim-chat" }]
+
+[models.tiny]
+aliases = ["small"]
+deployments = [{ upstream = "local", weight = 3, priority = 1 }]
+"#;
+
+#[tokio::test]
+async fn an_export_applied_to_another_gateway_makes_it_the_same() {
+    let (first, second) = (Product::start().await, Product::start().await);
+    let (code, _, err) = operator(&first, "apply -f -", CATALOGUE).await;
+    assert_eq!(code, 0, "{err}");
+    let (_, exported, _) = operator(&first, "export", "").await;
+    for product in [&first, &second] {
+        let (code, _, err) = operator(product, "apply --prune --yes -f -", &exported).await;
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(operator(product, "export", "").await.1, exported);
+        let again = operator(product, "apply --prune --dry-run -f -", &exported).await;
+        assert_eq!(again, (0, String::new(), "no changes\n".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_changed_file_changes_what_clients_get() {
+    let product = Product::start().await;
+    operator(&product, "apply -f -", CATALOGUE).await;
+    // The alias goes from one model to the other, which is in the way of it at first.
+    let moved = CATALOGUE
+        .replace(r#"aliases = ["small"]"#, r#"aliases = ["best"]"#)
+        .replacen(r#"aliases = ["best"]"#, "aliases = []", 1)
+        .replace(r#"["house", "small"]"#, r#"["house", "best"]"#)
+        .replace("rpm = 600, ", "");
+    let (code, out, err) = operator(&product, "apply -f -", &moved).await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("limits.rpm: 600 -> default"), "{out}");
+    let same = operator(&product, "apply --dry-run -f -", &moved).await;
+    assert_eq!((same.0, same.2.as_str()), (0, "no changes\n"), "{}", same.1);
+    let shown = operator(&product, "model show best -o json", "").await.1;
+    assert!(shown.contains(r#""id": "tiny""#), "{shown}");
+
+    let key = operator(&product, "key create k --quiet", "").await.1;
+    let pruned = moved.split("[models.tiny]").next().unwrap().replace(r#", "best""#, "");
+    let (code, out, err) = operator(&product, "apply --prune --yes -f -", &pruned).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let answer = product.chat(key.trim(), &question("best", "hi")).answer().await;
+    assert_eq!(answer.status, 404);
+    let answer = product.chat(key.trim(), &question("house", "hi")).answer().await;
+    assert_eq!(answer.status, 200, "{}", answer.json());
+}
+
+#[tokio::test]
+async fn the_example_is_a_catalogue() {
+    let product = Product::start().await;
+    for expected in ["added plan team\n", "no changes\n"] {
+        let (code, _, err) = operator(&product, "apply -f -", examples::CATALOGUE).await;
+        assert_eq!(code, 0, "{err}");
+        assert!(err.ends_with(expected), "{err}");
+    }
+}
