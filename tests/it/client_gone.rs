@@ -122,14 +122,18 @@ async fn a_drained_plain_request_is_read_to_its_end() {
 
 #[tokio::test]
 async fn a_drained_answer_is_there_for_a_retry() {
-    let scene = scene().await;
-    let ask = || scene.ask("/v1/chat/completions", false).header("idempotency-key", "one");
-    let mut call = scene.left(ask()).await;
+    let mut scene = scene().await;
+    let ask =
+        |scene: &Scene| scene.ask("/v1/chat/completions", false).header("idempotency-key", "one");
+    let mut call = scene.left(ask(&scene)).await;
     call.send(json_answer(200, PLAIN)).await;
-    let answer = ask().answer().await;
+    let answer = ask(&scene).answer().await;
     assert_eq!((answer.status, answer.header("idempotent-replayed")), (200, "true"));
     let record = scene.record(2).await;
     check(&record, UsageBasis::Upstream, "client_gone:drained");
+    scene.product = scene.product.stop().await.start().await;
+    let answer = ask(&scene).answer().await;
+    assert_eq!((answer.status, &answer.error()["code"]), (409, &json!("idempotent_answer_gone")));
 }
 
 #[tokio::test]

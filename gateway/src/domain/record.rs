@@ -52,7 +52,7 @@ pub struct RequestRecord {
     pub ttft: Option<Duration>,
     /// What was lost or mended in translation.
     pub notes: Vec<String>,
-    /// What its retries are known by, if it came with an idempotency key and is none itself.
+    /// What its retries are known by, if it came with an idempotency key and was answered in whole.
     pub idempotency: Option<IdempotencyDigest>,
 }
 

@@ -195,8 +195,11 @@ impl Tally {
         self.input_bytes = count::text_bytes(chat_body);
         let record = self.record_mut();
         record.deployment = Some(ServedBy::from(target));
-        let record =
-            RequestRecord { status: RequestStatus::Interrupted, ..RequestRecord::clone(record) };
+        let record = RequestRecord {
+            status: RequestStatus::Interrupted,
+            idempotency: None,
+            ..RequestRecord::clone(record)
+        };
         let open = Open {
             record,
             price: self.price,
@@ -206,7 +209,7 @@ impl Tally {
         self.gate.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
     }
 
-    /// Notes what the retries of the request are known by.
+    /// Notes what the retries of the request are known by, once it is answered in whole.
     pub fn keyed(&mut self, digest: IdempotencyDigest) {
         self.record_mut().idempotency = Some(digest);
     }
@@ -346,6 +349,7 @@ impl Tally {
     }
 
     fn book(&mut self, mut end: End) {
+        let is_whole = matches!(end.status, RequestStatus::Completed | RequestStatus::Incomplete);
         let is_drained = self.is_abandoned() && end.status != RequestStatus::Cancelled;
         if is_drained {
             end = end.unseen();
@@ -353,6 +357,7 @@ impl Tally {
         let http_status = end.http_status.or_else(|| self.http_status());
         let Some(mut record) = self.record.take() else { return };
         record.duration = self.elapsed();
+        record.idempotency = record.idempotency.filter(|_| is_whole);
         if record.deployment.is_some() && (is_drained || end.status == RequestStatus::Cancelled) {
             let done = if is_drained { "drained" } else { "cancelled" };
             record.notes.push(format!("client_gone:{done}"));

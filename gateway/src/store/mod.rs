@@ -241,8 +241,8 @@ pub trait Requests: Send + Sync {
         after: Cursor,
         until: Cursor,
     ) -> Result<u64, StoreError>;
-    /// Returns the requests with an idempotency key whose whole answer ended at `since` or later,
-    /// in the order of their ends.
+    /// Returns the requests with an idempotency digest that ended at `since` or later, in the order of
+    /// their ends.
     async fn answered_since(&self, since: Timestamp) -> Result<Vec<Answered>, StoreError>;
     /// Returns the cursor of the newest record; zero if there is none.
     async fn newest(&self) -> Result<Cursor, StoreError>;

@@ -14,7 +14,7 @@ use crate::domain::id::{AccountId, RequestId};
 use crate::domain::idempotency::{Answered, IdempotencyDigest};
 use crate::domain::ledger::Entry;
 use crate::domain::money::Nanos;
-use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
+use crate::domain::record::{RequestRecord, ServedBy};
 use crate::domain::usage::Usage;
 use crate::store::{Batch, Cursor, RequestFilter, Requests, StoreError, Summary};
 
@@ -89,14 +89,11 @@ impl Requests for SqliteStore {
 
     async fn answered_since(&self, since: Timestamp) -> Result<Vec<Answered>, StoreError> {
         self.read(move |tx| {
-            let ended = "started_at + duration";
-            let sql = format!(
-                "SELECT idempotency, id, {ended} FROM requests \
-                 WHERE idempotency IS NOT NULL AND status IN (?, ?) AND {ended} >= ? ORDER BY {ended}"
-            );
-            let whole = (RequestStatus::Completed, RequestStatus::Incomplete, At(since));
-            let mut select = tx.prepare_cached(&sql)?;
-            let rows = select.query_map(whole, |row| {
+            let mut select = tx.prepare_cached(
+                "SELECT idempotency, id, started_at + duration AS ended FROM requests \
+                 WHERE idempotency IS NOT NULL AND started_at + duration >= ? ORDER BY ended",
+            )?;
+            let rows = select.query_map([At(since)], |row| {
                 let (digest, id) = (IdempotencyDigest(row.get(0)?), row.get(1)?);
                 Ok(Answered { digest, id, at: row.get::<_, At>(2)?.0 })
             })?;

@@ -1,4 +1,5 @@
--- What the retries of a request are known by: the digest of its idempotency key. Few requests have one.
+-- What the retries of a request that was answered are known by: the digest of its idempotency key. Few
+-- requests have one.
 ALTER TABLE requests ADD COLUMN idempotency BLOB;
 -- Those that a start must know of: the ones that ended a short time ago.
 CREATE INDEX requests_by_idempotency ON requests (started_at + duration) WHERE idempotency IS NOT NULL;
