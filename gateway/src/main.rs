@@ -93,7 +93,7 @@ async fn run() -> Result<()> {
 async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
     let file = args.config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
     let config = args.settings.or(file).resolve()?;
-    let listeners = Listeners::bind(config.listen, config.admin_listen).await?;
+    let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
     app::run(&config, listeners, Seams::default(), shutdown).await
 }
 

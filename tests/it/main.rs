@@ -14,6 +14,7 @@ mod cli;
 mod crash;
 mod demo;
 mod diagnostics;
+mod endpoints;
 mod errors;
 mod examples;
 mod filter;
