@@ -33,7 +33,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the API and the admin plane (what happens without a command, too)
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Show the whole product at work on the built-in simulator, then keep serving
     Demo(DemoArgs),
     /// Serve the built-in simulator alone, as an upstream for drills
@@ -84,8 +84,10 @@ async fn run() -> Result<()> {
     let shutdown = shutdown_on_signal()?;
     match cli.command {
         None => serve(cli.serve, shutdown).await,
-        Some(Command::Serve(args)) => serve(args, shutdown).await,
-        Some(Command::Demo(args)) => demo::run(args, &mut std::io::stdout(), shutdown).await,
+        Some(Command::Serve(args)) => serve(*args, shutdown).await,
+        Some(Command::Demo(args)) => {
+            Box::pin(demo::run(args, &mut std::io::stdout(), shutdown)).await
+        }
         Some(Command::Simulator(args)) => simulate(args, shutdown).await,
     }
 }

@@ -16,7 +16,7 @@ fn tokens_are_reserved_before_they_are_used_and_given_back() {
     let limits = tpm(100);
     let place = fixture.decide(limits, demand(20, 60), 0).outcome.unwrap();
     let refused = fixture.decide(limits, demand(20, 60), 1_000).outcome.unwrap_err();
-    assert_eq!(refused.cause, Cause::Wait(Duration::from_secs(60)));
+    assert_eq!(refused.cause, Cause::Wait(Duration::from_mins(1)));
     place.settle(30, Duration::from_secs(2));
     assert_eq!(fixture.used(limits[0], 2_000), [(LimitKind::Tokens, 30)]);
     assert!(fixture.decide(limits, demand(20, 50), 2_000).outcome.is_ok());
