@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -31,6 +30,7 @@ use crate::http::listen::{self, Stop};
 use crate::ledger::Ledger;
 use crate::ledger::journal::Journal;
 use crate::limits::{self, Limiter};
+pub use crate::listeners::{AdminListener, Listeners};
 use crate::pipeline::Gate;
 use crate::pipeline::count::Counter;
 use crate::pipeline::replay::Replays;
@@ -39,6 +39,7 @@ use crate::simulator::{self, Simulator, TruthLog};
 use crate::state::State;
 use crate::store::Store;
 use crate::store::sqlite::SqliteStore;
+use crate::tls::TlsFiles;
 use crate::upstream::{Fleet, SimulatorDialer};
 
 /// The database's file in the data directory.
@@ -52,14 +53,6 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// The simulator answers the same to the same request on every installation.
 const SIMULATOR_SEED: u64 = 1;
 
-/// Bound sockets: binding is the caller's, so that tests can ask for port 0.
-pub struct Listeners {
-    /// Of the API.
-    pub http: TcpListener,
-    /// Of the admin plane.
-    pub admin: TcpListener,
-}
-
 /// What tests may replace.
 pub struct Seams {
     /// The time.
@@ -68,24 +61,6 @@ pub struct Seams {
     pub entropy: Arc<dyn Entropy>,
     /// What `sim:` reaches.
     pub simulator: Simulator,
-}
-
-impl Listeners {
-    /// Binds both addresses.
-    ///
-    /// # Errors
-    /// An address is in use, or not ours.
-    pub async fn bind(http: SocketAddr, admin: SocketAddr) -> Result<Self> {
-        let bind = async |address: SocketAddr, flag: &str| {
-            TcpListener::bind(address).await.with_context(|| {
-                format!("listening on {address}; choose another address with {flag}")
-            })
-        };
-        Ok(Self {
-            http: bind(http, "--listen").await?,
-            admin: bind(admin, "--admin-listen").await?,
-        })
-    }
 }
 
 impl Default for Seams {
@@ -113,6 +88,10 @@ pub async fn run(
     // what serves, what a request leaves behind, what writes: they end in this order
     let (serving, tasks, writing) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
     let (cut_off, recorder_stop) = (CancellationToken::new(), CancellationToken::new());
+
+    let tls = config.tls.as_ref();
+    let http_tls = tls.map(|files| files.acceptor(&["h2", "http/1.1"])).transpose()?;
+    let admin_tls = tls.map(TlsFiles::pem).transpose()?;
 
     make_private_dir(&config.data_dir)?;
     let _lock = lock(&config.data_dir).await?;
@@ -190,18 +169,18 @@ pub async fn run(
         operator_token: prepared.operator_token,
         tasks: tasks.clone(),
         data_dir: config.data_dir.clone(),
+        tls: config.tls.clone(),
         fleet,
         limiter,
         traffic,
     }));
 
-    let (http_address, admin_address) =
-        (listeners.http.local_addr()?, listeners.admin.local_addr()?);
+    let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), "serving");
     let handler = Arc::new(Handler::new(gate, config.max_body_bytes));
     let stop = Stop { shutdown: shutdown.clone(), drain: config.drain, cut_off };
-    let http = listen::serve(listeners.http, handler, tasks.clone(), stop);
-    let admin = admin::serve(control, listeners.admin, shutdown.clone());
+    let http = listen::serve(listeners.http, http_tls, handler, tasks.clone(), stop);
+    let admin = admin::serve(control, listeners.admin, admin_tls, shutdown.clone());
     let ((), served) = tokio::join!(http, async {
         let outcome = admin.await;
         // the admin plane ends by itself only when it has failed

@@ -3,13 +3,14 @@
 //! Every key of the file has a flag and a variable of the same name; [`Settings`] is all three,
 //! [`Config`] what they come to.
 
+mod address;
 mod responses;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use etcetera::BaseStrategy;
 use serde::Deserialize;
@@ -18,6 +19,8 @@ use crate::control::Registration;
 use crate::domain::durability::Durability;
 use crate::domain::money::Nanos;
 use crate::retention::KeepRecords;
+use crate::tls::TlsFiles;
+pub use address::AdminAddress;
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
@@ -41,9 +44,15 @@ pub struct Settings {
     /// Address of the API [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_LISTEN")]
     pub listen: Option<SocketAddr>,
-    /// Address of the admin plane [default: 127.0.0.1:8081]
+    /// Address of the admin plane, or `unix:/PATH` of a socket [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_ADMIN_LISTEN")]
-    pub admin_listen: Option<SocketAddr>,
+    pub admin_listen: Option<AdminAddress>,
+    /// Certificate for both addresses, as a PEM file with its chain; without one they speak plain HTTP
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CERT")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, as a PEM file
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_KEY")]
+    pub tls_key: Option<PathBuf>,
     /// Who may register [default: open if the admin plane is on a loopback address, else invite]
     #[arg(long, value_name = "MODE", env = "TOLLGATE_REGISTRATION")]
     pub registration: Option<RegistrationMode>,
@@ -110,8 +119,10 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Address of the API.
     pub listen: SocketAddr,
-    /// Address of the admin plane.
-    pub admin_listen: SocketAddr,
+    /// Where the admin plane is.
+    pub admin_listen: AdminAddress,
+    /// The certificate of both, and its key.
+    pub tls: Option<TlsFiles>,
     /// Who may register.
     pub registration: Registration,
     /// How many accounts one client address may register within an hour; zero means no limit.
@@ -152,6 +163,8 @@ impl Settings {
             data_dir: self.data_dir.or(lower.data_dir),
             listen: self.listen.or(lower.listen),
             admin_listen: self.admin_listen.or(lower.admin_listen),
+            tls_cert: self.tls_cert.or(lower.tls_cert),
+            tls_key: self.tls_key.or(lower.tls_key),
             registration: self.registration.or(lower.registration),
             registrations_per_hour: self.registrations_per_hour.or(lower.registrations_per_hour),
             trial_daily_usd: self.trial_daily_usd.or(lower.trial_daily_usd),
@@ -169,7 +182,8 @@ impl Settings {
     /// Fills in the defaults.
     ///
     /// # Errors
-    /// There is no home directory to put the data into, and no other place was named.
+    /// There is no home directory to put the data into, and no other place was named; a certificate was
+    /// set without its key, or a key without its certificate.
     pub fn resolve(self) -> Result<Config> {
         let data_dir = match self.data_dir {
             Some(dir) => dir,
@@ -178,20 +192,27 @@ impl Settings {
                 .data_dir()
                 .join("tollgate"),
         };
-        let address = |set: Option<SocketAddr>, default: &str| {
-            set.unwrap_or_else(|| default.parse().expect("the default is an address"))
+        let is_address = "the default is an address";
+        let listen = self.listen.unwrap_or_else(|| DEFAULT_LISTEN.parse().expect(is_address));
+        let admin_listen =
+            self.admin_listen.unwrap_or_else(|| DEFAULT_ADMIN_LISTEN.parse().expect(is_address));
+        let named = |file: Option<PathBuf>| file.filter(|path| !path.as_os_str().is_empty());
+        let tls = match (named(self.tls_cert), named(self.tls_key)) {
+            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
+            (None, None) => None,
+            _ => bail!("set both `tls_cert` and `tls_key`, or neither"),
         };
-        let admin_listen = address(self.admin_listen, DEFAULT_ADMIN_LISTEN);
         let registration = match self.registration {
             Some(RegistrationMode::Open) => Registration::Open,
             Some(RegistrationMode::Closed) => Registration::Closed,
-            None if admin_listen.ip().is_loopback() => Registration::Open,
+            None if admin_listen.is_local() => Registration::Open,
             Some(RegistrationMode::Invite) | None => Registration::Invite,
         };
         Ok(Config {
             data_dir,
-            listen: address(self.listen, DEFAULT_LISTEN),
+            listen,
             admin_listen,
+            tls,
             registration,
             registrations_per_hour: self
                 .registrations_per_hour
@@ -254,6 +275,18 @@ mod tests {
             resolve("admin_listen = \"0.0.0.0:8081\"\nregistration = \"open\""),
             Registration::Open
         );
+    }
+
+    #[test]
+    fn a_certificate_goes_with_its_key() {
+        let resolve =
+            |text: &str| Settings { data_dir: Some("d".into()), ..parse(text).unwrap() }.resolve();
+        assert_eq!(resolve("tls_cert = \"\"\ntls_key = \"\"").unwrap().tls, None);
+        let both = resolve("tls_cert = \"c\"\ntls_key = \"k\"").unwrap().tls.unwrap();
+        assert_eq!((both.certificate, both.key), ("c".into(), "k".into()));
+        for text in ["tls_cert = \"c\"", "tls_key = \"k\"", "tls_cert = \"c\"\ntls_key = \"\""] {
+            assert!(resolve(text).unwrap_err().to_string().contains("`tls_key`"), "{text}");
+        }
     }
 
     #[test]

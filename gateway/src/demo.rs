@@ -69,7 +69,7 @@ pub async fn run(args: DemoArgs, out: &mut impl Write, shutdown: CancellationTok
     let listeners = Listeners::bind(args.listen, args.admin_listen).await?;
     let product = Product {
         api: format!("http://{}/v1", listeners.http.local_addr()?),
-        admin: format!("http://{}", listeners.admin.local_addr()?),
+        admin: listeners.admin.address()?.url(),
         data_dir: scratch.path().to_owned(),
     };
     let settings = Settings { data_dir: Some(product.data_dir.clone()), ..Settings::default() };

@@ -29,5 +29,7 @@ pub mod catalogue;
 pub mod clock;
 pub mod config;
 pub mod demo;
+pub mod listeners;
 pub mod simulator;
 pub mod telemetry;
+pub mod tls;

@@ -34,7 +34,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the API and the admin plane (what happens without a command, too)
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Show the whole product at work on the built-in simulator, then keep serving
     Demo(DemoArgs),
     /// Serve the built-in simulator alone, as an upstream for drills
@@ -93,8 +93,10 @@ async fn run() -> Result<()> {
     let shutdown = shutdown_on_signal()?;
     match cli.command {
         None => serve(cli.serve, shutdown).await,
-        Some(Command::Serve(args)) => serve(args, shutdown).await,
-        Some(Command::Demo(args)) => demo::run(args, &mut std::io::stdout(), shutdown).await,
+        Some(Command::Serve(args)) => serve(*args, shutdown).await,
+        Some(Command::Demo(args)) => {
+            Box::pin(demo::run(args, &mut std::io::stdout(), shutdown)).await
+        }
         Some(Command::Simulator(args)) => simulate(args, shutdown).await,
     }
 }
@@ -102,7 +104,7 @@ async fn run() -> Result<()> {
 async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
     let file = args.config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
     let config = args.settings.or(file).resolve()?;
-    let listeners = Listeners::bind(config.listen, config.admin_listen).await?;
+    let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
     app::run(&config, listeners, Seams::default(), shutdown).await
 }
 

@@ -44,7 +44,7 @@ async fn a_sound_gateway_is_found_to_be_so() {
         .iter()
         .filter(|it| !matches!(it.area(), DiagnosticArea::Disk | DiagnosticArea::Files));
     assert!(ours.clone().all(|it| it.severity() == Severity::Ok), "{found:#?}");
-    let mut areas: Vec<_> = found.iter().map(|it| it.area()).collect();
+    let mut areas: Vec<_> = found.iter().map(v1::DiagnoseResponse::area).collect();
     areas.dedup();
     assert_eq!(
         areas,

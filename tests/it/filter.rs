@@ -5,22 +5,22 @@ use serde_json::json;
 use tests::{Product, Session, question};
 use tonic::{Code, Status};
 
-fn filter(expression: &str) -> Option<v1::RequestFilter> {
-    Some(v1::RequestFilter { expression: expression.to_owned(), ..Default::default() })
+fn filter(expression: &str) -> v1::RequestFilter {
+    v1::RequestFilter { expression: expression.to_owned(), ..Default::default() }
 }
 
 /// The ids of the chosen requests, oldest first, which every view must agree on.
 async fn chosen(who: &Session, expression: &str) -> Result<Vec<String>, Status> {
     let ids = |records: Vec<v1::RequestRecord>| records.into_iter().map(|record| record.id);
     let request = v1::ListRequestsRequest {
-        filter: filter(expression),
+        filter: Some(filter(expression)),
         page_size: 1_000,
         ..Default::default()
     };
     let listed = who.usage().list_requests(request).await?.into_inner().requests;
     let listed: Vec<_> = ids(listed).rev().collect();
 
-    let request = v1::ExportRequestsRequest { filter: filter(expression) };
+    let request = v1::ExportRequestsRequest { filter: Some(filter(expression)) };
     let mut pages = who.usage().export_requests(request).await?.into_inner();
     let mut exported = Vec::new();
     while let Some(page) = pages.message().await? {
@@ -29,7 +29,7 @@ async fn chosen(who: &Session, expression: &str) -> Result<Vec<String>, Status> 
     assert_eq!(exported, listed, "{expression}");
 
     let request = v1::TailRequestsRequest {
-        filter: filter(expression),
+        filter: Some(filter(expression)),
         history: 1_000,
         ..Default::default()
     };
@@ -52,7 +52,7 @@ async fn chosen(who: &Session, expression: &str) -> Result<Vec<String>, Status> 
 }
 
 async fn summary(who: &Session, expression: &str) -> Result<v1::SummarizeUsageResponse, Status> {
-    let request = v1::SummarizeUsageRequest { filter: filter(expression) };
+    let request = v1::SummarizeUsageRequest { filter: Some(filter(expression)) };
     Ok(who.usage().summarize_usage(request).await?.into_inner())
 }
 
@@ -111,11 +111,13 @@ async fn an_expression_that_says_nothing_is_refused_with_its_place() {
         assert!(status.message().starts_with(place), "{}", status.message());
     };
     let expression = "model:a -status:dune";
-    let request = v1::ListRequestsRequest { filter: filter(expression), ..Default::default() };
+    let request =
+        v1::ListRequestsRequest { filter: Some(filter(expression)), ..Default::default() };
     refused(alice.usage().list_requests(request).await.unwrap_err());
-    let request = v1::TailRequestsRequest { filter: filter(expression), ..Default::default() };
+    let request =
+        v1::TailRequestsRequest { filter: Some(filter(expression)), ..Default::default() };
     refused(alice.usage().tail_requests(request).await.unwrap_err());
-    let request = v1::ExportRequestsRequest { filter: filter(expression) };
+    let request = v1::ExportRequestsRequest { filter: Some(filter(expression)) };
     refused(alice.usage().export_requests(request).await.unwrap_err());
     refused(summary(&alice, expression).await.unwrap_err());
 }

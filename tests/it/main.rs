@@ -19,6 +19,7 @@ mod crash;
 mod demo;
 mod diagnostics;
 mod drills;
+mod endpoints;
 mod errors;
 mod examples;
 mod filter;

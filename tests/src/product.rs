@@ -40,7 +40,7 @@ pub struct Home {
 pub struct Product {
     /// Where its API is.
     pub http: SocketAddr,
-    /// Where its admin plane is, as `http://…`.
+    /// Where its admin plane is, as `http://…` or `unix:…`.
     pub admin: String,
     /// Its data directory.
     pub home: Home,
@@ -62,7 +62,7 @@ impl Home {
         let settings = Settings {
             data_dir: Some(dir.path().join("data")),
             listen: Some(any),
-            admin_listen: Some(any),
+            admin_listen: Some(any.into()),
             // all accounts of a test come from one address
             registrations_per_hour: Some(0),
             ..Settings::default()
@@ -102,9 +102,9 @@ impl Home {
     /// It does not start.
     pub async fn start(&self) -> Product {
         let config = self.setup.config.clone();
-        let listeners = Listeners::bind(config.listen, config.admin_listen).await.unwrap();
+        let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await.unwrap();
         let http = listeners.http.local_addr().unwrap();
-        let admin = format!("http://{}", listeners.admin.local_addr().unwrap());
+        let admin = listeners.admin.address().unwrap().url();
         let seams = Seams {
             clock: self.setup.clock.clone(),
             entropy: Arc::new(SystemEntropy),
@@ -114,8 +114,11 @@ impl Home {
         let stop = shutdown.clone();
         let mut running = JoinSet::new();
         running.spawn(async move { app::run(&config, listeners, seams, stop).await });
+        let is_plain = self.setup.config.tls.is_none();
         let ready = async {
             tokio::select! {
+                // who speaks TLS waits for it by itself
+                () = std::future::ready(()), if !is_plain => {}
                 ended = running.join_next() => panic!("the gateway did not start: {ended:?}"),
                 answer = Request::get(http, "/readyz").answer() => assert_eq!(answer.status, 200),
             }

@@ -14,11 +14,10 @@ use proto::v1::plan_service_server::PlanServiceServer;
 use proto::v1::traffic_service_server::TrafficServiceServer;
 use proto::v1::upstream_service_server::UpstreamServiceServer;
 use proto::v1::usage_service_server::UsageServiceServer;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;
-use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -34,6 +33,8 @@ use super::traffic::Traffic;
 use super::upstreams::Upstreams;
 use super::usage::Usage;
 use crate::control::Control;
+use crate::listeners::AdminListener;
+use crate::tls::Pem;
 
 /// The largest request. A model with all its texts is some kilobytes.
 const LARGEST_REQUEST: usize = 256 * 1024;
@@ -71,13 +72,14 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Serves the admin plane until `shutdown`, then lets open calls end, for at most five seconds.
+/// Serves the admin plane, on a TCP port within TLS if there is any, until `shutdown`, then lets open calls end, for at most five seconds.
 ///
 /// # Errors
 /// The listener fails.
 pub async fn serve(
     control: Arc<Control>,
-    incoming: TcpListener,
+    listener: AdminListener,
+    tls: Option<Pem>,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -94,7 +96,12 @@ pub async fn serve(
             $server::new($service).max_decoding_message_size(LARGEST_REQUEST)
         };
     }
-    let router = Server::builder()
+    let mut builder = Server::builder();
+    if let (Some(pem), AdminListener::Tcp(_)) = (tls, &listener) {
+        let identity = Identity::from_pem(pem.certificate, pem.key);
+        builder = builder.tls_config(ServerTlsConfig::new().identity(identity))?;
+    }
+    let router = builder
         .max_concurrent_streams(MOST_STREAMS)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
@@ -119,13 +126,22 @@ pub async fn serve(
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
 
-    let incoming =
-        TcpIncoming::from(incoming).with_nodelay(Some(true)).with_keepalive(Some(KEEPALIVE));
     let closing = async {
         shutdown.cancelled().await;
         end_watches(health).await;
     };
-    let serving = router.serve_with_incoming_shutdown(incoming, closing);
+    let serving = async {
+        match listener {
+            AdminListener::Tcp(listener) => {
+                let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+                let incoming = incoming.with_keepalive(Some(KEEPALIVE));
+                router.serve_with_incoming_shutdown(incoming, closing).await
+            }
+            AdminListener::Unix(socket) => {
+                router.serve_with_incoming_shutdown(socket.incoming(), closing).await
+            }
+        }
+    };
     let overdue = async {
         shutdown.cancelled().await;
         tokio::time::sleep(DRAIN).await;

@@ -21,6 +21,7 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
 use crate::control::Registration;
 use crate::control::tests::{Bench, PASSWORD};
+use crate::listeners::AdminListener;
 
 /// A served bench. `end` stops it and waits.
 struct Served {
@@ -36,7 +37,8 @@ impl Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
-        let serving = super::serve(bench.control.clone(), listener, shutdown.clone());
+        let listener = AdminListener::Tcp(listener);
+        let serving = super::serve(bench.control.clone(), listener, None, shutdown.clone());
         tasks.spawn(async { serving.await.unwrap() });
         Self { bench, url, tasks, shutdown }
     }

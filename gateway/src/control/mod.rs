@@ -51,6 +51,7 @@ use crate::domain::money::Nanos;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::store::Store;
+use crate::tls::TlsFiles;
 use crate::upstream::Fleet;
 
 pub use access::Caller;
@@ -80,6 +81,7 @@ pub struct Control {
     tasks: TaskTracker,
     passwords: Passwords,
     data_dir: PathBuf,
+    tls: Option<TlsFiles>,
     fleet: Arc<Fleet>,
     limiter: Arc<Limiter>,
     traffic: Arc<Traffic>,
@@ -113,6 +115,8 @@ pub struct Parts {
     pub tasks: TaskTracker,
     /// Where the database and the secrets are.
     pub data_dir: PathBuf,
+    /// Our own certificate.
+    pub tls: Option<TlsFiles>,
     /// The upstreams' clients.
     pub fleet: Arc<Fleet>,
     /// What is limited.
@@ -149,6 +153,7 @@ impl Control {
             operator_token: parts.operator_token,
             tasks: parts.tasks,
             data_dir: parts.data_dir,
+            tls: parts.tls,
             fleet: parts.fleet,
             limiter: parts.limiter,
             traffic: parts.traffic,

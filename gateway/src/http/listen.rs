@@ -8,14 +8,16 @@ use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::handler::Handler;
 
-/// How long a client may take to send the head of a request.
+/// How long a client may take to send the head of a request, and before that for its TLS handshake.
 const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 /// The wait after a failed accept, which is nearly always "too many open files".
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -43,8 +45,15 @@ where
     }
 }
 
-/// Serves HTTP/1.1 and HTTP/2 on `listener` until `stop` says so, then waits for what is under way.
-pub async fn serve(listener: TcpListener, handler: Arc<Handler>, tasks: TaskTracker, stop: Stop) {
+/// Serves HTTP/1.1 and HTTP/2 on `listener`, within TLS if there is any, until `stop` says so, then waits
+/// for what is under way.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    handler: Arc<Handler>,
+    tasks: TaskTracker,
+    stop: Stop,
+) {
     let graceful = GracefulShutdown::new();
     let mut builder = auto::Builder::new(Tracked(tasks.clone()));
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);
@@ -55,7 +64,14 @@ pub async fn serve(listener: TcpListener, handler: Arc<Handler>, tasks: TaskTrac
         .max_concurrent_streams(1_000);
     while let Some(accepted) = stop.shutdown.run_until_cancelled(listener.accept()).await {
         match accepted {
-            Ok((stream, _)) => accept(stream, &builder, &handler, &graceful, &tasks, &stop.cut_off),
+            Ok((stream, _)) => {
+                let server = Server {
+                    builder: builder.clone(),
+                    handler: handler.clone(),
+                    watcher: graceful.watcher(),
+                };
+                accept(stream, tls.clone(), server, &tasks, &stop.cut_off);
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_BACKOFF).await;
@@ -73,11 +89,37 @@ pub async fn serve(listener: TcpListener, handler: Arc<Handler>, tasks: TaskTrac
     stop.cut_off.cancel();
 }
 
+/// What serves one connection.
+struct Server {
+    builder: auto::Builder<Tracked>,
+    handler: Arc<Handler>,
+    watcher: Watcher,
+}
+
+impl Server {
+    /// Serves `stream`. What it takes to begin is let go before the first await.
+    fn serve<S>(self, stream: S) -> impl Future<Output = ()> + Send + 'static
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let handler = self.handler;
+        // boxed, so that a stream does not hold the memory of all that went before its first event
+        let service = service_fn(move |request| Box::pin(handler.clone().serve(request)));
+        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        // boxed, because each future around it would have room for it twice
+        let connection = Box::pin(self.watcher.watch(connection));
+        async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(error = describe(&*error), "a connection ended badly");
+            }
+        }
+    }
+}
+
 fn accept(
     stream: TcpStream,
-    builder: &auto::Builder<Tracked>,
-    handler: &Arc<Handler>,
-    graceful: &GracefulShutdown,
+    tls: Option<TlsAcceptor>,
+    server: Server,
     tasks: &TaskTracker,
     cut_off: &CancellationToken,
 ) {
@@ -85,18 +127,21 @@ fn accept(
         tracing::debug!(%error, "a connection was gone at once");
         return;
     }
-    let handler = handler.clone();
-    // boxed, so that a stream does not hold the memory of all that went before its first event
-    let service = service_fn(move |request| Box::pin(handler.clone().serve(request)));
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    // boxed, because each future around it would have room for it twice
-    let connection = Box::pin(graceful.watch(connection));
-    let connection = cut_off.clone().run_until_cancelled_owned(connection);
-    tasks.spawn(async move {
-        if let Some(Err(error)) = connection.await {
-            tracing::debug!(error = describe(&*error), "a connection ended badly");
+    let cut_off = cut_off.clone();
+    match tls {
+        None => _ = tasks.spawn(cut_off.run_until_cancelled_owned(server.serve(stream))),
+        Some(tls) => {
+            let shaking = tokio::time::timeout(HEAD_DEADLINE, tls.accept(stream));
+            let connection = async move {
+                match shaking.await {
+                    Ok(Ok(stream)) => server.serve(stream).await,
+                    Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+                    Err(_) => tracing::debug!("a TLS handshake took too long"),
+                }
+            };
+            tasks.spawn(cut_off.run_until_cancelled_owned(connection));
         }
-    });
+    }
 }
 
 fn describe(error: &(dyn std::error::Error + 'static)) -> String {

@@ -1,9 +1,11 @@
 //! The certificate of a server, looked at without sending it anything.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -27,6 +29,15 @@ pub async fn expires_at(host: &str, port: u16) -> Result<Timestamp, String> {
     let tls = tls.map_err(|error| error.to_string())?;
     let shown = tls.get_ref().1.peer_certificates().and_then(<[_]>::first);
     not_after(shown.ok_or("it shows no certificate")?)
+}
+
+/// Returns the time until which the certificate in a PEM file is good. Blocks.
+///
+/// # Errors
+/// What is wrong with the file, as an operator should read it.
+pub fn file_expires_at(path: &Path) -> Result<Timestamp, String> {
+    let certificate = CertificateDer::from_pem_file(path).map_err(|error| error.to_string())?;
+    not_after(&certificate)
 }
 
 /// Reads the end of a certificate's time.

@@ -35,7 +35,7 @@ pub enum Area {
     Ledger,
     /// One upstream.
     Upstream,
-    /// The certificate of an upstream.
+    /// The certificate of an upstream, or our own.
     Tls,
     /// Files with secrets.
     Secrets,
@@ -117,10 +117,15 @@ impl Control {
             Check::new(Area::Files, "", host::files()),
             Check::new(Area::Disk, &place, host::disk(dir.clone())),
         ];
-        let files = secrets::files(&dir, &self.directory.catalogue());
+        let files = secrets::files(&dir, self.tls.as_ref(), &self.directory.catalogue());
         checks.extend(files.into_iter().map(|file| {
             Check::new(Area::Secrets, &file.path.display().to_string(), secrets::check(file))
         }));
+        if let Some(files) = &self.tls {
+            let path = files.certificate.clone();
+            let subject = path.display().to_string();
+            checks.push(Check::new(Area::Tls, &subject, tls::check_own(path, now)));
+        }
         checks.push(Check::long(Area::Database, database::integrity(self.clone())));
         checks.push(Check::long(Area::Ledger, database::ledger(self.clone(), caller.clone())));
         for upstream in self.directory.catalogue().upstreams.values() {

@@ -11,6 +11,7 @@ use crate::control::bootstrap::TOKEN_FILE;
 use crate::control::directory::Catalogue;
 use crate::control::seal::KEY_FILE;
 use crate::domain::upstream::CredentialSource;
+use crate::tls::TlsFiles;
 
 /// A file with a secret, or a directory of them.
 pub(super) struct SecretFile {
@@ -21,19 +22,20 @@ pub(super) struct SecretFile {
 }
 
 /// The files with secrets of a gateway: those that it made, and those that the catalogue names.
-pub(super) fn files(dir: &Path, catalogue: &Catalogue) -> Vec<SecretFile> {
+pub(super) fn files(dir: &Path, tls: Option<&TlsFiles>, catalogue: &Catalogue) -> Vec<SecretFile> {
     let own = |path: PathBuf, mode| SecretFile { path, exposed: Severity::Problem, mode };
     let mut files = vec![
         own(dir.to_path_buf(), "700"),
         own(dir.join(TOKEN_FILE), "600"),
         own(dir.join(KEY_FILE), "600"),
     ];
+    let key = tls.map(|files| files.key.clone());
     let named = catalogue.upstreams.values().filter_map(|upstream| match &upstream.credential {
-        CredentialSource::File(path) => Some(path.clone()),
+        CredentialSource::File(path) => Some(PathBuf::from(path)),
         _ => None,
     });
-    files.extend(named.collect::<BTreeSet<_>>().into_iter().map(|path| SecretFile {
-        path: path.into(),
+    files.extend(named.chain(key).collect::<BTreeSet<_>>().into_iter().map(|path| SecretFile {
+        path,
         exposed: Severity::Warning,
         mode: "600",
     }));

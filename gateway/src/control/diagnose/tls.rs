@@ -1,8 +1,10 @@
-//! The certificate of an upstream: whether it is trusted, and for how long.
+//! The certificates of upstreams, and our own: whether they are trusted, and for how long.
+
+use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Finding;
+use super::{Finding, blocking};
 use crate::upstream::certificate;
 
 /// Certificates that are renewed by themselves have longer than this.
@@ -28,10 +30,24 @@ pub(super) async fn check((host, port): (String, u16), now: Timestamp) -> Vec<Fi
     }]
 }
 
+/// Examines the certificate of our own listeners.
+pub(super) async fn check_own(path: PathBuf, now: Timestamp) -> Vec<Finding> {
+    blocking(move || {
+        vec![match certificate::file_expires_at(&path) {
+            Ok(expires_at) => judge(expires_at, now),
+            Err(error) => Finding::problem(
+                format!("our own certificate cannot be read: {error}"),
+                format!("see what is in `{}`; it is read at the next start", path.display()),
+            ),
+        }]
+    })
+    .await
+}
+
 fn judge(expires_at: Timestamp, now: Timestamp) -> Finding {
-    let text = format!("its certificate is good until {expires_at:.0}");
+    let text = format!("the certificate is good until {expires_at:.0}");
     if expires_at.duration_since(now) < SOON {
-        let remedy = "renew the certificate of its server";
+        let remedy = "renew it, and restart what shows it";
         return Finding::warning(text, remedy);
     }
     Finding::ok(text)

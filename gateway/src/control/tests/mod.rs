@@ -116,6 +116,7 @@ impl Bench {
             operator_token: prepared.operator_token,
             tasks: TaskTracker::new(),
             data_dir: dir.path().to_path_buf(),
+            tls: None,
             fleet: Arc::new(Fleet::new(SimulatorDialer::new(|| {
                 Err(std::io::ErrorKind::NotConnected.into())
             }))),

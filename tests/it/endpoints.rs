@@ -1,0 +1,105 @@
+//! Where the gateway listens: a Unix socket for the admin plane, TLS for both addresses.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use gateway::config::AdminAddress;
+use gateway::listeners::Listeners;
+use gateway::tls::TlsFiles;
+use proto::v1;
+use proto::v1::account_service_client::AccountServiceClient;
+use proto::v1::diagnostics_service_client::DiagnosticsServiceClient;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tests::{Product, question, soon};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tonic::{Code, Request};
+
+#[tokio::test]
+async fn the_admin_plane_may_be_on_a_unix_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("admin.sock");
+    // what a process that died has left
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let address = AdminAddress::Unix(path.clone());
+    let product = Product::with(|setup| setup.config.admin_listen = address.clone()).await;
+    assert_eq!(product.admin, format!("unix:{}", path.display()));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    assert_eq!(product.chat(&key, &question("sim-chat", "hi")).answer().await.status, 200);
+    assert_eq!(alice.record().await.account, "alice");
+
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let taken = Listeners::bind(any, address).await.err().unwrap();
+    assert!(format!("{taken:#}").contains("--admin-listen"), "{taken:#}");
+    product.stop().await;
+    assert!(!path.exists());
+}
+
+/// A certificate for this host that signs itself, in `dir`; also as its clients trust it.
+fn certificate(dir: &Path) -> (TlsFiles, CertificateDer<'static>, String) {
+    let names = ["localhost".to_owned()];
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(names).unwrap();
+    let files = TlsFiles { certificate: dir.join("cert.pem"), key: dir.join("key.pem") };
+    std::fs::write(&files.certificate, cert.pem()).unwrap();
+    std::fs::write(&files.key, signing_key.serialize_pem()).unwrap();
+    (files, cert.der().clone(), cert.pem())
+}
+
+#[tokio::test]
+async fn both_addresses_speak_tls_with_a_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let (files, trusted, pem) = certificate(dir.path());
+    let product = Product::with(|setup| setup.config.tls = Some(files)).await;
+
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots).with_no_client_auth();
+    let localhost = ServerName::try_from("localhost").unwrap();
+    let tcp = TcpStream::connect(product.http).await.unwrap();
+    let tls = TlsConnector::from(Arc::new(config)).connect(localhost, tcp);
+    let mut tls = soon("the handshake", tls).await.unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    tls.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    soon("the answer", tls.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+
+    let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
+    let server = product.admin.replace("http://", "https://");
+    let server = Endpoint::from_shared(server).unwrap();
+    let server = server.tls_config(tls.domain_name("localhost")).unwrap();
+    let channel = soon("a connection", server.connect()).await.unwrap();
+    let refused = AccountServiceClient::new(channel.clone()).who_am_i(v1::WhoAmIRequest {}).await;
+    assert_eq!(refused.unwrap_err().code(), Code::Unauthenticated);
+
+    let mut request = Request::new(v1::DiagnoseRequest::default());
+    let token = format!("Bearer {}", product.home.operator_token()).parse().unwrap();
+    request.metadata_mut().insert("authorization", token);
+    let found = DiagnosticsServiceClient::new(channel).diagnose(request).await;
+    let mut found = found.unwrap().into_inner();
+    let certificate = async {
+        loop {
+            let finding = found.message().await.unwrap().expect("our own is examined");
+            if finding.area() == v1::DiagnosticArea::Tls {
+                return finding;
+            }
+        }
+    };
+    let certificate = soon("a finding", certificate).await;
+    assert_eq!(certificate.severity(), v1::Severity::Ok, "{certificate:?}");
+    assert!(certificate.subject.ends_with("cert.pem"), "{certificate:?}");
+    drop(found);
+    product.stop().await;
+}
