@@ -89,6 +89,8 @@ pub struct Connection {
     changes: mpsc::Receiver<Change>,
     refresh: Arc<Notify>,
     log: LogPlace,
+    /// How many changes were asked for and have no answer yet.
+    unanswered: usize,
     retry: Duration,
 }
 
@@ -117,8 +119,17 @@ impl Connection {
         changes: mpsc::Receiver<Change>,
         refresh: Arc<Notify>,
     ) -> Self {
-        let log = LogPlace::default();
-        Self { server, token, messages, interest, changes, refresh, log, retry: FIRST_RETRY }
+        Self {
+            server,
+            token,
+            messages,
+            interest,
+            changes,
+            refresh,
+            log: LogPlace::default(),
+            unanswered: 0,
+            retry: FIRST_RETRY,
+        }
     }
 
     /// Runs until the token is refused or nobody listens any more.
@@ -131,10 +142,23 @@ impl Connection {
                 Ended::Closed => return,
             };
             let over = matches!(message, Message::SignedOut(_));
-            if self.tell(message).await.is_err() || over || self.pause().await.is_err() {
+            if self.give_up().await.is_err()
+                || self.tell(message).await.is_err()
+                || over
+                || self.pause().await.is_err()
+            {
                 return;
             }
         }
+    }
+
+    /// Answers the changes that were under way: nobody knows what came of them.
+    async fn give_up(&mut self) -> Result<(), Ended> {
+        while self.unanswered > 0 {
+            self.unanswered -= 1;
+            self.tell(Message::Changed(Err(problem::unanswered()))).await?;
+        }
+        Ok(())
     }
 
     /// Waits until it is time for the next attempt; until then, no change can be made.

@@ -119,8 +119,8 @@ impl Runner {
             }
             Effect::Refresh => self.refresh.notify_one(),
             Effect::Change(change) => {
-                let sent = self.session.as_ref().map(|session| session.changes.try_send(change));
-                if !matches!(sent, Some(Ok(()))) {
+                let session = self.session.as_ref();
+                if !session.is_some_and(|session| session.changes.try_send(change).is_ok()) {
                     let problem = "not connected: try again when the gateway is back";
                     self.answer(Message::Changed(Err(problem.to_owned())));
                 }

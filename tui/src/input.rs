@@ -14,12 +14,12 @@ const NOTCH: isize = 3;
 /// Returns what `event` means, if anything.
 pub fn message(model: &Model, event: &Event) -> Option<Message> {
     match event {
-        Event::Mouse(mouse) => click(model, mouse).map(Message::Act),
+        Event::Mouse(mouse) => click(model, *mouse).map(Message::Act),
         event => keymap::message(model.focus(), event),
     }
 }
 
-fn click(model: &Model, mouse: &MouseEvent) -> Option<Action> {
+fn click(model: &Model, mouse: MouseEvent) -> Option<Action> {
     let action = match mouse.kind {
         MouseEventKind::ScrollDown => Action::Move(NOTCH),
         MouseEventKind::ScrollUp => Action::Move(-NOTCH),

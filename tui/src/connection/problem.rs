@@ -21,6 +21,11 @@ pub(super) fn not_connected() -> String {
     "not connected: try again when the gateway is back".to_owned()
 }
 
+/// The connection went away before the answer to a change came.
+pub(super) fn unanswered() -> String {
+    "the connection was lost: look whether it was done before you try again".to_owned()
+}
+
 /// A password was not accepted, or could not be checked.
 pub(super) fn sign_in(status: &Status) -> String {
     match status.code() {

@@ -81,15 +81,18 @@ impl Connection {
                 },
                 change = self.changes.recv() => {
                     changes.push(change::make(channel.clone(), change.ok_or(Ended::Closed)?));
+                    self.unanswered += 1;
                 }
                 Some(outcome) = changes.next() => {
+                    let outcome = outcome?;
+                    self.unanswered -= 1;
                     schedule.all(Instant::now());
-                    self.tell(Message::Changed(outcome?)).await?;
+                    self.tell(Message::Changed(outcome)).await?;
                 }
                 () = schedule.ready() => {}
                 () = self.refresh.notified() => schedule.all(Instant::now()),
-                changed = self.interest.changed() => {
-                    changed.map_err(|_| Ended::Closed)?;
+                other = self.interest.changed() => {
+                    other.map_err(|_| Ended::Closed)?;
                     let interest = self.interest.borrow_and_update().clone();
                     schedule.choose(interest.topics, Instant::now());
                     if interest.traffic != reach {

@@ -41,7 +41,9 @@ impl Log {
             let over = self.waiting.len().saturating_sub(LOG_LENGTH);
             self.waiting.drain(..over);
         } else {
-            tailed.records.into_iter().for_each(|record| self.push(record));
+            for record in tailed.records {
+                self.push(record);
+            }
             self.trim();
         }
         self.skipped = self.skipped.saturating_add(tailed.dropped);
@@ -55,7 +57,9 @@ impl Log {
         self.paused = paused;
         if !paused {
             let waiting = std::mem::take(&mut self.waiting);
-            waiting.into_iter().for_each(|record| self.push(record));
+            for record in waiting {
+                self.push(record);
+            }
             self.trim();
             self.missed = 0;
         }

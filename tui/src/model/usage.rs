@@ -68,6 +68,7 @@ impl Range {
     }
 
     /// Returns the one that is `steps` longer, or the longest or shortest there is.
+    #[must_use]
     pub fn step(self, steps: isize) -> Self {
         let place = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);
         let place = place.saturating_add_signed(steps).min(Self::ALL.len() - 1);

@@ -20,7 +20,7 @@ use super::widget::text::{UNKNOWN, ago, count, duration, rate, short_count};
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let [top, middle, bottom] =
-        Layout::vertical([Constraint::Length(4), Constraint::Fill(3), Constraint::Fill(2)])
+        Layout::vertical([Constraint::Length(3), Constraint::Fill(3), Constraint::Fill(2)])
             .areas(area);
     let tiles: [Rect; 6] = Layout::horizontal([Constraint::Fill(1); 6]).areas(top);
     let traffic = model.data.traffic.value.as_ref();

@@ -143,7 +143,8 @@ fn confirm(theme: Theme, confirm: &Confirm, buffer: &mut Buffer, area: Rect) {
 }
 
 fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {
-    let area = area.centered(Constraint::Max(76), Constraint::Length(11));
+    // wide enough for a key in one line: a broken one cannot be marked with the mouse
+    let area = area.centered(Constraint::Max(80), Constraint::Length(11));
     let inside = popup(theme, &format!("Key `{}`", secret.label), buffer, area);
     let text = secret.text.expose_secret();
     let copied = if secret.copied {

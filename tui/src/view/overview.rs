@@ -9,6 +9,7 @@ use ratatui::widgets::Widget;
 use crate::model::Model;
 use crate::model::catalogue::Offer;
 use crate::model::money::{billionths, tokens_for};
+use crate::model::plans::Plan;
 use crate::model::record::Tokens;
 use crate::model::traffic::{LimitKind, LimitScope, LimitUse};
 
@@ -53,7 +54,7 @@ fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
     let spent = balance.and_then(billionths).is_some_and(|left| left <= 0);
     let style = if spent { theme.bad() } else { theme.strong() };
     let mut lines = vec![("left", Span::styled(dollars(balance), style))];
-    if spent {
+    if spent && !model.is_operator() {
         lines.push(("", Span::raw("ask an operator for credit")));
     } else {
         lines.extend(buys(model, balance).into_iter().take(2));
@@ -100,8 +101,9 @@ fn limits(model: &Model, buffer: &mut Buffer, area: Rect) {
                 limit_row(model, limit, buffer, row);
             }
         }
+        Some(_) => empty(theme, &limits.fetch, "no limits", buffer, inside),
         // a gateway that does not say how much is used still says what the limits are
-        _ => match model.data.plans.entries.first().filter(|_| limits.value.is_none()) {
+        None => match plan(model) {
             Some(plan) => {
                 let lines = [
                     ("requests/min", Span::raw(limit(plan.limits.rpm))),
@@ -115,9 +117,19 @@ fn limits(model: &Model, buffer: &mut Buffer, area: Rect) {
     }
 }
 
+/// Returns the plan of the account that is signed in.
+fn plan(model: &Model) -> Option<&Plan> {
+    let name = model.data.account.value.as_ref()?.plan.as_deref()?;
+    model.data.plans.entries.iter().find(|plan| plan.name == name)
+}
+
 fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
     let theme = model.theme;
-    let label = Constraint::Length(if row.width < 50 { 12 } else { 22 });
+    let label = Constraint::Length(match row.width {
+        ..44 => 12,
+        44..60 => 16,
+        60.. => 22,
+    });
     let [left, middle, right] =
         Layout::horizontal([label, Constraint::Fill(1), Constraint::Length(15)])
             .spacing(1)

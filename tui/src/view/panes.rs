@@ -87,7 +87,8 @@ impl<'a, T: Entry> Panes<'a, T> {
             format!(" of {} · /{}", list.entries.len(), list.filter)
         };
         let title = match list.fetch {
-            Fetch::Waiting => title.to_owned(),
+            Fetch::Ready => format!("{title} · {count}{of}"),
+            _ if list.entries.is_empty() => title.to_owned(),
             _ => format!("{title} · {count}{of}{}", stale(&list.fetch)),
         };
         let inside = frame(model.theme, &title, buffer, area);

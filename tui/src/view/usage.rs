@@ -146,8 +146,8 @@ fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     let days = usage.sums.value.as_ref().map(|sums| days(model, sums)).unwrap_or_default();
     let most = days.iter().map(|(_, tokens)| *tokens).max().unwrap_or(0);
     let title = match most {
-        0 => "Tokens by day".to_owned(),
-        most => format!("Tokens by day · {} at most", short_count(Some(most))),
+        0 => "Tokens/day".to_owned(),
+        most => format!("Tokens/day · most {}", short_count(Some(most))),
     };
     let inside = frame(theme, &title, buffer, area);
     if most == 0 {
@@ -185,7 +185,9 @@ fn share(model: &Model, sums: &[(String, Totals)], buffer: &mut Buffer, area: Re
         .iter()
         .map(|(label, totals)| {
             let value = totals.tokens.total();
-            Bar { label: label.clone(), value, number: short_count(value) }
+            // requests that could not be read name no model
+            let label = if label.is_empty() { UNKNOWN } else { label };
+            Bar { label: label.to_owned(), value, number: short_count(value) }
         })
         .collect();
     values.sort_by_key(|bar| std::cmp::Reverse(bar.value));
@@ -202,19 +204,20 @@ fn share(model: &Model, sums: &[(String, Totals)], buffer: &mut Buffer, area: Re
 
 fn title(model: &Model) -> String {
     let log = &model.data.log;
-    let mut title = "Requests".to_owned();
-    if !model.data.usage.filter.is_empty() {
-        title += &format!(" · /{}", model.data.usage.filter);
-    }
-    title += &match (log.paused, log.selected) {
-        (true, _) => format!(" · paused, {} new", log.missed),
-        (false, 0) => " · following".to_owned(),
-        (false, row) => format!(" · {} of {}", row + 1, log.records.len()),
+    let filter = match model.data.usage.filter.as_str() {
+        "" => String::new(),
+        filter => format!(" · /{filter}"),
     };
-    if log.skipped > 0 {
-        title += &format!(" · {} skipped", log.skipped);
-    }
-    title
+    let place = match (log.paused, log.selected) {
+        (true, _) => format!("paused, {} new", log.missed),
+        (false, 0) => "following".to_owned(),
+        (false, row) => format!("{} of {}", row + 1, log.records.len()),
+    };
+    let skipped = match log.skipped {
+        0 => String::new(),
+        skipped => format!(" · {skipped} skipped"),
+    };
+    format!("Requests{filter} · {place}{skipped}")
 }
 
 /// Draws the log, newest first.

@@ -15,7 +15,7 @@ pub fn empty(theme: Theme, fetch: &Fetch, nothing: &str, buffer: &mut Buffer, ar
         Fetch::Waiting => ("fetching…", theme.faint()),
         Fetch::Ready => (nothing, theme.faint()),
         Fetch::Failed(problem) => (problem.as_str(), theme.bad()),
-        Fetch::Missing => ("not available: this gateway does not have it", theme.faint()),
+        Fetch::Missing => ("not available on this gateway", theme.faint()),
     };
     for (line, row) in wrap(text, area.width.into()).into_iter().zip(area.rows()) {
         Line::from(Span::styled(line, style)).render(row, buffer);
