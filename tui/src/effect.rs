@@ -120,7 +120,7 @@ impl Runner {
             Effect::Refresh => self.refresh.notify_one(),
             Effect::Change(change) => {
                 let session = self.session.as_ref();
-                if !session.is_some_and(|session| session.changes.try_send(change).is_ok()) {
+                if session.is_none_or(|session| session.changes.try_send(change).is_err()) {
                     let problem = "not connected: try again when the gateway is back";
                     self.answer(Message::Changed(Err(problem.to_owned())));
                 }

@@ -1,6 +1,7 @@
 //! A form: fields with a label each, one of which is typed into.
 //!
-//! Secrets live here only while they are typed: [`Form::take_secret`] moves them out.
+//! Secrets live here only while they are typed: [`Form::take_secret`] moves them out, and a form that
+//! is closed wipes them.
 
 use secrecy::SecretString;
 use tui_input::Input;
@@ -170,6 +171,14 @@ impl Field {
             let now = choices.iter().position(|it| *it == self.input.value()).unwrap_or(0);
             let next = (now + choices.len()).saturating_add_signed(steps) % choices.len();
             self.input = Input::new(choices[next].to_owned());
+        }
+    }
+}
+
+impl Drop for Field {
+    fn drop(&mut self) {
+        if self.kind == Kind::Masked {
+            drop(SecretString::from(self.input.value_and_reset()));
         }
     }
 }

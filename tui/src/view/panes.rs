@@ -64,7 +64,8 @@ impl<'a, T: Entry> Panes<'a, T> {
             self.table(model, cells, buffer, left);
         }
         if right.width > 0 {
-            let inside = frame(model.theme, "Detail", buffer, right);
+            let title = if left.width > 0 { "Detail" } else { "Detail · Esc goes back" };
+            let inside = frame(model.theme, title, buffer, right);
             match self.list.current() {
                 Some(entry) => detail(entry).render(model.theme, buffer, inside),
                 None => empty(model.theme, &Fetch::Ready, "nothing selected", buffer, inside),

@@ -47,7 +47,8 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         log_table(model, Some(model.data.log.selected), buffer, inside);
     }
     if detail.width > 0 {
-        let inside = frame(model.theme, "Request", buffer, detail);
+        let title = if log.width > 0 { "Request" } else { "Request · Esc goes back" };
+        let inside = frame(model.theme, title, buffer, detail);
         match model.data.log.current() {
             Some(record) => all_of(model, record).render(model.theme, buffer, inside),
             None => empty(model.theme, &Fetch::Ready, "nothing selected", buffer, inside),
