@@ -197,13 +197,14 @@ fn upstream(form: &mut Form) -> Result<UpstreamDraft, Refused> {
     let variable = form.text("key variable").to_owned();
     let file = form.text("key file").to_owned();
     let secret = form.take_secret("key");
-    let credential = match (variable, file, secret) {
-        (variable, file, secret) if variable.is_empty() && file.is_empty() => {
-            let given = !secret.expose_secret().is_empty();
-            given.then_some(CredentialDraft::Secret(secret))
-        }
-        (variable, _, _) if !variable.is_empty() => Some(CredentialDraft::Variable(variable)),
-        (_, file, _) => Some(CredentialDraft::File(file)),
+    let credential = if !variable.is_empty() {
+        Some(CredentialDraft::Variable(variable))
+    } else if !file.is_empty() {
+        Some(CredentialDraft::File(file))
+    } else if !secret.expose_secret().is_empty() {
+        Some(CredentialDraft::Secret(secret))
+    } else {
+        None
     };
     Ok(UpstreamDraft { name, url, profile, credential })
 }

@@ -4,6 +4,7 @@ use crate::effect::Effect;
 use crate::message::{Loaded, Message};
 use crate::model::change::Done;
 use crate::model::interest::Topic;
+use crate::model::log::Log;
 use crate::model::overlay::{Overlay, Secret};
 use crate::model::remote::Fetch;
 use crate::model::upstreams::{Health, Upstream};
@@ -118,7 +119,11 @@ fn fail(data: &mut Data, topic: Topic, fetch: Fetch) {
         Topic::Plans => &mut data.plans.fetch,
         Topic::Audit => &mut data.audit.fetch,
         Topic::Traffic => &mut data.traffic.fetch,
-        Topic::Log => &mut data.log.fetch,
+        Topic::Log => {
+            // what is there is of another filter
+            data.log = Log { fetch, ..Log::default() };
+            return;
+        }
     };
     *place = fetch;
 }

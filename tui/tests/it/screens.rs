@@ -6,7 +6,7 @@ use tui::message::Message;
 use tui::model::accounts::Role;
 use tui::model::change::{Done, NewKey};
 use tui::model::interest::Topic;
-use tui::model::remote::Fetch;
+use tui::model::remote::{Fetch, Remote};
 use tui::model::{Link, Model, Screen};
 use tui::theme::{Palette, Theme};
 use tui::update::update;
@@ -96,8 +96,8 @@ fn overview_that_never_got_an_answer_says_what_to_do() {
 fn an_older_gateway_lacks_panels_and_nothing_else() {
     let mut model = signed_in(account(0, Role::Member, State::Normal));
     fill(&mut model, State::Normal);
-    model.data.traffic = Default::default();
-    model.data.overview.limits = Default::default();
+    model.data.traffic = Remote::default();
+    model.data.overview.limits = Remote::default();
     for topic in [Topic::Traffic, Topic::Limits] {
         update(&mut model, Message::NotLoaded(topic, Fetch::Missing));
     }
@@ -212,14 +212,21 @@ fn narrow_tabs_keep_the_name_of_the_open_one() {
 }
 
 #[test]
-fn without_colours_there_are_none() {
-    for screen in Screen::TABS {
-        let mut model = open(screen, State::Full);
-        model.theme = Theme::new(Palette::Plain);
-        let drawn = draw(&model, (120, 40));
-        let coloured = |color: Color| color != Color::Reset;
-        let cells = &drawn.buffer().content;
-        assert!(!cells.iter().any(|cell| coloured(cell.fg) || coloured(cell.bg)), "{screen:?}");
+fn each_palette_keeps_to_its_own_colours() {
+    let is_of = |palette, colour| match palette {
+        Palette::Dark | Palette::Light => matches!(colour, Color::Reset | Color::Rgb(..)),
+        Palette::Sixteen => !matches!(colour, Color::Rgb(..) | Color::Indexed(_)),
+        Palette::Plain => colour == Color::Reset,
+    };
+    for palette in [Palette::Dark, Palette::Light, Palette::Sixteen, Palette::Plain] {
+        for screen in Screen::TABS {
+            let mut model = open(screen, State::Full);
+            model.theme = Theme::new(palette);
+            let drawn = draw(&model, (120, 40));
+            let cells = &drawn.buffer().content;
+            let foreign = cells.iter().find(|it| !is_of(palette, it.fg) || !is_of(palette, it.bg));
+            assert!(foreign.is_none(), "{palette:?} {screen:?}: {foreign:?}");
+        }
     }
 }
 
@@ -253,8 +260,8 @@ fn the_screen_in_the_readme_is_what_it_looks_like() {
     fill(&mut model, State::Normal);
     let screen = draw(&model, (100, 26));
     let line = |y| (0..100).map(|x| screen.buffer()[(x, y)].symbol()).collect::<String>();
-    let drawn: String = (0..26).map(|y| format!("{}\n", line(y).trim_end())).collect();
-    assert!(block == drawn, "the screen is now\n{drawn}");
+    let drawn: Vec<_> = (0..26).map(|y| line(y).trim_end().to_owned()).collect();
+    assert!(block.lines().eq(&drawn), "the screen is now\n{}\n", drawn.join("\n"));
 }
 
 #[test]

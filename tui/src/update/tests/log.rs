@@ -89,6 +89,18 @@ fn its_filter_goes_to_the_gateway_when_it_is_whole() {
 }
 
 #[test]
+fn a_refused_filter_shows_no_rows_of_another() {
+    use crate::model::interest::Topic;
+    let mut model = usage();
+    tail(&mut model, &["a"], true, 0);
+    let refused = Fetch::Failed("no condition".to_owned());
+    update(&mut model, Message::NotLoaded(Topic::Log, refused.clone()));
+    assert_eq!((&model.data.log.fetch, model.data.log.records.len()), (&refused, 0));
+    tail(&mut model, &["b"], true, 0);
+    assert_eq!((selected(&model), &model.data.log.fetch), ("b", &Fetch::Ready));
+}
+
+#[test]
 fn a_longer_range_is_fetched() {
     let mut model = usage();
     let effects = press(&mut model, KeyCode::Char(']'));
