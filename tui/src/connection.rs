@@ -1,39 +1,38 @@
 //! The one owner of the network: connects, reconnects by itself, and goes on where it was.
 //!
 //! [`Connection::run`] turns what the gateway says into [`Message`]s. It decides nothing about the
-//! screen. `call` is how a single call ends, `convert` turns answers into our types, `problem` is the
-//! only file that words errors.
+//! screen: what is fetched and followed is the [`Interest`] that it is given. `session` is one
+//! connection from its first answer to its end, `fetch` and `change` are the calls, `call` is how a
+//! single one ends, `convert` turns answers into our types, `problem` is the only file that words
+//! errors.
 
 mod call;
+mod change;
 mod convert;
+mod fetch;
 mod problem;
+mod schedule;
+mod session;
+mod streams;
 
 use proto::client;
 use proto::v1;
 use proto::v1::account_service_client::AccountServiceClient;
-use proto::v1::plan_service_client::PlanServiceClient;
-use proto::v1::usage_service_client::UsageServiceClient;
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::{Notify, mpsc};
-use tokio::time::{Instant, sleep, sleep_until};
-use tonic::Code;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::sleep;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::call::{Ended, timed};
 use crate::message::Message;
 use crate::model::Link;
-use crate::model::overview::LOG_LENGTH;
-use crate::model::record::{Snapshot, Tailed};
+use crate::model::change::Change;
+use crate::model::interest::Interest;
 
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(10);
-/// Sums are fetched so long after a new record; more records until then cost no more calls.
-const SETTLE: Duration = Duration::from_secs(1);
-/// Without news they are fetched so often: a balance can change without a request.
-const IDLE: Duration = Duration::from_secs(30);
 
 /// Checks a password and returns the session's token, or what went wrong and what to do.
 pub async fn sign_in(
@@ -41,14 +40,43 @@ pub async fn sign_in(
     name: String,
     password: &SecretString,
 ) -> Result<SecretString, String> {
-    let channel = client::connect(server, None)
-        .await
-        .map_err(|error| problem::unreachable(server, &error))?;
+    let mut accounts = accounts(server, None).await?;
     let request = v1::SignInRequest { name, password: password.expose_secret().to_owned() };
-    let answer = timed(AccountServiceClient::new(channel).sign_in(request)).await;
+    let answer = timed(accounts.sign_in(request)).await;
     answer
         .map(|answer| SecretString::from(answer.token))
         .map_err(|status| problem::sign_in(&status))
+}
+
+/// Creates an account, then does as [`sign_in`].
+pub async fn register(
+    server: &str,
+    name: String,
+    password: &SecretString,
+    invite_code: String,
+) -> Result<SecretString, String> {
+    let mut accounts = accounts(server, None).await?;
+    let password_text = password.expose_secret().to_owned();
+    let request = v1::RegisterRequest { name: name.clone(), password: password_text, invite_code };
+    timed(accounts.register(request)).await.map_err(|status| problem::register(&status))?;
+    sign_in(server, name, password).await
+}
+
+/// Ends the session that `token` belongs to, as far as the gateway can be reached. The operator
+/// token belongs to none and stays valid.
+pub async fn sign_out(server: &str, token: &SecretString) {
+    if let Ok(mut accounts) = accounts(server, Some(token)).await {
+        // it is forgotten here whatever the answer is
+        let _ = timed(accounts.sign_out(v1::SignOutRequest {})).await;
+    }
+}
+
+async fn accounts(
+    server: &str,
+    token: Option<&SecretString>,
+) -> Result<AccountServiceClient<client::Connection>, String> {
+    let channel = client::connect(server, token).await;
+    channel.map(AccountServiceClient::new).map_err(|error| problem::unreachable(server, &error))
 }
 
 /// Keeps the model up to date.
@@ -57,10 +85,26 @@ pub struct Connection {
     server: String,
     token: SecretString,
     messages: mpsc::Sender<Message>,
+    interest: watch::Receiver<Interest>,
+    changes: mpsc::Receiver<Change>,
     refresh: Arc<Notify>,
+    log: LogPlace,
+    /// How many changes were asked for and have no answer yet.
+    unanswered: usize,
+    retry: Duration,
+}
+
+/// Where the request log goes on after a reconnection.
+#[derive(Debug, Default)]
+struct LogPlace {
+    /// The conditions on requests in it.
+    filter: String,
     /// After the last record that was handed over; empty before the first.
     cursor: String,
-    retry: Duration,
+    /// Whether the next answer is its first, because it was not opened after a cursor.
+    fresh: bool,
+    /// Whether the gateway refused it; it is not asked again before there is another filter.
+    refused: bool,
 }
 
 // === impl Connection ===
@@ -71,9 +115,21 @@ impl Connection {
         server: String,
         token: SecretString,
         messages: mpsc::Sender<Message>,
+        interest: watch::Receiver<Interest>,
+        changes: mpsc::Receiver<Change>,
         refresh: Arc<Notify>,
     ) -> Self {
-        Self { server, token, messages, refresh, cursor: String::new(), retry: FIRST_RETRY }
+        Self {
+            server,
+            token,
+            messages,
+            interest,
+            changes,
+            refresh,
+            log: LogPlace::default(),
+            unanswered: 0,
+            retry: FIRST_RETRY,
+        }
     }
 
     /// Runs until the token is refused or nobody listens any more.
@@ -86,102 +142,48 @@ impl Connection {
                 Ended::Closed => return,
             };
             let over = matches!(message, Message::SignedOut(_));
-            if self.tell(message).await.is_err() || over {
+            if self.give_up().await.is_err()
+                || self.tell(message).await.is_err()
+                || over
+                || self.pause().await.is_err()
+            {
                 return;
             }
-            tokio::select! {
-                () = sleep(self.retry) => self.retry = (self.retry * 2).min(LAST_RETRY),
-                () = self.refresh.notified() => self.retry = FIRST_RETRY,
-            }
         }
     }
 
-    async fn session(&mut self) -> Result<Infallible, Ended> {
-        let channel = client::connect(&self.server, Some(&self.token))
-            .await
-            .map_err(|error| Ended::Lost(problem::unreachable(&self.server, &error)))?;
-        self.load(&channel).await?;
-        let (mut tail, mut restarted) = self.tail(&channel).await?;
-        self.tell(Message::LinkChanged(Link::Live)).await?;
+    /// Answers the changes that were under way: nobody knows what came of them.
+    async fn give_up(&mut self) -> Result<(), Ended> {
+        while self.unanswered > 0 {
+            self.unanswered -= 1;
+            self.tell(Message::Changed(Err(problem::unanswered()))).await?;
+        }
+        Ok(())
+    }
 
-        let mut due = Instant::now() + IDLE;
+    /// Waits until it is time for the next attempt; until then, no change can be made.
+    async fn pause(&mut self) -> Result<(), Ended> {
+        let waited = sleep(self.retry);
+        tokio::pin!(waited);
         loop {
             tokio::select! {
-                answer = tail.message() => {
-                    let Some(answer) = answer? else {
-                        return Err(Ended::Lost(problem::closed(&self.server)));
-                    };
-                    self.retry = FIRST_RETRY;
-                    if !answer.requests.is_empty() {
-                        due = due.min(Instant::now() + SETTLE);
-                    }
-                    let records = answer.requests.into_iter().map(convert::record).collect();
-                    let (dropped, live) = (answer.dropped, answer.live);
-                    let tailed = Tailed { restarted, records, dropped, live };
-                    self.tell(Message::Tailed(tailed)).await?;
-                    self.cursor = answer.cursor;
-                    restarted = false;
-                }
-                () = sleep_until(due) => {
-                    self.load(&channel).await?;
-                    due = Instant::now() + IDLE;
+                () = &mut waited => {
+                    self.retry = (self.retry * 2).min(LAST_RETRY);
+                    return Ok(());
                 }
                 () = self.refresh.notified() => {
-                    self.load(&channel).await?;
-                    due = Instant::now() + IDLE;
+                    self.retry = FIRST_RETRY;
+                    return Ok(());
+                }
+                change = self.changes.recv() => {
+                    change.ok_or(Ended::Closed)?;
+                    self.tell(Message::Changed(Err(problem::not_connected()))).await?;
                 }
             }
         }
     }
 
-    /// Opens the tail after the cursor, or anew if the gateway does not know the cursor (any more).
-    async fn tail(
-        &mut self,
-        channel: &client::Connection,
-    ) -> Result<(tonic::Streaming<v1::TailRequestsResponse>, bool), Ended> {
-        loop {
-            let request = v1::TailRequestsRequest {
-                filter: None,
-                cursor: self.cursor.clone(),
-                history: u32::try_from(LOG_LENGTH).unwrap_or(u32::MAX),
-            };
-            match timed(UsageServiceClient::new(channel.clone()).tail_requests(request)).await {
-                Ok(tail) => return Ok((tail, self.cursor.is_empty())),
-                Err(status)
-                    if !self.cursor.is_empty()
-                        && matches!(status.code(), Code::InvalidArgument | Code::OutOfRange) =>
-                {
-                    self.cursor.clear();
-                }
-                Err(status) => return Err(status.into()),
-            }
-        }
-    }
-
-    async fn load(&self, channel: &client::Connection) -> Result<(), Ended> {
-        let mut accounts = AccountServiceClient::new(channel.clone());
-        let mut usage = UsageServiceClient::new(channel.clone());
-        let (account, usage) = tokio::try_join!(
-            timed(accounts.who_am_i(v1::WhoAmIRequest {})),
-            timed(usage.summarize_usage(v1::SummarizeUsageRequest::default())),
-        )?;
-        let account = convert::account(account.account.unwrap_or_default());
-        let limits = match account.plan.clone() {
-            Some(name) => {
-                let mut plans = PlanServiceClient::new(channel.clone());
-                match timed(plans.get_plan(v1::GetPlanRequest { name })).await {
-                    Ok(answer) => answer.plan.as_ref().map(convert::limits),
-                    Err(status) if status.code() == Code::NotFound => None,
-                    Err(status) => return Err(status.into()),
-                }
-            }
-            None => None,
-        };
-        let snapshot = Snapshot { account, limits, usage: convert::usage(usage) };
-        self.tell(Message::Loaded(Box::new(snapshot))).await
-    }
-
-    /// Hands `message` over; waits while the screen is behind, which slows the gateway's stream.
+    /// Hands `message` over; waits while the screen is behind, which slows the gateway's streams.
     async fn tell(&self, message: Message) -> Result<(), Ended> {
         self.messages.send(message).await.map_err(|_| Ended::Closed)
     }

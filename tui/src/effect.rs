@@ -1,14 +1,21 @@
 //! Runs what the model asked for; answers come back as [`Message`]s through one channel.
+//!
+//! What concerns the terminal is left to the event loop, which owns it.
 
+use ctl::profile::{Endpoint, TokenSource};
 use secrecy::SecretString;
-use tokio::sync::{Notify, mpsc};
-use tokio::task::{JoinError, JoinSet};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::connection::{self, Connection};
 use crate::message::Message;
+use crate::model::change::Change;
+use crate::model::interest::Interest;
+
+/// How many changes may wait to be sent.
+const WAITING: usize = 8;
 
 /// Something to do outside of the model.
 #[derive(Debug)]
@@ -20,13 +27,36 @@ pub enum Effect {
         /// Its password.
         password: SecretString,
     },
+    /// Creates an account and signs in; answers as `SignIn` does.
+    Register {
+        /// The account's name.
+        name: String,
+        /// Its password.
+        password: SecretString,
+        /// The invite code, or nothing.
+        invite: String,
+    },
     /// Connects with `token` and keeps the model up to date from then on.
     Follow {
         /// The session token or the operator token.
         token: SecretString,
     },
+    /// Ends the session and asks for another; answers with `SignedOut`.
+    SignOut,
+    /// Keeps up to date what the open screen needs.
+    Watch(Interest),
     /// Fetches everything anew, or connects without waiting for the next attempt.
     Refresh,
+    /// Asks the gateway for a change; answers with `Changed`.
+    Change(Change),
+    /// Puts a text into the clipboard of the terminal.
+    Copy(SecretString),
+    /// Draws every cell anew, so that nothing of what was there is left.
+    Wipe,
+    /// Listens to the mouse, or leaves it to the terminal.
+    Mouse(bool),
+    /// Gives the terminal back to the shell until the program is continued.
+    Suspend,
     /// Leaves the program.
     Quit,
 }
@@ -35,44 +65,69 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct Runner {
     server: String,
+    /// Where the token that the program started with was found.
+    source: TokenSource,
     messages: mpsc::Sender<Message>,
+    interest: watch::Sender<Interest>,
     refresh: Arc<Notify>,
+    session: Option<Session>,
     tasks: JoinSet<()>,
 }
 
+/// The session that is under way.
+#[derive(Debug)]
+struct Session {
+    token: SecretString,
+    changes: mpsc::Sender<Change>,
+    task: AbortHandle,
+}
+
+// === impl Runner ===
+
 impl Runner {
-    /// Returns a runner for the gateway at `server` that answers to `messages`.
-    pub fn new(server: String, messages: mpsc::Sender<Message>) -> Self {
-        Self { server, messages, refresh: Arc::default(), tasks: JoinSet::new() }
+    /// Returns a runner for the gateway of `endpoint` that answers to `messages`.
+    pub fn new(endpoint: &Endpoint, messages: mpsc::Sender<Message>) -> Self {
+        Self {
+            server: endpoint.server.clone(),
+            source: endpoint.source.clone(),
+            messages,
+            interest: watch::Sender::new(Interest::default()),
+            refresh: Arc::default(),
+            session: None,
+            tasks: JoinSet::new(),
+        }
     }
 
-    /// Starts `effect` and returns at once; breaks when the program shall end.
-    pub fn run(&mut self, effect: Effect) -> ControlFlow<()> {
+    /// Starts `effect` and returns at once; hands back what is the terminal's.
+    pub fn run(&mut self, effect: Effect) -> Option<Effect> {
         match effect {
             Effect::SignIn { name, password } => {
-                let (server, messages) = (self.server.clone(), self.messages.clone());
-                self.tasks.spawn(async move {
-                    let answer = match connection::sign_in(&server, name, &password).await {
-                        Ok(token) => Message::SignedIn(token),
-                        Err(problem) => Message::SignInFailed(problem),
-                    };
-                    // Fails only when the program is ending.
-                    let _ = messages.send(answer).await;
-                });
+                let server = self.server.clone();
+                let answer = async move { connection::sign_in(&server, name, &password).await };
+                self.admit(answer);
             }
-            Effect::Follow { token } => {
-                let connection = Connection::new(
-                    self.server.clone(),
-                    token,
-                    self.messages.clone(),
-                    Arc::clone(&self.refresh),
-                );
-                self.tasks.spawn(connection.run());
+            Effect::Register { name, password, invite } => {
+                let server = self.server.clone();
+                let answer =
+                    async move { connection::register(&server, name, &password, invite).await };
+                self.admit(answer);
+            }
+            Effect::Follow { token } => self.follow(token),
+            Effect::SignOut => self.sign_out(),
+            Effect::Watch(interest) => {
+                self.interest.send_replace(interest);
             }
             Effect::Refresh => self.refresh.notify_one(),
-            Effect::Quit => return ControlFlow::Break(()),
+            Effect::Change(change) => {
+                let session = self.session.as_ref();
+                if session.is_none_or(|session| session.changes.try_send(change).is_err()) {
+                    let problem = "not connected: try again when the gateway is back";
+                    self.answer(Message::Changed(Err(problem.to_owned())));
+                }
+            }
+            terminal => return Some(terminal),
         }
-        ControlFlow::Continue(())
+        None
     }
 
     /// Waits until a task panics; for ever, if none does. Cancel safe.
@@ -84,5 +139,55 @@ impl Runner {
             }
         }
         std::future::pending().await
+    }
+
+    fn admit(
+        &mut self,
+        token: impl Future<Output = Result<SecretString, String>> + Send + 'static,
+    ) {
+        let messages = self.messages.clone();
+        self.tasks.spawn(async move {
+            let answer = match token.await {
+                Ok(token) => Message::SignedIn(token),
+                Err(problem) => Message::SignInFailed(problem),
+            };
+            // Fails only when the program is ending.
+            let _ = messages.send(answer).await;
+        });
+    }
+
+    fn follow(&mut self, token: SecretString) {
+        let (sender, changes) = mpsc::channel(WAITING);
+        let connection = Connection::new(
+            self.server.clone(),
+            token.clone(),
+            self.messages.clone(),
+            self.interest.subscribe(),
+            changes,
+            Arc::clone(&self.refresh),
+        );
+        let task = self.tasks.spawn(connection.run());
+        self.session = Some(Session { token, changes: sender, task });
+    }
+
+    /// Ends the session at the gateway, too; without an answer it ends by itself in time.
+    fn sign_out(&mut self) {
+        if let Some(Session { token, task, .. }) = self.session.take() {
+            task.abort();
+            let server = self.server.clone();
+            if std::mem::replace(&mut self.source, TokenSource::Nowhere) == TokenSource::Profile {
+                // a session that is kept there though it has ended is found out when it is used
+                let _ = ctl::profile::forget(&server);
+            }
+            self.tasks.spawn(async move { connection::sign_out(&server, &token).await });
+        }
+        self.answer(Message::SignedOut("signed out".to_owned()));
+    }
+
+    fn answer(&mut self, message: Message) {
+        let messages = self.messages.clone();
+        self.tasks.spawn(async move {
+            let _ = messages.send(message).await;
+        });
     }
 }

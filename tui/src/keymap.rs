@@ -1,9 +1,15 @@
-//! The one table from keys to actions: dispatch, help and footer hints all derive from it.
+//! From keys to actions: dispatch, help, footer hints and the palette's commands all derive from the
+//! one [`table`].
+
+pub mod table;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tui_input::InputRequest;
 
 use crate::message::Message;
+use crate::model::Screen;
+
+use self::table::TABLE;
 
 /// Who gets the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +18,32 @@ pub enum Focus {
     SignIn,
     /// The overview.
     Overview,
+    /// The list of keys.
+    Keys,
+    /// The catalogue.
+    Models,
+    /// The request log.
+    Usage,
+    /// The whole gateway.
+    Live,
+    /// The list of accounts.
+    Accounts,
+    /// The list of upstreams.
+    Upstreams,
+    /// The list of plans.
+    Plans,
+    /// The audit log.
+    Audit,
+    /// A filter that is being typed.
+    Filter,
+    /// A command that is being typed.
+    Palette,
+    /// A form that lies over a screen.
+    Form,
+    /// A question.
+    Confirm,
+    /// A key's text.
+    Secret,
     /// The help that lies over a screen.
     Help,
 }
@@ -21,22 +53,74 @@ pub enum Focus {
 pub enum Action {
     /// Leaves the program.
     Quit,
-    /// Opens or closes the help.
-    ToggleHelp,
+    /// Gives the terminal back to the shell until the program is continued.
+    Suspend,
+    /// Ends the session.
+    SignOut,
+    /// Opens the help.
+    Help,
+    /// Opens the palette.
+    Palette,
+    /// Closes what is on top: a box, the detail, the filter.
+    Back,
+    /// Opens a screen.
+    Open(Screen),
+    /// Opens the screen so many tabs further.
+    Tab(isize),
     /// Fetches everything anew, or connects without waiting.
     Refresh,
+    /// Listens to the mouse, or leaves it to the terminal.
+    Mouse,
+    /// Asks for another password.
+    Password,
     /// Moves the cursor by so many rows; negative is up.
     Move(isize),
+    /// Moves it by so many pages.
+    Page(isize),
     /// Moves the cursor to the first row.
     First,
     /// Moves the cursor to the last row.
     Last,
-    /// Goes to the other field.
-    NextField,
-    /// Sends the form.
+    /// Puts the cursor on that row.
+    Select(usize),
+    /// Shows the row in full, or no longer.
+    Detail,
+    /// Opens the filter.
+    Filter,
+    /// Lets the log stand still, or go on.
+    Pause,
+    /// Takes a range that is so many steps longer.
+    Range(isize),
+    /// Makes a new one.
+    New,
+    /// Changes the one under the cursor.
+    Modify,
+    /// Replaces the key under the cursor.
+    Rotate,
+    /// Removes the one under the cursor.
+    Remove,
+    /// Adds to the balance of the account under the cursor.
+    Credit,
+    /// Suspends the account under the cursor, or brings it back.
+    Standing,
+    /// Puts the account under the cursor on another plan.
+    SetPlan,
+    /// Copies what one needs of the row.
+    Copy,
+    /// Copies what a coding agent needs of it.
+    CopyAgent,
+    /// Goes so many fields further.
+    Field(isize),
+    /// Shows the form to register instead of the one to sign in, or the other way.
+    OtherForm,
+    /// Sends the form, takes the filter, runs the command.
     Submit,
+    /// Writes the chosen command out.
+    Complete,
+    /// Confirms.
+    Yes,
     /// Changes the text of the field.
-    Edit(InputRequest),
+    Type(InputRequest),
 }
 
 /// A row of the table.
@@ -52,57 +136,8 @@ pub struct Binding {
     pub help: &'static str,
     /// What the footer says, if it is worth a place there.
     pub hint: Option<&'static str>,
-}
-
-use self::Action::{Edit, First, Last, Move, NextField, Quit, Refresh, Submit, ToggleHelp};
-use self::Focus::{Help, Overview, SignIn};
-use self::KeyCode::{
-    BackTab, Backspace, Char, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp,
-    Right, Tab, Up,
-};
-use InputRequest::{
-    DeleteFromStart, DeleteNextChar, DeletePrevChar, DeletePrevWord, GoToEnd, GoToNextChar,
-    GoToPrevChar, GoToStart,
-};
-
-const NONE: KeyModifiers = KeyModifiers::NONE;
-const CTRL: KeyModifiers = KeyModifiers::CONTROL;
-
-/// The table. For each focus, a key stands in one row only; the help keeps this order.
-#[rustfmt::skip]
-pub const TABLE: &[Binding] = &[
-    row(&[SignIn], &[(NONE, Enter)], Submit, "next field, then sign in", Some("sign in")),
-    row(&[SignIn], &[(NONE, Tab), (NONE, BackTab), (NONE, Down), (NONE, Up)], NextField, "other field", Some("field")),
-    row(&[SignIn], &[(NONE, Backspace), (CTRL, Char('h'))], Edit(DeletePrevChar), "delete before the cursor", None),
-    row(&[SignIn], &[(NONE, Delete)], Edit(DeleteNextChar), "delete under the cursor", None),
-    row(&[SignIn], &[(CTRL, Char('w'))], Edit(DeletePrevWord), "delete the word", None),
-    row(&[SignIn], &[(CTRL, Char('u'))], Edit(DeleteFromStart), "delete to the start", None),
-    row(&[SignIn], &[(NONE, Left)], Edit(GoToPrevChar), "left", None),
-    row(&[SignIn], &[(NONE, Right)], Edit(GoToNextChar), "right", None),
-    row(&[SignIn], &[(NONE, Home), (CTRL, Char('a'))], Edit(GoToStart), "start of the field", None),
-    row(&[SignIn], &[(NONE, End), (CTRL, Char('e'))], Edit(GoToEnd), "end of the field", None),
-    row(&[Overview], &[(NONE, Down), (NONE, Char('j'))], Move(1), "older request", Some("scroll")),
-    row(&[Overview], &[(NONE, Up), (NONE, Char('k'))], Move(-1), "newer request", None),
-    row(&[Overview], &[(NONE, PageDown), (CTRL, Char('f'))], Move(10), "ten requests down", None),
-    row(&[Overview], &[(NONE, PageUp), (CTRL, Char('b'))], Move(-10), "ten requests up", None),
-    row(&[Overview], &[(NONE, Home), (NONE, Char('g'))], First, "newest request", None),
-    row(&[Overview], &[(NONE, End), (NONE, Char('G'))], Last, "oldest request", None),
-    row(&[Overview], &[(NONE, Char('r'))], Refresh, "refresh, or reconnect now", Some("refresh")),
-    row(&[Help], &[(NONE, Esc), (NONE, Char('?')), (NONE, F(1)), (NONE, Enter)], ToggleHelp, "close the help", Some("close")),
-    row(&[Overview], &[(NONE, Char('?')), (NONE, F(1))], ToggleHelp, "help", Some("help")),
-    row(&[SignIn], &[(NONE, F(1))], ToggleHelp, "help", Some("help")),
-    row(&[Overview, Help], &[(NONE, Char('q')), (CTRL, Char('c'))], Quit, "leave", Some("leave")),
-    row(&[SignIn], &[(CTRL, Char('c')), (NONE, Esc)], Quit, "leave", Some("leave")),
-];
-
-const fn row(
-    focus: &'static [Focus],
-    keys: &'static [(KeyModifiers, KeyCode)],
-    action: Action,
-    help: &'static str,
-    hint: Option<&'static str>,
-) -> Binding {
-    Binding { focus, keys, action, help, hint }
+    /// The command of the palette that does the same, if there is one.
+    pub command: Option<&'static str>,
 }
 
 /// Returns the rows that hold where `focus` is.
@@ -116,7 +151,8 @@ pub fn message(focus: Focus, event: &Event) -> Option<Message> {
         Event::Key(key) if key.kind != KeyEventKind::Release => {
             action(focus, *key).map(Message::Act)
         }
-        Event::Resize(..) => Some(Message::Resized),
+        Event::Resize(columns, rows) => Some(Message::Resized(*columns, *rows)),
+        Event::Paste(text) if focus.takes_text() => Some(Message::Pasted(text.as_str().into())),
         _ => None,
     }
 }
@@ -127,10 +163,19 @@ fn action(focus: Focus, key: KeyEvent) -> Option<Action> {
     let bound = bindings(focus).find(|binding| binding.keys.contains(&pressed));
     match (bound, pressed) {
         (Some(binding), _) => Some(binding.action),
-        (None, (NONE, Char(typed))) if focus == SignIn => {
-            Some(Edit(InputRequest::InsertChar(typed)))
+        (None, (KeyModifiers::NONE, KeyCode::Char(typed))) if focus.takes_text() => {
+            Some(Action::Type(InputRequest::InsertChar(typed)))
         }
         _ => None,
+    }
+}
+
+// === impl Focus ===
+
+impl Focus {
+    /// Says whether keys that mean nothing else are text there.
+    pub fn takes_text(self) -> bool {
+        matches!(self, Self::SignIn | Self::Form | Self::Filter | Self::Palette)
     }
 }
 
@@ -139,16 +184,25 @@ fn action(focus: Focus, key: KeyEvent) -> Option<Action> {
 impl Binding {
     /// Returns the keys as people write them.
     pub fn labels(&self) -> impl Iterator<Item = String> {
-        self.keys.iter().map(|(modifiers, code)| match code {
-            Char(letter) if *modifiers == CTRL => format!("Ctrl-{}", letter.to_ascii_uppercase()),
-            Up => "↑".to_owned(),
-            Down => "↓".to_owned(),
-            Left => "←".to_owned(),
-            Right => "→".to_owned(),
-            PageDown => "PgDn".to_owned(),
-            PageUp => "PgUp".to_owned(),
-            BackTab => "Shift-Tab".to_owned(),
-            other => other.to_string(),
+        self.keys.iter().map(|(modifiers, code)| {
+            let held = if modifiers.contains(KeyModifiers::CONTROL) { "Ctrl-" } else { "" };
+            match code {
+                KeyCode::Char(' ') => format!("{held}Space"),
+                KeyCode::Char(letter) if !held.is_empty() => {
+                    format!("{held}{}", letter.to_ascii_uppercase())
+                }
+                KeyCode::Up => format!("{held}↑"),
+                KeyCode::Down => format!("{held}↓"),
+                KeyCode::Left => format!("{held}←"),
+                KeyCode::Right => format!("{held}→"),
+                KeyCode::PageDown => format!("{held}PgDn"),
+                KeyCode::PageUp => format!("{held}PgUp"),
+                KeyCode::BackTab => "Shift-Tab".to_owned(),
+                other => format!("{held}{other}"),
+            }
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,30 +1,38 @@
-//! `tui`: arguments, the terminal and the event loop. All else is in the library.
+//! `tui`: arguments, signals and the event loop. All else is in the library.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Parser;
 use crossterm::event::EventStream;
 use futures_util::StreamExt;
 use jiff::tz::TimeZone;
-use ratatui::DefaultTerminal;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tui::effect::Runner;
-use tui::keymap;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tui::effect::{Effect, Runner};
 use tui::message::Message;
 use tui::model::Model;
-use tui::theme::Theme;
+use tui::terminal::Terminal;
+use tui::theme::{Palette, Theme};
 use tui::update::update;
-use tui::view;
+use tui::{clock, input, keymap};
 
-use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// The least time between two drawings; what happens meanwhile is drawn together.
+const FRAME: Duration = Duration::from_millis(33);
+/// How often the clock is looked at. It shows ages and days, which grow slowly.
+const TICK: Duration = Duration::from_secs(15);
+/// How many messages may wait to be taken in.
+const WAITING: usize = 64;
 
 /// The dashboard of Tollgate.
 ///
 /// Address and token are found as `ctl` finds them: flags, else `TOLLGATE_SERVER`, `TOLLGATE_TOKEN`
 /// and `TOLLGATE_TOKEN_FILE`, else the session of `ctl login`, else this host's operator token.
-/// Without any it asks for name and password.
+/// Without any it asks for name and password. `?` shows the keys of the open screen.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
@@ -34,11 +42,20 @@ struct Args {
     /// A file with the session token or the operator token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Where clients reach the API, if not at port 8080 of the same host
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The colours; by default what the terminal is known to have, and none with `NO_COLOR`
+    #[arg(long)]
+    theme: Option<Palette>,
+    /// Listen to the mouse, too: scroll, click on tabs and rows
+    #[arg(long)]
+    mouse: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    match run(Args::parse()).await {
+    match Box::pin(run(Args::parse())).await {
         Ok(code) => code,
         Err(error) => {
             eprintln!("tui: {error:#}");
@@ -47,88 +64,113 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Runs the event loop: draw, wait for something to happen, update. Draws only after a message.
+/// Runs the event loop: wait for something to happen, take it in, and draw when there is something
+/// to draw and the last drawing is a frame ago.
 async fn run(args: Args) -> Result<ExitCode> {
     let endpoint = ctl::profile::resolve(args.server.as_deref(), args.token_file.as_deref())?;
+    let theme = Theme::new(args.theme.unwrap_or_else(palette));
     let mut signals = Signals::new()?;
-    let mut terminal = Guard::new()?;
+    let mut terminal = Terminal::take()?;
     let mut events = EventStream::new();
-    let (sender, mut messages) = mpsc::channel(64);
-    let mut runner = Runner::new(endpoint.server.clone(), sender);
-    let mut model = Model::new(endpoint.server, TimeZone::system(), theme());
-    let mut next = endpoint.token.map_or(Message::Resized, Message::TokenFound);
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let (sender, mut messages) = mpsc::channel(WAITING);
+    let mut runner = Runner::new(&endpoint, sender);
+    let mut model = Model::new(endpoint.server, args.base_url, TimeZone::system(), theme);
+
+    let (columns, rows) = terminal.size()?;
+    let mut first = vec![Message::Tick(clock::now()), Message::Resized(columns, rows)];
+    first.extend(args.mouse.then_some(Message::Act(keymap::Action::Mouse)));
+    first.extend(endpoint.token.map(Message::TokenFound));
+    for message in first {
+        if take(&mut model, message, &mut runner, &mut terminal)?.is_break() {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let mut changed = true;
+    let mut next_frame = Instant::now();
     loop {
-        // What has piled up is taken in before the next drawing.
-        loop {
-            for effect in update(&mut model, next) {
-                if runner.run(effect).is_break() {
-                    return Ok(ExitCode::SUCCESS);
+        let message = tokio::select! {
+            () = sleep_until(next_frame), if changed => {
+                terminal.draw(&model)?;
+                changed = false;
+                next_frame = Instant::now() + FRAME;
+                continue;
+            }
+            event = events.next() => {
+                let event = event.context("the terminal is gone")?;
+                let event = event.context("reading from the terminal")?;
+                match input::message(&model, &event) {
+                    Some(message) => message,
+                    None => continue,
                 }
             }
-            match messages.try_recv() {
-                Ok(message) => next = message,
-                Err(_) => break,
-            }
-        }
-        terminal.0.draw(|frame| {
-            let area = frame.area();
-            view::render(&model, frame.buffer_mut(), area);
-        })?;
-        next = loop {
-            tokio::select! {
-                event = events.next() => {
-                    let event = event.context("the terminal is gone")?;
-                    let event = event.context("reading from the terminal")?;
-                    if let Some(message) = keymap::message(model.focus(), &event) {
-                        break message;
-                    }
+            Some(message) = messages.recv() => message,
+            _ = ticks.tick() => Message::Tick(clock::now()),
+            error = runner.panicked() => std::panic::resume_unwind(error.into_panic()),
+            signal = signals.next() => match signal {
+                Received::End(code) => return Ok(ExitCode::from(code)),
+                Received::Stop => Message::Act(keymap::Action::Suspend),
+                Received::Continue => {
+                    terminal.take_again()?;
+                    changed = true;
+                    continue;
                 }
-                Some(message) = messages.recv() => break message,
-                error = runner.panicked() => std::panic::resume_unwind(error.into_panic()),
-                code = signals.next() => return Ok(ExitCode::from(code)),
-            }
+            },
         };
-    }
-}
-
-/// Returns the theme that the user wants (<https://no-color.org>).
-#[expect(clippy::disallowed_methods, reason = "NO_COLOR is no setting of ours")]
-fn theme() -> Theme {
-    match std::env::var_os("NO_COLOR") {
-        Some(value) if !value.is_empty() => Theme::plain(),
-        _ => Theme::colourful(),
-    }
-}
-
-/// The terminal in raw mode on its other screen; dropping it brings the user's screen back, as does
-/// ratatui's panic hook before it prints.
-struct Guard(DefaultTerminal);
-
-impl Guard {
-    fn new() -> Result<Self> {
-        if !std::io::stdout().is_terminal() {
-            bail!("standard output is no terminal: run it in one, or use `ctl` in scripts");
+        changed = true;
+        if take(&mut model, message, &mut runner, &mut terminal)?.is_break() {
+            return Ok(ExitCode::SUCCESS);
         }
-        ratatui::try_init()
-            .map(Self)
-            .inspect_err(|_| ratatui::restore())
-            .context("setting up the terminal")
     }
 }
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        // Nothing helps if the terminal is gone.
-        let _ = self.0.show_cursor();
-        ratatui::restore();
+/// Takes a message in and does what follows from it; breaks when the program shall end.
+fn take(
+    model: &mut Model,
+    message: Message,
+    runner: &mut Runner,
+    terminal: &mut Terminal,
+) -> Result<ControlFlow<()>> {
+    for effect in update(model, message) {
+        match runner.run(effect) {
+            Some(Effect::Quit) => return Ok(ControlFlow::Break(())),
+            Some(Effect::Copy(text)) => terminal.copy(&text)?,
+            Some(Effect::Wipe) => terminal.wipe()?,
+            Some(Effect::Mouse(listen)) => terminal.mouse(listen)?,
+            Some(Effect::Suspend) => terminal.suspend()?,
+            _ => {}
+        }
     }
+    Ok(ControlFlow::Continue(()))
 }
 
-/// The signals that end the program; without them the terminal would stay as we made it.
+/// Returns the colours that user and terminal want.
+#[expect(clippy::disallowed_methods, reason = "none of these is a setting of ours")]
+fn palette() -> Palette {
+    let variable = |name| std::env::var(name).ok();
+    let (no_color, colorterm) = (variable("NO_COLOR"), variable("COLORTERM"));
+    let ground = variable("COLORFGBG");
+    Palette::guess(no_color.as_deref(), colorterm.as_deref(), ground.as_deref())
+}
+
+/// The signals that mean something to us; without them the terminal would stay as we made it.
 struct Signals {
     terminate: Signal,
     hangup: Signal,
     interrupt: Signal,
+    stop: Signal,
+    cont: Signal,
+}
+
+/// What a signal wants.
+enum Received {
+    /// An end, with the exit code that shells expect.
+    End(u8),
+    /// The terminal, until the process is continued.
+    Stop,
+    /// It is continued.
+    Continue,
 }
 
 impl Signals {
@@ -137,15 +179,19 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
+            stop: signal(SignalKind::from_raw(signal_hook::consts::SIGTSTP))?,
+            cont: signal(SignalKind::from_raw(signal_hook::consts::SIGCONT))?,
         })
     }
 
-    /// Waits for one and returns the exit code that shells expect of it. Cancel safe.
-    async fn next(&mut self) -> u8 {
+    /// Waits for one. Cancel safe.
+    async fn next(&mut self) -> Received {
         tokio::select! {
-            _ = self.terminate.recv() => 128 + 15,
-            _ = self.hangup.recv() => 128 + 1,
-            _ = self.interrupt.recv() => 128 + 2,
+            _ = self.terminate.recv() => Received::End(128 + 15),
+            _ = self.hangup.recv() => Received::End(128 + 1),
+            _ = self.interrupt.recv() => Received::End(128 + 2),
+            _ = self.stop.recv() => Received::Stop,
+            _ = self.cont.recv() => Received::Continue,
         }
     }
 }

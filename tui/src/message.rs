@@ -1,18 +1,34 @@
 //! All that can happen: what the user did and what the gateway said.
 
+use jiff::Timestamp;
 use secrecy::SecretString;
 
 use crate::keymap::Action;
 use crate::model::Link;
-use crate::model::record::{Snapshot, Tailed};
+use crate::model::accounts::Account;
+use crate::model::audit;
+use crate::model::catalogue::Offer;
+use crate::model::change::Done;
+use crate::model::interest::Topic;
+use crate::model::keys::Key;
+use crate::model::plans::Plan;
+use crate::model::record::Tailed;
+use crate::model::remote::Fetch;
+use crate::model::traffic::{LimitUse, Traffic};
+use crate::model::upstreams::{Health, Upstream};
+use crate::model::usage::{Range, Usage};
 
 /// Something happened.
 #[derive(Debug)]
 pub enum Message {
     /// The user pressed a key that means something here.
     Act(Action),
-    /// The terminal has a new size.
-    Resized,
+    /// The user pasted a text; it may be a password.
+    Pasted(SecretString),
+    /// The terminal has so many columns and rows.
+    Resized(u16, u16),
+    /// It is about that time.
+    Tick(Timestamp),
     /// A token was found at start: no need to ask for a password.
     TokenFound(SecretString),
     /// The password was right.
@@ -23,8 +39,39 @@ pub enum Message {
     SignedOut(String),
     /// The connection came up or went down.
     LinkChanged(Link),
-    /// Account and sums were fetched.
-    Loaded(Box<Snapshot>),
+    /// Something was fetched.
+    Loaded(Box<Loaded>),
+    /// It could not be.
+    NotLoaded(Topic, Fetch),
     /// The request log went on.
     Tailed(Tailed),
+    /// What the user wanted changed is changed, or is not; that text says what to do.
+    Changed(Result<Done, String>),
+}
+
+/// What was fetched.
+#[derive(Debug)]
+pub enum Loaded {
+    /// The account that is signed in.
+    Account(Account),
+    /// The limits that hold for it.
+    Limits(Vec<LimitUse>),
+    /// The sums of a range.
+    Usage(Range, Usage),
+    /// Its keys.
+    Keys(Vec<Key>),
+    /// The catalogue.
+    Models(Vec<Offer>),
+    /// All accounts.
+    Accounts(Vec<Account>),
+    /// All upstreams.
+    Upstreams(Vec<Upstream>),
+    /// How they do.
+    Health(Vec<Health>),
+    /// All plans, or the account's own.
+    Plans(Vec<Plan>),
+    /// The audit log.
+    Audit(Vec<audit::Entry>),
+    /// The traffic of the last hour.
+    Traffic(Traffic),
 }

@@ -2,48 +2,110 @@
 //!
 //! It holds no handles, no channels and no generated types, and does nothing: [`crate::update`] is
 //! the only one who changes it. Start at [`Model`]; a screen's own state is in the file of its name,
-//! what the server told us is in [`record`].
+//! what the server told us is in [`record`] and its neighbours. [`remote`] is how any of that is kept
+//! while it is fetched, fails or grows old; [`interest`] says what the open screen needs.
 
+pub mod accounts;
+pub mod audit;
+pub mod catalogue;
+pub mod change;
+pub mod form;
+pub mod interest;
+pub mod keys;
+pub mod log;
+pub mod money;
+pub mod overlay;
 pub mod overview;
+pub mod plans;
 pub mod record;
+pub mod remote;
+pub mod screen;
 pub mod sign_in;
+pub mod traffic;
+pub mod upstreams;
+pub mod usage;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::keymap::Focus;
+use crate::keymap::{Action, Focus};
 use crate::theme::Theme;
 
+use self::accounts::{Account, Role};
+use self::audit::Entry;
+use self::catalogue::Offer;
+use self::keys::Key;
+use self::log::Log;
+use self::overlay::Overlay;
 use self::overview::Overview;
+use self::plans::Plan;
+use self::remote::{List, Remote};
+pub use self::screen::Screen;
 use self::sign_in::SignIn;
+use self::traffic::Traffic;
+use self::upstreams::Upstream;
+use self::usage::UsageScreen;
 
 /// All that [`crate::view::render`] needs to know.
 #[derive(Debug)]
 pub struct Model {
     /// The gateway's address, as it was given.
     pub server: String,
+    /// Where clients reach `/v1`, as far as it is known.
+    pub base_url: String,
     /// The time zone in which times are shown.
     pub zone: TimeZone,
+    /// About what time it is; `None` before the first tick.
+    pub now: Option<Timestamp>,
+    /// Columns and rows of the terminal.
+    pub size: (u16, u16),
     /// Colours or none.
     pub theme: Theme,
+    /// Whether the mouse is listened to.
+    pub mouse: bool,
     /// The screen that is open.
     pub screen: Screen,
-    /// Whether the help lies over it.
-    pub help: bool,
+    /// What lies over it.
+    pub overlay: Option<Overlay>,
+    /// Whether the selected row is shown in full, where the terminal is too narrow to do so anyway.
+    pub detail: bool,
+    /// What came of the last thing that the user did.
+    pub notice: Option<Notice>,
     /// How things stand with the gateway.
     pub link: Link,
+    /// Whether everything is being fetched because the user asked.
+    pub refreshing: bool,
     /// The state of the sign-in screen.
     pub sign_in: SignIn,
-    /// The state of the overview.
-    pub overview: Overview,
+    /// What the account that is signed in and the gateway have.
+    pub data: Data,
 }
 
-/// The screens, by the name of their file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Screen {
-    /// Asks for name and password.
-    SignIn,
-    /// The account at a glance.
-    Overview,
+/// What is known while somebody is signed in; signing out forgets all of it.
+#[derive(Debug, Default)]
+pub struct Data {
+    /// Who is signed in.
+    pub account: Remote<Account>,
+    /// The state of the overview.
+    pub overview: Overview,
+    /// The traffic of the last hour.
+    pub traffic: Remote<Traffic>,
+    /// The request log.
+    pub log: Log,
+    /// The account's keys.
+    pub keys: List<Key>,
+    /// The catalogue.
+    pub offers: List<Offer>,
+    /// The state of the usage screen.
+    pub usage: UsageScreen,
+    /// All accounts.
+    pub accounts: List<Account>,
+    /// All upstreams.
+    pub upstreams: List<Upstream>,
+    /// All plans, or the account's own.
+    pub plans: List<Plan>,
+    /// The audit log.
+    pub audit: List<Entry>,
 }
 
 /// How things stand with the gateway.
@@ -60,38 +122,137 @@ pub enum Link {
     },
 }
 
+/// A line about what the user did. It goes away with the next key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// It worked.
+    Done(String),
+    /// It did not; the text says what to do.
+    Trouble(String),
+}
+
 // === impl Model ===
 
 impl Model {
-    /// Returns the model that the program starts with: on the sign-in screen, knowing nothing.
-    pub fn new(server: String, zone: TimeZone, theme: Theme) -> Self {
+    /// Returns the model that the program starts with: on the sign-in screen, knowing nothing. Without
+    /// a `base_url`, the one of a gateway with default ports is taken.
+    pub fn new(server: String, base_url: Option<String>, zone: TimeZone, theme: Theme) -> Self {
         Self {
+            base_url: base_url.unwrap_or_else(|| default_base_url(&server)),
             server,
             zone,
+            now: None,
+            size: (80, 24),
             theme,
+            mouse: false,
             screen: Screen::SignIn,
-            help: false,
+            overlay: None,
+            detail: false,
+            notice: None,
             link: Link::Idle,
+            refreshing: false,
             sign_in: SignIn::default(),
-            overview: Overview::default(),
+            data: Data::default(),
         }
     }
 
     /// Returns who gets the keys.
     pub fn focus(&self) -> Focus {
-        if self.help { Focus::Help } else { self.focus_below_help() }
+        match &self.overlay {
+            None => self.focus_below(),
+            Some(Overlay::Help { .. }) => Focus::Help,
+            Some(Overlay::Palette(_)) => Focus::Palette,
+            Some(Overlay::Filter { .. }) => Focus::Filter,
+            Some(Overlay::Form(_)) => Focus::Form,
+            Some(Overlay::Confirm(_)) => Focus::Confirm,
+            Some(Overlay::Secret(_)) => Focus::Secret,
+        }
     }
 
-    /// Returns the focus that the help is about: the one below it.
-    pub fn focus_below_help(&self) -> Focus {
+    /// Returns the focus of the screen below whatever lies over it.
+    pub fn focus_below(&self) -> Focus {
         match self.screen {
             Screen::SignIn => Focus::SignIn,
             Screen::Overview => Focus::Overview,
+            Screen::Keys => Focus::Keys,
+            Screen::Models => Focus::Models,
+            Screen::Usage => Focus::Usage,
+            Screen::Live => Focus::Live,
+            Screen::Accounts => Focus::Accounts,
+            Screen::Upstreams => Focus::Upstreams,
+            Screen::Plans => Focus::Plans,
+            Screen::Audit => Focus::Audit,
         }
     }
 
     /// Says whether what is shown may be out of date.
     pub fn is_stale(&self) -> bool {
         matches!(self.link, Link::Reconnecting { .. })
+    }
+
+    /// Says whether an operator is signed in.
+    pub fn is_operator(&self) -> bool {
+        self.data.account.value.as_ref().is_some_and(|it| it.role == Some(Role::Operator))
+    }
+
+    /// Returns the screens that may be opened, in the order of their tabs.
+    pub fn tabs(&self) -> impl Iterator<Item = Screen> {
+        let operator = self.is_operator();
+        Screen::TABS.into_iter().filter(move |screen| operator || !screen.is_for_operators())
+    }
+
+    /// Says whether `action` can have an effect for who is signed in.
+    pub fn allows(&self, action: Action) -> bool {
+        match action {
+            Action::Open(screen) => self.is_operator() || !screen.is_for_operators(),
+            _ => true,
+        }
+    }
+
+    /// Returns how many rows a list jumps over at once.
+    pub fn page(&self) -> isize {
+        isize::try_from(self.size.1.saturating_sub(8).max(1)).unwrap_or(1)
+    }
+
+    /// Remembers to say that something worked.
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.notice = Some(Notice::Done(text.into()));
+    }
+
+    /// Remembers to say what went wrong and what to do.
+    pub fn complain(&mut self, text: impl Into<String>) {
+        self.notice = Some(Notice::Trouble(text.into()));
+    }
+}
+
+/// Returns where clients reach the gateway of an admin address, if it has the default ports.
+fn default_base_url(server: &str) -> String {
+    let (scheme, host) = match server.split_once("://") {
+        Some((scheme @ ("http" | "https"), rest)) => {
+            let host = rest.split('/').next().unwrap_or_default();
+            // an IPv6 address has colons of its own, in brackets
+            let end = host.rfind(':').filter(|colon| !host[*colon..].contains(']'));
+            (scheme, &host[..end.unwrap_or(host.len())])
+        }
+        _ => ("http", "127.0.0.1"),
+    };
+    format!("{scheme}://{host}:8080/v1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::default_base_url;
+
+    #[test]
+    fn clients_are_sent_to_the_default_port_of_the_same_host() {
+        for (server, url) in [
+            ("http://127.0.0.1:8081", "http://127.0.0.1:8080/v1"),
+            ("https://gate.example", "https://gate.example:8080/v1"),
+            ("https://gate.example:9/x", "https://gate.example:8080/v1"),
+            ("http://[::1]:8081", "http://[::1]:8080/v1"),
+            ("unix:/run/tollgate.sock", "http://127.0.0.1:8080/v1"),
+        ] {
+            assert_eq!(default_base_url(server), url);
+        }
     }
 }

@@ -1,6 +1,6 @@
-//! The one place with colours: named styles out of the 16 that every terminal has.
+//! The one place with colours: named styles, each in four palettes.
 //!
-//! Meaning is never in colour alone; without colours ([`Theme::plain`]) only weight is left.
+//! Meaning is never in colour alone; without colours ([`Palette::Plain`]) only weight is left.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -9,18 +9,76 @@ use crate::model::record::Status;
 /// The styles by what they mean.
 #[derive(Clone, Copy, Debug)]
 pub struct Theme {
-    colours: bool,
+    palette: Palette,
 }
 
-impl Theme {
-    /// Returns the theme with the terminal's own 16 colours.
-    pub fn colourful() -> Self {
-        Self { colours: true }
-    }
+/// Which colours a terminal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Palette {
+    /// All of them, on a dark ground
+    Dark,
+    /// All of them, on a light ground
+    Light,
+    /// The terminal's own 16
+    #[value(name = "16")]
+    Sixteen,
+    /// None: only bold, faint and reversed
+    Plain,
+}
 
-    /// Returns the theme without any, for `NO_COLOR`.
-    pub fn plain() -> Self {
-        Self { colours: false }
+/// The colours of a palette.
+struct Colours {
+    faint: Option<Color>,
+    border: Color,
+    accent: Color,
+    good: Color,
+    warning: Color,
+    bad: Color,
+    bar: Color,
+    second: Color,
+    cursor: Option<Color>,
+}
+
+const DARK: Colours = Colours {
+    faint: Some(Color::Rgb(0x8a, 0x91, 0xa0)),
+    border: Color::Rgb(0x45, 0x4b, 0x59),
+    accent: Color::Rgb(0x7d, 0xc4, 0xe4),
+    good: Color::Rgb(0x9e, 0xce, 0x8f),
+    warning: Color::Rgb(0xe5, 0xc0, 0x7b),
+    bad: Color::Rgb(0xed, 0x87, 0x96),
+    bar: Color::Rgb(0x6c, 0x9f, 0xd8),
+    second: Color::Rgb(0xb7, 0x9c, 0xe8),
+    cursor: Some(Color::Rgb(0x2f, 0x3b, 0x54)),
+};
+
+const LIGHT: Colours = Colours {
+    faint: Some(Color::Rgb(0x6a, 0x70, 0x7c)),
+    border: Color::Rgb(0xc3, 0xc8, 0xd1),
+    accent: Color::Rgb(0x0f, 0x6f, 0xa8),
+    good: Color::Rgb(0x2c, 0x7a, 0x34),
+    warning: Color::Rgb(0x96, 0x62, 0x00),
+    bad: Color::Rgb(0xc0, 0x28, 0x3c),
+    bar: Color::Rgb(0x36, 0x78, 0xc4),
+    second: Color::Rgb(0x7a, 0x50, 0xc0),
+    cursor: Some(Color::Rgb(0xd5, 0xe3, 0xf4)),
+};
+
+const SIXTEEN: Colours = Colours {
+    faint: None,
+    border: Color::DarkGray,
+    accent: Color::Cyan,
+    good: Color::Green,
+    warning: Color::Yellow,
+    bad: Color::Red,
+    bar: Color::Blue,
+    second: Color::Magenta,
+    cursor: None,
+};
+
+impl Theme {
+    /// Returns the theme with those colours.
+    pub const fn new(palette: Palette) -> Self {
+        Self { palette }
     }
 
     /// What the eye should find first.
@@ -30,37 +88,63 @@ impl Theme {
 
     /// Labels, and what is out of date.
     pub fn faint(self) -> Style {
-        Style::new().add_modifier(Modifier::DIM)
+        match self.colours().and_then(|it| it.faint) {
+            Some(colour) => Style::new().fg(colour),
+            None => Style::new().add_modifier(Modifier::DIM),
+        }
     }
 
     /// Lines of boxes.
     pub fn border(self) -> Style {
-        self.coloured(Color::DarkGray)
+        self.coloured(|it| it.border)
     }
 
     /// Titles of boxes, keys.
     pub fn accent(self) -> Style {
-        self.coloured(Color::Cyan)
+        self.coloured(|it| it.accent)
+    }
+
+    /// The tab that is open.
+    pub fn tab(self) -> Style {
+        self.accent().add_modifier(Modifier::BOLD | Modifier::REVERSED)
     }
 
     /// The row or the place of the cursor.
     pub fn cursor(self) -> Style {
+        match self.colours().and_then(|it| it.cursor) {
+            Some(colour) => Style::new().bg(colour).add_modifier(Modifier::BOLD),
+            None => Style::new().add_modifier(Modifier::REVERSED),
+        }
+    }
+
+    /// The place in a text where the next letter goes.
+    pub fn caret(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    /// Bars, and the first of two charts.
+    pub fn bar(self) -> Style {
+        self.coloured(|it| it.bar)
+    }
+
+    /// The second of two charts.
+    pub fn second_bar(self) -> Style {
+        self.coloured(|it| it.second)
     }
 
     /// All is well.
     pub fn good(self) -> Style {
-        self.coloured(Color::Green)
+        self.coloured(|it| it.good)
     }
 
     /// Worth a look.
     pub fn warning(self) -> Style {
-        self.coloured(Color::Yellow)
+        self.coloured(|it| it.warning)
     }
 
     /// Something is wrong.
     pub fn bad(self) -> Style {
-        self.coloured(Color::Red).add_modifier(Modifier::BOLD)
+        self.coloured(|it| it.bad).add_modifier(Modifier::BOLD)
     }
 
     /// How a request ended.
@@ -73,7 +157,53 @@ impl Theme {
         }
     }
 
-    fn coloured(self, colour: Color) -> Style {
-        if self.colours { Style::new().fg(colour) } else { Style::new() }
+    fn coloured(self, pick: impl Fn(&Colours) -> Color) -> Style {
+        self.colours().map_or_else(Style::new, |colours| Style::new().fg(pick(colours)))
+    }
+
+    fn colours(self) -> Option<&'static Colours> {
+        match self.palette {
+            Palette::Dark => Some(&DARK),
+            Palette::Light => Some(&LIGHT),
+            Palette::Sixteen => Some(&SIXTEEN),
+            Palette::Plain => None,
+        }
+    }
+}
+
+impl Palette {
+    /// Chooses by what the environment says of user and terminal: `NO_COLOR` (<https://no-color.org>),
+    /// `COLORTERM`, and `COLORFGBG`, whose last part is the number of the ground's colour.
+    pub fn guess(no_color: Option<&str>, colorterm: Option<&str>, ground: Option<&str>) -> Self {
+        if no_color.is_some_and(|it| !it.is_empty()) {
+            return Self::Plain;
+        }
+        if !matches!(colorterm, Some("truecolor" | "24bit")) {
+            return Self::Sixteen;
+        }
+        match ground.and_then(|it| it.rsplit(';').next()) {
+            Some("7" | "15") => Self::Light,
+            _ => Self::Dark,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Palette::{self, Dark, Light, Plain, Sixteen};
+
+    #[test]
+    fn the_palette_follows_what_the_environment_says() {
+        for (no_color, colorterm, ground, palette) in [
+            (None, None, None, Sixteen),
+            (Some(""), Some("truecolor"), None, Dark),
+            (None, Some("24bit"), Some("15;0"), Dark),
+            (None, Some("truecolor"), Some("0;15"), Light),
+            (None, Some("truecolor"), Some("0;default;7"), Light),
+            (None, None, Some("0;15"), Sixteen),
+            (Some("1"), Some("truecolor"), Some("0;15"), Plain),
+        ] {
+            assert_eq!(Palette::guess(no_color, colorterm, ground), palette);
+        }
     }
 }

@@ -1,59 +1,89 @@
 //! What a message does: the only code that changes the model.
 //!
 //! Pure: no await, no clock, no terminal. What must happen outside is returned as [`Effect`]s. A
-//! screen's own actions are in the file of its name.
+//! screen's own actions are in the file of its name, what lies over screens is in [`overlay`], what
+//! the gateway said in [`news`]. A changed [`Interest`](crate::model::interest::Interest) is told to
+//! the connection by itself.
 
-mod overview;
+mod accounts;
+mod form;
+mod keys;
+mod list;
+mod models;
+mod news;
+mod overlay;
+mod palette;
+mod plans;
+mod shell;
 mod sign_in;
+mod upstreams;
+mod usage;
 
 use crate::effect::Effect;
 use crate::keymap::Action;
 use crate::message::Message;
-use crate::model::overview::Overview;
-use crate::model::{Link, Model, Screen};
+use crate::model::interest::interest;
+use crate::model::{Model, Screen};
 
 /// Changes `model` as `message` demands and returns what to do outside.
 pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
+    let before = interest(model);
+    let mut effects = apply(model, message);
+    let after = interest(model);
+    if after != before {
+        effects.push(Effect::Watch(after));
+    }
+    effects
+}
+
+fn apply(model: &mut Model, message: Message) -> Vec<Effect> {
     match message {
-        Message::Act(Action::Quit) => vec![Effect::Quit],
-        Message::Act(Action::ToggleHelp) => {
-            model.help = !model.help;
+        Message::Act(action) => act(model, action),
+        Message::Pasted(text) => {
+            overlay::paste(model, &text);
             Vec::new()
         }
-        Message::Act(_) if model.help => Vec::new(),
-        Message::Act(action) => match model.screen {
-            Screen::SignIn => sign_in::act(&mut model.sign_in, action),
-            Screen::Overview => overview::act(&mut model.overview, action),
-        },
-        Message::Resized => Vec::new(),
-        Message::TokenFound(token) | Message::SignedIn(token) => {
-            sign_in::accept(model);
-            vec![Effect::Follow { token }]
-        }
-        Message::SignInFailed(problem) => {
-            sign_in::refuse(model, problem);
+        Message::Resized(columns, rows) => {
+            model.size = (columns, rows);
             Vec::new()
         }
-        Message::SignedOut(reason) => {
-            model.overview = Overview::default();
-            model.link = Link::Idle;
-            model.screen = Screen::SignIn;
-            sign_in::refuse(model, reason);
+        Message::Tick(now) => {
+            model.now = Some(now);
             Vec::new()
         }
-        Message::LinkChanged(link) => {
-            model.link = link;
-            Vec::new()
-        }
-        Message::Loaded(snapshot) => {
-            model.overview.snapshot = Some(*snapshot);
-            model.overview.refreshing = false;
-            Vec::new()
-        }
-        Message::Tailed(tailed) => {
-            model.overview.log.extend(tailed);
-            Vec::new()
-        }
+        news => news::take(model, news),
+    }
+}
+
+/// Gives `action` to whoever has the focus.
+fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    model.notice = None;
+    match action {
+        Action::Quit => vec![Effect::Quit],
+        Action::Suspend => vec![Effect::Suspend],
+        action if model.overlay.is_some() => overlay::act(model, action),
+        action if model.screen == Screen::SignIn => sign_in::act(model, action),
+        action => screen(model, action),
+    }
+}
+
+/// What `action` does on a screen on which nothing lies.
+fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
+    if let Some(effects) = shell::act(model, action) {
+        return effects;
+    }
+    if list::act(model, action) {
+        return Vec::new();
+    }
+    match model.screen {
+        Screen::Keys => keys::act(model, action),
+        Screen::Models => models::act(model, action),
+        Screen::Usage => usage::act(model, action),
+        Screen::Accounts => accounts::act(model, action),
+        Screen::Upstreams => upstreams::act(model, action),
+        Screen::Plans => plans::act(model, action),
+        Screen::Audit => list::copy_id(model, action),
+        Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),
     }
 }
 

@@ -1,22 +1,32 @@
 //! From the model to cells; pure: the same model gives the same cells.
 //!
-//! [`render`] draws header, footer and the open screen, which is in the file of its name; the help
-//! lies over it. Control characters in texts from outside never reach the terminal: ratatui drops them.
+//! [`render`] draws header, footer and the open screen, which is in the file of its name; what lies
+//! over it is in `overlay`. [`hit`] is the way back, from a cell to what a click on it means.
+//! Control characters in texts from outside never reach the terminal: ratatui drops them.
 
+mod accounts;
+mod audit;
 mod help;
+mod keys;
+mod live;
+mod models;
+mod overlay;
 mod overview;
+mod panes;
+mod plans;
+mod shell;
 mod sign_in;
+mod upstreams;
+mod usage;
 pub mod widget;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::text::{Line, Span};
+use ratatui::layout::{Constraint, Layout, Position, Rect};
+use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
-use crate::keymap;
-use crate::model::{Link, Model, Screen};
-
-use self::widget::text::fit;
+use crate::keymap::Action;
+use crate::model::{Model, Screen};
 
 /// The smallest terminal in which the screens make sense.
 const SMALLEST: (u16, u16) = (60, 16);
@@ -29,50 +39,55 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Line::raw(text).render(area, buffer);
         return;
     }
-    let [top, body, bottom] =
-        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
-            .areas(area);
-    header(model, buffer, top);
+    let [top, body, bottom] = split(model, area);
+    shell::header(model, buffer, top);
     match model.screen {
         Screen::SignIn => sign_in::render(model, buffer, body),
         Screen::Overview => overview::render(model, buffer, body),
+        Screen::Keys => keys::render(model, buffer, body),
+        Screen::Models => models::render(model, buffer, body),
+        Screen::Usage => usage::render(model, buffer, body),
+        Screen::Live => live::render(model, buffer, body),
+        Screen::Accounts => accounts::render(model, buffer, body),
+        Screen::Upstreams => upstreams::render(model, buffer, body),
+        Screen::Plans => plans::render(model, buffer, body),
+        Screen::Audit => audit::render(model, buffer, body),
     }
-    footer(model, buffer, bottom);
-    if model.help {
-        help::render(model, buffer, body);
+    if model.is_stale() {
+        buffer.set_style(body, model.theme.faint());
     }
+    shell::footer(model, buffer, bottom);
+    overlay::render(model, buffer, body, bottom);
 }
 
-fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let theme = model.theme;
-    let (text, style) = match &model.link {
-        _ if model.screen == Screen::SignIn => ("", theme.faint()),
-        Link::Reconnecting { .. } => ("reconnecting…", theme.bad()),
-        Link::Idle => ("connecting…", theme.warning()),
-        Link::Live if model.overview.refreshing => ("refreshing…", theme.warning()),
-        Link::Live => ("● live", theme.good()),
+/// Returns what a click at that place means, if anything.
+pub fn hit(model: &Model, area: Rect, position: Position) -> Option<Action> {
+    let [top, body, _] = split(model, area);
+    if model.overlay.is_some() {
+        return None;
+    }
+    if top.contains(position) {
+        return shell::tab_at(model, top, position).map(Action::Open);
+    }
+    let (list, selected, count) = match model.screen {
+        Screen::Keys => panes::place(model, &model.data.keys, body),
+        Screen::Models => panes::place(model, &model.data.offers, body),
+        Screen::Usage => usage::place(model, body),
+        Screen::Accounts => panes::place(model, &model.data.accounts, body),
+        Screen::Upstreams => panes::place(model, &model.data.upstreams, body),
+        Screen::Plans => panes::place(model, &model.data.plans, body),
+        Screen::Audit => panes::place(model, &model.data.audit, body),
+        Screen::SignIn | Screen::Overview | Screen::Live => return None,
     };
-    let state = Span::styled(text, style);
-    let room = usize::from(area.width).saturating_sub(state.width() + 15);
-    let server = Span::styled(fit(&model.server, room), theme.faint());
-    Line::from_iter([Span::styled(" Tollgate  ", theme.strong()), server]).render(area, buffer);
-    Line::from_iter([state, Span::raw(" ")]).right_aligned().render(area, buffer);
+    let rows = widget::table::body(widget::frame::inside(list))?;
+    let line = usize::from(position.y.checked_sub(rows.y)?);
+    let row = widget::table::first(selected, count, rows.height) + line;
+    (rows.contains(position) && row < count).then_some(Action::Select(row))
 }
 
-/// The place of a problem, if there is one, else of what the keys do.
-fn footer(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let theme = model.theme;
-    if let (Link::Reconnecting { problem }, false) = (&model.link, model.help) {
-        let text = fit(problem, usize::from(area.width).saturating_sub(2));
-        Line::styled(format!(" {text}"), theme.bad()).render(area, buffer);
-        return;
-    }
-    let hints = keymap::bindings(model.focus()).filter_map(|binding| {
-        let key = binding.labels().next()?;
-        Some([
-            Span::styled(format!(" {key} "), theme.accent()),
-            Span::styled(format!("{} ", binding.hint?), theme.faint()),
-        ])
-    });
-    hints.flatten().collect::<Line>().render(area, buffer);
+/// Returns the places of header, screen and footer.
+fn split(model: &Model, area: Rect) -> [Rect; 3] {
+    let header = if model.screen == Screen::SignIn { 1 } else { 2 };
+    Layout::vertical([Constraint::Length(header), Constraint::Fill(1), Constraint::Length(1)])
+        .areas(area)
 }

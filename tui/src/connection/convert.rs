@@ -1,11 +1,23 @@
-//! From the admin contract's types to ours, by hand.
+//! From the admin contract's types to ours and back, by hand.
 //!
-//! An absent message, an empty amount and an unset enum all become `None`: unknown.
+//! An absent message, an empty amount and an unset enum all become `None`: unknown. `usage` has the
+//! request log and its sums, `traffic` what is under way, `catalogue` models and upstreams.
+
+mod catalogue;
+mod traffic;
+mod usage;
 
 use jiff::Timestamp;
 use proto::v1;
 
-use crate::model::record::{Account, Limits, Record, Role, Status, Tokens, Totals, Usage};
+use crate::model::accounts::{Account, Role};
+use crate::model::audit;
+use crate::model::keys::Key;
+use crate::model::plans::{Limits, Plan};
+
+pub(super) use self::catalogue::{offer, to_profile, upstream};
+pub(super) use self::traffic::{health, limit_use, traffic};
+pub(super) use self::usage::{record, usage};
 
 /// Converts an account.
 pub(super) fn account(account: v1::Account) -> Account {
@@ -18,70 +30,76 @@ pub(super) fn account(account: v1::Account) -> Account {
         suspended: account.status() == v1::AccountStatus::Suspended,
         plan: present(account.plan),
         balance_usd: present(account.balance_usd),
+        created_at: time(account.created_at),
+        id: account.id,
         name: account.name,
     }
 }
 
-/// Takes the limits out of a plan.
-pub(super) fn limits(plan: &v1::Plan) -> Limits {
-    let v1::Limits { rpm, tpm, concurrency, .. } = plan.limits.unwrap_or_default();
-    Limits { rpm, tpm, concurrency }
-}
-
-/// Converts sums.
-pub(super) fn usage(usage: v1::SummarizeUsageResponse) -> Usage {
-    Usage {
-        totals: totals(usage.totals),
-        by_model: usage.by_model.into_iter().map(|by| (by.model, totals(by.totals))).collect(),
+/// Converts a key.
+pub(super) fn key(key: v1::Key) -> Key {
+    Key {
+        limits: limits(key.limits),
+        spend_cap_usd: present(key.spend_cap_usd),
+        created_at: time(key.created_at),
+        last_used_at: time(key.last_used_at),
+        expires_at: time(key.expires_at),
+        revoked_at: time(key.revoked_at),
+        successor: present(key.successor),
+        id: key.id,
+        account: key.account,
+        label: key.label,
+        models: key.models,
     }
 }
 
-/// Converts a request record.
-pub(super) fn record(record: v1::RequestRecord) -> Record {
-    let status = status(record.status());
-    Record {
-        started_at: record
-            .started_at
-            .and_then(|time| Timestamp::new(time.seconds, time.nanos).ok()),
-        model: record.model,
-        status,
-        tokens: tokens(record.tokens),
-        // The contract has no "unknown" here, but nobody saw the end of an interrupted request.
-        duration_ms: record.duration_ms,
-        cost_usd: record.cost_usd.and_then(present),
+/// Converts a plan.
+pub(super) fn plan(plan: v1::Plan) -> Plan {
+    Plan {
+        name: plan.name,
+        trial_credit_usd: present(plan.trial_credit_usd),
+        limits: limits(plan.limits),
+        models: plan.models,
     }
 }
 
-fn status(status: v1::RequestStatus) -> Option<Status> {
-    match status {
-        v1::RequestStatus::Unspecified => None,
-        v1::RequestStatus::Completed => Some(Status::Completed),
-        v1::RequestStatus::Incomplete => Some(Status::Incomplete),
-        v1::RequestStatus::Failed => Some(Status::Failed),
-        v1::RequestStatus::Cancelled => Some(Status::Cancelled),
-        v1::RequestStatus::Interrupted => Some(Status::Interrupted),
-        v1::RequestStatus::Rejected => Some(Status::Rejected),
+/// Converts a plan back.
+pub(super) fn to_plan(plan: Plan) -> v1::Plan {
+    v1::Plan {
+        name: plan.name,
+        trial_credit_usd: plan.trial_credit_usd.unwrap_or_default(),
+        limits: Some(to_limits(plan.limits)),
+        models: plan.models,
     }
 }
 
-fn totals(totals: Option<v1::UsageTotals>) -> Totals {
-    let totals = totals.unwrap_or_default();
-    Totals {
-        requests: totals.requests,
-        errors: totals.errors,
-        tokens: tokens(totals.tokens),
-        cost_usd: present(totals.cost_usd),
+/// Converts an entry of the audit log.
+pub(super) fn audit(entry: v1::AuditEntry) -> audit::Entry {
+    audit::Entry {
+        id: entry.id.to_string(),
+        at: time(entry.at),
+        actor: present(entry.actor),
+        action: entry.action,
+        object: entry.object,
+        account: present(entry.account),
+        details: entry.details,
     }
 }
 
-fn tokens(tokens: Option<v1::TokenCounts>) -> Tokens {
-    let tokens = tokens.unwrap_or_default();
-    Tokens {
-        input: tokens.input,
-        cached: tokens.cached,
-        output: tokens.output,
-        reasoning: tokens.reasoning,
-    }
+/// Converts limits.
+pub(super) fn limits(limits: Option<v1::Limits>) -> Limits {
+    let v1::Limits { rpm, tpm, concurrency, monthly_tokens, observe } = limits.unwrap_or_default();
+    Limits { rpm, tpm, concurrency, monthly_tokens, observe: observe.unwrap_or_default() }
+}
+
+/// Converts limits back.
+pub(super) fn to_limits(limits: Limits) -> v1::Limits {
+    let Limits { rpm, tpm, concurrency, monthly_tokens, observe } = limits;
+    v1::Limits { rpm, tpm, concurrency, monthly_tokens, observe: observe.then_some(true) }
+}
+
+fn time(time: Option<prost_types::Timestamp>) -> Option<Timestamp> {
+    time.and_then(|time| Timestamp::new(time.seconds, time.nanos).ok())
 }
 
 fn present(text: String) -> Option<String> {

@@ -11,14 +11,19 @@ pub(super) fn unreachable(server: &str, error: &anyhow::Error) -> String {
     }
 }
 
-/// The gateway ended the stream.
-pub(super) fn closed(server: &str) -> String {
-    format!("the gateway at `{server}` closed the connection")
-}
-
 /// The token is not accepted.
 pub(super) fn signed_out() -> String {
     "the token is not valid (any more): sign in".to_owned()
+}
+
+/// Nothing can be changed while nobody answers.
+pub(super) fn not_connected() -> String {
+    "not connected: try again when the gateway is back".to_owned()
+}
+
+/// The connection went away before the answer to a change came.
+pub(super) fn unanswered() -> String {
+    "the connection was lost: look whether it was done before you try again".to_owned()
 }
 
 /// A password was not accepted, or could not be checked.
@@ -30,6 +35,24 @@ pub(super) fn sign_in(status: &Status) -> String {
         Code::ResourceExhausted => "too many attempts: wait a minute, then try again".to_owned(),
         Code::InvalidArgument | Code::PermissionDenied => status.message().to_owned(),
         _ => format!("{}: type the password to try again", call(status)),
+    }
+}
+
+/// An account was not created.
+pub(super) fn register(status: &Status) -> String {
+    match status.code() {
+        Code::AlreadyExists => "that name is taken: choose another, or sign in".to_owned(),
+        Code::ResourceExhausted => "too many registrations: try again later".to_owned(),
+        _ => change(status),
+    }
+}
+
+/// A change was not made.
+pub(super) fn change(status: &Status) -> String {
+    match status.code() {
+        Code::Unavailable | Code::DeadlineExceeded | Code::Unimplemented => call(status),
+        _ if status.message().is_empty() => call(status),
+        _ => status.message().to_owned(),
     }
 }
 

@@ -1,44 +1,9 @@
-//! What the gateway told us, in our own words.
+//! Request records and their sums, in our own words.
 //!
 //! `None` means unknown and is shown as `–`, never as 0. Amounts are exact decimals in US dollars
-//! and stay text: nothing here or later computes with them.
+//! and stay text as the server wrote them.
 
 use jiff::Timestamp;
-
-/// The account that is signed in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
-    /// The name that it signs in with.
-    pub name: String,
-    /// What it may do.
-    pub role: Option<Role>,
-    /// Whether its requests are refused.
-    pub suspended: bool,
-    /// The name of its plan, if it has one.
-    pub plan: Option<String>,
-    /// What is left of its money.
-    pub balance_usd: Option<String>,
-}
-
-/// What an account may do on the admin plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Sees and changes what is its own.
-    Member,
-    /// Sees and changes everything.
-    Operator,
-}
-
-/// The limits of a plan; here `None` means that there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Requests per minute.
-    pub rpm: Option<u64>,
-    /// Tokens per minute.
-    pub tpm: Option<u64>,
-    /// Requests at the same time.
-    pub concurrency: Option<u64>,
-}
 
 /// Token counts of a request or a sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,26 +31,6 @@ pub struct Totals {
     pub cost_usd: Option<String>,
 }
 
-/// The sums of the last 30 days.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Over everything.
-    pub totals: Totals,
-    /// By model, as the server orders them.
-    pub by_model: Vec<(String, Totals)>,
-}
-
-/// What is fetched together, and again when it may have changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Who is signed in.
-    pub account: Account,
-    /// The limits of its plan, if it has a plan.
-    pub limits: Option<Limits>,
-    /// What it used.
-    pub usage: Usage,
-}
-
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -103,27 +48,65 @@ pub enum Status {
     Rejected,
 }
 
+/// Where token counts come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The upstream said so.
+    Upstream,
+    /// The gateway counted.
+    Counted,
+    /// Only a bound is known.
+    Bounded,
+    /// Nothing was used.
+    Nothing,
+}
+
 /// One request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
-    /// When it came in.
-    pub started_at: Option<Timestamp>,
+    /// The id, which the client saw as `x-request-id`.
+    pub id: String,
+    /// The account's name.
+    pub account: String,
+    /// The key's public id.
+    pub key: String,
+    /// The endpoint.
+    pub endpoint: String,
     /// The model.
     pub model: Option<String>,
+    /// Where it was served.
+    pub deployment: Option<String>,
+    /// Whether a stream was asked for.
+    pub stream: bool,
     /// How it ended.
     pub status: Option<Status>,
+    /// The HTTP status that the client got.
+    pub http_status: Option<u32>,
+    /// The code of the error that the client got.
+    pub error_code: Option<String>,
     /// What it used.
     pub tokens: Tokens,
-    /// From its arrival to the end of the answer.
-    pub duration_ms: Option<f64>,
+    /// Where `tokens` comes from.
+    pub basis: Option<Basis>,
     /// What it cost.
     pub cost_usd: Option<String>,
+    /// The price version that it was charged by.
+    pub price_version: Option<u32>,
+    /// When it came in.
+    pub started_at: Option<Timestamp>,
+    /// From its arrival to the end of the answer.
+    pub duration_ms: Option<f64>,
+    /// From its arrival to the first piece of the answer.
+    pub ttft_ms: Option<f64>,
+    /// What was lost or mended in translation.
+    pub notes: Vec<String>,
 }
 
 /// A piece of the request log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tailed {
-    /// Whether the log begins anew with this piece, because the cursor was not accepted.
+    /// Whether the log begins anew with this piece, because it is another log or the cursor was not
+    /// accepted.
     pub restarted: bool,
     /// The records, oldest first.
     pub records: Vec<Record>,
@@ -139,5 +122,35 @@ impl Tokens {
     /// Returns input and output together, if both are known.
     pub fn total(&self) -> Option<u64> {
         Some(self.input?.saturating_add(self.output?))
+    }
+}
+
+// === impl Status ===
+
+impl Status {
+    /// Returns the word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+// === impl Basis ===
+
+impl Basis {
+    /// Says who counted.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Upstream => "the upstream",
+            Self::Counted => "the gateway",
+            Self::Bounded => "nobody: only a bound is known",
+            Self::Nothing => "nobody: nothing was used",
+        }
     }
 }

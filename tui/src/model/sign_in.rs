@@ -1,63 +1,47 @@
-//! The state of the sign-in screen.
-//!
-//! The password lives here only while it is typed: submitting moves it out.
+//! The state of the sign-in screen: a form to sign in with, or one to register.
 
-use secrecy::SecretString;
-use tui_input::Input;
+use super::form::{Field, Form, Purpose};
 
-use std::fmt;
+/// The label of the field for the account's name.
+pub const NAME: &str = "name";
+/// The label of the field for its password.
+pub const PASSWORD: &str = "password";
+/// The label of the field for the password once more.
+pub const AGAIN: &str = "again";
+/// The label of the field for an invite code.
+pub const INVITE: &str = "invite";
 
-/// The form and what came of it.
-#[derive(Default)]
+/// The sign-in screen.
+#[derive(Debug)]
 pub struct SignIn {
-    /// The account's name.
-    pub name: Input,
-    /// The password; shown masked.
-    pub password: Input,
-    /// The field that is typed into.
-    pub field: Field,
-    /// Whether an answer is being waited for.
-    pub busy: bool,
-    /// What went wrong and what to do about it.
-    pub problem: Option<String>,
+    /// The form that is shown.
+    pub form: Form,
 }
-
-/// The fields of the form.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Field {
-    /// The account's name.
-    #[default]
-    Name,
-    /// The password.
-    Password,
-}
-
-// === impl SignIn ===
 
 impl SignIn {
-    /// Returns the field that is typed into.
-    pub fn input_mut(&mut self) -> &mut Input {
-        match self.field {
-            Field::Name => &mut self.name,
-            Field::Password => &mut self.password,
-        }
+    /// Returns the form to sign in with.
+    pub fn sign_in(name: &str) -> Form {
+        let fields = vec![
+            Field::text(NAME, "name or e-mail", name),
+            Field::masked(PASSWORD, "your password"),
+        ];
+        Form::new("Sign in", Purpose::SignIn, fields)
     }
 
-    /// Takes the password out, and leaves nothing of it in the form, the yank buffer included.
-    pub fn take_password(&mut self) -> SecretString {
-        let mut input = std::mem::take(&mut self.password);
-        SecretString::from(input.value_and_reset())
+    /// Returns the form to register with.
+    pub fn register(name: &str) -> Form {
+        let fields = vec![
+            Field::text(NAME, "a name or an e-mail address", name),
+            Field::masked(PASSWORD, "eight characters or more"),
+            Field::masked(AGAIN, "the same once more"),
+            Field::text(INVITE, "a code, if the gateway asks for one", ""),
+        ];
+        Form::new("Register", Purpose::Register, fields)
     }
 }
 
-impl fmt::Debug for SignIn {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("SignIn")
-            .field("name", &self.name.value())
-            .field("field", &self.field)
-            .field("busy", &self.busy)
-            .field("problem", &self.problem)
-            .finish_non_exhaustive()
+impl Default for SignIn {
+    fn default() -> Self {
+        Self { form: Self::sign_in("") }
     }
 }

@@ -2,44 +2,27 @@
 
 use crate::effect::Effect;
 use crate::keymap::Action;
-use crate::model::sign_in::{Field, SignIn};
-use crate::model::{Model, Screen};
+use crate::model::form::Purpose;
+use crate::model::overlay::Overlay;
+use crate::model::sign_in::{NAME, SignIn};
+use crate::model::{Data, Link, Model, Screen};
 
-/// Edits the form or sends it. While an answer is waited for, nothing changes.
-pub(super) fn act(form: &mut SignIn, action: Action) -> Vec<Effect> {
-    if form.busy {
-        return Vec::new();
-    }
+use super::form;
+
+/// Edits the form, sends it, or takes the other one.
+pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    let form = &mut model.sign_in.form;
     match action {
-        Action::NextField => {
-            form.field = match form.field {
-                Field::Name => Field::Password,
-                Field::Password => Field::Name,
+        Action::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
+        Action::Submit => return form::send(form).into_iter().collect(),
+        Action::OtherForm if !form.busy => {
+            let name = form.text(NAME).to_owned();
+            *form = match form.purpose {
+                Purpose::Register => SignIn::sign_in(&name),
+                _ => SignIn::register(&name),
             };
         }
-        Action::Edit(request) => {
-            form.input_mut().handle(request);
-        }
-        Action::Submit => return submit(form),
-        _ => {}
-    }
-    Vec::new()
-}
-
-fn submit(form: &mut SignIn) -> Vec<Effect> {
-    let name = form.name.value().trim();
-    if name.is_empty() {
-        form.field = Field::Name;
-        form.problem = Some("type the name of your account".to_owned());
-    } else if form.password.value().is_empty() {
-        // Enter in the name field just goes on; in the empty password field it is a mistake.
-        form.problem = (form.field == Field::Password).then(|| "type your password".to_owned());
-        form.field = Field::Password;
-    } else {
-        let name = name.to_owned();
-        form.busy = true;
-        form.problem = None;
-        return vec![Effect::SignIn { name, password: form.take_password() }];
+        action => form::edit(form, action),
     }
     Vec::new()
 }
@@ -52,8 +35,26 @@ pub(super) fn accept(model: &mut Model) {
 
 /// Shows what went wrong; the name stays, the password has to be typed again.
 pub(super) fn refuse(model: &mut Model, problem: String) {
-    let form = &mut model.sign_in;
+    let form = &mut model.sign_in.form;
     form.busy = false;
+    let first = usize::from(!form.text(NAME).is_empty());
+    form.current = first;
     form.problem = Some(problem);
-    form.field = if form.name.value().is_empty() { Field::Name } else { Field::Password };
+}
+
+/// Forgets everything about who was signed in, and asks who comes next.
+pub(super) fn leave(model: &mut Model, reason: Option<String>) {
+    model.data = Data::default();
+    model.link = Link::Idle;
+    model.screen = Screen::SignIn;
+    // the text of a key comes only once: it stays until its reader has closed it
+    if !matches!(model.overlay, Some(Overlay::Secret(_))) {
+        model.overlay = None;
+    }
+    model.detail = false;
+    model.refreshing = false;
+    model.sign_in = SignIn::default();
+    if let Some(reason) = reason {
+        refuse(model, reason);
+    }
 }

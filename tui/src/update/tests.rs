@@ -1,27 +1,68 @@
 //! Messages go in, effects and a changed model come out.
 
+mod log;
+mod screens;
+mod sign_in;
+
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;
-use secrecy::ExposeSecret;
 
 use super::update;
 use crate::effect::Effect;
 use crate::keymap;
-use crate::message::Message;
-use crate::model::overview::LOG_LENGTH;
-use crate::model::record::{Record, Tailed, Tokens};
-use crate::model::sign_in::Field;
-use crate::model::{Link, Model, Screen};
-use crate::theme::Theme;
+use crate::message::{Loaded, Message};
+use crate::model::accounts::{Account, Role};
+use crate::model::change::{Done, NewKey};
+use crate::model::interest::{Interest, Reach, Topic};
+use crate::model::keys::Key;
+use crate::model::overlay::Overlay;
+use crate::model::plans::Limits;
+use crate::model::{Model, Notice, Screen};
+use crate::theme::{Palette, Theme};
 
 fn model() -> Model {
-    Model::new("http://127.0.0.1:8081".to_owned(), TimeZone::UTC, Theme::plain())
+    let theme = Theme::new(Palette::Plain);
+    Model::new("http://127.0.0.1:8081".to_owned(), None, TimeZone::UTC, theme)
 }
 
-fn overview() -> Model {
+/// Returns a model in which somebody of that role is signed in, on the overview.
+fn signed_in(role: Role) -> Model {
     let mut model = model();
     update(&mut model, Message::TokenFound("token".into()));
+    load(&mut model, Loaded::Account(account("ada", role)));
     model
+}
+
+fn account(name: &str, role: Role) -> Account {
+    Account {
+        id: format!("id-of-{name}"),
+        name: name.to_owned(),
+        role: Some(role),
+        suspended: false,
+        plan: Some("free".to_owned()),
+        balance_usd: None,
+        created_at: None,
+    }
+}
+
+fn key(id: &str) -> Key {
+    Key {
+        id: id.to_owned(),
+        account: "ada".to_owned(),
+        label: format!("label of {id}"),
+        limits: Limits::default(),
+        spend_cap_usd: None,
+        models: Vec::new(),
+        created_at: None,
+        last_used_at: None,
+        expires_at: None,
+        revoked_at: None,
+        successor: None,
+    }
+}
+
+fn load(model: &mut Model, loaded: Loaded) -> Vec<Effect> {
+    update(model, Message::Loaded(Box::new(loaded)))
 }
 
 fn press(model: &mut Model, code: KeyCode) -> Vec<Effect> {
@@ -35,151 +76,162 @@ fn write(model: &mut Model, text: &str) {
     }
 }
 
-fn tail(model: &mut Model, names: &[&str], restarted: bool, dropped: u64) {
-    let records = names.iter().map(|name| Record {
-        started_at: None,
-        model: Some((*name).to_owned()),
-        status: None,
-        tokens: Tokens::default(),
-        duration_ms: None,
-        cost_usd: None,
-    });
-    let tailed = Tailed { restarted, records: records.collect(), dropped, live: true };
-    assert!(update(model, Message::Tailed(tailed)).is_empty());
+/// Returns the only change among `effects`, as it is debugged.
+fn change(effects: &[Effect]) -> String {
+    match effects {
+        [Effect::Change(change)] => format!("{change:?}"),
+        other => panic!("no change: {other:?}"),
+    }
 }
 
-fn selected(model: &Model) -> &str {
-    let log = &model.overview.log;
-    log.records[log.selected].model.as_deref().unwrap()
+fn watched(effects: &[Effect]) -> &Interest {
+    match effects {
+        [Effect::Watch(interest)] => interest,
+        other => panic!("nothing is watched: {other:?}"),
+    }
 }
 
 #[test]
-fn a_token_found_at_start_opens_the_overview_and_follows() {
-    let mut model = model();
-    let effects = update(&mut model, Message::TokenFound("secret".into()));
-    assert!(matches!(&*effects, [Effect::Follow { token }] if token.expose_secret() == "secret"));
-    assert_eq!(model.screen, Screen::Overview);
-}
-
-#[test]
-fn signing_in_sends_the_form_once_and_clears_the_password() {
-    let mut model = model();
-    write(&mut model, "quine?");
-    assert!(press(&mut model, KeyCode::Enter).is_empty());
-    assert_eq!(model.sign_in.field, Field::Password);
-    write(&mut model, "geheim q");
-    let effects = press(&mut model, KeyCode::Enter);
-    let [Effect::SignIn { name, password }] = &*effects else { panic!("{effects:?}") };
-    assert_eq!((name.as_str(), password.expose_secret()), ("quine?", "geheim q"));
-    assert_eq!(model.sign_in.password.value(), "");
-    assert!(!format!("{effects:?} {model:?}").contains("geheim"), "a secret in debug output");
-
-    assert!(press(&mut model, KeyCode::Enter).is_empty(), "sent twice");
-    let effects = update(&mut model, Message::SignedIn("token".into()));
-    assert!(matches!(&*effects, [Effect::Follow { .. }]));
-    assert_eq!(model.screen, Screen::Overview);
-    assert_eq!(model.sign_in.name.value(), "");
-}
-
-#[test]
-fn a_form_with_a_gap_is_not_sent_and_says_what_is_missing() {
-    let mut model = model();
-    assert!(press(&mut model, KeyCode::Enter).is_empty());
-    assert_eq!(model.sign_in.problem.as_deref(), Some("type the name of your account"));
-    write(&mut model, "ada");
-    press(&mut model, KeyCode::Enter);
-    assert_eq!(model.sign_in.problem, None);
-    press(&mut model, KeyCode::Enter);
-    assert_eq!(model.sign_in.problem.as_deref(), Some("type your password"));
-}
-
-#[test]
-fn a_refused_password_keeps_the_name_and_asks_again() {
-    let mut model = model();
-    write(&mut model, "ada");
+fn a_key_is_made_and_its_text_is_shown_once() {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('2'));
+    press(&mut model, KeyCode::Char('n'));
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "a key needs a label");
+    write(&mut model, "laptop");
     press(&mut model, KeyCode::Tab);
-    write(&mut model, "wrong");
+    press(&mut model, KeyCode::Tab);
+    write(&mut model, "60");
+    press(&mut model, KeyCode::Tab);
+    write(&mut model, "200k");
+    let asked = change(&press(&mut model, KeyCode::Enter));
+    assert!(asked.starts_with("CreateKey { label: \"laptop\""), "{asked}");
+    assert!(asked.contains("rpm: Some(60), tpm: Some(200000), concurrency: None"), "{asked}");
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "it was sent already");
+
+    let made = NewKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
+    let done = Done { notice: "made".to_owned(), key: Some(made) };
+    update(&mut model, Message::Changed(Ok(done)));
+    assert!(!format!("{model:?}").contains("sk-tg-secret"));
+    assert!(matches!(&*press(&mut model, KeyCode::Char('y')), [Effect::Copy(_)]));
+    assert!(matches!(&model.overlay, Some(Overlay::Secret(secret)) if secret.copied));
+    assert!(matches!(&*press(&mut model, KeyCode::Esc), [Effect::Wipe]));
+    assert!(model.overlay.is_none());
+}
+
+#[test]
+fn a_text_of_a_key_goes_before_whatever_is_open() {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char(':'));
+    let made = NewKey { label: "late".to_owned(), secret: "sk-tg-secret".into() };
+    let done = Done { notice: "made".to_owned(), key: Some(made) };
+    update(&mut model, Message::Changed(Ok(done)));
+    assert!(matches!(model.overlay, Some(Overlay::Secret(_))));
+}
+
+#[test]
+fn a_refused_change_stays_in_its_form_and_says_what_to_do() {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('2'));
+    press(&mut model, KeyCode::Char('n'));
+    write(&mut model, "laptop");
     press(&mut model, KeyCode::Enter);
-    update(&mut model, Message::SignInFailed("try again".to_owned()));
-    assert_eq!(model.sign_in.name.value(), "ada");
-    assert_eq!(model.sign_in.field, Field::Password);
-    assert_eq!(model.sign_in.problem.as_deref(), Some("try again"));
-    assert!(!model.sign_in.busy);
+    update(&mut model, Message::Changed(Err("there is no model `nope`".to_owned())));
+    let Some(Overlay::Form(form)) = &model.overlay else { panic!("the form is gone") };
+    assert_eq!(form.problem.as_deref(), Some("there is no model `nope`"));
+    assert_eq!(form.text("label"), "laptop");
+    assert!(!form.busy);
 }
 
 #[test]
-fn a_token_that_is_no_longer_accepted_leads_to_the_form_and_hides_the_account() {
-    let mut model = overview();
-    tail(&mut model, &["a"], true, 0);
-    update(&mut model, Message::SignedOut("sign in".to_owned()));
-    assert_eq!(model.screen, Screen::SignIn);
-    assert!(model.overview.log.records.is_empty());
-    assert_eq!(model.link, Link::Idle);
-}
-
-#[test]
-fn keys_of_the_overview_have_their_effects() {
-    let mut model = overview();
-    assert!(matches!(&*press(&mut model, KeyCode::Char('r')), [Effect::Refresh]));
-    assert!(press(&mut model, KeyCode::Char('?')).is_empty());
-    assert!(model.help);
-    assert!(press(&mut model, KeyCode::Char('r')).is_empty(), "the help swallows other keys");
-    press(&mut model, KeyCode::Esc);
-    assert!(!model.help);
-    assert!(matches!(&*press(&mut model, KeyCode::Char('q')), [Effect::Quit]));
-}
-
-#[test]
-fn control_c_leaves_from_everywhere() {
-    let event = Event::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
-    for (mut model, help) in [(model(), false), (overview(), false), (overview(), true)] {
-        model.help = help;
-        let message = keymap::message(model.focus(), &event).unwrap();
-        assert!(matches!(&*update(&mut model, message), [Effect::Quit]));
-    }
-}
-
-#[test]
-fn the_cursor_follows_news_on_the_newest_row_and_else_stays_with_its_record() {
-    let mut model = overview();
-    tail(&mut model, &["a", "b"], true, 0);
-    assert_eq!(selected(&model), "b");
-    tail(&mut model, &["c"], false, 0);
-    assert_eq!(selected(&model), "c");
+fn revoking_asks_first() {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('2'));
+    load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
     press(&mut model, KeyCode::Char('j'));
-    assert_eq!(selected(&model), "b");
-    tail(&mut model, &["d", "e"], false, 0);
-    assert_eq!(selected(&model), "b");
-    press(&mut model, KeyCode::Char('G'));
-    press(&mut model, KeyCode::Down);
-    assert_eq!(selected(&model), "a");
-    press(&mut model, KeyCode::Char('g'));
-    press(&mut model, KeyCode::Up);
-    assert_eq!(selected(&model), "e");
+    assert!(press(&mut model, KeyCode::Char('x')).is_empty());
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "Enter is no yes");
+    press(&mut model, KeyCode::Char('n'));
+    assert!(model.overlay.is_none());
+    press(&mut model, KeyCode::Char('x'));
+    let asked = change(&press(&mut model, KeyCode::Char('y')));
+    assert_eq!(asked, "RevokeKey { id: \"b\", label: \"label of b\" }");
 }
 
 #[test]
-fn the_log_keeps_the_last_records_and_counts_the_skipped_ones() {
-    let mut model = overview();
-    tail(&mut model, &["x"; LOG_LENGTH], true, 0);
-    press(&mut model, KeyCode::End);
-    tail(&mut model, &["y"; 7], false, 3);
-    tail(&mut model, &[], false, 2);
-    let log = &model.overview.log;
-    assert_eq!((log.records.len(), log.selected, log.skipped), (LOG_LENGTH, LOG_LENGTH - 1, 5));
-    assert_eq!(log.records[6].model.as_deref(), Some("y"));
-    tail(&mut model, &["z"], true, 0);
-    let log = &model.overview.log;
-    assert_eq!((log.records.len(), log.selected, log.skipped), (1, 0, 0));
-}
-
-#[test]
-fn no_two_rows_of_the_key_map_claim_the_same_key() {
-    for focus in [keymap::Focus::SignIn, keymap::Focus::Overview, keymap::Focus::Help] {
-        let mut keys: Vec<_> = keymap::bindings(focus).flat_map(keymap::Binding::labels).collect();
-        let all = keys.len();
-        keys.sort();
-        keys.dedup();
-        assert_eq!(keys.len(), all, "{focus:?}");
+fn a_revoked_key_is_not_revoked_or_rotated_again() {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('2'));
+    let revoked = Key { revoked_at: jiff::Timestamp::new(1, 0).ok(), ..key("a") };
+    load(&mut model, Loaded::Keys(vec![revoked]));
+    for letter in ['x', 'R'] {
+        press(&mut model, KeyCode::Char(letter));
+        assert!(matches!(&model.notice, Some(Notice::Trouble(text)) if text.contains("revoked")));
+        assert!(model.overlay.is_none());
     }
+}
+
+#[test]
+fn operators_credit_suspend_and_resume() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('6'));
+    load(&mut model, Loaded::Accounts(vec![account("bob", Role::Member)]));
+    press(&mut model, KeyCode::Char('c'));
+    write(&mut model, "2.5x");
+    press(&mut model, KeyCode::Tab);
+    write(&mut model, "gift");
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "`2.5x` is no amount");
+    press(&mut model, KeyCode::Backspace);
+    let asked = change(&press(&mut model, KeyCode::Enter));
+    assert_eq!(asked, "Credit { account: \"bob\", amount_usd: \"2.5\", reason: \"gift\" }");
+    update(&mut model, Message::Changed(Ok(Done { notice: "done".to_owned(), key: None })));
+
+    press(&mut model, KeyCode::Char('s'));
+    write(&mut model, "unpaid");
+    let asked = change(&press(&mut model, KeyCode::Enter));
+    assert_eq!(asked, "Suspend { account: \"bob\", reason: \"unpaid\" }");
+    update(&mut model, Message::Changed(Ok(Done { notice: "done".to_owned(), key: None })));
+
+    let suspended = Account { suspended: true, ..account("bob", Role::Member) };
+    load(&mut model, Loaded::Accounts(vec![suspended]));
+    press(&mut model, KeyCode::Char('s'));
+    assert_eq!(change(&press(&mut model, KeyCode::Char('y'))), "Resume { account: \"bob\" }");
+}
+
+#[test]
+fn each_screen_watches_what_it_shows() {
+    let mut model = model();
+    update(&mut model, Message::TokenFound("token".into()));
+    let effects = load(&mut model, Loaded::Account(account("ada", Role::Operator)));
+    assert_eq!(watched(&effects).traffic, Some(Reach::All), "who it is decides whose traffic");
+    let effects = press(&mut model, KeyCode::Char('7'));
+    assert_eq!(watched(&effects).topics, [Topic::Account, Topic::Upstreams, Topic::Health]);
+    assert_eq!(watched(&effects).traffic, None);
+    assert!(press(&mut model, KeyCode::Char('7')).is_empty(), "nothing new is wanted");
+}
+
+#[test]
+fn an_upstream_keeps_what_is_known_of_its_health() {
+    use crate::model::upstreams::{Health, Upstream};
+    let mut model = signed_in(Role::Operator);
+    let upstream = || Upstream { name: "local".to_owned(), ..Upstream::default() };
+    load(&mut model, Loaded::Upstreams(vec![upstream()]));
+    let health = Health { name: "local".to_owned(), in_flight: 3, ..Health::default() };
+    load(&mut model, Loaded::Health(vec![health]));
+    load(&mut model, Loaded::Upstreams(vec![upstream()]));
+    let health = model.data.upstreams.entries[0].health.as_ref();
+    assert_eq!(health.map(|health| health.in_flight), Some(3));
+}
+
+#[test]
+fn signing_out_forgets_everything() {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('2'));
+    load(&mut model, Loaded::Keys(vec![key("a")]));
+    write(&mut model, ":sign-out");
+    assert!(matches!(&*press(&mut model, KeyCode::Enter), [Effect::SignOut]));
+    update(&mut model, Message::SignedOut("signed out".to_owned()));
+    assert_eq!(model.screen, Screen::SignIn);
+    // what was on its way comes to nobody
+    load(&mut model, Loaded::Keys(vec![key("b")]));
+    assert!(model.data.keys.entries.is_empty() && model.data.account.value.is_none());
 }

@@ -3,24 +3,36 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Clear, Widget};
+use ratatui::widgets::Widget;
 
 use crate::keymap;
 use crate::model::Model;
 
-use super::widget::frame::frame;
+use super::widget::frame::popup;
+use super::widget::text::fit;
 
-/// Draws a box over the middle of `area`.
-pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let rows: Vec<_> = keymap::bindings(model.focus_below_help())
-        .map(|binding| (binding.labels().collect::<Vec<_>>().join(" "), binding.help))
+/// How wide the keys' column is.
+const KEYS: usize = 20;
+
+/// Draws a box over the middle of `area`, without the first `scroll` rows.
+pub(super) fn render(model: &Model, scroll: usize, buffer: &mut Buffer, area: Rect) {
+    let rows: Vec<_> = keymap::bindings(model.focus_below())
+        .filter(|binding| model.allows(binding.action))
+        .map(|binding| {
+            let mut keys: Vec<_> = binding.labels().collect();
+            keys.extend(binding.command.filter(|_| keys.is_empty()).map(|name| format!(":{name}")));
+            (keys.join(" "), binding.help)
+        })
         .collect();
     let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
-    let area = area.centered(Constraint::Max(56), Constraint::Max(height));
-    Clear.render(area, buffer);
-    let inside = frame(model.theme, "Keys", buffer, area);
-    for ((keys, help), row) in rows.into_iter().zip(inside.rows()) {
-        let keys = Span::styled(format!("{keys:<22}"), model.theme.accent());
+    let area = area.centered(Constraint::Max(72), Constraint::Max(height));
+    let room = usize::from(area.height.saturating_sub(2));
+    let scroll = scroll.min(rows.len().saturating_sub(room));
+    let title = if rows.len() > room { "Keys · ↓ for more" } else { "Keys" };
+    let inside = popup(model.theme, title, buffer, area);
+    for ((keys, help), row) in rows.into_iter().skip(scroll).zip(inside.rows()) {
+        let keys = Span::styled(format!("{keys:<KEYS$}  "), model.theme.accent());
+        let help = fit(help, usize::from(row.width).saturating_sub(KEYS + 2));
         Line::from_iter([keys, Span::raw(help)]).render(row, buffer);
     }
 }

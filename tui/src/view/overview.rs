@@ -1,126 +1,170 @@
-//! The account at a glance: who, what is left, what was used, and what happens right now.
+//! The account at a glance: what is left and what it buys, its limits, its traffic, its errors.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::model::Model;
-use crate::model::record::{Account, Limits, Role, Totals};
-use crate::theme::Theme;
+use crate::model::catalogue::Offer;
+use crate::model::money::{billionths, tokens_for};
+use crate::model::plans::Plan;
+use crate::model::record::Tokens;
+use crate::model::traffic::{LimitKind, LimitScope, LimitUse};
 
-use super::widget::bars::bars;
+use super::live::{errors, minutes};
+use super::usage::log_table;
+use super::widget::bars::{fullness, gauge};
 use super::widget::frame::{frame, rows};
-use super::widget::log::log;
-use super::widget::text::{UNKNOWN, count, dollars};
+use super::widget::status::{empty, stale};
+use super::widget::text::{UNKNOWN, count, dollars, fit, limit, roughly, time_of_day};
 
-/// How many models have a bar.
-const BARS: usize = 5;
-
-/// Draws the overview; faint while it may be out of date.
+/// Draws the overview.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let [top, bottom] = Layout::vertical([Constraint::Length(9), Constraint::Fill(1)]).areas(area);
+    let roomy = area.height >= 30;
+    let heights = if roomy { [12, 9] } else { [8, 5] };
+    let [top, middle, bottom] = Layout::vertical([
+        Constraint::Length(heights[0]),
+        Constraint::Length(heights[1]),
+        Constraint::Fill(1),
+    ])
+    .areas(area);
+    let halves = [Constraint::Fill(1), Constraint::Fill(1)];
+    let [left, right] = Layout::horizontal(halves).areas(top);
+    balance(model, buffer, left);
+    limits(model, buffer, right);
+    let [left, right] = Layout::horizontal(halves).areas(middle);
+    let theme = model.theme;
+    minutes(model, "Requests/min", theme.bar(), |it| it.requests, buffer, left);
+    minutes(model, "Tokens/min", theme.second_bar(), |it| it.tokens, buffer, right);
+    let [left, right] =
+        Layout::horizontal([Constraint::Fill(2), Constraint::Fill(3)]).areas(bottom);
+    errors(model, buffer, left);
+    let inside = frame(theme, "Latest requests", buffer, right);
+    log_table(model, None, buffer, inside);
+}
+
+fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let account = model.data.account.value.as_ref();
+    let inside = frame(theme, "Balance", buffer, area);
+    let text = |text: Option<&str>| Span::raw(text.unwrap_or(UNKNOWN).to_owned());
+    let balance = account.and_then(|it| it.balance_usd.as_deref());
+    let spent = balance.and_then(billionths).is_some_and(|left| left <= 0);
+    let style = if spent { theme.bad() } else { theme.strong() };
+    let mut lines = vec![("left", Span::styled(dollars(balance), style))];
+    if spent && !model.is_operator() {
+        lines.push(("", Span::raw("ask an operator for credit")));
+    } else {
+        lines.extend(buys(model, balance).into_iter().take(2));
+    }
+    let month = model.data.overview.month.value.as_ref().map(|it| &it.totals);
+    let tokens =
+        |pick: fn(&Tokens) -> Option<u64>| Span::raw(count(month.and_then(|it| pick(&it.tokens))));
+    lines.extend([
+        ("plan", text(account.and_then(|it| it.plan.as_deref()))),
+        ("base URL", Span::raw(model.base_url.as_str())),
+        ("used in 30 days", Span::raw(dollars(month.and_then(|it| it.cost_usd.as_deref())))),
+        ("  requests", Span::raw(count(month.map(|it| it.requests)))),
+        ("  input tokens", tokens(|it| it.input)),
+        ("  output tokens", tokens(|it| it.output)),
+    ]);
+    rows(theme, lines, buffer, inside);
+}
+
+/// Returns models and what the balance pays for of each, those that are used most first.
+fn buys<'a>(model: &'a Model, balance: Option<&str>) -> Vec<(&'a str, Span<'a>)> {
+    let Some(balance) = balance else { return Vec::new() };
+    let used = model.data.overview.month.value.as_ref();
+    let place = |offer: &Offer| {
+        let place = used.and_then(|it| it.by_model.iter().position(|(id, _)| *id == offer.id));
+        place.unwrap_or(usize::MAX)
+    };
+    let mut offers: Vec<_> = model.data.offers.entries.iter().collect();
+    offers.sort_by_key(|offer| place(offer));
+    let bought = offers.into_iter().filter_map(|offer| {
+        let tokens = tokens_for(balance, offer.price.output_usd.as_deref()?)?;
+        let text = format!("≈ {} output tokens", roughly(tokens));
+        Some((offer.id.as_str(), Span::raw(text)))
+    });
+    bought.collect()
+}
+
+fn limits(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let limits = &model.data.overview.limits;
+    let inside = frame(theme, &format!("Limits{}", stale(&limits.fetch)), buffer, area);
+    match &limits.value {
+        Some(known) if !known.is_empty() => {
+            for (limit, row) in known.iter().zip(inside.rows()) {
+                limit_row(model, limit, buffer, row);
+            }
+        }
+        Some(_) => empty(theme, &limits.fetch, "no limits", buffer, inside),
+        // a gateway that does not say how much is used still says what the limits are
+        None => match plan(model) {
+            Some(plan) => {
+                let lines = [
+                    ("requests/min", Span::raw(limit(plan.limits.rpm))),
+                    ("tokens/min", Span::raw(limit(plan.limits.tpm))),
+                    ("concurrency", Span::raw(limit(plan.limits.concurrency))),
+                ];
+                rows(theme, lines, buffer, inside);
+            }
+            None => empty(theme, &limits.fetch, "no limits", buffer, inside),
+        },
+    }
+}
+
+/// Returns the plan of the account that is signed in.
+fn plan(model: &Model) -> Option<&Plan> {
+    let name = model.data.account.value.as_ref()?.plan.as_deref()?;
+    model.data.plans.entries.iter().find(|plan| plan.name == name)
+}
+
+fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
+    let theme = model.theme;
+    let label = Constraint::Length(match row.width {
+        ..44 => 12,
+        44..60 => 16,
+        60.. => 22,
+    });
     let [left, middle, right] =
-        Layout::horizontal([Constraint::Fill(5), Constraint::Fill(5), Constraint::Fill(7)])
-            .areas(top);
-    account(model, buffer, left);
-    totals(model, buffer, middle);
-    models(model, buffer, right);
-    requests(model, buffer, bottom);
-    if model.is_stale() {
-        buffer.set_style(area, model.theme.faint());
-    }
-}
-
-fn account(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let theme = model.theme;
-    let snapshot = model.overview.snapshot.as_ref();
-    let inside = frame(theme, "Account", buffer, area);
-    let account = snapshot.map(|snapshot| &snapshot.account);
-    let limits = snapshot.and_then(|snapshot| snapshot.limits.as_ref());
-    let text = |text: Option<&str>| text.unwrap_or(UNKNOWN).to_owned();
-    let limit = |pick: fn(&Limits) -> Option<u64>| match limits.map(pick) {
-        None => UNKNOWN.to_owned(),
-        Some(None) => "no limit".to_owned(),
-        limit => count(limit.flatten()),
+        Layout::horizontal([label, Constraint::Fill(1), Constraint::Length(15)])
+            .spacing(1)
+            .areas(row);
+    let kind = match limit.kind {
+        Some(LimitKind::Requests) => "requests/min",
+        Some(LimitKind::Tokens) => "tokens/min",
+        Some(LimitKind::Concurrency) => "concurrency",
+        Some(LimitKind::MonthlyTokens) => "tokens/month",
+        Some(LimitKind::Spending) => "spending",
+        None => UNKNOWN,
     };
-    let balance = account.and_then(|account| account.balance_usd.as_deref());
-    let lines = [
-        ("name", Span::styled(text(account.map(|account| &*account.name)), theme.strong())),
-        ("role", account.map_or_else(|| Span::raw(UNKNOWN), |account| role(theme, account))),
-        ("plan", Span::raw(text(account.and_then(|account| account.plan.as_deref())))),
-        ("balance", Span::styled(dollars(balance), theme.strong())),
-        ("requests/min", Span::raw(limit(|limits| limits.rpm))),
-        ("tokens/min", Span::raw(limit(|limits| limits.tpm))),
-        ("concurrency", Span::raw(limit(|limits| limits.concurrency))),
-    ];
-    rows(theme, lines, buffer, inside);
-}
-
-fn role(theme: Theme, account: &Account) -> Span<'static> {
-    match account.role {
-        _ if account.suspended => Span::styled("suspended", theme.bad()),
-        None => Span::raw(UNKNOWN),
-        Some(Role::Member) => Span::raw("member"),
-        Some(Role::Operator) => Span::raw("operator"),
-    }
-}
-
-fn totals(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let theme = model.theme;
-    let inside = frame(theme, "Last 30 days", buffer, area);
-    let totals = model.overview.snapshot.as_ref().map(|snapshot| &snapshot.usage.totals);
-    let number = |pick: fn(&Totals) -> Option<u64>| count(totals.and_then(pick));
-    let errors = match totals {
-        Some(totals) if totals.errors > 0 => theme.warning(),
-        _ => theme.good(),
+    let name = match limit.scope {
+        Some(LimitScope::Plan) | None => kind.to_owned(),
+        Some(LimitScope::Model | LimitScope::Key) => format!("{kind} {}", limit.subject),
     };
-    let lines = [
-        ("requests", Span::raw(number(|totals| Some(totals.requests)))),
-        ("errors", Span::styled(number(|totals| Some(totals.errors)), errors)),
-        ("input", Span::raw(number(|totals| totals.tokens.input))),
-        ("  cached", Span::raw(number(|totals| totals.tokens.cached))),
-        ("output", Span::raw(number(|totals| totals.tokens.output))),
-        ("  reasoning", Span::raw(number(|totals| totals.tokens.reasoning))),
-        ("cost", Span::styled(dollars(totals.and_then(|t| t.cost_usd.as_deref())), theme.strong())),
-    ];
-    rows(theme, lines, buffer, inside);
-}
-
-fn models(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let theme = model.theme;
-    let inside = frame(theme, "Tokens by model", buffer, area);
-    let Some(snapshot) = &model.overview.snapshot else {
-        Line::styled(UNKNOWN, theme.faint()).render(inside, buffer);
-        return;
+    Line::styled(fit(&name, left.width.into()), theme.faint()).render(left, buffer);
+    gauge(theme, limit.used, limit.limit, buffer, middle);
+    let number = |number: u64| match limit.kind {
+        Some(LimitKind::Spending) => {
+            let cents = number / 10_000_000;
+            format!("${}.{:02}", cents / 100, cents % 100)
+        }
+        _ => roughly(number),
     };
-    let models = snapshot.usage.by_model.iter();
-    let mut values: Vec<_> =
-        models.map(|(name, totals)| (name.as_str(), totals.tokens.total())).collect();
-    values.sort_by_key(|(_, tokens)| std::cmp::Reverse(*tokens));
-    let more = values.len().saturating_sub(BARS);
-    values.truncate(BARS);
-    bars(theme, &values, buffer, inside);
-    if values.is_empty() {
-        Line::styled("nothing used yet", theme.faint()).render(inside, buffer);
-    } else if more > 0
-        && let Some(last) = inside.rows().nth(BARS + 1)
-    {
-        Line::styled(format!("and {more} more"), theme.faint()).render(last, buffer);
-    }
-}
-
-fn requests(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let requests = &model.overview.log;
-    let place = match requests.selected {
-        0 => String::new(),
-        row => format!(" · {} of {}", row + 1, requests.records.len()),
+    let style = match fullness(theme, limit.used, limit.limit) {
+        style if limit.used >= limit.limit => style,
+        _ => Style::new(),
     };
-    let skipped = match requests.skipped {
-        0 => String::new(),
-        skipped => format!(" · {skipped} skipped"),
+    // when it is spent, the time at which it will be free matters more than how much it is
+    let text = match limit.resets_at {
+        Some(at) if limit.used >= limit.limit => {
+            format!("until {}", time_of_day(Some(at), &model.zone))
+        }
+        _ => format!("{} of {}", number(limit.used), number(limit.limit)),
     };
-    let title = format!("Requests{place}{skipped}");
-    let inside = frame(model.theme, &title, buffer, area);
-    log(model.theme, &model.zone, requests, buffer, inside);
+    Line::styled(text, style).right_aligned().render(right, buffer);
 }

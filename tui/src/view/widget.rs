@@ -1,6 +1,10 @@
 //! Pieces that screens share.
 
 pub mod bars;
+pub mod chart;
+pub mod detail;
+pub mod field;
 pub mod frame;
-pub mod log;
+pub mod status;
+pub mod table;
 pub mod text;

@@ -1,38 +1,41 @@
-//! No sequence of keys, messages and sizes makes it panic.
+//! No sequence of keys, clicks, messages and sizes makes it panic.
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
-use tui::keymap;
+use crossterm::event::MouseEventKind::{Down, ScrollDown, ScrollUp};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent};
+use proptest::prelude::*;
+use tui::input;
 use tui::message::Message;
-use tui::model::Link;
+use tui::model::change::{Done, NewKey};
+use tui::model::interest::Topic;
 use tui::model::record::Tailed;
+use tui::model::remote::Fetch;
+use tui::model::{Link, Model, Screen};
 use tui::update::update;
 
-use crate::sample::{draw, overlong, overview, records, sign_in, snapshot};
+use crate::sample::{State, draw, fill, open, overlong_record, record, sign_in};
 
-/// A small generator of numbers that look random (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % limit as u64).unwrap()
-    }
-
-    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
-    }
+/// What may happen.
+#[derive(Clone, Debug)]
+enum Step {
+    Terminal(Event),
+    Resize(u16, u16),
+    Data(State),
+    Tail(usize, bool),
+    Fail(Topic),
+    Lost,
+    Back,
+    SignedOut,
+    SignedIn,
+    Changed,
+    Made,
 }
 
-#[test]
-fn random_keys_messages_and_sizes_never_panic() {
+fn key() -> impl Strategy<Value = Event> {
     use KeyCode::{
         BackTab, Backspace, Char, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp,
         Right, Tab, Up,
     };
-    let codes = [
+    let named = prop::sample::select(vec![
         BackTab,
         Backspace,
         Delete,
@@ -48,52 +51,108 @@ fn random_keys_messages_and_sizes_never_panic() {
         Right,
         Tab,
         Up,
-        Char('j'),
-        Char('k'),
-        Char('G'),
-        Char('g'),
-        Char('r'),
-        Char('?'),
-        Char('w'),
-        Char('u'),
-        Char('é'),
-        Char('型'),
-        Char('👩'),
-        Char('\u{200d}'),
-        Char('\u{301}'),
-        Char('\u{7}'),
-    ];
-    let modifiers =
-        [KeyModifiers::NONE, KeyModifiers::NONE, KeyModifiers::CONTROL, KeyModifiers::SHIFT];
-    for seed in 0..60 {
-        let mut numbers = Numbers(seed);
-        let mut model = match seed % 3 {
-            0 => sign_in(),
-            1 => overlong(),
-            _ => overview(snapshot(), records(numbers.below(60))),
+    ]);
+    let letters = prop::sample::select(
+        "jkGgr?:/123456789nxRypcse[] .aqé型👩\u{200d}\u{301}\u{7}".chars().collect::<Vec<_>>(),
+    );
+    let modifiers = prop::sample::select(vec![
+        KeyModifiers::NONE,
+        KeyModifiers::NONE,
+        KeyModifiers::NONE,
+        KeyModifiers::CONTROL,
+        KeyModifiers::SHIFT,
+    ]);
+    (prop_oneof![named, letters.prop_map(Char)], modifiers)
+        .prop_map(|(code, modifiers)| Event::Key(KeyEvent::new(code, modifiers)))
+}
+
+fn mouse() -> impl Strategy<Value = Event> {
+    let kinds = prop::sample::select(vec![Down(MouseButton::Left), ScrollDown, ScrollUp]);
+    (kinds, 0..320_u16, 0..80_u16).prop_map(|(kind, column, row)| {
+        Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let states = prop::sample::select(vec![State::Empty, State::Normal, State::Error, State::Full]);
+    let topics = prop::sample::select(vec![
+        Topic::Account,
+        Topic::Limits,
+        Topic::Usage,
+        Topic::Keys,
+        Topic::Health,
+        Topic::Traffic,
+        Topic::Log,
+    ]);
+    let widths = prop::sample::select(vec![0, 1, 2, 7, 59, 60, 61, 80, 119, 120, 133, 300]);
+    let heights = prop::sample::select(vec![0, 1, 2, 5, 15, 16, 17, 24, 35, 36, 61]);
+    prop_oneof![
+        30 => key().prop_map(Step::Terminal),
+        3 => mouse().prop_map(Step::Terminal),
+        1 => Just(Step::Terminal(Event::Paste("型 pasted\n\u{1b}[31m".to_owned()))),
+        4 => (widths, heights).prop_map(|(width, height)| Step::Resize(width, height)),
+        2 => states.prop_map(Step::Data),
+        2 => (0..60_usize, any::<bool>()).prop_map(|(count, anew)| Step::Tail(count, anew)),
+        1 => topics.prop_map(Step::Fail),
+        1 => prop_oneof![
+            Just(Step::Lost),
+            Just(Step::Back),
+            Just(Step::SignedOut),
+            Just(Step::SignedIn),
+            Just(Step::Changed),
+            Just(Step::Made),
+        ],
+    ]
+}
+
+fn take(model: &mut Model, step: Step) {
+    let message = match step {
+        Step::Terminal(event) => input::message(model, &event),
+        Step::Resize(columns, rows) => Some(Message::Resized(columns, rows)),
+        Step::Data(state) => {
+            fill(model, state);
+            None
+        }
+        Step::Tail(count, restarted) => {
+            let kind = if restarted { record } else { overlong_record };
+            let records = (0..count).map(kind).collect();
+            Some(Message::Tailed(Tailed { restarted, records, dropped: u64::MAX, live: true }))
+        }
+        Step::Fail(topic) => Some(Message::NotLoaded(topic, Fetch::Failed("型 ".repeat(99)))),
+        Step::Lost => Some(Message::LinkChanged(Link::Reconnecting { problem: "型".repeat(99) })),
+        Step::Back => Some(Message::LinkChanged(Link::Live)),
+        Step::SignedOut => Some(Message::SignedOut("型 ".repeat(99))),
+        Step::SignedIn => Some(Message::SignedIn("token".into())),
+        Step::Changed => Some(Message::Changed(Err("型 ".repeat(99)))),
+        Step::Made => {
+            let key = Some(NewKey { label: "型".repeat(99), secret: "sk-tg-型".into() });
+            Some(Message::Changed(Ok(Done { notice: "型 ".repeat(99), key })))
+        }
+    };
+    if let Some(message) = message {
+        update(model, message);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn keys_clicks_messages_and_sizes_never_panic(
+        place in 0..=Screen::TABS.len(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut model = match Screen::TABS.get(place) {
+            Some(screen) => open(*screen, State::Normal),
+            None => sign_in(),
         };
-        for _ in 0..60 {
-            let message = match numbers.below(12) {
-                0 => Some(Message::Tailed(Tailed {
-                    restarted: numbers.below(3) == 0,
-                    records: records(numbers.below(60)),
-                    dropped: u64::MAX,
-                    live: true,
-                })),
-                1 => Some(Message::LinkChanged(Link::Reconnecting { problem: "型".repeat(99) })),
-                2 => Some(Message::SignedOut("型 ".repeat(99))),
-                3 => Some(Message::SignedIn("token".into())),
-                _ => {
-                    let key = KeyEvent::new(numbers.pick(&codes), numbers.pick(&modifiers));
-                    keymap::message(model.focus(), &Event::Key(key))
-                }
-            };
-            if let Some(message) = message {
-                update(&mut model, message);
-            }
-            let width = numbers.pick(&[0, 1, 2, 7, 59, 60, 61, 80, 133, 300]);
-            let height = numbers.pick(&[0, 1, 2, 5, 15, 16, 17, 24, 61]);
-            draw(&model, (width, height));
+        for step in steps {
+            take(&mut model, step);
+            draw(&model, model.size);
         }
     }
 }

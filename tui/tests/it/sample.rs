@@ -1,20 +1,46 @@
-//! Models to draw: an account with some history, and one where everything is too long.
+//! Models to draw: without anything, with some history, in trouble, and with too much of everything.
 
+mod data;
+
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use tui::message::Message;
-use tui::model::Link;
-use tui::model::Model;
-use tui::model::record::{
-    Account, Limits, Record, Role, Snapshot, Status, Tailed, Tokens, Totals, Usage,
-};
-use tui::theme::Theme;
+use tui::keymap::Action;
+use tui::message::{Loaded, Message};
+use tui::model::accounts::{Account, Role};
+use tui::model::interest::Topic;
+use tui::model::record::Tailed;
+use tui::model::remote::Fetch;
+use tui::model::usage::Range;
+use tui::model::{Link, Model, Screen};
+use tui::theme::{Palette, Theme};
 use tui::update::update;
 use tui::view;
 
+pub(crate) use self::data::{account, key, overlong_record, record};
+
+/// When the models are drawn.
+pub(crate) const NOW: i64 = 1_795_010_000;
+
+/// In what state a model is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Of a new account in a new gateway.
+    Empty,
+    /// With some history.
+    Normal,
+    /// Nothing could be fetched.
+    Error,
+    /// With more, longer and stranger things than there is room for.
+    Full,
+}
+
 pub(crate) fn sign_in() -> Model {
-    Model::new("http://127.0.0.1:8081".to_owned(), TimeZone::UTC, Theme::colourful())
+    let theme = Theme::new(Palette::Sixteen);
+    let mut model = Model::new("http://127.0.0.1:8081".to_owned(), None, TimeZone::UTC, theme);
+    update(&mut model, Message::Tick(Timestamp::from_second(NOW).unwrap()));
+    model
 }
 
 pub(crate) fn connecting() -> Model {
@@ -23,107 +49,82 @@ pub(crate) fn connecting() -> Model {
     model
 }
 
-pub(crate) fn overview(snapshot: Snapshot, records: Vec<Record>) -> Model {
+/// Returns a model in which `account` is signed in.
+pub(crate) fn signed_in(account: Account) -> Model {
     let mut model = connecting();
-    update(&mut model, Message::Loaded(Box::new(snapshot)));
+    load(&mut model, Loaded::Account(account));
     update(&mut model, Message::LinkChanged(Link::Live));
-    let tailed = Tailed { restarted: true, records, dropped: 0, live: true };
-    update(&mut model, Message::Tailed(tailed));
     model
 }
 
-pub(crate) fn snapshot() -> Snapshot {
-    let account = Account {
-        name: "ada".to_owned(),
-        role: Some(Role::Member),
-        suspended: false,
-        plan: Some("free".to_owned()),
-        balance_usd: Some("4.998213500".to_owned()),
-    };
-    let limits = Limits { rpm: Some(60), tpm: Some(200_000), concurrency: None };
-    let by_model = [("qwen3-coder-480b", 900_000), ("gpt-oss-20b", 310_000), ("tiny", 1_200)]
-        .map(|(model, input)| (model.to_owned(), totals(input)));
-    Snapshot {
-        account,
-        limits: Some(limits),
-        usage: Usage { totals: totals(1_211_200), by_model: by_model.to_vec() },
-    }
-}
-
-pub(crate) fn empty_snapshot() -> Snapshot {
-    let mut snapshot = snapshot();
-    snapshot.account.balance_usd = Some("5.00".to_owned());
-    snapshot.usage = Usage::default();
-    snapshot.usage.totals.cost_usd = Some("0.00".to_owned());
-    snapshot
-}
-
-fn totals(input: u64) -> Totals {
-    Totals {
-        requests: 1_234,
-        errors: 7,
-        tokens: Tokens {
-            input: Some(input),
-            cached: Some(input / 3),
-            output: Some(input / 5),
-            reasoning: None,
-        },
-        cost_usd: Some("1.001786500".to_owned()),
-    }
-}
-
-/// Returns `count` records, one a minute, with every status and some values unknown.
-pub(crate) fn records(count: usize) -> Vec<Record> {
-    let statuses = [
-        Some(Status::Completed),
-        Some(Status::Incomplete),
-        Some(Status::Failed),
-        Some(Status::Cancelled),
-        Some(Status::Interrupted),
-        Some(Status::Rejected),
-        None,
-    ];
-    let record = |index: usize| {
-        let known = !index.is_multiple_of(4);
-        let number = u32::try_from(index).unwrap();
-        Record {
-            started_at: jiff::Timestamp::new(1_795_000_000 + 60 * i64::from(number), 0).ok(),
-            model: known.then(|| "gpt-oss-20b".to_owned()),
-            status: statuses[index % statuses.len()],
-            tokens: Tokens {
-                input: Some(u64::from(number) * 77_777),
-                cached: None,
-                output: known.then_some(u64::from(number)),
-                reasoning: None,
-            },
-            duration_ms: known.then_some(f64::from(number) * 1_234.5),
-            cost_usd: known.then(|| format!("0.{number:09}")),
-        }
-    };
-    (0..count).map(record).collect()
-}
-
-/// Returns an overview in which no text fits its place.
-pub(crate) fn overlong() -> Model {
-    let long = "模型-very-long-name-👩‍🔬-".repeat(9);
-    let mut snapshot = snapshot();
-    snapshot.account.name.clone_from(&long);
-    snapshot.account.plan = Some(long.clone());
-    snapshot.account.balance_usd = Some("-123456789012345678.123456789".to_owned());
-    snapshot.account.suspended = true;
-    snapshot.limits = None;
-    snapshot.usage.totals.tokens.input = Some(u64::MAX);
-    snapshot.usage.by_model =
-        (0..9).map(|i| (format!("{i}{long}"), totals(i * 999_999_999))).collect();
-    let mut records = records(9);
-    for record in &mut records {
-        record.model = Some(format!("\u{1b}[31m{long}"));
-        record.cost_usd = Some("123456789012345678.123456789".to_owned());
-        record.duration_ms = Some(1e12);
-    }
-    let mut model = overview(snapshot, records);
-    model.server = format!("https://{long}.example");
+/// Returns an operator's model of that state with that screen open.
+pub(crate) fn open(screen: Screen, state: State) -> Model {
+    let mut model = signed_in(account(0, Role::Operator, state));
+    act(&mut model, Action::Open(screen));
+    fill(&mut model, state);
     model
+}
+
+/// Gives `model` all data of that state.
+pub(crate) fn fill(model: &mut Model, state: State) {
+    let count = match state {
+        State::Error => return fail(model),
+        State::Empty => 0,
+        State::Normal => 3,
+        State::Full => 200,
+    };
+    let many = 0..count;
+    load(model, Loaded::Limits(data::limits(state)));
+    for range in [Range::Day, Range::Month] {
+        load(model, Loaded::Usage(range, data::usage(state)));
+    }
+    load(model, Loaded::Keys(many.clone().map(|it| key(it, state)).collect()));
+    load(model, Loaded::Models(many.clone().map(|it| data::offer(it, state)).collect()));
+    let accounts = many.clone().map(|it| account(it, Role::Member, state)).collect();
+    load(model, Loaded::Accounts(accounts));
+    load(model, Loaded::Upstreams(many.clone().map(|it| data::upstream(it, state)).collect()));
+    load(model, Loaded::Health(many.clone().map(|it| data::health(it, state)).collect()));
+    load(model, Loaded::Plans(many.clone().map(|it| data::plan(it, state)).collect()));
+    load(model, Loaded::Audit(many.map(|it| data::entry(it, state)).collect()));
+    load(model, Loaded::Traffic(data::traffic(state)));
+    let records = (0..count * 10).map(|it| match state {
+        State::Full => overlong_record(it),
+        _ => record(it),
+    });
+    let tailed = Tailed { restarted: true, records: records.collect(), dropped: 0, live: true };
+    update(model, Message::Tailed(tailed));
+}
+
+fn fail(model: &mut Model) {
+    let problem = "the gateway says: the database is locked by another process".to_owned();
+    for topic in [
+        Topic::Limits,
+        Topic::Usage,
+        Topic::Keys,
+        Topic::Models,
+        Topic::Accounts,
+        Topic::Upstreams,
+        Topic::Plans,
+        Topic::Audit,
+        Topic::Log,
+    ] {
+        update(model, Message::NotLoaded(topic, Fetch::Failed(problem.clone())));
+    }
+    update(model, Message::NotLoaded(Topic::Traffic, Fetch::Missing));
+}
+
+pub(crate) fn load(model: &mut Model, loaded: Loaded) {
+    update(model, Message::Loaded(Box::new(loaded)));
+}
+
+pub(crate) fn act(model: &mut Model, action: Action) {
+    update(model, Message::Act(action));
+}
+
+pub(crate) fn write(model: &mut Model, text: &str) {
+    for letter in text.chars() {
+        act(model, Action::Type(tui_input::InputRequest::InsertChar(letter)));
+    }
 }
 
 /// Draws `model` as a terminal of that size would show it.

@@ -3,29 +3,21 @@
 use ratatui::style::{Color, Modifier};
 use tui::keymap::Action;
 use tui::message::Message;
-use tui::model::{Link, Model};
-use tui::theme::Theme;
+use tui::model::accounts::Role;
+use tui::model::change::{Done, NewKey};
+use tui::model::interest::Topic;
+use tui::model::remote::{Fetch, Remote};
+use tui::model::{Link, Model, Screen};
+use tui::theme::{Palette, Theme};
 use tui::update::update;
-use tui_input::InputRequest;
 
-use crate::sample::{
-    connecting, draw, empty_snapshot, overlong, overview, records, sign_in, snapshot,
-};
+use crate::sample::{State, account, act, connecting, draw, fill, open, sign_in, signed_in, write};
 
-fn check(name: &str, model: &Model) {
-    for (width, height) in [(80, 24), (120, 40)] {
+fn check(name: &str, model: &mut Model) {
+    for (width, height) in [(80, 24), (160, 50)] {
+        update(model, Message::Resized(width, height));
         let screen = draw(model, (width, height));
         insta::assert_snapshot!(format!("{name}_{width}x{height}"), screen);
-    }
-}
-
-fn act(model: &mut Model, action: Action) {
-    update(model, Message::Act(action));
-}
-
-fn write(model: &mut Model, text: &str) {
-    for letter in text.chars() {
-        act(model, Action::Edit(InputRequest::InsertChar(letter)));
     }
 }
 
@@ -36,18 +28,48 @@ fn offline() -> Link {
 }
 
 #[test]
+fn every_screen_in_every_state() {
+    for screen in Screen::TABS {
+        for state in [State::Empty, State::Normal, State::Error, State::Full] {
+            let name = format!("{}_{state:?}", screen.name()).to_lowercase();
+            check(&name, &mut open(screen, state));
+        }
+    }
+}
+
+#[test]
+fn the_detail_of_a_row_takes_the_screen_where_it_is_narrow() {
+    for screen in [Screen::Keys, Screen::Models, Screen::Usage, Screen::Upstreams] {
+        let mut model = open(screen, State::Normal);
+        act(&mut model, Action::Move(2));
+        act(&mut model, Action::Detail);
+        check(&format!("{}_detail", screen.name()), &mut model);
+    }
+}
+
+#[test]
+fn a_member_sees_no_screens_and_columns_of_operators() {
+    let mut model = signed_in(account(0, Role::Member, State::Normal));
+    act(&mut model, Action::Open(Screen::Usage));
+    fill(&mut model, State::Normal);
+    check("usage_member", &mut model);
+}
+
+#[test]
 fn sign_in_masks_the_password() {
     let mut model = sign_in();
-    check("sign_in_empty", &model);
+    check("sign_in_empty", &mut model);
     write(&mut model, "ada@example.org");
-    act(&mut model, Action::NextField);
+    act(&mut model, Action::Field(1));
     write(&mut model, "geheim");
-    check("sign_in_filled", &model);
+    check("sign_in_filled", &mut model);
     act(&mut model, Action::Submit);
-    check("sign_in_busy", &model);
+    check("sign_in_busy", &mut model);
     let problem = "wrong name or password: type the password again".to_owned();
     update(&mut model, Message::SignInFailed(problem));
-    check("sign_in_refused", &model);
+    check("sign_in_refused", &mut model);
+    act(&mut model, Action::OtherForm);
+    check("register", &mut model);
 }
 
 #[test]
@@ -55,64 +77,126 @@ fn sign_in_keeps_the_cursor_of_an_overlong_name_in_sight() {
     let mut model = sign_in();
     write(&mut model, &"研究者-".repeat(20));
     write(&mut model, "the-end");
-    check("sign_in_overlong", &model);
+    check("sign_in_overlong", &mut model);
 }
 
 #[test]
 fn overview_before_anything_is_known() {
-    check("overview_connecting", &connecting());
-}
-
-#[test]
-fn overview_of_a_new_account() {
-    check("overview_empty", &overview(empty_snapshot(), Vec::new()));
-}
-
-#[test]
-fn overview_of_an_account_with_history() {
-    check("overview_normal", &overview(snapshot(), records(50)));
-}
-
-#[test]
-fn overview_scrolled_to_the_oldest_request() {
-    let mut model = overview(snapshot(), records(50));
-    act(&mut model, Action::Last);
-    act(&mut model, Action::Move(-1));
-    check("overview_scrolled", &model);
-}
-
-#[test]
-fn overview_that_is_stale_says_so_and_fades() {
-    let mut model = overview(snapshot(), records(5));
-    update(&mut model, Message::LinkChanged(offline()));
-    check("overview_stale", &model);
-    let cell = draw(&model, (80, 24)).buffer()[(3, 5)].clone();
-    assert!(cell.modifier.contains(Modifier::DIM));
-    update(&mut model, Message::LinkChanged(Link::Live));
-    let cell = draw(&model, (80, 24)).buffer()[(30, 12)].clone();
-    assert!(!cell.modifier.contains(Modifier::DIM));
+    check("overview_connecting", &mut connecting());
 }
 
 #[test]
 fn overview_that_never_got_an_answer_says_what_to_do() {
     let mut model = connecting();
     update(&mut model, Message::LinkChanged(offline()));
-    check("overview_error", &model);
+    check("overview_offline", &mut model);
 }
 
 #[test]
-fn overlong_and_wide_texts_keep_to_their_columns() {
-    check("overview_overlong", &overlong());
+fn an_older_gateway_lacks_panels_and_nothing_else() {
+    let mut model = signed_in(account(0, Role::Member, State::Normal));
+    fill(&mut model, State::Normal);
+    model.data.traffic = Remote::default();
+    model.data.overview.limits = Remote::default();
+    for topic in [Topic::Traffic, Topic::Limits] {
+        update(&mut model, Message::NotLoaded(topic, Fetch::Missing));
+    }
+    check("overview_older_gateway", &mut model);
+}
+
+#[test]
+fn what_is_stale_says_so_and_fades() {
+    let mut model = open(Screen::Keys, State::Normal);
+    let faded =
+        |model: &Model| draw(model, (80, 24)).buffer()[(3, 4)].modifier.contains(Modifier::DIM);
+    assert!(!faded(&model));
+    update(&mut model, Message::LinkChanged(offline()));
+    check("keys_stale", &mut model);
+    assert!(faded(&model));
+    update(&mut model, Message::LinkChanged(Link::Live));
+    assert!(!faded(&model));
+}
+
+#[test]
+fn a_suspended_account_is_told_so() {
+    check("overview_suspended", &mut signed_in(account(2, Role::Member, State::Normal)));
+}
+
+#[test]
+fn forms_questions_and_boxes() {
+    let mut model = open(Screen::Keys, State::Normal);
+    act(&mut model, Action::New);
+    write(&mut model, "laptop");
+    check("form_key", &mut model);
+    let made = NewKey { label: "laptop".to_owned(), secret: secret().into() };
+    let done = Done { notice: "key `laptop` is made".to_owned(), key: Some(made) };
+    act(&mut model, Action::Submit);
+    update(&mut model, Message::Changed(Ok(done)));
+    check("secret", &mut model);
+    act(&mut model, Action::Copy);
+    check("secret_copied", &mut model);
+    act(&mut model, Action::Back);
+    for size in [(80, 24), (160, 50)] {
+        let screen = draw(&model, size).to_string();
+        assert!(!screen.contains("sk-tg") && screen.contains("is gone"), "{screen}");
+    }
+    act(&mut model, Action::Remove);
+    check("confirm", &mut model);
+
+    let mut model = open(Screen::Upstreams, State::Normal);
+    act(&mut model, Action::Modify);
+    act(&mut model, Action::Field(1));
+    act(&mut model, Action::Field(1));
+    check("form_upstream", &mut model);
+}
+
+/// Returns a text as long as a key's.
+fn secret() -> String {
+    format!("sk-tg-d954a5ca9647-{}", "01234567".repeat(7))
+}
+
+#[test]
+fn palette_filter_and_notices() {
+    let mut model = open(Screen::Accounts, State::Normal);
+    act(&mut model, Action::Palette);
+    check("palette", &mut model);
+    write(&mut model, "a");
+    act(&mut model, Action::Move(1));
+    check("palette_typed", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::Filter);
+    write(&mut model, "susp");
+    check("filter", &mut model);
+    act(&mut model, Action::Submit);
+    check("filter_kept", &mut model);
+    act(&mut model, Action::Filter);
+    write(&mut model, "ended by nobody");
+    act(&mut model, Action::Submit);
+    check("filter_passes_nothing", &mut model);
+    let problem = "the gateway says: `bob` is the last operator".to_owned();
+    update(&mut model, Message::Changed(Err(problem)));
+    check("notice", &mut model);
+
+    let mut model = open(Screen::Usage, State::Normal);
+    act(&mut model, Action::Filter);
+    write(&mut model, "status:failed");
+    check("filter_log", &mut model);
+    act(&mut model, Action::Submit);
+    let problem = "`status:faild`: one of completed, failed".to_owned();
+    update(&mut model, Message::NotLoaded(Topic::Log, Fetch::Failed(problem)));
+    check("filter_log_refused", &mut model);
 }
 
 #[test]
 fn help_lists_the_keys_of_the_screen_below() {
-    let mut model = overview(snapshot(), records(5));
-    act(&mut model, Action::ToggleHelp);
-    check("help_overview", &model);
+    for screen in [Screen::Overview, Screen::Keys, Screen::Usage] {
+        let mut model = open(screen, State::Normal);
+        act(&mut model, Action::Help);
+        check(&format!("help_{}", screen.name()), &mut model);
+    }
     let mut model = sign_in();
-    act(&mut model, Action::ToggleHelp);
-    check("help_sign_in", &model);
+    act(&mut model, Action::Help);
+    check("help_sign_in", &mut model);
 }
 
 #[test]
@@ -121,12 +205,84 @@ fn a_small_terminal_says_what_it_needs() {
 }
 
 #[test]
-fn without_colours_there_are_none() {
-    for mut model in [overlong(), overview(snapshot(), records(50)), sign_in()] {
-        model.theme = Theme::plain();
-        let screen = draw(&model, (120, 40));
-        let coloured = |color: Color| color != Color::Reset;
-        let cells = &screen.buffer().content;
-        assert!(!cells.iter().any(|cell| coloured(cell.fg) || coloured(cell.bg)));
+fn narrow_tabs_keep_the_name_of_the_open_one() {
+    let screen = draw(&open(Screen::Usage, State::Normal), (62, 20));
+    let tabs: String = (0..62).map(|x| screen.buffer()[(x, 1)].symbol()).collect();
+    assert_eq!(tabs.trim_end(), " 1  2  3  4 usage  5  6  7  8  9");
+}
+
+#[test]
+fn each_palette_keeps_to_its_own_colours() {
+    let is_of = |palette, colour| match palette {
+        Palette::Dark | Palette::Light => matches!(colour, Color::Reset | Color::Rgb(..)),
+        Palette::Sixteen => !matches!(colour, Color::Rgb(..) | Color::Indexed(_)),
+        Palette::Plain => colour == Color::Reset,
+    };
+    for palette in [Palette::Dark, Palette::Light, Palette::Sixteen, Palette::Plain] {
+        for screen in Screen::TABS {
+            let mut model = open(screen, State::Full);
+            model.theme = Theme::new(palette);
+            let drawn = draw(&model, (120, 40));
+            let cells = &drawn.buffer().content;
+            let foreign = cells.iter().find(|it| !is_of(palette, it.fg) || !is_of(palette, it.bg));
+            assert!(foreign.is_none(), "{palette:?} {screen:?}: {foreign:?}");
+        }
+    }
+}
+
+#[test]
+fn colours_say_how_a_request_ended() {
+    let model = open(Screen::Usage, State::Normal);
+    let screen = draw(&model, (160, 50));
+    let buffer = screen.buffer();
+    let colour_of = |word: &str| {
+        let row = |y| (0..96).map(|x| buffer[(x, y)].symbol()).collect::<Vec<_>>();
+        (16..50).find_map(|y| {
+            let at = row(y).windows(word.len()).position(|it| it.concat() == word)?;
+            Some(buffer[(u16::try_from(at).unwrap(), y)].fg)
+        })
+    };
+    assert_eq!(colour_of("completed"), Some(Color::Green));
+    assert_eq!(colour_of("failed"), Some(Color::Red));
+    assert_eq!(colour_of("rejected"), Some(Color::Yellow));
+}
+
+#[test]
+fn the_screen_in_the_readme_is_what_it_looks_like() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    let block = readme
+        .split_once("<!-- tui -->\n```text\n")
+        .and_then(|(_, rest)| rest.split_once("```\n<!-- /tui -->"))
+        .expect("README.md has a screen between <!-- tui --> and <!-- /tui -->")
+        .0;
+    let mut model = signed_in(account(0, Role::Member, State::Normal));
+    fill(&mut model, State::Normal);
+    let screen = draw(&model, (100, 26));
+    let line = |y| (0..100).map(|x| screen.buffer()[(x, y)].symbol()).collect::<String>();
+    let drawn: Vec<_> = (0..26).map(|y| line(y).trim_end().to_owned()).collect();
+    assert!(block.lines().eq(&drawn), "the screen is now\n{}\n", drawn.join("\n"));
+}
+
+#[test]
+fn a_click_means_what_is_under_it() {
+    use crossterm::event::{Event, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+    let model = open(Screen::Keys, State::Normal);
+    let click = |column, row| {
+        let kind = MouseEventKind::Down(MouseButton::Left);
+        let mouse = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
+        match tui::input::message(&model, &Event::Mouse(mouse)) {
+            Some(Message::Act(action)) => Some(action),
+            _ => None,
+        }
+    };
+    let screen = draw(&model, (80, 24)).to_string();
+    let lines: Vec<_> = screen.lines().map(|line| line.trim_start_matches('"')).collect();
+    let tab = lines[1].find("3 models").unwrap();
+    assert_eq!(click(u16::try_from(tab).unwrap(), 1), Some(Action::Open(Screen::Models)));
+    let row = lines.iter().position(|line| line.contains("laptop-1")).unwrap();
+    assert_eq!(click(5, u16::try_from(row).unwrap()), Some(Action::Select(1)));
+    for (column, row) in [(5, 0), (5, 2), (5, 3), (5, 7), (5, 23), (200, 99)] {
+        assert_eq!(click(column, row), None, "at {column}, {row}");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::fake::{Disk, Gateway, PASSWORD, TOKEN};
+use crate::fake::{Disk, Gateway, PASSWORD, SECRET, TOKEN};
 
 /// How long a test waits for the screen to change before it gives up.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,6 +39,7 @@ impl Session {
             command.env("TOLLGATE_TOKEN", token);
         }
         command.env_remove("NO_COLOR");
+        command.env_remove("COLORTERM");
         command.env("TERM", "xterm-256color");
         command.cwd(env!("CARGO_TARGET_TMPDIR"));
         let child = pty.slave.spawn_command(command).unwrap();
@@ -60,11 +61,16 @@ impl Session {
 
     /// Reads until the screen shows `text`.
     fn wait_for(&mut self, text: &str) {
-        while !self.screen.screen().contents().contains(text) {
+        self.wait_until(text, |screen| screen.contents().contains(text));
+    }
+
+    /// Reads until the screen is as it should be.
+    fn wait_until(&mut self, what: &str, is_so: impl Fn(&vt100::Screen) -> bool) {
+        while !is_so(self.screen.screen()) {
             match self.output.recv_timeout(PATIENCE) {
                 Ok(bytes) => self.screen.process(&bytes),
                 Err(error) => panic!(
-                    "waiting for `{text}`: {error}; the screen is\n{}",
+                    "waiting for `{what}`: {error}; the screen is\n{}",
                     self.screen.screen().contents()
                 ),
             }
@@ -98,6 +104,16 @@ impl Session {
     }
 }
 
+fn signal(name: &str, process: &str) {
+    let kill = Command::new("kill").args([&format!("-{name}"), process]).status();
+    assert!(kill.unwrap().success());
+}
+
+fn is_stopped(process: &str) -> bool {
+    let state = Command::new("ps").args(["-o", "state=", "-p", process]).output().unwrap().stdout;
+    state.starts_with(b"T")
+}
+
 fn lines(count: u16) -> NonZero<u16> {
     NonZero::new(count).unwrap()
 }
@@ -120,10 +136,83 @@ fn shows_the_overview_resizes_and_leaves_the_terminal_as_it_was() {
     session.wait_for("gpt-news");
 
     session.resize(40, 120);
-    let wide = format!("╭ Requests {}╮", "─".repeat(120 - 12));
-    session.wait_for(&wide);
+    session.write("2");
+    session.wait_for("no keys yet");
+    session.wait_for(&format!("{}╮╭ Detail", "─".repeat(20)));
     session.write("?");
     session.wait_for("Esc close");
+    session.write("q");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn makes_a_key_shows_it_once_and_copies_it() {
+    let gateway = Gateway::start(&Disk::new());
+    let mut session = Session::start(&gateway.url(), Some(TOKEN));
+    session.wait_for("$4.999900");
+    session.write("2");
+    session.wait_for("no keys yet");
+    session.write("nlaptop\r");
+    session.wait_for("will not come back");
+    session.wait_for(SECRET);
+    session.write("y");
+    session.wait_for("sent to the terminal's clipboard");
+    session.write("\u{1b}");
+    session.wait_for("is gone from here");
+    session.wait_for("Keys · 1");
+    assert!(!session.screen.screen().contents().contains(SECRET));
+    session.write("q");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn registers_at_the_keyboard() {
+    let gateway = Gateway::start(&Disk::new());
+    let mut session = Session::start(&gateway.url(), None);
+    session.wait_for("Ctrl-N makes one");
+    session.write("\u{e}eve\tlong enough\tlong enough\r");
+    session.wait_for("$4.999900");
+    session.write("q");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn a_thousand_rows_at_once_are_shown_and_leave_the_keyboard_alone() {
+    let disk = Disk::new();
+    let gateway = Gateway::start(&disk);
+    let mut session = Session::start(&gateway.url(), Some(TOKEN));
+    session.wait_for("$4.999900");
+    session.write("4");
+    session.wait_for("Requests · following");
+    for batch in 0..20 {
+        disk.record_all((0..500).map(|row| format!("row-{batch}-{row}")));
+    }
+    session.wait_for("row-19-499");
+    session.write("p");
+    session.wait_for("paused, 0 new");
+    disk.record_all((0..500).map(|row| format!("late-{row}")));
+    session.wait_for("paused, 500 new");
+    session.write("p");
+    session.wait_for("late-499");
+    assert!(!session.screen.screen().contents().contains("skipped"));
+    session.write("q");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn suspended_it_gives_the_terminal_back_and_continued_it_takes_it_again() {
+    let gateway = Gateway::start(&Disk::new());
+    let mut session = Session::start(&gateway.url(), Some(TOKEN));
+    session.wait_for("$4.999900");
+    session.write("\u{1a}");
+    session.wait_until("the user's screen", |screen| !screen.alternate_screen());
+    let process = session.child.process_id().unwrap().to_string();
+    assert!((0..5_000).any(|_| is_stopped(&process)), "it gave the terminal back and went on");
+    signal("CONT", &process);
+    session.wait_until("the dashboard", vt100::Screen::alternate_screen);
+    session.wait_for("$4.999900");
+    session.write("2");
+    session.wait_for("no keys yet");
     session.write("q");
     assert_eq!(session.end(), 0);
 }
@@ -150,7 +239,7 @@ fn a_stopped_gateway_is_said_and_sigterm_restores_the_terminal() {
     session.wait_for("reconnecting…");
     session.wait_for("$4.999900");
     let process = session.child.process_id().unwrap().to_string();
-    assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+    signal("TERM", &process);
     assert_eq!(session.end(), 128 + 15);
 }
 

@@ -1,30 +1,64 @@
-//! Horizontal bars: label, bar, number.
+//! Horizontal bars: label, bar, number; and gauges, whose whole length is a limit.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
-use super::text::{fit, short_count};
+use super::text::fit;
 use crate::theme::Theme;
 
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// Draws a bar per row, the longest of which fills its place. An unknown value has none.
-pub fn bars(theme: Theme, values: &[(&str, Option<u64>)], buffer: &mut Buffer, area: Rect) {
-    let most = values.iter().filter_map(|(_, value)| *value).max().unwrap_or(0);
-    for ((label, value), row) in values.iter().zip(area.rows()) {
-        let [left, middle, right] =
-            Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(7)])
-                .spacing(1)
-                .areas(row);
-        Line::raw(fit(label, left.width.into())).render(left, buffer);
-        Line::styled(bar(*value, most, middle.width), theme.accent()).render(middle, buffer);
-        Line::raw(short_count(*value)).right_aligned().render(right, buffer);
+/// A bar: its label, its value, and what stands behind it.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// What it is of.
+    pub label: String,
+    /// How long it is; an unknown value has no bar.
+    pub value: Option<u64>,
+    /// What stands at its end.
+    pub number: String,
+}
+
+/// Draws a bar per row, the longest of which fills its place.
+pub fn bars(theme: Theme, values: &[Bar], buffer: &mut Buffer, area: Rect) {
+    let most = values.iter().filter_map(|bar| bar.value).max().unwrap_or(0);
+    let number = values.iter().map(|bar| bar.number.chars().count()).max().unwrap_or(0);
+    let number = u16::try_from(number).unwrap_or(u16::MAX);
+    for (bar, row) in values.iter().zip(area.rows()) {
+        let [left, middle, right] = Layout::horizontal([
+            Constraint::Fill(3),
+            Constraint::Fill(2),
+            Constraint::Length(number),
+        ])
+        .spacing(1)
+        .areas(row);
+        Line::raw(fit(&bar.label, left.width.into())).render(left, buffer);
+        Line::styled(draw(bar.value, most, middle.width), theme.bar()).render(middle, buffer);
+        Line::raw(bar.number.as_str()).right_aligned().render(right, buffer);
     }
 }
 
-fn bar(value: Option<u64>, most: u64, width: u16) -> String {
+/// Draws how much of `limit` is used; the rest is a line.
+pub fn gauge(theme: Theme, used: u64, limit: u64, buffer: &mut Buffer, area: Rect) {
+    let rest = "─".repeat(area.width.into());
+    Line::styled(rest, theme.border()).render(area, buffer);
+    let full = draw(Some(used.min(limit)), limit, area.width);
+    Line::styled(full, fullness(theme, used, limit)).render(area, buffer);
+}
+
+/// Returns the style of how full something is.
+pub fn fullness(theme: Theme, used: u64, limit: u64) -> Style {
+    match u128::from(used) * 100 / u128::from(limit.max(1)) {
+        0..70 => theme.good(),
+        70..95 => theme.warning(),
+        _ => theme.bad(),
+    }
+}
+
+fn draw(value: Option<u64>, most: u64, width: u16) -> String {
     let eighths = match value {
         Some(value) if most > 0 => u128::from(value) * u128::from(width) * 8 / u128::from(most),
         _ => 0,
@@ -37,16 +71,16 @@ fn bar(value: Option<u64>, most: u64, width: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::bar;
+    use super::draw;
 
     #[test]
     fn the_longest_bar_fills_its_place_and_the_least_can_be_seen() {
         for (value, drawn) in
             [(None, ""), (Some(0), ""), (Some(1), "▏"), (Some(500), "█▌"), (Some(1_000), "███")]
         {
-            assert_eq!(bar(value, 1_000, 3), drawn, "{value:?}");
+            assert_eq!(draw(value, 1_000, 3), drawn, "{value:?}");
         }
-        assert_eq!(bar(Some(u64::MAX), u64::MAX, u16::MAX).chars().count(), usize::from(u16::MAX));
-        assert_eq!(bar(Some(0), 0, 3), "");
+        assert_eq!(draw(Some(u64::MAX), u64::MAX, u16::MAX).chars().count(), usize::from(u16::MAX));
+        assert_eq!(draw(Some(0), 0, 3), "");
     }
 }

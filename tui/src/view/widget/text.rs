@@ -1,5 +1,7 @@
 //! Values as text, and text that keeps its columns.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
@@ -84,9 +86,93 @@ pub fn dollars(amount: Option<&str>) -> String {
     }
 }
 
-/// Writes a duration in whole milliseconds.
-pub fn milliseconds(duration: Option<f64>) -> String {
-    duration.map_or_else(|| UNKNOWN.to_owned(), |duration| format!("{duration:.0}"))
+/// Writes a duration in at most six columns: `850ms`, `12.3s`, `2m05s`.
+pub fn duration(milliseconds: Option<f64>) -> String {
+    match milliseconds {
+        None => UNKNOWN.to_owned(),
+        Some(time) if time < 999.5 => format!("{time:.0}ms"),
+        Some(time) if time < 59_950.0 => format!("{:.1}s", time / 1_000.0),
+        Some(time) if time < 3_599_500.0 => {
+            let seconds = (time / 1_000.0).round();
+            format!("{:.0}m{:02.0}s", (seconds / 60.0).floor(), seconds % 60.0)
+        }
+        Some(time) => fit(&format!("{:.1}h", time / 3_600_000.0), 6),
+    }
+}
+
+/// Writes a rate in at most seven columns: `0.3`, `12.5`, `1,234`.
+pub fn rate(per_second: f64) -> String {
+    match format!("{per_second:.0}").parse() {
+        Ok(whole) if per_second >= 99.95 => short_count(Some(whole)),
+        _ => format!("{per_second:.1}"),
+    }
+}
+
+/// Writes a count roughly: `950`, `12k`, `1.2M`.
+pub fn roughly(count: u64) -> String {
+    let units = [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
+    let Some((unit, name)) = units.into_iter().find(|(unit, _)| count >= *unit) else {
+        return count.to_string();
+    };
+    let (whole, tenth) = (count / unit, count % unit * 10 / unit);
+    if whole < 10 && tenth > 0 {
+        format!("{whole}.{tenth}{name}")
+    } else {
+        format!("{whole}{name}")
+    }
+}
+
+/// Writes a limit, which may be none.
+pub fn limit(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "no limit".to_owned(), |limit| count(Some(limit)))
+}
+
+/// Writes how long ago something was: `just now`, `5m ago`, `3d ago`.
+pub fn ago(time: Option<Timestamp>, now: Option<Timestamp>) -> String {
+    let (Some(time), Some(now)) = (time, now) else { return UNKNOWN.to_owned() };
+    match now.duration_since(time).as_secs() {
+        ..60 => "just now".to_owned(),
+        seconds @ 60..3_600 => format!("{}m ago", seconds / 60),
+        seconds @ 3_600..86_400 => format!("{}h ago", seconds / 3_600),
+        seconds => format!("{}d ago", seconds / 86_400),
+    }
+}
+
+/// Writes the time of day.
+pub fn time_of_day(time: Option<Timestamp>, zone: &TimeZone) -> String {
+    written(time, zone, "%T")
+}
+
+/// Writes date and time of day.
+pub fn date_and_time(time: Option<Timestamp>, zone: &TimeZone) -> String {
+    written(time, zone, "%F %T")
+}
+
+fn written(time: Option<Timestamp>, zone: &TimeZone, format: &str) -> String {
+    let time = time.map(|time| time.to_zoned(zone.clone()).strftime(format).to_string());
+    time.unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
+/// Breaks `text` into lines of `width` columns, between words where it can.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = String::new();
+        for word in paragraph.split_inclusive(' ') {
+            if !line.is_empty() && columns(&line) + columns(word.trim_end()) > width {
+                lines.push(std::mem::take(&mut line));
+            }
+            for grapheme in Span::raw(word).styled_graphemes(Style::new()) {
+                if !line.is_empty() && columns(&line) + columns(grapheme.symbol.trim_end()) > width
+                {
+                    lines.push(std::mem::take(&mut line));
+                }
+                line.push_str(grapheme.symbol);
+            }
+        }
+        lines.push(line);
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -124,7 +210,8 @@ mod tests {
         assert_eq!(count(Some(0)), "0");
         assert_eq!(short_count(None), "–");
         assert_eq!(dollars(None), "–");
-        assert_eq!(milliseconds(None), "–");
+        assert_eq!(duration(None), "–");
+        assert_eq!(ago(None, None), "–");
     }
 
     #[test]
@@ -140,6 +227,49 @@ mod tests {
             assert_eq!(short_count(Some(value)), text);
         }
         assert_eq!(count(Some(1_234_567)), "1,234,567");
+    }
+
+    #[test]
+    fn durations_stay_in_their_column() {
+        for (time, text) in [
+            (0.4, "0ms"),
+            (999.4, "999ms"),
+            (999.6, "1.0s"),
+            (59_949.0, "59.9s"),
+            (59_951.0, "1m00s"),
+            (125_400.0, "2m05s"),
+            (3_600_000.0, "1.0h"),
+            (1e12, "27777…"),
+        ] {
+            assert_eq!(duration(Some(time)), text, "{time}");
+        }
+    }
+
+    #[test]
+    fn rough_counts_keep_what_matters() {
+        for (count, text) in [
+            (999, "999"),
+            (1_000, "1k"),
+            (1_250, "1.2k"),
+            (12_500_000, "12M"),
+            (u64::MAX, "18446744T"),
+        ] {
+            assert_eq!(roughly(count), text);
+        }
+    }
+
+    #[test]
+    fn wrapping_breaks_between_words_and_else_where_it_must() {
+        for (text, width, lines) in [
+            ("one two three", 8, &["one two ", "three"][..]),
+            ("abcdefghij", 4, &["abcd", "efgh", "ij"]),
+            ("模型模", 4, &["模型", "模"]),
+            ("a\nb", 9, &["a", "b"]),
+            ("ab", 0, &["a", "b"]),
+            ("", 5, &[]),
+        ] {
+            assert_eq!(wrap(text, width), lines, "{text} in {width}");
+        }
     }
 
     #[test]

@@ -1,0 +1,185 @@
+//! The calls that change something.
+
+use jiff::{SignedDuration, Timestamp};
+use proto::client;
+use proto::v1;
+use proto::v1::account_service_client::AccountServiceClient;
+use proto::v1::key_service_client::KeyServiceClient;
+use proto::v1::plan_service_client::PlanServiceClient;
+use proto::v1::upstream_service_client::UpstreamServiceClient;
+use secrecy::{ExposeSecret, SecretString};
+use tonic::{Code, Status};
+
+use super::call::{Ended, timed};
+use super::{convert, problem};
+use crate::clock;
+use crate::model::change::{Change, CredentialDraft, Done, NewKey, UpstreamDraft};
+
+/// Makes a change; the inner error is what the user has to know. The outer one ends the session.
+pub(super) async fn make(
+    channel: client::Connection,
+    change: Change,
+) -> Result<Result<Done, String>, Ended> {
+    match ask(channel, change).await {
+        Ok(done) => Ok(Ok(done)),
+        Err(status) if status.code() == Code::Unauthenticated => Err(status.into()),
+        Err(status) => Ok(Err(problem::change(&status))),
+    }
+}
+
+async fn ask(channel: client::Connection, change: Change) -> Result<Done, Status> {
+    match change {
+        change @ (Change::CreateKey { .. }
+        | Change::RotateKey { .. }
+        | Change::RevokeKey { .. }) => key(KeyServiceClient::new(channel), change).await,
+        Change::PutPlan(plan) => {
+            let notice = format!("plan `{}` is saved", plan.name);
+            let request = v1::PutPlanRequest { plan: Some(convert::to_plan(plan)) };
+            timed(PlanServiceClient::new(channel).put_plan(request)).await?;
+            Ok(done(notice))
+        }
+        change @ (Change::AddUpstream(_)
+        | Change::UpdateUpstream(_)
+        | Change::RemoveUpstream { .. }) => {
+            upstream(UpstreamServiceClient::new(channel), change).await
+        }
+        change => account(AccountServiceClient::new(channel), change).await,
+    }
+}
+
+async fn key(
+    mut keys: KeyServiceClient<client::Connection>,
+    change: Change,
+) -> Result<Done, Status> {
+    let (key, secret, notice) = match change {
+        Change::CreateKey { label, limits, spend_cap_usd, models, days } => {
+            let expires_at = days.and_then(|days| in_days(clock::now(), days));
+            let limits = Some(convert::to_limits(limits));
+            let spend_cap_usd = spend_cap_usd.unwrap_or_default();
+            let request = v1::CreateKeyRequest {
+                label,
+                limits,
+                models,
+                expires_at,
+                spend_cap_usd,
+                ..Default::default()
+            };
+            let answer = timed(keys.create_key(request)).await?;
+            (answer.key, answer.secret, "is made")
+        }
+        Change::RotateKey { id, overlap_seconds } => {
+            let request = v1::RotateKeyRequest { id, overlap_seconds };
+            let answer = timed(keys.rotate_key(request)).await?;
+            (answer.key, answer.secret, "has a successor")
+        }
+        Change::RevokeKey { id, label } => {
+            timed(keys.revoke_key(v1::RevokeKeyRequest { id })).await?;
+            return Ok(done(format!("key `{label}` is revoked")));
+        }
+        _ => return Err(Status::internal("this changes no key")),
+    };
+    let label = key.unwrap_or_default().label;
+    let notice = format!("key `{label}` {notice}");
+    Ok(Done { notice, key: Some(NewKey { label, secret: SecretString::from(secret) }) })
+}
+
+async fn account(
+    mut accounts: AccountServiceClient<client::Connection>,
+    change: Change,
+) -> Result<Done, Status> {
+    let notice = match change {
+        Change::Credit { account, amount_usd, reason } => {
+            let name = account.clone();
+            let request = v1::CreditAccountRequest { account, amount_usd, reason };
+            let answer = timed(accounts.credit_account(request)).await?;
+            let balance = answer.account.unwrap_or_default().balance_usd;
+            format!("`{name}` has ${balance} now")
+        }
+        Change::Suspend { account, reason } => {
+            let notice = format!("`{account}` is suspended");
+            let request = v1::SuspendAccountRequest { account, reason };
+            timed(accounts.suspend_account(request)).await?;
+            notice
+        }
+        Change::Resume { account } => {
+            let notice = format!("`{account}` can be used again");
+            timed(accounts.resume_account(v1::ResumeAccountRequest { account })).await?;
+            notice
+        }
+        Change::SetPlan { account, plan } => {
+            let notice = format!("`{account}` is on plan `{plan}`");
+            timed(accounts.set_plan(v1::SetPlanRequest { account, plan })).await?;
+            notice
+        }
+        Change::ChangePassword { old, new } => {
+            let request = v1::ChangePasswordRequest {
+                old_password: old.expose_secret().to_owned(),
+                new_password: new.expose_secret().to_owned(),
+            };
+            let ended = timed(accounts.change_password(request)).await?.ended_sessions;
+            format!("the password is changed; {ended} other sessions have ended")
+        }
+        _ => return Err(Status::internal("this changes no account")),
+    };
+    Ok(done(notice))
+}
+
+async fn upstream(
+    mut upstreams: UpstreamServiceClient<client::Connection>,
+    change: Change,
+) -> Result<Done, Status> {
+    let notice = match change {
+        Change::AddUpstream(draft) => {
+            let notice = format!("upstream `{}` is added: now deploy a model on it", draft.name);
+            let UpstreamDraft { name, url, profile, credential } = draft;
+            let upstream = v1::Upstream {
+                name,
+                url,
+                credential: credential.map(to_credential),
+                profile: convert::to_profile(profile).into(),
+                ..Default::default()
+            };
+            let request = v1::AddUpstreamRequest { upstream: Some(upstream) };
+            timed(upstreams.add_upstream(request)).await?;
+            notice
+        }
+        Change::UpdateUpstream(UpstreamDraft { name, url, profile, credential }) => {
+            let notice = format!("upstream `{name}` is changed");
+            let request = v1::UpdateUpstreamRequest {
+                name,
+                url: Some(url),
+                credential: credential.map(to_credential),
+                profile: Some(convert::to_profile(profile).into()),
+                deadlines: None,
+            };
+            timed(upstreams.update_upstream(request)).await?;
+            notice
+        }
+        Change::RemoveUpstream { name } => {
+            let notice = format!("upstream `{name}` is removed");
+            timed(upstreams.remove_upstream(v1::RemoveUpstreamRequest { name })).await?;
+            notice
+        }
+        _ => return Err(Status::internal("this changes no upstream")),
+    };
+    Ok(done(notice))
+}
+
+fn done(notice: String) -> Done {
+    Done { notice, key: None }
+}
+
+fn to_credential(draft: CredentialDraft) -> v1::Credential {
+    use v1::credential::Source;
+    let source = match draft {
+        CredentialDraft::Variable(name) => Source::Env(name),
+        CredentialDraft::File(path) => Source::File(path),
+        CredentialDraft::Secret(secret) => Source::Secret(secret.expose_secret().to_owned()),
+    };
+    v1::Credential { source: Some(source) }
+}
+
+fn in_days(now: Timestamp, days: u32) -> Option<prost_types::Timestamp> {
+    let end = now.checked_add(SignedDuration::from_hours(i64::from(days) * 24)).ok()?;
+    Some(prost_types::Timestamp { seconds: end.as_second(), nanos: 0 })
+}

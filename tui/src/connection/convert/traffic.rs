@@ -1,0 +1,80 @@
+//! What goes through the gateway now.
+
+use proto::v1;
+
+use super::{present, time};
+use crate::model::traffic::{
+    ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
+};
+use crate::model::upstreams::{Breaker, Health};
+
+/// Converts a picture of the traffic.
+pub(in crate::connection) fn traffic(traffic: v1::WatchTrafficResponse) -> Traffic {
+    let minute = |it: v1::MinuteTraffic| Minute {
+        requests: it.requests,
+        errors: it.errors,
+        tokens: it.tokens,
+    };
+    let error = |it: v1::ErrorCount| ErrorCount {
+        code: it.code,
+        count: it.count,
+        last_at: time(it.last_at),
+    };
+    Traffic {
+        in_flight: traffic.in_flight,
+        requests_per_second: traffic.requests_per_second,
+        tokens_per_second: traffic.tokens_per_second,
+        minutes: traffic.minutes.into_iter().map(minute).collect(),
+        ttft: traffic.ttft.map(percentiles),
+        errors: traffic.errors.into_iter().map(error).collect(),
+    }
+}
+
+/// Converts a limit and its use.
+pub(in crate::connection) fn limit_use(limit: v1::LimitUse) -> LimitUse {
+    LimitUse {
+        scope: match limit.scope() {
+            v1::LimitScope::Unspecified => None,
+            v1::LimitScope::Plan => Some(LimitScope::Plan),
+            v1::LimitScope::Model => Some(LimitScope::Model),
+            v1::LimitScope::Key => Some(LimitScope::Key),
+        },
+        kind: match limit.kind() {
+            v1::LimitKind::Unspecified => None,
+            v1::LimitKind::Requests => Some(LimitKind::Requests),
+            v1::LimitKind::Tokens => Some(LimitKind::Tokens),
+            v1::LimitKind::Concurrency => Some(LimitKind::Concurrency),
+            v1::LimitKind::MonthlyTokens => Some(LimitKind::MonthlyTokens),
+            v1::LimitKind::Spending => Some(LimitKind::Spending),
+        },
+        limit: limit.limit,
+        used: limit.used,
+        observed: limit.observed,
+        resets_at: time(limit.resets_at),
+        subject: limit.subject,
+    }
+}
+
+/// Converts how an upstream does.
+pub(in crate::connection) fn health(health: v1::UpstreamHealth) -> Health {
+    Health {
+        breaker: match health.breaker() {
+            v1::BreakerState::Unspecified => None,
+            v1::BreakerState::Closed => Some(Breaker::Closed),
+            v1::BreakerState::Open => Some(Breaker::Open),
+            v1::BreakerState::HalfOpen => Some(Breaker::HalfOpen),
+        },
+        retry_at: time(health.retry_at),
+        in_flight: health.in_flight,
+        requests: health.requests,
+        failures: health.failures,
+        latency: health.latency.map(percentiles),
+        last_error: present(health.last_error),
+        last_error_at: time(health.last_error_at),
+        name: health.name,
+    }
+}
+
+fn percentiles(it: v1::Percentiles) -> Percentiles {
+    Percentiles { p50_ms: it.p50_ms, p90_ms: it.p90_ms, p99_ms: it.p99_ms }
+}

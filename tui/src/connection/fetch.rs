@@ -1,0 +1,112 @@
+//! The calls that fetch something.
+
+use jiff::{SignedDuration, Timestamp};
+use proto::client;
+use proto::v1;
+use proto::v1::account_service_client::AccountServiceClient;
+use proto::v1::audit_service_client::AuditServiceClient;
+use proto::v1::key_service_client::KeyServiceClient;
+use proto::v1::model_service_client::ModelServiceClient;
+use proto::v1::plan_service_client::PlanServiceClient;
+use proto::v1::traffic_service_client::TrafficServiceClient;
+use proto::v1::upstream_service_client::UpstreamServiceClient;
+use proto::v1::usage_service_client::UsageServiceClient;
+use tonic::Status;
+
+use super::call::timed;
+use super::convert;
+use crate::clock;
+use crate::message::Loaded;
+use crate::model::interest::Topic;
+use crate::model::usage::Range;
+
+/// How many entries of a long list are fetched.
+const PAGE: u32 = 1_000;
+/// How many pages of accounts are fetched at most.
+const PAGES: usize = 20;
+
+/// Fetches one thing; says which it was.
+pub(super) async fn fetch(
+    channel: client::Connection,
+    topic: Topic,
+    range: Range,
+) -> (Topic, Result<Loaded, Status>) {
+    (topic, answer(channel, topic, range).await)
+}
+
+async fn answer(channel: client::Connection, topic: Topic, range: Range) -> Result<Loaded, Status> {
+    match topic {
+        Topic::Account => {
+            let mut accounts = AccountServiceClient::new(channel);
+            let answer = timed(accounts.who_am_i(v1::WhoAmIRequest {})).await?;
+            Ok(Loaded::Account(convert::account(answer.account.unwrap_or_default())))
+        }
+        Topic::Limits => {
+            let mut traffic = TrafficServiceClient::new(channel);
+            let answer = timed(traffic.list_limit_use(v1::ListLimitUseRequest::default())).await?;
+            Ok(Loaded::Limits(answer.limits.into_iter().map(convert::limit_use).collect()))
+        }
+        Topic::Usage => {
+            let mut usage = UsageServiceClient::new(channel);
+            let since = Some(since(clock::now(), range));
+            let filter = Some(v1::RequestFilter { since, ..Default::default() });
+            let answer = timed(usage.summarize_usage(v1::SummarizeUsageRequest { filter })).await?;
+            Ok(Loaded::Usage(range, convert::usage(answer)))
+        }
+        Topic::Keys => {
+            let mut keys = KeyServiceClient::new(channel);
+            let answer = timed(keys.list_keys(v1::ListKeysRequest::default())).await?;
+            Ok(Loaded::Keys(answer.keys.into_iter().map(convert::key).collect()))
+        }
+        Topic::Models => {
+            let mut models = ModelServiceClient::new(channel);
+            let answer = timed(models.list_models(v1::ListModelsRequest {})).await?;
+            Ok(Loaded::Models(answer.models.into_iter().map(convert::offer).collect()))
+        }
+        Topic::Accounts => accounts(channel).await,
+        Topic::Upstreams => {
+            let mut upstreams = UpstreamServiceClient::new(channel);
+            let answer = timed(upstreams.list_upstreams(v1::ListUpstreamsRequest {})).await?;
+            Ok(Loaded::Upstreams(answer.upstreams.into_iter().map(convert::upstream).collect()))
+        }
+        Topic::Health => {
+            let mut traffic = TrafficServiceClient::new(channel);
+            let request = v1::ListUpstreamHealthRequest {};
+            let answer = timed(traffic.list_upstream_health(request)).await?;
+            Ok(Loaded::Health(answer.upstreams.into_iter().map(convert::health).collect()))
+        }
+        Topic::Plans => {
+            let mut plans = PlanServiceClient::new(channel);
+            let answer = timed(plans.list_plans(v1::ListPlansRequest {})).await?;
+            Ok(Loaded::Plans(answer.plans.into_iter().map(convert::plan).collect()))
+        }
+        Topic::Audit => {
+            let mut audit = AuditServiceClient::new(channel);
+            let request = v1::ListAuditRequest { page_size: PAGE, ..Default::default() };
+            let answer = timed(audit.list_audit(request)).await?;
+            Ok(Loaded::Audit(answer.entries.into_iter().map(convert::audit).collect()))
+        }
+        Topic::Traffic | Topic::Log => Err(Status::internal("this comes as a stream")),
+    }
+}
+
+async fn accounts(channel: client::Connection) -> Result<Loaded, Status> {
+    let mut client = AccountServiceClient::new(channel);
+    let mut accounts = Vec::new();
+    let mut page_token = String::new();
+    for _ in 0..PAGES {
+        let request = v1::ListAccountsRequest { page_size: PAGE, page_token };
+        let answer = timed(client.list_accounts(request)).await?;
+        accounts.extend(answer.accounts.into_iter().map(convert::account));
+        page_token = answer.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    Ok(Loaded::Accounts(accounts))
+}
+
+fn since(now: Timestamp, range: Range) -> prost_types::Timestamp {
+    let since = now.saturating_sub(SignedDuration::from_hours(range.hours())).unwrap_or(now);
+    prost_types::Timestamp { seconds: since.as_second(), nanos: since.subsec_nanosecond() }
+}

@@ -1,0 +1,153 @@
+//! The one table from keys to actions.
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use tui_input::InputRequest::{
+    self, DeleteFromStart, DeleteNextChar, DeletePrevChar, DeletePrevWord, GoToEnd, GoToNextChar,
+    GoToNextWord, GoToPrevChar, GoToPrevWord, GoToStart,
+};
+
+use super::Action::{
+    self, Back, Complete, Copy, CopyAgent, Credit, Detail, Field, First, Last, Modify, Mouse, Move,
+    New, Open, OtherForm, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, SetPlan,
+    SignOut, Standing, Submit, Suspend, Tab, Yes,
+};
+use super::Focus::{
+    Accounts, Audit, Confirm, Filter, Form, Help, Keys, Live, Models, Overview, Palette, Plans,
+    Secret, SignIn, Upstreams, Usage,
+};
+use super::{Binding, Focus};
+use crate::model::Screen;
+
+use self::KeyCode::{
+    BackTab, Backspace, Char, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp,
+    Right, Up,
+};
+
+const NONE: KeyModifiers = KeyModifiers::NONE;
+const CTRL: KeyModifiers = KeyModifiers::CONTROL;
+
+/// Wherever somebody is signed in.
+const SCREENS: &[Focus] = &[Overview, Keys, Models, Usage, Live, Accounts, Upstreams, Plans, Audit];
+/// Wherever the program is.
+const EVERYWHERE: &[Focus] = &[
+    SignIn, Overview, Keys, Models, Usage, Live, Accounts, Upstreams, Plans, Audit, Filter,
+    Palette, Form, Confirm, Secret, Help,
+];
+/// Where there is a cursor on a row.
+const LISTS: &[Focus] = &[Keys, Models, Usage, Accounts, Upstreams, Plans, Audit];
+/// Where keys are text.
+const TEXTS: &[Focus] = &[SignIn, Form, Filter, Palette];
+/// Where there are fields to go through.
+const FORMS: &[Focus] = &[SignIn, Form];
+
+/// The table. For each focus, a key stands in one row only; help and footer keep this order.
+#[rustfmt::skip]
+pub const TABLE: &[Binding] = &[
+    // forms, filter, palette
+    row(FORMS, &[(NONE, Enter)], Submit, "next field, then send").hint("send"),
+    row(FORMS, &[(NONE, KeyCode::Tab), (NONE, Down)], Field(1), "next field").hint("field"),
+    row(FORMS, &[(NONE, BackTab), (NONE, Up)], Field(-1), "field before"),
+    row(&[SignIn], &[(CTRL, Char('n'))], OtherForm, "register, or sign in").hint("register/sign in"),
+    row(&[Filter], &[(NONE, Enter)], Submit, "keep the filter").hint("keep"),
+    row(&[Palette], &[(NONE, Enter)], Submit, "run the command").hint("run"),
+    row(&[Palette], &[(NONE, KeyCode::Tab)], Complete, "write the command out").hint("complete"),
+    row(&[Palette], &[(NONE, Down), (CTRL, Char('n'))], Move(1), "next command"),
+    row(&[Palette], &[(NONE, Up), (CTRL, Char('p'))], Move(-1), "command before"),
+    row(TEXTS, &[(NONE, Backspace), (CTRL, Char('h'))], Action::Type(DeletePrevChar), "delete before the cursor"),
+    row(TEXTS, &[(NONE, Delete), (CTRL, Char('d'))], Action::Type(DeleteNextChar), "delete under the cursor"),
+    row(TEXTS, &[(CTRL, Char('w'))], Action::Type(DeletePrevWord), "delete the word"),
+    row(TEXTS, &[(CTRL, Char('u'))], Action::Type(DeleteFromStart), "delete to the start"),
+    row(TEXTS, &[(CTRL, Char('k'))], Action::Type(InputRequest::DeleteTillEnd), "delete to the end"),
+    row(TEXTS, &[(NONE, Left), (CTRL, Char('b'))], Action::Type(GoToPrevChar), "left, or the choice before"),
+    row(TEXTS, &[(NONE, Right), (CTRL, Char('f'))], Action::Type(GoToNextChar), "right, or the next choice"),
+    row(TEXTS, &[(CTRL, Left)], Action::Type(GoToPrevWord), "word to the left"),
+    row(TEXTS, &[(CTRL, Right)], Action::Type(GoToNextWord), "word to the right"),
+    row(TEXTS, &[(NONE, Home), (CTRL, Char('a'))], Action::Type(GoToStart), "start of the field"),
+    row(TEXTS, &[(NONE, End), (CTRL, Char('e'))], Action::Type(GoToEnd), "end of the field"),
+    row(&[Form, Filter, Palette], &[(NONE, Esc)], Back, "never mind").hint("cancel"),
+
+    // a question, a key's text
+    row(&[Confirm], &[(NONE, Char('y'))], Yes, "yes").hint("yes"),
+    row(&[Confirm], &[(NONE, Char('n')), (NONE, Esc), (NONE, Char('q'))], Back, "no").hint("no"),
+    row(&[Secret], &[(NONE, Char('y')), (NONE, Char('c'))], Copy, "copy the key").hint("copy"),
+    row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; the key will not be shown again").hint("close"),
+
+    // what one can do with the row under the cursor
+    row(&[Keys], &[(NONE, Char('n'))], New, "new key").hint("new").command("new"),
+    row(&[Keys], &[(NONE, Char('R'))], Rotate, "replace it by another, both work for a while").hint("rotate").command("rotate"),
+    row(&[Keys], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
+    row(&[Models], &[(NONE, Char('y'))], Copy, "copy a ready curl command").hint("copy curl"),
+    row(&[Models], &[(NONE, Char('a'))], CopyAgent, "copy a coding agent's configuration").hint("agent"),
+    row(&[Usage], &[(NONE, Char('p')), (NONE, Char(' '))], Pause, "let the log stand still, or go on").hint("pause").command("pause"),
+    row(&[Usage], &[(NONE, Char(']')), (NONE, Right), (NONE, Char('l'))], Range(1), "longer range").hint("range"),
+    row(&[Usage], &[(NONE, Char('[')), (NONE, Left), (NONE, Char('h'))], Range(-1), "shorter range"),
+    row(&[Accounts], &[(NONE, Char('c'))], Credit, "add to its balance").hint("credit").command("credit"),
+    row(&[Accounts], &[(NONE, Char('s'))], Standing, "suspend it, or bring it back").hint("suspend").command("suspend"),
+    row(&[Accounts], &[(NONE, Char('p'))], SetPlan, "put it on another plan").hint("plan").command("plan"),
+    row(&[Upstreams], &[(NONE, Char('n'))], New, "new upstream").hint("new").command("new"),
+    row(&[Upstreams, Plans], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
+    row(&[Upstreams], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
+    row(&[Plans], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
+    row(&[Keys, Usage, Accounts, Upstreams, Audit], &[(NONE, Char('y'))], Copy, "copy its id"),
+
+    // the list
+    row(LISTS, &[(NONE, Char('/'))], Action::Filter, "filter").hint("filter").command("filter"),
+    row(LISTS, &[(NONE, Enter)], Detail, "show it in full, or no longer").hint("detail"),
+    row(LISTS, &[(NONE, Down), (NONE, Char('j'))], Move(1), "row below"),
+    row(LISTS, &[(NONE, Up), (NONE, Char('k'))], Move(-1), "row above"),
+    row(LISTS, &[(NONE, PageDown), (CTRL, Char('f')), (CTRL, Char('d'))], Page(1), "page down"),
+    row(LISTS, &[(NONE, PageUp), (CTRL, Char('b')), (CTRL, Char('u'))], Page(-1), "page up"),
+    row(LISTS, &[(NONE, Home), (NONE, Char('g'))], First, "first row"),
+    row(LISTS, &[(NONE, End), (NONE, Char('G'))], Last, "last row"),
+    row(LISTS, &[(NONE, Esc)], Back, "close the detail, then clear the filter"),
+
+    // everywhere
+    row(SCREENS, &[(NONE, Char('1'))], Open(Screen::Overview), "overview").command("overview"),
+    row(SCREENS, &[(NONE, Char('2'))], Open(Screen::Keys), "keys").command("keys"),
+    row(SCREENS, &[(NONE, Char('3'))], Open(Screen::Models), "models").command("models"),
+    row(SCREENS, &[(NONE, Char('4'))], Open(Screen::Usage), "usage").command("usage"),
+    row(SCREENS, &[(NONE, Char('5'))], Open(Screen::Live), "live").command("live"),
+    row(SCREENS, &[(NONE, Char('6'))], Open(Screen::Accounts), "accounts").command("accounts"),
+    row(SCREENS, &[(NONE, Char('7'))], Open(Screen::Upstreams), "upstreams").command("upstreams"),
+    row(SCREENS, &[(NONE, Char('8'))], Open(Screen::Plans), "plans").command("plans"),
+    row(SCREENS, &[(NONE, Char('9'))], Open(Screen::Audit), "audit").command("audit"),
+    row(SCREENS, &[(NONE, KeyCode::Tab)], Tab(1), "next screen").hint("next"),
+    row(SCREENS, &[(NONE, BackTab)], Tab(-1), "screen before"),
+    row(SCREENS, &[(NONE, Char('r')), (CTRL, Char('l'))], Refresh, "refresh, or reconnect now").command("refresh"),
+    row(SCREENS, &[], Mouse, "listen to the mouse, or no longer").command("mouse"),
+    row(SCREENS, &[], Password, "change your password").command("password"),
+    row(SCREENS, &[], SignOut, "sign out").command("sign-out"),
+    row(SCREENS, &[(NONE, Char(':'))], Action::Palette, "command").hint("command"),
+    row(&[Help], &[(NONE, Down), (NONE, Char('j')), (NONE, PageDown)], Move(1), "further down"),
+    row(&[Help], &[(NONE, Up), (NONE, Char('k')), (NONE, PageUp)], Move(-1), "further up"),
+    row(&[Help], &[(NONE, Esc), (NONE, Char('?')), (NONE, F(1)), (NONE, Enter)], Back, "close the help").hint("close"),
+    row(SCREENS, &[(NONE, Char('?')), (NONE, F(1))], Action::Help, "help").hint("help").command("help"),
+    row(FORMS, &[(NONE, F(1))], Action::Help, "help"),
+    row(EVERYWHERE, &[(CTRL, Char('z'))], Suspend, "give the terminal back until `fg`"),
+    row(&[Help], &[(NONE, Char('q'))], Quit, "leave").hint("leave"),
+    row(SCREENS, &[(NONE, Char('q'))], Quit, "leave").hint("leave").command("quit"),
+    row(&[SignIn], &[(NONE, Esc)], Quit, "leave").hint("leave"),
+    row(EVERYWHERE, &[(CTRL, Char('c'))], Quit, "leave from anywhere"),
+];
+
+/// Returns a row without hint and command.
+const fn row(
+    focus: &'static [Focus],
+    keys: &'static [(KeyModifiers, KeyCode)],
+    action: Action,
+    help: &'static str,
+) -> Binding {
+    Binding { focus, keys, action, help, hint: None, command: None }
+}
+
+impl Binding {
+    /// Gives it a place in the footer.
+    const fn hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+
+    /// Gives it a command in the palette.
+    const fn command(self, command: &'static str) -> Self {
+        Self { command: Some(command), ..self }
+    }
+}

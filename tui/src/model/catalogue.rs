@@ -1,0 +1,119 @@
+//! The catalogue: what clients can ask for, and what it costs.
+
+use super::plans::Limits;
+use super::remote::Entry;
+
+/// A model that is on offer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// What requests name it.
+    pub id: String,
+    /// What people call it.
+    pub display_name: String,
+    /// What it is, in a sentence.
+    pub description: String,
+    /// Input and output together, in tokens.
+    pub context: Option<u64>,
+    /// The longest answer, in tokens.
+    pub max_output: Option<u64>,
+    /// Limits over all accounts.
+    pub limits: Limits,
+    /// What a million tokens cost.
+    pub price: Price,
+    /// What it can do.
+    pub abilities: Vec<Ability>,
+    /// Other names that requests may use.
+    pub aliases: Vec<String>,
+    /// Where it is served; only operators know.
+    pub deployments: Vec<Deployment>,
+}
+
+/// What a million tokens cost: exact decimals in US dollars.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Price {
+    /// Of input.
+    pub input_usd: Option<String>,
+    /// Of input that came from a cache.
+    pub cached_usd: Option<String>,
+    /// Of output.
+    pub output_usd: Option<String>,
+    /// Goes up with each change.
+    pub version: u32,
+}
+
+/// What a model can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ability {
+    /// It calls tools.
+    Tools,
+    /// It takes images.
+    Vision,
+    /// It gives its reasoning.
+    Reasoning,
+    /// It keeps to a JSON schema.
+    StructuredOutput,
+}
+
+/// A place where a model is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deployment {
+    /// The upstream's name.
+    pub upstream: String,
+    /// What the model is called there.
+    pub model: String,
+    /// Its share among those of the same priority.
+    pub weight: u32,
+    /// Higher numbers come later.
+    pub priority: u32,
+}
+
+impl Ability {
+    /// Returns the word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Vision => "vision",
+            Self::Reasoning => "reasoning",
+            Self::StructuredOutput => "structured output",
+        }
+    }
+}
+
+impl Entry for Offer {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn texts(&self) -> Vec<&str> {
+        let mut texts = vec![&*self.id, &self.display_name, &self.description];
+        texts.extend(self.aliases.iter().map(String::as_str));
+        texts.extend(self.abilities.iter().map(|ability| ability.name()));
+        texts.extend(self.deployments.iter().map(|it| it.upstream.as_str()));
+        texts
+    }
+}
+
+// === impl Offer ===
+
+impl Offer {
+    /// Returns a curl command that asks it something, a line per entry.
+    pub fn curl(&self, base_url: &str) -> [String; 4] {
+        [
+            format!("curl {base_url}/chat/completions \\"),
+            "  -H \"Authorization: Bearer $TOLLGATE_API_KEY\" \\".to_owned(),
+            "  -H \"Content-Type: application/json\" \\".to_owned(),
+            format!(
+                "  -d '{{\"model\": \"{}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}'",
+                self.id
+            ),
+        ]
+    }
+
+    /// Returns the command that writes a coding agent's configuration.
+    pub fn agent_config(&self, base_url: &str) -> [String; 2] {
+        [
+            format!("ctl agent-config codex --model {} \\", self.id),
+            format!("  --base-url {base_url} > ~/.codex/tollgate.config.toml"),
+        ]
+    }
+}

@@ -1,0 +1,89 @@
+//! The request log: the newest records, in bounded memory.
+
+use super::record::{Record, Tailed};
+use super::remote::Fetch;
+
+use std::collections::VecDeque;
+
+/// How many records the log keeps.
+pub const LOG_LENGTH: usize = 1_000;
+
+/// The last requests.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// The records, newest first; at most [`LOG_LENGTH`].
+    pub records: VecDeque<Record>,
+    /// The row under the cursor. On the newest row it stays there, on any other it stays with its record.
+    pub selected: usize,
+    /// How many records the server skipped because we were too slow.
+    pub skipped: u64,
+    /// Whether it stands still; what comes in meanwhile waits.
+    pub paused: bool,
+    /// What waits, oldest first; at most [`LOG_LENGTH`], older ones are let go and counted.
+    pub waiting: VecDeque<Record>,
+    /// How many came in while it stands still.
+    pub missed: u64,
+    /// How far it is fetched; `Ready` once all history has arrived.
+    pub fetch: Fetch,
+}
+
+// === impl Log ===
+
+impl Log {
+    /// Takes in a piece of the log.
+    pub fn extend(&mut self, tailed: Tailed) {
+        if tailed.restarted {
+            *self = Self::default();
+        }
+        if self.paused {
+            self.missed = self.missed.saturating_add(tailed.records.len() as u64);
+            self.waiting.extend(tailed.records);
+            let over = self.waiting.len().saturating_sub(LOG_LENGTH);
+            self.waiting.drain(..over);
+        } else {
+            for record in tailed.records {
+                self.push(record);
+            }
+            self.trim();
+        }
+        self.skipped = self.skipped.saturating_add(tailed.dropped);
+        if tailed.live {
+            self.fetch = Fetch::Ready;
+        }
+    }
+
+    /// Lets it stand still, or takes in what has waited.
+    pub fn pause(&mut self, paused: bool) {
+        self.paused = paused;
+        if !paused {
+            let waiting = std::mem::take(&mut self.waiting);
+            for record in waiting {
+                self.push(record);
+            }
+            self.trim();
+            self.missed = 0;
+        }
+    }
+
+    /// Returns the record under the cursor.
+    pub fn current(&self) -> Option<&Record> {
+        self.records.get(self.selected)
+    }
+
+    /// Puts the cursor on `row`, or on the last one if there are fewer.
+    pub fn select(&mut self, row: usize) {
+        self.selected = row.min(self.records.len().saturating_sub(1));
+    }
+
+    fn push(&mut self, record: Record) {
+        self.records.push_front(record);
+        if self.selected > 0 {
+            self.selected += 1;
+        }
+    }
+
+    fn trim(&mut self) {
+        self.records.truncate(LOG_LENGTH);
+        self.select(self.selected);
+    }
+}

@@ -1,0 +1,61 @@
+//! What an amount buys. Only estimates come out of here; amounts that are shown stay as they came.
+
+/// Returns an exact decimal of at most nine places as billionths.
+pub fn billionths(amount: &str) -> Option<i128> {
+    let (sign, digits) = match amount.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, amount),
+    };
+    let (whole, places) = digits.split_once('.').unwrap_or((digits, ""));
+    if places.len() > 9 || whole.is_empty() {
+        return None;
+    }
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(places) {
+        return None;
+    }
+    let whole: i128 = whole.parse().ok()?;
+    let places: i128 = format!("{places:0<9}").parse().ok()?;
+    whole.checked_mul(1_000_000_000)?.checked_add(places)?.checked_mul(sign)
+}
+
+/// Returns about how many tokens `balance` pays for at `price` per million; `None` if they are free
+/// or an amount is not known.
+pub fn tokens_for(balance: &str, price: &str) -> Option<u64> {
+    let (balance, price) = (billionths(balance)?, billionths(price)?);
+    if price <= 0 {
+        return None;
+    }
+    u64::try_from(balance.max(0).checked_mul(1_000_000)? / price).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_become_billionths_and_nothing_else_does() {
+        for (text, value) in [
+            ("0", Some(0)),
+            ("1.5", Some(1_500_000_000)),
+            ("-0.000000001", Some(-1)),
+            ("4.998213500", Some(4_998_213_500)),
+            ("1.0000000001", None),
+            ("", None),
+            (".5", None),
+            ("1e9", None),
+            ("+1", None),
+            ("1.-5", None),
+            ("999999999999999999999999999999999999999999", None),
+        ] {
+            assert_eq!(billionths(text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_balance_buys_what_its_price_says() {
+        assert_eq!(tokens_for("5", "0.40"), Some(12_500_000));
+        assert_eq!(tokens_for("-1", "0.40"), Some(0));
+        assert_eq!(tokens_for("5", "0"), None, "what is free has no bound");
+    }
+}

@@ -1,0 +1,51 @@
+//! What operators can do with accounts.
+
+use crate::effect::Effect;
+use crate::keymap::Action;
+use crate::model::Model;
+use crate::model::change::Change;
+use crate::model::form::{Field, Form, Purpose};
+use crate::model::overlay::{Confirm, Overlay};
+
+use super::list;
+
+/// Credits, suspends, resumes, puts on a plan.
+pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    let Some(account) = model.data.accounts.current().cloned() else { return Vec::new() };
+    let name = account.name;
+    let form = match action {
+        Action::Credit => {
+            let fields = vec![
+                Field::fixed("account", name.as_str()),
+                Field::text("amount", "US dollars; negative takes away", ""),
+                Field::text("reason", "kept with the ledger entry", ""),
+            ];
+            Form::new("Credit", Purpose::Credit(name), fields)
+        }
+        Action::SetPlan => {
+            let fields = vec![
+                Field::fixed("account", name.as_str()),
+                Field::text("plan", "the name of a plan", account.plan.unwrap_or_default()),
+            ];
+            Form::new("Plan", Purpose::SetPlan(name), fields)
+        }
+        Action::Standing if account.suspended => {
+            model.overlay = Some(Overlay::Confirm(Confirm {
+                question: format!("Let `{name}` be used again?"),
+                consequence: "Its keys work from the next request on.".into(),
+                change: Change::Resume { account: name },
+            }));
+            return Vec::new();
+        }
+        Action::Standing => {
+            let fields = vec![
+                Field::fixed("account", name.as_str()),
+                Field::text("reason", "the account sees it", ""),
+            ];
+            Form::new("Suspend", Purpose::Suspend(name), fields)
+        }
+        action => return list::copy_id(model, action),
+    };
+    model.overlay = Some(Overlay::Form(Box::new(form)));
+    Vec::new()
+}

@@ -1,0 +1,226 @@
+//! What the user can do with a form, and what sending one does.
+
+use secrecy::ExposeSecret;
+use tui_input::InputRequest;
+
+use crate::effect::Effect;
+use crate::keymap::Action;
+use crate::model::Model;
+use crate::model::change::{Change, CredentialDraft, UpstreamDraft};
+use crate::model::form::{Field, Form, Kind, Purpose};
+use crate::model::money::billionths;
+use crate::model::overlay::Overlay;
+use crate::model::plans::{Limits, Plan};
+use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
+use crate::model::upstreams::Profile;
+
+/// What becomes of requests that exceed the limits.
+const EXCESS: &str = "excess is";
+const REFUSED: &str = "refused";
+const OBSERVED: &str = "served, and noted";
+
+/// The field that is not as it must be, and what to do about it.
+type Refused = (&'static str, String);
+
+/// Edits, sends or closes a form that lies over a screen.
+pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec<Effect> {
+    let effects = match action {
+        Action::Back => return Vec::new(),
+        Action::Submit => send(&mut form).into_iter().collect(),
+        action => {
+            edit(&mut form, action);
+            Vec::new()
+        }
+    };
+    model.overlay = Some(Overlay::Form(form));
+    effects
+}
+
+/// Goes through the fields and types into them. While an answer is waited for, nothing changes.
+pub(super) fn edit(form: &mut Form, action: Action) {
+    if form.busy {
+        return;
+    }
+    match action {
+        Action::Field(steps) => form.go(steps),
+        Action::Type(request) => {
+            let Some(field) = form.fields.get_mut(form.current) else { return };
+            match (field.kind, request) {
+                (Kind::Choice(_), InputRequest::GoToPrevChar) => field.choose(-1),
+                (Kind::Choice(_), InputRequest::GoToNextChar | InputRequest::InsertChar(' ')) => {
+                    field.choose(1);
+                }
+                (Kind::Choice(_) | Kind::Fixed, _) => {}
+                (Kind::Text | Kind::Masked, request) => {
+                    field.input.handle(request);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Sends the form if all is there. Else goes to the field that is missing, and says so if the user
+/// was there already.
+pub(super) fn send(form: &mut Form) -> Option<Effect> {
+    if form.busy {
+        return None;
+    }
+    match effect(form) {
+        Ok(effect) => {
+            form.busy = true;
+            form.problem = None;
+            Some(effect)
+        }
+        Err((label, problem)) => {
+            let field = form.fields.get(form.current);
+            let seen = field.is_some_and(|field| field.label == label);
+            let typed = form.field(label).is_some_and(|field| !field.input.value().is_empty());
+            form.refuse(label, problem);
+            if !seen && !typed {
+                form.problem = None;
+            }
+            None
+        }
+    }
+}
+
+fn effect(form: &mut Form) -> Result<Effect, Refused> {
+    let change = match form.purpose.clone() {
+        Purpose::SignIn => {
+            let name = required(form, NAME, "type the name of your account")?;
+            required(form, PASSWORD, "type your password")?;
+            return Ok(Effect::SignIn { name, password: form.take_secret(PASSWORD) });
+        }
+        Purpose::Register => {
+            let name = required(form, NAME, "type a name or an e-mail address")?;
+            new_password(form, PASSWORD)?;
+            let invite = form.text(INVITE).to_owned();
+            drop(form.take_secret(AGAIN));
+            return Ok(Effect::Register { name, password: form.take_secret(PASSWORD), invite });
+        }
+        Purpose::ChangePassword => {
+            required(form, "old password", "type the password that holds now")?;
+            new_password(form, "new password")?;
+            drop(form.take_secret(AGAIN));
+            Change::ChangePassword {
+                old: form.take_secret("old password"),
+                new: form.take_secret("new password"),
+            }
+        }
+        Purpose::CreateKey => Change::CreateKey {
+            label: required(form, "label", "type what to call it")?,
+            limits: limits(form)?,
+            spend_cap_usd: match form.text("spending cap") {
+                "" => None,
+                _ => Some(amount(form, "spending cap")?),
+            },
+            models: form.parts("models"),
+            days: number(form, "ends after")?.map(|days| u32::try_from(days).unwrap_or(u32::MAX)),
+        },
+        Purpose::RotateKey(id) => {
+            let hours = number(form, "overlap")?.unwrap_or(0);
+            Change::RotateKey { id, overlap_seconds: hours.saturating_mul(3_600) }
+        }
+        Purpose::Credit(account) => Change::Credit {
+            account,
+            amount_usd: amount(form, "amount")?,
+            reason: required(form, "reason", "type why: it is kept with the entry")?,
+        },
+        Purpose::Suspend(account) => Change::Suspend {
+            account,
+            reason: required(form, "reason", "type why: the account will see it")?,
+        },
+        Purpose::SetPlan(account) => {
+            Change::SetPlan { account, plan: required(form, "plan", "type the name of a plan")? }
+        }
+        Purpose::PutPlan => Change::PutPlan(Plan {
+            name: required(form, "name", "type its name")?,
+            trial_credit_usd: Some(amount(form, "trial credit")?),
+            limits: limits(form)?,
+            models: form.parts("models"),
+        }),
+        Purpose::AddUpstream => Change::AddUpstream(upstream(form)?),
+        Purpose::EditUpstream(_) => Change::UpdateUpstream(upstream(form)?),
+    };
+    Ok(Effect::Change(change))
+}
+
+fn required(form: &Form, label: &'static str, problem: &str) -> Result<String, Refused> {
+    match form.text(label) {
+        "" => Err((label, problem.to_owned())),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn new_password(form: &Form, label: &'static str) -> Result<(), Refused> {
+    let value = |label| form.field(label).map_or("", |field| field.input.value());
+    let password = value(label);
+    if password.len() < 8 {
+        return Err((label, "eight characters at least: type a longer one".to_owned()));
+    }
+    if value(AGAIN) != password {
+        return Err((AGAIN, "it is not the same: type it once more".to_owned()));
+    }
+    Ok(())
+}
+
+/// Reads a whole number that may be missing; `k` and `M` stand for thousands and millions.
+fn number(form: &Form, label: &'static str) -> Result<Option<u64>, Refused> {
+    let digits = form.text(label).replace(['_', ','], "");
+    if digits.is_empty() {
+        return Ok(None);
+    }
+    let (digits, unit) = match digits.char_indices().next_back() {
+        Some((end, 'k')) => (&digits[..end], 1_000),
+        Some((end, 'M')) => (&digits[..end], 1_000_000),
+        _ => (digits.as_str(), 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    match number {
+        Some(number) => Ok(Some(number)),
+        None => Err((label, "a whole number, such as 60 or 200k; empty for none".to_owned())),
+    }
+}
+
+fn amount(form: &Form, label: &'static str) -> Result<String, Refused> {
+    let amount = required(form, label, "type an amount in US dollars, such as 5 or 0.25")?;
+    match billionths(&amount) {
+        Some(_) => Ok(amount),
+        None => Err((label, "an amount in US dollars, such as 5 or 0.25".to_owned())),
+    }
+}
+
+/// The field that says what becomes of requests that exceed the limits.
+pub(super) fn excess(observe: bool) -> Field {
+    Field::choice(EXCESS, &[REFUSED, OBSERVED], if observe { OBSERVED } else { REFUSED })
+}
+
+fn limits(form: &Form) -> Result<Limits, Refused> {
+    Ok(Limits {
+        rpm: number(form, "requests/min")?,
+        tpm: number(form, "tokens/min")?,
+        concurrency: number(form, "concurrency")?,
+        monthly_tokens: number(form, "tokens/month")?,
+        observe: form.text(EXCESS) == OBSERVED,
+    })
+}
+
+fn upstream(form: &mut Form) -> Result<UpstreamDraft, Refused> {
+    let name = required(form, "name", "type its name")?;
+    let url = required(form, "URL", "type its base URL, such as http://127.0.0.1:8000/v1")?;
+    let profile = Profile::find(form.text("dialect")).unwrap_or_default();
+    let variable = form.text("key variable").to_owned();
+    let file = form.text("key file").to_owned();
+    let secret = form.take_secret("key");
+    let credential = if !variable.is_empty() {
+        Some(CredentialDraft::Variable(variable))
+    } else if !file.is_empty() {
+        Some(CredentialDraft::File(file))
+    } else if !secret.expose_secret().is_empty() {
+        Some(CredentialDraft::Secret(secret))
+    } else {
+        None
+    };
+    Ok(UpstreamDraft { name, url, profile, credential })
+}

@@ -1,0 +1,154 @@
+//! The cursor, the filter and the detail of whatever list the open screen has.
+
+use secrecy::SecretString;
+use tui_input::Input;
+
+use crate::effect::Effect;
+use crate::keymap::Action;
+use crate::model::log::Log;
+use crate::model::overlay::Overlay;
+use crate::model::remote::{Entry, List};
+use crate::model::{Model, Screen};
+
+/// What every list can do, whatever is in it.
+pub(super) trait Rows {
+    /// Returns how many rows there are.
+    fn count(&self) -> usize;
+    /// Returns the row under the cursor.
+    fn selected(&self) -> usize;
+    /// Puts the cursor on a row, or on the last one.
+    fn select(&mut self, row: usize);
+    /// Returns the id of the row under the cursor.
+    fn id(&self) -> Option<&str>;
+}
+
+impl<T: Entry> Rows for List<T> {
+    fn count(&self) -> usize {
+        self.visible().count()
+    }
+
+    fn selected(&self) -> usize {
+        self.selected
+    }
+
+    fn select(&mut self, row: usize) {
+        List::select(self, row);
+    }
+
+    fn id(&self) -> Option<&str> {
+        self.current().map(Entry::id)
+    }
+}
+
+impl Rows for Log {
+    fn count(&self) -> usize {
+        self.records.len()
+    }
+
+    fn selected(&self) -> usize {
+        self.selected
+    }
+
+    fn select(&mut self, row: usize) {
+        Log::select(self, row);
+    }
+
+    fn id(&self) -> Option<&str> {
+        self.current().map(|record| record.id.as_str())
+    }
+}
+
+/// Does what can be done with any list; says whether that was it.
+pub(super) fn act(model: &mut Model, action: Action) -> bool {
+    let page = model.page();
+    if let Action::Filter = action {
+        if rows(model).is_some() {
+            let before = filter(model).to_owned();
+            model.overlay = Some(Overlay::Filter { input: Input::new(before.clone()), before });
+        }
+        return true;
+    }
+    if let Action::Detail = action {
+        model.detail = !model.detail;
+        return true;
+    }
+    if let Action::Back = action {
+        if model.detail {
+            model.detail = false;
+        } else {
+            set_filter(model, "");
+        }
+        return true;
+    }
+    let Some(rows) = rows(model) else { return false };
+    let to = match action {
+        Action::Move(steps) => rows.selected().saturating_add_signed(steps),
+        Action::Page(pages) => rows.selected().saturating_add_signed(pages.saturating_mul(page)),
+        Action::First => 0,
+        Action::Last => rows.count(),
+        Action::Select(row) => row,
+        _ => return false,
+    };
+    rows.select(to);
+    true
+}
+
+/// Copies the id of the row under the cursor, if that is what is asked for.
+pub(super) fn copy_id(model: &mut Model, action: Action) -> Vec<Effect> {
+    if action != Action::Copy {
+        return Vec::new();
+    }
+    let id = rows(model).and_then(|rows| rows.id().map(str::to_owned));
+    id.map_or_else(Vec::new, |id| {
+        model.say(format!("`{id}` is in the clipboard"));
+        vec![Effect::Copy(SecretString::from(id))]
+    })
+}
+
+/// Returns the filter of the open screen's list.
+pub(super) fn filter(model: &Model) -> &str {
+    let data = &model.data;
+    match model.screen {
+        Screen::Keys => &data.keys.filter,
+        Screen::Models => &data.offers.filter,
+        Screen::Usage => &data.usage.filter,
+        Screen::Accounts => &data.accounts.filter,
+        Screen::Upstreams => &data.upstreams.filter,
+        Screen::Plans => &data.plans.filter,
+        Screen::Audit => &data.audit.filter,
+        Screen::SignIn | Screen::Overview | Screen::Live => "",
+    }
+}
+
+/// Changes it. That of the log is the gateway's work: the log starts anew.
+pub(super) fn set_filter(model: &mut Model, filter: &str) {
+    let data = &mut model.data;
+    match model.screen {
+        Screen::Keys => data.keys.narrow(filter),
+        Screen::Models => data.offers.narrow(filter),
+        Screen::Usage if data.usage.filter != filter => {
+            filter.clone_into(&mut data.usage.filter);
+            data.log = Log::default();
+        }
+        Screen::Accounts => data.accounts.narrow(filter),
+        Screen::Upstreams => data.upstreams.narrow(filter),
+        Screen::Plans => data.plans.narrow(filter),
+        Screen::Audit => data.audit.narrow(filter),
+        Screen::Usage | Screen::SignIn | Screen::Overview | Screen::Live => {}
+    }
+}
+
+/// Returns the list of the open screen.
+fn rows(model: &mut Model) -> Option<&mut dyn Rows> {
+    let data = &mut model.data;
+    match model.screen {
+        Screen::Keys => Some(&mut data.keys),
+        Screen::Models => Some(&mut data.offers),
+        Screen::Usage => Some(&mut data.log),
+        Screen::Accounts => Some(&mut data.accounts),
+        Screen::Upstreams => Some(&mut data.upstreams),
+        Screen::Plans => Some(&mut data.plans),
+        Screen::Audit => Some(&mut data.audit),
+        Screen::SignIn | Screen::Overview | Screen::Live => None,
+    }
+}

@@ -1,0 +1,44 @@
+//! The palette: commands by name, read off the key map.
+
+use tui_input::Input;
+
+use crate::effect::Effect;
+use crate::keymap::Action;
+use crate::model::Model;
+use crate::model::overlay::{Overlay, Palette};
+
+/// Edits the command, chooses one, or runs it.
+pub(super) fn act(model: &mut Model, mut palette: Palette, action: Action) -> Vec<Effect> {
+    let found = palette.commands(model);
+    match action {
+        Action::Submit => {
+            if let Some(binding) = found.get(palette.selected) {
+                return super::act(model, binding.action);
+            }
+            if !palette.input.value().trim().is_empty() {
+                model.complain(format!(
+                    "there is no command `{}`: `?` lists what there is",
+                    palette.input.value().trim()
+                ));
+            }
+            return Vec::new();
+        }
+        Action::Complete => {
+            if let Some(name) = found.get(palette.selected).and_then(|binding| binding.command) {
+                palette = Palette { input: Input::new(name.to_owned()), selected: 0 };
+            }
+        }
+        Action::Move(steps) => {
+            let last = found.len().saturating_sub(1);
+            palette.selected = palette.selected.saturating_add_signed(steps).min(last);
+        }
+        Action::Type(request) => {
+            palette.input.handle(request);
+            palette.selected = 0;
+        }
+        Action::Back => return Vec::new(),
+        _ => {}
+    }
+    model.overlay = Some(Overlay::Palette(palette));
+    Vec::new()
+}

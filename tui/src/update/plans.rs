@@ -1,0 +1,50 @@
+//! What operators can do with plans.
+
+use crate::effect::Effect;
+use crate::keymap::Action;
+use crate::model::Model;
+use crate::model::form::{Field, Form, Purpose};
+use crate::model::overlay::Overlay;
+use crate::model::plans::Plan;
+
+use super::form::excess;
+
+/// Makes one or changes one.
+pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    let (title, name, plan) = match (action, model.data.plans.current()) {
+        (Action::New, _) => {
+            ("New plan", Field::text("name", "such as `team`", ""), Plan::default())
+        }
+        (Action::Modify, Some(plan)) => {
+            ("Edit plan", Field::fixed("name", plan.name.as_str()), plan.clone())
+        }
+        _ => return Vec::new(),
+    };
+    let number = |number: Option<u64>| number.map(|it| it.to_string()).unwrap_or_default();
+    let limits = plan.limits;
+    let fields = vec![
+        name,
+        Field::text(
+            "trial credit",
+            "US dollars, given once",
+            plan.trial_credit_usd.unwrap_or_default(),
+        ),
+        Field::text("requests/min", "empty for no limit", number(limits.rpm)),
+        Field::text("tokens/min", "such as 200k; empty for no limit", number(limits.tpm)),
+        Field::text(
+            "concurrency",
+            "requests at once; empty for no limit",
+            number(limits.concurrency),
+        ),
+        Field::text(
+            "tokens/month",
+            "such as 20M; empty for no quota",
+            number(limits.monthly_tokens),
+        ),
+        excess(limits.observe),
+        Field::text("models", "ids with commas between; empty for all", plan.models.join(", ")),
+    ];
+    let form = Form::new(title, Purpose::PutPlan, fields);
+    model.overlay = Some(Overlay::Form(Box::new(form)));
+    Vec::new()
+}

@@ -1,0 +1,59 @@
+//! What can be done on every screen.
+
+use crate::effect::Effect;
+use crate::keymap::Action;
+use crate::model::form::{Field, Form, Purpose};
+use crate::model::overlay::{Overlay, Palette};
+use crate::model::{Model, Screen};
+
+/// Moves between screens and opens what lies over them; `None` if the action is another.
+pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
+    let mut effects = Vec::new();
+    match action {
+        Action::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
+        Action::Palette => model.overlay = Some(Overlay::Palette(Palette::default())),
+        Action::Open(screen) if model.allows(action) => open(model, screen),
+        Action::Open(screen) => {
+            model.complain(format!("`{}` is for operators", screen.name()));
+        }
+        Action::Tab(steps) => open(model, neighbour(model, steps)),
+        Action::Refresh => {
+            model.refreshing = true;
+            effects.push(Effect::Refresh);
+        }
+        Action::Mouse => {
+            model.mouse = !model.mouse;
+            model.say(if model.mouse {
+                "the mouse scrolls and clicks; hold Shift to select text"
+            } else {
+                "the mouse is the terminal's again"
+            });
+            effects.push(Effect::Mouse(model.mouse));
+        }
+        Action::Password => {
+            let fields = vec![
+                Field::masked("old password", "the one that holds now"),
+                Field::masked("new password", "eight characters or more"),
+                Field::masked("again", "the same once more"),
+            ];
+            let form = Form::new("Change password", Purpose::ChangePassword, fields);
+            model.overlay = Some(Overlay::Form(Box::new(form)));
+        }
+        Action::SignOut => effects.push(Effect::SignOut),
+        _ => return None,
+    }
+    Some(effects)
+}
+
+fn open(model: &mut Model, screen: Screen) {
+    if model.screen != screen {
+        model.screen = screen;
+        model.detail = false;
+    }
+}
+
+fn neighbour(model: &Model, steps: isize) -> Screen {
+    let tabs: Vec<_> = model.tabs().collect();
+    let now = tabs.iter().position(|it| *it == model.screen).unwrap_or(0);
+    tabs[(now + tabs.len()).saturating_add_signed(steps) % tabs.len()]
+}

@@ -1,0 +1,110 @@
+//! The request log.
+
+use super::*;
+use crate::model::log::LOG_LENGTH;
+use crate::model::record::{Record, Tailed};
+use crate::model::remote::Fetch;
+
+fn usage() -> Model {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('4'));
+    model
+}
+
+fn tail(model: &mut Model, names: &[&str], restarted: bool, dropped: u64) {
+    let records =
+        names.iter().map(|name| Record { id: (*name).to_owned(), ..Record::default() }).collect();
+    assert!(
+        update(model, Message::Tailed(Tailed { restarted, records, dropped, live: true }))
+            .is_empty()
+    );
+}
+
+fn selected(model: &Model) -> &str {
+    &model.data.log.current().unwrap().id
+}
+
+#[test]
+fn the_cursor_follows_news_on_the_newest_row_and_else_stays_with_its_record() {
+    let mut model = usage();
+    tail(&mut model, &["a", "b"], true, 0);
+    assert_eq!(selected(&model), "b");
+    tail(&mut model, &["c"], false, 0);
+    assert_eq!(selected(&model), "c");
+    press(&mut model, KeyCode::Char('j'));
+    assert_eq!(selected(&model), "b");
+    tail(&mut model, &["d", "e"], false, 0);
+    assert_eq!(selected(&model), "b");
+    press(&mut model, KeyCode::Char('G'));
+    press(&mut model, KeyCode::Down);
+    assert_eq!(selected(&model), "a");
+    press(&mut model, KeyCode::Char('g'));
+    press(&mut model, KeyCode::Up);
+    assert_eq!(selected(&model), "e");
+}
+
+#[test]
+fn the_log_keeps_the_last_records_and_counts_the_skipped_ones() {
+    let mut model = usage();
+    tail(&mut model, &["x"; LOG_LENGTH], true, 0);
+    press(&mut model, KeyCode::End);
+    tail(&mut model, &["y"; 7], false, 3);
+    tail(&mut model, &[], false, 2);
+    let log = &model.data.log;
+    assert_eq!((log.records.len(), log.selected, log.skipped), (LOG_LENGTH, LOG_LENGTH - 1, 5));
+    assert_eq!(log.records[6].id, "y");
+    tail(&mut model, &["z"], true, 0);
+    let log = &model.data.log;
+    assert_eq!((log.records.len(), log.selected, log.skipped), (1, 0, 0));
+}
+
+#[test]
+fn a_paused_log_stands_still_and_goes_on_with_all_that_came() {
+    let mut model = usage();
+    tail(&mut model, &["a"], true, 0);
+    press(&mut model, KeyCode::Char('p'));
+    tail(&mut model, &["b"; LOG_LENGTH], false, 0);
+    tail(&mut model, &["c", "d"], false, 0);
+    assert_eq!((selected(&model), model.data.log.missed), ("a", LOG_LENGTH as u64 + 2));
+    assert_eq!(model.data.log.waiting.len(), LOG_LENGTH, "memory is bounded");
+    press(&mut model, KeyCode::Char('p'));
+    let log = &model.data.log;
+    assert_eq!((selected(&model), log.records.len(), log.missed), ("d", LOG_LENGTH, 0));
+}
+
+#[test]
+fn its_filter_goes_to_the_gateway_when_it_is_whole() {
+    let mut model = usage();
+    tail(&mut model, &["a"], true, 0);
+    write(&mut model, "/status:failed");
+    assert_eq!(selected(&model), "a");
+    let effects = press(&mut model, KeyCode::Enter);
+    assert_eq!(watched(&effects).filter, "status:failed");
+    assert_eq!((&model.data.log.fetch, model.data.log.records.len()), (&Fetch::Waiting, 0));
+    // the overview shows all requests
+    let effects = press(&mut model, KeyCode::Char('1'));
+    assert_eq!(watched(&effects).filter, "");
+    press(&mut model, KeyCode::Char('4'));
+    assert_eq!(watched(&press(&mut model, KeyCode::Esc)).filter, "");
+}
+
+#[test]
+fn a_refused_filter_shows_no_rows_of_another() {
+    use crate::model::interest::Topic;
+    let mut model = usage();
+    tail(&mut model, &["a"], true, 0);
+    let refused = Fetch::Failed("no condition".to_owned());
+    update(&mut model, Message::NotLoaded(Topic::Log, refused.clone()));
+    assert_eq!((&model.data.log.fetch, model.data.log.records.len()), (&refused, 0));
+    tail(&mut model, &["b"], true, 0);
+    assert_eq!((selected(&model), &model.data.log.fetch), ("b", &Fetch::Ready));
+}
+
+#[test]
+fn a_longer_range_is_fetched() {
+    let mut model = usage();
+    let effects = press(&mut model, KeyCode::Char(']'));
+    assert_eq!(watched(&effects).range.name(), "7d");
+    press(&mut model, KeyCode::Char(']'));
+    assert!(press(&mut model, KeyCode::Char(']')).is_empty(), "there is no longer one");
+}

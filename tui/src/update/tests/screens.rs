@@ -1,0 +1,101 @@
+//! Going from screen to screen, the palette, filters, the help.
+
+use super::*;
+use crate::model::catalogue::Offer;
+
+#[test]
+fn numbers_tabs_and_commands_open_screens() {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('3'));
+    assert_eq!(model.screen, Screen::Models);
+    press(&mut model, KeyCode::Tab);
+    assert_eq!(model.screen, Screen::Usage);
+    press(&mut model, KeyCode::Tab);
+    assert_eq!(model.screen, Screen::Overview, "after the last comes the first");
+    press(&mut model, KeyCode::BackTab);
+    assert_eq!(model.screen, Screen::Usage);
+    write(&mut model, ":ke");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(model.screen, Screen::Keys);
+    write(&mut model, ":quit");
+    assert!(matches!(&*press(&mut model, KeyCode::Enter), [Effect::Quit]));
+}
+
+#[test]
+fn what_is_for_operators_is_theirs() {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('6'));
+    assert_eq!(model.screen, Screen::Overview);
+    assert!(matches!(&model.notice, Some(Notice::Trouble(text)) if text.contains("operators")));
+    write(&mut model, ":accounts");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(model.screen, Screen::Overview);
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('6'));
+    assert_eq!(model.screen, Screen::Accounts);
+}
+
+#[test]
+fn a_command_that_is_none_is_said() {
+    let mut model = signed_in(Role::Member);
+    write(&mut model, ":frobnicate");
+    press(&mut model, KeyCode::Enter);
+    assert!(matches!(&model.notice, Some(Notice::Trouble(text)) if text.contains("frobnicate")));
+}
+
+#[test]
+fn the_filter_narrows_while_it_is_typed_and_escape_takes_it_back() {
+    let offer = |id: &str| Offer { id: id.to_owned(), ..Offer::default() };
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('3'));
+    load(&mut model, Loaded::Models(vec![offer("Llama-8b"), offer("qwen"), offer("llama-70b")]));
+    press(&mut model, KeyCode::End);
+    write(&mut model, "/LLAMA");
+    assert_eq!(model.data.offers.visible().count(), 2);
+    press(&mut model, KeyCode::Enter);
+    press(&mut model, KeyCode::Char('j'));
+    assert_eq!(model.data.offers.current().unwrap().id, "llama-70b");
+    // fetched again, in another order, with one more
+    load(&mut model, Loaded::Models(vec![offer("llama-70b"), offer("llama-9b"), offer("qwen")]));
+    assert_eq!(model.data.offers.current().unwrap().id, "llama-70b");
+    write(&mut model, "/x");
+    press(&mut model, KeyCode::Esc);
+    assert_eq!(model.data.offers.filter, "LLAMA");
+    press(&mut model, KeyCode::Esc);
+    assert_eq!(model.data.offers.visible().count(), 3);
+}
+
+#[test]
+fn the_help_swallows_other_keys() {
+    let mut model = signed_in(Role::Member);
+    assert!(press(&mut model, KeyCode::Char('?')).is_empty());
+    assert!(press(&mut model, KeyCode::Char('2')).is_empty());
+    press(&mut model, KeyCode::Char('?'));
+    assert!(model.overlay.is_none() && model.screen == Screen::Overview);
+}
+
+#[test]
+fn control_c_leaves_from_everywhere() {
+    let event = Event::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
+    for keys in ["", "?", ":", "2/", "2n"] {
+        let mut model = signed_in(Role::Member);
+        write_any(&mut model, keys);
+        let message = keymap::message(model.focus(), &event).unwrap();
+        assert!(matches!(&*update(&mut model, message), [Effect::Quit]), "after `{keys}`");
+    }
+}
+
+#[test]
+fn a_notice_goes_away_with_the_next_key() {
+    let mut model = signed_in(Role::Member);
+    update(&mut model, Message::Changed(Err("it is gone".to_owned())));
+    assert_eq!(model.notice, Some(Notice::Trouble("it is gone".to_owned())));
+    press(&mut model, KeyCode::Char('?'));
+    assert_eq!(model.notice, None);
+}
+
+fn write_any(model: &mut Model, text: &str) {
+    for letter in text.chars() {
+        press(model, KeyCode::Char(letter));
+    }
+}

@@ -1,0 +1,103 @@
+//! Signing in, registering, being signed out.
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::*;
+use crate::model::Link;
+use crate::model::sign_in::{NAME, PASSWORD};
+
+fn current(model: &Model) -> &str {
+    let form = &model.sign_in.form;
+    form.fields[form.current].label
+}
+
+fn problem(model: &Model) -> Option<&str> {
+    model.sign_in.form.problem.as_deref()
+}
+
+#[test]
+fn a_token_found_at_start_opens_the_overview_and_follows() {
+    let mut model = model();
+    let effects = update(&mut model, Message::TokenFound("secret".into()));
+    let [Effect::Follow { token }, Effect::Watch(_)] = &*effects else { panic!("{effects:?}") };
+    assert_eq!(token.expose_secret(), "secret");
+    assert_eq!(model.screen, Screen::Overview);
+}
+
+#[test]
+fn a_filled_form_signs_in_and_leaves_no_password_behind() {
+    let mut model = model();
+    write(&mut model, "ada");
+    press(&mut model, KeyCode::Tab);
+    write(&mut model, "correct horse");
+    let effects = press(&mut model, KeyCode::Enter);
+    let [Effect::SignIn { name, password }] = &*effects else { panic!("{effects:?}") };
+    assert_eq!((name.as_str(), password.expose_secret()), ("ada", "correct horse"));
+    assert_eq!(model.sign_in.form.field(PASSWORD).unwrap().input.value(), "");
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "it was sent already");
+    update(&mut model, Message::SignedIn("token".into()));
+    assert_eq!(model.screen, Screen::Overview);
+}
+
+#[test]
+fn what_is_missing_is_gone_to_and_only_then_said() {
+    let mut model = model();
+    write(&mut model, "ada");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!((current(&model), problem(&model)), (PASSWORD, None));
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(problem(&model), Some("type your password"));
+}
+
+#[test]
+fn a_refused_password_keeps_the_name_and_asks_again() {
+    let mut model = model();
+    write(&mut model, "ada");
+    press(&mut model, KeyCode::Tab);
+    write(&mut model, "wrong");
+    press(&mut model, KeyCode::Enter);
+    update(&mut model, Message::SignInFailed("try again".to_owned()));
+    assert_eq!((current(&model), problem(&model)), (PASSWORD, Some("try again")));
+    assert_eq!(model.sign_in.form.text(NAME), "ada");
+}
+
+#[test]
+fn registering_wants_the_password_twice() {
+    let mut model = model();
+    write(&mut model, "ada");
+    let other = Event::Key(KeyEvent::new(KeyCode::Char('n'), KeyModifiers::CONTROL));
+    let other = keymap::message(model.focus(), &other).unwrap();
+    update(&mut model, other);
+    press(&mut model, KeyCode::Tab);
+    write(&mut model, "short");
+    assert!(press(&mut model, KeyCode::Enter).is_empty());
+    assert!(problem(&model).unwrap().contains("eight"));
+    write(&mut model, " no more");
+    press(&mut model, KeyCode::Tab);
+    write(&mut model, "short no");
+    assert!(press(&mut model, KeyCode::Enter).is_empty());
+    assert!(problem(&model).unwrap().contains("not the same"));
+    write(&mut model, " more");
+    let effects = press(&mut model, KeyCode::Enter);
+    let [Effect::Register { name, password, invite }] = &*effects else { panic!("{effects:?}") };
+    assert_eq!((name.as_str(), password.expose_secret()), ("ada", "short no more"));
+    assert_eq!(invite, "");
+}
+
+#[test]
+fn a_pasted_password_goes_into_its_field_without_its_line_end() {
+    let mut model = model();
+    press(&mut model, KeyCode::Tab);
+    update(&mut model, Message::Pasted(SecretString::from("correct horse\n")));
+    assert_eq!(model.sign_in.form.field(PASSWORD).unwrap().input.value(), "correct horse");
+}
+
+#[test]
+fn a_token_that_is_no_longer_accepted_leads_to_the_form_and_hides_the_account() {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('?'));
+    update(&mut model, Message::SignedOut("sign in".to_owned()));
+    assert_eq!((model.screen, problem(&model)), (Screen::SignIn, Some("sign in")));
+    assert!(model.data.account.value.is_none() && model.overlay.is_none());
+    assert_eq!(model.link, Link::Idle);
+}

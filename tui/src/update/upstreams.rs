@@ -1,0 +1,65 @@
+//! What operators can do with upstreams.
+
+use crate::effect::Effect;
+use crate::keymap::Action;
+use crate::model::Model;
+use crate::model::change::Change;
+use crate::model::form::{Field, Form, Purpose};
+use crate::model::overlay::{Confirm, Overlay};
+use crate::model::upstreams::Upstream;
+
+use super::list;
+
+/// The names of the dialects, as the form offers them.
+const DIALECTS: &[&str] = &["generic", "openai", "vllm", "llamacpp", "ollama", "sglang"];
+
+/// Adds, changes, removes.
+pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    let current = model.data.upstreams.current().cloned();
+    let form = match (action, current) {
+        (Action::New, _) => {
+            let name = Field::text("name", "such as `local`", "");
+            form("New upstream", Purpose::AddUpstream, name, &Upstream::default())
+        }
+        (Action::Modify, Some(upstream)) => {
+            let purpose = Purpose::EditUpstream(upstream.name.clone());
+            let name = Field::fixed("name", upstream.name.as_str());
+            form("Edit upstream", purpose, name, &upstream)
+        }
+        (Action::Remove, Some(upstream)) => {
+            model.overlay = Some(Overlay::Confirm(Confirm {
+                question: format!("Remove upstream `{}`?", upstream.name),
+                consequence: "Its stored credential goes, too. No model may be deployed on it."
+                    .into(),
+                change: Change::RemoveUpstream { name: upstream.name },
+            }));
+            return Vec::new();
+        }
+        (action, _) => return list::copy_id(model, action),
+    };
+    model.overlay = Some(Overlay::Form(Box::new(form)));
+    Vec::new()
+}
+
+fn form(title: &str, purpose: Purpose, name: Field, upstream: &Upstream) -> Form {
+    let fields = vec![
+        name,
+        Field::text("URL", "http://HOST:PORT/v1, or `sim:`", upstream.url.as_str()),
+        Field::choice("dialect", DIALECTS, upstream.profile.name()),
+        Field::text("key variable", "a variable of the gateway that holds its key", ""),
+        Field::text("key file", "or a file on the gateway's host", ""),
+        Field::masked("key", "or the key itself, stored sealed"),
+    ];
+    Form::new(title, purpose, fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DIALECTS;
+    use crate::model::upstreams::Profile;
+
+    #[test]
+    fn the_form_offers_every_dialect() {
+        assert_eq!(DIALECTS, Profile::ALL.map(Profile::name));
+    }
+}

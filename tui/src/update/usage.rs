@@ -1,0 +1,28 @@
+//! What the user can do on the usage screen.
+
+use crate::effect::Effect;
+use crate::keymap::Action;
+use crate::model::Model;
+use crate::model::remote::Remote;
+
+use super::list;
+
+/// Chooses the range, lets the log stand still, copies a request's id.
+pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    match action {
+        Action::Pause => {
+            let log = &mut model.data.log;
+            log.pause(!log.paused);
+        }
+        Action::Range(steps) => {
+            let usage = &mut model.data.usage;
+            let range = usage.range.step(steps);
+            if range != usage.range {
+                usage.range = range;
+                usage.sums = Remote::default();
+            }
+        }
+        action => return list::copy_id(model, action),
+    }
+    Vec::new()
+}

@@ -1,0 +1,73 @@
+//! All accounts, for operators.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Span;
+
+use crate::model::Model;
+use crate::model::accounts::{Account, Role};
+
+use super::panes::Panes;
+use super::widget::detail::{Detail, plain};
+use super::widget::table::Column;
+use super::widget::text::{UNKNOWN, ago, date_and_time, dollars};
+
+const COLUMNS: &[Column] = &[
+    Column::text("name", 16, 2, 0),
+    Column::text("role", 8, 0, 2),
+    Column::text("state", 9, 0, 0),
+    Column::text("plan", 10, 1, 1),
+    Column::number("balance", 16, 0),
+    Column::text("registered", 10, 0, 3),
+];
+
+/// Draws the list of accounts.
+pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let panes = Panes {
+        title: "Accounts",
+        list: &model.data.accounts,
+        columns: COLUMNS,
+        nothing: "no accounts yet: `ctl register` makes one",
+    };
+    panes.render(model, |it| cells(model, it), |it| all_of(model, it), buffer, area);
+}
+
+fn cells<'a>(model: &Model, account: &'a Account) -> Vec<Span<'a>> {
+    vec![
+        plain(account.name.as_str()),
+        plain(role(account)),
+        state(model, account),
+        plain(account.plan.as_deref().unwrap_or(UNKNOWN)),
+        plain(dollars(account.balance_usd.as_deref())),
+        plain(ago(account.created_at, model.now)),
+    ]
+}
+
+fn role(account: &Account) -> &'static str {
+    match account.role {
+        None => UNKNOWN,
+        Some(Role::Member) => "member",
+        Some(Role::Operator) => "operator",
+    }
+}
+
+fn state(model: &Model, account: &Account) -> Span<'static> {
+    if account.suspended {
+        Span::styled("suspended", model.theme.bad())
+    } else {
+        Span::styled("active", model.theme.good())
+    }
+}
+
+fn all_of<'a>(model: &'a Model, account: &'a Account) -> Detail<'a> {
+    let mut detail = Detail::default();
+    detail
+        .row("name", Span::styled(account.name.as_str(), model.theme.strong()))
+        .row("id", plain(account.id.as_str()))
+        .row("role", plain(role(account)))
+        .row("state", state(model, account))
+        .row("plan", plain(account.plan.as_deref().unwrap_or(UNKNOWN)))
+        .row("balance", plain(dollars(account.balance_usd.as_deref())))
+        .row("registered", plain(date_and_time(account.created_at, &model.zone)));
+    detail
+}

@@ -1,0 +1,63 @@
+//! Who changed what, for operators.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Span;
+
+use crate::model::Model;
+use crate::model::audit::Entry;
+
+use super::panes::Panes;
+use super::widget::detail::{Detail, plain};
+use super::widget::table::Column;
+use super::widget::text::date_and_time;
+
+const COLUMNS: &[Column] = &[
+    Column::text("time", 19, 0, 0),
+    Column::text("actor", 10, 1, 0),
+    Column::text("action", 16, 0, 0),
+    Column::text("object", 14, 1, 1),
+    Column::text("account", 10, 1, 3),
+    Column::text("details", 12, 2, 2),
+];
+
+/// Draws the audit log, newest first.
+pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let panes = Panes {
+        title: "Audit",
+        list: &model.data.audit,
+        columns: COLUMNS,
+        nothing: "nothing was changed yet",
+    };
+    panes.render(model, |it| cells(model, it), |it| all_of(model, it), buffer, area);
+}
+
+fn cells<'a>(model: &Model, entry: &'a Entry) -> Vec<Span<'a>> {
+    vec![
+        plain(date_and_time(entry.at, &model.zone)),
+        plain(actor(entry)),
+        plain(entry.action.as_str()),
+        plain(entry.object.as_str()),
+        plain(entry.account.as_deref().unwrap_or_default()),
+        plain(entry.details.as_str()),
+    ]
+}
+
+fn actor(entry: &Entry) -> &str {
+    entry.actor.as_deref().unwrap_or("the gateway")
+}
+
+fn all_of<'a>(model: &'a Model, entry: &'a Entry) -> Detail<'a> {
+    let mut detail = Detail::default();
+    detail
+        .row("number", plain(entry.id.as_str()))
+        .row("time", plain(date_and_time(entry.at, &model.zone)))
+        .row("actor", plain(actor(entry)))
+        .row("action", Span::styled(entry.action.as_str(), model.theme.strong()))
+        .row("object", plain(entry.object.as_str()))
+        .maybe("account", entry.account.as_deref().map(plain));
+    if !entry.details.is_empty() {
+        detail.heading("Details").text(plain(entry.details.as_str()));
+    }
+    detail
+}

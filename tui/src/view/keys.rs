@@ -1,0 +1,123 @@
+//! The account's keys.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Span;
+
+use crate::model::Model;
+use crate::model::keys::{Key, State};
+use crate::model::plans::Limits;
+
+use super::panes::Panes;
+use super::widget::detail::{Detail, plain};
+use super::widget::table::Column;
+use super::widget::text::{ago, date_and_time, dollars, limit, roughly};
+
+const COLUMNS: &[Column] = &[
+    Column::text("label", 12, 2, 0),
+    Column::text("id", 14, 0, 3),
+    Column::text("state", 8, 0, 0),
+    Column::text("last used", 9, 0, 1),
+    Column::text("created", 9, 0, 4),
+    Column::text("limits", 16, 1, 2),
+    Column::text("models", 8, 1, 5),
+];
+
+/// Draws the list of keys.
+pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let panes = Panes {
+        title: "Keys",
+        list: &model.data.keys,
+        columns: COLUMNS,
+        nothing: "no keys yet: `n` makes one",
+    };
+    panes.render(model, |key| cells(model, key), |key| all_of(model, key), buffer, area);
+}
+
+fn cells<'a>(model: &Model, key: &'a Key) -> Vec<Span<'a>> {
+    vec![
+        plain(key.label.as_str()),
+        plain(key.id.as_str()),
+        state(model, key),
+        plain(used(model, key)),
+        plain(ago(key.created_at, model.now)),
+        plain(limits(key.limits)),
+        plain(models(key)),
+    ]
+}
+
+fn state(model: &Model, key: &Key) -> Span<'static> {
+    let state = key.state(model.now);
+    let style = match state {
+        State::Active => model.theme.good(),
+        State::Replaced => model.theme.warning(),
+        State::Expired | State::Revoked => model.theme.faint(),
+    };
+    Span::styled(state.name(), style)
+}
+
+fn used(model: &Model, key: &Key) -> String {
+    match key.last_used_at {
+        None => "never".to_owned(),
+        used => ago(used, model.now),
+    }
+}
+
+fn models(key: &Key) -> String {
+    if key.models.is_empty() { "all".to_owned() } else { key.models.join(", ") }
+}
+
+/// Says what becomes of requests that exceed `limits`.
+pub(super) fn excess(limits: Limits) -> &'static str {
+    if limits.observe { "served, and noted" } else { "refused" }
+}
+
+/// Writes limits in a few letters: `60 rpm, 200k tpm`.
+pub(super) fn limits(limits: Limits) -> String {
+    let named = [
+        (limits.rpm, "rpm"),
+        (limits.tpm, "tpm"),
+        (limits.concurrency, "at once"),
+        (limits.monthly_tokens, "a month"),
+    ];
+    let known = named
+        .into_iter()
+        .filter_map(|(limit, name)| limit.map(|limit| format!("{} {name}", roughly(limit))));
+    let text = known.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "none".to_owned() } else { text }
+}
+
+fn all_of<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
+    let time = |time| plain(date_and_time(time, &model.zone));
+    let mut detail = Detail::default();
+    detail
+        .row("label", Span::styled(key.label.as_str(), model.theme.strong()))
+        .row("id", plain(key.id.as_str()))
+        .row("account", plain(key.account.as_str()))
+        .row("state", state(model, key))
+        .maybe("successor", key.successor.as_deref().map(plain));
+    detail
+        .heading("Limits of its own")
+        .row("requests/min", plain(limit(key.limits.rpm)))
+        .row("tokens/min", plain(limit(key.limits.tpm)))
+        .row("concurrency", plain(limit(key.limits.concurrency)))
+        .row("tokens/month", plain(limit(key.limits.monthly_tokens)))
+        .row("excess is", plain(excess(key.limits)))
+        .row(
+            "spending cap",
+            plain(key.spend_cap_usd.as_deref().map_or("none".into(), |cap| dollars(Some(cap)))),
+        )
+        .row("models", plain(models(key)));
+    detail
+        .heading("Times")
+        .row("created", time(key.created_at))
+        .row("last used", plain(used(model, key)))
+        .maybe("ends", key.expires_at.map(|end| time(Some(end))))
+        .maybe("revoked", key.revoked_at.map(|end| time(Some(end))));
+    detail.heading("Use").text(plain(format!("base URL  {}", model.base_url)));
+    detail.text(Span::styled(
+        "The text of a key is shown when it is made, and never again.",
+        model.theme.faint(),
+    ));
+    detail
+}

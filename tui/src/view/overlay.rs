@@ -1,0 +1,165 @@
+//! What lies over a screen.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Clear, Paragraph, Widget, Wrap};
+use secrecy::ExposeSecret;
+
+use crate::model::form::{Form, Kind};
+use crate::model::overlay::{Confirm, Overlay, Palette, Secret};
+use crate::model::{Model, Screen};
+use crate::theme::Theme;
+
+use super::help;
+use super::widget::field;
+use super::widget::frame::popup;
+use super::widget::text::fit;
+
+/// How many commands the palette shows at once.
+const COMMANDS: usize = 10;
+
+/// Draws it over `body`; what is typed in a line goes to the `bottom`.
+pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rect) {
+    match &model.overlay {
+        None => {}
+        Some(Overlay::Help { scroll }) => help::render(model, *scroll, buffer, body),
+        Some(Overlay::Palette(typed)) => palette(model, typed, buffer, body),
+        Some(Overlay::Filter { input, .. }) => filter(model, input, buffer, bottom),
+        Some(Overlay::Form(open)) => {
+            let rows = u16::try_from(open.fields.len()).unwrap_or(u16::MAX);
+            let size = Constraint::Max(rows.saturating_add(6));
+            form(model.theme, open, "", buffer, body.centered(Constraint::Max(72), size));
+        }
+        Some(Overlay::Confirm(question)) => confirm(model.theme, question, buffer, body),
+        Some(Overlay::Secret(key)) => secret(model.theme, key, buffer, body),
+    }
+}
+
+/// Draws a form; `remark` stands below the fields when nothing else is to be said.
+pub(super) fn form(theme: Theme, form: &Form, remark: &str, buffer: &mut Buffer, area: Rect) {
+    let inside = popup(theme, &form.title, buffer, area);
+    let mut rows = inside.rows().skip(1);
+    for ((place, field), row) in form.fields.iter().enumerate().zip(&mut rows) {
+        let [left, right] =
+            Layout::horizontal([Constraint::Length(15), Constraint::Fill(1)]).areas(row);
+        let focused = place == form.current && !form.busy;
+        let style = if focused { theme.accent() } else { theme.faint() };
+        Line::styled(field.label, style).render(left, buffer);
+        if field.input.value().is_empty() && field.kind != Kind::Fixed {
+            Line::styled(fit(field.hint, right.width.into()), theme.faint()).render(right, buffer);
+        }
+        match field.kind {
+            Kind::Text if focused => field::typed(theme, &field.input, buffer, right),
+            Kind::Text => field::line(theme, field.input.value(), None, buffer, right),
+            Kind::Masked => field::masked(theme, &field.input, focused, buffer, right),
+            Kind::Choice(_) => {
+                let text = format!("◂ {} ▸", field.input.value());
+                let style = if focused { theme.strong() } else { theme.faint() };
+                Line::styled(text, style).render(right, buffer);
+            }
+            Kind::Fixed => {
+                let text = fit(field.input.value(), right.width.into());
+                Line::styled(text, theme.strong()).render(right, buffer);
+            }
+        }
+    }
+    let text = match &form.problem {
+        _ if form.busy => Text::styled("waiting for the gateway…", theme.warning()),
+        Some(problem) => Text::styled(problem.as_str(), theme.bad()),
+        None => Text::styled(remark, theme.faint()),
+    };
+    let used = u16::try_from(form.fields.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let below = Rect {
+        y: inside.y.saturating_add(used),
+        height: inside.height.saturating_sub(used),
+        ..inside
+    };
+    Paragraph::new(text).wrap(Wrap { trim: true }).render(below.intersection(inside), buffer);
+}
+
+fn filter(model: &Model, input: &tui_input::Input, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    Clear.render(area, buffer);
+    let [left, middle, right] = Layout::horizontal([
+        Constraint::Length(2),
+        Constraint::Fill(1),
+        Constraint::Max(if model.screen == Screen::Usage { 46 } else { 24 }),
+    ])
+    .areas(area);
+    Line::styled(" /", theme.accent()).render(left, buffer);
+    field::typed(theme, input, buffer, middle);
+    let hint = match model.screen {
+        Screen::Usage => "status:failed model:ID key:ID cost>0.01 since:1h ",
+        _ => "Enter keeps, Esc cancels ",
+    };
+    Line::styled(fit(hint, right.width.into()), theme.faint())
+        .right_aligned()
+        .render(right, buffer);
+}
+
+fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let commands = palette.commands(model);
+    let height = u16::try_from(COMMANDS + 3).unwrap_or(u16::MAX);
+    let place = area.centered(Constraint::Max(60), Constraint::Max(height));
+    let place = Rect { y: area.y.saturating_add(1), ..place }.intersection(area);
+    let inside = popup(theme, "Command", buffer, place);
+    let mut rows = inside.rows();
+    if let Some(row) = rows.next() {
+        Span::styled(":", theme.accent()).render(row, buffer);
+        let typed = Rect { x: row.x + 1, width: row.width.saturating_sub(1), ..row };
+        field::typed(theme, &palette.input, buffer, typed);
+    }
+    let first = (palette.selected + 1).saturating_sub(COMMANDS);
+    for ((place, command), row) in commands.iter().enumerate().skip(first).zip(rows) {
+        let key = command.labels().next().unwrap_or_default();
+        let name = command.command.unwrap_or_default();
+        let text = fit(&format!("{name:<14}{}", command.help), usize::from(row.width) - 4);
+        Line::raw(text).render(row, buffer);
+        Line::styled(key, theme.faint()).right_aligned().render(row, buffer);
+        if place == palette.selected {
+            buffer.set_style(row, theme.cursor());
+        }
+    }
+}
+
+fn confirm(theme: Theme, confirm: &Confirm, buffer: &mut Buffer, area: Rect) {
+    let area = area.centered(Constraint::Max(60), Constraint::Length(8));
+    let inside = popup(theme, "Are you sure?", buffer, area);
+    let text = Text::from_iter([
+        Line::default(),
+        Line::styled(confirm.question.as_str(), theme.strong()),
+        Line::raw(confirm.consequence.as_str()),
+        Line::default(),
+        Line::from_iter([
+            Span::styled("y", theme.accent()),
+            Span::raw(" yes    "),
+            Span::styled("n", theme.accent()),
+            Span::raw(" no"),
+        ]),
+    ]);
+    Paragraph::new(text).wrap(Wrap { trim: true }).render(inside, buffer);
+}
+
+fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {
+    // wide enough for a key in one line: a broken one cannot be marked with the mouse
+    let area = area.centered(Constraint::Max(80), Constraint::Length(11));
+    let inside = popup(theme, &format!("Key `{}`", secret.label), buffer, area);
+    let text = secret.text.expose_secret();
+    let copied = if secret.copied {
+        Line::styled("sent to the terminal's clipboard", theme.good())
+    } else {
+        Line::styled("y copies it (where the terminal allows it, over ssh, too)", theme.faint())
+    };
+    let text = Text::from_iter([
+        Line::default(),
+        Line::styled(text, theme.strong()),
+        Line::default(),
+        Line::styled("It is shown this once and will not come back.", theme.warning()),
+        Line::raw("Keep it in a safe place before you close this box."),
+        Line::default(),
+        copied,
+    ]);
+    Paragraph::new(text).wrap(Wrap { trim: false }).render(inside, buffer);
+}

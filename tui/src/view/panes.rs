@@ -1,0 +1,108 @@
+//! A list, and all there is to say of the row under its cursor: side by side where there is room,
+//! else one after the other.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Span;
+
+use crate::model::Model;
+use crate::model::remote::{Entry, Fetch, List};
+
+use super::widget::detail::Detail;
+use super::widget::frame::frame;
+use super::widget::status::{empty, stale};
+use super::widget::table::{Column, Table};
+
+/// From this width on, list and detail stand side by side.
+const WIDE: u16 = 120;
+
+/// What makes a list screen.
+pub(super) struct Panes<'a, T> {
+    /// What is listed.
+    pub(super) title: &'a str,
+    /// The list.
+    pub(super) list: &'a List<T>,
+    /// The columns of its table.
+    pub(super) columns: &'a [Column],
+    /// What is said when there is nothing in it.
+    pub(super) nothing: &'a str,
+}
+
+/// Returns the places of the list and of the detail; one of them may have none.
+pub(super) fn split(model: &Model, area: Rect) -> (Rect, Rect) {
+    let none = Rect { width: 0, ..area };
+    if area.width >= WIDE {
+        let [list, detail] =
+            Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).areas(area);
+        (list, detail)
+    } else if model.detail {
+        (none, area)
+    } else {
+        (area, none)
+    }
+}
+
+/// Returns the place of the list, the row under its cursor, and how many rows there are.
+pub(super) fn place<T: Entry>(model: &Model, list: &List<T>, area: Rect) -> (Rect, usize, usize) {
+    (split(model, area).0, list.selected, list.visible().count())
+}
+
+// === impl Panes ===
+
+impl<'a, T: Entry> Panes<'a, T> {
+    /// Draws both; `cells` makes a row of the table, `detail` all there is to say.
+    pub(super) fn render(
+        &self,
+        model: &Model,
+        cells: impl Fn(&'a T) -> Vec<Span<'a>>,
+        detail: impl Fn(&'a T) -> Detail<'a>,
+        buffer: &mut Buffer,
+        area: Rect,
+    ) {
+        let (left, right) = split(model, area);
+        if left.width > 0 {
+            self.table(model, cells, buffer, left);
+        }
+        if right.width > 0 {
+            let title = if left.width > 0 { "Detail" } else { "Detail · Esc goes back" };
+            let inside = frame(model.theme, title, buffer, right);
+            match self.list.current() {
+                Some(entry) => detail(entry).render(model.theme, buffer, inside),
+                None => empty(model.theme, &Fetch::Ready, "nothing selected", buffer, inside),
+            }
+        }
+    }
+
+    fn table(
+        &self,
+        model: &Model,
+        cells: impl Fn(&'a T) -> Vec<Span<'a>>,
+        buffer: &mut Buffer,
+        area: Rect,
+    ) {
+        let Self { title, list, columns, nothing } = *self;
+        let count = list.visible().count();
+        let of = if list.filter.is_empty() {
+            String::new()
+        } else {
+            format!(" of {} · /{}", list.entries.len(), list.filter)
+        };
+        let title = match list.fetch {
+            Fetch::Ready => format!("{title} · {count}{of}"),
+            _ if list.entries.is_empty() => title.to_owned(),
+            _ => format!("{title} · {count}{of}{}", stale(&list.fetch)),
+        };
+        let inside = frame(model.theme, &title, buffer, area);
+        if count == 0 {
+            let nothing = if list.entries.is_empty() {
+                nothing
+            } else {
+                "nothing passes the filter: Esc clears it"
+            };
+            empty(model.theme, &list.fetch, nothing, buffer, inside);
+            return;
+        }
+        let table = Table { theme: model.theme, columns, count, selected: Some(list.selected) };
+        table.render(list.visible(), cells, buffer, inside);
+    }
+}

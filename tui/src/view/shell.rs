@@ -1,0 +1,129 @@
+//! What is around every screen: server, tabs and state above; below what the keys do, or a line that
+//! says what happened and what to do.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use crate::keymap;
+use crate::model::{Link, Model, Notice, Screen};
+
+use super::widget::text::{dollars, fit};
+
+/// Draws the lines above a screen.
+pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let Some(first) = area.rows().next() else { return };
+    let (text, style) = match &model.link {
+        _ if model.screen == Screen::SignIn => ("", theme.faint()),
+        Link::Reconnecting { .. } => ("reconnecting…", theme.bad()),
+        Link::Idle => ("connecting…", theme.warning()),
+        Link::Live if model.refreshing => ("refreshing…", theme.warning()),
+        Link::Live => ("● live", theme.good()),
+    };
+    let state = Span::styled(text, style);
+    let mut left = vec![Span::styled(" Tollgate  ", theme.strong())];
+    let mut room = usize::from(area.width).saturating_sub(state.width() + 13);
+    let mut put = |text: &str, style| {
+        let text = fit(text, room);
+        room = room.saturating_sub(Span::raw(&text).width() + 2);
+        left.extend([Span::styled(text, style), Span::raw("  ")]);
+    };
+    put(&model.server, theme.faint());
+    if let Some(account) = &model.data.account.value {
+        put(&account.name, theme.strong());
+        if account.suspended {
+            put("suspended", theme.bad());
+        }
+        if let Some(balance) = &account.balance_usd {
+            put(&dollars(Some(balance)), theme.faint());
+        }
+    }
+    Line::from(left).render(first, buffer);
+    Line::from_iter([state, Span::raw(" ")]).right_aligned().render(first, buffer);
+    if let Some(row) = area.rows().nth(1) {
+        for (screen, label, place) in tabs(model, row) {
+            let style = if screen == model.screen { theme.tab() } else { theme.faint() };
+            Span::styled(label, style).render(place, buffer);
+        }
+    }
+}
+
+/// Returns the screen whose tab is at that place.
+pub(super) fn tab_at(model: &Model, area: Rect, position: Position) -> Option<Screen> {
+    let row = area.rows().nth(1)?;
+    tabs(model, row).into_iter().find(|(.., place)| place.contains(position)).map(|(it, ..)| it)
+}
+
+/// Returns the tabs and their places. Names get shorter when there is no room for all.
+fn tabs(model: &Model, row: Rect) -> Vec<(Screen, String, Rect)> {
+    let number = |screen| Screen::TABS.iter().position(|it| *it == screen).map_or(0, |it| it + 1);
+    let open = model.screen;
+    let roomy = |it: Screen| format!(" {} {} ", number(it), it.name());
+    let close = |it: Screen| format!("{} {}", number(it), it.name());
+    let short = |it: Screen| if it == open { roomy(it) } else { format!(" {} ", number(it)) };
+    // the spaces around names go first, then the names of tabs that are not open
+    let width = usize::from(row.width);
+    let line = |label: &dyn Fn(Screen) -> String| model.tabs().map(|it| label(it).len() + 1).sum();
+    let (label, gap): (&dyn Fn(Screen) -> String, u16) = if width + 1 >= line(&roomy) {
+        (&roomy, 0)
+    } else if width + 1 >= line(&close) {
+        (&close, 1)
+    } else {
+        (&short, 0)
+    };
+    let mut start = row.x;
+    let mut tabs = Vec::new();
+    for screen in model.tabs() {
+        let label = label(screen);
+        let width = u16::try_from(label.len()).unwrap_or(u16::MAX);
+        tabs.push((screen, label, Rect { x: start, width, ..row }.intersection(row)));
+        start = start.saturating_add(width).saturating_add(gap);
+    }
+    tabs
+}
+
+/// Draws the line below a screen: a problem, if there is one, else what came of the last thing that
+/// the user did, else what the keys do.
+pub(super) fn footer(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let suspended = model.data.account.value.as_ref().is_some_and(|it| it.suspended);
+    let (text, style) = match (&model.notice, &model.link) {
+        _ if model.overlay.is_some() => return hints(model, buffer, area),
+        (Some(Notice::Trouble(text)), _) => (text.as_str(), theme.bad()),
+        (_, Link::Reconnecting { problem }) => (problem.as_str(), theme.bad()),
+        (Some(Notice::Done(text)), _) => (text.as_str(), theme.good()),
+        (None, _) if suspended && model.screen == Screen::Overview => (
+            "this account is suspended: it may look and change nothing; ask an operator",
+            theme.bad(),
+        ),
+        (None, _) => return hints(model, buffer, area),
+    };
+    let text = fit(text, usize::from(area.width).saturating_sub(2));
+    Line::styled(format!(" {text}"), style).render(area, buffer);
+}
+
+/// Draws what the keys do, as much as there is room for whole.
+fn hints(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let mut line = Line::default();
+    let hinted: Vec<_> = keymap::bindings(model.focus())
+        .filter_map(|row| Some((row.labels().next()?, row.hint?)))
+        .collect();
+    // help and the way out are the last to go
+    let last = hinted.len().saturating_sub(2);
+    let needed = |(key, hint): &(String, &str)| Span::raw(key).width() + hint.len() + 3;
+    let mut room = usize::from(area.width).saturating_sub(hinted[last..].iter().map(needed).sum());
+    for (place, hint) in hinted.iter().enumerate() {
+        if place < last {
+            match room.checked_sub(needed(hint)) {
+                Some(left) => room = left,
+                None => continue,
+            }
+        }
+        line.push_span(Span::styled(format!(" {} ", hint.0), theme.accent()));
+        line.push_span(Span::styled(format!("{} ", hint.1), theme.faint()));
+    }
+    line.render(area, buffer);
+}

@@ -1,0 +1,102 @@
+//! The chat servers behind the gateway, and how they do, for operators.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Span;
+
+use crate::model::Model;
+use crate::model::upstreams::{Breaker, Health, Upstream};
+
+use super::panes::Panes;
+use super::widget::detail::{Detail, plain};
+use super::widget::table::Column;
+use super::widget::text::{UNKNOWN, ago, count, date_and_time, duration, short_count, time_of_day};
+
+const COLUMNS: &[Column] = &[
+    Column::text("name", 12, 1, 0),
+    Column::text("health", 9, 0, 0),
+    Column::number("in flight", 9, 2),
+    Column::number("5 min", 7, 3),
+    Column::number("failed", 7, 1),
+    Column::number("p50", 6, 4),
+    Column::number("p99", 6, 4),
+    Column::text("URL", 14, 2, 5),
+];
+
+/// Draws the list of upstreams.
+pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let panes = Panes {
+        title: "Upstreams",
+        list: &model.data.upstreams,
+        columns: COLUMNS,
+        nothing: "no upstreams yet: `n` adds one",
+    };
+    panes.render(model, |it| cells(model, it), |it| all_of(model, it), buffer, area);
+}
+
+fn cells<'a>(model: &Model, upstream: &'a Upstream) -> Vec<Span<'a>> {
+    let health = upstream.health.as_ref();
+    let number = |pick: fn(&Health) -> u64| plain(short_count(health.map(pick)));
+    let latency = health.and_then(|it| it.latency);
+    vec![
+        plain(upstream.name.as_str()),
+        condition(model, upstream),
+        number(|it| it.in_flight),
+        number(|it| it.requests),
+        number(|it| it.failures),
+        plain(duration(latency.map(|it| it.p50_ms))),
+        plain(duration(latency.map(|it| it.p99_ms))),
+        plain(upstream.url.as_str()),
+    ]
+}
+
+/// Says in a word how it does.
+fn condition(model: &Model, upstream: &Upstream) -> Span<'static> {
+    let theme = model.theme;
+    let health = upstream.health.as_ref();
+    match health.and_then(|it| it.breaker) {
+        _ if upstream.problem.is_some() => Span::styled("no key", theme.bad()),
+        Some(Breaker::Open) => Span::styled("down", theme.bad()),
+        Some(Breaker::HalfOpen) => Span::styled("probing", theme.warning()),
+        Some(Breaker::Closed) if health.is_some_and(|it| it.failures > 0) => {
+            Span::styled("shaky", theme.warning())
+        }
+        Some(Breaker::Closed) => Span::styled("healthy", theme.good()),
+        None => Span::styled(UNKNOWN, theme.faint()),
+    }
+}
+
+fn all_of<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
+    let theme = model.theme;
+    let mut detail = Detail::default();
+    detail
+        .row("name", Span::styled(upstream.name.as_str(), theme.strong()))
+        .row("URL", plain(upstream.url.as_str()))
+        .row("dialect", plain(upstream.profile.name()))
+        .row("key", plain(upstream.credential.describe()))
+        .maybe("problem", upstream.problem.as_deref().map(|it| Span::styled(it, theme.bad())))
+        .row("added", plain(date_and_time(upstream.created_at, &model.zone)));
+    detail.heading("Health");
+    let Some(health) = &upstream.health else {
+        detail.text(Span::styled("not available", theme.faint()));
+        return detail;
+    };
+    let latency = |pick: fn(&crate::model::traffic::Percentiles) -> f64| {
+        plain(duration(health.latency.as_ref().map(pick)))
+    };
+    detail
+        .row("state", condition(model, upstream))
+        .row("breaker", plain(health.breaker.map_or(UNKNOWN, |breaker| breaker.name())))
+        .maybe("tried again", health.retry_at.map(|at| plain(time_of_day(Some(at), &model.zone))))
+        .row("in flight", plain(count(Some(health.in_flight))))
+        .row("5 minutes", plain(count(Some(health.requests))))
+        .row("  failed", plain(count(Some(health.failures))))
+        .row("latency p50", latency(|it| it.p50_ms))
+        .row("latency p90", latency(|it| it.p90_ms))
+        .row("latency p99", latency(|it| it.p99_ms));
+    if let Some(error) = &health.last_error {
+        detail.heading("Last error").text(Span::styled(error.as_str(), theme.bad()));
+        detail.text(Span::styled(ago(health.last_error_at, model.now), theme.faint()));
+    }
+    detail
+}

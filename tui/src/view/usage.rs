@@ -1,0 +1,306 @@
+//! What was used over a range, and the request log.
+
+use jiff::ToSpan;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use crate::model::Model;
+use crate::model::record::{Record, Totals};
+use crate::model::remote::Fetch;
+use crate::model::usage::{Range, Usage};
+
+use super::live::minutes;
+use super::panes;
+use super::widget::bars::{Bar, bars};
+use super::widget::chart::chart;
+use super::widget::detail::{Detail, plain};
+use super::widget::frame::{frame, rows};
+use super::widget::status::{empty, stale};
+use super::widget::table::{Column, Table};
+use super::widget::text::{
+    UNKNOWN, count, date_and_time, dollars, duration, short_count, time_of_day,
+};
+
+const COLUMNS: &[Column] = &[
+    Column::text("time", 8, 0, 0),
+    Column::text("account", 10, 1, 7),
+    Column::text("model", 12, 3, 0),
+    Column::text("endpoint", 16, 0, 6),
+    Column::text("status", 11, 0, 0),
+    Column::number("in", 7, 2),
+    Column::number("out", 7, 2),
+    Column::number("ttft", 6, 5),
+    Column::number("time", 6, 3),
+    Column::number("cost", 12, 1),
+];
+
+/// Draws sums above, the log below.
+pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let (log, detail) = places(model, area);
+    if log.width > 0 {
+        sums(model, buffer, split(area).0);
+        let inside = frame(model.theme, &title(model), buffer, log);
+        log_table(model, Some(model.data.log.selected), buffer, inside);
+    }
+    if detail.width > 0 {
+        let title = if log.width > 0 { "Request" } else { "Request · Esc goes back" };
+        let inside = frame(model.theme, title, buffer, detail);
+        match model.data.log.current() {
+            Some(record) => all_of(model, record).render(model.theme, buffer, inside),
+            None => empty(model.theme, &Fetch::Ready, "nothing selected", buffer, inside),
+        }
+    }
+}
+
+fn sums(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let sums = &model.data.usage.sums;
+    let by_key = if area.width >= 140 { 5 } else { 0 };
+    let [first, second, third, fourth] = Layout::horizontal([
+        Constraint::Fill(4),
+        Constraint::Fill(5),
+        Constraint::Fill(5),
+        Constraint::Fill(by_key),
+    ])
+    .areas(area);
+    let inside = frame(theme, &ranges(model), buffer, first);
+    totals(model, sums.value.as_ref().map(|it| &it.totals), buffer, inside);
+    over_time(model, buffer, second);
+    let mut shares = |title, values: Option<&Vec<(String, Totals)>>, place| {
+        let inside = frame(theme, title, buffer, place);
+        match values {
+            Some(values) if !values.is_empty() => share(model, values, buffer, inside),
+            _ => empty(theme, &sums.fetch, "nothing used", buffer, inside),
+        }
+    };
+    shares("Tokens by model", sums.value.as_ref().map(|it| &it.by_model), third);
+    if by_key > 0 {
+        shares("Tokens by key", sums.value.as_ref().map(|it| &it.by_key), fourth);
+    }
+}
+
+/// Returns the place of the log, the row under its cursor, and how many rows there are.
+pub(super) fn place(model: &Model, area: Rect) -> (Rect, usize, usize) {
+    let log = &model.data.log;
+    (places(model, area).0, log.selected, log.records.len())
+}
+
+/// Returns the places of the log and of the detail, which takes the whole screen where it is narrow.
+fn places(model: &Model, area: Rect) -> (Rect, Rect) {
+    match panes::split(model, area) {
+        (log, detail) if log.width == 0 => (log, detail),
+        _ => panes::split(model, split(area).1),
+    }
+}
+
+fn split(area: Rect) -> (Rect, Rect) {
+    let height = if area.height >= 36 { 12 } else { 9 };
+    let [top, bottom] =
+        Layout::vertical([Constraint::Length(height), Constraint::Fill(1)]).areas(area);
+    (top, bottom)
+}
+
+/// Writes the ranges, the chosen one in brackets.
+fn ranges(model: &Model) -> String {
+    let chosen = model.data.usage.range;
+    let name = |range: Range| match range {
+        range if range == chosen => format!("[{}]", range.name()),
+        range => range.name().to_owned(),
+    };
+    let names: Vec<_> = Range::ALL.into_iter().map(name).collect();
+    format!("{}{}", names.join(" "), stale(&model.data.usage.sums.fetch))
+}
+
+fn totals(model: &Model, totals: Option<&Totals>, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let number = |pick: fn(&Totals) -> Option<u64>| count(totals.and_then(pick));
+    let errors = match totals {
+        Some(totals) if totals.errors > 0 => theme.warning(),
+        _ => theme.good(),
+    };
+    let lines = [
+        ("requests", Span::raw(number(|it| Some(it.requests)))),
+        ("errors", Span::styled(number(|it| Some(it.errors)), errors)),
+        ("input", Span::raw(number(|it| it.tokens.input))),
+        ("  cached", Span::raw(number(|it| it.tokens.cached))),
+        ("output", Span::raw(number(|it| it.tokens.output))),
+        ("  reasoning", Span::raw(number(|it| it.tokens.reasoning))),
+        (
+            "cost",
+            Span::styled(dollars(totals.and_then(|it| it.cost_usd.as_deref())), theme.strong()),
+        ),
+    ];
+    rows(theme, lines, buffer, area);
+}
+
+/// Draws tokens by day; within an hour, by minute.
+fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let usage = &model.data.usage;
+    if usage.range == Range::Hour {
+        return minutes(model, "Tokens/min", theme.bar(), |it| it.tokens, buffer, area);
+    }
+    let days = usage.sums.value.as_ref().map(|sums| days(model, sums)).unwrap_or_default();
+    let most = days.iter().map(|(_, tokens)| *tokens).max().unwrap_or(0);
+    let title = match most {
+        0 => "Tokens/day".to_owned(),
+        most => format!("Tokens/day · most {}", short_count(Some(most))),
+    };
+    let inside = frame(theme, &title, buffer, area);
+    if most == 0 {
+        return empty(theme, &usage.sums.fetch, "nothing used", buffer, inside);
+    }
+    let [above, below] =
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inside);
+    let values: Vec<_> = days.iter().map(|(_, tokens)| *tokens).collect();
+    chart(&values, theme.bar(), buffer, above);
+    let day = |day: Option<&(String, u64)>| day.map_or_else(String::new, |(day, _)| day.clone());
+    if days.len() > 1 {
+        Line::styled(day(days.first()), theme.faint()).render(below, buffer);
+    }
+    Line::styled(day(days.last()), theme.faint()).right_aligned().render(below, buffer);
+}
+
+/// Returns the days of the range, those without requests, too, as `month-day` with their tokens.
+fn days(model: &Model, usage: &Usage) -> Vec<(String, u64)> {
+    let known = |day: Date| {
+        let day = day.to_string();
+        let sums = usage.by_day.iter().find(|(it, _)| *it == day);
+        sums.and_then(|(_, totals)| totals.tokens.total()).unwrap_or(0)
+    };
+    let count = model.data.usage.range.hours() / 24;
+    let Some(today) = model.now.map(|now| now.to_zoned(TimeZone::UTC).date()) else {
+        return Vec::new();
+    };
+    let days = (0..=count).rev().filter_map(|ago| today.checked_sub(ago.days()).ok());
+    days.map(|day| (day.strftime("%m-%d").to_string(), known(day))).collect()
+}
+
+/// Draws what each has used of the tokens.
+fn share(model: &Model, sums: &[(String, Totals)], buffer: &mut Buffer, area: Rect) {
+    let mut values: Vec<_> = sums
+        .iter()
+        .map(|(label, totals)| {
+            let value = totals.tokens.total();
+            // requests that could not be read name no model
+            let label = if label.is_empty() { UNKNOWN } else { label };
+            Bar { label: label.to_owned(), value, number: short_count(value) }
+        })
+        .collect();
+    values.sort_by_key(|bar| std::cmp::Reverse(bar.value));
+    let room = usize::from(area.height);
+    if values.len() > room
+        && let Some(last) = area.rows().next_back()
+    {
+        let more = values.len() - (room - 1);
+        values.truncate(room - 1);
+        Line::styled(format!("and {more} more"), model.theme.faint()).render(last, buffer);
+    }
+    bars(model.theme, &values, buffer, area);
+}
+
+fn title(model: &Model) -> String {
+    let log = &model.data.log;
+    let filter = match model.data.usage.filter.as_str() {
+        "" => String::new(),
+        filter => format!(" · /{filter}"),
+    };
+    let place = match (log.paused, log.selected) {
+        (true, _) => format!("paused, {} new", log.missed),
+        (false, 0) => "following".to_owned(),
+        (false, row) => format!("{} of {}", row + 1, log.records.len()),
+    };
+    let skipped = match log.skipped {
+        0 => String::new(),
+        skipped => format!(" · {skipped} skipped"),
+    };
+    format!("Requests{filter} · {place}{skipped}")
+}
+
+/// Draws the log, newest first.
+pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buffer, area: Rect) {
+    let log = &model.data.log;
+    if log.records.is_empty() {
+        return empty(
+            model.theme,
+            &log.fetch,
+            "no requests yet: make a key (2), then try a model (3)",
+            buffer,
+            area,
+        );
+    }
+    let operator = model.is_operator();
+    // who is no operator sees one account only
+    let columns: Vec<_> =
+        COLUMNS.iter().filter(|it| operator || it.head != "account").copied().collect();
+    let cells = |record: &'_ Record| {
+        let mut cells = cells(model, record);
+        if !operator {
+            cells.remove(1);
+        }
+        cells
+    };
+    let table = Table { theme: model.theme, columns: &columns, count: log.records.len(), selected };
+    table.render(log.records.iter(), cells, buffer, area);
+}
+
+fn cells(model: &Model, record: &Record) -> Vec<Span<'static>> {
+    let stream = if record.stream { "~" } else { "" };
+    let status = record.status.map_or(UNKNOWN, |status| status.name());
+    vec![
+        plain(time_of_day(record.started_at, &model.zone)),
+        plain(record.account.clone()),
+        plain(record.model.clone().unwrap_or_else(|| UNKNOWN.to_owned())),
+        plain(format!("{}{stream}", record.endpoint)),
+        Span::styled(status, model.theme.status(record.status)),
+        plain(short_count(record.tokens.input)),
+        plain(short_count(record.tokens.output)),
+        plain(duration(record.ttft_ms)),
+        plain(duration(record.duration_ms)),
+        plain(dollars(record.cost_usd.as_deref())),
+    ]
+}
+
+fn all_of<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
+    let theme = model.theme;
+    let mut detail = Detail::default();
+    let status = record.status.map_or(UNKNOWN, |status| status.name());
+    let status = match record.http_status {
+        Some(http) => format!("{status} ({http})"),
+        None => status.to_owned(),
+    };
+    let (took, first) = (duration(record.duration_ms), duration(record.ttft_ms));
+    let stream = if record.stream { ", as a stream" } else { "" };
+    detail
+        .row("status", Span::styled(status, theme.status(record.status)))
+        .maybe("error", record.error_code.as_deref().map(|it| Span::styled(it, theme.bad())))
+        .row("started", plain(date_and_time(record.started_at, &model.zone)))
+        .row("took", plain(format!("{took}, first piece after {first}")))
+        .row("endpoint", plain(format!("{}{stream}", record.endpoint)))
+        .row("model", plain(record.model.as_deref().unwrap_or(UNKNOWN)))
+        .maybe("served by", record.deployment.as_deref().map(plain))
+        .row("account", plain(record.account.as_str()))
+        .row("key", plain(record.key.as_str()))
+        .row("request", plain(record.id.as_str()));
+    let tokens = &record.tokens;
+    detail
+        .heading("Tokens")
+        .row("input", plain(count(tokens.input)))
+        .row("  cached", plain(count(tokens.cached)))
+        .row("output", plain(count(tokens.output)))
+        .row("  reasoning", plain(count(tokens.reasoning)))
+        .row("counted by", plain(record.basis.map_or(UNKNOWN, |basis| basis.name())))
+        .row("cost", Span::styled(dollars(record.cost_usd.as_deref()), theme.strong()))
+        .maybe("price version", record.price_version.map(|it| plain(it.to_string())));
+    if !record.notes.is_empty() {
+        detail.heading("Lost or mended in translation");
+        for note in &record.notes {
+            detail.text(plain(format!("· {note}")));
+        }
+    }
+    detail
+}

@@ -1,0 +1,55 @@
+//! Columns over time, as high as there is room; one line of them is a sparkline.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+/// The widest that a column gets.
+const WIDEST: usize = 8;
+
+/// Draws a column for each value, the newest at the right; the highest fills its place.
+pub fn chart(values: &[u64], style: Style, buffer: &mut Buffer, area: Rect) {
+    let room = usize::from(area.width);
+    let values = &values[values.len().saturating_sub(room)..];
+    let most = values.iter().copied().max().unwrap_or(0);
+    if values.is_empty() || most == 0 {
+        return;
+    }
+    let width = (room / values.len()).min(WIDEST);
+    // broad columns stand apart
+    let gap = usize::from(width > 2);
+    let start = room - width * values.len();
+    for (place, value) in values.iter().enumerate() {
+        let eighths = eighths(*value, most, area.height);
+        for (line, row) in area.rows().rev().enumerate() {
+            let symbol = EIGHTHS[eighths.saturating_sub(line * 8).min(8)];
+            let from = start + place * width;
+            for column in from..from + width - gap {
+                let x = row.x.saturating_add(u16::try_from(column).unwrap_or(u16::MAX));
+                if let Some(cell) = buffer.cell_mut((x, row.y)) {
+                    cell.set_symbol(symbol).set_style(style);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the height of a column; what is more than nothing can be seen.
+fn eighths(value: u64, most: u64, height: u16) -> usize {
+    let eighths = u128::from(value) * u128::from(height) * 8 / u128::from(most.max(1));
+    usize::try_from(eighths).unwrap_or(0).max(usize::from(value > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::eighths;
+
+    #[test]
+    fn the_highest_column_fills_its_place_and_the_least_can_be_seen() {
+        for (value, height) in [(0, 0), (1, 1), (500, 8), (1_000, 16)] {
+            assert_eq!(eighths(value, 1_000, 2), height);
+        }
+        assert_eq!(eighths(u64::MAX, u64::MAX, u16::MAX), usize::from(u16::MAX) * 8);
+    }
+}

@@ -1,0 +1,112 @@
+//! All there is to say of one thing: labels at the left, values beside them, long ones on more lines.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use super::text::wrap;
+use crate::theme::Theme;
+
+/// How wide labels are.
+const LABEL: u16 = 13;
+
+/// What a detail pane shows, from top to bottom.
+#[derive(Debug, Default)]
+pub struct Detail<'a> {
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Debug)]
+enum Part<'a> {
+    Heading(&'a str),
+    Row(&'a str, Span<'a>),
+    Text(Span<'a>),
+    Gap,
+}
+
+impl<'a> Detail<'a> {
+    /// Adds a heading, apart from what is above.
+    pub fn heading(&mut self, text: &'a str) -> &mut Self {
+        self.parts.extend([Part::Gap, Part::Heading(text)]);
+        self
+    }
+
+    /// Adds an empty line.
+    pub fn gap(&mut self) -> &mut Self {
+        self.parts.push(Part::Gap);
+        self
+    }
+
+    /// Adds a value.
+    pub fn row(&mut self, label: &'a str, value: impl Into<Span<'a>>) -> &mut Self {
+        self.parts.push(Part::Row(label, value.into()));
+        self
+    }
+
+    /// Adds a value if there is one.
+    pub fn maybe(&mut self, label: &'a str, value: Option<impl Into<Span<'a>>>) -> &mut Self {
+        if let Some(value) = value {
+            self.row(label, value);
+        }
+        self
+    }
+
+    /// Adds a text over the whole width.
+    pub fn text(&mut self, text: impl Into<Span<'a>>) -> &mut Self {
+        self.parts.push(Part::Text(text.into()));
+        self
+    }
+
+    /// Draws as much of it as there is room for; without the gaps, if they make it too long.
+    pub fn render(&self, theme: Theme, buffer: &mut Buffer, area: Rect) {
+        let roomy = self.lines(theme, area.width, true);
+        let lines = if roomy.len() > usize::from(area.height) {
+            self.lines(theme, area.width, false)
+        } else {
+            roomy
+        };
+        for ((indent, line, label), row) in lines.into_iter().zip(area.rows()) {
+            if let Some(label) = label {
+                Line::styled(label, theme.faint()).render(row, buffer);
+            }
+            let place = Rect {
+                x: row.x.saturating_add(indent),
+                width: row.width.saturating_sub(indent),
+                ..row
+            };
+            line.render(place.intersection(row), buffer);
+        }
+    }
+
+    /// Returns the lines: how far in each begins, itself, and what stands before it.
+    fn lines(&self, theme: Theme, width: u16, gaps: bool) -> Vec<(u16, Line<'_>, Option<&str>)> {
+        let mut lines = Vec::new();
+        let width = usize::from(width);
+        for part in &self.parts {
+            match part {
+                Part::Gap if !gaps => {}
+                Part::Gap => lines.push((0, Line::default(), None)),
+                Part::Heading(text) => lines.push((0, Line::styled(*text, theme.accent()), None)),
+                Part::Text(text) => {
+                    let wrapped = wrap(&text.content, width).into_iter();
+                    lines.extend(wrapped.map(|it| (0, Line::styled(it, text.style), None)));
+                }
+                Part::Row(label, value) => {
+                    let room = width.saturating_sub(usize::from(LABEL) + 1);
+                    let wrapped = wrap(&value.content, room).into_iter().enumerate();
+                    lines.extend(wrapped.map(|(number, it)| {
+                        (LABEL + 1, Line::styled(it, value.style), (number == 0).then_some(*label))
+                    }));
+                }
+            }
+        }
+        lines
+    }
+}
+
+/// Returns a span in the style that says nothing.
+pub fn plain<'a>(text: impl Into<std::borrow::Cow<'a, str>>) -> Span<'a> {
+    Span::styled(text, Style::new())
+}

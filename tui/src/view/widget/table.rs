@@ -1,0 +1,176 @@
+//! A table that keeps its columns: the least important ones go first when there is no room, and no
+//! text leaves its own.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Alignment, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use super::text::fit;
+use crate::theme::Theme;
+
+/// A column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// What stands above it.
+    pub head: &'static str,
+    /// How wide it is at least.
+    pub least: u16,
+    /// Its share of the room that is left; 0 means that it stays as it is.
+    pub share: u16,
+    /// On which side its text stands.
+    pub side: Alignment,
+    /// The higher, the sooner it is left out; 0 stays always.
+    pub rank: u8,
+}
+
+/// A table before it has rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a> {
+    /// Its colours.
+    pub theme: Theme,
+    /// Its columns.
+    pub columns: &'a [Column],
+    /// How many rows there are.
+    pub count: usize,
+    /// Which of them is under the cursor, if it has one.
+    pub selected: Option<usize>,
+}
+
+/// Returns the row that stands first where so many are in sight: the cursor stays in the middle.
+pub fn first(selected: usize, count: usize, height: u16) -> usize {
+    let height = usize::from(height);
+    selected.saturating_sub(height / 2).min(count.saturating_sub(height))
+}
+
+// === impl Column ===
+
+impl Column {
+    /// Returns a column of text.
+    pub const fn text(head: &'static str, least: u16, share: u16, rank: u8) -> Self {
+        Self { head, least, share, side: Alignment::Left, rank }
+    }
+
+    /// Returns a column of numbers.
+    pub const fn number(head: &'static str, least: u16, rank: u8) -> Self {
+        Self { head, least, share: 0, side: Alignment::Right, rank }
+    }
+}
+
+// === impl Table ===
+
+impl Table<'_> {
+    /// Draws heads and as many of `rows` as there is room for. `cells` makes a cell for each column.
+    pub fn render<'r, T: 'r>(
+        self,
+        rows: impl Iterator<Item = &'r T>,
+        cells: impl Fn(&'r T) -> Vec<Span<'r>>,
+        buffer: &mut Buffer,
+        area: Rect,
+    ) {
+        let Some(body) = body(area) else { return };
+        let places = places(self.columns, area.width);
+        let heads = self.columns.iter().map(|column| Span::styled(column.head, self.theme.faint()));
+        self.line(heads, &places, buffer, Rect { height: 1, ..area });
+        let first = first(self.selected.unwrap_or(0), self.count, body.height);
+        for ((row, item), place) in rows.enumerate().skip(first).zip(body.rows()) {
+            self.line(cells(item).into_iter(), &places, buffer, place);
+            if self.selected == Some(row) {
+                buffer.set_style(place, self.theme.cursor());
+            }
+        }
+    }
+
+    fn line<'c>(
+        &self,
+        cells: impl Iterator<Item = Span<'c>>,
+        places: &[Option<(u16, u16)>],
+        buffer: &mut Buffer,
+        row: Rect,
+    ) {
+        for ((cell, column), place) in cells.zip(self.columns).zip(places) {
+            let Some((start, width)) = *place else { continue };
+            let place = Rect { x: row.x.saturating_add(start), width, ..row }.intersection(row);
+            let cell = Span::styled(fit(&cell.content, place.width.into()), cell.style);
+            Line::from(cell).alignment(column.side).render(place, buffer);
+        }
+    }
+}
+
+/// Returns where rows are, below the heads.
+pub fn body(area: Rect) -> Option<Rect> {
+    let height = area.height.checked_sub(1)?;
+    Some(Rect { y: area.y + 1, height, ..area })
+}
+
+/// Returns start and width of each column that there is room for.
+fn places(columns: &[Column], width: u16) -> Vec<Option<(u16, u16)>> {
+    let mut kept = vec![true; columns.len()];
+    let needed = |kept: &[bool]| {
+        let chosen = columns.iter().zip(kept).filter(|(_, kept)| **kept);
+        chosen.map(|(column, _)| u32::from(column.least) + 1).sum::<u32>().saturating_sub(1)
+    };
+    while needed(&kept) > u32::from(width) {
+        let least = columns.iter().enumerate().filter(|(place, it)| kept[*place] && it.rank > 0);
+        match least.max_by_key(|(place, column)| (column.rank, *place)) {
+            Some((place, _)) => kept[place] = false,
+            None => break,
+        }
+    }
+    let spare = u32::from(width).saturating_sub(needed(&kept));
+    let chosen = columns.iter().zip(&kept).filter(|(_, kept)| **kept);
+    let shares: u32 = chosen.map(|(column, _)| u32::from(column.share)).sum();
+    let mut start = 0_u16;
+    let mut given = 0;
+    let mut seen = 0;
+    columns
+        .iter()
+        .zip(kept)
+        .map(|(column, kept)| {
+            kept.then(|| {
+                seen += u32::from(column.share);
+                let until = (spare * seen).checked_div(shares).unwrap_or(0);
+                let width = column.least.saturating_add(u16::try_from(until - given).unwrap_or(0));
+                given = until;
+                let place = (start, width);
+                start = start.saturating_add(width).saturating_add(1);
+                place
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Column, first, places};
+
+    const COLUMNS: [Column; 4] = [
+        Column::text("a", 10, 2, 0),
+        Column::text("b", 6, 1, 1),
+        Column::number("c", 5, 2),
+        Column::number("d", 5, 3),
+    ];
+
+    #[test]
+    fn what_matters_least_goes_first_and_the_rest_shares_the_room() {
+        for (width, expected) in [
+            (32, [Some((0, 12)), Some((13, 7)), Some((21, 5)), Some((27, 5))]),
+            (29, [Some((0, 10)), Some((11, 6)), Some((18, 5)), Some((24, 5))]),
+            (28, [Some((0, 13)), Some((14, 8)), Some((23, 5)), None]),
+            (17, [Some((0, 10)), Some((11, 6)), None, None]),
+            (12, [Some((0, 12)), None, None, None]),
+            (3, [Some((0, 10)), None, None, None]),
+        ] {
+            assert_eq!(places(&COLUMNS, width), expected, "in {width}");
+        }
+    }
+
+    #[test]
+    fn the_cursor_stays_in_sight_and_no_row_is_wasted() {
+        for (selected, count, height, row) in
+            [(0, 3, 10, 0), (2, 3, 10, 0), (5, 100, 10, 0), (6, 100, 10, 1), (99, 100, 10, 90)]
+        {
+            assert_eq!(first(selected, count, height), row);
+        }
+    }
+}

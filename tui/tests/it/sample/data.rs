@@ -1,0 +1,296 @@
+//! What the gateway might say: the `index`-th of its kind.
+
+use jiff::Timestamp;
+use tui::model::accounts::{Account, Role};
+use tui::model::audit::Entry;
+use tui::model::catalogue::{Ability, Deployment, Offer, Price};
+use tui::model::keys::Key;
+use tui::model::plans::{Limits, Plan};
+use tui::model::record::{Basis, Record, Status, Tokens, Totals};
+use tui::model::traffic::{
+    ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
+};
+use tui::model::upstreams::{Breaker, Credential, Health, Profile, Upstream};
+use tui::model::usage::Usage;
+
+use super::{NOW, State};
+
+/// A name in wide letters and joined emoji, with an escape sequence that must not get through.
+const LONG: &str = "模型-very-long-name-👩‍🔬-e\u{301}-\u{1b}[31m-";
+
+fn ago(seconds: usize) -> Option<Timestamp> {
+    Timestamp::from_second(NOW - i64::try_from(seconds).unwrap()).ok()
+}
+
+/// Returns `name` with its number, or in a full model something that is too long anywhere.
+fn name(name: &str, index: usize, state: State) -> String {
+    match state {
+        State::Full => format!("{name}-{index}-{}", LONG.repeat(4)),
+        _ if index == 0 => name.to_owned(),
+        _ => format!("{name}-{index}"),
+    }
+}
+
+fn money(index: usize, state: State) -> String {
+    match state {
+        State::Full => "-123456789012345678.123456789".to_owned(),
+        State::Empty => "5.00".to_owned(),
+        _ => format!("{}.998213500", 4 + index),
+    }
+}
+
+pub(crate) fn account(index: usize, role: Role, state: State) -> Account {
+    Account {
+        id: format!("0193-{index:04}"),
+        name: name("ada", index, state),
+        role: Some(role),
+        suspended: state == State::Full || index == 2,
+        plan: Some(name("free", 0, state)),
+        balance_usd: Some(money(index, state)),
+        created_at: ago(86_400 * (index + 1)),
+    }
+}
+
+pub(crate) fn key(index: usize, state: State) -> Key {
+    let limits = Limits { rpm: Some(60), tpm: Some(200_000), ..Limits::default() };
+    Key {
+        spend_cap_usd: (index == 0).then(|| "10".to_owned()),
+        id: format!("d954a5ca{index:04}"),
+        account: name("ada", 0, state),
+        label: name("laptop", index, state),
+        limits: if index.is_multiple_of(2) { limits } else { Limits::default() },
+        models: vec![name("sim-chat", index, state); index % 3],
+        created_at: ago(4_000 * (index + 1)),
+        last_used_at: if index == 1 { None } else { ago(50 * index) },
+        expires_at: if index == 1 { ago(9) } else { None },
+        revoked_at: if index == 2 { ago(100) } else { None },
+        successor: None,
+    }
+}
+
+pub(super) fn offer(index: usize, state: State) -> Offer {
+    let abilities =
+        [Ability::Tools, Ability::Vision, Ability::Reasoning, Ability::StructuredOutput];
+    let names = ["qwen3-coder", "gpt-oss-20b", "tiny"];
+    let full = (state == State::Full).then(|| name("qwen3-coder", index, state));
+    Offer {
+        id: full.unwrap_or_else(|| names[index % 3].to_owned()),
+        display_name: name("Model", index, state),
+        description: "A model for code with a context as long as a book.".to_owned(),
+        context: (index != 1).then_some(262_144),
+        max_output: Some(65_536),
+        limits: Limits { tpm: Some(1_000_000), ..Limits::default() },
+        price: Price {
+            input_usd: Some("0.10".to_owned()),
+            cached_usd: Some("0.025".to_owned()),
+            output_usd: Some(format!("0.{}", 4 - index % 3)),
+            version: 2,
+        },
+        abilities: abilities[..index % 5].to_vec(),
+        aliases: vec!["coder".to_owned(); index % 2],
+        deployments: vec![Deployment {
+            upstream: name("local", 0, state),
+            model: "Qwen/Qwen3-Coder-480B".to_owned(),
+            weight: 1,
+            priority: 0,
+        }],
+    }
+}
+
+pub(super) fn plan(index: usize, state: State) -> Plan {
+    let limits = Limits { rpm: Some(60), tpm: Some(200_000), ..Limits::default() };
+    Plan {
+        name: name("free", index, state),
+        trial_credit_usd: Some("5".to_owned()),
+        limits: if index == 1 { Limits::default() } else { limits },
+        models: vec![name("qwen3-coder", 0, state); index % 2 * 3],
+    }
+}
+
+pub(super) fn upstream(index: usize, state: State) -> Upstream {
+    Upstream {
+        name: name("local", index, state),
+        url: format!("http://10.0.0.{index}:8000/v1"),
+        credential: Credential::Variable("LOCAL_KEY".to_owned()),
+        profile: Profile::Vllm,
+        problem: (index == 2).then(|| "the variable `LOCAL_KEY` is not set".to_owned()),
+        created_at: ago(9_000),
+        health: None,
+    }
+}
+
+pub(super) fn health(index: usize, state: State) -> Health {
+    let breakers = [Breaker::Closed, Breaker::Open, Breaker::HalfOpen];
+    Health {
+        name: name("local", index, state),
+        breaker: Some(breakers[index % 3]),
+        retry_at: (index % 3 == 1).then(|| ago(0)).flatten(),
+        in_flight: 12,
+        requests: 3_456,
+        failures: if index == 0 { 0 } else { 78 },
+        latency: Some(Percentiles { p50_ms: 210.0, p90_ms: 890.0, p99_ms: 12_345.0 }),
+        last_error: (index > 0).then(|| "connection refused (os error 111)".to_owned()),
+        last_error_at: ago(70),
+    }
+}
+
+pub(super) fn entry(index: usize, state: State) -> Entry {
+    let actions = ["key.create", "account.suspend", "model.update"];
+    Entry {
+        id: index.to_string(),
+        at: ago(1_000 * index),
+        actor: (index != 2).then(|| name("ada", 0, state)),
+        action: actions[index % 3].to_owned(),
+        object: name("d954a5ca", index, state),
+        account: (index != 1).then(|| name("bob", 0, state)),
+        details: name("prices changed", 0, state),
+    }
+}
+
+pub(super) fn limits(state: State) -> Vec<LimitUse> {
+    let limit = |scope, subject: &str, kind, used, limit| LimitUse {
+        scope: Some(scope),
+        subject: name(subject, 0, state),
+        kind: Some(kind),
+        limit,
+        used,
+        observed: false,
+        resets_at: ago(0),
+    };
+    let all = [
+        limit(LimitScope::Plan, "free", LimitKind::Requests, 12, 60),
+        limit(LimitScope::Plan, "free", LimitKind::Tokens, 200_000, 200_000),
+        limit(LimitScope::Plan, "free", LimitKind::Concurrency, 3, 4),
+        limit(LimitScope::Key, "laptop", LimitKind::Spending, 1_250_000_000, 10_000_000_000),
+        limit(LimitScope::Plan, "free", LimitKind::MonthlyTokens, u64::MAX, u64::MAX),
+    ];
+    match state {
+        State::Full => all.iter().cycle().take(30).cloned().collect(),
+        State::Normal => all[..4].to_vec(),
+        State::Empty | State::Error => Vec::new(),
+    }
+}
+
+pub(super) fn usage(state: State) -> Usage {
+    match state {
+        State::Empty | State::Error => Usage { totals: totals(0, state), ..Usage::default() },
+        State::Normal => Usage {
+            by_model: [("qwen3-coder", 900_000), ("gpt-oss-20b", 310_000), ("tiny", 1_200)]
+                .map(|(model, input)| (model.to_owned(), totals(input, state)))
+                .to_vec(),
+            by_day: [("2026-11-17", 200_000), ("2026-11-18", 900_000), ("2026-11-20", 111_200)]
+                .map(|(day, input)| (day.to_owned(), totals(input, state)))
+                .to_vec(),
+            by_key: vec![("laptop".to_owned(), totals(1_211_200, state))],
+            totals: totals(1_211_200, state),
+        },
+        State::Full => Usage {
+            by_model: (0..40).map(|it| (name("m", it, state), totals(u64::MAX, state))).collect(),
+            by_day: (1..30)
+                .map(|it| (format!("2026-11-{it:02}"), totals(u64::MAX / 3, state)))
+                .collect(),
+            by_key: (0..40).map(|it| (name("k", it, state), totals(1, state))).collect(),
+            totals: totals(u64::MAX, state),
+        },
+    }
+}
+
+fn totals(input: u64, state: State) -> Totals {
+    let used = input > 0;
+    Totals {
+        requests: if used { 1_234 } else { 0 },
+        errors: if used { 7 } else { 0 },
+        tokens: Tokens {
+            input: Some(input),
+            cached: Some(input / 3),
+            output: Some(input / 5),
+            reasoning: None,
+        },
+        cost_usd: Some(if used { money(1, state) } else { "0".to_owned() }),
+    }
+}
+
+pub(super) fn traffic(state: State) -> Traffic {
+    if state == State::Empty {
+        return Traffic { minutes: vec![Minute::default(); 60], ..Traffic::default() };
+    }
+    let scale = if state == State::Full { u64::MAX / 100 } else { 1 };
+    let minute = |it: u64| Minute {
+        requests: (it * 7 % 31) * scale,
+        errors: (it % 13 / 11) * scale,
+        tokens: (it * it % 97) * scale,
+    };
+    let codes = ["upstream_timeout", "rate_limit_exceeded", "insufficient_quota"];
+    let error = |index: usize| ErrorCount {
+        code: name(codes[index % 3], 0, state),
+        count: 40 / (index as u64 + 1),
+        last_at: ago(70 * index),
+    };
+    Traffic {
+        in_flight: 17,
+        requests_per_second: 12.34,
+        tokens_per_second: if state == State::Full { 1e18 } else { 5_432.1 },
+        minutes: (0..60).map(minute).collect(),
+        ttft: Some(Percentiles { p50_ms: 180.0, p90_ms: 950.0, p99_ms: 4_200.0 }),
+        errors: (0..if state == State::Full { 30 } else { 3 }).map(error).collect(),
+    }
+}
+
+/// Returns a record a minute after the one before, of every status and with some values unknown.
+pub(crate) fn record(index: usize) -> Record {
+    let statuses = [
+        Some(Status::Completed),
+        Some(Status::Incomplete),
+        Some(Status::Failed),
+        Some(Status::Cancelled),
+        Some(Status::Interrupted),
+        Some(Status::Rejected),
+        None,
+    ];
+    let known = !index.is_multiple_of(4);
+    let status = statuses[index % statuses.len()];
+    let number = u32::try_from(index).unwrap();
+    Record {
+        id: format!("0193-5c00-{index:08}"),
+        account: "ada".to_owned(),
+        key: "d954a5ca".to_owned(),
+        endpoint: if known { "chat.completions".to_owned() } else { "responses".to_owned() },
+        model: known.then(|| "gpt-oss-20b".to_owned()),
+        deployment: known.then(|| "local/openai/gpt-oss-20b".to_owned()),
+        stream: index.is_multiple_of(3),
+        status,
+        http_status: known.then_some(200),
+        error_code: (status == Some(Status::Failed)).then(|| "upstream_timeout".to_owned()),
+        started_at: Timestamp::new(1_795_000_000 + 60 * i64::from(number), 0).ok(),
+        tokens: Tokens {
+            input: Some(u64::from(number) * 77_777),
+            cached: None,
+            output: known.then_some(u64::from(number)),
+            reasoning: None,
+        },
+        basis: known.then_some(Basis::Upstream),
+        duration_ms: known.then_some(f64::from(number) * 1_234.5),
+        ttft_ms: known.then_some(f64::from(number) * 12.3),
+        cost_usd: known.then(|| format!("0.{:07}", number * 12_345)),
+        price_version: known.then_some(2),
+        notes: vec!["the grammar of tool `patch` was not enforced".to_owned(); index % 3],
+    }
+}
+
+/// Returns a record in which no text fits its place.
+pub(crate) fn overlong_record(index: usize) -> Record {
+    let long = LONG.repeat(9);
+    Record {
+        account: long.clone(),
+        key: long.clone(),
+        endpoint: long.clone(),
+        model: Some(format!("{index}{long}")),
+        deployment: Some(long.clone()),
+        error_code: Some(long.clone()),
+        cost_usd: Some("123456789012345678.123456789".to_owned()),
+        duration_ms: Some(1e12),
+        ttft_ms: Some(1e12),
+        notes: vec![long; 30],
+        ..record(index)
+    }
+}
