@@ -158,7 +158,11 @@ impl Environment {
                 .or_else(|| base.as_ref().map(|base| base.data_dir().join("tollgate"))),
             colour: terminal && !dumb && set("NO_COLOR").is_none(),
             unicode: !dumb && (locale.contains("utf-8") || locale.contains("utf8")),
-            width: comfy_table::Table::new().width().filter(|_| terminal),
+            // A terminal that does not say how wide it is has 0 columns.
+            width: comfy_table::Table::new()
+                .width()
+                .filter(|_| terminal)
+                .map(|width| if width == 0 { 80 } else { width }),
             interactive: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
             now: clock::now(),
         }

@@ -78,6 +78,7 @@ async fn a_changed_file_changes_what_clients_get() {
     let shown = operator(&product, "model show best -o json", "").await.1;
     assert!(shown.contains(r#""id": "tiny""#), "{shown}");
 
+    operator(&product, "account credit operator 5 --reason test", "").await;
     let key = operator(&product, "key create k --quiet", "").await.1;
     let pruned = moved.split("[models.tiny]").next().unwrap().replace(r#", "best""#, "");
     let (code, out, err) = operator(&product, "apply --prune --yes -f -", &pruned).await;

@@ -139,3 +139,18 @@ fn progress_is_for_somebody_at_a_terminal_and_leaves_no_trace() {
         assert_eq!(String::from_utf8(err).unwrap(), expected);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_is_counted_in_seconds() {
+    let mut environment = Environment::within(std::path::Path::new("/nowhere"));
+    environment.interactive = true;
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut output = Output::new(Format::Table, false, &environment, &mut out, &mut err);
+    let work = async {
+        tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+        7
+    };
+    assert_eq!(output.waiting("counting", work).await, 7);
+    let said = "\rcounting: 0 s\u{1b}[K\rcounting: 1 s\u{1b}[K\r\u{1b}[K";
+    assert_eq!(String::from_utf8(err).unwrap(), said);
+}
