@@ -40,12 +40,12 @@ pub(super) fn account(account: v1::Account) -> Account {
 pub(super) fn key(key: v1::Key) -> Key {
     Key {
         limits: limits(key.limits),
-        spend_cap_usd: present(key.spend_cap_usd),
         created_at: time(key.created_at),
         last_used_at: time(key.last_used_at),
         expires_at: time(key.expires_at),
         revoked_at: time(key.revoked_at),
         successor: present(key.successor),
+        spend_cap_usd: present(key.spend_cap_usd),
         id: key.id,
         account: key.account,
         label: key.label,

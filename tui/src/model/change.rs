@@ -16,7 +16,7 @@ pub enum Change {
         label: String,
         /// Its own limits.
         limits: Limits,
-        /// The most that it may spend in all, if anything, in US dollars.
+        /// The most that it may spend in all, in US dollars.
         spend_cap_usd: Option<String>,
         /// The models that it may use; empty means all.
         models: Vec<String>,

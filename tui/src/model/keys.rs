@@ -16,7 +16,7 @@ pub struct Key {
     pub label: String,
     /// Its own limits.
     pub limits: Limits,
-    /// The most that it may spend in all, if anything: an exact decimal in US dollars.
+    /// The most that it may spend in all: an exact decimal in US dollars.
     pub spend_cap_usd: Option<String>,
     /// The models that it may use; empty means all that the plan allows.
     pub models: Vec<String>,

@@ -11,9 +11,9 @@ pub struct Limits {
     pub tpm: Option<u64>,
     /// Requests at the same time.
     pub concurrency: Option<u64>,
-    /// Tokens per calendar month, in UTC.
+    /// Tokens per calendar month.
     pub monthly_tokens: Option<u64>,
-    /// Whether what exceeds them is served all the same, and noted on its record.
+    /// Whether what exceeds them is served and noted, instead of refused.
     pub observe: bool,
 }
 

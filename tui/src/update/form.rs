@@ -7,17 +7,15 @@ use crate::effect::Effect;
 use crate::keymap::Action;
 use crate::model::Model;
 use crate::model::change::{Change, CredentialDraft, UpstreamDraft};
-use crate::model::form::{Field, Form, Kind, Purpose};
+use crate::model::form::{Form, Kind, Purpose};
 use crate::model::money::billionths;
 use crate::model::overlay::Overlay;
 use crate::model::plans::{Limits, Plan};
 use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
 use crate::model::upstreams::Profile;
 
-/// What becomes of requests that exceed the limits.
-const EXCESS: &str = "excess is";
-const REFUSED: &str = "refused";
-const OBSERVED: &str = "served, and noted";
+/// The choice for what exceeds a limit that lets it pass.
+pub(super) const OBSERVE: &str = "serve and note";
 
 /// The field that is not as it must be, and what to do about it.
 type Refused = (&'static str, String);
@@ -191,18 +189,13 @@ fn amount(form: &Form, label: &'static str) -> Result<String, Refused> {
     }
 }
 
-/// The field that says what becomes of requests that exceed the limits.
-pub(super) fn excess(observe: bool) -> Field {
-    Field::choice(EXCESS, &[REFUSED, OBSERVED], if observe { OBSERVED } else { REFUSED })
-}
-
 fn limits(form: &Form) -> Result<Limits, Refused> {
     Ok(Limits {
         rpm: number(form, "requests/min")?,
         tpm: number(form, "tokens/min")?,
         concurrency: number(form, "concurrency")?,
         monthly_tokens: number(form, "tokens/month")?,
-        observe: form.text(EXCESS) == OBSERVED,
+        observe: form.text("above them") == OBSERVE,
     })
 }
 

@@ -7,7 +7,6 @@ use crate::model::change::Change;
 use crate::model::form::{Field, Form, Purpose};
 use crate::model::overlay::{Confirm, Overlay};
 
-use super::form::excess;
 use super::list;
 
 /// Creates, rotates, revokes, copies.
@@ -21,8 +20,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 Field::text("requests/min", "empty for no limit of its own", ""),
                 Field::text("tokens/min", "such as 200k; empty for none", ""),
                 Field::text("concurrency", "requests at once; empty for none", ""),
-                Field::text("tokens/month", "such as 20M; empty for none", ""),
-                excess(false),
+                Field::text("tokens/month", "empty for no limit of its own", ""),
                 Field::text("spending cap", "US dollars in all; empty for none", ""),
                 Field::text("ends after", "days; empty for never", ""),
             ];

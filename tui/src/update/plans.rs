@@ -7,7 +7,10 @@ use crate::model::form::{Field, Form, Purpose};
 use crate::model::overlay::Overlay;
 use crate::model::plans::Plan;
 
-use super::form::excess;
+use super::form::OBSERVE;
+
+/// What can happen to what exceeds the limits.
+const ABOVE: &[&str] = &["refuse", OBSERVE];
 
 /// Makes one or changes one.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
@@ -36,12 +39,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             "requests at once; empty for no limit",
             number(limits.concurrency),
         ),
-        Field::text(
-            "tokens/month",
-            "such as 20M; empty for no quota",
-            number(limits.monthly_tokens),
-        ),
-        excess(limits.observe),
+        Field::text("tokens/month", "empty for no limit", number(limits.monthly_tokens)),
+        Field::choice("above them", ABOVE, ABOVE[usize::from(limits.observe)]),
         Field::text("models", "ids with commas between; empty for all", plan.models.join(", ")),
     ];
     let form = Form::new(title, Purpose::PutPlan, fields);

@@ -171,6 +171,23 @@ fn a_revoked_key_is_not_revoked_or_rotated_again() {
 }
 
 #[test]
+fn a_plan_that_is_edited_keeps_what_is_not_changed() {
+    use crate::model::plans::Plan;
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('8'));
+    let limits = Limits { monthly_tokens: Some(5), observe: true, ..Limits::default() };
+    let plan = Plan { name: "team".to_owned(), limits, ..Plan::default() };
+    let plan = Plan { trial_credit_usd: Some("5".to_owned()), ..plan };
+    load(&mut model, Loaded::Plans(vec![plan.clone()]));
+    press(&mut model, KeyCode::Char('e'));
+    press(&mut model, KeyCode::Down);
+    write(&mut model, "60");
+    let asked = change(&press(&mut model, KeyCode::Enter));
+    let limits = Limits { rpm: Some(60), ..limits };
+    assert_eq!(asked, format!("PutPlan({:?})", Plan { limits, ..plan }));
+}
+
+#[test]
 fn operators_credit_suspend_and_resume() {
     let mut model = signed_in(Role::Operator);
     press(&mut model, KeyCode::Char('6'));

@@ -67,11 +67,6 @@ fn models(key: &Key) -> String {
     if key.models.is_empty() { "all".to_owned() } else { key.models.join(", ") }
 }
 
-/// Says what becomes of requests that exceed `limits`.
-pub(super) fn excess(limits: Limits) -> &'static str {
-    if limits.observe { "served, and noted" } else { "refused" }
-}
-
 /// Writes limits in a few letters: `60 rpm, 200k tpm`.
 pub(super) fn limits(limits: Limits) -> String {
     let named = [
@@ -85,6 +80,11 @@ pub(super) fn limits(limits: Limits) -> String {
         .filter_map(|(limit, name)| limit.map(|limit| format!("{} {name}", roughly(limit))));
     let text = known.collect::<Vec<_>>().join(", ");
     if text.is_empty() { "none".to_owned() } else { text }
+}
+
+/// Says what happens to what exceeds limits.
+pub(super) fn above(limits: Limits) -> &'static str {
+    if limits.observe { "served and noted" } else { "refused" }
 }
 
 fn all_of<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
@@ -102,11 +102,8 @@ fn all_of<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
         .row("tokens/min", plain(limit(key.limits.tpm)))
         .row("concurrency", plain(limit(key.limits.concurrency)))
         .row("tokens/month", plain(limit(key.limits.monthly_tokens)))
-        .row("excess is", plain(excess(key.limits)))
-        .row(
-            "spending cap",
-            plain(key.spend_cap_usd.as_deref().map_or("none".into(), |cap| dollars(Some(cap)))),
-        )
+        .row("above them", plain(above(key.limits)))
+        .row("spending cap", plain(dollars(key.spend_cap_usd.as_deref())))
         .row("models", plain(models(key)));
     detail
         .heading("Times")

@@ -161,6 +161,7 @@ fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
     };
     // when it is spent, the time at which it will be free matters more than how much it is
     let text = match limit.resets_at {
+        _ if limit.observed && limit.used >= limit.limit => "only noted".to_owned(),
         Some(at) if limit.used >= limit.limit => {
             format!("until {}", time_of_day(Some(at), &model.zone))
         }

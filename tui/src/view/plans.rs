@@ -7,7 +7,7 @@ use ratatui::text::Span;
 use crate::model::Model;
 use crate::model::plans::Plan;
 
-use super::keys::excess;
+use super::keys::above;
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
@@ -19,6 +19,7 @@ const COLUMNS: &[Column] = &[
     Column::number("requests/min", 12, 0),
     Column::number("tokens/min", 12, 1),
     Column::number("concurrency", 11, 2),
+    Column::number("tokens/month", 12, 4),
     Column::text("models", 10, 2, 3),
 ];
 
@@ -40,6 +41,7 @@ fn cells(plan: &Plan) -> Vec<Span<'_>> {
         plain(limit(plan.limits.rpm)),
         plain(limit(plan.limits.tpm)),
         plain(limit(plan.limits.concurrency)),
+        plain(limit(plan.limits.monthly_tokens)),
         plain(models(plan)),
     ]
 }
@@ -57,7 +59,7 @@ fn all_of<'a>(model: &'a Model, plan: &'a Plan) -> Detail<'a> {
         .row("tokens/min", plain(limit(plan.limits.tpm)))
         .row("concurrency", plain(limit(plan.limits.concurrency)))
         .row("tokens/month", plain(limit(plan.limits.monthly_tokens)))
-        .row("excess is", plain(excess(plan.limits)))
+        .row("above them", plain(above(plan.limits)))
         .row("models", plain(models(plan)));
     detail
 }

@@ -98,7 +98,10 @@ pub(super) fn offer(index: usize, state: State) -> Offer {
 }
 
 pub(super) fn plan(index: usize, state: State) -> Plan {
-    let limits = Limits { rpm: Some(60), tpm: Some(200_000), ..Limits::default() };
+    let monthly_tokens = (index == 0).then_some(50_000_000);
+    let observe = index == 2;
+    let limits =
+        Limits { rpm: Some(60), tpm: Some(200_000), concurrency: None, monthly_tokens, observe };
     Plan {
         name: name("free", index, state),
         trial_credit_usd: Some("5".to_owned()),
