@@ -89,6 +89,8 @@ pub(super) fn above(limits: Limits) -> &'static str {
 
 fn all_of<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
     let time = |time| plain(date_and_time(time, &model.zone));
+    let cap = key.spend_cap_usd.as_deref();
+    let cap = cap.map_or_else(|| "none".to_owned(), |cap| dollars(Some(cap)));
     let mut detail = Detail::default();
     detail
         .row("label", Span::styled(key.label.as_str(), model.theme.strong()))
@@ -103,7 +105,7 @@ fn all_of<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
         .row("concurrency", plain(limit(key.limits.concurrency)))
         .row("tokens/month", plain(limit(key.limits.monthly_tokens)))
         .row("above them", plain(above(key.limits)))
-        .row("spending cap", plain(dollars(key.spend_cap_usd.as_deref())))
+        .row("spending cap", plain(cap))
         .row("models", plain(models(key)));
     detail
         .heading("Times")

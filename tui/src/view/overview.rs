@@ -18,7 +18,7 @@ use super::usage::log_table;
 use super::widget::bars::{fullness, gauge};
 use super::widget::frame::{frame, rows};
 use super::widget::status::{empty, stale};
-use super::widget::text::{UNKNOWN, count, dollars, fit, limit, roughly, time_of_day};
+use super::widget::text::{UNKNOWN, coming, count, dollars, fit, limit, roughly};
 
 /// Draws the overview.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
@@ -163,7 +163,7 @@ fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
     let text = match limit.resets_at {
         _ if limit.observed && limit.used >= limit.limit => "only noted".to_owned(),
         Some(at) if limit.used >= limit.limit => {
-            format!("until {}", time_of_day(Some(at), &model.zone))
+            format!("until {}", coming(at, model.now, &model.zone))
         }
         _ => format!("{} of {}", number(limit.used), number(limit.limit)),
     };

@@ -249,13 +249,12 @@ pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buf
 }
 
 fn cells(model: &Model, record: &Record) -> Vec<Span<'static>> {
-    let stream = if record.stream { "~" } else { "" };
     let status = record.status.map_or(UNKNOWN, |status| status.name());
     vec![
         plain(time_of_day(record.started_at, &model.zone)),
         plain(record.account.clone()),
         plain(record.model.clone().unwrap_or_else(|| UNKNOWN.to_owned())),
-        plain(format!("{}{stream}", record.endpoint)),
+        plain(record.endpoint.clone()),
         Span::styled(status, model.theme.status(record.status)),
         plain(short_count(record.tokens.input)),
         plain(short_count(record.tokens.output)),

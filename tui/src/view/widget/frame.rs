@@ -35,7 +35,8 @@ pub fn popup(theme: Theme, title: &str, buffer: &mut Buffer, area: Rect) -> Rect
     frame(theme, title, buffer, area)
 }
 
-/// Draws a label at the left of each row and its value at the right; a value goes before a label.
+/// Draws a label at the left of each row and its value at the right. Where there is no room for both,
+/// the value has what it needs but for what a label needs of the left half.
 pub fn rows<'a>(
     theme: Theme,
     rows: impl IntoIterator<Item = (&'a str, Span<'a>)>,
@@ -44,8 +45,9 @@ pub fn rows<'a>(
 ) {
     for ((label, value), row) in rows.into_iter().zip(area.rows()) {
         let width = usize::from(row.width);
-        let room = width.saturating_sub(Span::raw(label).width() + 1);
-        let value = Span::styled(fit(&value.content, room), value.style);
+        let least = Span::raw(label).width().min(width / 2);
+        let value = Span::styled(fit(&value.content, width.saturating_sub(least + 1)), value.style);
+        let label = fit(label, width.saturating_sub(value.width() + 1));
         Line::styled(label, theme.faint()).render(row, buffer);
         Line::from(value).right_aligned().render(row, buffer);
     }

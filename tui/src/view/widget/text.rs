@@ -143,6 +143,13 @@ pub fn time_of_day(time: Option<Timestamp>, zone: &TimeZone) -> String {
     written(time, zone, "%T")
 }
 
+/// Writes a time to come in at most eight columns: the time of day, or if that is not today, the day.
+pub fn coming(time: Timestamp, now: Option<Timestamp>, zone: &TimeZone) -> String {
+    let day = |time: Timestamp| time.to_zoned(zone.clone()).date();
+    let today = now.is_none_or(|now| day(now) == day(time));
+    written(Some(time), zone, if today { "%T" } else { "%b %-d" })
+}
+
 /// Writes date and time of day.
 pub fn date_and_time(time: Option<Timestamp>, zone: &TimeZone) -> String {
     written(time, zone, "%F %T")
@@ -242,6 +249,15 @@ mod tests {
             (1e12, "27777…"),
         ] {
             assert_eq!(duration(Some(time)), text, "{time}");
+        }
+    }
+
+    #[test]
+    fn a_time_to_come_is_a_day_if_it_is_not_today() {
+        let now = Timestamp::from_second(1_795_010_000).unwrap();
+        for (seconds, text) in [(60, "13:54:20"), (40_000, "Nov 19"), (86_400 * 20, "Dec 8")] {
+            let time = Timestamp::from_second(1_795_010_000 + seconds).unwrap();
+            assert_eq!(coming(time, Some(now), &TimeZone::UTC), text);
         }
     }
 

@@ -165,11 +165,14 @@ pub(super) fn limits(state: State) -> Vec<LimitUse> {
         limit(LimitScope::Plan, "free", LimitKind::Tokens, 200_000, 200_000),
         limit(LimitScope::Plan, "free", LimitKind::Concurrency, 3, 4),
         limit(LimitScope::Key, "laptop", LimitKind::Spending, 1_250_000_000, 10_000_000_000),
-        limit(LimitScope::Plan, "free", LimitKind::MonthlyTokens, u64::MAX, u64::MAX),
+        LimitUse {
+            resets_at: Timestamp::from_second(NOW + 86_400 * 12).ok(),
+            ..limit(LimitScope::Plan, "free", LimitKind::MonthlyTokens, 50_000_000, 50_000_000)
+        },
     ];
     match state {
         State::Full => all.iter().cycle().take(30).cloned().collect(),
-        State::Normal => all[..4].to_vec(),
+        State::Normal => all.to_vec(),
         State::Empty | State::Error => Vec::new(),
     }
 }
