@@ -6,6 +6,7 @@
 //! single one ends, `convert` turns answers into our types, `problem` is the only file that words
 //! errors.
 
+mod address;
 mod call;
 mod change;
 mod convert;
@@ -25,6 +26,7 @@ use tokio::time::sleep;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::address::Address;
 use self::call::{Ended, timed};
 use crate::message::Message;
 use crate::model::Link;
@@ -36,11 +38,11 @@ const LAST_RETRY: Duration = Duration::from_secs(10);
 
 /// Checks a password and returns the session's token, or what went wrong and what to do.
 pub async fn sign_in(
-    server: &str,
+    gateway: &Address,
     name: String,
     password: &SecretString,
 ) -> Result<SecretString, String> {
-    let mut accounts = accounts(server, None).await?;
+    let mut accounts = accounts(gateway, None).await?;
     let request = v1::SignInRequest { name, password: password.expose_secret().to_owned() };
     let answer = timed(accounts.sign_in(request)).await;
     answer
@@ -50,39 +52,40 @@ pub async fn sign_in(
 
 /// Creates an account, then does as [`sign_in`].
 pub async fn register(
-    server: &str,
+    gateway: &Address,
     name: String,
     password: &SecretString,
     invite_code: String,
 ) -> Result<SecretString, String> {
-    let mut accounts = accounts(server, None).await?;
+    let mut accounts = accounts(gateway, None).await?;
     let password_text = password.expose_secret().to_owned();
     let request = v1::RegisterRequest { name: name.clone(), password: password_text, invite_code };
     timed(accounts.register(request)).await.map_err(|status| problem::register(&status))?;
-    sign_in(server, name, password).await
+    sign_in(gateway, name, password).await
 }
 
 /// Ends the session that `token` belongs to, as far as the gateway can be reached. The operator
 /// token belongs to none and stays valid.
-pub async fn sign_out(server: &str, token: &SecretString) {
-    if let Ok(mut accounts) = accounts(server, Some(token)).await {
+pub async fn sign_out(gateway: &Address, token: &SecretString) {
+    if let Ok(mut accounts) = accounts(gateway, Some(token)).await {
         // it is forgotten here whatever the answer is
         let _ = timed(accounts.sign_out(v1::SignOutRequest {})).await;
     }
 }
 
 async fn accounts(
-    server: &str,
+    gateway: &Address,
     token: Option<&SecretString>,
 ) -> Result<AccountServiceClient<client::Connection>, String> {
-    let channel = client::connect(server, token).await;
-    channel.map(AccountServiceClient::new).map_err(|error| problem::unreachable(server, &error))
+    let channel = gateway.connect(token).await;
+    let unreachable = |error| problem::unreachable(gateway.server(), &error);
+    channel.map(AccountServiceClient::new).map_err(unreachable)
 }
 
 /// Keeps the model up to date.
 #[derive(Debug)]
 pub struct Connection {
-    server: String,
+    gateway: Address,
     token: SecretString,
     messages: mpsc::Sender<Message>,
     interest: watch::Receiver<Interest>,
@@ -112,7 +115,7 @@ struct LogPlace {
 impl Connection {
     /// Returns a connection that has yet to [`run`](Self::run). `refresh` wakes it.
     pub fn new(
-        server: String,
+        gateway: Address,
         token: SecretString,
         messages: mpsc::Sender<Message>,
         interest: watch::Receiver<Interest>,
@@ -120,7 +123,7 @@ impl Connection {
         refresh: Arc<Notify>,
     ) -> Self {
         Self {
-            server,
+            gateway,
             token,
             messages,
             interest,

@@ -2,14 +2,14 @@
 //!
 //! What concerns the terminal is left to the event loop, which owns it.
 
-use ctl::profile::{Endpoint, TokenSource};
+use ctl::profile::TokenSource;
 use secrecy::SecretString;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use std::sync::Arc;
 
-use crate::connection::{self, Connection};
+use crate::connection::{self, Address, Connection};
 use crate::message::Message;
 use crate::model::change::Change;
 use crate::model::interest::Interest;
@@ -64,7 +64,7 @@ pub enum Effect {
 /// Runs effects. Dropping it ends all that is under way.
 #[derive(Debug)]
 pub struct Runner {
-    server: String,
+    gateway: Address,
     /// Where the token that the program started with was found.
     source: TokenSource,
     messages: mpsc::Sender<Message>,
@@ -85,11 +85,11 @@ struct Session {
 // === impl Runner ===
 
 impl Runner {
-    /// Returns a runner for the gateway of `endpoint` that answers to `messages`.
-    pub fn new(endpoint: &Endpoint, messages: mpsc::Sender<Message>) -> Self {
+    /// Returns a runner for `gateway`, whose token was found at `source`, that answers to `messages`.
+    pub fn new(gateway: Address, source: TokenSource, messages: mpsc::Sender<Message>) -> Self {
         Self {
-            server: endpoint.server.clone(),
-            source: endpoint.source.clone(),
+            gateway,
+            source,
             messages,
             interest: watch::Sender::new(Interest::default()),
             refresh: Arc::default(),
@@ -102,14 +102,14 @@ impl Runner {
     pub fn run(&mut self, effect: Effect) -> Option<Effect> {
         match effect {
             Effect::SignIn { name, password } => {
-                let server = self.server.clone();
-                let answer = async move { connection::sign_in(&server, name, &password).await };
+                let gateway = self.gateway.clone();
+                let answer = async move { connection::sign_in(&gateway, name, &password).await };
                 self.admit(answer);
             }
             Effect::Register { name, password, invite } => {
-                let server = self.server.clone();
+                let gateway = self.gateway.clone();
                 let answer =
-                    async move { connection::register(&server, name, &password, invite).await };
+                    async move { connection::register(&gateway, name, &password, invite).await };
                 self.admit(answer);
             }
             Effect::Follow { token } => self.follow(token),
@@ -159,7 +159,7 @@ impl Runner {
     fn follow(&mut self, token: SecretString) {
         let (sender, changes) = mpsc::channel(WAITING);
         let connection = Connection::new(
-            self.server.clone(),
+            self.gateway.clone(),
             token.clone(),
             self.messages.clone(),
             self.interest.subscribe(),
@@ -174,12 +174,12 @@ impl Runner {
     fn sign_out(&mut self) {
         if let Some(Session { token, task, .. }) = self.session.take() {
             task.abort();
-            let server = self.server.clone();
+            let gateway = self.gateway.clone();
             if std::mem::replace(&mut self.source, TokenSource::Nowhere) == TokenSource::Profile {
                 // a session that is kept there though it has ended is found out when it is used
-                let _ = ctl::profile::forget(&server);
+                let _ = ctl::profile::forget(gateway.server());
             }
-            self.tasks.spawn(async move { connection::sign_out(&server, &token).await });
+            self.tasks.spawn(async move { connection::sign_out(&gateway, &token).await });
         }
         self.answer(Message::SignedOut("signed out".to_owned()));
     }

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tui::connection::Address;
 use tui::effect::{Effect, Runner};
 use tui::message::Message;
 use tui::model::Model;
@@ -75,7 +76,7 @@ async fn run(args: Args) -> Result<ExitCode> {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let (sender, mut messages) = mpsc::channel(WAITING);
-    let mut runner = Runner::new(&endpoint, sender);
+    let mut runner = Runner::new(Address::of(&endpoint)?, endpoint.source, sender);
     let mut model = Model::new(endpoint.server, args.base_url, TimeZone::system(), theme);
 
     let (columns, rows) = terminal.size()?;

@@ -258,16 +258,19 @@ impl Ledger {
 }
 
 impl Cover {
-    /// Makes sure that `output_tokens` are paid for, with another slice if need be. `false` if they
-    /// are not and cannot be.
+    /// Makes sure that `output_tokens` are paid for, with another slice if need be, and with what is
+    /// left where that is less. `false` if they are not and cannot be.
     pub fn reach(&mut self, output_tokens: u64) -> bool {
-        while self.output_tokens < output_tokens.saturating_add(SLICE / 4) {
-            if !self.held.grow(cost(SLICE, self.output_price)) {
-                return output_tokens <= self.output_tokens;
+        let wanted = output_tokens.saturating_add(SLICE / 4);
+        let mut slice = SLICE;
+        while self.output_tokens < wanted && slice > 0 {
+            if self.held.grow(cost(slice, self.output_price)) {
+                self.output_tokens = self.output_tokens.saturating_add(slice);
+            } else {
+                slice /= 2;
             }
-            self.output_tokens = self.output_tokens.saturating_add(SLICE);
         }
-        true
+        output_tokens <= self.output_tokens
     }
 }
 

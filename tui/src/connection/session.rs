@@ -26,9 +26,10 @@ const SETTLE: Duration = Duration::from_secs(1);
 impl Connection {
     /// Connects, fetches and follows what is of interest, and makes changes, until something ends it.
     pub(super) async fn session(&mut self) -> Result<Infallible, Ended> {
-        let channel = client::connect(&self.server, Some(&self.token))
-            .await
-            .map_err(|error| Ended::Lost(problem::unreachable(&self.server, &error)))?;
+        let channel =
+            self.gateway.connect(Some(&self.token)).await.map_err(|error| {
+                Ended::Lost(problem::unreachable(self.gateway.server(), &error))
+            })?;
         // who it is decides what else there is to know
         let range = self.interest.borrow_and_update().range;
         let account = fetch::fetch(channel.clone(), Topic::Account, range).await.1?;

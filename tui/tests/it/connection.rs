@@ -5,7 +5,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tui::connection::{self, Connection};
+use tui::connection::{self, Address, Connection};
 use tui::message::{Loaded, Message};
 use tui::model::Link;
 use tui::model::change::{Change, Done};
@@ -40,7 +40,8 @@ impl Client {
         let refresh = Arc::new(Notify::new());
         let mut tasks = JoinSet::new();
         let again = Arc::clone(&refresh);
-        let connection = Connection::new(server, token.into(), sender, wanted, asked, again);
+        let connection =
+            Connection::new(Address::new(server), token.into(), sender, wanted, asked, again);
         tasks.spawn_on(connection.run(), runtime.handle());
         Self { runtime, messages, interest, changes, refresh, _tasks: tasks }
     }
@@ -326,7 +327,7 @@ fn a_password_gives_a_token_or_a_line_that_says_what_to_do() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let sign_in = |password: &str| {
         let password = password.into();
-        let url = gateway.url();
+        let url = Address::new(gateway.url());
         runtime.block_on(async { connection::sign_in(&url, "ada".to_owned(), &password).await })
     };
     assert!(sign_in(PASSWORD).is_ok());
@@ -340,13 +341,13 @@ fn who_registers_is_signed_in_and_whose_name_is_taken_is_told() {
     let gateway = Gateway::start(&disk);
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let register = |name: &str| {
-        let (url, name) = (gateway.url(), name.to_owned());
+        let (url, name) = (Address::new(gateway.url()), name.to_owned());
         let password = PASSWORD.into();
         runtime.block_on(async { connection::register(&url, name, &password, String::new()).await })
     };
     let token = register("eve").unwrap();
     let problem = register("ada").unwrap_err();
     assert_eq!(problem, "that name is taken: choose another, or sign in");
-    runtime.block_on(connection::sign_out(&gateway.url(), &token));
+    runtime.block_on(connection::sign_out(&Address::new(gateway.url()), &token));
     assert_eq!(disk.read(|state| state.signed_out), 1);
 }
