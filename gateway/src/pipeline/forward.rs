@@ -154,7 +154,8 @@ fn misconfigured(what: &str) -> UpstreamError {
 fn check_kind(headers: &HeaderMap, stream: bool) -> Result<(), UpstreamError> {
     let wanted = if stream { "text/event-stream" } else { "application/json" };
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or(wanted);
-    if kind.trim_start().to_ascii_lowercase().starts_with(wanted) {
+    let start = kind.trim_start().as_bytes().get(..wanted.len());
+    if start.is_some_and(|start| start.eq_ignore_ascii_case(wanted.as_bytes())) {
         return Ok(());
     }
     Err(UpstreamError::Invalid(format!(
