@@ -18,7 +18,7 @@ use super::{Fault, Gate, admit, route};
 use crate::ledger::Size;
 use crate::translate::dialect::Dialect;
 use crate::upstream::UpstreamError;
-use crate::wire::chat::{ChatRequest, json_string};
+use crate::wire::chat::ChatRequest;
 use crate::wire::chunk::ChunkView;
 use crate::wire::error::ForeignError;
 use crate::wire::splice::splice_into;
@@ -52,13 +52,13 @@ pub async fn chat(
         Ok(Outgoing { body: body.clone(), edits })
     })
     .await?;
-    let name = json_string(&request.model);
+    let name = request.model_json();
     if request.stream {
-        let course = Course::Chat(Passthrough::new(name, request.include_usage));
+        let course = Course::Chat(Passthrough::new(name.to_owned(), request.include_usage));
         return Relay::reading(begun, course, tally.take()).begin(tally).await;
     }
     let idle = begun.remote.idle_deadline();
-    let body = whole(begun.body, idle, &name, open).await?;
+    let body = whole(begun.body, idle, name, open).await?;
     poll_fn(|context| open.poll_counted(context)).await;
     let end = End::answered(&open.meter);
     tally.take().expect("open until it is answered").close(end);
