@@ -37,6 +37,20 @@ fn little_room_reserves_what_there_is_and_less_than_an_eighth_waits() {
 }
 
 #[test]
+fn the_largest_numbers_fill_a_minute_and_no_more() {
+    let fixture = Fixture::new();
+    let limits = tpm(100);
+    let decide = |millis| fixture.decide(limits, demand(1, 1), millis).outcome;
+    let places: Vec<_> = (0..3).map(|_| decide(0).unwrap()).collect();
+    for (second, place) in (1..).zip(places) {
+        place.settle(u64::MAX, || Duration::from_secs(second));
+    }
+    let refused = decide(62_500).unwrap_err();
+    assert_eq!(refused.cause, Cause::Wait(Duration::from_millis(1_500)));
+    assert!(decide(64_000).is_ok());
+}
+
+#[test]
 fn an_answer_that_outgrows_a_minute_goes_on_and_those_after_it_wait() {
     let fixture = Fixture::new();
     let limits = tpm(1_000);
