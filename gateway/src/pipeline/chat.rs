@@ -8,11 +8,12 @@ use futures_util::future::poll_fn;
 use hyper::body::Incoming;
 
 use super::authenticate::Principal;
+use super::collect::collect;
 use super::course::Course;
 use super::end::End;
 use super::forward::{self, Outgoing};
 use super::passthrough::Passthrough;
-use super::relay::{self, Answer, Relay};
+use super::relay::{Answer, Relay};
 use super::settle::Tally;
 use super::{Fault, Gate, admit, route};
 use crate::ledger::Size;
@@ -72,7 +73,7 @@ async fn whole(
     tally: &mut Tally,
 ) -> Result<Bytes, UpstreamError> {
     tally.begun();
-    let body = relay::collect(body, idle).await?;
+    let body = collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
     let view = ChunkView::parse(json).map_err(|error| {

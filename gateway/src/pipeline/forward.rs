@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::Incoming;
 
-use super::relay::client_headers;
 use super::settle::Tally;
 use super::{Fault, Gate, route, standing};
 use crate::domain::model::Deployment;
@@ -144,6 +143,14 @@ fn report_cap(begun: &mut Begun, tally: &mut Tally) {
         report.add(Loss::OutputCapLowered, cap.to_string());
         begun.report(&report, tally);
     }
+}
+
+/// What a client may see of an upstream's headers: its time. Its rate limits are those of the gateway,
+/// which has its own for its clients; cookies, the server's name and everything about the connection
+/// stay here, too.
+fn client_headers(upstream: &HeaderMap) -> HeaderMap {
+    const SHOWN: HeaderName = HeaderName::from_static("openai-processing-ms");
+    upstream.get(&SHOWN).map(|value| (SHOWN, value.clone())).into_iter().collect()
 }
 
 fn misconfigured(what: &str) -> UpstreamError {
