@@ -3,8 +3,9 @@
 //!
 //! In reading order: [`domain`] has the nouns; [`pipeline`] is the life of a request, between
 //! [`http`] (clients) and [`upstream`] (chat servers), with [`translate`] where the two speak
-//! differently; [`ledger`] and [`limits`] are what it counts with, [`state`] what it remembers and [`retention`] what it forgets; [`control`] changes what [`admin`]
-//! is told to, on top of [`store`]; [`app`] puts it together.
+//! differently; [`ledger`] and [`limits`] are what it counts with, [`state`] what it remembers and
+//! [`retention`] what it forgets; [`control`] changes what [`admin`] is told to, on top of [`store`];
+//! [`app`] puts it together.
 
 pub mod domain;
 pub mod wire;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -77,8 +77,12 @@ impl UnixSocket {
     /// Binds a socket that only its owner may use. A file that a process which died has left is taken
     /// over; one that somebody listens on is not.
     fn bind(path: &Path) -> io::Result<Self> {
-        if std::os::unix::net::UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        // what is no socket refuses connections, too, and is not ours to remove
+        let is_socket =
+            std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+        if is_socket
+            && std::os::unix::net::UnixStream::connect(path)
+                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
         {
             std::fs::remove_file(path)?;
         }
@@ -87,9 +91,7 @@ impl UnixSocket {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         Ok(socket)
     }
-}
 
-impl UnixSocket {
     /// Returns the connections that come.
     pub fn incoming(self) -> impl Stream<Item = io::Result<UnixStream>> {
         stream::unfold(self, async |socket| {
@@ -103,5 +105,29 @@ impl Drop for UnixSocket {
     fn drop(&mut self) {
         // what is left of it is taken over by the next start
         _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_socket_of_a_process_that_died_is_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("admin.sock");
+        let socket = UnixSocket::bind(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(UnixSocket::bind(&path).is_err(), "somebody listens on it");
+        drop(socket);
+        assert!(!path.exists());
+
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "a process that dies leaves it behind");
+        UnixSocket::bind(&path).unwrap();
+
+        std::fs::write(&path, "notes").unwrap();
+        assert!(UnixSocket::bind(&path).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "notes");
     }
 }

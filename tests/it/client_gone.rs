@@ -150,6 +150,23 @@ async fn an_upstream_that_fails_after_the_client_has_gone_is_a_failure() {
 }
 
 #[tokio::test]
+async fn an_answer_that_breaks_after_the_client_has_gone_counts_against_its_upstream() {
+    let scene = scene().await;
+    let (answer, call) = scene.streaming("/v1/chat/completions").await;
+    drop(answer);
+    assert!(scene.is_busy().await);
+    drop(call);
+    let record = scene.record(2).await;
+    assert_eq!(record.status(), RequestStatus::Failed, "{record:?}");
+    assert_eq!(record.notes, ["client_gone:drained"]);
+    let operator = scene.product.operator().await;
+    let request = v1::ListUpstreamHealthRequest::default();
+    let all = operator.traffic().list_upstream_health(request).await.unwrap().into_inner();
+    let upstream = all.upstreams.iter().find(|it| it.name == "up-asked-0").unwrap();
+    assert_eq!((upstream.requests, upstream.failures), (1, 1));
+}
+
+#[tokio::test]
 async fn without_a_policy_the_upstream_is_stopped_and_the_record_says_so() {
     let scene = scene().await;
     let scene = Scene { key: scene.alice.key().await.secret, ..scene };

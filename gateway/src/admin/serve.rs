@@ -72,7 +72,8 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Serves the admin plane, on a TCP port within TLS if there is any, until `shutdown`, then lets open calls end, for at most five seconds.
+/// Serves the admin plane, on a TCP port within TLS if there is any, until `shutdown`, then lets open
+/// calls end, for at most five seconds.
 ///
 /// # Errors
 /// The listener fails.

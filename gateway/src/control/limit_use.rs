@@ -75,6 +75,7 @@ impl Control {
         }
         Ok(views)
     }
+
     /// How much of its spending cap a key has used; `None` if it has none.
     fn spending(&self, key: &Key) -> Option<LimitView> {
         let nanos = |amount: Nanos| u64::try_from(amount.0).unwrap_or_default();

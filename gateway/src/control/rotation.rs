@@ -18,9 +18,9 @@ const LONGEST_OVERLAP: Duration = Duration::from_hours(366 * 24);
 
 impl Control {
     /// Makes a key that is like the key `id` but for its secret: what that has spent and used of its
-    /// limits counts on. The old one works for `overlap` more, though
-    /// not beyond its own end; zero revokes it at once. The text of the new one leaves the system
-    /// here only, so that only its owner may ask for it.
+    /// limits counts on. The old one works for `overlap` more, though not beyond its own end; zero
+    /// revokes it at once. The text of the new one leaves the system here only, so that only its owner
+    /// may ask for it.
     ///
     /// # Errors
     /// [`ControlError::NotFound`] if it does not exist or is not the caller's to see,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -19,6 +19,8 @@ use crate::pipeline::relay::Relay;
 
 /// How long a client may take to send its body.
 const BODY_DEADLINE: Duration = Duration::from_mins(2);
+/// How the names of uploads' kinds begin.
+const MULTIPART: &str = "multipart/";
 
 /// What a client gets.
 pub enum Reply {
@@ -48,8 +50,8 @@ pub(super) async fn read(
 ) -> Result<Bytes, Refusal> {
     check_kind(headers)?;
     let too_large = || Refusal::RequestTooLarge { limit_bytes: limit as u64 };
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: u64| length > limit as u64) {
+    // what the client announces is known before it is sent
+    if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
     match tokio::time::timeout(BODY_DEADLINE, Limited::new(body, limit).collect()).await {
@@ -69,8 +71,8 @@ fn check_kind(headers: &HeaderMap) -> Result<(), Refusal> {
             format!("content encoding `{coding}` is not supported; send the body uncompressed");
         return Err(Refusal::UnsupportedMediaType(message));
     }
-    let kind = text(CONTENT_TYPE).unwrap_or("application/json").to_ascii_lowercase();
-    if kind.starts_with("multipart/") {
+    let kind = text(CONTENT_TYPE).unwrap_or_default();
+    if kind.get(..MULTIPART.len()).is_some_and(|start| start.eq_ignore_ascii_case(MULTIPART)) {
         let message = format!("content type `{kind}` is not supported; send `application/json`");
         return Err(Refusal::UnsupportedMediaType(message));
     }

@@ -11,6 +11,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,7 +29,7 @@ pub struct Stop {
     pub shutdown: CancellationToken,
     /// How long they may.
     pub drain: Duration,
-    /// Cancelled by us after that: connections are dropped.
+    /// Cancelled by us after that; connections are dropped then.
     pub cut_off: CancellationToken,
 }
 
@@ -62,6 +63,8 @@ pub async fn serve(
         .timer(TokioTimer::new())
         .keep_alive_interval(Some(Duration::from_secs(30)))
         .max_concurrent_streams(1_000);
+    // they are aborted in the end: a token would be asked, under its lock, at every turn of each
+    let mut connections = JoinSet::new();
     while let Some(accepted) = stop.shutdown.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, _)) => {
@@ -70,7 +73,8 @@ pub async fn serve(
                     handler: handler.clone(),
                     watcher: graceful.watcher(),
                 };
-                accept(stream, tls.clone(), server, &tasks, &stop.cut_off);
+                accept(stream, tls.clone(), server, &tasks, &mut connections);
+                while connections.try_join_next().is_some() {}
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -87,6 +91,7 @@ pub async fn serve(
         );
     }
     stop.cut_off.cancel();
+    connections.shutdown().await;
 }
 
 /// What serves one connection.
@@ -121,15 +126,14 @@ fn accept(
     tls: Option<TlsAcceptor>,
     server: Server,
     tasks: &TaskTracker,
-    cut_off: &CancellationToken,
+    connections: &mut JoinSet<()>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone at once");
         return;
     }
-    let cut_off = cut_off.clone();
     match tls {
-        None => _ = tasks.spawn(cut_off.run_until_cancelled_owned(server.serve(stream))),
+        None => _ = connections.spawn(tasks.track_future(server.serve(stream))),
         Some(tls) => {
             let shaking = tokio::time::timeout(HEAD_DEADLINE, tls.accept(stream));
             let connection = async move {
@@ -139,7 +143,7 @@ fn accept(
                     Err(_) => tracing::debug!("a TLS handshake took too long"),
                 }
             };
-            tasks.spawn(cut_off.run_until_cancelled_owned(connection));
+            connections.spawn(tasks.track_future(connection));
         }
     }
 }

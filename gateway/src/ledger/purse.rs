@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::domain::money::Nanos;
 
-/// The money of one account, or what one key may still spend. At rest, the balance is what can be spent plus all holds.
+/// The money of one account, or what one key may still spend. At rest, the balance is what can be
+/// spent plus all holds.
 #[derive(Debug, Default)]
 pub(super) struct Purse {
     balance: AtomicI64,

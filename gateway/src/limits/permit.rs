@@ -99,11 +99,11 @@ impl Permit {
 
     /// Ends the request, which used so many tokens: counts them, and gives back what else was
     /// reserved.
-    pub fn settle(mut self, used: u64, now: Duration) {
+    pub fn settle(mut self, used: u64, now: impl Fn() -> Duration) {
         self.end(used, now);
     }
 
-    fn end(&mut self, used: u64, now: Duration) {
+    fn end(&mut self, used: u64, now: impl Fn() -> Duration) {
         let (meters, reservation) = (std::mem::take(&mut self.meters), self.reservation.take());
         let reserved = reservation.as_ref().map_or(0, |reservation| reservation.total());
         for (place, counts) in lock(&meters).iter_mut().enumerate() {
@@ -111,7 +111,7 @@ impl Permit {
             counts.leave();
             counts.month.settle(reserved, used, self.began);
             if let Some(reservation) = reservation.as_ref().filter(|it| it.per_minute[place]) {
-                reservation.settle(counts, used, now);
+                reservation.settle(counts, used, &now);
             }
         }
     }
@@ -120,7 +120,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         // nothing was used, so that the time does not matter
-        self.end(0, Duration::ZERO);
+        self.end(0, || Duration::ZERO);
     }
 }
 
@@ -154,7 +154,7 @@ impl Reservation {
     }
 
     /// Makes what was counted in the minute what was used, from the end.
-    fn settle(&self, counts: &mut Counts, used: u64, now: Duration) {
+    fn settle(&self, counts: &mut Counts, used: u64, now: impl Fn() -> Duration) {
         let reserved = self.total();
         let mut unused = reserved.saturating_sub(used);
         for (then, tokens) in self.parts.iter().rev() {
@@ -166,7 +166,7 @@ impl Reservation {
             unused -= back;
         }
         if used > reserved {
-            counts.add_tokens(used - reserved, now);
+            counts.add_tokens(used - reserved, now());
         }
     }
 }

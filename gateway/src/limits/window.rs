@@ -16,7 +16,8 @@ pub(super) struct Window {
     slots: [u64; SLOTS],
     /// The second that the newest slot stands for.
     second: u64,
-    sum: u64,
+    /// Of all slots. An upstream may say that it used as much as a number can hold.
+    sum: u128,
 }
 
 impl Default for Window {
@@ -30,8 +31,9 @@ impl Window {
     pub(super) fn add(&mut self, amount: u64, now: Duration) {
         self.advance(now.as_secs());
         if let Some(slot) = self.slot(now.as_secs()) {
-            *slot = slot.saturating_add(amount);
-            self.sum = self.sum.saturating_add(amount);
+            let before = *slot;
+            *slot = before.saturating_add(amount);
+            self.sum += u128::from(*slot - before);
         }
     }
 
@@ -40,23 +42,18 @@ impl Window {
         if let Some(slot) = self.slot(then.as_secs()) {
             let taken = amount.min(*slot);
             *slot -= taken;
-            self.sum -= taken;
+            self.sum -= u128::from(taken);
         }
     }
 
     /// What was counted in the minute before `now`, at least.
     pub(super) fn sum(&self, now: Duration) -> u64 {
-        let gone = now.as_secs().saturating_sub(self.second);
-        if gone >= SPAN {
-            return 0;
-        }
-        let fallen: u64 = (1..=gone).map(|n| self.slots[index(self.second + n)]).sum();
-        self.sum - fallen
+        u64::try_from(self.whole_sum(now)).unwrap_or(u64::MAX)
     }
 
     /// How long after `now` there is room for `amount` under `limit`.
     pub(super) fn room_after(&self, amount: u64, limit: u64, now: Duration) -> Duration {
-        let room = limit.saturating_sub(amount);
+        let room = u128::from(limit.saturating_sub(amount));
         self.first_second(now, |sum| sum <= room)
     }
 
@@ -68,14 +65,23 @@ impl Window {
         self.first_second(now, |sum| sum == 0)
     }
 
+    fn whole_sum(&self, now: Duration) -> u128 {
+        let gone = now.as_secs().saturating_sub(self.second);
+        if gone >= SPAN {
+            return 0;
+        }
+        let fallen = (1..=gone).map(|n| u128::from(self.slots[index(self.second + n)]));
+        self.sum - fallen.sum::<u128>()
+    }
+
     /// How long after `now` a second begins at which the count is as wanted.
-    fn first_second(&self, now: Duration, wanted: impl Fn(u64) -> bool) -> Duration {
-        let mut sum = self.sum(now);
+    fn first_second(&self, now: Duration, wanted: impl Fn(u128) -> bool) -> Duration {
+        let mut sum = self.whole_sum(now);
         let first = (now.as_secs() + 1).max(self.second + 1);
         for second in first..first + SPAN {
             // the slot that `second` takes over falls out when `second` begins
             if second - self.second <= SPAN {
-                sum = sum.saturating_sub(self.slots[index(second)]);
+                sum = sum.saturating_sub(self.slots[index(second)].into());
             }
             if wanted(sum) {
                 return Duration::from_secs(second).saturating_sub(now);
@@ -94,7 +100,7 @@ impl Window {
         let gone = second.saturating_sub(self.second).min(SPAN);
         for n in 1..=gone {
             let slot = &mut self.slots[index(self.second + n)];
-            self.sum -= *slot;
+            self.sum -= u128::from(*slot);
             *slot = 0;
         }
         self.second = self.second.max(second);

@@ -48,7 +48,7 @@ pub(super) fn deliver(
     cover: Option<Cover>,
 ) {
     if let (Some(permit), Some(usage)) = (permit, &record.usage) {
-        permit.settle(usage.total().0, gate.clock.monotonic());
+        permit.settle(usage.total().0, || gate.clock.monotonic());
     }
     gate.ledger.settle(record, cover);
 }

@@ -8,17 +8,18 @@ use futures_util::future::poll_fn;
 use hyper::body::Incoming;
 
 use super::authenticate::Principal;
+use super::collect::collect;
 use super::course::Course;
 use super::end::End;
 use super::forward::{self, Outgoing};
 use super::passthrough::Passthrough;
-use super::relay::{self, Answer, Relay};
+use super::relay::{Answer, Relay};
 use super::settle::Tally;
 use super::{Fault, Gate, admit, route};
 use crate::ledger::Size;
 use crate::translate::dialect::Dialect;
 use crate::upstream::UpstreamError;
-use crate::wire::chat::{ChatRequest, json_string};
+use crate::wire::chat::ChatRequest;
 use crate::wire::chunk::ChunkView;
 use crate::wire::error::ForeignError;
 use crate::wire::splice::splice_into;
@@ -52,13 +53,13 @@ pub async fn chat(
         Ok(Outgoing { body: body.clone(), edits })
     })
     .await?;
-    let name = json_string(&request.model);
+    let name = request.model_json();
     if request.stream {
-        let course = Course::Chat(Passthrough::new(name, request.include_usage));
+        let course = Course::Chat(Passthrough::new(name.to_owned(), request.include_usage));
         return Relay::reading(begun, course, tally.take()).begin(tally).await;
     }
     let idle = begun.remote.idle_deadline();
-    let body = whole(begun.body, idle, &name, open).await?;
+    let body = whole(begun.body, idle, name, open).await?;
     poll_fn(|context| open.poll_counted(context)).await;
     let end = End::answered(&open.meter);
     tally.take().expect("open until it is answered").close(end);
@@ -72,7 +73,7 @@ async fn whole(
     tally: &mut Tally,
 ) -> Result<Bytes, UpstreamError> {
     tally.begun();
-    let body = relay::collect(body, idle).await?;
+    let body = collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
     let view = ChunkView::parse(json).map_err(|error| {

@@ -4,9 +4,10 @@
 //! not a guess, but other models cut text differently, and the record says `counted`. Takes time in
 //! proportion to the text, so never on a thread that serves requests.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -71,10 +72,11 @@ pub fn count(request_body: &[u8], produced: &Produced) -> Usage {
 
 /// How much text a request's body holds, in bytes: all of it but for the data of images and files.
 pub fn text_bytes(body: &[u8]) -> u64 {
-    const MARK: &[u8] = b";base64,";
-    let data: usize = memchr::memmem::find_iter(body, MARK)
+    static MARK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b";base64,"));
+    let data: usize = MARK
+        .find_iter(body)
         .map(|at| {
-            let data = &body[at + MARK.len()..];
+            let data = &body[at + MARK.needle().len()..];
             memchr::memchr(b'"', data).unwrap_or(data.len())
         })
         .sum();

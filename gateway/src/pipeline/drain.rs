@@ -95,7 +95,7 @@ async fn read(mut relay: Box<Relay>) {
 }
 
 fn close(tally: Tally, fault: &Fault) {
-    tally.close(End { status: fault.status(), http_status: None, error_code: None });
+    tally.fail(fault, End { status: fault.status(), http_status: None, error_code: None });
 }
 
 // === impl Attended ===

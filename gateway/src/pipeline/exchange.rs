@@ -9,9 +9,9 @@ use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::collect::LONGEST_ANSWER;
 use super::end::End;
 use super::meter::Produced;
-use super::relay::LONGEST_ANSWER;
 use super::settle::Tally;
 use crate::clock::Clock;
 use crate::domain::id::{AccountId, RequestId};

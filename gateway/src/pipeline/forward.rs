@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::Incoming;
 
-use super::relay::client_headers;
 use super::settle::Tally;
 use super::{Fault, Gate, route, standing};
 use crate::domain::model::Deployment;
@@ -146,6 +145,14 @@ fn report_cap(begun: &mut Begun, tally: &mut Tally) {
     }
 }
 
+/// What a client may see of an upstream's headers: its time. Its rate limits are those of the gateway,
+/// which has its own for its clients; cookies, the server's name and everything about the connection
+/// stay here, too.
+fn client_headers(upstream: &HeaderMap) -> HeaderMap {
+    const SHOWN: HeaderName = HeaderName::from_static("openai-processing-ms");
+    upstream.get(&SHOWN).map(|value| (SHOWN, value.clone())).into_iter().collect()
+}
+
 fn misconfigured(what: &str) -> UpstreamError {
     UpstreamError::Misconfigured(what.to_owned())
 }
@@ -154,7 +161,8 @@ fn misconfigured(what: &str) -> UpstreamError {
 fn check_kind(headers: &HeaderMap, stream: bool) -> Result<(), UpstreamError> {
     let wanted = if stream { "text/event-stream" } else { "application/json" };
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or(wanted);
-    if kind.trim_start().to_ascii_lowercase().starts_with(wanted) {
+    let start = kind.trim_start().as_bytes().get(..wanted.len());
+    if start.is_some_and(|start| start.eq_ignore_ascii_case(wanted.as_bytes())) {
         return Ok(());
     }
     Err(UpstreamError::Invalid(format!(

@@ -9,6 +9,7 @@ pub mod arrival;
 pub mod authenticate;
 mod book;
 pub mod chat;
+mod collect;
 pub mod count;
 pub mod course;
 mod drain;

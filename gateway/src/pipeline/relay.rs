@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::poll_fn;
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -28,8 +28,6 @@ use super::settle::Tally;
 use crate::ledger::Syncing;
 use crate::upstream::{Phase, UpstreamError};
 
-/// The longest answer that is taken in whole, or kept until its end.
-pub(super) const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 /// How long the head of a stream is held back for its first event, so that an upstream that fails at
 /// once still gets its HTTP status.
 const COMMIT_GRACE: Duration = Duration::from_secs(5);
@@ -108,38 +106,6 @@ pub struct Broken {
     pub tally: Tally,
     /// How the client is told.
     pub course: Course,
-}
-
-/// Reads a body to its end, with the idle deadline for each read.
-pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamError> {
-    let mut first = Bytes::new();
-    let mut whole = BytesMut::new();
-    while let Some(read) = tokio::time::timeout(idle, body.frame())
-        .await
-        .map_err(|_| UpstreamError::TimedOut(Phase::Idle))?
-    {
-        let Ok(data) = read.map_err(|_| UpstreamError::CutOff)?.into_data() else { continue };
-        if first.len() + whole.len() + data.len() > LONGEST_ANSWER {
-            let message = format!("its answer is longer than {LONGEST_ANSWER} bytes");
-            return Err(UpstreamError::Invalid(message));
-        }
-        // most answers come in one read, and need not be copied
-        if first.is_empty() && whole.is_empty() {
-            first = data;
-        } else {
-            whole.extend_from_slice(&std::mem::take(&mut first));
-            whole.extend_from_slice(&data);
-        }
-    }
-    Ok(if whole.is_empty() { first } else { whole.freeze() })
-}
-
-/// What a client may see of an upstream's headers: its time. Its rate limits are those of the gateway,
-/// which has its own for its clients; cookies, the server's name and everything about the connection
-/// stay here, too.
-pub(super) fn client_headers(upstream: &HeaderMap) -> HeaderMap {
-    const SHOWN: HeaderName = HeaderName::from_static("openai-processing-ms");
-    upstream.get(&SHOWN).map(|value| (SHOWN, value.clone())).into_iter().collect()
 }
 
 // === impl Relay ===

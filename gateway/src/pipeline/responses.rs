@@ -8,10 +8,11 @@ use http::HeaderMap;
 use serde_json::value::RawValue;
 
 use super::authenticate::Principal;
+use super::collect::collect;
 use super::course::Course;
 use super::exchange::{self, Exchange, Keeping};
 use super::forward::{self, Begun, Outgoing};
-use super::relay::{self, Answer, Relay};
+use super::relay::{Answer, Relay};
 use super::settle::Tally;
 use super::{Fault, Gate, admit, route, standing};
 use crate::control::seal::AccountSealer;
@@ -166,7 +167,7 @@ async fn whole(
 ) -> Result<Bytes, UpstreamError> {
     let open = tally.as_mut().expect("open until it is answered");
     open.begun();
-    let body = relay::collect(body, idle).await?;
+    let body = collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
     let whole = answer::whole(json, &envelope, plan).map_err(|broken| {

@@ -40,6 +40,8 @@ use crate::upstream::Remote;
 const BYTES_PER_TOKEN: u64 = 3;
 /// Bodies below this many bytes are copied where they must be kept.
 const SMALL_BODY: usize = 4 * 1024;
+/// As much of the name of a model that there is not stands on a record, in characters.
+const LONGEST_NAME: usize = 128;
 /// How much more text an answer holds before the journal learns of it, in bytes: what a crash leaves
 /// uncharged of a stream.
 const JOURNALLED_STEP: u64 = 2 * 1024;
@@ -139,9 +141,10 @@ impl Tally {
 
     /// Notes what the client asked for.
     pub fn asked(&mut self, stream: bool, model: &str) {
+        let end = model.char_indices().nth(LONGEST_NAME).map_or(model.len(), |(end, _)| end);
         let record = self.record_mut();
         record.stream = stream;
-        record.model = Some(ModelId::new(model.chars().take(128).collect::<String>()));
+        record.model = Some(ModelId::new(&model[..end]));
     }
 
     /// Notes how the limits of the request stand.

@@ -63,9 +63,7 @@ impl UpstreamError {
             Self::TimedOut(_) | Self::Reported(_) | Self::Disobeyed(_) | Self::CutOff => false,
         }
     }
-}
 
-impl UpstreamError {
     /// Whether it says that the upstream is not well. An error inside of an answer may be about the
     /// request, and a model that disobeys is no fault of its server.
     pub fn is_its_fault(&self) -> bool {

@@ -177,6 +177,8 @@ impl Remote {
 /// What every request to the upstream carries; nothing of the client's own headers does.
 fn headers(credential: Option<&SecretString>) -> Result<HeaderMap, UpstreamError> {
     let mut headers = HeaderMap::new();
+    // each request puts its own in this place, where a copy of the map would have to grow for it
+    headers.insert(REQUEST_ID, HeaderValue::from_static(""));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     headers.insert(

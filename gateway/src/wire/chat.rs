@@ -104,6 +104,11 @@ impl<'a> ChatRequest<'a> {
         })
     }
 
+    /// The model as the client names it, as the JSON string that it came as.
+    pub fn model_json(&self) -> &'a str {
+        self.model_raw.get()
+    }
+
     /// What must change for an upstream that calls the model `upstream_model`, and for an answer of at
     /// most `cap` tokens, if there is one; the upstream knows a cap as `cap_name`.
     pub fn edits(&self, upstream_model: &str, cap: Option<u64>, cap_name: &str) -> Vec<Edit> {

@@ -130,8 +130,14 @@ impl Control {
         checks.push(Check::long(Area::Ledger, database::ledger(self.clone(), caller.clone())));
         for upstream in self.directory.catalogue().upstreams.values() {
             let name = upstream.name.as_str();
-            let work = upstream::check(self.clone(), upstream.clone(), send_requests);
+            let deployed = upstream::deployed(self, upstream);
+            let work = upstream::listing(self.clone(), upstream.clone(), deployed.clone());
             checks.push(Check::new(Area::Upstream, name, work));
+            // a model may take long to load: each has a deadline of its own
+            checks.extend(deployed.into_iter().filter(|_| send_requests).map(|deployed| {
+                let work = upstream::streaming(self.clone(), upstream.clone(), deployed);
+                Check::new(Area::Upstream, name, work)
+            }));
             if let Some(host) = tls::host(&upstream.url) {
                 checks.push(Check::new(Area::Tls, name, tls::check(host, now)));
             }

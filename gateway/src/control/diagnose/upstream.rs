@@ -14,36 +14,14 @@ use crate::upstream::{Remote, UpstreamError};
 const ANSWER: u32 = 16;
 
 /// A model of the catalogue, and what it is called upstream.
-struct Deployed {
+#[derive(Clone)]
+pub(super) struct Deployed {
     model: String,
     upstream_model: Arc<str>,
 }
 
-pub(super) async fn check(
-    control: Arc<Control>,
-    upstream: Arc<Upstream>,
-    send_requests: bool,
-) -> Vec<Finding> {
-    let credential = control.credentials.find(&upstream.name);
-    let remote = control.fleet.remote(&upstream, || {
-        credential.ok_or("its credential is not known yet")?.as_ref().clone()
-    });
-    let remote = match remote {
-        Ok(remote) => remote,
-        Err(error) => return vec![failed("it cannot be used", &upstream, &error)],
-    };
-    let deployed = deployed(&control, &upstream);
-    let mut found = listing(&remote, &upstream, &deployed).await;
-    if send_requests {
-        for deployed in &deployed {
-            found.push(streaming(&control, &remote, &upstream, deployed).await);
-        }
-    }
-    found
-}
-
 /// The models that are deployed on it.
-fn deployed(control: &Control, upstream: &Upstream) -> Vec<Deployed> {
+pub(super) fn deployed(control: &Control, upstream: &Upstream) -> Vec<Deployed> {
     let catalogue = control.directory.catalogue();
     let models = catalogue.models.values();
     let deployments = models.flat_map(|model| {
@@ -56,13 +34,22 @@ fn deployed(control: &Control, upstream: &Upstream) -> Vec<Deployed> {
     deployments.collect()
 }
 
-async fn listing(remote: &Remote, upstream: &Upstream, deployed: &[Deployed]) -> Vec<Finding> {
+/// Whether it answers, and lists what is deployed on it.
+pub(super) async fn listing(
+    control: Arc<Control>,
+    upstream: Arc<Upstream>,
+    deployed: Vec<Deployed>,
+) -> Vec<Finding> {
+    let remote = match remote(&control, &upstream) {
+        Ok(remote) => remote,
+        Err(error) => return vec![failed("it cannot be used", &upstream, &error)],
+    };
     let listed = match remote.models().await {
         Ok(listed) => listed,
         Err(UpstreamError::Refused { status: 404 | 405, .. }) => {
             return vec![Finding::ok("it answers, but does not list its models")];
         }
-        Err(error) => return vec![failed("it does not list its models", upstream, &error)],
+        Err(error) => return vec![failed("it does not list its models", &upstream, &error)],
     };
     let mut found = vec![Finding::ok(format!("it answers, and lists {} models", listed.len()))];
     // what follows a question mark is for the simulator
@@ -78,22 +65,24 @@ async fn listing(remote: &Remote, upstream: &Upstream, deployed: &[Deployed]) ->
     found
 }
 
-async fn streaming(
-    control: &Control,
-    remote: &Remote,
-    upstream: &Upstream,
-    deployed: &Deployed,
-) -> Finding {
+/// Whether one model streams, and how soon; nothing if [`listing`] has said why it cannot be asked.
+pub(super) async fn streaming(
+    control: Arc<Control>,
+    upstream: Arc<Upstream>,
+    deployed: Deployed,
+) -> Vec<Finding> {
+    let Ok(remote) = remote(&control, &upstream) else { return Vec::new() };
     let Deployed { model, upstream_model } = deployed;
     let cap = Dialect::of(upstream.profile).max_tokens;
     let body = json!({
-        "model": &**upstream_model,
+        "model": &*upstream_model,
         "messages": [{ "role": "user", "content": "Say hello." }],
         "stream": true,
         cap: ANSWER,
     });
     let start = control.clock.monotonic();
-    match remote.first_token(body.to_string()).await {
+    let first_token = remote.first_token(body.to_string()).await;
+    vec![match first_token {
         Ok(()) => {
             let first_token = control.clock.monotonic().saturating_sub(start);
             let text = format!(
@@ -104,10 +93,18 @@ async fn streaming(
         }
         Err(error) => failed(
             &format!("`{upstream_model}` (model `{model}`) does not stream"),
-            upstream,
+            &upstream,
             &error,
         ),
-    }
+    }]
+}
+
+/// The client of an upstream.
+fn remote(control: &Control, upstream: &Arc<Upstream>) -> Result<Arc<Remote>, UpstreamError> {
+    let credential = control.credentials.find(&upstream.name);
+    control
+        .fleet
+        .remote(upstream, || credential.ok_or("its credential is not known yet")?.as_ref().clone())
 }
 
 fn failed(what: &str, upstream: &Upstream, error: &UpstreamError) -> Finding {

@@ -15,6 +15,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
+
 use crate::domain::id::AccountId;
 use crate::domain::record::RequestRecord;
 use lane::Lane;
@@ -39,7 +41,7 @@ pub struct Traffic {
 #[derive(Default)]
 struct Board {
     whole: Lane,
-    accounts: HashMap<AccountId, Active>,
+    accounts: HashMap<AccountId, Active, RandomState>,
     /// When accounts that are idle were last forgotten.
     swept: Duration,
     /// How many requests have ended: what orders accounts by their last one.

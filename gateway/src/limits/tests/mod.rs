@@ -115,7 +115,7 @@ fn a_slot_comes_back_when_its_request_ends_or_is_given_up() {
     let limits = [NONE, Limits { concurrency: Some(1), ..NONE }, NONE];
     let permit = fixture.admit(limits, 0).unwrap();
     assert_eq!(fixture.admit(limits, 0).unwrap_err().kind, LimitKind::Concurrency);
-    permit.settle(5, Duration::ZERO);
+    permit.settle(5, || Duration::ZERO);
     drop(fixture.admit(limits, 0).unwrap());
     let panicked = std::thread::scope(|scope| {
         let admitted = fixture.admit(limits, 0).unwrap();
@@ -206,7 +206,7 @@ fn uses_say_what_is_limited_how_much_is_used_and_when_it_is_free() {
     assert_eq!(in_use(Limited::Key(&fixture.key)), expected(LimitScope::Key));
     let of_model = limiter.limits_in_use(Limited::Model(&fixture.model), &NONE, moment(700));
     assert_eq!(of_model, []);
-    place.settle(40, Duration::from_millis(900));
+    place.settle(40, || Duration::from_millis(900));
     let used: Vec<_> = in_use(Limited::Key(&fixture.key)).iter().map(|it| it.used).collect();
     assert_eq!(used, [1, 40, 0, 40]);
     let unknown = ModelId::new("never asked");

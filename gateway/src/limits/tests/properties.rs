@@ -78,7 +78,7 @@ impl Model {
         let Running { permit, parts } = self.running.swap_remove(at);
         let mut left = used(parts.iter().map(|(_, tokens)| tokens).sum());
         self.month += left;
-        permit.settle(left, Duration::from_millis(self.now));
+        permit.settle(left, || Duration::from_millis(self.now));
         for (at, tokens) in parts {
             self.ended.push((at, tokens.min(left)));
             left -= tokens.min(left);

@@ -17,7 +17,7 @@ fn tokens_are_reserved_before_they_are_used_and_given_back() {
     let place = fixture.decide(limits, demand(20, 60), 0).outcome.unwrap();
     let refused = fixture.decide(limits, demand(20, 60), 1_000).outcome.unwrap_err();
     assert_eq!(refused.cause, Cause::Wait(Duration::from_mins(1)));
-    place.settle(30, Duration::from_secs(2));
+    place.settle(30, || Duration::from_secs(2));
     assert_eq!(fixture.used(limits[0], 2_000), [(LimitKind::Tokens, 30)]);
     assert!(fixture.decide(limits, demand(20, 50), 2_000).outcome.is_ok());
 }
@@ -31,9 +31,23 @@ fn little_room_reserves_what_there_is_and_less_than_an_eighth_waits() {
     let second = fixture.decide(limits, huge, 0).outcome.unwrap();
     assert_eq!(fixture.used(limits[0], 0), [(LimitKind::Tokens, 1_000)]);
     assert_eq!(second.cap(), None, "a minute's limit does not shorten an answer");
-    second.settle(300, Duration::ZERO);
+    second.settle(300, || Duration::ZERO);
     let third = fixture.decide(limits, huge, 0).outcome.unwrap_err();
     assert_eq!(third.kind, LimitKind::Tokens);
+}
+
+#[test]
+fn the_largest_numbers_fill_a_minute_and_no_more() {
+    let fixture = Fixture::new();
+    let limits = tpm(100);
+    let decide = |millis| fixture.decide(limits, demand(1, 1), millis).outcome;
+    let places: Vec<_> = (0..3).map(|_| decide(0).unwrap()).collect();
+    for (second, place) in (1..).zip(places) {
+        place.settle(u64::MAX, || Duration::from_secs(second));
+    }
+    let refused = decide(62_500).unwrap_err();
+    assert_eq!(refused.cause, Cause::Wait(Duration::from_millis(1_500)));
+    assert!(decide(64_000).is_ok());
 }
 
 #[test]
@@ -43,7 +57,7 @@ fn an_answer_that_outgrows_a_minute_goes_on_and_those_after_it_wait() {
     let mut place = fixture.decide(limits, demand(10, 100), 0).outcome.unwrap();
     assert!(place.reach(2_000, || Duration::from_secs(10)));
     assert!(fixture.used(limits[0], 10_000)[0].1 > 1_000);
-    place.settle(3_000, Duration::from_secs(20));
+    place.settle(3_000, || Duration::from_secs(20));
     assert_eq!(fixture.used(limits[0], 20_000), [(LimitKind::Tokens, 3_000)]);
     let refused = fixture.admit(limits, 20_000).unwrap_err();
     // then what it grew to in its tenth second is forgotten
@@ -76,7 +90,7 @@ fn a_month_is_used_to_its_end_and_no_further() {
         (held.kind, held.cause),
         (LimitKind::MonthlyTokens, Cause::Wait(Duration::from_secs(1)))
     );
-    place.settle(1_000, Duration::ZERO);
+    place.settle(1_000, || Duration::ZERO);
     let until = "2026-12-01T00:00:00Z".parse().unwrap();
     assert_eq!(fixture.admit(limits, 0).unwrap_err().cause, Cause::Spent { until });
     let noon_to_midnight = 12 * 3_600_000;
@@ -96,14 +110,14 @@ fn a_limiter_goes_on_from_what_was_used() {
     let refused = fixture.decide([quota, quota, quota], demand(20, 1), 5).outcome.unwrap_err();
     assert_eq!(refused.scope, LimitScope::Key);
     let place = fixture.decide([quota, quota, NONE], demand(20, 5), 5).outcome.unwrap();
-    place.settle(12, Duration::ZERO);
+    place.settle(12, || Duration::ZERO);
     assert_eq!(fixture.used(quota, 5), [(LimitKind::MonthlyTokens, 82)]);
 }
 
 #[test]
 fn a_quota_that_is_set_later_knows_what_the_month_has_used() {
     let fixture = Fixture::new();
-    fixture.admit([NONE; 3], 0).unwrap().settle(95, Duration::ZERO);
+    fixture.admit([NONE; 3], 0).unwrap().settle(95, || Duration::ZERO);
     assert_eq!(fixture.used(monthly(100)[0], 0), [(LimitKind::MonthlyTokens, 95)]);
     let refused = fixture.decide(monthly(100), demand(9, 1), 0).outcome.unwrap_err();
     assert!(matches!(refused.cause, Cause::Spent { .. }));

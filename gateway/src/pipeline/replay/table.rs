@@ -92,10 +92,12 @@ impl Table {
             kept: VecDeque::new(),
             kept_bytes: 0,
         };
-        for Answered { digest, id, at } in answered {
-            let course = Course::Answered(None);
-            table.entries.insert(*digest, Entry { id: *id, body: None, course });
-            table.answered.push_back((*at, *digest));
+        // of a key that was answered more than once, the last answer is the one that counts
+        for Answered { digest, id, at } in answered.iter().rev() {
+            if let Slot::Vacant(slot) = table.entries.entry(*digest) {
+                slot.insert(Entry { id: *id, body: None, course: Course::Answered(None) });
+                table.answered.push_front((*at, *digest));
+            }
         }
         table.trim();
         table
@@ -283,6 +285,21 @@ mod tests {
         let found = table.begin(digest(1), BODY, id(2), at(9));
         assert!(matches!(found, Found::Answered(first, None) if first == id(1)), "{found:?}");
         assert!(matches!(table.begin(digest(1), BODY, id(2), at(10)), Found::First));
+    }
+
+    #[test]
+    fn of_two_earlier_answers_the_last_one_counts() {
+        let earlier =
+            |number, minute| Answered { digest: digest(1), id: id(number), at: at(minute) };
+        let mut table = Table::new(WINDOW, &[earlier(1, 0), earlier(2, 5)]);
+        let found = table.begin(digest(1), BODY, id(3), at(14));
+        assert!(matches!(found, Found::Answered(first, None) if first == id(2)), "{found:?}");
+        assert!(matches!(table.begin(digest(1), BODY, id(3), at(15)), Found::First));
+        let found = table.begin(digest(1), BODY, id(4), at(60));
+        assert!(
+            matches!(found, Found::Waiting(_)),
+            "what is under way is not forgotten: {found:?}"
+        );
     }
 
     #[test]

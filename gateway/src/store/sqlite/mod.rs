@@ -2,8 +2,9 @@
 //!
 //! One thread writes (`writer`), a few connections read beside it (`readers`), and a write-ahead
 //! log keeps them out of each other's way. What is answered `Ok` survives the end of the process;
-//! a power cut may take the last moments, never the order, unless [`Durability::Power`] is asked for. Start with [`SqliteStore::open`], then
-//! `commit.rs`, the one hot path. Only this folder names rusqlite.
+//! a power cut may take the last moments, never the order, unless [`Durability::Power`] is asked
+//! for. Start with [`SqliteStore::open`], then `commit.rs`, the one hot path. Only this folder names
+//! rusqlite.
 
 mod aside;
 mod audit;

@@ -1,0 +1,52 @@
+//! Answers that are read whole before anything is done with them.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::poll_fn;
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+
+use super::patience::Patience;
+use crate::upstream::{Phase, UpstreamError};
+
+/// The longest answer that is taken in whole, or kept until its end, in bytes.
+pub(super) const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+
+/// Reads a body to its end, with the idle deadline for each read.
+pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamError> {
+    let mut patience = Patience::new(idle);
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    while let Some(frame) = poll_fn(|context| poll_frame(&mut body, &mut patience, context)).await?
+    {
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + whole.len() + data.len() > LONGEST_ANSWER {
+            let message = format!("its answer is longer than {LONGEST_ANSWER} bytes");
+            return Err(UpstreamError::Invalid(message));
+        }
+        // most answers come in one read, and need not be copied
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+        } else {
+            whole.extend_from_slice(&std::mem::take(&mut first));
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
+}
+
+fn poll_frame(
+    body: &mut Incoming,
+    patience: &mut Patience,
+    context: &mut Context<'_>,
+) -> Poll<Result<Option<Frame<Bytes>>, UpstreamError>> {
+    let Poll::Ready(read) = Pin::new(body).poll_frame(context) else {
+        ready!(patience.poll_lost(context));
+        return Poll::Ready(Err(UpstreamError::TimedOut(Phase::Idle)));
+    };
+    patience.end();
+    Poll::Ready(read.transpose().map_err(|_| UpstreamError::CutOff))
+}
