@@ -28,6 +28,9 @@ pub enum Exit {
     Unavailable = 6,
 }
 
+/// What who is not allowed to do something does next.
+const ASK_AN_OPERATOR: &str = "ask an operator, or give an operator's token with --token-file FILE";
+
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
 pub struct Failure {
@@ -78,6 +81,15 @@ impl Failure {
         self
     }
 
+    /// Names the operator token that is at hand, where an operator's would do.
+    #[must_use]
+    pub(crate) fn naming_token(self, file: &std::path::Path) -> Self {
+        if self.advice() != Some(ASK_AN_OPERATOR) {
+            return self;
+        }
+        self.advise(format!("run it as the operator of this host, with --token-file {}", file.display()))
+    }
+
     /// Returns the exit code that stands for this failure.
     pub fn exit(&self) -> Exit {
         self.exit
@@ -126,8 +138,7 @@ impl From<Status> for Failure {
             Code::Unauthenticated => failure.advise(
                 "sign in with `ctl login NAME`, or give an operator's token with --token-file FILE",
             ),
-            Code::PermissionDenied => failure
-                .advise("ask an operator, or give an operator's token with --token-file FILE"),
+            Code::PermissionDenied => failure.advise(ASK_AN_OPERATOR),
             Code::InvalidArgument | Code::OutOfRange => {
                 failure.advise("see the command's --help for what it takes")
             }

@@ -50,7 +50,8 @@ where
             match CallKeys::new(&key) {
                 Ok(keys) => {
                     let mut shell = Shell { environment, globals, keys, stdin, output };
-                    Box::pin(commands::run(&mut shell, command)).await
+                    let outcome = Box::pin(commands::run(&mut shell, command)).await;
+                    outcome.map_err(|failure| shell.point_to_token(failure))
                 }
                 Err(error) => Err(Failure::usage(error)),
             }
@@ -118,6 +119,15 @@ impl Shell<'_> {
     async fn connect(&mut self) -> Result<Connection, Failure> {
         let endpoint = self.endpoint()?;
         Ok(connect(&endpoint).await?.naming(self.keys.clone()))
+    }
+
+    /// Says where this host's operator token is, to somebody who failed for the want of one.
+    fn point_to_token(&self, failure: Failure) -> Failure {
+        let gateway = self.gateway().ok();
+        match gateway.and_then(|gateway| self.environment.operator_token_for(&gateway.server)) {
+            Some(file) => failure.naming_token(&file),
+            None => failure,
+        }
     }
 
     /// Asks before what cannot be undone. Only a person at a terminal is asked, and not with --yes.

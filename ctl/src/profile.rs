@@ -337,6 +337,11 @@ impl Environment {
         self.data_dir.as_ref().map(|dir| dir.join(OPERATOR_TOKEN))
     }
 
+    /// Where the operator token for `server` is, if that is on this host and this user may read it.
+    pub(crate) fn operator_token_for(&self, server: &str) -> Option<PathBuf> {
+        self.operator_token(server).and_then(|_| self.operator_token_file())
+    }
+
     /// The operator token of a gateway on this host, if this user may read it.
     fn operator_token(&self, server: &str) -> Option<SecretString> {
         let path = self.operator_token_file()?;

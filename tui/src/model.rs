@@ -43,7 +43,7 @@ use self::remote::{List, Remote};
 pub use self::screen::Screen;
 use self::sign_in::SignIn;
 use self::traffic::Traffic;
-use self::upstreams::Upstream;
+use self::upstreams::{Health, Upstream};
 use self::usage::UsageScreen;
 
 /// All that [`crate::view::render`] needs to know.
@@ -102,6 +102,8 @@ pub struct Data {
     pub accounts: List<Account>,
     /// All upstreams.
     pub upstreams: List<Upstream>,
+    /// How upstreams do; it may come before them.
+    pub health: Vec<Health>,
     /// All plans, or the account's own.
     pub plans: List<Plan>,
     /// The audit log.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Hue, Output, Record, cell};
 use crate::error::Failure;
 
-/// The padding that a cell has, both sides together.
+/// The padding that a cell has, both sides together; the first column has none on its left.
 const GAP: u16 = 2;
 
 /// What a printed stream of records remembers from batch to batch.
@@ -32,7 +32,7 @@ impl Output<'_> {
             let cell = Cell::new(cell::shown(record, &fields, name));
             table.add_row([self.bold(Cell::new(name)), self.hue(cell, &fields[*name])]);
         }
-        self.write_table(&table)
+        self.write_table(table)
     }
 
     /// Prints records in columns, under a header if they are the first of their stream.
@@ -73,19 +73,19 @@ impl Output<'_> {
             for (width, least) in widths.iter_mut().zip(&least) {
                 *width = (*width).max(*least);
             }
-            let needed: u16 = widths.iter().map(|width| width + GAP).sum();
-            // The first column's left padding is cut off again.
-            let fits = self.environment.width.is_none_or(|width| needed <= width + 1);
+            let padded = |(column, width): (usize, &u16)| width + GAP - u16::from(column == 0);
+            let needed: u16 = widths.iter().enumerate().map(padded).sum();
+            let fits = self.environment.width.is_none_or(|width| needed <= width);
             if !fits && columns.len() > 2 {
                 columns = &columns[..columns.len() - 1];
                 continue;
             }
             if fits {
-                let fixed = |width: &u16| ColumnConstraint::Absolute(Width::Fixed(width + GAP));
-                table.set_constraints(widths.iter().map(fixed));
+                let fixed = |column| ColumnConstraint::Absolute(Width::Fixed(padded(column)));
+                table.set_constraints(widths.iter().enumerate().map(fixed));
             }
             stream.widths = widths;
-            self.write_table(&table)?;
+            self.write_table(table)?;
             if first && columns.len() < R::COLUMNS.len() {
                 let hidden: Vec<_> =
                     R::COLUMNS[columns.len()..].iter().map(|name| cell::heading(name)).collect();
@@ -109,14 +109,17 @@ impl Output<'_> {
         table
     }
 
-    fn write_table(&mut self, table: &Table) -> Result<(), Failure> {
+    fn write_table(&mut self, mut table: Table) -> Result<(), Failure> {
         if table.header().is_none() && table.row_count() == 0 {
             return Ok(());
         }
+        // Padding is inside the escapes of a coloured cell, where it could not be cut off later.
+        if let Some(first) = table.column_mut(0) {
+            first.set_padding((0, 1));
+        }
         let mut text = String::new();
         for line in table.lines() {
-            // The preset pads both sides of a cell by one; the first column starts at the edge.
-            text.push_str(line.strip_prefix(' ').unwrap_or(&line).trim_end());
+            text.push_str(line.trim_end());
             text.push('\n');
         }
         self.text(&text)

@@ -93,6 +93,31 @@ fn colour_is_only_where_it_is_wanted() {
 }
 
 #[test]
+fn colour_moves_no_column() {
+    let printed = |colour| {
+        let mut environment = Environment::within(std::path::Path::new("/nowhere"));
+        environment.colour = colour;
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let rows = [Row { name: "failed", ..ROWS[0] }, Row { name: "fine", ..ROWS[0] }];
+        let mut output = Output::new(Format::Table, false, &environment, &mut out, &mut err);
+        output.many(&rows).unwrap();
+        output.one(&rows[0]).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let mut seen = String::new();
+    let coloured = printed(true);
+    for line in coloured.lines() {
+        let mut parts = line.split('\u{1b}');
+        let mut visible = parts.next().unwrap().to_owned();
+        visible.extend(parts.filter_map(|part| part.split_once('m')).map(|(_, text)| text));
+        seen.push_str(visible.trim_end());
+        seen.push('\n');
+    }
+    assert_ne!(coloured, seen);
+    assert_eq!(seen, printed(false));
+}
+
+#[test]
 fn csv_quotes_what_needs_it_and_leaves_the_unknown_empty() {
     let (out, _) = print(Format::Csv, None, |output| {
         let mut stream = Stream::default();

@@ -59,6 +59,9 @@ async fn a_file_that_others_may_read_is_a_problem() {
     assert!(ran.out.contains(&format!("chmod 600 {}", file.display())), "{ran:?}");
     allow(0o600);
     person.ctl("doctor").await.ok();
+    let line = format!("doctor --token-file {}", file.display());
+    let told = person.ctl(&line).await.ok();
+    assert_eq!(told.matches("only its owner may read it").count(), 1, "once a file: {told}");
 }
 
 #[tokio::test]

@@ -47,6 +47,20 @@ async fn a_stranger_is_told_how_to_sign_in() {
 }
 
 #[tokio::test]
+async fn a_member_is_told_where_this_hosts_operator_token_is() {
+    let (fake, person) = signed_in().await;
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        fake.refuse("RevokeKey", Code::PermissionDenied, "only operators may do that");
+        told.push(person.ctl("key revoke k").await.err);
+        person.finds_operator_token();
+    }
+    let file = person.environment.data_dir.as_deref().unwrap().join("operator.token");
+    assert!(!told[0].contains("operator.token"), "there was none yet: {}", told[0]);
+    assert!(told[1].ends_with(&format!("--token-file {}\n", file.display())), "{}", told[1]);
+}
+
+#[tokio::test]
 async fn a_wrong_password_is_not_a_missing_session() {
     let (_fake, person) = stranger().await;
     let ran = person.ctl_with("login alice --password-stdin", "wrong").await;

@@ -152,7 +152,9 @@ pub enum Refusal {
         cap: u64,
     },
     /// The balance is used up. Not worth a retry.
-    #[error("the balance of this account is used up; ask the operator of this gateway for credit")]
+    #[error(
+        "the balance of this account is used up; ask the operator of this gateway for credit (`ctl account credit`)"
+    )]
     InsufficientBalance,
     /// The model was moved while the request was on its way.
     #[error("the catalogue changed while this request was on its way; send it again")]

@@ -130,7 +130,8 @@ async fn upstream(
 ) -> Result<Done, Status> {
     let notice = match change {
         Change::AddUpstream(draft) => {
-            let notice = format!("upstream `{}` is added: now deploy a model on it", draft.name);
+            let notice =
+                format!("upstream `{}` is added: `ctl model add` puts a model on it", draft.name);
             let UpstreamDraft { name, url, profile, credential } = draft;
             let upstream = v1::Upstream {
                 name,

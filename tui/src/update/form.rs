@@ -117,7 +117,7 @@ fn effect(form: &mut Form) -> Result<Effect, Refused> {
             days: number(form, "ends after")?.map(|days| u32::try_from(days).unwrap_or(u32::MAX)),
         },
         Purpose::RotateKey(id) => {
-            let hours = number(form, "overlap")?.unwrap_or(0);
+            let hours = number(form, "overlap hours")?.unwrap_or(0);
             Change::RotateKey { id, overlap_seconds: hours.saturating_mul(3_600) }
         }
         Purpose::Credit(account) => Change::Credit {

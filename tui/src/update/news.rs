@@ -79,14 +79,14 @@ fn keep(data: &mut Data, loaded: Loaded) {
         Loaded::Keys(keys) => data.keys.set(keys),
         Loaded::Models(offers) => data.offers.set(offers),
         Loaded::Accounts(accounts) => data.accounts.set(accounts),
-        Loaded::Upstreams(mut upstreams) => {
-            for upstream in &mut upstreams {
-                let known = data.upstreams.entries.iter_mut().find(|it| it.name == upstream.name);
-                upstream.health = known.and_then(|it| it.health.take());
-            }
+        Loaded::Upstreams(upstreams) => {
             data.upstreams.set(upstreams);
+            attend(&mut data.upstreams.entries, &data.health);
         }
-        Loaded::Health(health) => attend(&mut data.upstreams.entries, health),
+        Loaded::Health(health) => {
+            data.health = health;
+            attend(&mut data.upstreams.entries, &data.health);
+        }
         Loaded::Plans(plans) => data.plans.set(plans),
         Loaded::Audit(entries) => data.audit.set(entries),
         Loaded::Traffic(traffic) => data.traffic.set(traffic),
@@ -94,11 +94,9 @@ fn keep(data: &mut Data, loaded: Loaded) {
 }
 
 /// Gives each upstream how it does.
-fn attend(upstreams: &mut [Upstream], health: Vec<Health>) {
-    for health in health {
-        if let Some(upstream) = upstreams.iter_mut().find(|it| it.name == health.name) {
-            upstream.health = Some(health);
-        }
+fn attend(upstreams: &mut [Upstream], health: &[Health]) {
+    for upstream in upstreams {
+        upstream.health = health.iter().find(|it| it.name == upstream.name).cloned();
     }
 }
 

@@ -227,16 +227,22 @@ fn each_screen_watches_what_it_shows() {
 }
 
 #[test]
-fn an_upstream_keeps_what_is_known_of_its_health() {
+fn an_upstream_has_its_health_whichever_comes_first() {
     use crate::model::upstreams::{Health, Upstream};
-    let mut model = signed_in(Role::Operator);
-    let upstream = || Upstream { name: "local".to_owned(), ..Upstream::default() };
-    load(&mut model, Loaded::Upstreams(vec![upstream()]));
-    let health = Health { name: "local".to_owned(), in_flight: 3, ..Health::default() };
-    load(&mut model, Loaded::Health(vec![health]));
-    load(&mut model, Loaded::Upstreams(vec![upstream()]));
-    let health = model.data.upstreams.entries[0].health.as_ref();
-    assert_eq!(health.map(|health| health.in_flight), Some(3));
+    let upstreams =
+        || Loaded::Upstreams(vec![Upstream { name: "local".to_owned(), ..Upstream::default() }]);
+    let health = || {
+        let name = "local".to_owned();
+        Loaded::Health(vec![Health { name, in_flight: 3, ..Health::default() }])
+    };
+    for news in [[upstreams(), health(), upstreams()], [health(), upstreams(), upstreams()]] {
+        let mut model = signed_in(Role::Operator);
+        for loaded in news {
+            load(&mut model, loaded);
+        }
+        let health = model.data.upstreams.entries[0].health.as_ref();
+        assert_eq!(health.map(|health| health.in_flight), Some(3));
+    }
 }
 
 #[test]

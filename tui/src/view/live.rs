@@ -60,10 +60,11 @@ pub(super) fn minutes(
     let traffic = &model.data.traffic;
     let values: Vec<_> = traffic.value.iter().flat_map(|it| &it.minutes).map(pick).collect();
     let most = values.iter().max().copied().unwrap_or(0);
-    let title = match values.last() {
+    // The minute under way may have only begun: the one before counts as now, too.
+    let title = match values.iter().rev().take(2).max() {
         Some(now) if most > 0 => {
             let (now, most) = (short_count(Some(*now)), short_count(Some(most)));
-            format!("{name} · {now} now · {most} at most")
+            format!("{name} · {now} now · max {most}")
         }
         _ => name.to_owned(),
     };

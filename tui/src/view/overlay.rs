@@ -81,21 +81,19 @@ pub(super) fn form(theme: Theme, form: &Form, remark: &str, buffer: &mut Buffer,
 fn filter(model: &Model, input: &tui_input::Input, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     Clear.render(area, buffer);
-    let [left, middle, right] = Layout::horizontal([
-        Constraint::Length(2),
-        Constraint::Fill(1),
-        Constraint::Max(if model.screen == Screen::Usage { 46 } else { 24 }),
-    ])
-    .areas(area);
-    Line::styled(" /", theme.accent()).render(left, buffer);
-    field::typed(theme, input, buffer, middle);
     let hint = match model.screen {
         Screen::Usage => "status:failed model:ID key:ID cost>0.01 since:1h ",
         _ => "Enter keeps, Esc cancels ",
     };
-    Line::styled(fit(hint, right.width.into()), theme.faint())
-        .right_aligned()
-        .render(right, buffer);
+    let hint = Line::styled(hint, theme.faint());
+    let [left, middle] =
+        Layout::horizontal([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
+    Line::styled(" /", theme.accent()).render(left, buffer);
+    // The hint gives way to what is typed, and the cursor after it.
+    if Span::raw(input.value()).width() + 2 + hint.width() <= middle.width.into() {
+        hint.right_aligned().render(middle, buffer);
+    }
+    field::typed(theme, input, buffer, middle);
 }
 
 fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {

@@ -61,6 +61,10 @@ fn condition(model: &Model, upstream: &Upstream) -> Span<'static> {
         Some(Breaker::Closed) if health.is_some_and(|it| it.failures > 0) => {
             Span::styled("shaky", theme.warning())
         }
+        // nothing was sent there that could tell
+        Some(Breaker::Closed) if health.is_some_and(|it| it.requests == 0) => {
+            Span::styled("idle", theme.faint())
+        }
         Some(Breaker::Closed) => Span::styled("healthy", theme.good()),
         None => Span::styled(UNKNOWN, theme.faint()),
     }

@@ -272,13 +272,16 @@ fn all_of<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
         Some(http) => format!("{status} ({http})"),
         None => status.to_owned(),
     };
-    let (took, first) = (duration(record.duration_ms), duration(record.ttft_ms));
+    let mut took = duration(record.duration_ms);
+    if record.ttft_ms.is_some() {
+        took = format!("{took}, first piece after {}", duration(record.ttft_ms));
+    }
     let stream = if record.stream { ", as a stream" } else { "" };
     detail
         .row("status", Span::styled(status, theme.status(record.status)))
         .maybe("error", record.error_code.as_deref().map(|it| Span::styled(it, theme.bad())))
         .row("started", plain(date_and_time(record.started_at, &model.zone)))
-        .row("took", plain(format!("{took}, first piece after {first}")))
+        .row("took", plain(took))
         .row("endpoint", plain(format!("{}{stream}", record.endpoint)))
         .row("model", plain(record.model.as_deref().unwrap_or(UNKNOWN)))
         .maybe("served by", record.deployment.as_deref().map(plain))

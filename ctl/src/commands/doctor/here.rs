@@ -23,7 +23,8 @@ pub(super) fn files(shell: &mut Shell<'_>, report: &mut Report) -> Result<(), Fa
     let environment = shell.environment;
     let named = shell.globals.token_file.clone().or_else(|| environment.token_file.clone());
     let profile = environment.config_dir.as_deref().map(ProfileFile::path);
-    let operator = environment.operator_token_file();
+    // The token that is named may be the operator's.
+    let operator = environment.operator_token_file().filter(|path| Some(path) != named.as_ref());
     for path in [named, profile, operator].into_iter().flatten() {
         if let Some(finding) = permissions(&path) {
             report.add(shell, finding)?;

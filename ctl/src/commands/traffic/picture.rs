@@ -3,13 +3,19 @@
 use super::{MinuteRecord, TrafficRecord};
 use crate::output::{Hue, Output, chart};
 
+/// How wide the names of lines are.
+const NAME: usize = 11;
+
 /// Draws the traffic, a line for each thing to know.
 pub(super) fn draw(traffic: &TrafficRecord, output: &Output<'_>) -> String {
     let ms = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.0} ms"));
     let hour = |of: fn(&MinuteRecord) -> u64| {
         let values: Vec<_> = traffic.minutes.iter().map(of).collect();
         let busiest = values.iter().max().copied().unwrap_or_default();
-        format!("[{}] at most {busiest} a minute", chart::sparkline(&values, output.unicode()))
+        let caption = format!("at most {busiest} a minute");
+        let room = output.width().map(|width| width.saturating_sub(NAME + caption.len() + 5));
+        let columns = squeezed(&values, room.unwrap_or(values.len()));
+        format!("[{}] {caption}", chart::sparkline(&columns, output.unicode()))
     };
     let mut lines = vec![
         ("in flight", traffic.in_flight.to_string()),
@@ -36,8 +42,33 @@ pub(super) fn draw(traffic: &TrafficRecord, output: &Output<'_>) -> String {
     for (name, said) in lines {
         // A code may be what an upstream sent; it must not drive the terminal.
         let said = crate::error::one_line(&said);
-        let name = output.hued(&format!("{name:<11}"), Hue::Strong);
+        let name = output.hued(&format!("{name:<NAME$}"), Hue::Strong);
         text.extend([&name, "  ", &said, "\n"]);
     }
     text
+}
+
+/// Has each value stand for itself or, where there is no room for all, for the highest of some.
+fn squeezed(values: &[u64], room: usize) -> Vec<u64> {
+    let some = values.len().div_ceil(room.max(1)).max(1);
+    values.chunks(some).filter_map(|some| some.iter().copied().max()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::squeezed;
+
+    #[test]
+    fn what_does_not_fit_is_squeezed_and_keeps_its_peaks() {
+        for (room, drawn) in [
+            (5, vec![1, 9, 0, 0, 3]),
+            (4, vec![9, 0, 3]),
+            (2, vec![9, 3]),
+            (1, vec![9]),
+            (0, vec![9]),
+        ] {
+            assert_eq!(squeezed(&[1, 9, 0, 0, 3], room), drawn, "{room}");
+        }
+        assert!(squeezed(&[], 0).is_empty());
+    }
 }

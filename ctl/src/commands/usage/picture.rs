@@ -139,8 +139,11 @@ fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Cuts a name at its longest, and keeps a terminal safe from it.
+/// Cuts a name at its longest, and keeps a terminal safe from it; an unknown one is `-`.
 fn fit(name: &str, unicode: bool) -> String {
+    if name.is_empty() {
+        return "-".to_owned();
+    }
     let safe: String = name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if safe.width() <= LONGEST_NAME {
         return safe;
@@ -151,4 +154,22 @@ fn fit(name: &str, unicode: bool) -> String {
         columns < LONGEST_NAME
     });
     kept.chain([if unicode { '…' } else { '~' }]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LONGEST_NAME, fit};
+
+    #[test]
+    fn a_name_is_cut_disarmed_and_never_blank() {
+        let long = "m".repeat(LONGEST_NAME);
+        for (name, shown) in [
+            ("", "-"),
+            ("sim\u{1b}", "sim\u{fffd}"),
+            (&long, &long),
+            (&format!("{long}m"), &format!("{}…", &long[1..])),
+        ] {
+            assert_eq!(fit(name, true), shown);
+        }
+    }
 }

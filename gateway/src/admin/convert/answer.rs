@@ -186,9 +186,9 @@ fn limits(limits: &Limits) -> v1::Limits {
     }
 }
 
-/// A length of time in milliseconds.
+/// A length of time in milliseconds, with no more digits than its nanoseconds have.
 pub(in super::super) fn millis(length: Duration) -> f64 {
-    length.as_secs_f64() * 1_000.0
+    length.div_duration_f64(Duration::from_millis(1))
 }
 
 pub(in super::super) fn time(time: Timestamp) -> prost_types::Timestamp {
@@ -205,4 +205,16 @@ pub(in super::super) fn time(time: Timestamp) -> prost_types::Timestamp {
 /// Puts a secret into the one answer that shows it.
 pub(in super::super) fn reveal(secret: &SecretString) -> String {
     secret.expose_secret().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    #[test]
+    fn milliseconds_have_no_digits_of_their_own() {
+        for (micros, shown) in [(1_945, "1.945"), (4_918, "4.918"), (2_000, "2"), (0, "0")] {
+            assert_eq!(super::millis(Duration::from_micros(micros)).to_string(), shown);
+        }
+    }
 }
