@@ -22,6 +22,8 @@ const LONGEST_ANSWER: u64 = 131_072;
 
 /// Tokens in a million bytes, before anything is known of a model. Texts have 0.2 to 0.4 tokens a byte.
 const FIRST_RATE: u64 = 500_000;
+/// No text has more; whatever an upstream says, one absurd count must not make every hold too large.
+const LARGEST_RATE: u64 = 2_000_000;
 const PER_MILLION: u64 = 1_000_000;
 
 /// What is known of a request's size.
@@ -126,6 +128,7 @@ impl Calibration {
             return;
         }
         let seen = (tokens.saturating_mul(PER_MILLION) / bytes).saturating_mul(5) / 4;
+        let seen = seen.min(LARGEST_RATE);
         let rates = self.rates.pin();
         let rate = match rates.get(model) {
             Some(rate) => rate,
@@ -224,6 +227,12 @@ mod tests {
         assert_eq!(calibration.input_tokens(&model, 1_000), 258);
         assert_eq!(calibration.input_tokens(&model, u64::MAX), 100_000, "the window is a bound");
         calibration.learn(&model.id, 0, 7);
+        calibration.learn(&model.id, 1_000, u64::MAX);
+        assert_eq!(
+            calibration.input_tokens(&model, 1_000),
+            2_008,
+            "an absurd count is not believed"
+        );
     }
 
     #[test]
