@@ -1,5 +1,7 @@
 //! Every request of a known key is recorded exactly once, however it ends.
 
+use std::time::Duration;
+
 use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
 use serde_json::json;
 use tests::http::{Answer, Exchange};
@@ -228,6 +230,24 @@ async fn a_shutdown_lets_streams_end_and_records_them() {
     let product = product.stop().await.start().await;
     let record = Session::sign_in(&product.admin, "alice").await.record().await;
     check(&record, RequestStatus::Completed, Some(200), None);
+}
+
+#[tokio::test]
+async fn what_a_shutdown_does_not_wait_for_is_cut_off_and_recorded() {
+    let product = Product::with(|setup| setup.config.drain = Duration::ZERO).await;
+    let upstream = RawUpstream::start().await;
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let key = product.member("alice").await.key().await.secret;
+    let (_answer, mut call) = begin_stream(&product, &upstream, &key).await;
+    let home = product.stop().await;
+    call.closed().await;
+    let product = home.start().await;
+    let record = Session::sign_in(&product.admin, "alice").await.record().await;
+    check(&record, RequestStatus::Interrupted, Some(200), None);
+    assert_eq!(
+        (record.usage_basis(), record.tokens.unwrap().output),
+        (UsageBasis::Counted, Some(2))
+    );
 }
 
 #[tokio::test]
