@@ -87,7 +87,10 @@ impl Failure {
         if self.advice() != Some(ASK_AN_OPERATOR) {
             return self;
         }
-        self.advise(format!("run it as the operator of this host, with --token-file {}", file.display()))
+        self.advise(format!(
+            "run it as the operator of this host, with --token-file {}",
+            file.display()
+        ))
     }
 
     /// Returns the exit code that stands for this failure.
