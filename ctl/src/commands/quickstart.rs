@@ -41,8 +41,13 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: Quickstart) -> Result<(), 
     let key = present(answer.key, "key")?;
     let models =
         ModelServiceClient::new(connection).list_models(ListModelsRequest {}).await?.into_inner();
+    let several = models.models.len() > 1;
     let model = models.models.into_iter().next().map(|model| model.id);
     let named = model.as_deref().unwrap_or("MODEL");
+    if several {
+        let note = format!("the code asks for {named}; any other of `ctl model list` will do");
+        shell.output.note(&note);
+    }
     let record = QuickstartRecord {
         account: account.name,
         key: key.id,

@@ -169,6 +169,7 @@ async fn quickstart_makes_account_session_and_key() {
     person.finds_operator_token();
     let ran = person.ctl("quickstart").await;
     assert!(ran.err.starts_with("registered quickstart-"), "{}", ran.err);
+    assert!(ran.err.contains("the code asks for sim-fast; any other"), "{}", ran.err);
     let printed = ran.ok();
     insta::assert_snapshot!(printed);
     let methods: Vec<_> = fake.calls().iter().map(|call| call.method).collect();

@@ -54,18 +54,20 @@ fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
     let spent = balance.and_then(billionths).is_some_and(|left| left <= 0);
     let style = if spent { theme.bad() } else { theme.strong() };
     let mut lines = vec![("left", Span::styled(dollars(balance), style))];
-    if spent && !model.is_operator() {
-        lines.push(("", Span::raw("ask an operator for credit")));
-    } else {
-        lines.extend(buys(model, balance).into_iter().take(2));
+    match spent {
+        true if model.is_operator() => lines.push(("", Span::raw("6, then c: give it credit"))),
+        true => lines.push(("", Span::raw("ask an operator for credit"))),
+        false => lines.extend(buys(model, balance).into_iter().take(2)),
     }
+    // the sums of an operator are those of all accounts
+    let used = if model.is_operator() { "all used in 30 days" } else { "used in 30 days" };
     let month = model.data.overview.month.value.as_ref().map(|it| &it.totals);
     let tokens =
         |pick: fn(&Tokens) -> Option<u64>| Span::raw(count(month.and_then(|it| pick(&it.tokens))));
     lines.extend([
         ("plan", text(account.and_then(|it| it.plan.as_deref()))),
         ("base URL", Span::raw(model.base_url.as_str())),
-        ("used in 30 days", Span::raw(dollars(month.and_then(|it| it.cost_usd.as_deref())))),
+        (used, Span::raw(dollars(month.and_then(|it| it.cost_usd.as_deref())))),
         ("  requests", Span::raw(count(month.map(|it| it.requests)))),
         ("  input tokens", tokens(|it| it.input)),
         ("  output tokens", tokens(|it| it.output)),
