@@ -186,9 +186,10 @@ fn limits(limits: &Limits) -> v1::Limits {
     }
 }
 
-/// A length of time in milliseconds.
+/// A length of time in milliseconds, to the microsecond.
 pub(in super::super) fn millis(length: Duration) -> f64 {
-    length.as_secs_f64() * 1_000.0
+    // whole numbers divided give the float nearest to the decimal, which is printed without a tail
+    (length.as_secs_f64() * 1e6).round() / 1e3
 }
 
 pub(in super::super) fn time(time: Timestamp) -> prost_types::Timestamp {
@@ -205,4 +206,17 @@ pub(in super::super) fn time(time: Timestamp) -> prost_types::Timestamp {
 /// Puts a secret into the one answer that shows it.
 pub(in super::super) fn reveal(secret: &SecretString) -> String {
     secret.expose_secret().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds_are_printed_as_they_were_measured() {
+        for (micros, printed) in [(0, "0"), (1, "0.001"), (15_133, "15.133"), (31_743, "31.743")] {
+            assert_eq!(millis(Duration::from_micros(micros)).to_string(), printed);
+        }
+        assert_eq!(millis(Duration::from_nanos(1_999)).to_string(), "0.002");
+    }
 }
