@@ -34,6 +34,7 @@ mod responses;
 mod retention;
 mod secrets;
 mod standing;
+mod story_ctl;
 mod stream;
 mod tail;
 mod tidy;
