@@ -35,6 +35,7 @@ mod retention;
 mod secrets;
 mod standing;
 mod story_ctl;
+mod story_tui;
 mod stream;
 mod tail;
 mod tidy;
