@@ -37,7 +37,7 @@ impl Printed {
     fn complaints(&self) -> Vec<(String, String)> {
         let entries = std::fs::read_dir(&self.0).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let spoken = names.filter(|name| name.ends_with(".txt") && name != "usage.txt");
+        let spoken = names.filter(|name| Path::new(name).extension().is_some_and(|it| it == "txt"));
         spoken.map(|name| (name.clone(), self.text(&name))).collect()
     }
 }
@@ -106,7 +106,7 @@ fn uses_a_key(printed: &Printed) {
     assert_eq!((&usage["totals"]["requests"], &usage["totals"]["errors"]), (&json!(2), &json!(0)));
     assert_eq!(usage["by_model"][0]["model"], "sim-chat");
     assert_eq!(usage["by_key"][0]["label"], "laptop");
-    assert!(printed.text("usage.txt").contains("sim-chat"));
+    assert!(printed.text("usage.table").contains("sim-chat"));
 
     let records = printed.lines("requests.jsonl");
     assert_eq!(records.len(), 2, "{records:?}");

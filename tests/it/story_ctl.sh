@@ -46,7 +46,7 @@ alice key create laptop --quiet > laptop.key
 agent laptop.key sim-chat > turn.jsonl
 served 2
 alice usage -o json > usage.json
-alice usage > usage.txt
+alice usage > usage.table
 alice request list --filter 'model:sim-chat status:completed tokens>0' -o jsonl > requests.jsonl
 set -- $(alice request list --quiet)
 alice request show "$1" -o json > request.json
