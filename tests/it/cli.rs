@@ -1,77 +1,13 @@
 //! A newcomer's story, told by `ctl` alone.
 
-use ctl::profile::Environment;
+mod following;
+mod person;
+mod watching;
+
 use serde_json::Value;
-use tempfile::TempDir;
 use tests::{Product, question};
 
-/// A person with a home directory of their own.
-struct Person {
-    environment: Environment,
-    _home: TempDir,
-}
-
-/// What a command left behind.
-#[derive(Debug)]
-struct Ran {
-    code: u8,
-    out: String,
-    err: String,
-}
-
-impl Person {
-    fn new(product: &Product) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let mut environment = Environment::within(home.path());
-        environment.server = Some(product.admin.clone());
-        Self { environment, _home: home }
-    }
-
-    fn operator(product: &Product) -> Self {
-        let mut person = Self::new(product);
-        person.environment.token = Some(product.home.operator_token().into());
-        person
-    }
-
-    /// Runs a command line, split at spaces.
-    async fn ctl(&self, line: &str) -> Ran {
-        self.ctl_with(line, "").await
-    }
-
-    /// Runs a command line with something on stdin.
-    async fn ctl_with(&self, line: &str, stdin: &str) -> Ran {
-        let args = std::iter::once("ctl").chain(line.split(' '));
-        let mut input = stdin.as_bytes();
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let code = ctl::run(args, &self.environment, &mut input, &mut out, &mut err).await;
-        Ran { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
-    }
-
-    /// Runs a command that must do what it should, and returns its stdout.
-    async fn ok(&self, line: &str) -> String {
-        let ran = self.ctl(line).await;
-        assert_eq!(ran.code, 0, "{line}: {ran:?}");
-        ran.out
-    }
-
-    /// The same, as JSON.
-    async fn json(&self, line: &str) -> Value {
-        let out = self.ok(&format!("{line} -o json")).await;
-        serde_json::from_str(&out).unwrap_or_else(|_| panic!("{line}: {out}"))
-    }
-}
-
-/// A member who has registered and signed in.
-async fn member(product: &Product, name: &str) -> Person {
-    let person = Person::new(product);
-    let password = "correct horse battery staple\n";
-    for command in ["register", "login"] {
-        let ran = person.ctl_with(&format!("{command} {name} --password-stdin"), password).await;
-        assert_eq!(ran.code, 0, "{ran:?}");
-        assert!(!format!("{ran:?}").contains("correct horse"), "{ran:?}");
-    }
-    person
-}
+use self::person::{Person, member};
 
 #[tokio::test]
 async fn a_newcomer_registers_makes_a_key_chats_and_sees_it_in_the_log() {

@@ -34,6 +34,8 @@ mod responses;
 mod retention;
 mod secrets;
 mod standing;
+mod story_ctl;
+mod story_tui;
 mod stream;
 mod tail;
 mod tidy;

@@ -3,8 +3,8 @@
 //!
 //! Nothing here knows what is tested. Start with [`Product`], which is a gateway in this process;
 //! [`Session`] is somebody signed in on its admin plane, [`http`] speaks to its API, [`RawUpstream`]
-//! is an upstream whose every byte the test sends, and [`process`] runs the real binaries. [`drill`] puts
-//! all of it under load.
+//! is an upstream whose every byte the test sends, [`process`] runs the real binaries, and [`Terminal`] is
+//! one that somebody sits at. [`drill`] puts all of it under load.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails a test")]
 
 mod clock;
@@ -13,6 +13,7 @@ pub mod http;
 pub mod process;
 mod product;
 mod session;
+mod terminal;
 mod upstream;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub use clock::ManualClock;
 pub use product::{Home, Product, Setup};
 pub use session::{NewKey, Session};
+pub use terminal::Terminal;
 pub use upstream::{Call, RawUpstream, chunk, closed_port, json_answer, raw_answer, stream_head};
 
 /// After so long a test that waits for an event has failed; it never passes because time passed.

@@ -1,0 +1,78 @@
+//! `ctl request tail` over a gateway that goes away and comes back.
+
+use std::process::Stdio;
+
+use gateway::config::AdminAddress;
+use serde_json::Value;
+use tests::process::command;
+use tests::{Product, question, soon};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// A running `ctl request tail`.
+struct Tail {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Tail {
+    fn start(product: &Product, filter: &str) -> Self {
+        let mut command = command("ctl");
+        command.args(["request", "tail", "-o", "jsonl", "--filter", filter]);
+        command.env("TOLLGATE_SERVER", &product.admin);
+        command.env("TOLLGATE_TOKEN", product.home.operator_token());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The id of the next request that it prints.
+    async fn next(&mut self) -> String {
+        let line = soon("a row", self.lines.next_line()).await.unwrap().unwrap();
+        let record: Value = line.parse().unwrap();
+        record["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Ends it as Ctrl-C does; nothing more must have come.
+    async fn interrupt(mut self) {
+        let id = self.child.id().unwrap().to_string();
+        Command::new("sh").args(["-c", "kill -INT $0", &id]).status().await.unwrap();
+        let status = soon("its end", self.child.wait()).await.unwrap();
+        assert_eq!(status.code(), Some(0));
+        assert_eq!(self.lines.next_line().await.unwrap(), None);
+    }
+}
+
+/// Sends a request and returns its id.
+async fn ask(product: &Product, key: &str) -> String {
+    let answer = product.chat(key, &question("sim-chat", "hi")).answer().await;
+    answer.header("x-request-id").to_owned()
+}
+
+#[tokio::test]
+async fn a_tail_goes_on_over_a_restart_without_loss_or_repeat() {
+    let dir = tempfile::tempdir().unwrap();
+    // an address that is the same after the restart
+    let address = AdminAddress::Unix(dir.path().join("admin.sock"));
+    let product = Product::with(|setup| setup.config.admin_listen = address).await;
+    let key = product.member("alice").await.key().await.secret;
+    let mut asked = vec![ask(&product, &key).await];
+    product.operator().await.records(1).await;
+    let mut tail = Tail::start(&product, "account:alice status:completed");
+    let mut printed = vec![tail.next().await];
+    asked.push(ask(&product, &key).await);
+    printed.push(tail.next().await);
+
+    let product = product.stop().await.start().await;
+    // before it is back, or after: both must come, once
+    for _ in 0..3 {
+        asked.push(ask(&product, &key).await);
+    }
+    for _ in 0..3 {
+        printed.push(tail.next().await);
+    }
+    asked.push(ask(&product, &key).await);
+    printed.push(tail.next().await);
+    assert_eq!(printed, asked);
+    tail.interrupt().await;
+}

@@ -1,0 +1,79 @@
+//! Who runs `ctl`.
+
+use ctl::profile::Environment;
+use serde_json::Value;
+use tempfile::TempDir;
+use tests::Product;
+
+/// A person with a home directory of their own.
+pub(super) struct Person {
+    environment: Environment,
+    _home: TempDir,
+}
+
+/// What a command left behind.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) code: u8,
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+impl Person {
+    pub(super) fn new(product: &Product) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let mut environment = Environment::within(home.path());
+        environment.server = Some(product.admin.clone());
+        Self { environment, _home: home }
+    }
+
+    pub(super) fn operator(product: &Product) -> Self {
+        let mut person = Self::new(product);
+        person.environment.token = Some(product.home.operator_token().into());
+        person
+    }
+
+    /// Runs a command line, split at spaces.
+    pub(super) async fn ctl(&self, line: &str) -> Ran {
+        self.ctl_with(line, "").await
+    }
+
+    /// Runs a command line with something on stdin.
+    pub(super) async fn ctl_with(&self, line: &str, stdin: &str) -> Ran {
+        self.run(line.split(' '), stdin).await
+    }
+
+    /// Runs a command line that is split already.
+    pub(super) async fn run(&self, args: impl Iterator<Item = &str>, stdin: &str) -> Ran {
+        let args = std::iter::once("ctl").chain(args);
+        let mut input = stdin.as_bytes();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let code = ctl::run(args, &self.environment, &mut input, &mut out, &mut err).await;
+        Ran { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
+    }
+
+    /// Runs a command that must do what it should, and returns its stdout.
+    pub(super) async fn ok(&self, line: &str) -> String {
+        let ran = self.ctl(line).await;
+        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+        ran.out
+    }
+
+    /// The same, as JSON.
+    pub(super) async fn json(&self, line: &str) -> Value {
+        let out = self.ok(&format!("{line} -o json")).await;
+        serde_json::from_str(&out).unwrap_or_else(|_| panic!("{line}: {out}"))
+    }
+}
+
+/// A member who has registered and signed in.
+pub(super) async fn member(product: &Product, name: &str) -> Person {
+    let person = Person::new(product);
+    let password = "correct horse battery staple\n";
+    for command in ["register", "login"] {
+        let ran = person.ctl_with(&format!("{command} {name} --password-stdin"), password).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(!format!("{ran:?}").contains("correct horse"), "{ran:?}");
+    }
+    person
+}

@@ -1,0 +1,212 @@
+//! The dashboard from an empty machine by keyboard alone: the real `tui` in a terminal, the real
+//! `gateway` behind it.
+
+use tempfile::TempDir;
+use tests::http::Request;
+use tests::process::Gateway;
+use tests::{Session, Terminal, question};
+
+/// The size that everything must be usable at.
+const SMALL: (u16, u16) = (24, 80);
+const LARGE: (u16, u16) = (50, 160);
+
+/// What the harness registers `alice` with.
+const PASSWORD: &str = "correct horse battery alice";
+
+const ESCAPE: &str = "\u{1b}";
+const CTRL_N: &str = "\u{e}";
+const CTRL_U: &str = "\u{15}";
+
+/// A gateway on an empty data directory, and empty homes beside it.
+struct Machine {
+    gateway: Gateway,
+    disk: TempDir,
+}
+
+impl Machine {
+    async fn new() -> Self {
+        let disk = tempfile::tempdir().unwrap();
+        let gateway = Gateway::start(&disk.path().join("data"), |_| {}).await;
+        Self { gateway, disk }
+    }
+
+    /// A terminal of somebody who has never been here.
+    fn newcomer(&self, size: (u16, u16)) -> Terminal {
+        let home = tempfile::tempdir_in(self.disk.path()).unwrap().keep();
+        Terminal::start("tui", &home, size, |command| {
+            command.args(["--server", &self.gateway.admin]);
+        })
+    }
+
+    /// A terminal of whoever may read the gateway's data directory.
+    fn operator(&self, size: (u16, u16)) -> Terminal {
+        Terminal::start("tui", self.disk.path(), size, |command| {
+            command.args(["--server", &self.gateway.admin]);
+            command.env("TOLLGATE_DATA_DIR", self.disk.path().join("data"));
+        })
+    }
+
+    /// Asks a model something, and returns the status and the request's id.
+    async fn ask(&self, key: &str) -> (u16, String) {
+        let request = Request::post(self.gateway.http, "/v1/chat/completions").bearer(key);
+        let answer = request.json(&question("sim-chat", "hi")).answer().await;
+        (answer.status, answer.header("x-request-id").to_owned())
+    }
+}
+
+/// Reads the key that stands on the screen, closes its box, and checks that it is gone.
+async fn take_key(terminal: &mut Terminal) -> String {
+    terminal.shows("will not come back").await;
+    let text = terminal.text();
+    let start = text.find("sk-tg-").unwrap();
+    let letters = text[start..].chars();
+    let is_key = |it: &char| it.is_ascii_alphanumeric() || "-_".contains(*it);
+    let key: String = letters.take_while(is_key).collect();
+    terminal.press(ESCAPE);
+    terminal.shows("is gone from here").await;
+    assert!(!terminal.text().contains("sk-tg-"), "{}", terminal.text());
+    key
+}
+
+/// Closes the detail, which takes the whole screen of a small terminal.
+async fn close_detail(terminal: &mut Terminal) {
+    terminal.shows("Esc goes back").await;
+    terminal.press(ESCAPE);
+    // what follows an escape at once would be read as one key with it
+    terminal.hides("Esc goes back").await;
+}
+
+/// Whether a line of the screen has these words in this order, with nothing but spaces between.
+fn says(screen: &str, words: &str) -> bool {
+    screen.lines().any(|line| line.split_whitespace().collect::<Vec<_>>().join(" ").contains(words))
+}
+
+#[tokio::test]
+async fn a_newcomer_does_all_that_an_account_can() {
+    let machine = Machine::new().await;
+    let mut screen = machine.newcomer(SMALL);
+    screen.shows("Ctrl-N makes one").await;
+    screen.press(&format!("{CTRL_N}alice\t{PASSWORD}\t{PASSWORD}\r"));
+
+    // trial balance, plan and token summary
+    screen.is("the overview", |text| says(text, "left $5")).await;
+    screen.is("the plan", |text| says(text, "plan free")).await;
+    screen.is("what is used", |text| says(text, "used in 30 days $0")).await;
+    assert!(!screen.text().contains("accounts"), "that is for operators:\n{}", screen.text());
+
+    screen.press("2");
+    screen.shows("no keys yet").await;
+    screen.press("nlaptop\r");
+    let first = take_key(&mut screen).await;
+    screen.is("the new key", |text| says(text, "laptop")).await;
+
+    // the catalogue, with what limits and prices hold
+    screen.press("3");
+    screen.shows("sim-chat").await;
+    screen.press("/sim-chat\r");
+    screen.shows("/sim-chat").await;
+    screen.press("\r");
+    screen.is("the limits", |text| says(text, "limits none")).await;
+    screen.is("the prices", |text| says(text, "per million $0.5 input")).await;
+    close_detail(&mut screen).await;
+
+    // the log, live
+    screen.press("4");
+    screen.shows("no requests yet").await;
+    let (status, request) = machine.ask(&first).await;
+    assert_eq!(status, 200);
+    screen.is("the request", |text| says(text, "sim-chat completed")).await;
+    screen.press("r");
+    screen.is("the statistics", |text| says(text, "requests 1")).await;
+    screen.is("the model's share", |text| says(text, "sim-chat █")).await;
+    screen.press("\r");
+    screen.shows(&request).await;
+    screen.is("what was counted", |text| says(text, "counted by the upstream")).await;
+    close_detail(&mut screen).await;
+
+    screen.press("2");
+    screen.shows("Keys · 1").await;
+    screen.press("R");
+    screen.shows("Rotate key").await;
+    screen.press(&format!("{CTRL_U}0\r"));
+    let second = take_key(&mut screen).await;
+    screen.shows("Keys · 2").await;
+    assert_eq!((machine.ask(&first).await.0, machine.ask(&second).await.0), (401, 200));
+    screen.press("g");
+    screen.press("x");
+    screen.shows("Revoke key `laptop`?").await;
+    screen.press("y");
+    screen.shows("is revoked").await;
+    assert_eq!(machine.ask(&second).await.0, 401);
+
+    // out and in again
+    screen.press(":sign-out\r");
+    screen.shows("signed out").await;
+    screen.press(&format!("alice\t{PASSWORD}\r"));
+    screen.is("the balance", |text| says(text, "left $4.99")).await;
+    screen.press("4");
+    screen.is("all requests", |text| says(text, "requests 4")).await;
+    screen.is("those with a key that was gone", |text| says(text, "errors 2")).await;
+    screen.press("q");
+    assert_eq!(screen.end().await, 0);
+}
+
+#[tokio::test]
+async fn an_operator_looks_after_accounts_and_upstreams() {
+    let machine = Machine::new().await;
+    let alice = Session::register(&machine.gateway.admin, "alice", PASSWORD).await;
+    let key = alice.key().await.secret;
+    let mut hers = machine.newcomer(SMALL);
+    hers.shows("Ctrl-N makes one").await;
+    hers.press(&format!("alice\t{PASSWORD}\r"));
+    hers.is("her overview", |text| says(text, "left $5")).await;
+
+    // the token in the data directory is found by itself
+    let mut screen = machine.operator(LARGE);
+    screen.shows("6 accounts").await;
+    screen.press("6");
+    screen.shows("alice").await;
+    screen.press("/alice\r");
+    screen.shows("/alice").await;
+    screen.press("c");
+    screen.shows("kept with the ledger entry").await;
+    screen.press("2.5\tgift\r");
+    screen.shows("`alice` has $7.5 now").await;
+    hers.press("r");
+    hers.is("the credit", |text| says(text, "left $7.5")).await;
+
+    screen.press("s");
+    screen.shows("the account sees it").await;
+    screen.press("overdue\r");
+    screen.shows("`alice` is suspended").await;
+    assert_eq!(machine.ask(&key).await.0, 403);
+    hers.press("r");
+    hers.shows("this account is suspended").await;
+    screen.is("that it is", |text| says(text, "member suspended")).await;
+    screen.press("s");
+    screen.shows("Let `alice` be used again?").await;
+    screen.press("y");
+    screen.shows("`alice` can be used again").await;
+    assert_eq!(machine.ask(&key).await.0, 200);
+
+    screen.press("7");
+    screen.shows("simulator").await;
+    screen.press("n");
+    screen.shows("New upstream").await;
+    screen.press("local\thttp://127.0.0.1:9/v1\r");
+    screen.shows("upstream `local` is added").await;
+    screen.shows("http://127.0.0.1:9/v1").await;
+
+    screen.press("5");
+    screen.is("the refused request", |text| says(text, "account_suspended")).await;
+    screen.press("9");
+    for action in
+        ["account.register", "account.credit", "account.suspend", "account.resume", "upstream.add"]
+    {
+        screen.shows(action).await;
+    }
+    for mut terminal in [screen, hers] {
+        terminal.press("q");
+        assert_eq!(terminal.end().await, 0);
+    }
+}
