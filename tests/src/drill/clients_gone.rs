@@ -71,7 +71,9 @@ impl ClientsGone {
             let exchange = stalled().await;
             if exchange.status != 200 {
                 let places = self.crowd.clients;
-                return Some(format!("{place} of {places} places are free: {}", exchange.status));
+                let refusal = exchange.answer().await;
+                let said = refusal.text();
+                return Some(format!("{place} of {places} places are free: {said}"));
             }
             holding.push(exchange);
         }
