@@ -31,6 +31,9 @@ pub struct ClientsGone {
     baseline: Option<Descriptors>,
 }
 
+/// More than a round can use up: the clients that do not read let long answers come.
+const PLENTY: Nanos = Nanos(1_000_000_000_000);
+
 impl ClientsGone {
     /// Starts the gateway, with as many places for requests as there are clients.
     ///
@@ -133,7 +136,8 @@ impl ClientsGone {
 impl Drill for ClientsGone {
     async fn round(&mut self) -> Round {
         self.rounds += 1;
-        let customer = self.rig.customer(&format!("account-{}", self.rounds)).await;
+        let mut customer = self.rig.customer(&format!("account-{}", self.rounds)).await;
+        self.rig.fund(&mut customer, PLENTY).await;
         let client = self.rig.client(&customer, MODEL);
         let mut seen = self.visits(&client).await;
         // connections are taken in order: with this one, all that came before were taken
