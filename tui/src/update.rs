@@ -1,8 +1,8 @@
 //! What a message does: the only code that changes the model.
 //!
 //! Pure: no await, no clock, no terminal. What must happen outside is returned as [`Effect`]s. A
-//! screen's own actions are in the file of its name, what lies over screens is in [`overlay`], what
-//! the gateway said in [`news`]. A changed [`Interest`](crate::model::interest::Interest) is told to
+//! screen's own actions are in the file of its name, what lies over screens is in `overlay`, what
+//! the gateway said in `news`. A changed [`Interest`](crate::model::interest::Interest) is told to
 //! the connection by itself.
 
 mod accounts;

@@ -1,5 +1,5 @@
 //! The request log, read: pages, single records and sums. [`super::tail`] follows it, and
-//! [`super::filter`] reads what is chosen of it.
+//! `filter` reads what is chosen of it.
 
 use jiff::{SignedDuration, Timestamp};
 

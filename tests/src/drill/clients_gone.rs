@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gateway::domain::money::Nanos;
 use gateway::simulator::End;
 use proto::v1;
 use tokio::task::JoinSet;

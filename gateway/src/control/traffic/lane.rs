@@ -50,7 +50,7 @@ pub struct ErrorCount {
     pub last_at: Timestamp,
 }
 
-/// What a [`Lane`] says.
+/// What a lane says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Past {
     /// Requests that ended, per second, over the last ten.

@@ -2,7 +2,7 @@
 //!
 //! The recorder tells [`Traffic`] what has ended, in its own task; no request waits for it. Watchers ask
 //! when they are ready for an answer, so that slow ones ask less often and cost nobody anything. Start
-//! with [`Control::watch_traffic`].
+//! with [`Control::watch_traffic`](crate::control::Control::watch_traffic).
 
 mod lane;
 mod ring;
