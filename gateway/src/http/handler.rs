@@ -24,7 +24,7 @@ use crate::pipeline::authenticate::{Principal, authenticate};
 use crate::pipeline::end::End;
 use crate::pipeline::responses::ClientKind;
 use crate::pipeline::serve::{Ask, serve};
-use crate::pipeline::settle::Tally;
+use crate::pipeline::tally::Tally;
 use crate::pipeline::{Fault, Gate};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Gate;
 use super::authenticate::Principal;
-use super::settle::Tally;
+use super::tally::Tally;
 use crate::control::directory::Catalogue;
 use crate::domain::id::ModelId;
 use crate::domain::model::Model;

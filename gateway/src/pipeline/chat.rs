@@ -14,7 +14,7 @@ use super::end::End;
 use super::forward::{self, Outgoing};
 use super::passthrough::Passthrough;
 use super::relay::{Answer, Relay};
-use super::settle::Tally;
+use super::tally::Tally;
 use super::{Fault, Gate, admit, route};
 use crate::ledger::Size;
 use crate::translate::dialect::Dialect;

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use super::end::End;
 use super::exchange::Exchange;
 use super::passthrough::Passthrough;
-use super::settle::Tally;
+use super::tally::Tally;
 use crate::upstream::UpstreamError;
 
 /// A stream's way from what the upstream speaks to what the client does.

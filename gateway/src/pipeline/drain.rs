@@ -12,7 +12,7 @@ use futures_util::future::poll_fn;
 
 use super::end::{End, Presence};
 use super::relay::{Answer, Relay};
-use super::settle::Tally;
+use super::tally::Tally;
 use super::{Fault, Gate};
 
 /// What a request comes to, and its tally if that is open still.

@@ -12,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::collect::LONGEST_ANSWER;
 use super::end::End;
 use super::meter::Produced;
-use super::settle::Tally;
+use super::tally::Tally;
 use crate::clock::Clock;
 use crate::domain::id::{AccountId, RequestId};
 use crate::domain::record::RequestStatus;

@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::Incoming;
 
-use super::settle::Tally;
+use super::tally::Tally;
 use super::{Fault, Gate, route, standing};
 use crate::domain::model::Deployment;
 use crate::domain::refusal::Refusal;

@@ -7,7 +7,6 @@
 pub mod admit;
 pub mod arrival;
 pub mod authenticate;
-mod book;
 pub mod chat;
 mod collect;
 pub mod count;
@@ -25,8 +24,9 @@ pub mod replay;
 pub mod responses;
 pub mod route;
 pub mod serve;
-pub mod settle;
+mod settle;
 pub mod standing;
+pub mod tally;
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ use super::forward::Begun;
 use super::gathering::Gathering;
 use super::patience::Patience;
 use super::replay::{Keeper, Kept};
-use super::settle::Tally;
+use super::tally::Tally;
 use crate::ledger::Syncing;
 use crate::upstream::{Phase, UpstreamError};
 

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use super::Gate;
 use super::authenticate::Principal;
 use super::relay::Answer;
-use super::settle::Tally;
+use super::tally::Tally;
 use crate::clock::Clock;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::idempotency::{Answered, IdempotencyDigest};

@@ -13,7 +13,7 @@ use super::course::Course;
 use super::exchange::{self, Exchange, Keeping};
 use super::forward::{self, Begun, Outgoing};
 use super::relay::{Answer, Relay};
-use super::settle::Tally;
+use super::tally::Tally;
 use super::{Fault, Gate, admit, route, standing};
 use crate::control::seal::AccountSealer;
 use crate::domain::key::Translation;

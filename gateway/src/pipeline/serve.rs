@@ -10,7 +10,7 @@ use super::drain::Drain;
 use super::relay::Answer;
 use super::replay::{self, Attempt, Keeper};
 use super::responses::{self, ClientKind};
-use super::settle::Tally;
+use super::tally::Tally;
 use super::{Fault, Gate, chat};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::key::ClientGone;

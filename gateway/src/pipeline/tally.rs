@@ -1,0 +1,350 @@
+//! What is noted of a request while it is served.
+//!
+//! A [`Tally`] is opened for every request of a known key; `settle.rs` books it when it is closed or
+//! dropped.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use jiff::Timestamp;
+use tokio::task::JoinHandle;
+
+use super::Gate;
+use super::admit::Admission;
+use super::arrival::Arrival;
+use super::authenticate::Principal;
+use super::count;
+use super::end::{Commitment, Presence};
+use super::meter::{Meter, Produced};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::id::{ModelId, RequestId};
+use crate::domain::idempotency::IdempotencyDigest;
+use crate::domain::limit::Standing;
+use crate::domain::model::{Deployment, Model};
+use crate::domain::money::Nanos;
+use crate::domain::price::Price;
+use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
+use crate::domain::refusal::Refusal;
+use crate::domain::usage::{Usage, UsageBasis};
+use crate::ledger::journal::Open;
+use crate::ledger::{Cover, Syncing};
+use crate::limits::Permit;
+use crate::upstream::Remote;
+
+/// A token of JSON text has about four bytes; fewer, so that a count ends above rather than below.
+const BYTES_PER_TOKEN: u64 = 3;
+/// Bodies below this many bytes are copied where they must be kept.
+const SMALL_BODY: usize = 4 * 1024;
+/// As much of the name of a model that there is not stands on a record, in characters.
+const LONGEST_NAME: usize = 128;
+/// How much more text an answer holds before the journal learns of it, in bytes: what a crash leaves
+/// uncharged of a stream.
+const JOURNALLED_STEP: u64 = 2 * 1024;
+
+/// One request under way.
+pub struct Tally {
+    /// What is seen of the answer.
+    pub meter: Meter,
+    pub(super) gate: Arc<Gate>,
+    pub(super) arrival: Arrival,
+    /// Taken when the request is booked.
+    pub(super) record: Option<Box<RequestRecord>>,
+    pub(super) request_body: Bytes,
+    pub(super) permit: Option<Permit>,
+    standing: Standing,
+    pub(super) cover: Option<Cover>,
+    pub(super) price: Price,
+    /// What was counted, if the answer could not do without it.
+    pub(super) counted: Option<(Usage, UsageBasis)>,
+    /// The count that is under way.
+    pub(super) counting: Option<JoinHandle<Option<Usage>>>,
+    /// The text sent upstream and that of the answer so far, in bytes.
+    input_bytes: u64,
+    pub(super) output_bytes: u64,
+    /// As much of `output_bytes` as the journal knows of.
+    journalled_bytes: u64,
+    /// Whether an upstream has begun to answer.
+    pub(super) begun: bool,
+    /// Who answers.
+    pub(super) remote: Option<Arc<Remote>>,
+    commitment: Option<Commitment>,
+    /// Whether the client is there, where the request goes on without it.
+    presence: Option<Presence>,
+}
+
+impl Tally {
+    /// Opens the tally of a request.
+    pub fn open(gate: Arc<Gate>, arrival: Arrival, who: &Principal, endpoint: Endpoint) -> Self {
+        let record = Box::new(RequestRecord {
+            id: arrival.id,
+            account: who.account.id,
+            key: who.key.id.clone(),
+            endpoint,
+            model: None,
+            deployment: None,
+            stream: false,
+            status: RequestStatus::Cancelled,
+            http_status: None,
+            error_code: None,
+            usage: None,
+            basis: UsageBasis::None,
+            cost: Some(Nanos::ZERO),
+            overrun: Nanos::ZERO,
+            price_version: None,
+            started_at: arrival.at,
+            duration: Duration::ZERO,
+            ttft: None,
+            notes: Vec::new(),
+            idempotency: None,
+        });
+        Self {
+            meter: Meter::default(),
+            gate,
+            arrival,
+            record: Some(record),
+            request_body: Bytes::new(),
+            permit: None,
+            standing: Standing::default(),
+            cover: None,
+            price: Price::default(),
+            counted: None,
+            counting: None,
+            input_bytes: 0,
+            output_bytes: 0,
+            journalled_bytes: 0,
+            begun: false,
+            remote: None,
+            commitment: None,
+            presence: None,
+        }
+    }
+
+    /// The request's id.
+    pub fn id(&self) -> RequestId {
+        self.arrival.id
+    }
+
+    /// When it came in.
+    pub fn arrived_at(&self) -> Timestamp {
+        self.arrival.at
+    }
+
+    /// The request's id as a header carries it.
+    pub fn id_header(&self) -> HeaderValue {
+        self.arrival.id_header()
+    }
+
+    /// Notes what the client asked for.
+    pub fn asked(&mut self, stream: bool, model: &str) {
+        let end = model.char_indices().nth(LONGEST_NAME).map_or(model.len(), |(end, _)| end);
+        let record = self.record_mut();
+        record.stream = stream;
+        record.model = Some(ModelId::new(&model[..end]));
+    }
+
+    /// Notes how the limits of the request stand.
+    pub fn stands(&mut self, standing: Standing) {
+        self.standing = standing;
+    }
+
+    /// How the limits of the request stood when it was admitted or refused.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Notes that the request may go upstream.
+    pub fn admitted(&mut self, admission: Admission, model: &Model) {
+        self.permit = Some(admission.permit);
+        self.cover = admission.cover;
+        self.price = model.price;
+        let record = self.record_mut();
+        record.model = Some(model.id.clone());
+        record.price_version = Some(model.price.version);
+    }
+
+    /// The cap on each answer that the balance and the month's tokens allow, where the client's own is
+    /// more; tokens.
+    pub fn output_cap(&self) -> Option<u64> {
+        let paid = self.cover.as_ref().and_then(|cover| cover.cap);
+        let allowed = self.permit.as_ref().and_then(Permit::cap);
+        paid.into_iter().chain(allowed).min()
+    }
+
+    /// Makes sure that an answer of so many bytes is paid for, and reserved under its limits; `false`
+    /// if it cannot be.
+    pub fn reach(&mut self, output_bytes: usize) -> bool {
+        let tokens = output_bytes as u64 / BYTES_PER_TOKEN;
+        let now = || self.gate.clock.monotonic();
+        self.cover.as_mut().is_none_or(|cover| cover.reach(tokens))
+            && self.permit.as_mut().is_none_or(|permit| permit.reach(tokens, now))
+    }
+
+    /// Notes where the request goes next, as this chat request; from here on the journal has it.
+    ///
+    /// # Errors
+    /// [`Refusal::RecorderBehind`]: it cannot be written down, and must not go there.
+    pub fn goes_to(&mut self, target: &Deployment, chat_body: &Bytes) -> Result<(), Refusal> {
+        self.request_body = if chat_body.len() < SMALL_BODY {
+            // a slice would hold the connection's whole read buffer for as long as the answer takes
+            Bytes::copy_from_slice(chat_body)
+        } else {
+            chat_body.clone()
+        };
+        self.input_bytes = count::text_bytes(chat_body);
+        let record = self.record_mut();
+        record.deployment = Some(ServedBy::from(target));
+        let record = RequestRecord {
+            status: RequestStatus::Interrupted,
+            idempotency: None,
+            ..RequestRecord::clone(record)
+        };
+        let open = Open {
+            record,
+            price: self.price,
+            input_bytes: self.input_bytes,
+            output_bytes: self.output_bytes,
+        };
+        self.gate.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
+    }
+
+    /// Notes what the retries of the request are known by, once it is answered in whole.
+    pub fn keyed(&mut self, digest: IdempotencyDigest) {
+        self.record_mut().idempotency = Some(digest);
+    }
+
+    /// Notes what was lost or mended in translation.
+    pub fn noted(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.record_mut().notes.extend(notes);
+    }
+
+    /// Counts what the request used, for an answer whose client must be told. The request is booked
+    /// with this count unless the upstream says better.
+    pub fn count(&mut self, produced: Produced) -> JoinHandle<Option<Usage>> {
+        self.output_bytes = self.output_bytes.max(produced.len() as u64);
+        let counter = self.gate.counter.clone();
+        self.gate.tasks.spawn(counter.count(self.request_body.clone(), produced))
+    }
+
+    /// Notes what [`count`](Self::count) gave, or a bound if it gave nothing; returns what it is now.
+    pub fn counted(&mut self, usage: Option<Usage>) -> Usage {
+        let (usage, basis) = if let Some(usage) = usage {
+            (usage, UsageBasis::Counted)
+        } else {
+            tracing::error!(request_id = %self.arrival.id, "a request could not be counted");
+            (self.bound(), UsageBasis::Bounded)
+        };
+        self.counted = Some((usage, basis));
+        usage
+    }
+
+    /// Counts an answer whose upstream does not say what it used; ready at once if it does. An answer
+    /// must not end before: its record is written first.
+    pub fn poll_counted(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.meter.usage.is_none() && self.counted.is_none() {
+            let mut counting = if let Some(counting) = self.counting.take() {
+                counting
+            } else {
+                let produced = std::mem::take(&mut self.meter.produced);
+                self.count(produced)
+            };
+            let Poll::Ready(counted) = Pin::new(&mut counting).poll(context) else {
+                self.counting = Some(counting);
+                return Poll::Pending;
+            };
+            self.counted(counted.ok().flatten());
+        }
+        Poll::Ready(())
+    }
+
+    /// Notes that an upstream has begun to answer.
+    pub fn begun(&mut self) {
+        self.begun = true;
+    }
+
+    /// Notes whose answer it is.
+    pub(super) fn answered_by(&mut self, remote: Arc<Remote>) {
+        self.remote = Some(remote);
+    }
+
+    /// Notes that the client was sent the head of a stream.
+    pub fn committed(&mut self) {
+        self.record_mut().http_status = Some(200);
+        self.journal_progress();
+    }
+
+    /// Notes how much text the answer holds so far, in bytes.
+    pub fn streamed(&mut self, bytes: usize) {
+        self.output_bytes = bytes as u64;
+        if self.output_bytes >= self.journalled_bytes + JOURNALLED_STEP {
+            self.journal_progress();
+        }
+    }
+
+    /// Writes down what is known of a stream so far.
+    fn journal_progress(&mut self) {
+        let output_bytes = self.output_bytes;
+        self.journalled_bytes = output_bytes;
+        let http_status = self.http_status();
+        let ttft = self.record_mut().ttft;
+        self.gate.ledger.update(self.arrival.id, |open| {
+            open.record.http_status = http_status;
+            open.record.ttft = ttft;
+            open.output_bytes = output_bytes;
+        });
+    }
+
+    /// The status that the client has got, as far as that is known.
+    pub(super) fn http_status(&self) -> Option<u16> {
+        let committed = self.commitment.as_ref().is_some_and(Commitment::is_set).then_some(200);
+        self.record.as_ref().and_then(|record| record.http_status).or(committed)
+    }
+
+    /// Lets somebody else note that the client was sent the head of a stream.
+    pub fn commitment(&mut self) -> Commitment {
+        self.commitment.get_or_insert_default().clone()
+    }
+
+    /// Lets somebody else note that the client has gone while the request goes on.
+    pub fn presence(&mut self) -> Presence {
+        self.presence.get_or_insert_default().clone()
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.presence.as_ref().is_some_and(Presence::is_over)
+    }
+
+    /// Notes that the first piece of the answer is there.
+    pub fn first_piece(&mut self) {
+        if self.record_mut().ttft.is_none() {
+            let elapsed = self.elapsed();
+            self.record_mut().ttft = Some(elapsed);
+        }
+    }
+
+    /// Runs `work` on behalf of the request after it has ended; a shutdown waits for it.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.gate.tasks.spawn(work);
+    }
+
+    /// The wait that is due after the request is booked and before its client sees the end.
+    pub fn syncing(&self) -> Option<Syncing> {
+        self.gate.ledger.syncing()
+    }
+
+    /// What it is charged if nobody can count it.
+    pub(super) fn bound(&self) -> Usage {
+        Usage::bounded(self.input_bytes, self.output_bytes)
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.gate.clock.monotonic().saturating_sub(self.arrival.monotonic)
+    }
+
+    fn record_mut(&mut self) -> &mut RequestRecord {
+        self.record.as_mut().expect("a tally is not used after it was booked")
+    }
+}
