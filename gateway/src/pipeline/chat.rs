@@ -22,6 +22,7 @@ use crate::upstream::UpstreamError;
 use crate::wire::chat::ChatRequest;
 use crate::wire::chunk::ChunkView;
 use crate::wire::error::ForeignError;
+use crate::wire::flaw;
 use crate::wire::splice::splice_into;
 
 /// Serves one chat request. On an error the caller answers it and closes the tally.
@@ -77,7 +78,7 @@ async fn whole(
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
     let view = ChunkView::parse(json).map_err(|error| {
-        UpstreamError::Invalid(format!("its answer is not a chat answer: {error}"))
+        UpstreamError::Invalid(format!("its answer is not a chat answer: {}", flaw(&error)))
     })?;
     if let Some(error) = view.error.filter(|_| view.choices().is_empty()) {
         return Err(UpstreamError::Reported(ForeignError::parse(error.get().as_bytes())));

@@ -8,6 +8,7 @@ use super::meter::Meter;
 use crate::upstream::UpstreamError;
 use crate::wire::chunk::ChunkView;
 use crate::wire::error::ForeignError;
+use crate::wire::flaw;
 use crate::wire::splice::splice_into;
 use crate::wire::sse::{self, Splitter};
 
@@ -121,7 +122,7 @@ impl Rules {
         let json = std::str::from_utf8(&data)
             .map_err(|_| UpstreamError::Invalid("a chunk is not valid UTF-8".to_owned()))?;
         let view = ChunkView::parse(json).map_err(|error| {
-            UpstreamError::Invalid(format!("a chunk is not a chat chunk: {error}"))
+            UpstreamError::Invalid(format!("a chunk is not a chat chunk: {}", flaw(&error)))
         })?;
         if let Some(error) = view.error {
             return Err(UpstreamError::Reported(ForeignError::parse(error.get().as_bytes())));

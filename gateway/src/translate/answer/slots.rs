@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::Trouble;
 use super::text::{Text, decode, encode, inner};
 use crate::translate::plan::ToolNames;
-use crate::wire::first_byte;
+use crate::wire::{first_byte, flaw};
 
 /// More calls than any model makes at once, so that a broken upstream does not fill memory.
 const MOST_CALLS: usize = 1_024;
@@ -76,8 +76,9 @@ struct FunctionView<'a> {
 impl<'a> Entry<'a> {
     /// Reads `tool_calls`.
     pub(super) fn read_all(raw: &'a RawValue) -> Result<Vec<Self>, Trouble> {
-        let views: Vec<CallView<'a>> = serde_json::from_str(raw.get())
-            .map_err(|error| Trouble::Invalid(format!("`tool_calls` is not readable: {error}")))?;
+        let views: Vec<CallView<'a>> = serde_json::from_str(raw.get()).map_err(|error| {
+            Trouble::Invalid(format!("`tool_calls` is not readable: {}", flaw(&error)))
+        })?;
         Ok(views
             .into_iter()
             .map(|view| Self {
@@ -91,7 +92,7 @@ impl<'a> Entry<'a> {
     /// Reads the `function_call` of old servers: the one call that there is (`R-13`).
     pub(super) fn read_legacy(raw: &'a RawValue) -> Result<Self, Trouble> {
         let view: FunctionView<'a> = serde_json::from_str(raw.get()).map_err(|error| {
-            Trouble::Invalid(format!("`function_call` is not readable: {error}"))
+            Trouble::Invalid(format!("`function_call` is not readable: {}", flaw(&error)))
         })?;
         Ok(Self { index: Some(0), ..Self::of(&view) })
     }

@@ -11,6 +11,7 @@ use super::{End, Envelope, Failure, Outcome, Produced, Trouble, UsageReport};
 use crate::translate::plan::Plan;
 use crate::wire::chunk::ChunkView;
 use crate::wire::error::ForeignError;
+use crate::wire::flaw;
 use crate::wire::sse;
 
 /// What shows a client that the stream is alive (§5.9).
@@ -75,8 +76,9 @@ impl ResponseStream {
             self.is_done = true;
             return Ok(());
         }
-        let view = ChunkView::parse(data)
-            .map_err(|error| Trouble::Invalid(format!("a chunk is not a chat chunk: {error}")))?;
+        let view = ChunkView::parse(data).map_err(|error| {
+            Trouble::Invalid(format!("a chunk is not a chat chunk: {}", flaw(&error)))
+        })?;
         self.reading.head(&view);
         if let Some(error) = view.error {
             return Err(Trouble::Reported(ForeignError::parse(error.get().as_bytes())));

@@ -11,6 +11,7 @@ use super::{End, Envelope, Outcome, Produced, Trouble, UsageReport};
 use crate::translate::plan::Plan;
 use crate::wire::chunk::ChunkView;
 use crate::wire::error::ForeignError;
+use crate::wire::flaw;
 
 /// An answer that has come whole and can be given to the client.
 pub struct Whole {
@@ -46,8 +47,9 @@ pub fn whole(body: &str, envelope: &Envelope, plan: Arc<Plan>) -> Result<Whole, 
 }
 
 fn read(body: &str, reading: &mut Reading) -> Result<(), Trouble> {
-    let view = ChunkView::parse(body)
-        .map_err(|error| Trouble::Invalid(format!("its answer is not a chat answer: {error}")))?;
+    let view = ChunkView::parse(body).map_err(|error| {
+        Trouble::Invalid(format!("its answer is not a chat answer: {}", flaw(&error)))
+    })?;
     reading.head(&view);
     let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
         let error = ForeignError::parse(body.as_bytes());
