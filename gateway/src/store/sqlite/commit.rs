@@ -4,28 +4,58 @@
 //! own insertion and little else; `benches/commit.rs` measures it.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{Connection, params};
 
 use super::codec::{At, List, Span};
+use super::rows::{Insertion, Values};
 use super::summary::{self, Table};
 use super::{filter, keys};
-use crate::domain::id::{AccountId, KeyId};
+use crate::domain::id::{AccountId, KeyId, RequestId};
 use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
 use crate::store::{Batch, Cursor, StoreError};
 
+static REQUESTS: LazyLock<Insertion> = LazyLock::new(|| {
+    let columns = [
+        "id",
+        "account",
+        "key",
+        "started_at",
+        "duration",
+        "ttft",
+        "endpoint",
+        "stream",
+        "status",
+        "http_status",
+        "basis",
+        "input",
+        "cached",
+        "output",
+        "reasoning",
+        "cost",
+        "price_version",
+        "model",
+        "upstream",
+        "upstream_model",
+        "error_code",
+        "notes",
+        "overrun",
+        "idempotency",
+    ];
+    Insertion::new("requests", &columns, "ON CONFLICT (id) DO NOTHING")
+});
+static ENTRIES: LazyLock<Insertion> = LazyLock::new(|| {
+    let columns = ["account", "amount", "kind", "request", "note", "at"];
+    Insertion::new("ledger_entries", &columns, "")
+});
+
 /// Writes a batch, leaving out what is already there.
 pub(super) fn commit(tx: &Connection, batch: &Batch) -> Result<Cursor, StoreError> {
-    let mut fresh = Vec::with_capacity(batch.records.len());
-    let mut insert = prepare_record(tx)?;
-    for record in &batch.records {
-        if insert_record(&mut insert, record)? {
-            fresh.push((tx.last_insert_rowid(), record));
-        }
-    }
+    let fresh = insert_records(tx, &batch.records)?;
     touch_keys(tx, &fresh)?;
     filter::extend_hours(tx, &fresh)?;
     summary::add(tx, Table::All, fresh.iter().map(|(_, record)| *record))?;
@@ -44,7 +74,7 @@ pub(super) fn newest(tx: &Connection) -> Result<Cursor, StoreError> {
 
 /// Writes one ledger entry.
 pub(super) fn add_entry(tx: &Connection, entry: &Entry) -> Result<(), StoreError> {
-    insert_entry(&mut prepare_entry(tx)?, entry)?;
+    insert_entries(tx, &[entry])?;
     add_to_balance(tx, entry.account, entry.amount)
 }
 
@@ -55,25 +85,48 @@ pub(super) fn balances(tx: &Connection) -> Result<Vec<(AccountId, Nanos)>, Store
     Ok(balances.collect::<Result<_, _>>()?)
 }
 
-fn prepare_record(tx: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
-    tx.prepare_cached(
-        "INSERT INTO requests (id, account, key, started_at, duration, ttft, endpoint, stream, \
-            status, http_status, basis, input, cached, output, reasoning, cost, price_version, \
-            model, upstream, upstream_model, error_code, notes, overrun, idempotency) \
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
-            ON CONFLICT (id) DO NOTHING",
-    )
+/// Returns those that were not there before, with their cursors.
+fn insert_records<'a>(
+    tx: &Connection,
+    records: &'a [RequestRecord],
+) -> rusqlite::Result<Vec<(i64, &'a RequestRecord)>> {
+    let mut fresh = Vec::with_capacity(records.len());
+    REQUESTS.run(tx, records, tell_record, |records, written| {
+        let written = i64::try_from(written).unwrap_or_default();
+        let first = tx.last_insert_rowid() + 1 - written;
+        if written == i64::try_from(records.len()).unwrap_or_default() {
+            fresh.extend((first..).zip(records));
+        } else if written > 0 {
+            fresh.extend(find_fresh(tx, first, records)?);
+        }
+        Ok(())
+    })?;
+    Ok(fresh)
 }
 
-/// Returns whether it was written, rather than already there.
-fn insert_record(
-    insert: &mut CachedStatement<'_>,
-    record: &RequestRecord,
-) -> rusqlite::Result<bool> {
+/// Tells which of `records` are those in the table from `first` on, in whose order they are.
+fn find_fresh<'a>(
+    tx: &Connection,
+    first: i64,
+    records: &'a [RequestRecord],
+) -> rusqlite::Result<Vec<(i64, &'a RequestRecord)>> {
+    let mut select =
+        tx.prepare_cached("SELECT seq, id FROM requests WHERE seq >= ? ORDER BY seq")?;
+    let found = select.query_map([first], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let found: Vec<(i64, RequestId)> = found.collect::<rusqlite::Result<_>>()?;
+    let mut found = found.into_iter().peekable();
+    let fresh = records.iter().filter_map(|record| {
+        let (seq, _) = found.next_if(|(_, id)| *id == record.id)?;
+        Some((seq, record))
+    });
+    Ok(fresh.collect())
+}
+
+fn tell_record(record: &RequestRecord, values: &mut Values<'_>) -> rusqlite::Result<()> {
     let usage = record.usage.as_ref();
     let served = record.deployment.as_ref();
     let notes = record.notes.iter().map(String::as_str);
-    let written = insert.execute(params![
+    values.tell(params![
         record.id,
         record.account,
         record.key,
@@ -98,8 +151,7 @@ fn insert_record(
         (!record.notes.is_empty()).then(|| List::of(notes)),
         (record.overrun != Nanos::ZERO).then_some(record.overrun),
         record.idempotency.map(|digest| digest.0),
-    ])?;
-    Ok(written > 0)
+    ])
 }
 
 fn touch_keys(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), StoreError> {
@@ -123,7 +175,7 @@ fn add_entries(
     let mut overrun: HashSet<_, RandomState> =
         ids(|record| record.overrun != Nanos::ZERO).collect();
     let mut changes = HashMap::<AccountId, Nanos, RandomState>::default();
-    let mut insert = prepare_entry(tx)?;
+    let mut accepted = Vec::with_capacity(batch.entries.len());
     for entry in &batch.entries {
         let expected = match &entry.kind {
             EntryKind::Charge(request) => Some((request, &mut unpaid)),
@@ -140,21 +192,19 @@ fn add_entries(
             let text = format!("the charge for request `{request}` has no record in its batch");
             return Err(StoreError::Conflict(text));
         }
-        insert_entry(&mut insert, entry)?;
+        accepted.push(entry);
         let change = changes.entry(entry.account).or_default();
         *change = change.saturating_add(entry.amount);
     }
+    insert_entries(tx, &accepted)?;
     changes.into_iter().try_for_each(|(account, change)| add_to_balance(tx, account, change))
 }
 
-fn prepare_entry(tx: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
-    tx.prepare_cached(
-        "INSERT INTO ledger_entries (account, amount, kind, request, note, at) \
-            VALUES (?, ?, ?, ?, ?, ?)",
-    )
+fn insert_entries(tx: &Connection, entries: &[&Entry]) -> rusqlite::Result<()> {
+    ENTRIES.run(tx, entries, |entry, values| tell_entry(entry, values), |_, _| Ok(()))
 }
 
-fn insert_entry(insert: &mut CachedStatement<'_>, entry: &Entry) -> rusqlite::Result<()> {
+fn tell_entry(entry: &Entry, values: &mut Values<'_>) -> rusqlite::Result<()> {
     let (kind, request, note) = match &entry.kind {
         EntryKind::Trial => (1, None, None),
         EntryKind::Credit(note) => (2, None, Some(note)),
@@ -162,8 +212,7 @@ fn insert_entry(insert: &mut CachedStatement<'_>, entry: &Entry) -> rusqlite::Re
         EntryKind::Correction(note) => (4, None, Some(note)),
         EntryKind::Overrun(request) => (5, Some(request), None),
     };
-    insert.execute(params![entry.account, entry.amount, kind, request, note, At(entry.at)])?;
-    Ok(())
+    values.tell(params![entry.account, entry.amount, kind, request, note, At(entry.at)])
 }
 
 fn add_to_balance(tx: &Connection, account: AccountId, change: Nanos) -> Result<(), StoreError> {

@@ -27,6 +27,7 @@ mod prove;
 mod readers;
 mod requests;
 mod responses;
+mod rows;
 mod sessions;
 mod summary;
 mod terms;

@@ -77,8 +77,8 @@ async fn commits_once(store: &dyn Store, records: &[RequestRecord]) {
     // Sent again, alone and with more; a record that is twice in a batch counts once, too.
     assert_eq!(store.commit(Arc::new(batch(&records[..100]))).await.unwrap(), first);
     let mut rest = batch(&records[50..]);
-    rest.records.push(records[179].clone());
-    rest.entries.push(charge(&records[179]).unwrap());
+    rest.records.insert(72, records[121].clone());
+    rest.entries.push(charge(&records[121]).unwrap());
     let last = store.commit(Arc::new(rest)).await.unwrap();
     assert!(last > first);
     assert_eq!(store.newest().await.unwrap(), last);
