@@ -46,37 +46,41 @@ pub(super) struct ErrorReply {
 /// Turns an answer into a response.
 pub(super) fn answer(answer: Answer) -> Response<Reply> {
     match answer {
-        Answer::Whole { headers, body } => with_headers(json(body), headers),
-        Answer::Stream { headers, relay } => {
-            with_headers(event_stream(Reply::Stream(relay)), headers)
-        }
+        Answer::Whole { headers, body } => json_with(headers, body),
+        Answer::Stream { headers, relay } => event_stream(headers, Reply::Stream(relay)),
         Answer::Again(kept) => {
-            let response = if kept.stream {
-                event_stream(Reply::whole(kept.body.clone()))
+            let (mut headers, body) = (kept.headers.clone(), kept.body.clone());
+            headers.insert(REPLAYED, HeaderValue::from_static("true"));
+            if kept.stream {
+                event_stream(headers, Reply::whole(body))
             } else {
-                json(kept.body.clone())
-            };
-            let mut response = with_headers(response, kept.headers.clone());
-            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-            response
+                json_with(headers, body)
+            }
         }
     }
 }
 
 /// A stream with status 200.
-fn event_stream(body: Reply) -> Response<Reply> {
-    let mut response = Response::new(body);
-    let set = response.headers_mut();
-    set.insert(CONTENT_TYPE, EVENT_STREAM);
-    set.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    set.insert(NO_BUFFERING, HeaderValue::from_static("no"));
-    response
+fn event_stream(mut headers: HeaderMap, body: Reply) -> Response<Reply> {
+    headers.insert(CONTENT_TYPE, EVENT_STREAM);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(NO_BUFFERING, HeaderValue::from_static("no"));
+    with_headers(headers, body)
 }
 
 /// A JSON body with status 200.
 pub(super) fn json(body: impl Into<Bytes>) -> Response<Reply> {
-    let mut response = Response::new(Reply::whole(body));
-    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    json_with(HeaderMap::new(), body)
+}
+
+fn json_with(mut headers: HeaderMap, body: impl Into<Bytes>) -> Response<Reply> {
+    headers.insert(CONTENT_TYPE, JSON);
+    with_headers(headers, Reply::whole(body))
+}
+
+fn with_headers(headers: HeaderMap, body: Reply) -> Response<Reply> {
+    let mut response = Response::new(body);
+    *response.headers_mut() = headers;
     response
 }
 
@@ -101,11 +105,6 @@ pub(super) fn error_event(broken: Broken) -> Bytes {
         }
     }
     out.freeze()
-}
-
-fn with_headers(mut response: Response<Reply>, headers: HeaderMap) -> Response<Reply> {
-    response.headers_mut().extend(headers);
-    response
 }
 
 // === impl ErrorReply ===
@@ -133,9 +132,10 @@ impl ErrorReply {
 
     /// The response.
     pub(super) fn into_response(self) -> Response<Reply> {
-        let mut response = json(self.body().to_json());
+        let body = self.body().to_json();
+        let mut response = json_with(self.headers, body);
         *response.status_mut() = self.status;
-        with_headers(response, self.headers)
+        response
     }
 
     fn new(status: StatusCode, kind: &'static str, code: &str, message: impl Into<String>) -> Self {

@@ -59,10 +59,11 @@ impl Window {
 
     /// How long after `now` nothing is counted any more.
     pub(super) fn clear_after(&self, now: Duration) -> Duration {
-        if self.sum(now) == 0 {
-            return Duration::ZERO;
-        }
-        self.first_second(now, |sum| sum == 0)
+        let newest = (0..SPAN.min(self.second + 1))
+            .map(|age| self.second - age)
+            .find(|&second| self.slots[index(second)] > 0);
+        newest
+            .map_or(Duration::ZERO, |second| Duration::from_secs(second + SPAN).saturating_sub(now))
     }
 
     fn whole_sum(&self, now: Duration) -> u128 {

@@ -16,6 +16,9 @@ use crate::translate::report::{self, Loss, Report};
 use crate::upstream::{Remote, UpstreamError};
 use crate::wire::splice::{self, Edit};
 
+/// How many headers an answer has, at most, so that their map need not grow.
+const HEADERS: usize = 12;
+
 /// What is sent to one deployment: a body, and what must change in it.
 pub struct Outgoing {
     /// The body.
@@ -150,7 +153,11 @@ fn report_cap(begun: &mut Begun, tally: &mut Tally) {
 /// stay here, too.
 fn client_headers(upstream: &HeaderMap) -> HeaderMap {
     const SHOWN: HeaderName = HeaderName::from_static("openai-processing-ms");
-    upstream.get(&SHOWN).map(|value| (SHOWN, value.clone())).into_iter().collect()
+    let mut headers = HeaderMap::with_capacity(HEADERS);
+    if let Some(value) = upstream.get(&SHOWN) {
+        headers.insert(SHOWN, value.clone());
+    }
+    headers
 }
 
 fn misconfigured(what: &str) -> UpstreamError {

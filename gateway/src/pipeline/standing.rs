@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::domain::limit::{Gauge, Standing};
@@ -37,11 +38,15 @@ pub fn show(headers: &mut HeaderMap, standing: &Standing) {
 /// A duration as the original writes it, to the next second: `0s`, `59s`, `6m0s`.
 fn span(duration: Duration) -> HeaderValue {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
-    let text = match seconds / 60 {
-        0 => format!("{seconds}s"),
-        minutes => format!("{minutes}m{}s", seconds % 60),
-    };
-    HeaderValue::try_from(text).expect("digits and letters are a header value")
+    let (minutes, seconds, mut digits) = (seconds / 60, seconds % 60, itoa::Buffer::new());
+    let mut text = BytesMut::with_capacity(32);
+    if minutes > 0 {
+        text.put_slice(digits.format(minutes).as_bytes());
+        text.put_u8(b'm');
+    }
+    text.put_slice(digits.format(seconds).as_bytes());
+    text.put_u8(b's');
+    HeaderValue::from_maybe_shared(text.freeze()).expect("digits and letters are a header value")
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
 };
+use hyper::http::uri::Scheme;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -56,7 +57,8 @@ impl Remote {
             let address = format!("{}{path}", base.trim_end_matches('/')).parse();
             address.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
         };
-        let (chat_completions, models) = (below("/chat/completions")?, below("/models")?);
+        let (chat_completions, models): (Uri, Uri) =
+            (below("/chat/completions")?, below("/models")?);
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
         let client = if is_simulator {
@@ -64,7 +66,14 @@ impl Remote {
         } else {
             Pooled::Web(Box::new(builder.build(connect::web(upstream.deadlines.connect()))))
         };
-        let (headers, vitals) = (headers(credential)?, Vitals::default());
+        let mut headers = headers(credential)?;
+        // where HTTP/1.1 is certain, so that the client does not make the same one for each request
+        if chat_completions.scheme() == Some(&Scheme::HTTP)
+            && let Some(host) = host(&chat_completions)
+        {
+            headers.insert(HOST, host);
+        }
+        let vitals = Vitals::default();
         Ok(Self { upstream, chat_completions, models, headers, client, vitals })
     }
 
@@ -171,6 +180,15 @@ impl Remote {
             status => status,
         };
         UpstreamError::Refused { status: status.as_u16(), said, headers: Box::new(head.headers) }
+    }
+}
+
+/// An address's host, with its port unless that is HTTP's own.
+fn host(address: &Uri) -> Option<HeaderValue> {
+    let host = address.host()?;
+    match address.port_u16().filter(|&port| port != 80) {
+        Some(port) => HeaderValue::try_from(format!("{host}:{port}")).ok(),
+        None => HeaderValue::from_str(host).ok(),
     }
 }
 
