@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gateway::simulator::{Settings, Simulator, TruthLog};
-use proto::v1::RequestStatus;
+use proto::v1::{self, RequestStatus};
 use serde_json::{Value, json};
 use tests::http::{Answer, Request};
 use tests::{ManualClock, Product, RawUpstream, Session, json_answer, question};
@@ -48,7 +48,8 @@ fn check_error(answer: &Answer, status: u16, code: &str, first: &str) {
 async fn a_retry_gets_the_same_answer_and_is_not_charged_again() {
     let (product, truth) = product().await;
     let alice = product.member("alice").await;
-    let key = alice.key().await.secret;
+    let limits = v1::Limits { rpm: Some(9), ..Default::default() };
+    let key = alice.key_with(|key| key.limits = Some(limits)).await.secret;
     let response = json!({ "model": "sim-chat", "input": "hello" });
     let chat = question("sim-chat", "hello");
     let cases = [
@@ -69,6 +70,8 @@ async fn a_retry_gets_the_same_answer_and_is_not_charged_again() {
         assert_eq!((again.status, again.header("idempotent-replayed")), (200, "true"));
         assert_eq!(again.body, first.body, "{path}");
         assert_eq!(again.header("content-type"), first.header("content-type"));
+        let limit = |answer: &Answer| answer.header("x-ratelimit-limit-requests").to_owned();
+        assert_eq!((limit(&first).as_str(), limit(&again).as_str()), ("9", ""));
         assert_ne!(again.header("x-request-id"), first.header("x-request-id"));
 
         assert_eq!(truth.entries().len(), number + 1, "the upstream is not asked again");

@@ -15,10 +15,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use sha2::{Digest, Sha256};
 
-use super::Gate;
 use super::authenticate::Principal;
 use super::relay::Answer;
 use super::tally::Tally;
+use super::{Gate, standing};
 use crate::clock::Clock;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::idempotency::{Answered, IdempotencyDigest};
@@ -128,16 +128,21 @@ impl Keeper {
     pub fn keep(mut self: Box<Self>, answer: &mut Answer) {
         match answer {
             Answer::Whole { headers, body } => {
-                self.headers.clone_from(headers);
+                self.take_headers(headers);
                 self.finish(body, false);
             }
             Answer::Stream { headers, relay } => {
-                self.headers.clone_from(headers);
+                self.take_headers(headers);
                 self.replays.table().stream(self.digest);
                 relay.keep(self);
             }
             Answer::Again(_) => {}
         }
+    }
+
+    fn take_headers(&mut self, headers: &HeaderMap) {
+        self.headers.clone_from(headers);
+        standing::hide(&mut self.headers);
     }
 
     /// Takes the next bytes of a stream.

@@ -54,7 +54,7 @@ impl Tally {
             status = ?record.status,
             http_status = record.http_status,
             error_code = record.error_code,
-            duration_ms = record.duration.as_secs_f64() * 1e3,
+            duration_us = record.duration.as_micros(),
             "request ended"
         );
         let owed = self.is_owed(&record);

@@ -35,6 +35,15 @@ pub fn show(headers: &mut HeaderMap, standing: &Standing) {
     }
 }
 
+/// Takes them away again, from an answer that is kept: they say how the limits stood at its time.
+pub(super) fn hide(headers: &mut HeaderMap) {
+    for names in [REQUESTS, TOKENS] {
+        for name in [names.limit, names.remaining, names.reset] {
+            headers.remove(name);
+        }
+    }
+}
+
 /// A duration as the original writes it, to the next second: `0s`, `59s`, `6m0s`.
 fn span(duration: Duration) -> HeaderValue {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
@@ -73,5 +82,7 @@ mod tests {
         assert_eq!(headers["x-ratelimit-limit-tokens"], "9");
         assert_eq!(headers["x-ratelimit-remaining-tokens"], "2");
         assert_eq!(headers["x-ratelimit-reset-tokens"], "1m1s");
+        hide(&mut headers);
+        assert!(headers.is_empty());
     }
 }
