@@ -2,6 +2,7 @@
 
 mod account;
 mod agent_config;
+mod api;
 mod audit;
 mod backup;
 mod catalogue;
@@ -24,7 +25,6 @@ mod usage;
 
 use jiff::Timestamp;
 use secrecy::SecretString;
-use tonic::transport::Uri;
 
 use crate::Shell;
 use crate::cli::Command;
@@ -91,19 +91,6 @@ fn words(list: Vec<String>) -> Vec<String> {
 /// What an update without a change is.
 fn nothing_to_change() -> Failure {
     Failure::usage("no change is given").advise("see the command's --help for what can be changed")
-}
-
-/// The HTTP side of a gateway with default ports.
-fn base_url(server: &str) -> Result<String, Failure> {
-    let uri = server.parse::<Uri>().ok();
-    match uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?))) {
-        Some((scheme, host)) if !server.starts_with("unix:") => {
-            Ok(format!("{scheme}://{host}:8080/v1"))
-        }
-        _ if server.starts_with("unix:") => Ok("http://127.0.0.1:8080/v1".to_owned()),
-        _ => Err(Failure::usage("the gateway's HTTP address is not known")
-            .advise("give it with --base-url URL")),
-    }
 }
 
 /// Reads one line from stdin, without its line end.

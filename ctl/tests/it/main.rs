@@ -19,5 +19,6 @@ mod keys;
 mod ledger;
 mod operations;
 mod profiles;
+mod quickstart;
 mod requests;
 mod usage;
