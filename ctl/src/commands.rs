@@ -88,6 +88,14 @@ fn words(list: Vec<String>) -> Vec<String> {
     list.into_iter().filter(|word| !word.is_empty()).collect()
 }
 
+/// Returns what is about to be removed, as the gateway lists it.
+fn listed<T>(found: Option<T>, noun: &str, name: &str) -> Result<T, Failure> {
+    found.ok_or_else(|| {
+        Failure::new(Exit::NotFound, format!("{noun} `{name}` does not exist"))
+            .advise(format!("`ctl {noun} list` shows those that do"))
+    })
+}
+
 /// What an update without a change is.
 fn nothing_to_change() -> Failure {
     Failure::usage("no change is given").advise("see the command's --help for what can be changed")

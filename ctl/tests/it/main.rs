@@ -6,6 +6,7 @@
 mod accounts;
 mod agents;
 mod apply;
+mod asking;
 mod catalogue;
 mod completions;
 mod contract;
