@@ -62,7 +62,7 @@ where
         Ok(()) => Exit::Ok as u8,
         Err(failure) => {
             // Nothing can be done about a stderr that is gone.
-            let _ = failure.write_to(err);
+            let _ = failure.write_to(err, environment.width.map(usize::from));
             failure.exit() as u8
         }
     }

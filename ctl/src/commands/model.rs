@@ -205,11 +205,11 @@ impl Record for ModelRecord {
         "input_usd",
         "cached_usd",
         "output_usd",
+        "abilities",
+        "deployments",
         "rpm",
         "tpm",
         "concurrency",
-        "abilities",
-        "deployments",
     ];
 
     fn text(&self, field: &str) -> Option<String> {
