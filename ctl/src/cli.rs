@@ -99,10 +99,22 @@ const HELP_OUTPUT: &str = "How data is printed: table, json, jsonl or csv";
 /// A command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Gets you started: an account, a key, and code that works
+    #[command(after_help = "Example:\n  ctl quickstart\n  \
+        ctl quickstart --model sim-chat\n  \
+        ctl quickstart --name alice --password-stdin -o json < password.txt")]
+    Quickstart(Quickstart),
+    /// Prints a coding agent's configuration, or checks that one works
+    #[command(
+        after_help = "Example:\n  ctl agent-config codex > ~/.codex/tollgate.config.toml && codex --profile tollgate\n  \
+        ctl agent-config opencode --model llama3 > opencode.json\n  \
+        TOLLGATE_API_KEY=$(ctl key create codex --quiet) ctl agent-config codex --check"
+    )]
+    AgentConfig(agent_config::AgentConfig),
     /// Creates an account
     #[command(after_help = "Example:\n  ctl register alice --password-stdin < password.txt")]
     Register(Register),
-    /// Signs in and keeps the session, in the profile or in --token-file
+    /// Signs in; the session is kept in the profile, or in --token-file
     #[command(after_help = "Example:\n  ctl login alice\n  \
         ctl login alice --password-stdin --token-file alice.token < password.txt")]
     Login(Login),
@@ -112,7 +124,7 @@ pub(crate) enum Command {
     /// Shows who you are
     #[command(after_help = "Example:\n  ctl whoami -o json")]
     Whoami,
-    /// Accounts: list, show, limits, credit, suspend, resume, plan, password, invite
+    /// Accounts: balance, limits, credit, standing, plan, password
     #[command(subcommand, after_help = "Example:\n  ctl account list")]
     Account(account::AccountCommand),
     /// Plans: what an account is entitled to
@@ -130,10 +142,10 @@ pub(crate) enum Command {
     /// Upstreams: the chat servers that the gateway calls
     #[command(subcommand, after_help = "Example:\n  ctl upstream list")]
     Upstream(upstream::UpstreamCommand),
-    /// Usage: tokens and money, summed up in total, by model, by day and by key
+    /// Usage: tokens and money in total, by model, by day and by key
     #[command(after_help = "Example:\n  ctl usage\n  ctl usage --since 7d --model gpt-5 -o json")]
     Usage(usage::Usage),
-    /// Traffic: what goes through the gateway now, and over the last hour
+    /// Traffic: what goes through the gateway now and in the last hour
     #[command(after_help = "Example:\n  ctl traffic --watch\n  ctl traffic --account '*' -o json")]
     Traffic(traffic::Traffic),
     /// Request records: list, show, follow, export
@@ -145,22 +157,23 @@ pub(crate) enum Command {
     /// The audit log: who changed what, and when
     #[command(subcommand, after_help = "Example:\n  ctl audit list --since 7d")]
     Audit(audit::AuditCommand),
-    /// The ledger: what changed a balance, and the proof that it adds up
+    /// The ledger: what changed a balance, and whether it adds up
     #[command(subcommand, after_help = "Example:\n  ctl ledger verify")]
     Ledger(ledger::LedgerCommand),
-    /// Makes plans, upstreams and models be as a file says (operators only)
+    /// Makes plans, upstreams and models as a file says (operators)
     #[command(after_help = "Example:\n  ctl apply -f catalogue.toml --dry-run\n  \
         ctl apply -f catalogue.toml --prune --yes\n\n\
         An entry of the file is whole: what it does not say is the default. Entries that the file does \
         not have stay, unless --prune is given.")]
     Apply(catalogue::Apply),
-    /// Prints plans, upstreams and models as a file for `ctl apply` (operators only)
+    /// Prints plans, upstreams and models as such a file (operators)
     #[command(after_help = "Example:\n  ctl export > catalogue.toml\n\n\
         The file holds no secret: a credential that the gateway stores is `sealed` in it, and stays what \
         it is when the file is applied.")]
     Export,
-    /// Examines the way to the gateway and, for operators, the gateway; exits 1 on a problem
-    #[command(after_help = "Example:\n  ctl doctor\n  ctl doctor --send-requests -o json")]
+    /// Says what is wrong here and, to operators, in the gateway
+    #[command(after_help = "Example:\n  ctl doctor\n  ctl doctor --send-requests -o json\n\n\
+        The exit code is 1 if there is a problem.")]
     Doctor(doctor::Doctor),
     /// Profiles: gateways by name
     #[command(
@@ -169,23 +182,12 @@ pub(crate) enum Command {
         ctl profile use prod"
     )]
     Profile(profile::ProfileCommand),
-    /// Copies the gateway's database to a file while it serves (operators only)
+    /// Copies the gateway's database while it serves (operators)
     #[command(after_help = "Example:\n  ctl backup tollgate-$(date +%F).db\n\n\
         With --yes it replaces a file that is there. To restore: put the file as `tollgate.db` into an empty data directory, with the `seal.key` \
         of the old one.")]
     Backup(Backup),
-    /// Gets a running local gateway ready to use: an account, a key, and code to paste
-    #[command(after_help = "Example:\n  ctl quickstart\n  \
-        ctl quickstart --name alice --password-stdin -o json < password.txt")]
-    Quickstart(Quickstart),
-    /// Prints a coding agent's configuration for a model here, or checks that one works
-    #[command(
-        after_help = "Example:\n  ctl agent-config codex > ~/.codex/tollgate.config.toml && codex --profile tollgate\n  \
-        ctl agent-config opencode --model llama3 > opencode.json\n  \
-        TOLLGATE_API_KEY=$(ctl key create codex --quiet) ctl agent-config codex --check"
-    )]
-    AgentConfig(agent_config::AgentConfig),
-    /// Prints a completion script for a shell; it knows the names of models, keys and accounts, too
+    /// Prints a script for a shell that completes commands and names
     #[command(after_help = "Example:\n  \
         ctl completions bash > ~/.local/share/bash-completion/completions/ctl\n  \
         ctl completions zsh > ~/.zfunc/_ctl\n  \
@@ -236,6 +238,9 @@ pub(crate) struct Quickstart {
     /// What to call the key
     #[arg(long, default_value = "quickstart")]
     pub(crate) label: String,
+    /// The model that the code asks, by id or alias [default: the first that answers]
+    #[arg(long, value_name = "ID")]
+    pub(crate) model: Option<String>,
     /// Where clients reach the gateway [default: port 8080 of the host of --server]
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,

@@ -2,6 +2,7 @@
 
 mod account;
 mod agent_config;
+mod api;
 mod audit;
 mod backup;
 mod catalogue;
@@ -23,12 +24,16 @@ mod upstream;
 mod usage;
 
 use jiff::Timestamp;
+use proto::v1::Percentiles;
 use secrecy::SecretString;
-use tonic::transport::Uri;
 
 use crate::Shell;
 use crate::cli::Command;
 use crate::error::{Exit, Failure};
+
+/// How many characters of a request's id are shown where there is no room for all, and are enough to
+/// find it again.
+const SHORT_ID: usize = 8;
 
 /// Runs a command.
 pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), Failure> {
@@ -88,22 +93,27 @@ fn words(list: Vec<String>) -> Vec<String> {
     list.into_iter().filter(|word| !word.is_empty()).collect()
 }
 
+/// The end of a request's id. Its beginning is the time, which it shares with those of the same minute.
+fn short_id(id: &str) -> &str {
+    id.get(id.len().saturating_sub(SHORT_ID)..).unwrap_or(id)
+}
+
+/// Returns what is about to be removed, as the gateway lists it.
+fn listed<T>(found: Option<T>, noun: &str, name: &str) -> Result<T, Failure> {
+    found.ok_or_else(|| {
+        Failure::new(Exit::NotFound, format!("{noun} `{name}` does not exist"))
+            .advise(format!("`ctl {noun} list` shows those that do"))
+    })
+}
+
+/// The half, nine in ten and 99 in 100 of a measure, in milliseconds.
+fn percentiles(measured: Option<Percentiles>) -> [Option<f64>; 3] {
+    measured.map_or([None; 3], |it| [it.p50_ms, it.p90_ms, it.p99_ms].map(Some))
+}
+
 /// What an update without a change is.
 fn nothing_to_change() -> Failure {
     Failure::usage("no change is given").advise("see the command's --help for what can be changed")
-}
-
-/// The HTTP side of a gateway with default ports.
-fn base_url(server: &str) -> Result<String, Failure> {
-    let uri = server.parse::<Uri>().ok();
-    match uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?))) {
-        Some((scheme, host)) if !server.starts_with("unix:") => {
-            Ok(format!("{scheme}://{host}:8080/v1"))
-        }
-        _ if server.starts_with("unix:") => Ok("http://127.0.0.1:8080/v1".to_owned()),
-        _ => Err(Failure::usage("the gateway's HTTP address is not known")
-            .advise("give it with --base-url URL")),
-    }
 }
 
 /// Reads one line from stdin, without its line end.

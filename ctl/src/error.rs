@@ -8,6 +8,8 @@ use std::io::{self, Write};
 
 use tonic::{Code, Status};
 
+use crate::output::wrapped;
+
 /// The exit codes; scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -29,7 +31,8 @@ pub enum Exit {
 }
 
 /// What who is not allowed to do something does next.
-const ASK_AN_OPERATOR: &str = "ask an operator, or give an operator's token with --token-file FILE";
+const ASK_AN_OPERATOR: &str =
+    "ask an operator, or give an operator's token with `--token-file FILE`";
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
@@ -88,7 +91,7 @@ impl Failure {
             return self;
         }
         self.advise(format!(
-            "run it as the operator of this host, with --token-file {}",
+            "run it as the operator of this host, with `--token-file {}`",
             file.display()
         ))
     }
@@ -103,17 +106,16 @@ impl Failure {
         self.advice.as_deref()
     }
 
-    /// Writes `error: …` and the advice; nothing if the failure is a reader that went away.
-    pub(crate) fn write_to(&self, err: &mut dyn Write) -> io::Result<()> {
+    /// Writes `error: …` and the advice in lines of `width` columns, if there is one; nothing if the
+    /// failure is a reader that went away.
+    pub(crate) fn write_to(&self, err: &mut dyn Write, width: Option<usize>) -> io::Result<()> {
         if self.exit == Exit::Ok {
             return Ok(());
         }
-        let mut text = format!("error: {}\n", self.message);
-        if let Some(advice) = &self.advice {
-            text.push_str(advice);
-            text.push('\n');
+        let message = format!("error: {}", self.message);
+        for text in [Some(&message), self.advice.as_ref()].into_iter().flatten() {
+            writeln!(err, "{}", wrapped(text, 0, width))?;
         }
-        err.write_all(text.as_bytes())?;
         err.flush()
     }
 }
@@ -139,7 +141,7 @@ impl From<Status> for Failure {
         let failure = Self::new(exit, message);
         match status.code() {
             Code::Unauthenticated => failure.advise(
-                "sign in with `ctl login NAME`, or give an operator's token with --token-file FILE",
+                "sign in with `ctl login NAME`, or give an operator's token with `--token-file FILE`",
             ),
             Code::PermissionDenied => failure.advise(ASK_AN_OPERATOR),
             Code::InvalidArgument | Code::OutOfRange => {

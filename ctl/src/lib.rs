@@ -62,7 +62,7 @@ where
         Ok(()) => Exit::Ok as u8,
         Err(failure) => {
             // Nothing can be done about a stderr that is gone.
-            let _ = failure.write_to(err);
+            let _ = failure.write_to(err, environment.width.map(usize::from));
             failure.exit() as u8
         }
     }
@@ -130,9 +130,14 @@ impl Shell<'_> {
         }
     }
 
-    /// Asks before what cannot be undone. Only a person at a terminal is asked, and not with --yes.
+    /// Whether somebody is asked before what cannot be undone: a person at a terminal, without --yes.
+    fn asks(&self) -> bool {
+        self.environment.interactive && !self.globals.yes
+    }
+
+    /// Asks before what cannot be undone, if anybody is to be asked.
     fn confirm(&mut self, question: &str) -> Result<(), Failure> {
-        if self.globals.yes || !self.environment.interactive {
+        if !self.asks() {
             return Ok(());
         }
         self.output.ask(&format!("{question} [y/N]"));

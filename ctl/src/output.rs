@@ -2,14 +2,15 @@
 //!
 //! It knows no noun; a noun's [`Record`] names its fields and which of them a table shows. JSON
 //! names are a contract: fields may be added, never renamed or removed. `table` lays columns out,
-//! `cell` says how a field reads, `chart` draws bars, `progress` is for those who wait.
+//! `cell` says how a field reads, `wrap` breaks lines, `chart` draws bars, `progress` is for those who wait.
 
-mod cell;
+pub(crate) mod cell;
 pub(crate) mod chart;
 mod progress;
 mod table;
 #[cfg(test)]
 mod tests;
+mod wrap;
 
 use std::io::Write;
 
@@ -20,6 +21,7 @@ use crate::error::{Exit, Failure};
 use crate::profile::Environment;
 
 pub(crate) use table::Stream;
+pub(crate) use wrap::wrapped;
 
 /// How data is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -40,11 +42,13 @@ pub(crate) trait Record: Serialize {
     /// The JSON names of all fields, in order; also CSV's header. The first is what names the
     /// record: a quiet table shows it alone.
     const FIELDS: &'static [&'static str];
-    /// The columns of a table of many, the dearest first: on a narrow terminal the last go. One that
-    /// is no field has its [`text`](Record::text) alone.
+    /// The columns of a table of many. One that is no field has its [`text`](Record::text) alone.
     const COLUMNS: &'static [&'static str];
-    /// How wide a table's columns are at least when rows come one by one; none, if they do not.
-    const WIDTHS: &'static [u16] = &[];
+    /// The columns where those do not fit, the dearest first: the last go. `short_X` is the field `X`
+    /// in fewer characters.
+    const NARROW: &'static [&'static str] = Self::COLUMNS;
+    /// How wide columns are at least when rows come one by one; none, if they do not.
+    const WIDTHS: &'static [(&'static str, usize)] = &[];
 
     /// Returns the text of a field in tables and CSV, where its JSON value does not say it.
     fn text(&self, _field: &str) -> Option<String> {
@@ -128,7 +132,13 @@ impl<'a> Output<'a> {
     /// Prints a list of records.
     pub(crate) fn many<R: Record>(&mut self, records: &[R]) -> Result<(), Failure> {
         match self.format {
-            Format::Table => self.rows(records, &mut Stream::default()),
+            Format::Table => {
+                self.rows(records, &mut Stream::default())?;
+                if records.is_empty() {
+                    self.note("(none)");
+                }
+                Ok(())
+            }
             Format::Json => self.document(records),
             Format::Jsonl => {
                 records.iter().try_for_each(|record| self.text(&format!("{}\n", json(record)?)))
@@ -148,9 +158,7 @@ impl<'a> Output<'a> {
     ) -> Result<(), Failure> {
         match self.format {
             Format::Table => {
-                if !stream.begun {
-                    stream.widths = R::WIDTHS.to_vec();
-                }
+                stream.endless = true;
                 self.rows(records, stream)?;
             }
             Format::Csv if stream.begun => self.csv_rows(records)?,
@@ -194,8 +202,9 @@ impl<'a> Output<'a> {
     /// Says something on stderr, unless it should be quiet.
     pub(crate) fn note(&mut self, text: &str) {
         if !self.quiet {
+            let text = wrapped(&crate::error::one_line(text), 0, self.width());
             // Talk that nobody can hear is no failure.
-            let _ = writeln!(self.err, "{}", crate::error::one_line(text));
+            let _ = writeln!(self.err, "{text}");
         }
     }
 

@@ -23,8 +23,10 @@ use crate::tls::TlsFiles;
 pub use address::AdminAddress;
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 
-const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
-const DEFAULT_ADMIN_LISTEN: &str = "127.0.0.1:8081";
+/// Where the API is unless somebody says otherwise.
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
+/// Where the admin plane is unless somebody says otherwise.
+pub const DEFAULT_ADMIN_LISTEN: &str = "127.0.0.1:8081";
 const DEFAULT_MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 const DEFAULT_DRAIN_SECONDS: u64 = 30;
 const DEFAULT_IDEMPOTENCY_MINUTES: u32 = 10;
@@ -185,13 +187,7 @@ impl Settings {
     /// There is no home directory to put the data into, and no other place was named; a certificate was
     /// set without its key, or a key without its certificate.
     pub fn resolve(self) -> Result<Config> {
-        let data_dir = match self.data_dir {
-            Some(dir) => dir,
-            None => etcetera::choose_base_strategy()
-                .context("no home directory: name a data directory with --data-dir")?
-                .data_dir()
-                .join("tollgate"),
-        };
+        let data_dir = self.data_dir.map_or_else(default_data_dir, Ok)?;
         let is_address = "the default is an address";
         let listen = self.listen.unwrap_or_else(|| DEFAULT_LISTEN.parse().expect(is_address));
         let admin_listen =
@@ -238,6 +234,16 @@ impl Settings {
             responses: self.responses.resolve(),
         })
     }
+}
+
+/// Returns where the data is unless somebody says otherwise: in the XDG data home.
+///
+/// # Errors
+/// There is no home directory.
+pub fn default_data_dir() -> Result<PathBuf> {
+    let base = etcetera::choose_base_strategy()
+        .context("no home directory: name a data directory with --data-dir")?;
+    Ok(base.data_dir().join("tollgate"))
 }
 
 #[cfg(test)]

@@ -125,8 +125,6 @@ fn try_next(product: &Product, out: &mut impl Write) -> Result<()> {
     writeln!(out, "   export TOLLGATE_TOKEN_FILE={}", shown(&token))?;
     writeln!(out, "   cargo run --release -p tui                  # the dashboard")?;
     writeln!(out, "   cargo run --release -p ctl -- model list    # the catalogue")?;
-    // The token is the operator's, whose account is given no trial credit.
-    writeln!(out, "   cargo run --release -p ctl -- account credit operator 5 --reason trial")?;
     writeln!(out, "   KEY=$(cargo run --release -p ctl -- key create mine --quiet)")?;
     writeln!(out, "   curl {}/chat/completions -H \"Authorization: Bearer $KEY\" \\", product.api)?;
     let body = json!({ "model": MODEL, "messages": [{ "role": "user", "content": "Hi" }] });

@@ -34,3 +34,4 @@ pub mod listeners;
 pub mod simulator;
 pub mod telemetry;
 pub mod tls;
+pub mod welcome;

@@ -10,7 +10,7 @@ use gateway::app::{self, Listeners, Seams};
 use gateway::config::Settings;
 use gateway::demo::{self, DemoArgs};
 use gateway::simulator::{self, Simulator, TruthLog};
-use gateway::telemetry;
+use gateway::{telemetry, welcome};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -105,6 +105,10 @@ async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
     let file = args.config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
     let config = args.settings.or(file).resolve()?;
     let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
+    if welcome::is_first_start(&config) {
+        let (http, admin) = (listeners.http.local_addr()?, listeners.admin.address()?);
+        eprint!("{}", welcome::text(&config, http, &admin));
+    }
     app::run(&config, listeners, Seams::default(), shutdown).await
 }
 

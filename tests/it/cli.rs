@@ -2,6 +2,7 @@
 
 mod following;
 mod person;
+mod quickstart;
 mod watching;
 
 use serde_json::Value;

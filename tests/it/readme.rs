@@ -1,4 +1,4 @@
-//! The README's second story works word for word, on the real binaries.
+//! The README's second story works word for word, on the real binaries, and begins as it says.
 //!
 //! README.md is the source: the commands between `<!-- story -->` and `<!-- /story -->` run in a shell
 //! with nothing set but a home, a password and the way to the binaries. `curl` alone is played by the
@@ -6,22 +6,28 @@
 
 use std::path::Path;
 
+use gateway::config::Settings;
 use serde_json::Value;
 use tests::http::Request;
 use tests::process::{Gateway, binary};
 use tests::soon;
 use tokio::process::Command;
 
-/// The commands, without their prompt.
-fn story() -> Vec<String> {
+/// What README.md has between the marks of this name.
+fn block(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
     let readme = std::fs::read_to_string(path).unwrap();
-    let block = readme
-        .split_once("<!-- story -->")
-        .and_then(|(_, rest)| rest.split_once("<!-- /story -->"))
-        .expect("README.md tells the story between <!-- story --> and <!-- /story -->")
-        .0;
-    block.lines().filter_map(|line| line.strip_prefix("$ ").map(str::to_owned)).collect()
+    readme
+        .split_once(&format!("<!-- {name} -->\n"))
+        .and_then(|(_, rest)| rest.split_once(&format!("<!-- /{name} -->")))
+        .unwrap_or_else(|| panic!("README.md has nothing between the marks `{name}`"))
+        .0
+        .to_owned()
+}
+
+/// The commands, without their prompt.
+fn story() -> Vec<String> {
+    block("story").lines().filter_map(|line| line.strip_prefix("$ ").map(str::to_owned)).collect()
 }
 
 /// Runs `commands` as one script and returns what they print.
@@ -35,6 +41,33 @@ async fn shell(commands: &[String], home: &Path, admin: &str) -> String {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{commands:?}: {said}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_readme_shows_what_the_first_start_says() {
+    let config = Settings::default().resolve().unwrap();
+    let admin = config.admin_listen.clone();
+    let said = gateway::welcome::text(&config, config.listen, &admin);
+    let dir = config.data_dir.display().to_string();
+    let said = said.replace(&dir, "~/.local/share/tollgate");
+    assert_eq!(block("welcome"), format!("```text\n{said}```\n"));
+}
+
+#[tokio::test]
+async fn what_is_next_is_said_at_the_first_start_alone() {
+    let home = tempfile::tempdir().unwrap();
+    for is_first in [true, false] {
+        let gateway = Gateway::start(home.path(), |_| {}).await;
+        let (admin, http) = (gateway.admin.clone(), gateway.http);
+        let log = gateway.stop().await;
+        for said in [
+            format!("made in {}/operator.token,", home.path().display()),
+            format!("   export TOLLGATE_SERVER={admin}\n"),
+            format!("   ctl quickstart --base-url http://{http}/v1 "),
+        ] {
+            assert_eq!(log.contains(&said), is_first, "{said}: {log}");
+        }
+    }
 }
 
 #[tokio::test]

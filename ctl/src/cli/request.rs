@@ -72,7 +72,8 @@ pub(crate) struct List {
 /// Input of `ctl request show`.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The record's id; clients see it as `x-request-id`
+    /// The record's id, which clients see as `x-request-id`; of the last ones, eight characters of its
+    /// beginning or end will do
     pub(crate) id: String,
 }
 

@@ -11,7 +11,8 @@ use proto::v1::{Ability, GetModelRequest, ListModelsRequest, Model};
 use serde::Serialize;
 
 use self::configuration::Target;
-use super::{base_url, filled, present};
+pub(super) use self::turn::shortened;
+use super::{api, filled, present};
 use crate::Shell;
 use crate::cli::agent_config::{Agent, AgentConfig};
 use crate::error::{Exit, Failure};
@@ -91,18 +92,11 @@ fn name(agent: Agent) -> String {
 
 /// Where clients reach the gateway; says so if that is only a guess.
 fn address(shell: &mut Shell<'_>, given: Option<&str>) -> Result<String, Failure> {
-    if let Some(url) = given {
-        let parsed = url.parse::<http::Uri>().ok();
-        let scheme = parsed.as_ref().and_then(|url| url.scheme_str());
-        if !matches!(scheme, Some("http" | "https")) {
-            return Err(Failure::usage(format!("`{url}` is no address of an API"))
-                .advise("give http://HOST:PORT/v1 or https://HOST/v1"));
-        }
-        return Ok(url.trim_end_matches('/').to_owned());
+    let url = api::base_url(given, &shell.gateway()?.server)?;
+    if given.is_none() {
+        let guess = format!("the API is taken to be at {url}; --base-url URL says otherwise");
+        shell.output.note(&guess);
     }
-    let server = shell.gateway()?.server;
-    let url = base_url(&server)?;
-    shell.output.note(&format!("the API is taken to be at {url}; --base-url URL says otherwise"));
     Ok(url)
 }
 

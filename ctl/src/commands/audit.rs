@@ -74,4 +74,6 @@ impl Record for EntryRecord {
         &["id", "made_at", "actor", "action", "object", "account", "details"];
     const COLUMNS: &'static [&'static str] =
         &["made_at", "actor", "action", "object", "details", "account"];
+    const NARROW: &'static [&'static str] =
+        &["short_made_at", "actor", "action", "object", "details", "account"];
 }

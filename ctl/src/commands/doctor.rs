@@ -13,9 +13,12 @@ use tonic::Code;
 
 use super::{filled, word};
 use crate::cli::doctor::Doctor;
-use crate::error::{Exit, Failure};
-use crate::output::{Format, Hue, Record, Stream};
+use crate::error::{Exit, Failure, one_line};
+use crate::output::{Format, Hue, Record, Stream, wrapped};
 use crate::{Shell, clock};
+
+/// Where on a line findings and remedies begin.
+const SAID_AT: usize = 22;
 
 /// Something that was examined, and what was found.
 #[derive(Serialize)]
@@ -118,8 +121,8 @@ impl Report {
 // === impl Diagnosis ===
 
 impl Diagnosis {
-    /// All is well.
-    fn ok(area: &str, subject: &str, finding: impl Into<String>) -> Self {
+    /// What was found, and is well unless it is said to be otherwise.
+    fn of(area: &str, subject: &str, finding: impl Into<String>) -> Self {
         Self {
             area: area.to_owned(),
             subject: filled(subject.to_owned()),
@@ -131,25 +134,13 @@ impl Diagnosis {
     }
 
     /// It works, but should not stay so.
-    fn warning(
-        area: &str,
-        subject: &str,
-        finding: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        let remedy = filled(remedy.into());
-        Self { severity: "warning", remedy, ..Self::ok(area, subject, finding) }
+    fn warning(self, remedy: impl Into<String>) -> Self {
+        Self { severity: "warning", remedy: filled(remedy.into()), ..self }
     }
 
     /// It does not work.
-    fn problem(
-        area: &str,
-        subject: &str,
-        finding: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        let remedy = filled(remedy.into());
-        Self { severity: "problem", remedy, ..Self::ok(area, subject, finding) }
+    fn problem(self, remedy: impl Into<String>) -> Self {
+        Self { severity: "problem", remedy: filled(remedy.into()), ..self }
     }
 
     /// The gateway did not examine itself, or not to the end.
@@ -157,13 +148,13 @@ impl Diagnosis {
         let failure = Failure::from(status.clone());
         let advice = failure.advice().unwrap_or_default();
         match status.code() {
-            Code::PermissionDenied => Self::warning(
-                "gateway",
-                "",
-                "its own examination is for operators",
-                "run `ctl doctor` as an operator to have the gateway examined, too",
-            ),
-            _ => Self::problem("gateway", "", format!("its examination ended: {failure}"), advice),
+            Code::PermissionDenied => {
+                Self::of("gateway", "", "its own examination is for operators")
+                    .warning("run `ctl doctor` as an operator to have the gateway examined, too")
+            }
+            _ => {
+                Self::of("gateway", "", format!("its examination ended: {failure}")).problem(advice)
+            }
         }
     }
 
@@ -177,11 +168,11 @@ impl Diagnosis {
         let severity = shell.output.hued(&format!("{:<8}", self.severity), hue);
         let subject = self.subject.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
         let elapsed = self.elapsed_ms.map(|ms| format!(" ({ms:.1} ms)")).unwrap_or_default();
-        let line = format!("{:<11}  {subject}{}{elapsed}", self.area, self.finding);
-        let mut text = format!("{severity} {}\n", crate::error::one_line(&line));
+        let finding = format!("{subject}{}{elapsed}", self.finding);
+        let said = |text: &str| wrapped(&one_line(text), SAID_AT, shell.output.width());
+        let mut text = format!("{severity} {:<11}  {}\n", self.area, said(&finding));
         if let Some(remedy) = &self.remedy {
-            let remedy = crate::error::one_line(remedy);
-            text = format!("{text}{:22}{remedy}\n", "");
+            text = format!("{text}{:SAID_AT$}{}\n", "", said(remedy));
         }
         text
     }

@@ -1,14 +1,16 @@
 //! `ctl key …`, and how a key is printed.
 
+use proto::client::Connection;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::{
     ClientGone, CreateKeyRequest, Key, ListKeysRequest, RevokeKeyRequest, RotateKeyRequest,
     Translation,
 };
 use serde::Serialize;
+use tonic::Code;
 
 use super::limits::LimitFields;
-use super::{filled, present, time, words};
+use super::{filled, listed, present, time, words};
 use crate::Shell;
 use crate::cli::key::{Create, KeyCommand, List, Revoke, Rotate};
 use crate::error::Failure;
@@ -103,10 +105,29 @@ async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
 }
 
 async fn revoke(shell: &mut Shell<'_>, input: Revoke) -> Result<(), Failure> {
-    shell.confirm(&format!("Revoke key {}? It cannot be used again.", input.id))?;
     let mut client = KeyServiceClient::new(shell.connect().await?);
+    if shell.asks() {
+        let Key { id, label, .. } = find(&mut client, &input.id).await?;
+        shell.confirm(&format!("Revoke key {id} ({label})? It cannot be used again."))?;
+    }
     let answer = client.revoke_key(RevokeKeyRequest { id: input.id }).await?.into_inner();
     shell.output.one(&KeyRecord::from(present(answer.key, "key")?))
+}
+
+/// Finds a key: one of the caller's or, for operators, of anybody's.
+async fn find(client: &mut KeyServiceClient<Connection>, id: &str) -> Result<Key, Failure> {
+    for account in ["", "*"] {
+        let request = ListKeysRequest { account: account.to_owned() };
+        let keys = match client.list_keys(request).await {
+            Ok(answer) => answer.into_inner().keys,
+            Err(status) if status.code() == Code::PermissionDenied => break,
+            Err(status) => return Err(status.into()),
+        };
+        if let Some(key) = keys.into_iter().find(|key| key.id == id) {
+            return Ok(key);
+        }
+    }
+    listed(None, "key", id)
 }
 
 // === impl KeyRecord ===

@@ -6,7 +6,7 @@ use proto::v1::{
 };
 use serde::Serialize;
 
-use super::{time, word};
+use super::{short_id, time, word};
 use crate::Shell;
 use crate::cli::ledger::{LedgerCommand, List};
 use crate::error::{Exit, Failure};
@@ -162,6 +162,20 @@ impl Record for EntryLine {
         &["number", "created_at", "account", "kind", "amount_usd", "request_id", "note"];
     const COLUMNS: &'static [&'static str] =
         &["created_at", "account", "kind", "amount_usd", "request_id", "note", "number"];
+    const NARROW: &'static [&'static str] = &[
+        "short_created_at",
+        "account",
+        "kind",
+        "amount_usd",
+        "short_request_id",
+        "note",
+        "number",
+    ];
+
+    fn text(&self, field: &str) -> Option<String> {
+        let id = self.request_id.as_deref().unwrap_or_default();
+        (field == "short_request_id").then(|| short_id(id).to_owned())
+    }
 }
 
 impl Record for ProofRecord {

@@ -17,6 +17,10 @@ pub(super) fn run(shell: &mut Shell<'_>, input: Man) -> Result<(), Failure> {
     let writing = |error: std::io::Error| Failure::file("writing to", &dir, &error);
     std::fs::create_dir_all(&dir).map_err(writing)?;
     clap_mangen::generate_to(command, &dir).map_err(writing)?;
-    shell.output.note(&format!("wrote the manual to `{}`; read it with `man ctl`", dir.display()));
+    shell.output.note(&format!(
+        "wrote the manual to `{}`; read it with `man -l {}`",
+        dir.display(),
+        dir.join("ctl.1").display()
+    ));
     Ok(())
 }

@@ -8,7 +8,7 @@ use proto::v1::{
 use serde::Serialize;
 
 use super::limits::LimitFields;
-use super::{filled, nothing_to_change, present, time, word, words};
+use super::{filled, listed, nothing_to_change, present, time, word, words};
 use crate::Shell;
 use crate::cli::model::{Add, ModelCommand, Named, Update};
 use crate::error::Failure;
@@ -122,8 +122,13 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
 }
 
 async fn remove(shell: &mut Shell<'_>, input: Named) -> Result<(), Failure> {
-    shell.confirm(&format!("Remove model {}?", input.id))?;
     let mut client = ModelServiceClient::new(shell.connect().await?);
+    if shell.asks() {
+        let models = client.list_models(ListModelsRequest {}).await?.into_inner().models;
+        let found = models.into_iter().find(|model| model.id == input.id);
+        let Model { id, .. } = listed(found, "model", &input.id)?;
+        shell.confirm(&format!("Remove model {id}? Requests for it are refused from then on."))?;
+    }
     client.remove_model(RemoveModelRequest { id: input.id.clone() }).await?;
     shell.output.note(&format!("removed model {}", input.id));
     Ok(())
@@ -200,11 +205,11 @@ impl Record for ModelRecord {
         "input_usd",
         "cached_usd",
         "output_usd",
+        "abilities",
+        "deployments",
         "rpm",
         "tpm",
         "concurrency",
-        "abilities",
-        "deployments",
     ];
 
     fn text(&self, field: &str) -> Option<String> {

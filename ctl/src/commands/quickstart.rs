@@ -1,19 +1,30 @@
 //! `ctl quickstart`: from a running gateway to code that works, in one command.
 
+mod asking;
+
+use std::time::Duration;
+
+use proto::client::Connection;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
-use proto::v1::{Account, CreateKeyRequest, ListModelsRequest, WhoAmIRequest};
+use proto::v1::{Account, CreateKeyRequest, GetModelRequest, ListModelsRequest, WhoAmIRequest};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use tonic::Code;
 
-use super::{base_url, present, session};
+use super::api::{self, Api};
+use super::{present, session};
 use crate::cli::Quickstart;
 use crate::error::{Exit, Failure};
 use crate::output::{Format, Record};
 use crate::profile::{Endpoint, TokenSource};
 use crate::{Shell, clock, connect};
+
+/// What the code says to the model.
+const PROMPT: &str = "Say hello.";
+/// A model that is not loaded yet takes a while.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a client needs, and how to use it.
 #[derive(Serialize)]
@@ -30,40 +41,46 @@ struct QuickstartRecord {
 /// Runs `ctl quickstart`.
 pub(super) async fn run(shell: &mut Shell<'_>, input: Quickstart) -> Result<(), Failure> {
     let endpoint = session::lenient(shell)?;
-    let base_url = match &input.base_url {
-        Some(url) => url.trim_end_matches('/').to_owned(),
-        None => base_url(&endpoint.server)?,
-    };
+    let base_url = api::base_url(input.base_url.as_deref(), &endpoint.server)?;
+    let api = Api::new(&base_url, PATIENCE);
+    // Before anything is made that would be for an address that is wrong.
+    api.knock().await?;
     let (endpoint, account) = Box::pin(signed_in(shell, endpoint, &input)).await?;
     let connection = connect(&endpoint).await?;
+    let models = models(connection.clone(), input.model).await?;
     let request = CreateKeyRequest { label: input.label, ..CreateKeyRequest::default() };
-    let answer = KeyServiceClient::new(connection.clone()).create_key(request).await?.into_inner();
-    let key = present(answer.key, "key")?;
-    let models =
-        ModelServiceClient::new(connection).list_models(ListModelsRequest {}).await?.into_inner();
-    let several = models.models.len() > 1;
-    let model = models.models.into_iter().next().map(|model| model.id);
+    let answer = KeyServiceClient::new(connection).create_key(request).await?.into_inner();
+    let (key, secret) = (present(answer.key, "key")?, answer.secret);
+    let answering = asking::answering(shell, &api, &secret.clone().into(), &models).await;
+    let model = answering.as_ref().ok().or(models.first()).cloned();
     let named = model.as_deref().unwrap_or("MODEL");
-    if several {
-        let note = format!("the code asks for {named}; any other of `ctl model list` will do");
-        shell.output.note(&note);
-    }
     let record = QuickstartRecord {
         account: account.name,
         key: key.id,
-        curl: curl(&base_url, &answer.secret, named),
-        python: python(&base_url, &answer.secret, named),
-        secret: answer.secret,
+        curl: curl(&base_url, &secret, named),
+        python: python(&base_url, &secret, named),
+        secret,
         base_url,
         model,
     };
-    if record.model.is_none() {
-        shell.output.note("there is no model yet; an operator adds one with `ctl model add`");
-    }
     if shell.output.format() == Format::Table {
-        return shell.output.text(&format!("{}\n{}", record.curl, record.python));
+        shell.output.text(&format!("{}\n{}", record.curl, record.python))?;
+    } else {
+        shell.output.one(&record)?;
     }
-    shell.output.one(&record)
+    answering.map(|_| ())
+}
+
+/// The models that may be asked, by id: the one that is named, or all.
+async fn models(gateway: Connection, named: Option<String>) -> Result<Vec<String>, Failure> {
+    let mut client = ModelServiceClient::new(gateway);
+    if let Some(id) = named {
+        // Requests may name a model by an alias, too.
+        client.get_model(GetModelRequest { id: id.clone() }).await?;
+        return Ok(vec![id]);
+    }
+    let models = client.list_models(ListModelsRequest {}).await?.into_inner().models;
+    Ok(models.into_iter().map(|model| model.id).collect())
 }
 
 /// Finds out who asks; signs in, or registers, if that is nobody (or only the host's operator).
@@ -109,7 +126,14 @@ async fn signed_in(
         None => {
             let name = format!("quickstart-{}", &clock::random_word()[..8]);
             let password = SecretString::from(clock::random_word());
-            session::create(&endpoint, &name, &password, String::new()).await?;
+            session::create(&endpoint, &name, &password, String::new()).await.map_err(
+                |failure| {
+                    failure.advise(
+                        "use an account that you have, with `--name NAME`, or make one: \
+                     `ctl register NAME --invite CODE`",
+                    )
+                },
+            )?;
             let said = format!("registered {name} with password {}", password.expose_secret());
             shell.output.note(&said);
             session::sign_in(&endpoint, &name, &password).await?
@@ -125,7 +149,7 @@ fn curl(base_url: &str, secret: &str, model: &str) -> String {
         r#"curl {base_url}/chat/completions \
   -H 'authorization: Bearer {secret}' \
   -H 'content-type: application/json' \
-  -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Say hello."}}]}}'
+  -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "{PROMPT}"}}]}}'
 "#
     )
 }
@@ -138,7 +162,7 @@ from openai import OpenAI
 client = OpenAI(base_url="{base_url}", api_key="{secret}")
 answer = client.chat.completions.create(
     model="{model}",
-    messages=[{{"role": "user", "content": "Say hello."}}],
+    messages=[{{"role": "user", "content": "{PROMPT}"}}],
 )
 print(answer.choices[0].message.content)
 "#

@@ -1,13 +1,14 @@
 //! `ctl request …`, and how a request record is printed.
 
 mod export;
+mod find;
 mod tail;
 
 use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{GetRequestRequest, ListRequestsRequest, RequestFilter, RequestRecord};
 use serde::Serialize;
 
-use super::{present, time, word};
+use super::{present, short_id, time, word};
 use crate::Shell;
 use crate::cli::request::{Filter, List, RequestCommand, Show};
 use crate::cli::value::When;
@@ -74,8 +75,13 @@ async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
 
 async fn show(shell: &mut Shell<'_>, input: Show) -> Result<(), Failure> {
     let mut client = UsageServiceClient::new(shell.connect().await?);
-    let answer = client.get_request(GetRequestRequest { id: input.id }).await?.into_inner();
-    shell.output.one(&Line::from(present(answer.request, "request")?))
+    let record = if find::is_part(&input.id) {
+        find::by_part(&mut client, &input.id).await?
+    } else {
+        let answer = client.get_request(GetRequestRequest { id: input.id }).await?.into_inner();
+        present(answer.request, "request")?
+    };
+    shell.output.one(&Line::from(record))
 }
 
 /// Turns what was typed into what is asked.
@@ -97,6 +103,18 @@ pub(super) fn filter(
 }
 
 // === impl Line ===
+
+impl Line {
+    /// How it ended, in a word: what the client was refused with says more than that it was.
+    fn short_status(&self) -> String {
+        let status = self.status.clone().unwrap_or_default();
+        match (&self.error_code, self.http_status.filter(|status| *status >= 400)) {
+            (Some(code), Some(http_status)) => format!("{http_status} {code}"),
+            (Some(code), None) => format!("{status} {code}"),
+            (None, _) => status,
+        }
+    }
+}
 
 impl From<RequestRecord> for Line {
     fn from(record: RequestRecord) -> Self {
@@ -152,19 +170,53 @@ impl Record for Line {
         "notes",
     ];
     const COLUMNS: &'static [&'static str] = &[
+        "id",
         "started_at",
         "status",
+        "http_status",
+        "error_code",
         "model",
         "input_tokens",
         "output_tokens",
         "cost_usd",
         "duration_ms",
         "ttft_ms",
-        "http_status",
-        "error_code",
-        "id",
         "account",
         "endpoint",
     ];
-    const WIDTHS: &'static [u16] = &[20, 11, 16, 6, 6, 11, 11, 8, 11, 15, 36, 8, 16];
+    const NARROW: &'static [&'static str] = &[
+        "short_id",
+        "short_started_at",
+        "short_status",
+        "cost_usd",
+        "model",
+        "input_tokens",
+        "output_tokens",
+        "duration_ms",
+        "ttft_ms",
+        "account",
+        "endpoint",
+    ];
+    const WIDTHS: &'static [(&'static str, usize)] = &[
+        ("id", 36),
+        ("started_at", 20),
+        ("status", 11),
+        ("short_status", 21),
+        ("error_code", 17),
+        ("model", 16),
+        ("input_tokens", 6),
+        ("output_tokens", 6),
+        ("cost_usd", 10),
+        ("duration_ms", 11),
+        ("account", 8),
+        ("endpoint", 16),
+    ];
+
+    fn text(&self, field: &str) -> Option<String> {
+        match field {
+            "short_id" => Some(short_id(&self.id).to_owned()),
+            "short_status" => Some(self.short_status()),
+            _ => None,
+        }
+    }
 }

@@ -8,7 +8,7 @@ use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::{ErrorCount, MinuteTraffic, WatchTrafficRequest, WatchTrafficResponse};
 use serde::Serialize;
 
-use super::time;
+use super::{percentiles, time};
 use crate::Shell;
 use crate::cli::traffic::Traffic;
 use crate::error::{Exit, Failure};
@@ -96,14 +96,15 @@ fn show(shell: &mut Shell<'_>, traffic: &TrafficRecord) -> Result<(), Failure> {
 
 impl From<WatchTrafficResponse> for TrafficRecord {
     fn from(answer: WatchTrafficResponse) -> Self {
+        let [ttft_p50_ms, ttft_p90_ms, ttft_p99_ms] = percentiles(answer.ttft);
         Self {
             sampled_at: time(answer.at),
             in_flight: answer.in_flight,
             requests_per_second: answer.requests_per_second,
             tokens_per_second: answer.tokens_per_second,
-            ttft_p50_ms: answer.ttft.map(|ttft| ttft.p50_ms),
-            ttft_p90_ms: answer.ttft.map(|ttft| ttft.p90_ms),
-            ttft_p99_ms: answer.ttft.map(|ttft| ttft.p99_ms),
+            ttft_p50_ms,
+            ttft_p90_ms,
+            ttft_p99_ms,
             minutes: answer.minutes.into_iter().map(MinuteRecord::from).collect(),
             errors: answer.errors.into_iter().map(ErrorRecord::from).collect(),
         }
@@ -135,14 +136,7 @@ impl Record for TrafficRecord {
         "minutes",
         "errors",
     ];
-    const COLUMNS: &'static [&'static str] = &[
-        "sampled_at",
-        "in_flight",
-        "requests_per_second",
-        "tokens_per_second",
-        "ttft_p50_ms",
-        "ttft_p90_ms",
-        "ttft_p99_ms",
-    ];
-    const WIDTHS: &'static [u16] = &[20, 9, 19, 17, 11, 11, 11];
+    /// All that is no list.
+    const COLUMNS: &'static [&'static str] = Self::FIELDS.split_at(7).0;
+    const WIDTHS: &'static [(&'static str, usize)] = &[("sampled_at", 20)];
 }

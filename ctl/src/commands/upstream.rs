@@ -11,7 +11,7 @@ use proto::v1::{
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
-use super::{filled, nothing_to_change, present, secret_line, time, word};
+use super::{filled, listed, nothing_to_change, present, secret_line, time, word};
 use crate::Shell;
 use crate::cli::upstream::{self as cli, Add, Remove, Update, UpstreamCommand};
 use crate::error::Failure;
@@ -108,8 +108,13 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
 }
 
 async fn remove(shell: &mut Shell<'_>, input: Remove) -> Result<(), Failure> {
-    shell.confirm(&format!("Remove upstream {}?", input.name))?;
     let mut client = UpstreamServiceClient::new(shell.connect().await?);
+    if shell.asks() {
+        let there = client.list_upstreams(ListUpstreamsRequest {}).await?.into_inner().upstreams;
+        let found = there.into_iter().find(|upstream| upstream.name == input.name);
+        let Upstream { name, url, .. } = listed(found, "upstream", &input.name)?;
+        shell.confirm(&format!("Remove upstream {name} ({url})?"))?;
+    }
     client.remove_upstream(RemoveUpstreamRequest { name: input.name.clone() }).await?;
     shell.output.note(&format!("removed upstream {}", input.name));
     Ok(())

@@ -2,9 +2,15 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Hue, Record, unprintable};
 use crate::error::Failure;
+
+/// How a time is shown: to the second, in UTC.
+pub(crate) const TIME: &str = "%Y-%m-%d %H:%M:%SZ";
+/// The same without the year and the zone.
+const SHORT_TIME: &str = "%m-%d %H:%M:%S";
 
 /// The fields of a record by name; a name that it does not have is `null`.
 pub(super) fn fields<R: Record>(record: &R) -> Result<Map<String, Value>, Failure> {
@@ -19,16 +25,21 @@ pub(super) fn fields<R: Record>(record: &R) -> Result<Map<String, Value>, Failur
     Ok(fields)
 }
 
+/// The field that a column shows, in whatever length.
+fn field(name: &str) -> &str {
+    name.strip_prefix("short_").unwrap_or(name)
+}
+
 /// The value of a field; a column that is no field, but text alone, has none.
 pub(super) fn value<'a>(fields: &'a Map<String, Value>, name: &str) -> &'a Value {
-    fields.get(name).unwrap_or(&Value::Null)
+    fields.get(field(name)).unwrap_or(&Value::Null)
 }
 
 /// `input_tokens` → `INPUT`, `created_at` → `CREATED`, `cost_usd` → `COST USD`.
 pub(super) fn heading(name: &str) -> String {
-    let name = name.strip_suffix("_tokens").unwrap_or(name);
-    let name = name.strip_suffix("_at").unwrap_or(name);
-    name.replace('_', " ").to_uppercase()
+    let name = field(name);
+    let unit = ["_tokens", "_window", "_at"].iter().find_map(|unit| name.strip_suffix(unit));
+    unit.unwrap_or(name).replace('_', " ").to_uppercase()
 }
 
 /// Whether a field stands to the right: amounts, counts and times in milliseconds, the unknown too.
@@ -36,6 +47,11 @@ pub(super) fn is_number(name: &str) -> bool {
     ["_usd", "_tokens", "_ms", "_window", "_version"].iter().any(|it| name.ends_with(it))
         || ["rpm", "tpm", "concurrency"].contains(&name)
         || ["requests", "errors", "failures", "in_flight", "http_status"].contains(&name)
+}
+
+/// Whether the beginning of a field says something without its end: neither of a number nor of a time.
+pub(super) fn is_text(name: &str) -> bool {
+    !is_number(name) && !name.ends_with("_at")
 }
 
 /// What a status word means.
@@ -55,10 +71,9 @@ pub(super) fn shown<R: Record>(record: &R, fields: &Map<String, Value>, name: &s
         (None, Value::Number(number)) if number.is_f64() => {
             format!("{:.1}", number.as_f64().unwrap_or_default())
         }
-        (None, Value::String(text)) if name.ends_with("_at") => match text.parse::<Timestamp>() {
-            Ok(time) => time.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
-            Err(_) => text.clone(),
-        },
+        (None, Value::String(text)) if name.ends_with("_at") => {
+            moment(text, if name == field(name) { TIME } else { SHORT_TIME })
+        }
         (None, value) => plain(value, ", "),
     };
     if text.is_empty() {
@@ -66,6 +81,25 @@ pub(super) fn shown<R: Record>(record: &R, fields: &Map<String, Value>, name: &s
     }
     // A record may carry what a stranger sent (a model's name); it must not drive the terminal.
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A time of RFC 3339 in the given form; what is none, as it is.
+pub(crate) fn moment(text: &str, form: &str) -> String {
+    let time = text.parse::<Timestamp>();
+    time.map_or_else(|_| text.to_owned(), |time| time.strftime(form).to_string())
+}
+
+/// Cuts a text that is longer than `most` columns, and shows that it did.
+pub(crate) fn cut(text: &str, most: usize, unicode: bool) -> String {
+    if text.width() <= most {
+        return text.to_owned();
+    }
+    let mut columns = 0;
+    let kept = text.chars().take_while(|c| {
+        columns += c.width().unwrap_or_default();
+        columns < most
+    });
+    kept.chain([if unicode { '…' } else { '~' }]).collect()
 }
 
 /// A value as text; the items of a list with `separator` between.

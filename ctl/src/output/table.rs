@@ -1,33 +1,46 @@
-//! Columns that fit the terminal: on a narrow one the last go, and it says which.
+//! Columns that fit the terminal: where not all do, shorter ones, of which the last go or are cut.
 
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width,
     presets,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
+use unicode_width::UnicodeWidthStr;
 
 use super::{Hue, Output, Record, cell};
 use crate::error::Failure;
 
 /// The padding that a cell has, both sides together; the first column has none on its left.
-const GAP: u16 = 2;
+const GAP: usize = 2;
+/// A text is cut to no less.
+const LEAST: usize = 8;
 
 /// What a printed stream of records remembers from batch to batch.
 #[derive(Default)]
 pub(crate) struct Stream {
     /// The header was printed.
     pub(super) begun: bool,
-    /// How wide each column is, as long as what comes fits.
-    pub(super) widths: Vec<u16>,
+    /// More will come, as wide as nobody knows.
+    pub(super) endless: bool,
+    columns: Vec<Column>,
 }
+
+/// A column as it was begun.
+struct Column {
+    name: &'static str,
+    width: usize,
+    /// There is no room for more: what is longer is cut.
+    is_cut: bool,
+}
+
+/// Records with their fields by name.
+type Rows<'a, R> = [(&'a R, Map<String, Value>)];
 
 impl Output<'_> {
     /// Prints a record with a line for each field.
     pub(super) fn sheet<R: Record>(&mut self, record: &R) -> Result<(), Failure> {
         let fields = cell::fields(record)?;
         let mut table = self.new_table();
-        // Not wrapped here: a terminal's own wrapping leaves a secret whole when copied.
-        table.set_content_arrangement(ContentArrangement::Disabled);
         for name in R::FIELDS {
             let cell = Cell::new(cell::shown(record, &fields, name));
             table.add_row([self.bold(Cell::new(name)), self.hue(cell, &fields[*name])]);
@@ -44,67 +57,93 @@ impl Output<'_> {
         if self.quiet {
             return self.names(records);
         }
-        let mut rows = Vec::with_capacity(records.len());
-        for record in records {
-            let fields = cell::fields(record)?;
-            let texts: Vec<_> =
-                R::COLUMNS.iter().map(|name| cell::shown(record, &fields, name)).collect();
-            rows.push((fields, texts));
+        let rows = records.iter().map(|record| Ok((record, cell::fields(record)?)));
+        let rows = rows.collect::<Result<Vec<_>, Failure>>()?;
+        let mut table = self.new_table();
+        let is_first = !std::mem::replace(&mut stream.begun, true);
+        if is_first {
+            stream.columns = self.columns(&rows, stream.endless);
+            let title = |it: &Column| align(it, self.bold(Cell::new(cell::heading(it.name))));
+            table.set_header(stream.columns.iter().map(title));
         }
-        let first = !std::mem::replace(&mut stream.begun, true);
-        let least = std::mem::take(&mut stream.widths);
-        let mut columns = if first { R::COLUMNS } else { &R::COLUMNS[..least.len()] };
-        loop {
-            let mut table = self.new_table();
-            if first {
-                let title = |name: &&str| align(name, self.bold(Cell::new(cell::heading(name))));
-                table.set_header(columns.iter().map(title));
+        for column in stream.columns.iter_mut().filter(|column| !column.is_cut) {
+            column.width = column.width.max(widest(&rows, column.name));
+        }
+        for (record, fields) in &rows {
+            table.add_row(stream.columns.iter().map(|column| {
+                let text = cell::shown(*record, fields, column.name);
+                let text = cell::cut(&text, column.width, self.environment.unicode);
+                align(column, self.hue(Cell::new(text), cell::value(fields, column.name)))
+            }));
+        }
+        let padded = |(index, it): (usize, &Column)| it.width + GAP - usize::from(index == 0);
+        let fixed = |width| u16::try_from(width).unwrap_or(u16::MAX);
+        table.set_constraints(
+            stream
+                .columns
+                .iter()
+                .enumerate()
+                .map(padded)
+                .map(|width| ColumnConstraint::Absolute(Width::Fixed(fixed(width)))),
+        );
+        self.write_table(table)?;
+        if is_first {
+            self.tell_hidden::<R>(&stream.columns);
+        }
+        Ok(())
+    }
+
+    /// Chooses the columns: all of them if they fit, else what does of the narrow ones.
+    fn columns<R: Record>(&self, rows: &Rows<'_, R>, endless: bool) -> Vec<Column> {
+        let least = |name: &str| {
+            let set = R::WIDTHS.iter().find(|(column, _)| endless && *column == name);
+            set.map_or(0, |(_, width)| *width)
+        };
+        let column = |name: &&'static str| {
+            let width = cell::heading(name).width().max(widest(rows, name)).max(least(name));
+            Column { name, width, is_cut: false }
+        };
+        let all: Vec<_> = R::COLUMNS.iter().map(column).collect();
+        let needed: usize = all.iter().map(|column| column.width + GAP).sum();
+        let Some(width) = self.width().filter(|width| needed > width + 1) else { return all };
+        // the first has no padding on its left
+        let mut room = width + 1;
+        let mut shown = Vec::new();
+        for mut column in R::NARROW.iter().map(column) {
+            let left = room.saturating_sub(GAP);
+            if column.width > left && !shown.is_empty() {
+                if left >= LEAST && cell::is_text(column.name) {
+                    column = Column { width: left, is_cut: true, ..column };
+                    shown.push(column);
+                }
+                break;
             }
-            for (fields, texts) in &rows {
-                table.add_row(
-                    columns
-                        .iter()
-                        .zip(texts)
-                        .map(|(name, text)| (name, text, cell::value(fields, name)))
-                        .map(|(name, text, value)| align(name, self.hue(Cell::new(text), value))),
-                );
-            }
-            let mut widths = table.column_max_content_widths();
-            for (width, least) in widths.iter_mut().zip(&least) {
-                *width = (*width).max(*least);
-            }
-            let padded = |(column, width): (usize, &u16)| width + GAP - u16::from(column == 0);
-            let needed: u16 = widths.iter().enumerate().map(padded).sum();
-            let fits = self.environment.width.is_none_or(|width| needed <= width);
-            if !fits && columns.len() > 2 {
-                columns = &columns[..columns.len() - 1];
-                continue;
-            }
-            if fits {
-                let fixed = |column| ColumnConstraint::Absolute(Width::Fixed(padded(column)));
-                table.set_constraints(widths.iter().enumerate().map(fixed));
-            }
-            stream.widths = widths;
-            self.write_table(table)?;
-            if first && columns.len() < R::COLUMNS.len() {
-                let hidden: Vec<_> =
-                    R::COLUMNS[columns.len()..].iter().map(|name| cell::heading(name)).collect();
-                self.note(&format!("(too narrow for {}; -o json has all)", hidden.join(", ")));
-            }
-            return Ok(());
+            room = room.saturating_sub(column.width + GAP);
+            shown.push(column);
+        }
+        shown
+    }
+
+    /// Says what there was no room for.
+    fn tell_hidden<R: Record>(&mut self, columns: &[Column]) {
+        let is_whole = |name: &str| columns.iter().any(|it| it.name == name && !it.is_cut);
+        if R::COLUMNS.iter().all(|name| is_whole(name)) {
+            return;
+        }
+        let hidden = R::NARROW.iter().filter(|name| !is_whole(name));
+        let hidden: Vec<_> = hidden.map(|name| cell::heading(name)).collect();
+        if !hidden.is_empty() {
+            self.note(&format!("(too narrow for {}; -o json has all)", hidden.join(", ")));
         }
     }
 
     fn new_table(&self) -> Table {
         let mut table = Table::new();
+        // Not wrapped here: a terminal's own wrapping leaves a secret whole when copied.
+        table.set_content_arrangement(ContentArrangement::Disabled);
         table.load_style(presets::NOTHING).force_no_tty();
         if self.environment.colour {
             table.enforce_styling();
-        }
-        if let Some(width) = self.environment.width {
-            table.set_width(width).set_content_arrangement(ContentArrangement::Dynamic);
-        } else {
-            table.set_content_arrangement(ContentArrangement::Disabled);
         }
         table
     }
@@ -141,8 +180,14 @@ impl Output<'_> {
     }
 }
 
-fn align(name: &str, cell: Cell) -> Cell {
-    cell.set_alignment(if cell::is_number(name) {
+/// How many columns of the terminal the longest text of a column takes.
+fn widest<R: Record>(rows: &Rows<'_, R>, name: &str) -> usize {
+    let texts = rows.iter().map(|(record, fields)| cell::shown(*record, fields, name));
+    texts.map(|text| text.width()).max().unwrap_or_default()
+}
+
+fn align(column: &Column, cell: Cell) -> Cell {
+    cell.set_alignment(if cell::is_number(column.name) {
         CellAlignment::Right
     } else {
         CellAlignment::Left

@@ -1,6 +1,6 @@
-//! `ctl register`, `ctl whoami`, `ctl account …` and `ctl quickstart`
+//! `ctl register`, `ctl whoami` and `ctl account …`
 
-use crate::harness::{mode, signed_in, stranger};
+use crate::harness::{signed_in, stranger};
 
 #[tokio::test]
 async fn register_reads_one_line_and_strips_its_end_alone() {
@@ -39,7 +39,7 @@ async fn register_does_not_fail_on_a_session_that_has_ended() {
 #[tokio::test]
 async fn a_password_is_never_waited_for_without_a_terminal() {
     let (fake, person) = stranger().await;
-    for line in ["register alice", "login alice", "quickstart --name alice"] {
+    for line in ["register alice", "login alice"] {
         let ran = person.ctl(line).await;
         assert_eq!(ran.code, 2, "{line}");
         assert!(ran.err.contains("--password-stdin"), "{}", ran.err);
@@ -161,46 +161,4 @@ async fn invite_counts_in_seconds() {
     );
     person.ctl("account invite").await.ok();
     assert_eq!(fake.last().message, "CreateInviteRequest { ttl_seconds: 604800 }");
-}
-
-#[tokio::test]
-async fn quickstart_makes_account_session_and_key() {
-    let (fake, person) = stranger().await;
-    person.finds_operator_token();
-    let ran = person.ctl("quickstart").await;
-    assert!(ran.err.starts_with("registered quickstart-"), "{}", ran.err);
-    assert!(ran.err.contains("the code asks for sim-fast; any other"), "{}", ran.err);
-    let printed = ran.ok();
-    insta::assert_snapshot!(printed);
-    let methods: Vec<_> = fake.calls().iter().map(|call| call.method).collect();
-    assert_eq!(methods, ["Register", "SignIn", "CreateKey", "ListModels"]);
-    assert!(fake.last().token.unwrap().starts_with("session-of-quickstart-"));
-    assert_eq!(mode(&person.profile()), 0o600);
-    // The second time it is signed in.
-    person.ctl("quickstart").await.ok();
-    let methods: Vec<_> = fake.calls().iter().skip(4).map(|call| call.method).collect();
-    assert_eq!(methods, ["WhoAmI", "CreateKey", "ListModels"]);
-}
-
-#[tokio::test]
-async fn quickstart_signs_in_or_registers_the_named_account() {
-    let (fake, person) = stranger().await;
-    let line = "quickstart --name bob --password-stdin -o json --base-url http://gate.example/v1/";
-    let printed = person.ctl_with(line, "password").await.ok();
-    assert!(printed.contains(r#""base_url": "http://gate.example/v1""#), "{printed}");
-    let methods: Vec<_> = fake.calls().iter().map(|call| call.method).collect();
-    assert_eq!(methods, ["SignIn", "CreateKey", "ListModels"]);
-}
-
-#[tokio::test]
-async fn quickstart_registers_who_is_not_there_and_refuses_a_wrong_password() {
-    let (fake, person) = stranger().await;
-    let line = "quickstart --name bob --password-stdin";
-    assert_eq!(person.ctl_with(line, "wrong").await.code, 3);
-    let methods: Vec<_> = fake.calls().iter().map(|call| call.method).collect();
-    assert_eq!(methods, ["SignIn", "Register", "SignIn"]);
-    fake.refuse("Register", tonic::Code::AlreadyExists, "there is an account `bob`");
-    let ran = person.ctl_with(line, "wrong").await;
-    assert_eq!(ran.code, 3);
-    assert!(ran.err.starts_with("error: name or password is wrong\n"), "{}", ran.err);
 }

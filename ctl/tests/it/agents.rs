@@ -70,8 +70,8 @@ async fn a_check_that_reaches_nobody_says_where_it_looked() {
     // port 1 of the loopback is nobody's
     let line = "agent-config codex --check --model m --base-url http://127.0.0.1:1/v1";
     let ran = person.ctl(line).await;
-    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
-    assert!(ran.err.contains("http://127.0.0.1:1/v1/responses"), "{ran:?}");
+    assert_eq!((ran.code, ran.out.as_str()), (6, ""), "{ran:?}");
+    assert!(ran.err.contains("no API answers at `http://127.0.0.1:1/v1`"), "{ran:?}");
     let empty = person.path("key.txt");
     let line = format!("{line} --key-file {}", empty.display());
     let ran = person.ctl(&line).await;

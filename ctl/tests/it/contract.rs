@@ -43,7 +43,7 @@ const LINES: &[&str] = &[
     "usage",
     "traffic",
     "request list",
-    "request show 019a9f0e",
+    "request show 019a9f0e-0000-7000-8000-00000000000a",
     "request tail --no-reconnect",
     "request export",
     "audit list",

@@ -46,6 +46,19 @@ async fn a_problem_comes_with_what_to_do_and_exit_code_one() {
 }
 
 #[tokio::test]
+async fn a_terminal_is_told_in_lines_that_fit_and_keep_their_indent() {
+    let (fake, mut person) = signed_in().await;
+    fake.skew_clock(-90_500);
+    person.environment.width = Some(60);
+    let told = person.ctl("doctor").await.ok();
+    assert!(told.lines().all(|line| line.chars().count() <= 60), "{told}");
+    let clock: Vec<_> = told.lines().skip_while(|line| !line.contains("clock")).take(4).collect();
+    let indent = " ".repeat(22);
+    assert!(clock[1..].iter().all(|line| line.starts_with(&indent)), "{told}");
+    assert!(clock[3].trim().starts_with("NTP (`timedatectl set-ntp true`)"), "whole: {told}");
+}
+
+#[tokio::test]
 async fn a_file_that_others_may_read_is_a_problem() {
     let (_fake, person) = signed_in().await;
     person.finds_operator_token();

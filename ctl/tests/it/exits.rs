@@ -57,7 +57,7 @@ async fn a_member_is_told_where_this_hosts_operator_token_is() {
     }
     let file = person.environment.data_dir.as_deref().unwrap().join("operator.token");
     assert!(!told[0].contains("operator.token"), "there was none yet: {}", told[0]);
-    assert!(told[1].ends_with(&format!("--token-file {}\n", file.display())), "{}", told[1]);
+    assert!(told[1].ends_with(&format!("--token-file {}`\n", file.display())), "{}", told[1]);
 }
 
 #[tokio::test]

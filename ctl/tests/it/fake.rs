@@ -1,6 +1,7 @@
 //! A gateway of canned answers that notes what it was asked and with which token.
 
 mod accounts;
+mod api;
 mod books;
 mod catalogue;
 mod keys;
@@ -30,6 +31,8 @@ use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::transport::server::Connected;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Code, Request, Response, Status};
+
+pub(crate) use api::api;
 
 /// A running fake; it stops with the test's runtime.
 #[derive(Clone)]

@@ -6,6 +6,7 @@
 mod accounts;
 mod agents;
 mod apply;
+mod asking;
 mod catalogue;
 mod completions;
 mod contract;
@@ -19,5 +20,6 @@ mod keys;
 mod ledger;
 mod operations;
 mod profiles;
+mod quickstart;
 mod requests;
 mod usage;

@@ -51,23 +51,6 @@ async fn health_is_listed_and_upstreams_are_without_it() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_before_what_cannot_be_undone() {
-    let (fake, mut person) = signed_in().await;
-    person.environment.interactive = true;
-    for line in ["key revoke k", "model remove m", "upstream remove u"] {
-        for (stdin, code) in [("y\n", 0), ("YES\n", 0), ("n\n", 1), ("\n", 1), ("", 1)] {
-            let before = fake.calls().len();
-            let ran = person.ctl_with(line, stdin).await;
-            assert_eq!(ran.code, code, "{line} {stdin:?}: {ran:?}");
-            assert!(ran.err.contains("[y/N]"), "{ran:?}");
-            assert_eq!(fake.calls().len() - before, usize::from(code == 0), "{line} {stdin:?}");
-        }
-        let ran = person.ctl(&format!("{line} --yes")).await;
-        assert_eq!((ran.code, ran.err.contains("[y/N]")), (0, false), "{ran:?}");
-    }
-}
-
-#[tokio::test]
 async fn quiet_is_names_alone_and_no_talk() {
     let (_fake, person) = signed_in().await;
     for (line, printed) in [

@@ -43,11 +43,50 @@ async fn filters_reach_the_gateway() {
 }
 
 #[tokio::test]
+async fn a_terminal_sees_what_is_needed_to_look_further() {
+    let (fake, mut person) = signed_in().await;
+    fake.end_tails();
+    for width in [80, 120] {
+        person.environment.width = Some(width);
+        for (verb, flag) in [("list", ""), ("tail", "--no-reconnect")] {
+            let printed = person.ctl(&format!("request {verb} {flag}")).await.out;
+            let fits = |line: &str| line.chars().count() <= usize::from(width);
+            assert!(printed.lines().all(fits), "{printed}");
+            let refused = printed.lines().last().unwrap();
+            for told in ["0000000c", "404 model_not_found", " 0 "] {
+                assert!(refused.contains(told), "`{told}` is missing at {width}: {printed}");
+            }
+            insta::assert_snapshot!(format!("request_{verb}_{width}"), printed);
+        }
+    }
+}
+
+#[tokio::test]
 async fn show_prints_one_record() {
-    let (_fake, person) = signed_in().await;
-    insta::assert_snapshot!(person.ctl("request show 019a9f0e").await.ok());
-    let document = person.ctl("request show 019a9f0e -o json").await.ok();
+    let (fake, person) = signed_in().await;
+    let id = "019a9f0e-0000-7000-8000-00000000000a";
+    insta::assert_snapshot!(person.ctl(&format!("request show {id}")).await.ok());
+    assert_eq!(fake.last().method, "GetRequest");
+    let document = person.ctl(&format!("request show {id} -o json")).await.ok();
     assert!(document.starts_with("{\n  \"id\": "), "{document}");
+}
+
+#[tokio::test]
+async fn show_finds_a_record_by_a_part_of_its_id_that_no_other_has() {
+    let (fake, person) = signed_in().await;
+    let found = person.ctl("request show 0000000C -o jsonl").await.ok();
+    assert!(found.contains("00000000000c") && found.lines().count() == 1, "{found}");
+    assert_eq!(fake.calls().len(), 2, "it is on the second page");
+    for (part, code, said) in [
+        ("019a9f0e", 2, "2 requests"),
+        ("ffffffff", 4, "no id of the last requests"),
+        ("000-00000000000a", 0, ""),
+    ] {
+        let ran = person.ctl(&format!("request show {part}")).await;
+        assert!(ran.code == code && ran.err.contains(said), "{part}: {ran:?}");
+    }
+    person.ctl("request show nope").await.ok();
+    assert_eq!(fake.last().message, r#"GetRequestRequest { id: "nope" }"#, "it can be no part");
 }
 
 #[tokio::test]

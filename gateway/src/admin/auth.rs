@@ -11,9 +11,8 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Returns the caller; refuses who is not signed in.
 pub(super) async fn caller(control: &Control, metadata: &MetadataMap) -> Result<Caller, Status> {
-    let token = bearer(metadata).ok_or_else(|| {
-        ControlError::Unauthenticated("this call needs a token; sign in with `ctl login`".into())
-    })?;
+    let token = bearer(metadata)
+        .ok_or_else(|| ControlError::Unauthenticated("this call needs a token".into()))?;
     Ok(control.authenticate(&token).await?)
 }
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::error::shown;
 use super::{Control, ControlError};
 use crate::domain::account::{Account, AccountStatus, Role};
 use crate::domain::id::AccountId;
@@ -33,9 +34,7 @@ impl Caller {
         if self.is_operator() {
             return Ok(());
         }
-        Err(ControlError::Forbidden(format!(
-            "only operators may {act}; use the operator token of this gateway"
-        )))
+        Err(ControlError::Forbidden(format!("only operators may {act}")))
     }
 
     /// Whether it may see what belongs to `account`.
@@ -57,7 +56,16 @@ impl Control {
             .and_then(|id| self.directory.find_account(AccountId(id)))
             .or_else(|| self.directory.find_account_named(text))
             .filter(|account| caller.sees(account.id))
-            .ok_or_else(|| ControlError::missing("account", text))
+            .ok_or_else(|| {
+                if caller.is_operator() {
+                    return ControlError::missing("account", text);
+                }
+                // the list of accounts is not for members
+                let text = shown(text);
+                ControlError::NotFound(format!(
+                    "account `{text}` does not exist, or is not yours to see; `ctl whoami` shows yours"
+                ))
+            })
     }
 
     /// Returns the plan of the caller's account.

@@ -13,6 +13,7 @@ use crate::clock::{Clock, Entropy};
 use crate::domain::account::{Account, AccountStatus, OPERATOR, Role};
 use crate::domain::audit::{AuditAction, AuditEntry};
 use crate::domain::id::{AccountId, PlanName};
+use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::limit::Limits;
 use crate::domain::model::Model;
 use crate::domain::money::Nanos;
@@ -90,6 +91,8 @@ pub async fn prepare(
     let mut everything = store.load().await?;
     if !everything.accounts.iter().any(|account| account.name == OPERATOR) {
         let now = clock.now();
+        let plan = everything.plans.iter().find(|plan| plan.name.as_str() == DEFAULT_PLAN);
+        let credit = plan.map_or(Nanos::ZERO, |plan| plan.trial_credit);
         let account = Account {
             id: AccountId(entropy.uuid(now)),
             name: OPERATOR.to_owned(),
@@ -104,10 +107,14 @@ pub async fn prepare(
             action: AuditAction::AccountRegister,
             object: account.name.clone(),
             account: Some(account.id),
-            details: "by the first start".to_owned(),
+            details: format!("by the first start, trial credit {credit} dollars"),
             call: None,
         };
-        store.add_account(&account, passwords::NOBODY, None, None, &audit).await?;
+        // what a key of its own may spend before anybody knows of `ctl account credit`
+        let trial = Entry { account: account.id, amount: credit, kind: EntryKind::Trial, at: now };
+        let trial = Some(&trial).filter(|_| credit != Nanos::ZERO);
+        store.add_account(&account, passwords::NOBODY, trial, None, &audit).await?;
+        everything.balances.push((account.id, credit));
         everything.accounts.push(account);
     }
     let newest = store.newest().await?;

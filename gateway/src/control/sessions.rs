@@ -166,14 +166,12 @@ impl Control {
                 .and_then(|session| self.directory.find_account(session.account))
         };
         let account = account.ok_or_else(|| {
-            ControlError::Unauthenticated(
-                "the session has ended or is unknown; sign in with `ctl login`".into(),
-            )
+            ControlError::Unauthenticated("the session has ended or is unknown".into())
         })?;
         Ok(Caller { account, session: digest, call: None })
     }
 }
 
 fn wrong() -> ControlError {
-    ControlError::Unauthenticated("wrong name or password; `ctl register` makes an account".into())
+    ControlError::Unauthenticated("wrong name or password".into())
 }

@@ -3,16 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use http::{Request, Response, Uri};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use secrecy::{ExposeSecret, SecretString};
+use http_body_util::BodyExt as _;
+use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
@@ -20,13 +12,12 @@ use tokio::time::{Instant, timeout};
 use super::turn::{self, Call, Reply, Wire};
 use crate::Shell;
 use crate::cli::agent_config::Agent;
+use crate::commands::api::{self, Api};
 use crate::error::{Exit, Failure};
 use crate::output::{Format, Record, Stream};
 
 /// A model may think for long before it says anything.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// An error answer is shorter.
-const MAX_ERROR_BYTES: usize = 1 << 20;
 
 /// A step that was done, as it is printed.
 #[derive(Serialize)]
@@ -38,9 +29,9 @@ struct StepRecord {
 
 /// Where the agent's requests go, and with what.
 struct Connection {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    uri: Uri,
-    authorization: HeaderValue,
+    api: Api,
+    path: &'static str,
+    key: SecretString,
     wire: Wire,
 }
 
@@ -58,7 +49,7 @@ pub(super) async fn run(
         Wire::Responses => "responses",
         Wire::Chat => "chat/completions",
     };
-    let connection = Connection::new(&format!("{base_url}/{path}"), &key, wire)?;
+    let connection = Connection { api: Api::new(base_url, PATIENCE), path, key, wire };
     let mut steps = Stream::default();
 
     let request = turn::first(agent, model);
@@ -128,37 +119,13 @@ fn failed(why: impl std::fmt::Display) -> Failure {
 // === impl Connection ===
 
 impl Connection {
-    fn new(uri: &str, key: &SecretString, wire: Wire) -> Result<Self, Failure> {
-        let uri = uri.parse().map_err(|_| Failure::usage(format!("`{uri}` is no address")))?;
-        let mut authorization =
-            HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
-                .map_err(|_| Failure::usage("the key has characters that no key has"))?;
-        authorization.set_sensitive(true);
-        let connector =
-            HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().build();
-        let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { client, uri, authorization, wire })
-    }
-
     /// Sends a request and reads the answer to its end.
     async fn ask(&self, body: &Value) -> Result<Reply, Failure> {
-        let request = Request::post(self.uri.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream")
-            .header(AUTHORIZATION, self.authorization.clone())
-            .body(Full::new(Bytes::from(body.to_string())))
-            .map_err(failed)?;
-        let silent = |_| failed(format!("nothing came for {} s", PATIENCE.as_secs()));
-        let response = timeout(PATIENCE, self.client.request(request))
-            .await
-            .map_err(silent)?
-            .map_err(|error| self.unreachable(&error))?;
-        if !response.status().is_success() {
-            return Err(refused(response).await);
-        }
-        let mut body = response.into_body();
+        let answer = api::accepted(self.api.post(self.path, &self.key, body).await?).await?;
+        let mut body = answer.into_body();
         let mut reply = Reply::new(self.wire);
         let mut unread = Vec::new();
+        let silent = |_| failed(format!("nothing came for {} s", PATIENCE.as_secs()));
         while let Some(frame) = timeout(PATIENCE, body.frame()).await.map_err(silent)? {
             let frame = frame.map_err(|error| failed(format!("the stream broke: {error}")))?;
             unread.extend_from_slice(&frame.into_data().unwrap_or_default());
@@ -176,29 +143,6 @@ impl Connection {
             (None, true) => Ok(reply),
         }
     }
-
-    fn unreachable(&self, error: &hyper_util::client::legacy::Error) -> Failure {
-        let mut cause: &dyn std::error::Error = error;
-        while let Some(source) = cause.source() {
-            cause = source;
-        }
-        failed(format!("nobody answers at `{}`: {cause}", self.uri))
-            .advise("name the address of the API with --base-url URL")
-    }
-}
-
-/// Says what the gateway said instead of an answer.
-async fn refused(response: Response<Incoming>) -> Failure {
-    let status = response.status();
-    let body = Limited::new(response.into_body(), MAX_ERROR_BYTES).collect().await;
-    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    let error: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let said = match (error["error"]["message"].as_str(), error["error"]["code"].as_str()) {
-        (Some(message), Some(code)) => format!("{message} ({code})"),
-        (Some(message), None) => message.to_owned(),
-        (None, _) => turn::shortened(&String::from_utf8_lossy(&body)),
-    };
-    failed(format!("HTTP {}: {said}", status.as_u16()))
 }
 
 // === impl StepRecord ===

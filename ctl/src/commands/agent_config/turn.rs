@@ -246,7 +246,7 @@ impl Reply {
 }
 
 /// The beginning of a text, in quotes.
-pub(super) fn shortened(text: &str) -> String {
+pub(in crate::commands) fn shortened(text: &str) -> String {
     const LONGEST: usize = 160;
     let more = if text.chars().count() > LONGEST { "…" } else { "" };
     format!("{:?}{more}", text.chars().take(LONGEST).collect::<String>())

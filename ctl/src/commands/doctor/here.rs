@@ -41,9 +41,9 @@ fn permissions(path: &PathBuf) -> Option<Diagnosis> {
     Some(if others > 0 {
         let finding = format!("others may read or change it (mode {mode:03o})");
         let remedy = format!("chmod 600 {}", quoted(path));
-        Diagnosis::problem("credentials", &shown, finding, remedy)
+        Diagnosis::of("credentials", &shown, finding).problem(remedy)
     } else {
-        Diagnosis::ok("credentials", &shown, "only its owner may read it")
+        Diagnosis::of("credentials", &shown, "only its owner may read it")
     })
 }
 
@@ -65,8 +65,8 @@ pub(super) async fn gateway(
     let endpoint = match shell.endpoint() {
         Ok(endpoint) => endpoint,
         Err(failure) => {
-            let finding = Diagnosis::problem("token", "", failure.to_string(), advice(&failure));
-            report.add(shell, finding)?;
+            let finding = Diagnosis::of("token", "", failure.to_string());
+            report.add(shell, finding.problem(advice(&failure)))?;
             shell.gateway()?
         }
     };
@@ -75,19 +75,18 @@ pub(super) async fn gateway(
     let connection = match connect(&endpoint).await {
         Ok(connection) => connection,
         Err(failure) => {
-            let finding =
-                Diagnosis::problem("server", &server, failure.to_string(), advice(&failure));
-            report.add(shell, finding)?;
+            let finding = Diagnosis::of("server", &server, failure.to_string());
+            report.add(shell, finding.problem(advice(&failure)))?;
             return Ok(None);
         }
     };
     let elapsed_ms = Some(milliseconds(begun, clock::now()));
-    let found = Diagnosis { elapsed_ms, ..Diagnosis::ok("server", &server, "it can be reached") };
+    let found = Diagnosis { elapsed_ms, ..Diagnosis::of("server", &server, "it can be reached") };
     report.add(shell, found)?;
     if server.starts_with("http:") && !is_local(&server) {
-        let finding = "tokens and passwords go there in clear";
+        let finding = Diagnosis::of("server", &server, "tokens and passwords go there in clear");
         let remedy = "put a TLS proxy in front of the admin plane, and use https://";
-        report.add(shell, Diagnosis::warning("server", &server, finding, remedy))?;
+        report.add(shell, finding.warning(remedy))?;
     }
     let who = AccountServiceClient::new(connection.clone()).who_am_i(WhoAmIRequest {}).await;
     let finding = match who {
@@ -102,11 +101,11 @@ pub(super) async fn gateway(
                 TokenSource::Nowhere => "nowhere".to_owned(),
             };
             let finding = format!("it is {}'s, role {role}; from {from}", account.name);
-            Diagnosis::ok("token", "", finding)
+            Diagnosis::of("token", "", finding)
         }
         Err(status) => {
             let failure = Failure::from(status);
-            Diagnosis::problem("token", "", failure.to_string(), advice(&failure))
+            Diagnosis::of("token", "", failure.to_string()).problem(advice(&failure))
         }
     };
     let valid = finding.severity == "ok";
@@ -119,12 +118,12 @@ pub(super) fn clock(asked: Timestamp, answered: Timestamp, gateway_ms: i64) -> D
     let (asked, answered) = (asked.as_millisecond(), answered.as_millisecond());
     let skew = if gateway_ms < asked { gateway_ms - asked } else { (gateway_ms - answered).max(0) };
     if skew.abs() <= TOLERATED_SKEW_MS {
-        return Diagnosis::ok("clock", "", "this host and the gateway have the same time");
+        return Diagnosis::of("clock", "", "this host and the gateway have the same time");
     }
     let (seconds, side) = (skew.abs() / 1_000, if skew < 0 { "behind" } else { "ahead of" });
     let finding = format!("the gateway's clock is {seconds} s {side} this host's");
     let remedy = "have both hosts keep their time with NTP (`timedatectl set-ntp true`)";
-    Diagnosis::warning("clock", "", finding, remedy)
+    Diagnosis::of("clock", "", finding).warning(remedy)
 }
 
 fn milliseconds(from: Timestamp, to: Timestamp) -> f64 {

@@ -1,6 +1,7 @@
 //! The traffic as a person sees it: figures of now, and the last hour as sparklines.
 
 use super::{MinuteRecord, TrafficRecord};
+use crate::output::cell::{TIME, moment};
 use crate::output::{Hue, Output, chart};
 
 /// How wide the names of lines are.
@@ -35,7 +36,7 @@ pub(super) fn draw(traffic: &TrafficRecord, output: &Output<'_>) -> String {
         ("tokens", hour(|minute| minute.tokens)),
     ];
     for error in &traffic.errors {
-        let last = error.last_at.as_deref().unwrap_or("-");
+        let last = error.last_at.as_deref().map_or("-".to_owned(), |at| moment(at, TIME));
         lines.push(("", format!("{} x {}, last {last}", error.count, error.code)));
     }
     let mut text = String::new();

@@ -6,7 +6,7 @@ use proto::v1::{BreakerState, ListUpstreamHealthRequest, UpstreamHealth};
 use serde::Serialize;
 use tonic::Status;
 
-use super::super::{filled, time, word};
+use super::super::{filled, percentiles, time, word};
 use crate::Shell;
 use crate::error::Failure;
 use crate::output::Record;
@@ -51,6 +51,7 @@ pub(super) fn breaker(health: &UpstreamHealth) -> Option<String> {
 
 impl From<UpstreamHealth> for HealthRecord {
     fn from(health: UpstreamHealth) -> Self {
+        let [p50_ms, p90_ms, p99_ms] = percentiles(health.latency);
         Self {
             breaker: breaker(&health),
             name: health.name,
@@ -58,9 +59,9 @@ impl From<UpstreamHealth> for HealthRecord {
             in_flight: health.in_flight,
             requests: health.requests,
             failures: health.failures,
-            p50_ms: health.latency.map(|latency| latency.p50_ms),
-            p90_ms: health.latency.map(|latency| latency.p90_ms),
-            p99_ms: health.latency.map(|latency| latency.p99_ms),
+            p50_ms,
+            p90_ms,
+            p99_ms,
             last_error: filled(health.last_error),
             last_error_at: time(health.last_error_at),
         }

@@ -1,11 +1,12 @@
-//! The summary as a person at a terminal sees it: a line of totals, then bars by model, day and key.
+//! The summary as a person at a terminal sees it: totals, then bars by model, day and key.
 
 use std::fmt::Write;
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use super::{SummaryRecord, TotalsRecord};
-use crate::output::{Hue, Output, chart};
+use crate::output::cell::cut;
+use crate::output::{Hue, Output, chart, wrapped};
 
 /// Names are cut at so many columns.
 const LONGEST_NAME: usize = 32;
@@ -39,7 +40,10 @@ pub(super) fn draw(summary: &SummaryRecord, width: usize, output: &Output<'_>) -
         let words: Vec<_> = std::iter::once(&*it.key).chain(named).collect();
         row(words.join(" "), &it.totals)
     });
-    let mut text = format!("{}\n", headline(&summary.totals));
+    let mut text = String::new();
+    for line in headlines(&summary.totals) {
+        text.extend([&wrapped(&line, 0, Some(width)), "\n"]);
+    }
     for (title, rows, most) in [
         ("By model", models.collect::<Vec<_>>(), MOST_ROWS),
         ("By day", days.collect(), usize::MAX),
@@ -68,18 +72,19 @@ fn tokens(totals: &TotalsRecord) -> u64 {
     totals.input_tokens.unwrap_or_default() + totals.output_tokens.unwrap_or_default()
 }
 
-fn headline(totals: &TotalsRecord) -> String {
+fn headlines(totals: &TotalsRecord) -> [String; 2] {
     let count = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
-    format!(
-        "{}, {}; tokens: {} in ({} cached), {} out ({} reasoning); {}",
-        plural(totals.requests, "request"),
-        plural(totals.errors, "error"),
-        count(totals.input_tokens),
-        count(totals.cached_tokens),
-        count(totals.output_tokens),
-        count(totals.reasoning_tokens),
-        money(totals),
-    )
+    let (requests, errors) = (plural(totals.requests, "request"), plural(totals.errors, "error"));
+    [
+        format!("{requests}, {errors}; {}", money(totals)),
+        format!(
+            "tokens: {} in ({} cached), {} out ({} reasoning)",
+            count(totals.input_tokens),
+            count(totals.cached_tokens),
+            count(totals.output_tokens),
+            count(totals.reasoning_tokens),
+        ),
+    ]
 }
 
 fn section(
@@ -145,15 +150,7 @@ fn fit(name: &str, unicode: bool) -> String {
         return "-".to_owned();
     }
     let safe: String = name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    if safe.width() <= LONGEST_NAME {
-        return safe;
-    }
-    let mut columns = 0;
-    let kept = safe.chars().take_while(|c| {
-        columns += c.width().unwrap_or_default();
-        columns < LONGEST_NAME
-    });
-    kept.chain([if unicode { '…' } else { '~' }]).collect()
+    cut(&safe, LONGEST_NAME, unicode)
 }
 
 #[cfg(test)]

@@ -1,0 +1,130 @@
+//! The gateway's API as its clients reach it, for the commands that try what they print.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::request::Builder;
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::agent_config::shortened;
+use crate::error::{Exit, Failure};
+
+/// An error answer is shorter.
+const MAX_ERROR_BYTES: usize = 1 << 20;
+
+/// A client of the API at one address.
+pub(super) struct Api {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    base_url: String,
+    /// How long it waits for the head of an answer.
+    patience: Duration,
+}
+
+// === impl Api ===
+
+impl Api {
+    /// Makes a client of the API at `base_url`.
+    pub(super) fn new(base_url: &str, patience: Duration) -> Self {
+        let connector =
+            HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().build();
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Self { client, base_url: base_url.to_owned(), patience }
+    }
+
+    /// Finds out whether anybody answers there, whatever the answer is.
+    pub(super) async fn knock(&self) -> Result<(), Failure> {
+        let uri = self.uri("models")?;
+        self.send(Request::get(uri), Bytes::new()).await.map(|_| ())
+    }
+
+    /// Sends a request with this key, and returns the answer, whatever it says.
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        key: &SecretString,
+        body: &Value,
+    ) -> Result<Response<Incoming>, Failure> {
+        let mut authorization =
+            HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
+                .map_err(|_| Failure::usage("the key has characters that no key has"))?;
+        authorization.set_sensitive(true);
+        let request = Request::post(self.uri(path)?)
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "text/event-stream")
+            .header(AUTHORIZATION, authorization);
+        self.send(request, Bytes::from(body.to_string())).await
+    }
+
+    async fn send(&self, request: Builder, body: Bytes) -> Result<Response<Incoming>, Failure> {
+        let failed = |why| Failure::new(Exit::Failed, why);
+        let request = request.body(Full::new(body)).map_err(|error| failed(error.to_string()))?;
+        timeout(self.patience, self.client.request(request))
+            .await
+            .map_err(|_| failed(format!("nothing came for {} s", self.patience.as_secs())))?
+            .map_err(|error| self.unreachable(&error))
+    }
+
+    fn uri(&self, path: &str) -> Result<Uri, Failure> {
+        let uri = format!("{}/{path}", self.base_url);
+        uri.parse().map_err(|_| Failure::usage(format!("`{uri}` is no address")))
+    }
+
+    fn unreachable(&self, error: &hyper_util::client::legacy::Error) -> Failure {
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        let message = format!("no API answers at `{}`: {cause}", self.base_url);
+        Failure::new(Exit::Unavailable, message)
+            .advise("name the address of the gateway's API with --base-url URL")
+    }
+}
+
+/// Returns an answer that is none but an error as what it says.
+pub(super) async fn accepted(answer: Response<Incoming>) -> Result<Response<Incoming>, Failure> {
+    if answer.status().is_success() {
+        return Ok(answer);
+    }
+    let status = answer.status().as_u16();
+    let body = Limited::new(answer.into_body(), MAX_ERROR_BYTES).collect().await;
+    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let error: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let said = match (error["error"]["message"].as_str(), error["error"]["code"].as_str()) {
+        (Some(message), Some(code)) => format!("{message} ({code})"),
+        (Some(message), None) => message.to_owned(),
+        (None, _) => shortened(&String::from_utf8_lossy(&body)),
+    };
+    Err(Failure::new(Exit::Failed, format!("HTTP {status}: {said}")))
+}
+
+/// Where clients reach the gateway whose admin plane is at `server`: as given, or as it is by default.
+pub(super) fn base_url(given: Option<&str>, server: &str) -> Result<String, Failure> {
+    if let Some(url) = given {
+        let parsed = url.parse::<Uri>().ok();
+        let scheme = parsed.as_ref().and_then(Uri::scheme_str);
+        if !matches!(scheme, Some("http" | "https")) {
+            return Err(Failure::usage(format!("`{url}` is no address of an API"))
+                .advise("give http://HOST:PORT/v1 or https://HOST/v1"));
+        }
+        return Ok(url.trim_end_matches('/').to_owned());
+    }
+    if server.starts_with("unix:") {
+        return Ok("http://127.0.0.1:8080/v1".to_owned());
+    }
+    let uri = server.parse::<Uri>().ok();
+    match uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?))) {
+        Some((scheme, host)) => Ok(format!("{scheme}://{host}:8080/v1")),
+        None => Err(Failure::usage("the gateway's HTTP address is not known")
+            .advise("give it with --base-url URL")),
+    }
+}

@@ -1,0 +1,44 @@
+//! The fake's API: models of which some answer.
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Serves an API on a free port, whose base URL it returns: the models in `answering` answer, the others'
+/// upstreams cannot be reached, and whoever asks for `dear` has no money.
+#[expect(clippy::disallowed_methods, reason = "the test's runtime ends it")]
+pub(crate) async fn api(answering: &'static [&'static str]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, answering));
+        }
+    });
+    url
+}
+
+/// Answers one request.
+async fn serve(stream: TcpStream, answering: &'static [&'static str]) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let (mut length, mut line) = (0, String::new());
+    while stream.read_line(&mut line).await? > 2 {
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let error = |code| format!(r#"{{"error": {{"message": "no", "code": "{code}"}}}}"#);
+    let (status, body) = match asked["model"].as_str() {
+        None => (401, error("invalid_api_key")),
+        Some(model) if answering.contains(&model) => (200, "{}".to_owned()),
+        Some("dear") => (429, error("insufficient_quota")),
+        Some(_) => (502, error("upstream_unreachable")),
+    };
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status} -\r\ncontent-length: {length}\r\nconnection: close\r\n");
+    stream.write_all(format!("{head}\r\n{body}").as_bytes()).await
+}

@@ -1,0 +1,79 @@
+//! What the first start says to the person who made it: where the operator token is, and what to do
+//! next. Once on each data directory, on a terminal or not: who reads it in a journal needs it as much.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use crate::config::{AdminAddress, Config, DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, default_data_dir};
+use crate::control::bootstrap::TOKEN_FILE;
+
+/// Whether nobody has started a gateway on this data directory yet.
+pub fn is_first_start(config: &Config) -> bool {
+    !config.data_dir.join(TOKEN_FILE).exists()
+}
+
+/// Says what is next, of a gateway that is reached at `http` and `admin`.
+pub fn text(config: &Config, http: SocketAddr, admin: &AdminAddress) -> String {
+    let dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let url = |address: SocketAddr| format!("{scheme}://{}", reached(address));
+    let mut text = format!(
+        "The operator token is made in {},\n\
+         where `ctl` and `tui` on this host find it. Next, in another terminal:\n",
+        dir.join(TOKEN_FILE).display()
+    );
+    // what they take for granted needs no word; writing to a text cannot fail
+    if admin.to_string() != DEFAULT_ADMIN_LISTEN || config.tls.is_some() {
+        let server = match admin {
+            AdminAddress::Tcp(address) => url(*address),
+            AdminAddress::Unix(_) => admin.to_string(),
+        };
+        _ = writeln!(text, "   export TOLLGATE_SERVER={server}");
+    }
+    if default_data_dir().ok().as_ref() != Some(&dir) {
+        _ = writeln!(text, "   export TOLLGATE_DATA_DIR='{}'", dir.display());
+    }
+    let mut quickstart = "ctl quickstart".to_owned();
+    if http.to_string() != DEFAULT_LISTEN {
+        _ = write!(quickstart, " --base-url {}/v1", url(http));
+    }
+    let gap = quickstart.len();
+    _ = writeln!(text, "   {quickstart}  # an account, a key, code");
+    _ = writeln!(text, "   {:gap$}  # the dashboard", "tui");
+    text
+}
+
+/// Where this host reaches what listens at `address`.
+fn reached(address: SocketAddr) -> SocketAddr {
+    let ip =
+        if address.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+
+    fn said(settings: Settings, http: &str, admin: &str) -> String {
+        text(&settings.resolve().unwrap(), http.parse().unwrap(), &admin.parse().unwrap())
+    }
+
+    #[test]
+    fn it_says_what_is_not_as_ctl_takes_it_to_be_and_no_more() {
+        let plain = said(Settings::default(), DEFAULT_LISTEN, DEFAULT_ADMIN_LISTEN);
+        assert!(!plain.contains("export") && !plain.contains("--base-url"), "{plain}");
+        let settings = Settings { data_dir: Some("/srv/toll gate".into()), ..Settings::default() };
+        let moved = said(settings, "0.0.0.0:80", "127.0.0.1:9");
+        for line in [
+            "made in /srv/toll gate/operator.token,",
+            "export TOLLGATE_SERVER=http://127.0.0.1:9\n",
+            "export TOLLGATE_DATA_DIR='/srv/toll gate'\n",
+            "ctl quickstart --base-url http://127.0.0.1:80/v1 ",
+        ] {
+            assert!(moved.contains(line), "`{line}` is missing in {moved}");
+        }
+        let socket = said(Settings::default(), DEFAULT_LISTEN, "unix:/run/admin.sock");
+        assert!(socket.contains("TOLLGATE_SERVER=unix:/run/admin.sock\n"), "{socket}");
+    }
+}

@@ -1,0 +1,43 @@
+//! `ctl quickstart` against a gateway whose models answer, or do not.
+
+use serde_json::Value;
+use tests::http::Request;
+use tests::{Product, closed_port, question};
+
+use super::person::Person;
+
+/// Starts quickly with the API of `product`; what is printed is JSON.
+async fn quickstart(product: &Product, who: &Person, more: &str) -> (u8, Value, String) {
+    let line = format!("quickstart --base-url http://{}/v1 -o json{more}", product.http);
+    let ran = who.ctl(&line).await;
+    (ran.code, ran.out.parse().unwrap_or_default(), ran.err)
+}
+
+#[tokio::test]
+async fn its_code_asks_for_a_model_whose_upstream_answers() {
+    let product = Product::start().await;
+    // the first of the catalogue, and nobody is there
+    product.serve_model("a-first", &closed_port().await, "far").await;
+    let newcomer = Person::new(&product);
+    let (code, started, said) = quickstart(&product, &newcomer, "").await;
+    assert_eq!((code, &started["model"]), (0, &"sim-chat".into()), "{said}");
+    assert!(said.contains("a-first does not answer: HTTP 50"), "{said}");
+
+    let secret = started["secret"].as_str().unwrap();
+    let request = Request::post(product.http, "/v1/chat/completions").bearer(secret);
+    let answer = request.json(&question("sim-chat", "hi")).answer().await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+
+    let (code, started, said) = quickstart(&product, &newcomer, " --model a-first").await;
+    assert_eq!((code, &started["model"]), (6, &"a-first".into()), "{said}");
+    assert!(said.contains("`ctl doctor`"), "{said}");
+    let (code, started, said) = quickstart(&product, &newcomer, " --model gpt-9").await;
+    assert_eq!((code, &started), (4, &Value::Null), "{said}");
+}
+
+#[tokio::test]
+async fn the_operator_can_start_as_well() {
+    let product = Product::start().await;
+    let (code, started, said) = quickstart(&product, &Person::operator(&product), "").await;
+    assert_eq!((code, &started["account"]), (0, &"operator".into()), "{said}");
+}
