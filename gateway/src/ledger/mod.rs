@@ -10,6 +10,7 @@ mod bound;
 mod funds;
 pub mod journal;
 mod purse;
+mod purses;
 mod recorder;
 
 use std::pin::Pin;
@@ -106,8 +107,8 @@ impl Ledger {
     /// Takes in what a key with a spending cap and those that it took the place of have `spent`.
     pub fn resume_cap(&self, key: &Key, spent: Nanos) {
         if let Some(cap) = key.spend_cap {
-            let left = Purse::new((cap + -spent).max(Nanos::ZERO));
-            self.caps.pin().insert(key.origin.clone(), Arc::new(left));
+            let left = Arc::new(Purse::of_cap(cap, spent));
+            self.caps.pin().insert(key.origin.clone(), left);
         }
     }
 

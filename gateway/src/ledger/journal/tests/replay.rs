@@ -5,13 +5,16 @@ use uuid::Uuid;
 
 use super::super::{Journal, segment};
 use super::{Completed, PRICE, ended, found, journal, open, segments, written};
+use crate::domain::account::{Account, AccountStatus, Role};
 use crate::domain::audit::{AuditAction, AuditEntry};
-use crate::domain::id::AccountId;
+use crate::domain::id::{AccountId, KeyId, PlanName};
+use crate::domain::key::{ClientGone, Key, KeyDigest, Translation};
 use crate::domain::ledger::{Entry, EntryKind, HOUSE};
+use crate::domain::limit::Limits;
 use crate::domain::money::Nanos;
 use crate::domain::usage::Usage;
 use crate::store::sqlite::SqliteStore;
-use crate::store::{RequestFilter, Requests};
+use crate::store::{Identities, RequestFilter, Requests};
 
 const HEADER_LENGTH: usize = segment::HEADER.len();
 
@@ -90,6 +93,63 @@ async fn replaying_twice_is_replaying_once() {
         assert_eq!(store.balance(account).await.unwrap(), Nanos::ZERO);
         assert_eq!(store.balance(HOUSE).await.unwrap(), Nanos(5 - 7) + -bound);
     }
+}
+
+#[tokio::test]
+async fn what_was_open_is_charged_no_more_than_its_key_may_spend() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    for number in 1..=3 {
+        journal.begin(open(number)).unwrap();
+    }
+    journal.close(&ended(3)).unwrap();
+    let store = SqliteStore::open(&dir.path().join("db")).unwrap();
+    let account = with_key(&store, Nanos(19_000 + 5)).await;
+    let (_, recovered) = Journal::open(dir.path()).unwrap();
+    recovered.commit(&store).await.unwrap();
+    let bound = PRICE.cost(&Usage::bounded(41, 0));
+    let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
+    let costs: Vec<_> = all.iter().map(|(_, it)| (it.cost.unwrap(), it.overrun)).collect();
+    // newest first
+    let none = (Nanos::ZERO, bound);
+    assert_eq!(costs, [none, (Nanos(5), bound + Nanos(-5)), (Nanos(19_000), Nanos(7))]);
+    assert_eq!(store.balance(account).await.unwrap(), CREDIT + Nanos(-19_005));
+}
+
+const CREDIT: Nanos = Nanos(1_000_000_000);
+
+/// Adds the account of all requests, with credit and their key, which may spend `cap`.
+async fn with_key(store: &SqliteStore, cap: Nanos) -> AccountId {
+    let at = Timestamp::UNIX_EPOCH;
+    let account = Account {
+        id: AccountId(Uuid::from_u128(9)),
+        name: "alice".to_owned(),
+        role: Role::Member,
+        status: AccountStatus::Active,
+        plan: PlanName::new("free"),
+        created_at: at,
+    };
+    let trial = Entry { account: account.id, amount: CREDIT, kind: EntryKind::Trial, at };
+    store.add_account(&account, "", Some(&trial), None, &audit()).await.unwrap();
+    let id = KeyId::new("key");
+    let key = Key {
+        id: id.clone(),
+        digest: KeyDigest::of("key"),
+        account: account.id,
+        label: String::new(),
+        origin: id,
+        limits: Limits::default(),
+        spend_cap: Some(cap),
+        models: Vec::new(),
+        translation: Translation::default(),
+        client_gone: ClientGone::default(),
+        created_at: at,
+        expires_at: None,
+        revoked_at: None,
+        successor: None,
+    };
+    store.add_key(&key, &audit()).await.unwrap();
+    account.id
 }
 
 fn audit() -> AuditEntry {
