@@ -184,8 +184,12 @@ impl Ledger {
 
     /// Books the end of a request: charges its cost, as far as there is money, and hands its record
     /// on to be written. What an upstream used beyond that is the house's loss, not the account's debt.
-    /// When this returns, the death of the process does not undo it.
+    /// When this returns, the death of the process does not undo it. While [too many](Self::is_behind)
+    /// records wait, a request that went to no upstream is only counted.
     pub fn settle(&self, mut record: RequestRecord, cover: Option<Cover>) {
+        if self.recorder.is_behind() && !self.journal.is_open(record.id) {
+            return self.recorder.leave_out();
+        }
         if let Some(cost) = record.cost.filter(|&cost| cost > Nanos::ZERO) {
             let Payment { charged, overrun } = match cover {
                 Some(cover) => cover.held.settle(cost),
