@@ -87,17 +87,23 @@ impl Requests for SqliteStore {
         .await
     }
 
-    async fn answered_since(&self, since: Timestamp) -> Result<Vec<Answered>, StoreError> {
+    async fn answered_since(
+        &self,
+        since: Timestamp,
+        most: usize,
+    ) -> Result<Vec<Answered>, StoreError> {
         self.read(move |tx| {
             let mut select = tx.prepare_cached(
                 "SELECT idempotency, id, started_at + duration AS ended FROM requests \
-                 WHERE idempotency IS NOT NULL AND started_at + duration >= ? ORDER BY ended",
+                 WHERE idempotency IS NOT NULL AND started_at + duration >= ? ORDER BY ended DESC",
             )?;
             let rows = select.query_map([At(since)], |row| {
                 let (digest, id) = (IdempotencyDigest(row.get(0)?), row.get(1)?);
                 Ok(Answered { digest, id, at: row.get::<_, At>(2)?.0 })
             })?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            let mut answered = rows.take(most).collect::<Result<Vec<_>, _>>()?;
+            answered.reverse();
+            Ok(answered)
         })
         .await
     }
