@@ -125,12 +125,28 @@ fn page(
     order: &str,
     limit: usize,
 ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
-    let mut condition = Choice::of(tx, filter)?.condition(tx)?;
-    condition.and(clause, cursor);
-    let sql = format!("SELECT * FROM requests {} ORDER BY seq {order}", condition.sql());
-    let mut select = tx.prepare_cached(&sql)?;
-    let rows = select.query_map(params_from_iter(condition.values()), read)?;
-    Ok(rows.take(limit).collect::<Result<_, _>>()?)
+    let choice = Choice::of(tx, filter)?;
+    let mut stretches = choice.stretches(tx)?;
+    if order == "DESC" {
+        stretches.reverse();
+    }
+    let mut page = Vec::new();
+    for (first, last) in stretches {
+        let mut condition = choice.condition(tx)?;
+        condition.and(clause, cursor);
+        condition.and("seq >= ?", Some(first));
+        condition.and("seq <= ?", Some(last));
+        let sql = format!("SELECT * FROM requests {} ORDER BY seq {order}", condition.sql());
+        let mut select = tx.prepare_cached(&sql)?;
+        let rows = select.query_map(params_from_iter(condition.values()), read)?;
+        for row in rows.take(limit - page.len()) {
+            page.push(row?);
+        }
+        if page.len() == limit {
+            break;
+        }
+    }
+    Ok(page)
 }
 
 /// Reads a row of `requests`, whose columns are in the order of the first migration.
