@@ -17,6 +17,8 @@ use crate::store::{RequestFilter, StoreError};
 
 /// The microseconds of an hour.
 pub(super) const HOUR: i64 = 3_600_000_000;
+/// Those of a day.
+pub(super) const DAY: i64 = 24 * HOUR;
 
 /// A [`RequestFilter`] with its times in microseconds, and with the account of its key.
 #[derive(Clone, Debug)]

@@ -18,6 +18,7 @@ mod copy;
 mod error;
 mod examine;
 mod filter;
+mod fingerprint;
 mod forget;
 mod identities;
 mod keys;
@@ -29,6 +30,7 @@ mod requests;
 mod responses;
 mod sessions;
 mod summary;
+mod sums;
 mod terms;
 #[cfg(test)]
 mod tests;

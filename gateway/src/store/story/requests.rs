@@ -47,10 +47,10 @@ pub(super) async fn play(store: &dyn Store) {
 
 /// Bob's key has a monthly quota and a spending cap, Alice's have neither.
 async fn consumption_is_sums(store: &dyn Store, records: &[RequestRecord]) {
-    let hour = |time: Timestamp| time.as_second().div_euclid(3_600);
+    let day = |time: Timestamp| time.as_second().div_euclid(86_400);
     for since in [at(-10_000), at(0), at(61), at(1_500), at(100_000)] {
         let mut consumption = store.consumption(since).await.unwrap();
-        let counted = records.iter().filter(|record| hour(record.started_at) >= hour(since));
+        let counted = records.iter().filter(|record| day(record.started_at) >= day(since));
         let (mut accounts, mut models) = (BTreeMap::new(), BTreeMap::new());
         for record in counted {
             let tokens = record.usage.unwrap_or_default().total().0;
