@@ -56,6 +56,9 @@ fn main() -> anyhow::Result<()> {
     let mut filled = 0;
     for size in [0, log.records / 10, log.records / 2, log.records] {
         let timed = size.saturating_sub(TIMED).max(filled)..size.max(TIMED);
+        if timed.is_empty() {
+            continue;
+        }
         fill(&runtime, &store, &log, filled..timed.start)?;
         filled = timed.end;
         let Cost { cpu, wall } = fill(&runtime, &store, &log, timed)?;
