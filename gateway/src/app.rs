@@ -33,7 +33,7 @@ use crate::limits::{self, Limiter};
 pub use crate::listeners::{AdminListener, Listeners};
 use crate::pipeline::Gate;
 use crate::pipeline::count::Counter;
-use crate::pipeline::replay::Replays;
+use crate::pipeline::replay::{MOST_ANSWERED, Replays};
 use crate::retention::RetentionTask;
 use crate::simulator::{self, Simulator, TruthLog};
 use crate::state::State;
@@ -235,7 +235,8 @@ async fn replays(
         return Ok(None);
     }
     let since = clock.now().checked_sub(config.idempotency).unwrap_or(Timestamp::MIN);
-    let answered = store.answered_since(since).await.context("reading what was answered before")?;
+    let answered = store.answered_since(since, MOST_ANSWERED).await;
+    let answered = answered.context("reading what was answered before")?;
     Ok(Some(Replays::new(config.idempotency, &answered, clock.clone())))
 }
 

@@ -2,8 +2,7 @@
 
 use proto::v1::RequestStatus;
 use serde_json::{Value, json};
-use tests::{Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
-use tokio::task::JoinSet;
+use tests::{Product, RawUpstream, Session, json_answer, question};
 
 async fn poor(balance_usd: &str) -> (Product, RawUpstream, Session, String) {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
@@ -73,14 +72,7 @@ async fn a_thousand_requests_at_once_never_spend_more_than_there_is() {
     let operator = product.operator().await;
     operator.credit("alice", "-5").await;
     operator.credit("alice", "0.02").await;
-    let mut requests = JoinSet::new();
-    for number in 0..1_000 {
-        let mut body = question("asked", &format!("request {number}"));
-        body["stream"] = json!(number % 2 == 0);
-        let request = product.chat(&key, &body);
-        requests.spawn(async move { request.answer().await.status });
-    }
-    let statuses = requests.join_all().await;
+    let statuses = product.ask_at_once(&key, "asked", 1_000).await;
     assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
     let served = statuses.iter().filter(|status| **status == 200).count();
     assert!(served > 0);
@@ -101,16 +93,8 @@ async fn a_stream_that_nobody_can_pay_for_any_longer_ends_as_at_a_limit() {
             body = json!({ "model": "asked", "input": "hi" });
         }
         body["stream"] = json!(true);
-        let piece =
-            json!({ "choices": [{ "index": 0, "delta": { "content": "word ".repeat(1_000) } }] });
-        let endless = async {
-            let mut call = upstream.call().await;
-            call.send(stream_head()).await;
-            // far more than it was asked for, until the gateway hangs up
-            while call.try_send(chunk(&format!("data: {piece}\n\n"))).await {}
-        };
         let request = product.post(path).bearer(&key).json(&body);
-        let (answer, ()) = tokio::join!(request.answer(), endless);
+        let (answer, ()) = tokio::join!(request.answer(), upstream.answer_endlessly());
         assert_eq!(answer.status, 200);
         assert!(answer.text().ends_with("data: [DONE]\n\n"));
         let limit = ["\"finish_reason\":\"length\"", "response.incomplete"];

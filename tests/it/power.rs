@@ -4,7 +4,6 @@ use gateway::domain::durability::Durability;
 use proto::v1::RequestStatus;
 use serde_json::json;
 use tests::{Product, Session, question};
-use tokio::task::JoinSet;
 
 async fn product() -> Product {
     Product::with(|setup| setup.config.durability = Durability::Power).await
@@ -50,14 +49,8 @@ async fn many_at_once_share_their_waits_and_outlive_a_restart() {
     let product = product().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
-    let mut requests = JoinSet::new();
-    for number in 0..200 {
-        let mut body = question("sim-chat", &format!("request {number}"));
-        body["stream"] = json!(number % 2 == 0);
-        let request = product.chat(&key, &body);
-        requests.spawn(async move { request.answer().await.status });
-    }
-    assert!(requests.join_all().await.iter().all(|status| *status == 200));
+    let statuses = product.ask_at_once(&key, "sim-chat", 200).await;
+    assert!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
     let balance = alice.account().await.balance_usd;
     let product = product.stop().await.start().await;
     let alice = Session::sign_in(&product.admin, "alice").await;

@@ -7,10 +7,7 @@ use std::time::Duration;
 use proto::v1::{self, RequestStatus};
 use serde_json::{Value, json};
 use tests::http::Answer;
-use tests::{
-    ManualClock, NewKey, Product, RawUpstream, Session, chunk, json_answer, question, stream_head,
-};
-use tokio::task::JoinSet;
+use tests::{ManualClock, NewKey, Product, RawUpstream, Session, json_answer, question};
 
 /// A gateway in the middle of a month, with a model `asked` on an upstream of the test's own.
 async fn product() -> (Product, ManualClock, RawUpstream) {
@@ -84,15 +81,8 @@ async fn a_stream_ends_with_the_months_tokens() {
     let key = alice.key_with(|key| key.limits = Some(monthly(5_000))).await.secret;
     let mut body = question("asked", "hi");
     body["stream"] = json!(true);
-    let piece =
-        json!({ "choices": [{ "index": 0, "delta": { "content": "word ".repeat(1_000) } }] });
-    let endless = async {
-        let mut call = upstream.call().await;
-        call.send(stream_head()).await;
-        // far more than it was asked for, until the gateway hangs up
-        while call.try_send(chunk(&format!("data: {piece}\n\n"))).await {}
-    };
-    let (answer, ()) = tokio::join!(product.chat(&key, &body).answer(), endless);
+    let request = product.chat(&key, &body);
+    let (answer, ()) = tokio::join!(request.answer(), upstream.answer_endlessly());
     assert!(answer.text().contains("\"finish_reason\":\"length\""));
     assert!(answer.text().ends_with("data: [DONE]\n\n"));
     assert_eq!(alice.record().await.status(), RequestStatus::Incomplete);
@@ -118,14 +108,7 @@ async fn three_hundred_requests_at_once_never_spend_more_than_a_keys_cap() {
     product.serve_model("asked", "sim:", "sim-chat").await;
     let alice = product.member("alice").await;
     let key = capped(&alice, "0.004").await.secret;
-    let mut requests = JoinSet::new();
-    for number in 0..300 {
-        let mut body = question("asked", &format!("request {number}"));
-        body["stream"] = json!(number % 2 == 0);
-        let request = product.chat(&key, &body);
-        requests.spawn(async move { request.answer().await.status });
-    }
-    let statuses = requests.join_all().await;
+    let statuses = product.ask_at_once(&key, "asked", 300).await;
     assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
     assert!(statuses.contains(&200) && statuses.contains(&429));
     let records = alice.records(300).await;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::Request;
 use crate::session::Session;
-use crate::soon;
+use crate::{question, soon};
 
 /// What a test may choose before a gateway starts.
 #[derive(Clone)]
@@ -195,6 +195,19 @@ impl Product {
     /// A chat request with this key.
     pub fn chat(&self, key: &str, body: &serde_json::Value) -> Request {
         self.post("/v1/chat/completions").bearer(key).json(body)
+    }
+
+    /// Asks `model` so many questions at once, every other one for a stream, and returns the statuses of
+    /// the answers.
+    pub async fn ask_at_once(&self, key: &str, model: &str, count: usize) -> Vec<u16> {
+        let mut requests = JoinSet::new();
+        for number in 0..count {
+            let mut body = question(model, &format!("request {number}"));
+            body["stream"] = (number % 2 == 0).into();
+            let request = self.chat(key, &body);
+            requests.spawn(async move { request.answer().await.status });
+        }
+        requests.join_all().await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -67,6 +67,15 @@ impl RawUpstream {
         call.send(bytes).await;
         call.finish().await;
         call
+    }
+
+    /// Answers the next request with a stream of words that ends only when the gateway hangs up.
+    pub async fn answer_endlessly(&self) {
+        let mut call = self.call().await;
+        call.send(stream_head()).await;
+        let delta = json!({ "content": "word ".repeat(1_000) });
+        let piece = json!({ "choices": [{ "index": 0, "delta": delta }] });
+        while call.try_send(chunk(&format!("data: {piece}\n\n"))).await {}
     }
 }
 

@@ -89,6 +89,11 @@ pub enum Difference {
         /// When the hour begins.
         hour: Timestamp,
     },
+    /// The sums of the keys of a day are not those of its hours.
+    KeySums {
+        /// When the day begins.
+        day: Timestamp,
+    },
     /// A record is not found by its time.
     Time {
         /// Of this request.
@@ -126,6 +131,7 @@ impl Difference {
             | Self::Twice { .. }
             | Self::Uncharged { .. }
             | Self::Sums { .. }
+            | Self::KeySums { .. }
             | Self::Time { .. } => None,
         }
     }
@@ -141,7 +147,8 @@ impl Difference {
             Self::Balance { .. }
             | Self::Memory { .. }
             | Self::Unrecorded { .. }
-            | Self::Sums { .. } => None,
+            | Self::Sums { .. }
+            | Self::KeySums { .. } => None,
         }
     }
 }
@@ -173,6 +180,9 @@ impl fmt::Display for Difference {
             ),
             Self::Sums { hour } => {
                 write!(f, "the sums of the hour from {hour} are not those of its requests")
+            }
+            Self::KeySums { day } => {
+                write!(f, "the sums of the keys of the day from {day} are not those of its hours")
             }
             Self::Time { .. } => write!(f, "the request's record is not found by its time"),
         }

@@ -55,6 +55,12 @@ impl Funds {
         Some(Held { account, cap })
     }
 
+    /// Pays a cost for which nothing was held, as far as all purses can.
+    pub(super) fn pay(&self, cost: Nanos) -> Payment {
+        let cap = self.cap.as_ref().map(Purse::hold_nothing);
+        Held { account: self.account.hold_nothing(), cap }.settle(cost)
+    }
+
     /// Says what is short, for a request that `suffices` tells what would pay for.
     pub(super) fn why_broke(&self, suffices: impl Fn(Nanos) -> bool) -> Broke {
         if !suffices(self.account.balance()) {

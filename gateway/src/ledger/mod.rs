@@ -10,6 +10,7 @@ mod bound;
 mod funds;
 pub mod journal;
 mod purse;
+mod purses;
 mod recorder;
 
 use std::pin::Pin;
@@ -106,8 +107,8 @@ impl Ledger {
     /// Takes in what a key with a spending cap and those that it took the place of have `spent`.
     pub fn resume_cap(&self, key: &Key, spent: Nanos) {
         if let Some(cap) = key.spend_cap {
-            let left = Purse::new((cap + -spent).max(Nanos::ZERO));
-            self.caps.pin().insert(key.origin.clone(), Arc::new(left));
+            let left = Arc::new(Purse::of_cap(cap, spent));
+            self.caps.pin().insert(key.origin.clone(), left);
         }
     }
 
@@ -183,8 +184,12 @@ impl Ledger {
 
     /// Books the end of a request: charges its cost, as far as there is money, and hands its record
     /// on to be written. What an upstream used beyond that is the house's loss, not the account's debt.
-    /// When this returns, the death of the process does not undo it.
+    /// When this returns, the death of the process does not undo it. While [too many](Self::is_behind)
+    /// records wait, a request that went to no upstream is only counted.
     pub fn settle(&self, mut record: RequestRecord, cover: Option<Cover>) {
+        if self.recorder.is_behind() && !self.journal.is_open(record.id) {
+            return self.recorder.leave_out();
+        }
         if let Some(cost) = record.cost.filter(|&cost| cost > Nanos::ZERO) {
             let Payment { charged, overrun } = match cover {
                 Some(cover) => cover.held.settle(cost),

@@ -41,6 +41,11 @@ impl Purse {
         Self { balance: AtomicI64::new(balance.0), spendable: AtomicI64::new(balance.0) }
     }
 
+    /// What a key may still spend that has `spent` of its cap.
+    pub(super) fn of_cap(cap: Nanos, spent: Nanos) -> Self {
+        Self::new((cap + -spent).max(Nanos::ZERO))
+    }
+
     /// What the account has.
     pub(super) fn balance(&self) -> Nanos {
         Nanos(self.balance.load(Ordering::Relaxed))
@@ -61,6 +66,11 @@ impl Purse {
     pub(super) fn hold(self: &Arc<Self>, amount: Nanos) -> Option<Hold> {
         let amount = amount.0.max(0);
         take(&self.spendable, amount).then(|| Hold { purse: self.clone(), amount })
+    }
+
+    /// A hold of nothing, which even an empty purse has.
+    pub(super) fn hold_nothing(self: &Arc<Self>) -> Hold {
+        Hold { purse: self.clone(), amount: 0 }
     }
 
     /// Pays a cost for which nothing was held, as far as there is money.

@@ -1,7 +1,8 @@
 //! Writes ended requests behind, in batches.
 //!
 //! Requests only push to a queue. A batch that the store does not take is kept and tried again;
-//! while that lasts the queue grows, and past [`BEHIND`] no request is admitted.
+//! while that lasts the queue grows, and past [`BEHIND`] no request is admitted, and one that went to no
+//! upstream is counted instead of queued: clients that go on asking must not fill the memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +33,7 @@ type Ended = (RequestRecord, Option<Place>);
 pub(super) struct Recorder {
     queue: UnboundedSender<Ended>,
     waiting: Arc<AtomicU64>,
+    left_out: Arc<AtomicU64>,
     committed: watch::Receiver<Cursor>,
 }
 
@@ -39,16 +41,17 @@ pub(super) struct Recorder {
 pub(super) struct Inbox {
     queue: UnboundedReceiver<Ended>,
     waiting: Arc<AtomicU64>,
+    left_out: Arc<AtomicU64>,
     committed: watch::Sender<Cursor>,
 }
 
 pub(super) fn channel(newest: Cursor) -> (Recorder, Inbox) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let (committed_sender, committed) = watch::channel(newest);
-    let waiting = Arc::<AtomicU64>::default();
+    let (waiting, left_out) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
     (
-        Recorder { queue: sender, waiting: waiting.clone(), committed },
-        Inbox { queue: receiver, waiting, committed: committed_sender },
+        Recorder { queue: sender, waiting: waiting.clone(), left_out: left_out.clone(), committed },
+        Inbox { queue: receiver, waiting, left_out, committed: committed_sender },
     )
 }
 
@@ -59,6 +62,12 @@ impl Recorder {
             // the recorder ends only after the last request has: see `app::run`
             tracing::error!(request_id = %lost.id, "a request ended after the recorder; the next start replays it");
         }
+    }
+
+    /// Counts a request that gets no record. How many those were is logged once records are written
+    /// again.
+    pub(super) fn leave_out(&self) {
+        self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn is_behind(&self) -> bool {
@@ -127,6 +136,13 @@ async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
         tracing::info!(records = count, failures, "request records are written again");
     }
     inbox.waiting.fetch_sub(count, Ordering::Relaxed);
+    let requests = inbox.left_out.swap(0, Ordering::Relaxed);
+    if requests > 0 {
+        tracing::warn!(
+            requests,
+            "requests that went to no upstream have no record: too many waited to be written"
+        );
+    }
     inbox.committed.send_if_modified(|cursor| {
         let grew = newest > *cursor;
         *cursor = newest.max(*cursor);
@@ -158,4 +174,58 @@ fn charge(record: &RequestRecord) -> Option<Entry> {
         kind: EntryKind::Charge(record.id),
         at: record.started_at,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::id::RequestId;
+    use crate::domain::record::RequestStatus;
+    use crate::ledger::Ledger;
+    use crate::ledger::journal::tests::{ended, open};
+    use crate::store::sqlite::SqliteStore;
+    use crate::store::{RequestFilter, Requests};
+
+    fn refused(number: u128) -> RequestRecord {
+        RequestRecord {
+            status: RequestStatus::Rejected,
+            usage: None,
+            cost: Some(Nanos::ZERO),
+            overrun: Nanos::ZERO,
+            ..ended(number)
+        }
+    }
+
+    #[tokio::test]
+    async fn beyond_what_may_wait_only_what_went_upstream_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(&dir.path().join("db")).unwrap());
+        let (journal, _) = Journal::open(&dir.path().join("journal")).unwrap();
+        let (ledger, task) = Ledger::new(store.clone(), journal, &[], Cursor(0));
+        for number in [1, 2] {
+            ledger.begin(open(number)).unwrap();
+        }
+        ledger.settle(refused(10), None);
+        // as many as may wait, and one more
+        ledger.recorder.waiting.fetch_add(BEHIND, Ordering::Relaxed);
+        for number in 11..20 {
+            ledger.settle(refused(number), None);
+        }
+        ledger.settle(ended(1), None);
+        ledger.settle(refused(2), None);
+        assert_eq!(ledger.recorder.left_out.load(Ordering::Relaxed), 9);
+
+        let stop = CancellationToken::new();
+        stop.cancel();
+        task.run(stop).await;
+        let written = store.requests_before(&RequestFilter::default(), None, 100).await.unwrap();
+        let ids: Vec<_> = written.into_iter().map(|(_, record)| record.id).collect();
+        assert_eq!(ids, [2, 1, 10].map(|number| RequestId(Uuid::from_u128(number))));
+        assert_eq!(ledger.recorder.left_out.load(Ordering::Relaxed), 0, "it was told");
+        assert!(!ledger.is_behind());
+        ledger.settle(refused(20), None);
+        assert_eq!(ledger.recorder.left_out.load(Ordering::Relaxed), 0);
+    }
 }

@@ -25,7 +25,7 @@ use crate::domain::idempotency::{Answered, IdempotencyDigest};
 use crate::domain::refusal::{Refusal, RequestFault};
 use table::{Found, Table};
 
-pub use table::Kept;
+pub use table::{Kept, MOST_ANSWERED};
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 const LONGEST_KEY: usize = 255;

@@ -242,8 +242,12 @@ pub trait Requests: Send + Sync {
         until: Cursor,
     ) -> Result<u64, StoreError>;
     /// Returns the requests with an idempotency digest that ended at `since` or later, in the order of
-    /// their ends.
-    async fn answered_since(&self, since: Timestamp) -> Result<Vec<Answered>, StoreError>;
+    /// their ends; of more than `most`, those that ended last.
+    async fn answered_since(
+        &self,
+        since: Timestamp,
+        most: usize,
+    ) -> Result<Vec<Answered>, StoreError>;
     /// Returns the cursor of the newest record; zero if there is none.
     async fn newest(&self) -> Result<Cursor, StoreError>;
     /// Returns the sums over the chosen requests. Where a [`Term`] asks for what is not summed, such as

@@ -75,7 +75,7 @@ async fn main() -> ExitCode {
         }
         #[cfg(target_os = "linux")]
         Name::DiskFull { limit_files } => {
-            let disk = if limit_files { Disk::Limited } else { Disk::Small };
+            let disk = if limit_files { Disk::Limited } else { Disk::ROOMY };
             play(&mut DiskFull::prepare(disk).await, rounds).await
         }
     };

@@ -31,11 +31,9 @@ const FILE_BYTES: u64 = 256 * 1024;
 /// What a disk is that has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// A file system in memory, mounted where only the gateway sees it, and filled by a file of ours. It
-    /// has 256 MiB, for many rounds; less than the 16 MiB to which the write-ahead log grows before it is
-    /// folded into the database would be full without us.
-    /// Takes the right to make user namespaces.
-    Small,
+    /// A file system in memory of so many MiB, mounted where only the gateway sees it, and filled by a file
+    /// of ours. Takes the right to make user namespaces.
+    Small(u16),
     /// An ordinary one, on which no file may grow.
     Limited,
 }
@@ -49,6 +47,9 @@ pub struct DiskFull {
 }
 
 impl Disk {
+    /// A [small](Self::Small) one with room for many rounds.
+    pub const ROOMY: Self = Self::Small(256);
+
     /// Whether this machine lets us have it.
     pub async fn is_possible(self) -> bool {
         let mut trial = Command::new("unshare");
@@ -61,11 +62,12 @@ impl Disk {
         let gateway = process::binary("gateway");
         match self {
             Self::Limited => process::command("gateway"),
-            Self::Small => {
-                let mount =
-                    r#"mkdir "$0" && mount -t tmpfs -o size=256m,mode=700 drill "$0" && exec "$@""#;
+            Self::Small(mebibytes) => {
+                let mount = format!(
+                    r#"mkdir "$0" && mount -t tmpfs -o size={mebibytes}m,mode=700 drill "$0" && exec "$@""#
+                );
                 let mut command = Command::new("unshare");
-                command.args(["-rm", "sh", "-c", mount]).arg(data).arg(gateway);
+                command.args(["-rm", "sh", "-c", &mount]).arg(data).arg(gateway);
                 command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").kill_on_drop(true);
                 command
             }
@@ -76,7 +78,7 @@ impl Disk {
     fn seen(self, data: &Path, id: u32) -> PathBuf {
         match self {
             Self::Limited => data.to_owned(),
-            Self::Small => {
+            Self::Small(_) => {
                 let inside = data.strip_prefix("/").unwrap_or(data);
                 Path::new("/proc").join(id.to_string()).join("root").join(inside)
             }
@@ -92,6 +94,16 @@ impl DiskFull {
         Self { rig, disk, clock: SystemClock::new(), rounds: 0 }
     }
 
+    /// Has clients ask, on a disk that nobody fills but the gateway, until so many have their answers.
+    pub async fn serve(&mut self, answers: usize) -> Round {
+        let customer = self.rig.customer("account").await;
+        let mut load = Load::start(&self.rig.client(&customer, MODEL), CLIENTS);
+        load.until(|seen| seen.len() >= answers).await;
+        let seen = load.stop().await;
+        let (verdict, _) = self.rig.judge(&customer, seen).await;
+        Round { verdict, figures: Vec::new() }
+    }
+
     fn ballast(&self) -> PathBuf {
         self.rig.data().join("ballast")
     }
@@ -100,7 +112,7 @@ impl DiskFull {
     fn fill(&self) {
         match self.disk {
             Disk::Limited => self.limit(Some(FILE_BYTES)),
-            Disk::Small => {
+            Disk::Small(_) => {
                 let mut ballast = File::create(self.ballast()).unwrap();
                 for size in [64 * 1024, 4 * 1024] {
                     while ballast.write_all(&vec![1; size]).is_ok() {}
@@ -113,7 +125,7 @@ impl DiskFull {
     fn clear(&self) {
         match self.disk {
             Disk::Limited => self.limit(None),
-            Disk::Small => std::fs::remove_file(self.ballast()).unwrap(),
+            Disk::Small(_) => std::fs::remove_file(self.ballast()).unwrap(),
         }
     }
 

@@ -50,7 +50,7 @@ fn difference((difference, account): (Difference, Option<String>)) -> v1::Ledger
         Difference::Twice { .. } => v1::DifferenceKind::Twice,
         Difference::Uncharged { .. } => v1::DifferenceKind::Uncharged,
         Difference::Unrecorded { .. } => v1::DifferenceKind::Unrecorded,
-        Difference::Sums { .. } => v1::DifferenceKind::Sums,
+        Difference::Sums { .. } | Difference::KeySums { .. } => v1::DifferenceKind::Sums,
         Difference::Time { .. } => v1::DifferenceKind::Time,
     };
     v1::LedgerDifference {

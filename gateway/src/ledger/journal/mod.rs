@@ -14,7 +14,7 @@ mod power;
 mod replay;
 mod segment;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -160,6 +160,11 @@ impl Journal {
         opened.map(Place)
     }
 
+    /// Whether a request went upstream and has not ended.
+    pub fn is_open(&self, id: RequestId) -> bool {
+        self.lock().open.contains_key(&id)
+    }
+
     /// Returns what `look` takes of every open request.
     pub fn open_requests<T>(&self, mut look: impl FnMut(&RequestRecord) -> T) -> Vec<T> {
         let state = self.lock();
@@ -238,32 +243,32 @@ impl State {
     /// Starts the next segment. Requests that were open before this one began are written into it, so
     /// that a long stream does not keep every segment since.
     fn rotate(&mut self, dir: &Path) {
-        let last = self.active.number();
+        if let Err(error) = self.begin_segment(dir, self.active.number()) {
+            // the old one will do for longer
+            self.note(&Err(error));
+        }
+    }
+
+    /// Starts the next segment, and writes into it the open requests whose last entries are in segments
+    /// before `until`.
+    fn begin_segment(&mut self, dir: &Path, until: u64) -> io::Result<()> {
+        let next = self.active.number() + 1;
         let room = self.open.len() as u64 * RESERVE * 2;
-        match Segment::create(dir, last + 1, room) {
-            Ok(segment) => {
-                let full = std::mem::replace(&mut self.active, segment);
-                if let Some(unsynced) = &mut self.unsynced {
-                    unsynced.push(full.file());
-                }
-            }
-            Err(error) => {
-                // the old one will do for longer
-                return self.note(&Err(error));
-            }
+        let full = std::mem::replace(&mut self.active, Segment::create(dir, next, room)?);
+        if let Some(unsynced) = &mut self.unsynced {
+            unsynced.push(full.file());
         }
         self.since = Instant::now();
-        self.needed.insert(last + 1, 0);
-        let old = self.open.iter().filter(|(_, anchored)| anchored.segment < last);
+        self.needed.insert(next, 0);
+        let old = self.open.iter().filter(|(_, anchored)| anchored.segment < until);
         let old: Vec<_> = old.map(|(id, _)| *id).collect();
         for id in old {
             let Some(anchored) = self.open.get(&id) else { continue };
             frame::write(&mut self.frame, |out| entry::put_open(&anchored.open, out));
-            match self.append(0) {
-                Ok(segment) => self.move_anchor(id, segment),
-                failed @ Err(_) => return self.note(&failed),
-            }
+            let segment = self.append(0)?;
+            self.move_anchor(id, segment);
         }
+        Ok(())
     }
 
     /// Returns the segments that may be removed: the oldest ones, as far as nothing needs them.

@@ -1,18 +1,20 @@
 //! Waits for the disk, for a journal that outlives the machine's power as well as the process.
 //!
-//! One thread syncs for all who wait: while it is at the disk others gather, and share the next sync.
-//! Start with [`Journal::synced`].
+//! One thread syncs for all who wait: while it is at the disk others gather, and share the next sync. A
+//! file that could not be synced is not trusted again: a disk says so once, and the next sync may succeed
+//! although what it could not write is gone. Start with [`Journal::synced`].
 
 use std::fs::File;
 use std::io;
 use std::iter;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::Builder;
 
 use tokio::sync::oneshot;
 
-use super::Journal;
+use super::{Journal, State};
 
 /// Syncs for all who wait. Dropping it ends the thread.
 #[derive(Debug)]
@@ -99,26 +101,37 @@ impl Journal {
         mut sync: impl FnMut(&[Arc<File>], bool) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
         self.lock().unsynced = Some(Vec::new());
-        let state = self.state.clone();
+        let (state, dir) = (self.state.clone(), self.dir.clone());
         let mut newest = None;
+        let mut failed = false;
         self.syncer = Some(Syncer::start(move || {
-            let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
-            let (mut files, active, number) = {
-                let mut state = lock();
-                let before = state.unsynced.as_mut().map(std::mem::take).unwrap_or_default();
-                (before, state.active.file(), state.active.number())
+            let (files, number) = {
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                if failed {
+                    state.begin_anew(&dir)?;
+                }
+                let mut files = state.unsynced.as_mut().map(std::mem::take).unwrap_or_default();
+                files.push(state.active.file());
+                (files, state.active.number())
             };
-            files.push(active);
             let synced = sync(&files, newest != Some(number));
-            if synced.is_ok() {
+            failed = synced.is_err();
+            if !failed {
                 newest = Some(number);
-            } else {
-                files.pop();
-                lock().unsynced.get_or_insert_default().extend(files);
             }
             synced
         })?);
         Ok(self)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Leaves a segment that the disk did not take. All that is open is written again; what has ended is
+    /// in memory, on its way to the store.
+    fn begin_anew(&mut self, dir: &Path) -> io::Result<()> {
+        self.begin_segment(dir, u64::MAX)
     }
 }
 

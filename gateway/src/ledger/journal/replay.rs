@@ -4,7 +4,6 @@
 //! after all of it is there. A file that cannot be read to its end is kept beside the others.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry as Slot;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +13,9 @@ use jiff::Timestamp;
 use super::entry::{self, Entry, Open};
 use super::frame::{self, Next};
 use super::segment::{self, Found, HEADER};
-use crate::domain::id::{AccountId, RequestId};
-use crate::domain::money::Nanos;
+use crate::domain::id::RequestId;
 use crate::domain::record::RequestRecord;
-use crate::ledger::recorder;
+use crate::ledger::{purses, recorder};
 use crate::store::{Store, StoreError};
 
 const LARGEST_BATCH: usize = 4_096;
@@ -27,7 +25,7 @@ const LARGEST_BATCH: usize = 4_096;
 pub struct Recovered {
     /// Requests that had ended, in the order of the journal.
     closed: Vec<RequestRecord>,
-    /// Requests that had not, charged by the rule but for what their accounts have.
+    /// Requests that had not, charged by the rule but for what there is to pay them from.
     open: Vec<RequestRecord>,
     read: Vec<PathBuf>,
     damaged: Vec<PathBuf>,
@@ -139,7 +137,7 @@ impl Recovered {
     pub async fn commit(self, store: &dyn Store) -> Result<(), StoreError> {
         let Self { closed, mut open, read, damaged } = self;
         commit(store, closed).await?;
-        charge(store, &mut open).await?;
+        purses::charge(store, &mut open).await?;
         commit(store, open).await?;
         for path in read {
             if let Err(error) = std::fs::remove_file(&path) {
@@ -161,24 +159,6 @@ async fn commit(store: &dyn Store, mut records: Vec<RequestRecord>) -> Result<()
         let rest = records.split_off(records.len().min(LARGEST_BATCH));
         store.commit(Arc::new(recorder::batch(records))).await?;
         records = rest;
-    }
-    Ok(())
-}
-
-/// Charges each request as far as its account has money; the rest is the house's loss, as in
-/// [`Ledger::settle`](crate::ledger::Ledger::settle).
-async fn charge(store: &dyn Store, open: &mut [RequestRecord]) -> Result<(), StoreError> {
-    let mut balances: HashMap<AccountId, Nanos> = HashMap::new();
-    for record in open {
-        let balance = match balances.entry(record.account) {
-            Slot::Occupied(known) => known.into_mut(),
-            Slot::Vacant(unknown) => unknown.insert(store.balance(record.account).await?),
-        };
-        let cost = record.cost.unwrap_or_default();
-        let charged = cost.min((*balance).max(Nanos::ZERO));
-        *balance = *balance + -charged;
-        record.overrun = cost + -charged;
-        record.cost = Some(charged);
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use crate::domain::id::RequestId;
 use crate::domain::idempotency::{Answered, IdempotencyDigest};
 
 /// Answered requests that are remembered; at some 300 bytes each, 30 MB.
-const MOST_ANSWERED: usize = 100_000;
+pub const MOST_ANSWERED: usize = 100_000;
 /// What the answers may take that are kept whole, in bytes.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 

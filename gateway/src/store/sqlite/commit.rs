@@ -11,8 +11,7 @@ use rusqlite::{Connection, params};
 
 use super::codec::{At, List, Span};
 use super::rows::{Insertion, Values};
-use super::summary::{self, Table};
-use super::{filter, keys};
+use super::{filter, keys, sums};
 use crate::domain::id::{AccountId, KeyId, RequestId};
 use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::money::Nanos;
@@ -58,7 +57,7 @@ pub(super) fn commit(tx: &Connection, batch: &Batch) -> Result<Cursor, StoreErro
     let fresh = insert_records(tx, &batch.records)?;
     touch_keys(tx, &fresh)?;
     filter::extend_hours(tx, &fresh)?;
-    summary::add(tx, Table::All, fresh.iter().map(|(_, record)| *record))?;
+    sums::add(tx, fresh.iter().map(|(_, record)| *record))?;
     add_entries(tx, batch, &fresh)?;
     match fresh.last() {
         Some((seq, _)) => Ok(Cursor(*seq)),

@@ -1,16 +1,16 @@
-//! What was consumed so far of what is limited, from the sums by hour.
+//! What was consumed so far of what is limited, from the sums by hour and day.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
 
 use super::SqliteStore;
 use super::codec::Count;
-use super::filter::HOUR;
+use super::filter::DAY;
 use crate::domain::consumption::Consumption;
 use crate::domain::id::{AccountId, KeyId, ModelId};
 use crate::domain::money::Nanos;
@@ -19,9 +19,10 @@ use crate::store::{Consumed, StoreError};
 #[async_trait]
 impl Consumed for SqliteStore {
     async fn consumption(&self, since: Timestamp) -> Result<Consumption, StoreError> {
-        let hour = since.as_microsecond().div_euclid(HOUR);
+        let day = since.as_microsecond().div_euclid(DAY);
         self.read(move |tx| {
-            let mut consumption = tokens(tx, hour)?;
+            let mut consumption = tokens_of_keys(tx, day)?;
+            consumption.models = tokens_of_models(tx, day)?;
             consumption.spent = spent(tx)?;
             Ok(consumption)
         })
@@ -29,43 +30,51 @@ impl Consumed for SqliteStore {
     }
 }
 
-/// The tokens since `hour`. Account by account, because hours are in order only within one.
-fn tokens(tx: &Connection, hour: i64) -> Result<Consumption, StoreError> {
+/// The tokens of accounts and keys since `day`.
+fn tokens_of_keys(tx: &Connection, day: i64) -> Result<Consumption, StoreError> {
     let origins = origins(tx, "monthly_tokens IS NOT NULL")?;
-    let mut select = tx.prepare(
-        "SELECT sums.account, sums.key, sums.model, sums.input, sums.output FROM accounts \
-            CROSS JOIN request_sums AS sums ON sums.account = accounts.id AND sums.hour >= ?",
-    )?;
-    let mut rows = select.query([hour])?;
-    let (mut accounts, mut models, mut keys) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut select =
+        tx.prepare("SELECT account, key, input, output FROM key_days WHERE day >= ?")?;
+    let mut rows = select.query([day])?;
+    let (mut accounts, mut keys) = (HashMap::new(), HashMap::new());
     while let Some(row) = rows.next()? {
-        // Summed here and not in SQL, where a sum beyond 64 bits is an error.
-        let tokens = row.get::<_, Count>(3)?.0.saturating_add(row.get::<_, Count>(4)?.0);
+        let tokens = tokens(row, 2)?;
         add(&mut accounts, row.get::<_, AccountId>(0)?, tokens);
         if !origins.is_empty()
             && let Some(origin) = origins.get(&row.get::<_, KeyId>(1)?)
         {
             add(&mut keys, origin.clone(), tokens);
         }
-        if !matches!(row.get_ref(2)?, ValueRef::Integer(_)) {
-            add(&mut models, row.get::<_, ModelId>(2)?, tokens);
-        }
     }
     Ok(Consumption {
         accounts: accounts.into_iter().collect(),
-        models: models.into_iter().collect(),
         keys: keys.into_iter().collect(),
-        spent: Vec::new(),
+        ..Consumption::default()
     })
+}
+
+/// The tokens of models since `day`, from the sums over all accounts.
+fn tokens_of_models(tx: &Connection, day: i64) -> Result<Vec<(ModelId, u64)>, StoreError> {
+    let mut select = tx.prepare(
+        "SELECT model, input, output FROM request_sums WHERE account = x'' AND hour >= ? * 24",
+    )?;
+    let mut rows = select.query([day])?;
+    let mut models = HashMap::new();
+    while let Some(row) = rows.next()? {
+        if !matches!(row.get_ref(0)?, ValueRef::Integer(_)) {
+            add(&mut models, row.get::<_, ModelId>(0)?, tokens(row, 1)?);
+        }
+    }
+    Ok(models.into_iter().collect())
 }
 
 /// What keys with a cap were charged.
 fn spent(tx: &Connection) -> Result<Vec<(KeyId, Nanos)>, StoreError> {
     let origins = origins(tx, "spend_cap IS NOT NULL")?;
-    let mut select = tx.prepare(
-        "SELECT key, cost FROM request_sums \
-            WHERE account IN (SELECT account FROM keys WHERE spend_cap IS NOT NULL)",
-    )?;
+    if origins.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut select = tx.prepare("SELECT key, cost FROM key_days")?;
     let mut rows = select.query([])?;
     let mut spent = HashMap::<_, Nanos>::new();
     while let Some(row) = rows.next()? {
@@ -75,6 +84,13 @@ fn spent(tx: &Connection) -> Result<Vec<(KeyId, Nanos)>, StoreError> {
         }
     }
     Ok(spent.into_iter().collect())
+}
+
+/// The tokens of a row whose input and output begin at `column`. Summed here and not in SQL, where a sum
+/// beyond 64 bits is an error.
+fn tokens(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let count = |column| row.get::<_, Count>(column);
+    Ok(count(column)?.0.saturating_add(count(column + 1)?.0))
 }
 
 /// The origins of the keys for which `condition` holds.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use rusqlite::types::ToSql;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::terms;
 use crate::domain::expression::Term;
@@ -17,6 +17,8 @@ use crate::store::{RequestFilter, StoreError};
 
 /// The microseconds of an hour.
 pub(super) const HOUR: i64 = 3_600_000_000;
+/// Those of a day.
+pub(super) const DAY: i64 = 24 * HOUR;
 
 /// A [`RequestFilter`] with its times in microseconds, and with the account of its key.
 #[derive(Clone, Debug)]
@@ -60,9 +62,22 @@ impl Choice {
         })
     }
 
+    /// Whether nothing can be chosen: keys are never removed, and one without an account never was.
+    pub(super) fn asks_for_nothing(&self) -> bool {
+        self.key.is_some() && self.account.is_none()
+    }
+
+    /// Whether it tells models apart.
+    pub(super) fn asks_for_models(&self) -> bool {
+        self.model.is_some() || terms::ask_for_models(&self.terms)
+    }
+
     /// Returns the condition on rows of `requests`.
     pub(super) fn condition(&self, tx: &Connection) -> Result<Condition, StoreError> {
         let mut condition = Condition::default();
+        if self.asks_for_nothing() {
+            condition.and_always("FALSE");
+        }
         condition.and("account = ?", self.account);
         condition.and("key = ?", self.key.clone());
         condition.and("model = ?", self.model.clone());
@@ -93,6 +108,38 @@ impl Choice {
         let until = self.until.map_or(i64::MAX, |time| time.div_euclid(HOUR));
         let ends = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         Ok(tx.prepare_cached(sql)?.query_row([since, until], ends)?)
+    }
+
+    /// Returns the stretches of the log that can hold what is chosen, oldest first. The log is not indexed
+    /// by model: one that is hardly ever asked is found by the hours in which it was.
+    pub(super) fn stretches(&self, tx: &Connection) -> Result<Vec<(i64, i64)>, StoreError> {
+        if self.account.is_some() || !self.asks_for_models() {
+            return Ok(vec![(0, i64::MAX)]);
+        }
+        let mut condition = Condition::default();
+        condition.and_always("account = x''");
+        condition.and("model = ?", self.model.clone());
+        condition.and("status = ?", self.status);
+        condition.and("hour >= ?", self.since.map(|time| time.div_euclid(HOUR)));
+        condition.and("hour <= ?", self.until.map(|time| time.div_euclid(HOUR)));
+        terms::narrow(&mut condition, self.terms.iter().filter(|term| terms::is_of_all(term)));
+        let sql = format!(
+            "SELECT first, last FROM request_hours WHERE hour IN (SELECT hour FROM request_sums {}) \
+                ORDER BY first",
+            condition.sql()
+        );
+        let mut select = tx.prepare_cached(&sql)?;
+        let mut rows = select.query(params_from_iter(condition.values()))?;
+        let mut stretches = Vec::<(i64, i64)>::new();
+        while let Some(row) = rows.next()? {
+            let (first, last): (i64, i64) = (row.get(0)?, row.get(1)?);
+            match stretches.last_mut() {
+                // who asked long ago may have ended late: hours overlap
+                Some((_, end)) if first <= *end + 1 => *end = last.max(*end),
+                _ => stretches.push((first, last)),
+            }
+        }
+        Ok(stretches)
     }
 }
 

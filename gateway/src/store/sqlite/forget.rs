@@ -7,8 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::summary::{self, Table};
-use super::{SqliteStore, commit, copy, examine, filter, requests};
+use super::{SqliteStore, commit, copy, examine, filter, requests, sums};
 use crate::domain::record::RequestRecord;
 use crate::store::{Cursor, Forget, StoreCopy, StoreError, Upkeep};
 
@@ -36,7 +35,7 @@ impl Upkeep for SqliteStore {
 fn forget(tx: &Connection, wish: &Forget, limit: usize) -> Result<u64, StoreError> {
     let old = oldest(tx, wish, limit)?;
     let Some((last, _)) = old.last() else { return Ok(0) };
-    summary::add(tx, Table::Forgotten, old.iter().map(|(_, record)| record))?;
+    sums::add_forgotten(tx, old.iter().map(|(_, record)| record))?;
     tx.prepare_cached("DELETE FROM requests WHERE seq <= ?")?.execute([last.0])?;
     filter::shorten_hours(tx, last.0 + 1)?;
     Ok(old.len() as u64)

@@ -13,6 +13,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0005_records.sql")),
     M::up(include_str!("migrations/0006_limits.sql")),
     M::up(include_str!("migrations/0007_retries.sql")),
+    M::up(include_str!("migrations/0008_key_days.sql")),
 ];
 
 /// Brings a database up to date, or refuses one that is ahead of us.
@@ -53,5 +54,26 @@ mod tests {
         let origins: Vec<(String, String)> = origins.map(Result::unwrap).collect();
         let expected = [("a", "a"), ("b", "a"), ("c", "a"), ("d", "d")];
         assert_eq!(origins, expected.map(|(id, origin)| (id.to_owned(), origin.to_owned())));
+    }
+
+    #[test]
+    fn keys_that_were_used_before_have_their_days() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        Migrations::from_slice(&STEPS[..7]).to_latest(&mut connection).unwrap();
+        let sums = "INSERT INTO request_sums VALUES
+            (x'01', 23, 'k', 'm', 1, 1, 10, 0, 0, 0, 100),
+            (x'01', 24, 'k', 'm', 1, 2, 20, 0, 0, 0, 200),
+            (x'01', 47, 'k', 'n', 1, 4, 40, 0, 0, 0, 400),
+            (x'01', 47, 'k', 'n', 3, 8, 80, 0, 0, 0, 800),
+            (x'', 47, '', 'n', 3, 8, 80, 0, 0, 0, 800);";
+        connection.execute_batch(sums).unwrap();
+        run(&mut connection).unwrap();
+        let sql = "SELECT day, status, requests, input, cost FROM key_days ORDER BY day, status";
+        let mut select = connection.prepare(sql).unwrap();
+        let days = select.query_map([], |row| {
+            Ok([0, 1, 2, 3, 4].map(|column| row.get::<_, i64>(column).unwrap()))
+        });
+        let days: Vec<_> = days.unwrap().map(Result::unwrap).collect();
+        assert_eq!(days, [[0, 1, 1, 10, 100], [1, 1, 6, 60, 600], [1, 3, 8, 80, 800]]);
     }
 }

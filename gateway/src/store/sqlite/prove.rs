@@ -1,19 +1,16 @@
 //! Recomputes balances, charges and sums, in one view of the database.
 //!
-//! Every table is read once, in its own order. Sums are compared by fingerprints: each row counts as its
-//! numbers times a hash of what it is about, so that the fingerprints of an hour's records and of its
-//! sums are equal if all groups are, without all groups in memory.
+//! Every table is read once, in its own order. Sums are compared by their fingerprints.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::Timestamp;
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Transaction};
 
 use super::aside::Wanted;
 use super::commit;
-use super::filter::HOUR;
+use super::filter::{DAY, HOUR};
+use super::fingerprint::{Of, bytes, fingerprint};
 use crate::domain::id::{AccountId, RequestId};
 use crate::domain::money::Nanos;
 use crate::domain::proof::{Difference, Proof};
@@ -21,25 +18,20 @@ use crate::store::StoreError;
 
 /// The code of a charge in `ledger_entries.kind`.
 const CHARGE: i64 = 3;
-/// Odd numbers without a pattern, one per column of numbers.
-const WEIGHTS: [u64; 6] = [
-    0x9e37_79b9_7f4a_7c15,
-    0xbf58_476d_1ce4_e5b9,
-    0x94d0_49bb_1331_11eb,
-    0xd6e8_feb8_6659_fd93,
-    0xa076_1d64_78bd_642f,
-    0xe703_7ed1_a0b4_28db,
-];
-
 /// The places of the log whose requests were charged: a bit for each.
 struct Charged {
     first: i64,
     bits: Vec<u64>,
 }
 
-/// By hour: the fingerprint of its sums, less those of its records. All are zero in the end.
+/// What sums must come to. All are zero in the end.
 #[derive(Default)]
-struct Sums(BTreeMap<i64, u64>);
+struct Sums {
+    /// By hour: the fingerprint of its sums, less those of its records.
+    hours: BTreeMap<i64, u64>,
+    /// By day: the fingerprint of its keys' sums, less those of its hours.
+    days: BTreeMap<i64, u64>,
+}
 
 /// Proves the ledger.
 pub(super) fn prove(source: &mut Connection, wanted: &Wanted) -> Result<Proof, StoreError> {
@@ -51,9 +43,11 @@ pub(super) fn prove(source: &mut Connection, wanted: &Wanted) -> Result<Proof, S
     check_requests(&tx, wanted, &charged, &mut sums, &mut proof)?;
     add_sums(&tx, wanted, &mut sums, &mut proof)?;
     let removed = subtract_forgotten(&tx, wanted, &mut sums)?;
-    for hour in sums.0.into_iter().filter(|(_, rest)| *rest != 0).map(|(hour, _)| hour) {
-        let hour = Timestamp::from_microsecond(hour.saturating_mul(HOUR)).unwrap_or_default();
+    for hour in differing(&sums.hours, HOUR) {
         proof.note(Difference::Sums { hour });
+    }
+    for day in differing(&sums.days, DAY) {
+        proof.note(Difference::KeySums { day });
     }
     check_unrecorded(&unrecorded, &removed, &mut proof);
     Ok(proof)
@@ -144,10 +138,9 @@ fn check_requests(
             proof.note(Difference::Time { request: row.get(12)? });
         }
         // Once among its key's sums, and once among everybody's.
-        let count = weighed(row)?;
-        let rest = sums.0.entry(hour).or_default();
-        *rest = rest.wrapping_sub(group(row, false)?.wrapping_mul(count));
-        *rest = rest.wrapping_sub(group(row, true)?.wrapping_mul(count));
+        let rest = sums.hours.entry(hour).or_default();
+        *rest = rest.wrapping_sub(fingerprint(row, Of::Key)?);
+        *rest = rest.wrapping_sub(fingerprint(row, Of::Everybody)?);
     }
     Ok(())
 }
@@ -163,8 +156,24 @@ fn add_sums(
     while let Some(row) = rows.next()? {
         wanted.check()?;
         proof.sums += 1;
-        let rest = sums.0.entry(row.get(1)?).or_default();
-        *rest = rest.wrapping_add(group(row, false)?.wrapping_mul(weighed(row)?));
+        let hour = row.get::<_, i64>(1)?;
+        let rest = sums.hours.entry(hour).or_default();
+        *rest = rest.wrapping_add(fingerprint(row, Of::Key)?);
+        if !is_everybodys(row)? {
+            let rest = sums.days.entry(hour.div_euclid(24)).or_default();
+            *rest = rest.wrapping_sub(fingerprint(row, Of::KeyOfDay)?);
+        }
+    }
+    drop(rows);
+    let days = "SELECT account, day, key, 0, status, requests, input, cached, output, reasoning, cost \
+        FROM key_days";
+    let mut select = tx.prepare(days)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        wanted.check()?;
+        proof.sums += 1;
+        let rest = sums.days.entry(row.get(1)?).or_default();
+        *rest = rest.wrapping_add(fingerprint(row, Of::KeyOfDay)?);
     }
     Ok(())
 }
@@ -180,10 +189,9 @@ fn subtract_forgotten(
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         wanted.check()?;
-        let rest = sums.0.entry(row.get(1)?).or_default();
-        *rest = rest.wrapping_sub(group(row, false)?.wrapping_mul(weighed(row)?));
-        // The sums over all accounts have an empty one.
-        if !row.get_ref(0)?.as_blob().is_ok_and(<[u8]>::is_empty) {
+        let rest = sums.hours.entry(row.get(1)?).or_default();
+        *rest = rest.wrapping_sub(fingerprint(row, Of::Key)?);
+        if !is_everybodys(row)? {
             *removed.entry(row.get(0)?).or_default() += i128::from(row.get::<_, Nanos>(10)?.0);
         }
     }
@@ -207,37 +215,17 @@ fn check_unrecorded(
     }
 }
 
-/// Hashes what a row is about: account and key (or everybody), hour, model and status.
-fn group(row: &Row<'_>, everybody: bool) -> Result<u64, StoreError> {
-    let mut hasher = DefaultHasher::new();
-    if everybody {
-        (&[0_u8; 0][..], &[0_u8; 0][..]).hash(&mut hasher);
-    } else {
-        bytes(row, 0)?.hash(&mut hasher);
-        bytes(row, 2)?.hash(&mut hasher);
-    }
-    match row.get_ref(3)? {
-        ValueRef::Text(model) => (true, model).hash(&mut hasher),
-        _ => false.hash(&mut hasher),
-    }
-    row.get::<_, i64>(4)?.hash(&mut hasher);
-    // Never zero, and with an inverse: no number vanishes in the product.
-    Ok(hasher.finish() | 1)
+/// When those begin whose sums differ; `unit` is their length.
+fn differing(rests: &BTreeMap<i64, u64>, unit: i64) -> impl Iterator<Item = Timestamp> {
+    let numbers = rests.iter().filter(|(_, rest)| **rest != 0).map(|(number, _)| *number);
+    numbers.map(move |number| {
+        Timestamp::from_microsecond(number.saturating_mul(unit)).unwrap_or_default()
+    })
 }
 
-fn bytes<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8], StoreError> {
-    let value = row.get_ref(column)?;
-    Ok(value.as_bytes().map_err(rusqlite::Error::from)?)
-}
-
-/// The numbers of a row as one: requests, the four counts of tokens, cost.
-fn weighed(row: &Row<'_>) -> Result<u64, StoreError> {
-    let mut sum = 0_u64;
-    for (column, weight) in (5..).zip(WEIGHTS) {
-        let number = row.get::<_, i64>(column)?.cast_unsigned();
-        sum = sum.wrapping_add(number.wrapping_mul(weight));
-    }
-    Ok(sum)
+/// Whether a row of sums is about all accounts: those have an empty one.
+fn is_everybodys(row: &Row<'_>) -> Result<bool, StoreError> {
+    Ok(bytes(row, 0)?.is_empty())
 }
 
 fn clamped(sum: i128) -> Nanos {

@@ -87,17 +87,23 @@ impl Requests for SqliteStore {
         .await
     }
 
-    async fn answered_since(&self, since: Timestamp) -> Result<Vec<Answered>, StoreError> {
+    async fn answered_since(
+        &self,
+        since: Timestamp,
+        most: usize,
+    ) -> Result<Vec<Answered>, StoreError> {
         self.read(move |tx| {
             let mut select = tx.prepare_cached(
                 "SELECT idempotency, id, started_at + duration AS ended FROM requests \
-                 WHERE idempotency IS NOT NULL AND started_at + duration >= ? ORDER BY ended",
+                 WHERE idempotency IS NOT NULL AND started_at + duration >= ? ORDER BY ended DESC",
             )?;
             let rows = select.query_map([At(since)], |row| {
                 let (digest, id) = (IdempotencyDigest(row.get(0)?), row.get(1)?);
                 Ok(Answered { digest, id, at: row.get::<_, At>(2)?.0 })
             })?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            let mut answered = rows.take(most).collect::<Result<Vec<_>, _>>()?;
+            answered.reverse();
+            Ok(answered)
         })
         .await
     }
@@ -119,12 +125,28 @@ fn page(
     order: &str,
     limit: usize,
 ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
-    let mut condition = Choice::of(tx, filter)?.condition(tx)?;
-    condition.and(clause, cursor);
-    let sql = format!("SELECT * FROM requests {} ORDER BY seq {order}", condition.sql());
-    let mut select = tx.prepare_cached(&sql)?;
-    let rows = select.query_map(params_from_iter(condition.values()), read)?;
-    Ok(rows.take(limit).collect::<Result<_, _>>()?)
+    let choice = Choice::of(tx, filter)?;
+    let mut stretches = choice.stretches(tx)?;
+    if order == "DESC" {
+        stretches.reverse();
+    }
+    let mut page = Vec::new();
+    for (first, last) in stretches {
+        let mut condition = choice.condition(tx)?;
+        condition.and(clause, cursor);
+        condition.and("seq >= ?", Some(first));
+        condition.and("seq <= ?", Some(last));
+        let sql = format!("SELECT * FROM requests {} ORDER BY seq {order}", condition.sql());
+        let mut select = tx.prepare_cached(&sql)?;
+        let rows = select.query_map(params_from_iter(condition.values()), read)?;
+        for row in rows.take(limit - page.len()) {
+            page.push(row?);
+        }
+        if page.len() == limit {
+            break;
+        }
+    }
+    Ok(page)
 }
 
 /// Reads a row of `requests`, whose columns are in the order of the first migration.

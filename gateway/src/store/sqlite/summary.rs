@@ -1,28 +1,47 @@
 //! Sums over requests, from sums by hour and, for the parts of hours at the ends, from the log.
+//!
+//! Those of each key of all accounts are taken from sums by day and, for the parts of days at the ends,
+//! by hour: there are too many groups of all keys in a month of hours.
 
 use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
 use jiff::Timestamp;
-use rusqlite::types::{ToSql, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::codec::Count;
-use super::filter::{Choice, Condition, HOUR};
+use super::filter::{Choice, Condition, DAY, HOUR};
+use super::sums::accumulate;
 use super::terms;
 use crate::domain::id::{AccountId, KeyId, ModelId};
 use crate::domain::money::Nanos;
-use crate::domain::record::{RequestRecord, RequestStatus};
-use crate::domain::usage::Tokens;
+use crate::domain::record::RequestStatus;
 use crate::store::{KeySum, MOST_KEYS, StoreError, Summary, Totals};
-
-const DAY: i64 = 24 * HOUR;
 
 /// Sums by model and day, and by key.
 #[derive(Default)]
 struct Sums {
-    groups: HashMap<(Option<ModelId>, i64), Totals>,
-    keys: HashMap<(AccountId, KeyId), Totals>,
+    groups: HashMap<(Option<ModelId>, i64), Totals, RandomState>,
+    keys: HashMap<(AccountId, KeyId), Totals, RandomState>,
+}
+
+/// A stretch of time, in hours or days; `None` where it has no end.
+#[derive(Clone, Copy)]
+struct Stretch {
+    first: Option<i64>,
+    end: Option<i64>,
+}
+
+/// Whose sums by hour.
+#[derive(Clone, Copy)]
+enum Whose {
+    /// Those of one account.
+    One(AccountId),
+    /// Those of all together.
+    All,
+    /// Those of each account.
+    Each,
 }
 
 /// What rows are added up to.
@@ -36,46 +55,16 @@ enum By {
     Key,
 }
 
-/// Which sums.
-#[derive(Clone, Copy)]
-pub(super) enum Table {
-    /// Those of all requests.
-    All,
-    /// Those of requests whose records were removed.
-    Forgotten,
-}
-
-/// Adds records to the sums by hour: one row per group of the batch, not per record.
-pub(super) fn add<'a>(
-    tx: &Connection,
-    table: Table,
-    records: impl Iterator<Item = &'a RequestRecord>,
-) -> Result<(), StoreError> {
-    type Group<'a> = (i64, Option<&'a ModelId>, RequestStatus);
-    let mut of_keys = HashMap::<(AccountId, &KeyId, Group<'_>), Totals, RandomState>::default();
-    for record in records {
-        let hour = record.started_at.as_microsecond().div_euclid(HOUR);
-        let group = (hour, record.model.as_ref(), record.status);
-        let totals = of_keys.entry((record.account, &record.key, group)).or_default();
-        accumulate(totals, &totals_of(record));
-    }
-    let mut of_all = HashMap::<Group<'_>, Totals>::new();
-    for ((account, key, group), totals) in &of_keys {
-        upsert(tx, table, account, key, *group, totals)?;
-        accumulate(of_all.entry(*group).or_default(), totals);
-    }
-    of_all.iter().try_for_each(|(group, totals)| upsert(tx, table, &[0; 0], &"", *group, totals))
-}
-
 /// Returns the sums over the chosen requests.
 pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, StoreError> {
     let mut sums = Sums::default();
+    if choice.asks_for_nothing() {
+        return finish(tx, sums);
+    }
     let mut first = choice.since.map(|time| -(-time).div_euclid(HOUR));
     let end = choice.until.map(|time| time.div_euclid(HOUR));
     let within_an_hour = first.zip(end).is_some_and(|(first, end)| first >= end);
-    // A key that we do not know has no account, and only the log can find it.
-    let unknown_key = choice.key.is_some() && choice.account.is_none();
-    if within_an_hour || unknown_key || !choice.terms.iter().all(terms::is_summed) {
+    if within_an_hour || !choice.terms.iter().all(terms::is_summed) {
         add_log(tx, choice, &mut sums)?;
         return finish(tx, sums);
     }
@@ -89,7 +78,7 @@ pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, Sto
     if let Some(first) = first.filter(|first| choice.since < Some(first * HOUR)) {
         add_log(tx, &Choice { until: Some(first * HOUR), ..choice.clone() }, &mut sums)?;
     }
-    add_hours(tx, choice, first, end, &mut sums)?;
+    add_hours(tx, choice, Stretch { first, end }, &mut sums)?;
     if let Some(end) = end.filter(|end| choice.until > Some(end * HOUR)) {
         add_log(tx, &Choice { since: Some(end * HOUR), ..choice.clone() }, &mut sums)?;
     }
@@ -112,34 +101,70 @@ fn add_log(tx: &Connection, choice: &Choice, sums: &mut Sums) -> Result<(), Stor
 fn add_hours(
     tx: &Connection,
     choice: &Choice,
-    first: Option<i64>,
-    end: Option<i64>,
+    hours: Stretch,
     sums: &mut Sums,
 ) -> Result<(), StoreError> {
-    let mut add = |whose: &dyn Fn(&mut Condition), by| {
-        let mut condition = Condition::default();
-        whose(&mut condition);
-        condition.and("hour >= ?", first);
-        condition.and("hour < ?", end);
-        condition.and("key = ?", choice.key.clone());
-        condition.and("model = ?", choice.model.clone());
-        condition.and("status = ?", choice.status);
-        terms::narrow(&mut condition, &choice.terms);
-        let select = "SELECT model, hour * 3600000000, status, requests, input, cached, output, \
-            reasoning, cost, account, key FROM request_sums";
-        add_rows(tx, select, &condition, by, sums)
-    };
-    // one after another, so that the hours of each are found by the table's key
-    let each =
-        |condition: &mut Condition| condition.and_always("account IN (SELECT id FROM accounts)");
     match choice.account {
-        Some(account) => add(&|condition| condition.and("account = ?", Some(account)), By::All),
-        None if terms::ask_whose(&choice.terms) => add(&each, By::All),
+        Some(account) => add_hours_of(tx, choice, Whose::One(account), hours, By::All, sums),
+        None if terms::ask_whose(&choice.terms) => {
+            add_hours_of(tx, choice, Whose::Each, hours, By::All, sums)
+        }
         None => {
-            add(&|condition| condition.and("account = ?", Some([0; 0])), By::Group)?;
-            add(&each, By::Key)
+            add_hours_of(tx, choice, Whose::All, hours, By::Group, sums)?;
+            add_keys(tx, choice, hours, sums)
         }
     }
+}
+
+/// Adds up the keys of all accounts.
+fn add_keys(
+    tx: &Connection,
+    choice: &Choice,
+    hours: Stretch,
+    sums: &mut Sums,
+) -> Result<(), StoreError> {
+    let mut add = |hours| add_hours_of(tx, choice, Whose::Each, hours, By::Key, sums);
+    // days do not tell models apart
+    let Some((before, days, after)) = hours.split_days().filter(|_| !choice.asks_for_models())
+    else {
+        return add(hours);
+    };
+    before.map_or(Ok(()), &mut add)?;
+    after.map_or(Ok(()), &mut add)?;
+    let mut condition = Condition::default();
+    condition.and("day >= ?", days.first);
+    condition.and("day < ?", days.end);
+    condition.and("status = ?", choice.status);
+    terms::narrow(&mut condition, &choice.terms);
+    let select = "SELECT NULL, NULL, status, requests, input, cached, output, reasoning, cost, \
+        account, key FROM key_days";
+    add_rows(tx, select, &condition, By::Key, sums)
+}
+
+fn add_hours_of(
+    tx: &Connection,
+    choice: &Choice,
+    whose: Whose,
+    hours: Stretch,
+    by: By,
+    sums: &mut Sums,
+) -> Result<(), StoreError> {
+    let mut condition = Condition::default();
+    match whose {
+        Whose::One(account) => condition.and("account = ?", Some(account)),
+        Whose::All => condition.and_always("account = x''"),
+        // one after another, so that the hours of each are found by the table's key
+        Whose::Each => condition.and_always("account IN (SELECT id FROM accounts)"),
+    }
+    condition.and("hour >= ?", hours.first);
+    condition.and("hour < ?", hours.end);
+    condition.and("key = ?", choice.key.clone());
+    condition.and("model = ?", choice.model.clone());
+    condition.and("status = ?", choice.status);
+    terms::narrow(&mut condition, &choice.terms);
+    let select = "SELECT model, hour * 3600000000, status, requests, input, cached, output, \
+        reasoning, cost, account, key FROM request_sums";
+    add_rows(tx, select, &condition, by, sums)
 }
 
 fn add_rows(
@@ -194,56 +219,12 @@ fn finish(tx: &Connection, sums: Sums) -> Result<Summary, StoreError> {
     })
 }
 
-fn dearest_first<K: Ord>(sums: HashMap<K, Totals>) -> Vec<(K, Totals)> {
+fn dearest_first<K: Ord, S>(sums: HashMap<K, Totals, S>) -> Vec<(K, Totals)> {
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by(|(a, x), (b, y)| {
         (y.cost, y.requests).cmp(&(x.cost, x.requests)).then_with(|| a.cmp(b))
     });
     sums
-}
-
-fn upsert(
-    tx: &Connection,
-    table: Table,
-    account: &dyn ToSql,
-    key: &dyn ToSql,
-    (hour, model, status): (i64, Option<&ModelId>, RequestStatus),
-    totals: &Totals,
-) -> Result<(), StoreError> {
-    // A sum beyond 64 bits becomes a float, and the cast takes it back to the end of the range.
-    macro_rules! add_to {
-        ($table:literal) => {
-            concat!(
-                "INSERT INTO ",
-                $table,
-                " VALUES (?, ?, ?, ifnull(?, 0), ?, ?, ?, ?, ?, ?, ?) \
-                ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, \
-                input = CAST(input + excluded.input AS INTEGER), \
-                cached = CAST(cached + excluded.cached AS INTEGER), \
-                output = CAST(output + excluded.output AS INTEGER), \
-                reasoning = CAST(reasoning + excluded.reasoning AS INTEGER), \
-                cost = CAST(cost + excluded.cost AS INTEGER)"
-            )
-        };
-    }
-    let sql = match table {
-        Table::All => add_to!("request_sums"),
-        Table::Forgotten => add_to!("forgotten_sums"),
-    };
-    tx.prepare_cached(sql)?.execute(params![
-        account,
-        hour,
-        key,
-        model,
-        status,
-        Count(totals.requests),
-        Count(totals.input),
-        Count(totals.cached),
-        Count(totals.output),
-        Count(totals.reasoning),
-        totals.cost
-    ])?;
-    Ok(())
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Totals> {
@@ -262,32 +243,26 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Totals> {
     })
 }
 
-fn totals_of(record: &RequestRecord) -> Totals {
-    let usage = record.usage.unwrap_or_default();
-    let known = |tokens: Option<Tokens>| tokens.map_or(0, |tokens| tokens.0);
-    Totals {
-        requests: 1,
-        errors: u64::from(record.status.is_error()),
-        input: usage.input.0,
-        cached: known(usage.cached),
-        output: usage.output.0,
-        reasoning: known(usage.reasoning),
-        cost: record.cost.unwrap_or_default(),
-    }
-}
-
-fn accumulate(sum: &mut Totals, part: &Totals) {
-    sum.requests = sum.requests.saturating_add(part.requests);
-    sum.errors = sum.errors.saturating_add(part.errors);
-    sum.input = sum.input.saturating_add(part.input);
-    sum.cached = sum.cached.saturating_add(part.cached);
-    sum.output = sum.output.saturating_add(part.output);
-    sum.reasoning = sum.reasoning.saturating_add(part.reasoning);
-    sum.cost = sum.cost.saturating_add(part.cost);
-}
-
 fn day_text(day: i64) -> Result<String, StoreError> {
     let start = Timestamp::from_microsecond(day.saturating_mul(DAY))
         .map_err(|error| StoreError::Unavailable(error.into()))?;
     Ok(start.strftime("%F").to_string())
+}
+
+// === impl Stretch ===
+
+impl Stretch {
+    /// Splits a stretch of hours into those before the first whole day, the whole days, and the hours
+    /// after the last one; `None` if there is no whole day.
+    fn split_days(self) -> Option<(Option<Self>, Self, Option<Self>)> {
+        let first = self.first.map(|hour| -(-hour).div_euclid(24));
+        let end = self.end.map(|hour| hour.div_euclid(24));
+        if first.zip(end).is_some_and(|(first, end)| first >= end) {
+            return None;
+        }
+        let (begun, ended) = (first.map(|day| day * 24), end.map(|day| day * 24));
+        let before = (self.first < begun).then_some(Self { first: self.first, end: begun });
+        let after = (ended < self.end).then_some(Self { first: ended, end: self.end });
+        Some((before, Self { first, end }, after))
+    }
 }

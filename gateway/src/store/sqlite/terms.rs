@@ -8,7 +8,7 @@ use crate::domain::expression::{Relation, Term, Test};
 use crate::domain::record::RequestStatus;
 
 /// Narrows the choice by all of `terms`.
-pub(super) fn narrow(condition: &mut Condition, terms: &[Term]) {
+pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Item = &'a Term>) {
     for Term { test, negated } in terms {
         let (clause, values) = clause(test);
         if *negated {
@@ -34,9 +34,19 @@ pub(super) fn is_summed(term: &Term) -> bool {
     }
 }
 
+/// Whether the sums over all accounts know enough to tell for which requests `term` holds.
+pub(super) fn is_of_all(term: &Term) -> bool {
+    matches!(term.test, Test::Model(_) | Test::Status(_))
+}
+
 /// Whether `terms` ask whose the requests are, which the sums over all accounts do not know.
 pub(super) fn ask_whose(terms: &[Term]) -> bool {
     terms.iter().any(|term| matches!(term.test, Test::Account(_) | Test::Key(_)))
+}
+
+/// Whether `terms` tell models apart.
+pub(super) fn ask_for_models(terms: &[Term]) -> bool {
+    terms.iter().any(|term| matches!(term.test, Test::Model(_)))
 }
 
 /// Whether no request that completed is among those for which `terms` hold.

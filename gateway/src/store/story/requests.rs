@@ -47,10 +47,10 @@ pub(super) async fn play(store: &dyn Store) {
 
 /// Bob's key has a monthly quota and a spending cap, Alice's have neither.
 async fn consumption_is_sums(store: &dyn Store, records: &[RequestRecord]) {
-    let hour = |time: Timestamp| time.as_second().div_euclid(3_600);
+    let day = |time: Timestamp| time.as_second().div_euclid(86_400);
     for since in [at(-10_000), at(0), at(61), at(1_500), at(100_000)] {
         let mut consumption = store.consumption(since).await.unwrap();
-        let counted = records.iter().filter(|record| hour(record.started_at) >= hour(since));
+        let counted = records.iter().filter(|record| day(record.started_at) >= day(since));
         let (mut accounts, mut models) = (BTreeMap::new(), BTreeMap::new());
         for record in counted {
             let tokens = record.usage.unwrap_or_default().total().0;
@@ -159,7 +159,10 @@ async fn answered_ones_are_known_by_their_keys(store: &dyn Store, records: &[Req
         });
         let mut expected: Vec<_> = answered.filter(|answered| answered.at >= since).collect();
         expected.sort_by_key(|answered| answered.at);
-        assert_eq!(store.answered_since(since).await.unwrap(), expected);
+        for most in [0, 3, usize::MAX] {
+            let newest = &expected[expected.len().saturating_sub(most)..];
+            assert_eq!(store.answered_since(since, most).await.unwrap(), newest);
+        }
     }
 }
 

@@ -43,7 +43,12 @@ async fn every_kind_of_damage_is_found_and_named() {
         ("UPDATE requests SET output = 2 WHERE id = REQUEST", &["Sums"]),
         ("UPDATE requests SET model = 'other' WHERE id = REQUEST", &["Sums"]),
         ("UPDATE request_sums SET input = input + 1 WHERE account = x''", &["Sums"]),
-        ("UPDATE request_sums SET requests = requests + 1 WHERE account <> x''", &["Sums"]),
+        (
+            "UPDATE request_sums SET requests = requests + 1 WHERE account <> x''",
+            &["KeySums", "Sums"],
+        ),
+        ("UPDATE key_days SET cost = cost + 1", &["KeySums"]),
+        ("DELETE FROM key_days", &["KeySums"]),
         ("DELETE FROM forgotten_sums", &["Sums", "Unrecorded"]),
         ("UPDATE request_hours SET first = 12", &["Time"]),
     ];

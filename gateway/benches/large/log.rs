@@ -1,0 +1,177 @@
+//! Who and what is in the store: sixty days of two hundred accounts, with three keys each that use two models
+//! each, and of one account that is hardly ever there.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gateway::domain::account::{Account, AccountStatus, Role};
+use gateway::domain::audit::{AuditAction, AuditEntry};
+use gateway::domain::endpoint::Endpoint;
+use gateway::domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, UpstreamName};
+use gateway::domain::key::{ClientGone, Key, KeyDigest, Translation};
+use gateway::domain::ledger::{Entry, EntryKind};
+use gateway::domain::limit::Limits;
+use gateway::domain::money::Nanos;
+use gateway::domain::record::{RequestRecord, RequestStatus, ServedBy};
+use gateway::domain::usage::{Tokens, Usage, UsageBasis};
+use gateway::store::{Batch, Identities, StoreError};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+/// The account that is hardly ever there.
+pub(crate) const QUIET: u64 = ACCOUNTS;
+/// The model that is hardly ever asked.
+pub(crate) const RARE_MODEL: u64 = MODELS;
+
+const ACCOUNTS: u64 = 200;
+const KEYS: u64 = 3;
+const MODELS: u64 = 8;
+/// One request in so many is of the quiet account, for the rare model, or failed.
+const RARE: u64 = 50_000;
+/// 2027-01-15, in microseconds.
+const START: i64 = 1_800_000_000_000_000;
+const SIXTY_DAYS: u64 = 60 * 86_400_000_000;
+
+/// A log of so many records.
+pub(crate) struct Log {
+    pub(crate) records: u64,
+}
+
+pub(crate) fn account(number: u64) -> AccountId {
+    AccountId(Uuid::from_u128(u128::from(number) << 64 | 7))
+}
+
+pub(crate) fn key(account: u64, number: u64) -> KeyId {
+    KeyId::new(format!("{account:06x}{number:06x}"))
+}
+
+pub(crate) fn model(number: u64) -> ModelId {
+    ModelId::new(format!("model-{number}"))
+}
+
+/// Adds the accounts and their keys, each of which has a spending cap.
+pub(crate) async fn register(store: &impl Identities) -> Result<(), StoreError> {
+    let at = Timestamp::UNIX_EPOCH;
+    let audit = AuditEntry {
+        at,
+        actor: None,
+        action: AuditAction::AccountRegister,
+        object: String::new(),
+        account: None,
+        details: String::new(),
+        call: None,
+    };
+    for payer in 0..=QUIET {
+        let account = Account {
+            id: account(payer),
+            name: format!("account-{payer}"),
+            role: Role::Member,
+            status: AccountStatus::Active,
+            plan: PlanName::new("free"),
+            created_at: at,
+        };
+        store.add_account(&account, "", None, None, &audit).await?;
+        for number in 0..KEYS {
+            let id = key(payer, number);
+            let key = Key {
+                digest: KeyDigest::of(id.as_str()),
+                account: account.id,
+                label: format!("key-{number}"),
+                origin: id.clone(),
+                id,
+                limits: Limits::default(),
+                spend_cap: Some(Nanos(i64::MAX)),
+                models: Vec::new(),
+                translation: Translation::default(),
+                client_gone: ClientGone::default(),
+                created_at: at,
+                expires_at: None,
+                revoked_at: None,
+                successor: None,
+            };
+            store.add_key(&key, &audit).await?;
+        }
+    }
+    Ok(())
+}
+
+impl Log {
+    /// When its last request came in.
+    pub(crate) fn end(&self) -> Timestamp {
+        self.time(self.records)
+    }
+
+    /// When the month of its end begins.
+    pub(crate) fn month(&self) -> Timestamp {
+        gateway::limits::month_start(self.end())
+    }
+
+    /// These records with their charges.
+    pub(crate) fn batch(&self, numbers: Range<u64>) -> Batch {
+        let records: Vec<_> = numbers.map(|number| self.record(number)).collect();
+        let charge = |record: &RequestRecord| Entry {
+            account: record.account,
+            amount: -record.cost.unwrap_or_default(),
+            kind: EntryKind::Charge(record.id),
+            at: record.started_at,
+        };
+        Batch { entries: records.iter().map(charge).collect(), records }
+    }
+
+    /// When the request came in.
+    fn time(&self, number: u64) -> Timestamp {
+        let micros = START + (SIXTY_DAYS / self.records * number).cast_signed();
+        Timestamp::from_microsecond(micros).unwrap_or_default()
+    }
+
+    fn record(&self, number: u64) -> RequestRecord {
+        let started_at = self.time(number);
+        // scatters accounts and models, and fills the random part of the ids
+        let random = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let bytes = (u128::from(random) << 16 | u128::from(number)).to_be_bytes();
+        let id = uuid::Builder::from_unix_timestamp_millis(
+            started_at.as_millisecond().cast_unsigned(),
+            bytes[6..].try_into().unwrap_or(&[0; 10]),
+        );
+        let is_rare = |rest| number % RARE == rest;
+        let payer = if is_rare(0) { QUIET } else { (random >> 32) % ACCOUNTS };
+        let of_payer = (random >> 24) % KEYS;
+        let asked = (payer + of_payer + (random >> 20 & 1)) % MODELS;
+        let (status, error_code) = match random % 16 {
+            _ if is_rare(1) => (RequestStatus::Failed, Some("upstream_timeout".to_owned())),
+            0 => (RequestStatus::Cancelled, None),
+            _ => (RequestStatus::Completed, None),
+        };
+        RequestRecord {
+            id: RequestId(id.into_uuid()),
+            account: account(payer),
+            key: key(payer, of_payer),
+            endpoint: Endpoint::ChatCompletions,
+            model: Some(model(if is_rare(2) { RARE_MODEL } else { asked })),
+            deployment: Some(ServedBy {
+                upstream: UpstreamName::new("vllm-1"),
+                upstream_model: Arc::from("meta-llama/Llama-3.3-70B-Instruct"),
+            }),
+            stream: true,
+            status,
+            http_status: Some(200),
+            error_code,
+            usage: Some(Usage {
+                input: Tokens(1_200),
+                cached: Some(Tokens(1_024)),
+                output: Tokens(number % 700),
+                reasoning: None,
+            }),
+            basis: UsageBasis::Upstream,
+            cost: Some(Nanos(1_234_567)),
+            overrun: Nanos::ZERO,
+            price_version: Some(3),
+            started_at,
+            duration: Duration::from_millis(1_850),
+            ttft: Some(Duration::from_millis(210)),
+            notes: Vec::new(),
+            idempotency: None,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The journal on real files: what a killed process leaves is what the next one finds.
+//!
+//! `replay.rs` has the way back, `power.rs` the waits for the disk.
+
+mod power;
+mod properties;
+mod replay;
+
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+use crate::domain::endpoint::Endpoint;
+use crate::domain::id::{AccountId, KeyId, ModelId, UpstreamName};
+use crate::domain::idempotency::IdempotencyDigest;
+use crate::domain::money::Nanos;
+use crate::domain::price::Price;
+use crate::domain::record::{RequestStatus, ServedBy};
+use crate::domain::usage::{Tokens, Usage, UsageBasis};
+
+const PRICE: Price = Price {
+    input: Nanos(1_000_000_000),
+    cached: Nanos(100_000_000),
+    output: Nanos(2_000_000_000),
+    version: 3,
+};
+
+/// A request as it is before its end.
+fn going(number: u128) -> RequestRecord {
+    RequestRecord {
+        id: RequestId(Uuid::from_u128(number)),
+        account: AccountId(Uuid::from_u128(9)),
+        key: KeyId::new("key"),
+        endpoint: Endpoint::Responses,
+        model: Some(ModelId::new("m")),
+        deployment: Some(ServedBy {
+            upstream: UpstreamName::new("up"),
+            upstream_model: Arc::from("there"),
+        }),
+        stream: true,
+        status: RequestStatus::Interrupted,
+        http_status: None,
+        error_code: None,
+        usage: None,
+        basis: UsageBasis::None,
+        cost: Some(Nanos::ZERO),
+        overrun: Nanos::ZERO,
+        price_version: Some(3),
+        started_at: Timestamp::from_second(1_800_000_000).unwrap(),
+        duration: Duration::ZERO,
+        ttft: None,
+        notes: Vec::new(),
+        idempotency: None,
+    }
+}
+
+/// A request that goes upstream.
+pub(in crate::ledger) fn open(number: u128) -> Open {
+    Open { record: going(number), price: PRICE, input_bytes: 41, output_bytes: 0 }
+}
+
+/// A request that has ended; those of even numbers came with an idempotency key.
+pub(in crate::ledger) fn ended(number: u128) -> RequestRecord {
+    RequestRecord {
+        status: RequestStatus::Completed,
+        http_status: Some(200),
+        usage: Some(Usage { input: Tokens(5), output: Tokens(7), ..Usage::default() }),
+        basis: UsageBasis::Upstream,
+        cost: Some(Nanos(19_000)),
+        overrun: Nanos(7),
+        duration: Duration::from_micros(1_234),
+        ttft: Some(Duration::from_micros(234)),
+        notes: vec!["lossy: ü".to_owned()],
+        idempotency: number.is_multiple_of(2).then_some(IdempotencyDigest([7; 32])),
+        ..going(number)
+    }
+}
+
+fn journal(dir: &TempDir) -> Journal {
+    Journal::open(dir.path()).unwrap().0
+}
+
+/// What the next process finds, as (number, status); nothing is removed.
+fn found(dir: &Path) -> Vec<(u128, RequestStatus)> {
+    let (recovered, _) = super::replay::find(dir).unwrap();
+    let mut found: Vec<_> =
+        recovered.records().map(|record| (record.id.0.as_u128(), record.status)).collect();
+    found.sort_by_key(|(number, _)| *number);
+    found
+}
+
+/// The same as records.
+fn records(dir: &TempDir) -> Vec<RequestRecord> {
+    let (recovered, _) = super::replay::find(dir.path()).unwrap();
+    let mut records: Vec<_> = recovered.records().cloned().collect();
+    records.sort_by_key(|record| record.id);
+    records
+}
+
+fn segments(dir: &TempDir) -> Vec<PathBuf> {
+    segment::find_all(dir.path()).unwrap().into_iter().map(|found| found.path).collect()
+}
+
+/// How much is in the active segment, in bytes.
+fn written(journal: &Journal) -> usize {
+    usize::try_from(journal.lock().active.len()).unwrap()
+}
+
+use RequestStatus::{Completed, Interrupted};
+
+#[tokio::test]
+async fn what_is_open_and_what_is_closed_is_found_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    journal.begin(open(1)).unwrap();
+    journal.begin(open(2)).unwrap();
+    journal.close(&ended(1)).unwrap();
+    journal.close(&ended(3)).unwrap();
+    assert_eq!(found(dir.path()), [(1, Completed), (2, Interrupted), (3, Completed)]);
+    let records = records(&dir);
+    assert_eq!((&records[0], &records[2]), (&ended(1), &ended(3)));
+}
+
+#[tokio::test]
+async fn an_open_request_is_charged_for_what_was_sent_and_had_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    journal.begin(open(1)).unwrap();
+    journal.update(RequestId(Uuid::from_u128(1)), |open| {
+        open.record.http_status = Some(200);
+        open.output_bytes = 4_001;
+    });
+    let record = &records(&dir)[0];
+    let usage = record.usage.unwrap();
+    assert_eq!((usage.input, usage.output), (Tokens(11), Tokens(1_001)));
+    assert_eq!((record.basis, record.http_status), (UsageBasis::Bounded, Some(200)));
+    assert_eq!(record.cost, Some(PRICE.cost(&usage)));
+}
+
+#[tokio::test]
+async fn what_the_store_has_is_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    journal.begin(open(1)).unwrap();
+    let place = journal.close(&ended(1));
+    journal.committed(place);
+    assert_eq!(found(dir.path()), []);
+    assert_eq!(segments(&dir).len(), 1);
+    journal.begin(open(2)).unwrap();
+    let place = journal.close(&ended(3));
+    journal.committed(place);
+    assert_eq!(found(dir.path()), [(2, Interrupted), (3, Completed)], "2 is still open");
+}
+
+#[tokio::test]
+async fn long_segments_are_followed_by_others_and_open_requests_do_not_keep_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    journal.begin(open(0)).unwrap();
+    let mut last = ended(1);
+    last.notes = vec!["x".repeat(60_000)];
+    let mut places = Vec::new();
+    for number in 1..=600 {
+        last.id = RequestId(Uuid::from_u128(number));
+        places.extend(journal.close(&last));
+    }
+    let before = segments(&dir).len();
+    assert!(before > 3, "{before}");
+    assert_eq!(found(dir.path()).len(), 601);
+    journal.committed(places);
+    assert!(segments(&dir).len() <= 2, "{:?}", segments(&dir));
+    assert!(found(dir.path()).contains(&(0, Interrupted)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_segments_are_followed_by_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    let first = segments(&dir);
+    for number in 0..3 {
+        journal.begin(open(100)).unwrap();
+        let place = journal.close(&ended(number));
+        tokio::time::advance(OLDEST_SEGMENT).await;
+        journal.committed(place);
+    }
+    assert!(!segments(&dir).contains(&first[0]));
+    let found = found(dir.path());
+    assert!(found.contains(&(100, Interrupted)) && !found.contains(&(0, Completed)), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_journal_that_cannot_be_written_stops_admission_and_recovers() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    journal.begin(open(1)).unwrap();
+    let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let real = journal.lock().active.swap_file(full());
+    assert!(journal.begin(open(2)).is_err());
+    journal.update(RequestId(Uuid::from_u128(1)), |open| open.output_bytes = 400);
+    assert!(journal.close(&ended(3)).is_none(), "it is in no segment");
+    _ = journal.lock().active.swap_file(real);
+    journal.begin(open(4)).unwrap();
+    journal.update(RequestId(Uuid::from_u128(1)), |open| open.output_bytes += 4);
+    assert_eq!(found(dir.path()), [(1, Interrupted), (4, Interrupted)]);
+    assert_eq!(records(&dir)[0].usage.unwrap().output, Tokens(101), "memory kept it");
+}
+
+#[tokio::test]
+async fn there_is_room_for_the_end_of_every_request_that_was_let_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    let path = segments(&dir).remove(0);
+    for number in 0..2_000 {
+        journal.begin(open(number)).unwrap();
+    }
+    let laid_out = std::fs::metadata(&path).unwrap().len();
+    assert!(laid_out >= written(&journal) as u64 + 2_000 * RESERVE);
+    for number in 0..2_000 {
+        journal.close(&ended(number)).unwrap();
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), laid_out, "no more room was needed");
+    drop(File::open(path));
+}

@@ -1,0 +1,86 @@
+//! Waits for the disk.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::{io, iter};
+
+use tempfile::TempDir;
+
+use super::super::Journal;
+use super::{Completed, Interrupted, ended, found, journal, open, segments};
+
+#[tokio::test]
+async fn a_request_is_on_the_disk_when_the_wait_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let (syncs, synced) = std::sync::mpsc::channel();
+    let journal = journal(&dir).synced_by(move |files, is_new| {
+        syncs.send((files.len(), is_new)).ok();
+        Ok(())
+    });
+    let journal = journal.unwrap();
+    assert!(synced.try_recv().is_err(), "nobody waits yet");
+    journal.begin(open(1)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((1, true)), "the file and its name");
+    journal.begin(open(2)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((1, false)));
+    journal.lock().rotate(dir.path());
+    journal.close(&ended(1)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((2, true)), "what came before the new segment, too");
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_recv(), Ok((1, false)));
+}
+
+/// A journal whose first sync fails, and what its syncs were given: how many files, and whether one was new.
+fn failing_once(dir: &TempDir) -> (Journal, Receiver<(usize, bool)>) {
+    let (syncs, synced) = channel();
+    let mut failures = iter::once(io::Error::from(io::ErrorKind::StorageFull));
+    let journal = journal(dir).synced_by(move |files, is_new| {
+        syncs.send((files.len(), is_new)).ok();
+        failures.next().map_or(Ok(()), Err)
+    });
+    (journal.unwrap(), synced)
+}
+
+#[tokio::test]
+async fn a_segment_that_the_disk_did_not_take_is_left_and_what_is_open_is_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, synced) = failing_once(&dir);
+    journal.begin(open(1)).unwrap();
+    journal.close(&ended(2)).unwrap();
+    assert!(journal.synced().await.is_err());
+    journal.begin(open(3)).unwrap();
+    journal.synced().await.unwrap();
+    journal.synced().await.unwrap();
+    let syncs: Vec<_> = synced.try_iter().collect();
+    assert_eq!(syncs, [(1, true), (2, true), (1, false)], "the one after it is trusted");
+    // whatever the disk has of the first segment
+    std::fs::write(&segments(&dir)[0], "").unwrap();
+    assert_eq!(found(dir.path()), [(1, Interrupted), (3, Interrupted)]);
+}
+
+#[tokio::test]
+async fn nobody_goes_on_before_there_is_a_segment_to_trust() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, synced) = failing_once(&dir);
+    let elsewhere = dir.path().with_extension("away");
+    journal.begin(open(1)).unwrap();
+    assert!(journal.synced().await.is_err());
+    std::fs::rename(dir.path(), &elsewhere).unwrap();
+    assert!(journal.synced().await.is_err(), "no new segment can be made");
+    std::fs::rename(&elsewhere, dir.path()).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(synced.try_iter().collect::<Vec<_>>(), [(1, true), (2, true)]);
+}
+
+#[tokio::test]
+async fn a_journal_on_disk_is_read_like_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir).on_disk().unwrap();
+    assert!(journal.is_on_disk());
+    journal.begin(open(1)).unwrap();
+    journal.close(&ended(2)).unwrap();
+    journal.synced().await.unwrap();
+    assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed)]);
+}

@@ -1,0 +1,165 @@
+//! What is left in the files, however they were left.
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::super::{Journal, segment};
+use super::{Completed, PRICE, ended, found, journal, open, segments, written};
+use crate::domain::account::{Account, AccountStatus, Role};
+use crate::domain::audit::{AuditAction, AuditEntry};
+use crate::domain::id::{AccountId, KeyId, PlanName};
+use crate::domain::key::{ClientGone, Key, KeyDigest, Translation};
+use crate::domain::ledger::{Entry, EntryKind, HOUSE};
+use crate::domain::limit::Limits;
+use crate::domain::money::Nanos;
+use crate::domain::usage::Usage;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{Identities, RequestFilter, Requests};
+
+const HEADER_LENGTH: usize = segment::HEADER.len();
+
+#[tokio::test]
+async fn a_file_cut_at_any_byte_gives_all_entries_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    let mut ends = vec![HEADER_LENGTH];
+    for number in 1..=3 {
+        journal.begin(open(number)).unwrap();
+        ends.push(HEADER_LENGTH + written(&journal));
+    }
+    let bytes = std::fs::read(&segments(&dir)[0]).unwrap();
+    for cut in 0..=ends[3] {
+        for filling in [0, 512] {
+            let other = tempfile::tempdir().unwrap();
+            let mut torn = bytes[..cut].to_vec();
+            torn.resize(cut + filling, 0);
+            std::fs::write(segment::path(other.path(), 0), torn).unwrap();
+            let expected = ends[1..].iter().filter(|&&end| end <= cut).count();
+            // the last bytes of an entry may be zeros themselves
+            let count = found(other.path()).len();
+            assert!(count == expected || filling > 0 && count == expected + 1, "{cut}: {count}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_damaged_is_stepped_over_and_kept_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    journal.close(&ended(1)).unwrap();
+    let first = written(&journal);
+    journal.close(&ended(2)).unwrap();
+    journal.close(&ended(3)).unwrap();
+    let path = segments(&dir).remove(0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[HEADER_LENGTH + first + 40] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(found(dir.path()), [(1, Completed), (3, Completed)]);
+
+    let foreign = segment::path(dir.path(), 50);
+    std::fs::write(&foreign, b"tollgate-jrnl\0\0\x09 of a later version").unwrap();
+    std::fs::write(segment::path(dir.path(), 51), b"").unwrap();
+    let store = SqliteStore::open(&dir.path().join("db")).unwrap();
+    let (next, recovered) = Journal::open(dir.path()).unwrap();
+    recovered.commit(&store).await.unwrap();
+    assert_eq!(segments(&dir).len(), 1, "that of the next process");
+    assert!(path.with_extension("damaged").exists() && foreign.with_extension("damaged").exists());
+    drop(next);
+}
+
+#[tokio::test]
+async fn replaying_twice_is_replaying_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    journal.begin(open(1)).unwrap();
+    journal.begin(open(2)).unwrap();
+    journal.close(&ended(2)).unwrap();
+    let copy = std::fs::read(&segments(&dir)[0]).unwrap();
+    let store = SqliteStore::open(&dir.path().join("db")).unwrap();
+    let account = AccountId(Uuid::from_u128(9));
+    let credit = Nanos(19_000 + 5);
+    let at = Timestamp::UNIX_EPOCH;
+    let first = Entry { account, amount: credit, kind: EntryKind::Trial, at };
+    store.add_entry(&first, &audit()).await.unwrap();
+    let bound = PRICE.cost(&Usage::bounded(41, 0));
+    for _ in 0..2 {
+        std::fs::write(segment::path(dir.path(), 0), &copy).unwrap();
+        let (_, recovered) = Journal::open(dir.path()).unwrap();
+        recovered.commit(&store).await.unwrap();
+        let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
+        let costs: Vec<_> = all.iter().map(|(_, it)| (it.cost.unwrap(), it.overrun)).collect();
+        // newest first; the account could pay 5 for the open one, and the rest is the house's
+        assert_eq!(costs, [(Nanos(5), bound + Nanos(-5)), (Nanos(19_000), Nanos(7))]);
+        assert_eq!(store.balance(account).await.unwrap(), Nanos::ZERO);
+        assert_eq!(store.balance(HOUSE).await.unwrap(), Nanos(5 - 7) + -bound);
+    }
+}
+
+#[tokio::test]
+async fn what_was_open_is_charged_no_more_than_its_key_may_spend() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    for number in 1..=3 {
+        journal.begin(open(number)).unwrap();
+    }
+    journal.close(&ended(3)).unwrap();
+    let store = SqliteStore::open(&dir.path().join("db")).unwrap();
+    let account = with_key(&store, Nanos(19_000 + 5)).await;
+    let (_, recovered) = Journal::open(dir.path()).unwrap();
+    recovered.commit(&store).await.unwrap();
+    let bound = PRICE.cost(&Usage::bounded(41, 0));
+    let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
+    let costs: Vec<_> = all.iter().map(|(_, it)| (it.cost.unwrap(), it.overrun)).collect();
+    // newest first
+    let none = (Nanos::ZERO, bound);
+    assert_eq!(costs, [none, (Nanos(5), bound + Nanos(-5)), (Nanos(19_000), Nanos(7))]);
+    assert_eq!(store.balance(account).await.unwrap(), CREDIT + Nanos(-19_005));
+}
+
+const CREDIT: Nanos = Nanos(1_000_000_000);
+
+/// Adds the account of all requests, with credit and their key, which may spend `cap`.
+async fn with_key(store: &SqliteStore, cap: Nanos) -> AccountId {
+    let at = Timestamp::UNIX_EPOCH;
+    let account = Account {
+        id: AccountId(Uuid::from_u128(9)),
+        name: "alice".to_owned(),
+        role: Role::Member,
+        status: AccountStatus::Active,
+        plan: PlanName::new("free"),
+        created_at: at,
+    };
+    let trial = Entry { account: account.id, amount: CREDIT, kind: EntryKind::Trial, at };
+    store.add_account(&account, "", Some(&trial), None, &audit()).await.unwrap();
+    let id = KeyId::new("key");
+    let key = Key {
+        id: id.clone(),
+        digest: KeyDigest::of("key"),
+        account: account.id,
+        label: String::new(),
+        origin: id,
+        limits: Limits::default(),
+        spend_cap: Some(cap),
+        models: Vec::new(),
+        translation: Translation::default(),
+        client_gone: ClientGone::default(),
+        created_at: at,
+        expires_at: None,
+        revoked_at: None,
+        successor: None,
+    };
+    store.add_key(&key, &audit()).await.unwrap();
+    account.id
+}
+
+fn audit() -> AuditEntry {
+    AuditEntry {
+        at: Timestamp::UNIX_EPOCH,
+        actor: None,
+        action: AuditAction::AccountCredit,
+        object: String::new(),
+        account: None,
+        details: String::new(),
+        call: None,
+    }
+}

@@ -1,0 +1,77 @@
+//! Purses as the store knows them, for requests that a process left open: it died before they were paid.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::funds::Funds;
+use super::purse::{Payment, Purse};
+use crate::domain::id::{AccountId, KeyId};
+use crate::domain::money::Nanos;
+use crate::domain::record::RequestRecord;
+use crate::store::{Store, StoreError};
+
+/// The purses that were asked for so far.
+#[derive(Default)]
+struct Purses {
+    accounts: HashMap<AccountId, Arc<Purse>>,
+    /// What keys with a cap may still spend, by their origin.
+    caps: HashMap<KeyId, Arc<Purse>>,
+    /// What such keys have spent, once one of them asked.
+    spent: Option<HashMap<KeyId, Nanos>>,
+}
+
+/// Charges each request as far as its account has money and its key may spend it; the rest is the house's
+/// loss, as in [`Ledger::settle`](super::Ledger::settle).
+pub(super) async fn charge(
+    store: &dyn Store,
+    open: &mut [RequestRecord],
+) -> Result<(), StoreError> {
+    let mut purses = Purses::default();
+    for record in open {
+        let account = purses.account(store, record.account).await?;
+        let cap = purses.cap(store, &record.key).await?;
+        let cost = record.cost.unwrap_or_default();
+        let Payment { charged, overrun } = Funds { account, cap }.pay(cost);
+        record.cost = Some(charged);
+        record.overrun = overrun;
+    }
+    Ok(())
+}
+
+impl Purses {
+    async fn account(
+        &mut self,
+        store: &dyn Store,
+        account: AccountId,
+    ) -> Result<Arc<Purse>, StoreError> {
+        Ok(match self.accounts.entry(account) {
+            Slot::Occupied(known) => known.get().clone(),
+            Slot::Vacant(unknown) => {
+                let balance = store.balance(account).await?;
+                unknown.insert(Arc::new(Purse::new(balance))).clone()
+            }
+        })
+    }
+
+    async fn cap(
+        &mut self,
+        store: &dyn Store,
+        key: &KeyId,
+    ) -> Result<Option<Arc<Purse>>, StoreError> {
+        let Some(key) = store.find_key(key).await? else { return Ok(None) };
+        let Some(cap) = key.spend_cap else { return Ok(None) };
+        let spent = match &self.spent {
+            Some(spent) => spent,
+            None => {
+                let consumption = store.consumption(Timestamp::MAX).await?;
+                self.spent.insert(consumption.spent.into_iter().collect())
+            }
+        };
+        let spent = spent.get(&key.origin).copied().unwrap_or_default();
+        let left = || Arc::new(Purse::of_cap(cap, spent));
+        Ok(Some(self.caps.entry(key.origin).or_insert_with(left).clone()))
+    }
+}

@@ -1,0 +1,71 @@
+//! Rows of sums and of the log as numbers that add up as the rows do.
+//!
+//! A row is account, hour, key, model and status, then six numbers. It counts as its numbers times a hash of
+//! what it is about: so sums of fingerprints are equal if all groups are, without all groups in memory.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+
+use crate::store::StoreError;
+
+/// Odd numbers without a pattern, one per column of numbers.
+const WEIGHTS: [u64; 6] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xbf58_476d_1ce4_e5b9,
+    0x94d0_49bb_1331_11eb,
+    0xd6e8_feb8_6659_fd93,
+    0xa076_1d64_78bd_642f,
+    0xe703_7ed1_a0b4_28db,
+];
+
+/// What a fingerprint tells apart beside how requests ended.
+#[derive(Clone, Copy)]
+pub(super) enum Of {
+    /// Account, key and model.
+    Key,
+    /// Account and key.
+    KeyOfDay,
+    /// Only the model.
+    Everybody,
+}
+
+/// Returns the numbers of a row times a hash of what it is about.
+pub(super) fn fingerprint(row: &Row<'_>, of: Of) -> Result<u64, StoreError> {
+    Ok(group(row, of)?.wrapping_mul(weighed(row)?))
+}
+
+/// Hashes what a row is about.
+fn group(row: &Row<'_>, of: Of) -> Result<u64, StoreError> {
+    let mut hasher = DefaultHasher::new();
+    if let Of::Everybody = of {
+        (&[0_u8; 0][..], &[0_u8; 0][..]).hash(&mut hasher);
+    } else {
+        bytes(row, 0)?.hash(&mut hasher);
+        bytes(row, 2)?.hash(&mut hasher);
+    }
+    match (of, row.get_ref(3)?) {
+        (Of::Key | Of::Everybody, ValueRef::Text(model)) => (true, model).hash(&mut hasher),
+        _ => false.hash(&mut hasher),
+    }
+    row.get::<_, i64>(4)?.hash(&mut hasher);
+    // Never zero, and with an inverse: no number vanishes in the product.
+    Ok(hasher.finish() | 1)
+}
+
+/// Returns the bytes of a text or blob.
+pub(super) fn bytes<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8], StoreError> {
+    let value = row.get_ref(column)?;
+    Ok(value.as_bytes().map_err(rusqlite::Error::from)?)
+}
+
+/// The numbers of a row as one: requests, the four counts of tokens, cost.
+fn weighed(row: &Row<'_>) -> Result<u64, StoreError> {
+    let mut sum = 0_u64;
+    for (column, weight) in (5..).zip(WEIGHTS) {
+        let number = row.get::<_, i64>(column)?.cast_unsigned();
+        sum = sum.wrapping_add(number.wrapping_mul(weight));
+    }
+    Ok(sum)
+}

@@ -1,0 +1,19 @@
+-- Sums by day (days since 1970, UTC) and key: those by hour are too many to tell the keys of all accounts
+-- apart.
+CREATE TABLE key_days (
+    day       INTEGER NOT NULL,
+    account   BLOB NOT NULL,
+    key       TEXT NOT NULL,
+    status    INTEGER NOT NULL,
+    requests  INTEGER NOT NULL,
+    input     INTEGER NOT NULL,
+    cached    INTEGER NOT NULL,
+    output    INTEGER NOT NULL,
+    reasoning INTEGER NOT NULL,
+    cost      INTEGER NOT NULL,
+    PRIMARY KEY (day, account, key, status)
+) STRICT, WITHOUT ROWID;
+INSERT INTO key_days
+    SELECT hour / 24, account, key, status, sum(requests), sum(input), sum(cached), sum(output),
+        sum(reasoning), sum(cost)
+    FROM request_sums WHERE account <> x'' GROUP BY 1, 2, 3, 4;

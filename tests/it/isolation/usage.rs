@@ -1,0 +1,163 @@
+//! Records, money and traffic, asked for what is another's.
+
+use std::fmt::Write as _;
+
+use proto::v1;
+use tests::Session;
+use tonic::Code;
+
+use super::attempt::{Attempt, Case, refused, shown};
+use super::{Rule, Victim};
+
+pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option<Case> {
+    let mut all = Vec::new();
+    let rule = match rpc {
+        "UsageService/GetRequest" => {
+            let request = v1::GetRequestRequest { id: victim.request.clone() };
+            all.push(shown(who.usage().get_request(request).await));
+            Rule::Hidden
+        }
+        "UsageService/ListRequests" => {
+            for filter in of_account(victim) {
+                let request =
+                    v1::ListRequestsRequest { filter: Some(filter), ..Default::default() };
+                refused(who.usage().list_requests(request).await, Code::NotFound);
+            }
+            for filter in [None, Some(of_key(victim))] {
+                let request = v1::ListRequestsRequest { filter, ..Default::default() };
+                all.push(shown(who.usage().list_requests(request).await));
+            }
+            Rule::Own
+        }
+        "UsageService/TailRequests" => {
+            for filter in of_account(victim) {
+                let request =
+                    v1::TailRequestsRequest { filter: Some(filter), ..Default::default() };
+                refused(who.usage().tail_requests(request).await, Code::NotFound);
+            }
+            for filter in [None, Some(of_key(victim))] {
+                let request =
+                    v1::TailRequestsRequest { filter, history: 1_000, ..Default::default() };
+                all.push(tail(who, request).await);
+            }
+            Rule::Own
+        }
+        "UsageService/SummarizeUsage" => {
+            for filter in of_account(victim) {
+                let request = v1::SummarizeUsageRequest { filter: Some(filter) };
+                refused(who.usage().summarize_usage(request).await, Code::NotFound);
+            }
+            for filter in [None, Some(of_key(victim))] {
+                let request = v1::SummarizeUsageRequest { filter };
+                let answer = who.usage().summarize_usage(request).await;
+                if let Ok(answer) = &answer {
+                    let totals = answer.get_ref().totals.clone().unwrap_or_default();
+                    assert_eq!(totals.requests, 0, "{answer:?}");
+                }
+                all.push(shown(answer));
+            }
+            Rule::Own
+        }
+        "UsageService/ExportRequests" => {
+            for filter in of_account(victim) {
+                let request = v1::ExportRequestsRequest { filter: Some(filter) };
+                refused(who.usage().export_requests(request).await, Code::NotFound);
+            }
+            for filter in [None, Some(of_key(victim))] {
+                all.push(export(who, v1::ExportRequestsRequest { filter }).await);
+            }
+            Rule::Own
+        }
+        "LedgerService/ListEntries" => {
+            for account in victim.names() {
+                let request = v1::ListEntriesRequest { account, ..Default::default() };
+                refused(who.ledger().list_entries(request).await, Code::NotFound);
+            }
+            all.push(shown(who.ledger().list_entries(v1::ListEntriesRequest::default()).await));
+            Rule::Own
+        }
+        "LedgerService/VerifyLedger" => {
+            all.push(shown(who.ledger().verify_ledger(v1::VerifyLedgerRequest {}).await));
+            Rule::Operator
+        }
+        "TrafficService/WatchTraffic" => {
+            for account in victim.names() {
+                let request = v1::WatchTrafficRequest { account, interval_ms: 0 };
+                refused(who.traffic().watch_traffic(request).await, Code::NotFound);
+            }
+            let every = v1::WatchTrafficRequest { account: "*".to_owned(), interval_ms: 0 };
+            refused(who.traffic().watch_traffic(every).await, Code::PermissionDenied);
+            all.push(watch(who).await);
+            Rule::Own
+        }
+        "TrafficService/ListLimitUse" => {
+            for account in victim.names() {
+                refused(
+                    who.traffic().list_limit_use(v1::ListLimitUseRequest { account }).await,
+                    Code::NotFound,
+                );
+            }
+            let request = v1::ListLimitUseRequest::default();
+            all.push(shown(who.traffic().list_limit_use(request).await));
+            Rule::Own
+        }
+        "TrafficService/ListUpstreamHealth" => {
+            let request = v1::ListUpstreamHealthRequest {};
+            all.push(shown(who.traffic().list_upstream_health(request).await));
+            Rule::Operator
+        }
+        "DiagnosticsService/Diagnose" => {
+            let request = v1::DiagnoseRequest { send_requests: true };
+            all.push(shown(who.diagnostics().diagnose(request).await));
+            Rule::Operator
+        }
+        "MaintenanceService/Backup" => {
+            all.push(shown(who.maintenance().backup(v1::BackupRequest {}).await));
+            Rule::Operator
+        }
+        _ => return None,
+    };
+    Some((rule, all))
+}
+
+/// The victim's requests, by each of its names.
+fn of_account(victim: &Victim) -> [v1::RequestFilter; 2] {
+    victim.names().map(|account| v1::RequestFilter { account, ..Default::default() })
+}
+
+/// The requests of the victim's key.
+fn of_key(victim: &Victim) -> v1::RequestFilter {
+    v1::RequestFilter { key: victim.key.id.clone(), ..Default::default() }
+}
+
+/// Reads a tail up to its news.
+async fn tail(who: &Session, request: v1::TailRequestsRequest) -> Attempt {
+    let mut tail = who.usage().tail_requests(request).await?.into_inner();
+    let mut seen = String::new();
+    loop {
+        let news = tests::soon("the end of history", tail.message()).await?.unwrap();
+        _ = write!(seen, "{:?}", news.requests);
+        if news.live {
+            return Ok(seen);
+        }
+    }
+}
+
+/// Reads an export to its end.
+async fn export(who: &Session, request: v1::ExportRequestsRequest) -> Attempt {
+    let mut pages = who.usage().export_requests(request).await?.into_inner();
+    let mut seen = String::new();
+    while let Some(page) = pages.message().await? {
+        _ = write!(seen, "{page:?}");
+    }
+    Ok(seen)
+}
+
+/// Watches its own traffic, which is none although others have some.
+async fn watch(who: &Session) -> Attempt {
+    let request = v1::WatchTrafficRequest::default();
+    let mut pictures = who.traffic().watch_traffic(request).await?.into_inner();
+    let picture = pictures.message().await?.unwrap();
+    assert!(picture.minutes.iter().all(|minute| minute.requests == 0), "{picture:?}");
+    Ok(format!("{picture:?}"))
+}
