@@ -173,18 +173,7 @@ impl Model {
 
     /// Returns the focus of the screen below whatever lies over it.
     pub fn focus_below(&self) -> Focus {
-        match self.screen {
-            Screen::SignIn => Focus::SignIn,
-            Screen::Overview => Focus::Overview,
-            Screen::Keys => Focus::Keys,
-            Screen::Models => Focus::Models,
-            Screen::Usage => Focus::Usage,
-            Screen::Live => Focus::Live,
-            Screen::Accounts => Focus::Accounts,
-            Screen::Upstreams => Focus::Upstreams,
-            Screen::Plans => Focus::Plans,
-            Screen::Audit => Focus::Audit,
-        }
+        Focus::Screen(self.screen)
     }
 
     /// Says whether what is shown may be out of date.
