@@ -196,6 +196,9 @@ impl Model {
     pub fn allows(&self, action: Action) -> bool {
         match action {
             Action::Open(screen) => self.is_operator() || !screen.is_for_operators(),
+            Action::New | Action::Modify | Action::Remove if self.screen == Screen::Models => {
+                self.is_operator()
+            }
             _ => true,
         }
     }
