@@ -35,9 +35,13 @@ impl Events {
         let line = sender.clone();
         start("events", move || {
             loop {
-                let event = read();
-                let failed = event.is_err();
-                if sender.blocking_send(Some(event)).is_err() || failed {
+                let event = match read() {
+                    // so it says, too, that the terminal is gone
+                    Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => None,
+                    event => Some(event),
+                };
+                let last = !matches!(event, Some(Ok(_)));
+                if sender.blocking_send(event).is_err() || last {
                     return;
                 }
             }
