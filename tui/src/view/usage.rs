@@ -31,7 +31,7 @@ const COLUMNS: &[Column] = &[
     Column::text("model", 12, 3, 0),
     Column::text("endpoint", 16, 0, 7),
     Column::text("status", 11, 0, 0),
-    Column::text("error", 19, 0, 4),
+    Column::text("error", 20, 3, 4),
     Column::number("in", 7, 2),
     Column::number("out", 7, 2),
     Column::number("ttft", 6, 6),
@@ -39,8 +39,9 @@ const COLUMNS: &[Column] = &[
     Column::number("cost", 12, 1),
 ];
 
-/// How log and detail share the width: a request has more columns than what is in other lists.
-const SHARES: [u16; 2] = [2, 1];
+/// How log and detail share the width. Of 160 columns the log has what an error's code needs beside the
+/// rest, the detail what a request's id needs beside its label.
+const SHARES: [u16; 2] = [53, 27];
 
 /// Draws sums above, the log below.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
@@ -214,13 +215,13 @@ fn title(model: &Model) -> String {
         filter => format!(" · /{filter}"),
     };
     let place = match (log.paused, log.following) {
-        (true, _) => format!("paused, {} new", log.missed),
+        (true, _) => format!("paused, {} new", count(Some(log.missed))),
         (false, true) => "following".to_owned(),
         (false, false) => format!("{} of {}, g follows", log.selected + 1, log.records.len()),
     };
     let skipped = match log.skipped {
         0 => String::new(),
-        skipped => format!(" · {skipped} skipped"),
+        skipped => format!(" · {} skipped", count(Some(skipped))),
     };
     format!("Requests{filter} · {place}{skipped}")
 }
