@@ -46,10 +46,15 @@ impl Machine {
         })
     }
 
-    /// Asks a model something, and returns the status and the request's id.
+    /// Asks the simulator's model something, and returns the status and the request's id.
     async fn ask(&self, key: &str) -> (u16, String) {
+        self.ask_model("sim-chat", key).await
+    }
+
+    /// Asks a model something, and returns the same.
+    async fn ask_model(&self, model: &str, key: &str) -> (u16, String) {
         let request = Request::post(self.gateway.http, "/v1/chat/completions").bearer(key);
-        let answer = request.json(&question("sim-chat", "hi")).answer().await;
+        let answer = request.json(&question(model, "hi")).answer().await;
         (answer.status, answer.header("x-request-id").to_owned())
     }
 }
@@ -152,7 +157,7 @@ async fn a_newcomer_does_all_that_an_account_can() {
 }
 
 #[tokio::test]
-async fn an_operator_looks_after_accounts_and_upstreams() {
+async fn an_operator_looks_after_accounts_upstreams_and_models() {
     let machine = Machine::new().await;
     let alice = Session::register(&machine.gateway.admin, "alice", PASSWORD).await;
     let key = alice.key().await.secret;
@@ -197,12 +202,39 @@ async fn an_operator_looks_after_accounts_and_upstreams() {
     screen.shows("upstream `local` is added").await;
     screen.shows("http://127.0.0.1:9/v1").await;
 
+    screen.press("3");
+    screen.shows("sim-chat").await;
+    screen.press("n");
+    screen.shows("New model").await;
+    screen.press("tiny\tsimulator:sim-chat\r");
+    screen.shows("model `tiny` is in the catalogue").await;
+    screen.is("how it does", |text| says(text, "tiny healthy")).await;
+    assert_eq!(machine.ask_model("tiny", &key).await.0, 200);
+    screen.press("G");
+    screen.press("e");
+    screen.shows("Edit model").await;
+    screen.press("\t\t128k\r");
+    screen.shows("model `tiny` is changed").await;
+    screen.is("its context", |text| says(text, "tiny healthy 128k")).await;
+    screen.press("x");
+    screen.shows("Remove model `tiny`?").await;
+    screen.press("y");
+    screen.shows("model `tiny` is removed").await;
+    assert_eq!(machine.ask_model("tiny", &key).await.0, 404);
+
     screen.press("5");
     screen.is("the refused request", |text| says(text, "account_suspended")).await;
     screen.press("9");
-    for action in
-        ["account.register", "account.credit", "account.suspend", "account.resume", "upstream.add"]
-    {
+    for action in [
+        "account.register",
+        "account.credit",
+        "account.suspend",
+        "account.resume",
+        "upstream.add",
+        "model.add",
+        "model.update",
+        "model.remove",
+    ] {
         screen.shows(action).await;
     }
     for mut terminal in [screen, hers] {

@@ -3,9 +3,12 @@
 use std::io::{Read, Write};
 use std::num::NonZero;
 use std::path::Path;
+use std::process::Command;
+use std::thread::{JoinHandle, spawn};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::PATIENCE;
@@ -16,8 +19,9 @@ pub struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     keyboard: Box<dyn Write + Send>,
     output: mpsc::UnboundedReceiver<Vec<u8>>,
+    reader: JoinHandle<()>,
     screen: vt100::Parser,
-    _master: Box<dyn MasterPty + Send>,
+    master: Box<dyn MasterPty + Send>,
 }
 
 impl Terminal {
@@ -32,8 +36,7 @@ impl Terminal {
         (rows, columns): (u16, u16),
         change: impl FnOnce(&mut CommandBuilder),
     ) -> Self {
-        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
-        let pty = native_pty_system().openpty(size).unwrap();
+        let pty = native_pty_system().openpty(size(rows, columns)).unwrap();
         let mut command = CommandBuilder::new(binary(name));
         command.env_clear();
         command.env("HOME", home);
@@ -41,21 +44,45 @@ impl Terminal {
         command.cwd(home);
         change(&mut command);
         let child = pty.slave.spawn_command(command).unwrap();
-        let mut reader = pty.master.try_clone_reader().unwrap();
+        let mut shown = pty.master.try_clone_reader().unwrap();
         let (sender, output) = mpsc::unbounded_channel();
-        std::thread::spawn(move || {
+        let reader = spawn(move || {
             let mut bytes = [0; 4096];
             // The end is an error on Linux (EIO) and a zero elsewhere.
-            while let Ok(length @ 1..) = reader.read(&mut bytes) {
+            while let Ok(length @ 1..) = shown.read(&mut bytes) {
                 if sender.send(bytes[..length].to_vec()).is_err() {
                     break;
                 }
             }
         });
         let keyboard = pty.master.take_writer().unwrap();
-        let lines = |count| NonZero::new(count).unwrap();
         let screen = vt100::Parser::new(lines(rows), lines(columns), 0);
-        Self { child, keyboard, output, screen, _master: pty.master }
+        Self { child, keyboard, output, reader, screen, master: pty.master }
+    }
+
+    /// Gives the terminal another size.
+    ///
+    /// # Panics
+    /// It cannot have that.
+    pub fn resize(&mut self, (rows, columns): (u16, u16)) {
+        self.screen.screen_mut().set_size(lines(rows), lines(columns));
+        self.master.resize(size(rows, columns)).unwrap();
+    }
+
+    /// Sends the binary a signal, named as `kill` names it.
+    ///
+    /// # Panics
+    /// It has ended.
+    pub fn signal(&self, name: &str) {
+        signal(name, &self.id());
+    }
+
+    /// The process id of the binary.
+    ///
+    /// # Panics
+    /// It has ended.
+    pub fn id(&self) -> String {
+        self.child.process_id().unwrap().to_string()
     }
 
     /// Presses `keys`, one after the other.
@@ -70,6 +97,11 @@ impl Terminal {
     /// Returns what the screen shows now.
     pub fn text(&self) -> String {
         self.screen.screen().contents()
+    }
+
+    /// Whether the binary has the screen to itself, and the user's is kept for later.
+    pub fn is_taken(&self) -> bool {
+        self.screen.screen().alternate_screen()
     }
 
     /// Reads until the screen shows `text`.
@@ -93,8 +125,20 @@ impl Terminal {
     /// # Panics
     /// It never is.
     pub async fn is(&mut self, what: &str, expected: impl Fn(&str) -> bool) {
+        self.comes_to(what, |screen| expected(&screen.contents())).await;
+    }
+
+    /// Reads until the binary has the screen to itself, or no longer.
+    ///
+    /// # Panics
+    /// It never comes to that.
+    pub async fn takes(&mut self, taken: bool) {
+        self.comes_to("the screen to change hands", |it| it.alternate_screen() == taken).await;
+    }
+
+    async fn comes_to(&mut self, what: &str, expected: impl Fn(&vt100::Screen) -> bool) {
         let reading = async {
-            while !expected(&self.screen.screen().contents()) {
+            while !expected(self.screen.screen()) {
                 let Some(bytes) = self.output.recv().await else { return false };
                 self.screen.process(&bytes);
             }
@@ -107,7 +151,7 @@ impl Terminal {
     /// Waits until the binary has ended, and returns its exit status.
     ///
     /// # Panics
-    /// It does not end, or leaves something on the screen.
+    /// It does not end, or does not leave the screen as it was.
     pub async fn end(mut self) -> u32 {
         let reading = async {
             while let Some(bytes) = self.output.recv().await {
@@ -117,6 +161,46 @@ impl Terminal {
         let ended = timeout(PATIENCE, reading).await;
         assert_eq!(ended, Ok(()), "it does not end:\n{}", self.text());
         assert_eq!(self.text(), "", "something was left on the user's screen");
+        assert!(!self.is_taken(), "the user's screen did not come back");
+        assert!(!self.screen.screen().hide_cursor(), "the cursor is hidden");
         self.child.wait().unwrap().exit_code()
     }
+
+    /// Closes the terminal under the binary, as a window is closed or a connection breaks, and returns
+    /// its exit status once it has ended by itself.
+    ///
+    /// # Panics
+    /// It has not, or it took a signal to end it.
+    pub async fn hang_up(mut self) -> u32 {
+        let id = self.id();
+        // The reader has the terminal open, too. What is drawn at the new size finds nobody who wants
+        // it, and that is the reader's end.
+        drop(self.output);
+        self.master.resize(size(30, 90)).unwrap();
+        let ending = spawn_blocking(move || {
+            self.reader.join().unwrap();
+            drop((self.keyboard, self.master));
+            self.child.wait().unwrap()
+        });
+        let Ok(ended) = timeout(PATIENCE, ending).await else {
+            signal("KILL", &id);
+            panic!("it goes on without a terminal");
+        };
+        let status = ended.unwrap();
+        assert_eq!(status.signal(), None, "it did not end by itself");
+        status.exit_code()
+    }
+}
+
+fn signal(name: &str, process: &str) {
+    let kill = Command::new("kill").args([&format!("-{name}"), process]).status();
+    assert!(kill.unwrap().success());
+}
+
+fn lines(count: u16) -> NonZero<u16> {
+    NonZero::new(count).unwrap()
+}
+
+fn size(rows: u16, cols: u16) -> PtySize {
+    PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }
 }

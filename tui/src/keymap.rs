@@ -14,26 +14,8 @@ use self::table::TABLE;
 /// Who gets the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Focus {
-    /// The sign-in form: most keys are text.
-    SignIn,
-    /// The overview.
-    Overview,
-    /// The list of keys.
-    Keys,
-    /// The catalogue.
-    Models,
-    /// The request log.
-    Usage,
-    /// The whole gateway.
-    Live,
-    /// The list of accounts.
-    Accounts,
-    /// The list of upstreams.
-    Upstreams,
-    /// The list of plans.
-    Plans,
-    /// The audit log.
-    Audit,
+    /// The open screen; on the one to sign in, most keys are text.
+    Screen(Screen),
     /// A filter that is being typed.
     Filter,
     /// A command that is being typed.
@@ -175,7 +157,7 @@ fn action(focus: Focus, key: KeyEvent) -> Option<Action> {
 impl Focus {
     /// Says whether keys that mean nothing else are text there.
     pub fn takes_text(self) -> bool {
-        matches!(self, Self::SignIn | Self::Form | Self::Filter | Self::Palette)
+        matches!(self, Self::Screen(Screen::SignIn) | Self::Form | Self::Filter | Self::Palette)
     }
 }
 

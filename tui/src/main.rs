@@ -2,8 +2,6 @@
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use crossterm::event::EventStream;
-use futures_util::StreamExt;
 use jiff::tz::TimeZone;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -13,10 +11,12 @@ use tui::effect::{Effect, Runner};
 use tui::message::Message;
 use tui::model::Model;
 use tui::terminal::Terminal;
+use tui::terminal::events::Events;
 use tui::theme::{Palette, Theme};
 use tui::update::update;
 use tui::{clock, input, keymap};
 
+use std::io::{Write, stderr};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +28,8 @@ const FRAME: Duration = Duration::from_millis(33);
 const TICK: Duration = Duration::from_secs(15);
 /// How many messages may wait to be taken in.
 const WAITING: usize = 64;
+/// The exit code of who was hung up on, whether a signal says so or not.
+const HANG_UP: u8 = 128 + 1;
 
 /// The dashboard of Tollgate.
 ///
@@ -59,7 +61,8 @@ async fn main() -> ExitCode {
     match Box::pin(run(Args::parse())).await {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("tui: {error:#}");
+            // there may be nobody left to read it
+            let _ = writeln!(stderr(), "tui: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -72,7 +75,7 @@ async fn run(args: Args) -> Result<ExitCode> {
     let theme = Theme::new(args.theme.unwrap_or_else(palette));
     let mut signals = Signals::new()?;
     let mut terminal = Terminal::take()?;
-    let mut events = EventStream::new();
+    let mut events = Events::listen()?;
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let (sender, mut messages) = mpsc::channel(WAITING);
@@ -99,7 +102,7 @@ async fn run(args: Args) -> Result<ExitCode> {
                 continue;
             }
             event = events.next() => {
-                let event = event.context("the terminal is gone")?;
+                let Some(event) = event else { return Ok(ExitCode::from(HANG_UP)) };
                 let event = event.context("reading from the terminal")?;
                 match input::message(&model, &event) {
                     Some(message) => message,
@@ -189,7 +192,7 @@ impl Signals {
     async fn next(&mut self) -> Received {
         tokio::select! {
             _ = self.terminate.recv() => Received::End(128 + 15),
-            _ = self.hangup.recv() => Received::End(128 + 1),
+            _ = self.hangup.recv() => Received::End(HANG_UP),
             _ = self.interrupt.recv() => Received::End(128 + 2),
             _ = self.stop.recv() => Received::Stop,
             _ = self.cont.recv() => Received::Continue,

@@ -173,18 +173,7 @@ impl Model {
 
     /// Returns the focus of the screen below whatever lies over it.
     pub fn focus_below(&self) -> Focus {
-        match self.screen {
-            Screen::SignIn => Focus::SignIn,
-            Screen::Overview => Focus::Overview,
-            Screen::Keys => Focus::Keys,
-            Screen::Models => Focus::Models,
-            Screen::Usage => Focus::Usage,
-            Screen::Live => Focus::Live,
-            Screen::Accounts => Focus::Accounts,
-            Screen::Upstreams => Focus::Upstreams,
-            Screen::Plans => Focus::Plans,
-            Screen::Audit => Focus::Audit,
-        }
+        Focus::Screen(self.screen)
     }
 
     /// Says whether what is shown may be out of date.
@@ -207,6 +196,9 @@ impl Model {
     pub fn allows(&self, action: Action) -> bool {
         match action {
             Action::Open(screen) => self.is_operator() || !screen.is_for_operators(),
+            Action::New | Action::Modify | Action::Remove if self.screen == Screen::Models => {
+                self.is_operator()
+            }
             _ => true,
         }
     }

@@ -1,7 +1,9 @@
 //! The one owner of the terminal: takes it, gives it back, and lets the program be suspended.
 //!
 //! Whatever ends the program (a key, a signal, an error, a panic), the user's screen comes back: by
-//! dropping [`Terminal`], or by ratatui's panic hook before it prints.
+//! dropping [`Terminal`], or by ratatui's panic hook before it prints. What it reports is in [`events`].
+
+pub mod events;
 
 use anyhow::{Context, Result, bail};
 use crossterm::clipboard::CopyToClipboard;
@@ -18,6 +20,7 @@ use signal_hook::consts::SIGTSTP;
 use signal_hook::low_level::emulate_default_handler;
 
 use std::io::{IsTerminal, stdout};
+use std::mem::ManuallyDrop;
 
 use crate::model::Model;
 use crate::view;
@@ -25,7 +28,9 @@ use crate::view;
 /// The terminal in raw mode on its other screen.
 #[derive(Debug)]
 pub struct Terminal {
-    screen: DefaultTerminal,
+    /// Its own drop shows the cursor, as ours has done by then, and panics if it can neither do that nor
+    /// complain: a terminal that is gone is most often standard error, too.
+    screen: ManuallyDrop<DefaultTerminal>,
     mouse: bool,
 }
 
@@ -41,7 +46,7 @@ impl Terminal {
         let screen = ratatui::try_init()
             .inspect_err(|_| ratatui::restore())
             .context("setting up the terminal")?;
-        let terminal = Self { screen, mouse: false };
+        let terminal = Self { screen: ManuallyDrop::new(screen), mouse: false };
         terminal.listen()?;
         Ok(terminal)
     }
@@ -77,7 +82,7 @@ impl Terminal {
         // ratatui's own clearing asks for the cursor's place, and who types meanwhile is in its way
         execute!(stdout(), Clear(ClearType::All)).context("clearing the screen")?;
         let backend = CrosstermBackend::new(stdout());
-        self.screen = ratatui::Terminal::new(backend).context("setting up the terminal")?;
+        *self.screen = ratatui::Terminal::new(backend).context("setting up the terminal")?;
         Ok(())
     }
 
@@ -137,7 +142,7 @@ impl Terminal {
         // Nothing helps if the terminal is gone.
         let _ = execute!(stdout(), DisableMouseCapture, DisableBracketedPaste);
         let _ = self.screen.show_cursor();
-        ratatui::restore();
+        let _ = ratatui::try_restore();
     }
 }
 

@@ -87,7 +87,6 @@ pub fn hit(model: &Model, area: Rect, position: Position) -> Option<Action> {
 
 /// Returns the places of header, screen and footer.
 fn split(model: &Model, area: Rect) -> [Rect; 3] {
-    let header = if model.screen == Screen::SignIn { 1 } else { 2 };
-    Layout::vertical([Constraint::Length(header), Constraint::Fill(1), Constraint::Length(1)])
-        .areas(area)
+    let header = Constraint::Length(shell::height(model));
+    Layout::vertical([header, Constraint::Fill(1), Constraint::Length(1)]).areas(area)
 }

@@ -5,6 +5,7 @@ use proto::client;
 use proto::v1;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
+use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use secrecy::{ExposeSecret, SecretString};
@@ -37,6 +38,10 @@ async fn ask(channel: client::Connection, change: Change) -> Result<Done, Status
             let request = v1::PutPlanRequest { plan: Some(convert::to_plan(plan)) };
             timed(PlanServiceClient::new(channel).put_plan(request)).await?;
             Ok(done(notice))
+        }
+        change
+        @ (Change::AddModel(_) | Change::UpdateModel { .. } | Change::RemoveModel { .. }) => {
+            model(ModelServiceClient::new(channel), change).await
         }
         change @ (Change::AddUpstream(_)
         | Change::UpdateUpstream(_)
@@ -124,6 +129,32 @@ async fn account(
     Ok(done(notice))
 }
 
+async fn model(
+    mut models: ModelServiceClient<client::Connection>,
+    change: Change,
+) -> Result<Done, Status> {
+    let notice = match change {
+        Change::AddModel(offer) => {
+            let notice = format!("model `{}` is in the catalogue", offer.id);
+            let request = v1::AddModelRequest { model: Some(convert::to_model(*offer)) };
+            timed(models.add_model(request)).await?;
+            notice
+        }
+        Change::UpdateModel { before, after } => {
+            let notice = format!("model `{}` is changed", after.id);
+            timed(models.update_model(convert::to_model_change(&before, *after))).await?;
+            notice
+        }
+        Change::RemoveModel { id } => {
+            let notice = format!("model `{id}` is removed");
+            timed(models.remove_model(v1::RemoveModelRequest { id })).await?;
+            notice
+        }
+        _ => return Err(Status::internal("this changes no model")),
+    };
+    Ok(done(notice))
+}
+
 async fn upstream(
     mut upstreams: UpstreamServiceClient<client::Connection>,
     change: Change,
@@ -131,7 +162,7 @@ async fn upstream(
     let notice = match change {
         Change::AddUpstream(draft) => {
             let notice =
-                format!("upstream `{}` is added: `ctl model add` puts a model on it", draft.name);
+                format!("upstream `{}` is added: `3`, then `n` puts a model on it", draft.name);
             let UpstreamDraft { name, url, profile, credential } = draft;
             let upstream = v1::Upstream {
                 name,

@@ -15,7 +15,7 @@ use crate::model::audit;
 use crate::model::keys::Key;
 use crate::model::plans::{Limits, Plan};
 
-pub(super) use self::catalogue::{offer, to_profile, upstream};
+pub(super) use self::catalogue::{offer, to_model, to_model_change, to_profile, upstream};
 pub(super) use self::traffic::{health, limit_use, traffic};
 pub(super) use self::usage::{record, usage};
 

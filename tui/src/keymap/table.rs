@@ -11,10 +11,7 @@ use super::Action::{
     New, Open, OtherForm, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, SetPlan,
     SignOut, Standing, Submit, Suspend, Tab, Yes,
 };
-use super::Focus::{
-    Accounts, Audit, Confirm, Filter, Form, Help, Keys, Live, Models, Overview, Palette, Plans,
-    Secret, SignIn, Upstreams, Usage,
-};
+use super::Focus::{Confirm, Filter, Form, Help, Palette, Secret};
 use super::{Binding, Focus};
 use crate::model::Screen;
 
@@ -26,19 +23,30 @@ use self::KeyCode::{
 const NONE: KeyModifiers = KeyModifiers::NONE;
 const CTRL: KeyModifiers = KeyModifiers::CONTROL;
 
+const SIGN_IN: Focus = Focus::Screen(Screen::SignIn);
+const OVERVIEW: Focus = Focus::Screen(Screen::Overview);
+const KEYS: Focus = Focus::Screen(Screen::Keys);
+const MODELS: Focus = Focus::Screen(Screen::Models);
+const USAGE: Focus = Focus::Screen(Screen::Usage);
+const LIVE: Focus = Focus::Screen(Screen::Live);
+const ACCOUNTS: Focus = Focus::Screen(Screen::Accounts);
+const UPSTREAMS: Focus = Focus::Screen(Screen::Upstreams);
+const PLANS: Focus = Focus::Screen(Screen::Plans);
+const AUDIT: Focus = Focus::Screen(Screen::Audit);
+
 /// Wherever somebody is signed in.
-const SCREENS: &[Focus] = &[Overview, Keys, Models, Usage, Live, Accounts, Upstreams, Plans, Audit];
+const SCREENS: &[Focus] = &[OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT];
 /// Wherever the program is.
 const EVERYWHERE: &[Focus] = &[
-    SignIn, Overview, Keys, Models, Usage, Live, Accounts, Upstreams, Plans, Audit, Filter,
+    SIGN_IN, OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, Filter,
     Palette, Form, Confirm, Secret, Help,
 ];
 /// Where there is a cursor on a row.
-const LISTS: &[Focus] = &[Keys, Models, Usage, Accounts, Upstreams, Plans, Audit];
+const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT];
 /// Where keys are text.
-const TEXTS: &[Focus] = &[SignIn, Form, Filter, Palette];
+const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette];
 /// Where there are fields to go through.
-const FORMS: &[Focus] = &[SignIn, Form];
+const FORMS: &[Focus] = &[SIGN_IN, Form];
 
 /// The table. For each focus, a key stands in one row only; help and footer keep this order.
 #[rustfmt::skip]
@@ -47,7 +55,7 @@ pub const TABLE: &[Binding] = &[
     row(FORMS, &[(NONE, Enter)], Submit, "next field, then send").hint("send"),
     row(FORMS, &[(NONE, KeyCode::Tab), (NONE, Down)], Field(1), "next field").hint("field"),
     row(FORMS, &[(NONE, BackTab), (NONE, Up)], Field(-1), "field before"),
-    row(&[SignIn], &[(CTRL, Char('n'))], OtherForm, "register, or sign in").hint("register/sign in"),
+    row(&[SIGN_IN], &[(CTRL, Char('n'))], OtherForm, "register, or sign in").hint("register/sign in"),
     row(&[Filter], &[(NONE, Enter)], Submit, "keep the filter").hint("keep"),
     row(&[Palette], &[(NONE, Enter)], Submit, "run the command").hint("run"),
     row(&[Palette], &[(NONE, KeyCode::Tab)], Complete, "write the command out").hint("complete"),
@@ -73,22 +81,25 @@ pub const TABLE: &[Binding] = &[
     row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; the key will not be shown again").hint("close"),
 
     // what one can do with the row under the cursor
-    row(&[Keys], &[(NONE, Char('n'))], New, "new key").hint("new").command("new"),
-    row(&[Keys], &[(NONE, Char('R'))], Rotate, "replace it by another, both work for a while").hint("rotate").command("rotate"),
-    row(&[Keys], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
-    row(&[Models], &[(NONE, Char('y'))], Copy, "copy a ready curl command").hint("copy curl"),
-    row(&[Models], &[(NONE, Char('a'))], CopyAgent, "copy a coding agent's configuration").hint("agent"),
-    row(&[Usage], &[(NONE, Char('p')), (NONE, Char(' '))], Pause, "let the log stand still, or go on").hint("pause").command("pause"),
-    row(&[Usage], &[(NONE, Char(']')), (NONE, Right), (NONE, Char('l'))], Range(1), "longer range").hint("range"),
-    row(&[Usage], &[(NONE, Char('[')), (NONE, Left), (NONE, Char('h'))], Range(-1), "shorter range"),
-    row(&[Accounts], &[(NONE, Char('c'))], Credit, "add to its balance").hint("credit").command("credit"),
-    row(&[Accounts], &[(NONE, Char('s'))], Standing, "suspend it, or bring it back").hint("suspend").command("suspend"),
-    row(&[Accounts], &[(NONE, Char('p'))], SetPlan, "put it on another plan").hint("plan").command("plan"),
-    row(&[Upstreams], &[(NONE, Char('n'))], New, "new upstream").hint("new").command("new"),
-    row(&[Upstreams, Plans], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
-    row(&[Upstreams], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
-    row(&[Plans], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
-    row(&[Keys, Usage, Accounts, Upstreams, Audit], &[(NONE, Char('y'))], Copy, "copy its id"),
+    row(&[KEYS], &[(NONE, Char('n'))], New, "new key").hint("new").command("new"),
+    row(&[KEYS], &[(NONE, Char('R'))], Rotate, "replace it by another, both work for a while").hint("rotate").command("rotate"),
+    row(&[KEYS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
+    row(&[MODELS], &[(NONE, Char('y'))], Copy, "copy a ready curl command").hint("copy curl"),
+    row(&[MODELS], &[(NONE, Char('a'))], CopyAgent, "copy a coding agent's configuration").hint("agent"),
+    row(&[MODELS], &[(NONE, Char('n'))], New, "new model").hint("new").command("new"),
+    row(&[MODELS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
+    row(&[MODELS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
+    row(&[USAGE], &[(NONE, Char('p')), (NONE, Char(' '))], Pause, "let the log stand still, or go on").hint("pause").command("pause"),
+    row(&[USAGE], &[(NONE, Char(']')), (NONE, Right), (NONE, Char('l'))], Range(1), "longer range").hint("range"),
+    row(&[USAGE], &[(NONE, Char('[')), (NONE, Left), (NONE, Char('h'))], Range(-1), "shorter range"),
+    row(&[ACCOUNTS], &[(NONE, Char('c'))], Credit, "add to its balance").hint("credit").command("credit"),
+    row(&[ACCOUNTS], &[(NONE, Char('s'))], Standing, "suspend it, or bring it back").hint("suspend").command("suspend"),
+    row(&[ACCOUNTS], &[(NONE, Char('p'))], SetPlan, "put it on another plan").hint("plan").command("plan"),
+    row(&[UPSTREAMS], &[(NONE, Char('n'))], New, "new upstream").hint("new").command("new"),
+    row(&[UPSTREAMS, PLANS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
+    row(&[UPSTREAMS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
+    row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
+    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT], &[(NONE, Char('y'))], Copy, "copy its id"),
 
     // the list
     row(LISTS, &[(NONE, Char('/'))], Action::Filter, "filter").hint("filter").command("filter"),
@@ -126,7 +137,7 @@ pub const TABLE: &[Binding] = &[
     row(EVERYWHERE, &[(CTRL, Char('z'))], Suspend, "give the terminal back until `fg`"),
     row(&[Help], &[(NONE, Char('q'))], Quit, "leave").hint("leave"),
     row(SCREENS, &[(NONE, Char('q'))], Quit, "leave").hint("leave").command("quit"),
-    row(&[SignIn], &[(NONE, Esc)], Quit, "leave").hint("leave"),
+    row(&[SIGN_IN], &[(NONE, Esc)], Quit, "leave").hint("leave"),
     row(EVERYWHERE, &[(CTRL, Char('c'))], Quit, "leave from anywhere"),
 ];
 

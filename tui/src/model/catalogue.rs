@@ -2,6 +2,7 @@
 
 use super::plans::Limits;
 use super::remote::Entry;
+use super::upstreams::{Condition, Upstream};
 
 /// A model that is on offer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,9 +94,40 @@ impl Entry for Offer {
     }
 }
 
+// === impl Deployment ===
+
+impl Deployment {
+    /// Reads `UPSTREAM:MODEL`, or `UPSTREAM` where the model has its own id; `None` if a part is empty.
+    pub fn read(place: &str) -> Option<Self> {
+        let (upstream, model) = match place.split_once(':') {
+            Some((_, "")) => return None,
+            Some((upstream, model)) => (upstream, model),
+            None => (place, ""),
+        };
+        let [upstream, model] = [upstream, model].map(str::to_owned);
+        (!upstream.is_empty()).then_some(Self { upstream, model, weight: 1, priority: 0 })
+    }
+
+    /// Says how its upstream does, if that is known.
+    pub fn condition(&self, upstreams: &[Upstream]) -> Option<Condition> {
+        upstreams.iter().find(|it| it.name == self.upstream)?.condition()
+    }
+}
+
 // === impl Offer ===
 
 impl Offer {
+    /// Says how it does where it does best, as far as that is known: that is where requests go.
+    pub fn condition(&self, upstreams: &[Upstream]) -> Option<Condition> {
+        self.deployments.iter().filter_map(|it| it.condition(upstreams)).min()
+    }
+
+    /// Writes where it is served as [`Deployment::read`] reads it, with commas between.
+    pub fn places(&self) -> String {
+        let place = |it: &Deployment| format!("{}:{}", it.upstream, it.model);
+        self.deployments.iter().map(place).collect::<Vec<_>>().join(", ")
+    }
+
     /// Returns a curl command that asks it something, a line per entry.
     pub fn curl(&self, base_url: &str) -> [String; 4] {
         [

@@ -4,6 +4,7 @@ use secrecy::SecretString;
 
 use std::fmt;
 
+use super::catalogue::Offer;
 use super::plans::{Limits, Plan};
 use super::upstreams::Profile;
 
@@ -67,6 +68,20 @@ pub enum Change {
     },
     /// Creates a plan or replaces it.
     PutPlan(Plan),
+    /// Puts a model into the catalogue.
+    AddModel(Box<Offer>),
+    /// Changes a model of the catalogue.
+    UpdateModel {
+        /// As it was when the user began.
+        before: Box<Offer>,
+        /// As it shall be.
+        after: Box<Offer>,
+    },
+    /// Takes a model out of the catalogue.
+    RemoveModel {
+        /// Its id.
+        id: String,
+    },
     /// Adds an upstream.
     AddUpstream(UpstreamDraft),
     /// Changes an upstream.

@@ -8,6 +8,8 @@ use tui_input::Input;
 
 use std::fmt;
 
+use super::catalogue::Offer;
+
 /// A form and what came of it.
 pub struct Form {
     /// What it is about.
@@ -45,6 +47,10 @@ pub enum Purpose {
     SetPlan(String),
     /// Creates a plan or replaces it.
     PutPlan,
+    /// Puts a model into the catalogue.
+    AddModel,
+    /// Changes that model of the catalogue.
+    EditModel(Box<Offer>),
     /// Adds an upstream.
     AddUpstream,
     /// Changes the upstream of that name.

@@ -61,6 +61,8 @@ pub fn interest(model: &Model) -> Interest {
         Screen::SignIn => &[],
         Screen::Overview => &[Account, Limits, Models, Usage, Plans],
         Screen::Keys => &[Account, Keys],
+        // how models do is known by their upstreams, which are for operators to see
+        Screen::Models if model.is_operator() => &[Account, Models, Upstreams, Health],
         Screen::Models => &[Account, Models],
         Screen::Usage => &[Account, Usage],
         Screen::Live => &[Account],

@@ -8,13 +8,16 @@ use std::collections::VecDeque;
 /// How many records the log keeps.
 pub const LOG_LENGTH: usize = 1_000;
 
-/// The last requests.
-#[derive(Debug, Default)]
+/// The last requests. A record that is looked at never changes into another: the cursor either follows,
+/// which is said, or stays with its record, for which the log stands still rather than let it go.
+#[derive(Debug)]
 pub struct Log {
     /// The records, newest first; at most [`LOG_LENGTH`].
     pub records: VecDeque<Record>,
-    /// The row under the cursor. On the newest row it stays there, on any other it stays with its record.
+    /// The row under the cursor.
     pub selected: usize,
+    /// Whether the cursor goes to whatever is newest; else it stays with its record.
+    pub following: bool,
     /// How many records the server skipped because we were too slow.
     pub skipped: u64,
     /// Whether it stands still; what comes in meanwhile waits.
@@ -29,12 +32,28 @@ pub struct Log {
 
 // === impl Log ===
 
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            records: VecDeque::new(),
+            selected: 0,
+            following: true,
+            skipped: 0,
+            paused: false,
+            waiting: VecDeque::new(),
+            missed: 0,
+            fetch: Fetch::Waiting,
+        }
+    }
+}
+
 impl Log {
     /// Takes in a piece of the log.
     pub fn extend(&mut self, tailed: Tailed) {
         if tailed.restarted {
             *self = Self::default();
         }
+        self.paused |= !self.following && self.selected + tailed.records.len() >= LOG_LENGTH;
         if self.paused {
             self.missed = self.missed.saturating_add(tailed.records.len() as u64);
             self.waiting.extend(tailed.records);
@@ -52,11 +71,15 @@ impl Log {
         }
     }
 
-    /// Lets it stand still, or takes in what has waited.
+    /// Lets it stand still, or takes in what has waited; follows if that leaves no room for the record
+    /// under the cursor.
     pub fn pause(&mut self, paused: bool) {
         self.paused = paused;
         if !paused {
             let waiting = std::mem::take(&mut self.waiting);
+            if self.selected + waiting.len() >= LOG_LENGTH {
+                self.select(0);
+            }
             for record in waiting {
                 self.push(record);
             }
@@ -70,20 +93,26 @@ impl Log {
         self.records.get(self.selected)
     }
 
-    /// Puts the cursor on `row`, or on the last one if there are fewer.
+    /// Puts the cursor on `row`, or on the last one if there are fewer. On the newest it follows.
     pub fn select(&mut self, row: usize) {
         self.selected = row.min(self.records.len().saturating_sub(1));
+        self.following = self.selected == 0;
+    }
+
+    /// Keeps the cursor with the record that it is on, though that be the newest.
+    pub fn hold(&mut self) {
+        self.following = self.records.is_empty();
     }
 
     fn push(&mut self, record: Record) {
         self.records.push_front(record);
-        if self.selected > 0 {
+        if !self.following {
             self.selected += 1;
         }
     }
 
     fn trim(&mut self) {
         self.records.truncate(LOG_LENGTH);
-        self.select(self.selected);
+        self.selected = self.selected.min(self.records.len().saturating_sub(1));
     }
 }

@@ -79,6 +79,23 @@ pub struct Health {
     pub last_error_at: Option<Timestamp>,
 }
 
+/// How an upstream does, in a word; the better first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Condition {
+    /// It answers.
+    Healthy,
+    /// Nothing was sent there of late that could tell.
+    Idle,
+    /// Some of its answers fail.
+    Shaky,
+    /// It was down, and a request is sent to see.
+    Probing,
+    /// Requests go elsewhere.
+    Down,
+    /// There is no key for it.
+    NoKey,
+}
+
 /// Whether requests are sent to an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breaker {
@@ -91,6 +108,23 @@ pub enum Breaker {
 }
 
 // === impl Upstream ===
+
+impl Upstream {
+    /// Says how it does, if that is known.
+    pub fn condition(&self) -> Option<Condition> {
+        if self.problem.is_some() {
+            return Some(Condition::NoKey);
+        }
+        let health = self.health.as_ref()?;
+        Some(match health.breaker? {
+            Breaker::Open => Condition::Down,
+            Breaker::HalfOpen => Condition::Probing,
+            Breaker::Closed if health.failures > 0 => Condition::Shaky,
+            Breaker::Closed if health.requests == 0 => Condition::Idle,
+            Breaker::Closed => Condition::Healthy,
+        })
+    }
+}
 
 impl Entry for Upstream {
     fn id(&self) -> &str {
@@ -138,6 +172,22 @@ impl Profile {
     /// Returns the one of that name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name() == name)
+    }
+}
+
+// === impl Condition ===
+
+impl Condition {
+    /// Returns the word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Idle => "idle",
+            Self::Shaky => "shaky",
+            Self::Probing => "probing",
+            Self::Down => "down",
+            Self::NoKey => "no key",
+        }
     }
 }
 

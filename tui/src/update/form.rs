@@ -6,6 +6,7 @@ use tui_input::InputRequest;
 use crate::effect::Effect;
 use crate::keymap::Action;
 use crate::model::Model;
+use crate::model::catalogue::{Deployment, Offer, Price};
 use crate::model::change::{Change, CredentialDraft, UpstreamDraft};
 use crate::model::form::{Form, Kind, Purpose};
 use crate::model::money::billionths;
@@ -109,10 +110,7 @@ fn effect(form: &mut Form) -> Result<Effect, Refused> {
         Purpose::CreateKey => Change::CreateKey {
             label: required(form, "label", "type what to call it")?,
             limits: limits(form)?,
-            spend_cap_usd: match form.text("spending cap") {
-                "" => None,
-                _ => Some(amount(form, "spending cap")?),
-            },
+            spend_cap_usd: maybe_amount(form, "spending cap")?,
             models: form.parts("models"),
             days: number(form, "ends after")?.map(|days| u32::try_from(days).unwrap_or(u32::MAX)),
         },
@@ -138,6 +136,11 @@ fn effect(form: &mut Form) -> Result<Effect, Refused> {
             limits: limits(form)?,
             models: form.parts("models"),
         }),
+        Purpose::AddModel => Change::AddModel(Box::new(offer(form, Offer::default())?)),
+        Purpose::EditModel(before) => {
+            let after = Box::new(offer(form, Offer::clone(&before))?);
+            Change::UpdateModel { before, after }
+        }
         Purpose::AddUpstream => Change::AddUpstream(upstream(form)?),
         Purpose::EditUpstream(_) => Change::UpdateUpstream(upstream(form)?),
     };
@@ -189,6 +192,13 @@ fn amount(form: &Form, label: &'static str) -> Result<String, Refused> {
     }
 }
 
+fn maybe_amount(form: &Form, label: &'static str) -> Result<Option<String>, Refused> {
+    match form.text(label) {
+        "" => Ok(None),
+        _ => amount(form, label).map(Some),
+    }
+}
+
 fn limits(form: &Form) -> Result<Limits, Refused> {
     Ok(Limits {
         rpm: number(form, "requests/min")?,
@@ -197,6 +207,42 @@ fn limits(form: &Form) -> Result<Limits, Refused> {
         monthly_tokens: number(form, "tokens/month")?,
         observe: form.text("above them") == OBSERVE,
     })
+}
+
+/// Returns what `before` becomes; what the form does not have stays as it is.
+fn offer(form: &Form, before: Offer) -> Result<Offer, Refused> {
+    Ok(Offer {
+        id: required(form, "id", "type the id that requests name it by")?,
+        deployments: deployments(form, &before)?,
+        display_name: form.text("display name").to_owned(),
+        context: number(form, "context")?,
+        max_output: number(form, "max output")?,
+        price: Price {
+            input_usd: maybe_amount(form, "input $/M")?,
+            cached_usd: maybe_amount(form, "cached $/M")?,
+            output_usd: maybe_amount(form, "output $/M")?,
+            version: before.price.version,
+        },
+        limits: Limits {
+            rpm: number(form, "requests/min")?,
+            tpm: number(form, "tokens/min")?,
+            ..before.limits
+        },
+        ..before
+    })
+}
+
+/// Reads where a model is served; places that it had keep their weight and priority.
+fn deployments(form: &Form, before: &Offer) -> Result<Vec<Deployment>, Refused> {
+    let how = "UPSTREAM:MODEL, such as `local:qwen3-32b`, with commas between several";
+    required(form, "served by", how)?;
+    let known = |read: Deployment| {
+        let same = |it: &&Deployment| it.upstream == read.upstream && it.model == read.model;
+        before.deployments.iter().find(same).cloned().unwrap_or(read)
+    };
+    let places = form.parts("served by").into_iter();
+    let read = places.map(|place| Deployment::read(&place).map(known));
+    read.collect::<Option<_>>().ok_or_else(|| ("served by", how.to_owned()))
 }
 
 fn upstream(form: &mut Form) -> Result<UpstreamDraft, Refused> {

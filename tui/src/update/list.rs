@@ -70,6 +70,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     }
     if let Action::Detail = action {
         model.detail = !model.detail;
+        if model.detail && model.screen == Screen::Usage {
+            model.data.log.hold();
+        }
         return true;
     }
     if let Action::Back = action {

@@ -1,5 +1,6 @@
 //! Messages go in, effects and a changed model come out.
 
+mod catalogue;
 mod log;
 mod screens;
 mod sign_in;
@@ -223,6 +224,10 @@ fn each_screen_watches_what_it_shows() {
     let effects = press(&mut model, KeyCode::Char('7'));
     assert_eq!(watched(&effects).topics, [Topic::Account, Topic::Upstreams, Topic::Health]);
     assert_eq!(watched(&effects).traffic, None);
+    let effects = press(&mut model, KeyCode::Char('3'));
+    let topics = [Topic::Account, Topic::Models, Topic::Upstreams, Topic::Health];
+    assert_eq!(watched(&effects).topics, topics, "who sees how models do");
+    press(&mut model, KeyCode::Char('7'));
     assert!(press(&mut model, KeyCode::Char('7')).is_empty(), "nothing new is wanted");
 }
 

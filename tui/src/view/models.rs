@@ -6,15 +6,18 @@ use ratatui::text::Span;
 
 use crate::model::Model;
 use crate::model::catalogue::Offer;
+use crate::model::upstreams::Condition;
 
 use super::keys::limits;
 use super::panes::Panes;
+use super::upstreams::condition;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
 use super::widget::text::{UNKNOWN, count, dollars, roughly};
 
 const COLUMNS: &[Column] = &[
     Column::text("model", 18, 3, 0),
+    HEALTH,
     Column::number("context", 7, 1),
     Column::number("output", 7, 4),
     Column::number("in $/M", 8, 0),
@@ -24,22 +27,35 @@ const COLUMNS: &[Column] = &[
     Column::text("limits", 16, 1, 3),
 ];
 
+/// How it does where it is served, which is for operators to know.
+const HEALTH: Column = Column::text("health", 8, 0, 1);
+
 /// Draws the list of models.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let operator = model.is_operator();
+    let shown = |it: &&Column| operator || it.head != HEALTH.head;
+    let columns: Vec<_> = COLUMNS.iter().filter(shown).copied().collect();
     let panes = Panes {
         title: "Models",
         list: &model.data.offers,
-        columns: COLUMNS,
-        nothing: "no models yet: an operator adds one with `ctl model add`",
+        columns: &columns,
+        nothing: if operator {
+            "no models yet: `n` adds one"
+        } else {
+            "no models for this plan yet"
+        },
     };
-    panes.render(model, cells, |offer| all_of(model, offer), buffer, area);
+    panes.render(model, |it| cells(model, it), |it| all_of(model, it), buffer, area);
 }
 
-fn cells(offer: &Offer) -> Vec<Span<'_>> {
+fn cells<'a>(model: &Model, offer: &'a Offer) -> Vec<Span<'a>> {
     let tokens = |count: Option<u64>| plain(count.map_or_else(|| UNKNOWN.to_owned(), roughly));
     let price = |price: &Option<String>| plain(dollars(price.as_deref()));
-    vec![
-        plain(offer.id.as_str()),
+    let mut cells = vec![plain(offer.id.as_str())];
+    if model.is_operator() {
+        cells.push(condition(model, offer.condition(&model.data.upstreams.entries)));
+    }
+    cells.extend([
         tokens(offer.context),
         tokens(offer.max_output),
         price(&offer.price.input_usd),
@@ -47,7 +63,8 @@ fn cells(offer: &Offer) -> Vec<Span<'_>> {
         price(&offer.price.output_usd),
         plain(abilities(offer)),
         plain(limits(offer.limits)),
-    ]
+    ]);
+    cells
 }
 
 fn abilities(offer: &Offer) -> String {
@@ -87,8 +104,10 @@ fn all_of<'a>(model: &'a Model, offer: &'a Offer) -> Detail<'a> {
     if !offer.deployments.is_empty() {
         detail.heading("Served by");
         for it in &offer.deployments {
+            let health = it.condition(&model.data.upstreams.entries);
+            let health = health.map_or(UNKNOWN, Condition::name);
             let text = format!(
-                "{} as {} (weight {}, priority {})",
+                "{} as {} (weight {}, priority {}): {health}",
                 it.upstream, it.model, it.weight, it.priority
             );
             detail.text(plain(text));

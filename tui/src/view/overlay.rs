@@ -102,14 +102,20 @@ fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
     let height = u16::try_from(COMMANDS + 3).unwrap_or(u16::MAX);
     let place = area.centered(Constraint::Max(60), Constraint::Max(height));
     let place = Rect { y: area.y.saturating_add(1), ..place }.intersection(area);
-    let inside = popup(theme, "Command", buffer, place);
+    let first = (palette.selected + 1).saturating_sub(COMMANDS);
+    let title = match commands.len() {
+        count if count > COMMANDS => {
+            format!("Command · {}–{} of {count}", first + 1, first + COMMANDS)
+        }
+        _ => "Command".to_owned(),
+    };
+    let inside = popup(theme, &title, buffer, place);
     let mut rows = inside.rows();
     if let Some(row) = rows.next() {
         Span::styled(":", theme.accent()).render(row, buffer);
         let typed = Rect { x: row.x + 1, width: row.width.saturating_sub(1), ..row };
         field::typed(theme, &palette.input, buffer, typed);
     }
-    let first = (palette.selected + 1).saturating_sub(COMMANDS);
     for ((place, command), row) in commands.iter().enumerate().skip(first).zip(rows) {
         let key = command.labels().next().unwrap_or_default();
         let name = command.command.unwrap_or_default();

@@ -18,7 +18,7 @@ use super::usage::log_table;
 use super::widget::bars::{fullness, gauge};
 use super::widget::frame::{frame, rows};
 use super::widget::status::{empty, stale};
-use super::widget::text::{UNKNOWN, coming, count, dollars, fit, limit, roughly};
+use super::widget::text::{UNKNOWN, coming, count, dollars, fit, limit, roughly, short_count};
 
 /// Draws the overview.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
@@ -38,8 +38,10 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     minutes(model, "Requests/min", theme.bar(), |it| it.requests, buffer, left);
     minutes(model, "Tokens/min", theme.second_bar(), |it| it.tokens, buffer, right);
+    // wide enough for the longest code of an error, its count and its age
+    let codes = (area.width * 2 / 5).max(40);
     let [left, right] =
-        Layout::horizontal([Constraint::Fill(2), Constraint::Fill(3)]).areas(bottom);
+        Layout::horizontal([Constraint::Length(codes), Constraint::Fill(1)]).areas(bottom);
     errors(model, buffer, left);
     let inside = frame(theme, "Latest requests", buffer, right);
     log_table(model, None, buffer, inside);
@@ -54,24 +56,31 @@ fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
     let spent = balance.and_then(billionths).is_some_and(|left| left <= 0);
     let style = if spent { theme.bad() } else { theme.strong() };
     let mut lines = vec![("left", Span::styled(dollars(balance), style))];
+    let roomy = inside.height >= 10;
     match spent {
         true if model.is_operator() => lines.push(("", Span::raw("6, then c: give it credit"))),
         true => lines.push(("", Span::raw("ask an operator for credit"))),
-        false => lines.extend(buys(model, balance).into_iter().take(2)),
+        false => lines.extend(buys(model, balance).into_iter().take(if roomy { 2 } else { 1 })),
     }
     // the sums of an operator are those of all accounts
     let used = if model.is_operator() { "all used in 30 days" } else { "used in 30 days" };
     let month = model.data.overview.month.value.as_ref().map(|it| &it.totals);
-    let tokens =
-        |pick: fn(&Tokens) -> Option<u64>| Span::raw(count(month.and_then(|it| pick(&it.tokens))));
+    let tokens = |pick: fn(&Tokens) -> Option<u64>| month.and_then(|it| pick(&it.tokens));
     lines.extend([
         ("plan", text(account.and_then(|it| it.plan.as_deref()))),
         ("base URL", Span::raw(model.base_url.as_str())),
         (used, Span::raw(dollars(month.and_then(|it| it.cost_usd.as_deref())))),
-        ("  requests", Span::raw(count(month.map(|it| it.requests)))),
-        ("  input tokens", tokens(|it| it.input)),
-        ("  output tokens", tokens(|it| it.output)),
     ]);
+    if roomy {
+        lines.extend([
+            ("  requests", Span::raw(count(month.map(|it| it.requests)))),
+            ("  input tokens", Span::raw(count(tokens(|it| it.input)))),
+            ("  output tokens", Span::raw(count(tokens(|it| it.output)))),
+        ]);
+    } else {
+        let [input, output] = [tokens(|it| it.input), tokens(|it| it.output)].map(short_count);
+        lines.push(("  tokens", Span::raw(format!("{input} in, {output} out"))));
+    }
     rows(theme, lines, buffer, inside);
 }
 

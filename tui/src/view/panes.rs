@@ -15,6 +15,8 @@ use super::widget::table::{Column, Table};
 
 /// From this width on, list and detail stand side by side.
 const WIDE: u16 = 120;
+/// How they share the width then.
+const SHARES: [u16; 2] = [3, 2];
 
 /// What makes a list screen.
 pub(super) struct Panes<'a, T> {
@@ -28,12 +30,12 @@ pub(super) struct Panes<'a, T> {
     pub(super) nothing: &'a str,
 }
 
-/// Returns the places of the list and of the detail; one of them may have none.
-pub(super) fn split(model: &Model, area: Rect) -> (Rect, Rect) {
+/// Returns the places of the list and of the detail, which have these shares of the width; one of them
+/// may have no place.
+pub(super) fn split(model: &Model, area: Rect, shares: [u16; 2]) -> (Rect, Rect) {
     let none = Rect { width: 0, ..area };
     if area.width >= WIDE {
-        let [list, detail] =
-            Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).areas(area);
+        let [list, detail] = Layout::horizontal(shares.map(Constraint::Fill)).areas(area);
         (list, detail)
     } else if model.detail {
         (none, area)
@@ -44,7 +46,7 @@ pub(super) fn split(model: &Model, area: Rect) -> (Rect, Rect) {
 
 /// Returns the place of the list, the row under its cursor, and how many rows there are.
 pub(super) fn place<T: Entry>(model: &Model, list: &List<T>, area: Rect) -> (Rect, usize, usize) {
-    (split(model, area).0, list.selected, list.visible().count())
+    (split(model, area, SHARES).0, list.selected, list.visible().count())
 }
 
 // === impl Panes ===
@@ -59,7 +61,7 @@ impl<'a, T: Entry> Panes<'a, T> {
         buffer: &mut Buffer,
         area: Rect,
     ) {
-        let (left, right) = split(model, area);
+        let (left, right) = split(model, area, SHARES);
         if left.width > 0 {
             self.table(model, cells, buffer, left);
         }

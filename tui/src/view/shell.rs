@@ -11,6 +11,20 @@ use crate::model::{Link, Model, Notice, Screen};
 
 use super::widget::text::{dollars, fit};
 
+/// What stands above every screen of an account that is suspended.
+const SUSPENDED: &str =
+    " this account is suspended: nothing is served or changed; ask the operator";
+
+/// Returns how many lines are above the open screen.
+pub(super) fn height(model: &Model) -> u16 {
+    let suspended = model.data.account.value.as_ref().is_some_and(|it| it.suspended);
+    match model.screen {
+        Screen::SignIn => 1,
+        _ if suspended => 3,
+        _ => 2,
+    }
+}
+
 /// Draws the lines above a screen.
 pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
@@ -47,6 +61,9 @@ pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
             let style = if screen == model.screen { theme.tab() } else { theme.faint() };
             Span::styled(label, style).render(place, buffer);
         }
+    }
+    if let Some(row) = area.rows().nth(2) {
+        Line::styled(SUSPENDED, theme.bad()).render(row, buffer);
     }
 }
 
@@ -88,16 +105,11 @@ fn tabs(model: &Model, row: Rect) -> Vec<(Screen, String, Rect)> {
 /// the user did, else what the keys do.
 pub(super) fn footer(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
-    let suspended = model.data.account.value.as_ref().is_some_and(|it| it.suspended);
     let (text, style) = match (&model.notice, &model.link) {
         _ if model.overlay.is_some() => return hints(model, buffer, area),
         (Some(Notice::Trouble(text)), _) => (text.as_str(), theme.bad()),
         (_, Link::Reconnecting { problem }) => (problem.as_str(), theme.bad()),
         (Some(Notice::Done(text)), _) => (text.as_str(), theme.good()),
-        (None, _) if suspended && model.screen == Screen::Overview => (
-            "this account is suspended: it may look and change nothing; ask an operator",
-            theme.bad(),
-        ),
         (None, _) => return hints(model, buffer, area),
     };
     let text = fit(text, usize::from(area.width).saturating_sub(2));
@@ -109,6 +121,7 @@ fn hints(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let mut line = Line::default();
     let hinted: Vec<_> = keymap::bindings(model.focus())
+        .filter(|row| model.allows(row.action))
         .filter_map(|row| Some((row.labels().next()?, row.hint?)))
         .collect();
     // help and the way out are the last to go

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Span;
 
 use crate::model::Model;
-use crate::model::upstreams::{Breaker, Health, Upstream};
+use crate::model::upstreams::{Condition, Health, Upstream};
 
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
@@ -40,7 +40,7 @@ fn cells<'a>(model: &Model, upstream: &'a Upstream) -> Vec<Span<'a>> {
     let latency = health.and_then(|it| it.latency);
     vec![
         plain(upstream.name.as_str()),
-        condition(model, upstream),
+        condition(model, upstream.condition()),
         number(|it| it.in_flight),
         number(|it| it.requests),
         number(|it| it.failures),
@@ -51,23 +51,15 @@ fn cells<'a>(model: &Model, upstream: &'a Upstream) -> Vec<Span<'a>> {
 }
 
 /// Says in a word how it does.
-fn condition(model: &Model, upstream: &Upstream) -> Span<'static> {
+pub(super) fn condition(model: &Model, condition: Option<Condition>) -> Span<'static> {
     let theme = model.theme;
-    let health = upstream.health.as_ref();
-    match health.and_then(|it| it.breaker) {
-        _ if upstream.problem.is_some() => Span::styled("no key", theme.bad()),
-        Some(Breaker::Open) => Span::styled("down", theme.bad()),
-        Some(Breaker::HalfOpen) => Span::styled("probing", theme.warning()),
-        Some(Breaker::Closed) if health.is_some_and(|it| it.failures > 0) => {
-            Span::styled("shaky", theme.warning())
-        }
-        // nothing was sent there that could tell
-        Some(Breaker::Closed) if health.is_some_and(|it| it.requests == 0) => {
-            Span::styled("idle", theme.faint())
-        }
-        Some(Breaker::Closed) => Span::styled("healthy", theme.good()),
-        None => Span::styled(UNKNOWN, theme.faint()),
-    }
+    let style = match condition {
+        Some(Condition::Healthy) => theme.good(),
+        Some(Condition::Shaky | Condition::Probing) => theme.warning(),
+        Some(Condition::Down | Condition::NoKey) => theme.bad(),
+        Some(Condition::Idle) | None => theme.faint(),
+    };
+    Span::styled(condition.map_or(UNKNOWN, Condition::name), style)
 }
 
 fn all_of<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
@@ -89,7 +81,7 @@ fn all_of<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
         plain(duration(health.latency.as_ref().map(pick)))
     };
     detail
-        .row("state", condition(model, upstream))
+        .row("state", condition(model, upstream.condition()))
         .row("breaker", plain(health.breaker.map_or(UNKNOWN, |breaker| breaker.name())))
         .maybe("tried again", health.retry_at.map(|at| plain(time_of_day(Some(at), &model.zone))))
         .row("in flight", plain(count(Some(health.in_flight))))

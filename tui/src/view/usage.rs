@@ -27,16 +27,21 @@ use super::widget::text::{
 
 const COLUMNS: &[Column] = &[
     Column::text("time", 8, 0, 0),
-    Column::text("account", 10, 1, 7),
+    Column::text("account", 10, 1, 5),
     Column::text("model", 12, 3, 0),
-    Column::text("endpoint", 16, 0, 6),
+    Column::text("endpoint", 16, 0, 7),
     Column::text("status", 11, 0, 0),
+    Column::text("error", 20, 3, 4),
     Column::number("in", 7, 2),
     Column::number("out", 7, 2),
-    Column::number("ttft", 6, 5),
+    Column::number("ttft", 6, 6),
     Column::number("time", 6, 3),
     Column::number("cost", 12, 1),
 ];
+
+/// How log and detail share the width. Of 160 columns the log has what an error's code needs beside the
+/// rest, the detail what a request's id needs beside its label.
+const SHARES: [u16; 2] = [53, 27];
 
 /// Draws sums above, the log below.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
@@ -91,9 +96,9 @@ pub(super) fn place(model: &Model, area: Rect) -> (Rect, usize, usize) {
 
 /// Returns the places of the log and of the detail, which takes the whole screen where it is narrow.
 fn places(model: &Model, area: Rect) -> (Rect, Rect) {
-    match panes::split(model, area) {
+    match panes::split(model, area, SHARES) {
         (log, detail) if log.width == 0 => (log, detail),
-        _ => panes::split(model, split(area).1),
+        _ => panes::split(model, split(area).1, SHARES),
     }
 }
 
@@ -209,14 +214,14 @@ fn title(model: &Model) -> String {
         "" => String::new(),
         filter => format!(" · /{filter}"),
     };
-    let place = match (log.paused, log.selected) {
-        (true, _) => format!("paused, {} new", log.missed),
-        (false, 0) => "following".to_owned(),
-        (false, row) => format!("{} of {}", row + 1, log.records.len()),
+    let place = match (log.paused, log.following) {
+        (true, _) => format!("paused, {} new", count(Some(log.missed))),
+        (false, true) => "following".to_owned(),
+        (false, false) => format!("{} of {}, g follows", log.selected + 1, log.records.len()),
     };
     let skipped = match log.skipped {
         0 => String::new(),
-        skipped => format!(" · {skipped} skipped"),
+        skipped => format!(" · {} skipped", count(Some(skipped))),
     };
     format!("Requests{filter} · {place}{skipped}")
 }
@@ -256,6 +261,7 @@ fn cells(model: &Model, record: &Record) -> Vec<Span<'static>> {
         plain(record.model.clone().unwrap_or_else(|| UNKNOWN.to_owned())),
         plain(record.endpoint.clone()),
         Span::styled(status, model.theme.status(record.status)),
+        Span::styled(record.error_code.clone().unwrap_or_default(), model.theme.bad()),
         plain(short_count(record.tokens.input)),
         plain(short_count(record.tokens.output)),
         plain(duration(record.ttft_ms)),

@@ -61,9 +61,9 @@ pub(crate) enum Age {
     Old,
 }
 
-/// A gateway that runs until it is stopped.
+/// A gateway that runs until it is stopped or dropped.
 pub(crate) struct Gateway {
-    runtime: Runtime,
+    runtime: Option<Runtime>,
     address: SocketAddr,
 }
 
@@ -163,17 +163,28 @@ impl Gateway {
             let router = router.add_optional_service(traffic);
             router.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
         });
-        Self { runtime, address }
+        Self { runtime: Some(runtime), address }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Stops at once, cutting every connection; returns where it was.
-    pub(crate) fn stop(self) -> SocketAddr {
-        self.runtime.shutdown_timeout(Duration::from_secs(5));
+    /// Stops at once, cutting every connection, and waits until it has; returns where it was.
+    pub(crate) fn stop(mut self) -> SocketAddr {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(5));
+        }
         self.address
+    }
+}
+
+impl Drop for Gateway {
+    /// Stops without waiting, which a test that is itself waited for must not.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

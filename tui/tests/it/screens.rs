@@ -6,12 +6,15 @@ use tui::message::Message;
 use tui::model::accounts::Role;
 use tui::model::change::{Done, NewKey};
 use tui::model::interest::Topic;
+use tui::model::record::Tailed;
 use tui::model::remote::{Fetch, Remote};
 use tui::model::{Link, Model, Screen};
 use tui::theme::{Palette, Theme};
 use tui::update::update;
 
-use crate::sample::{State, account, act, connecting, draw, fill, open, sign_in, signed_in, write};
+use crate::sample::{
+    State, account, act, connecting, draw, fill, open, record, sign_in, signed_in, write,
+};
 
 fn check(name: &str, model: &mut Model) {
     for (width, height) in [(80, 24), (160, 50)] {
@@ -118,8 +121,24 @@ fn what_is_stale_says_so_and_fades() {
 }
 
 #[test]
+fn a_log_that_was_too_fast_says_how_much_is_missing() {
+    let mut model = open(Screen::Usage, State::Normal);
+    for (dropped, live) in [(58_000, false), (197, true)] {
+        let records = vec![record(31)];
+        update(&mut model, Message::Tailed(Tailed { restarted: false, records, dropped, live }));
+    }
+    check("usage_skipped", &mut model);
+    act(&mut model, Action::Move(1));
+    act(&mut model, Action::Pause);
+    check("usage_skipped_paused", &mut model);
+}
+
+#[test]
 fn a_suspended_account_is_told_so() {
-    check("overview_suspended", &mut signed_in(account(2, Role::Member, State::Normal)));
+    let mut model = signed_in(account(2, Role::Member, State::Normal));
+    check("overview_suspended", &mut model);
+    act(&mut model, Action::Open(Screen::Keys));
+    check("keys_suspended", &mut model);
 }
 
 #[test]

@@ -1,112 +1,30 @@
 //! The real binary in a pseudo-terminal.
 
-use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use tests::Terminal;
+use tokio::task::spawn_blocking;
 
-use std::io::{Read, Write};
-use std::num::NonZero;
 use std::process::Command;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
-use std::time::Duration;
 
 use crate::fake::{Disk, Gateway, PASSWORD, SECRET, TOKEN};
 
-/// How long a test waits for the screen to change before it gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The size that everything must be usable at.
+const SMALL: (u16, u16) = (24, 80);
 
-/// A terminal in which `tui` runs.
-struct Session {
-    child: Box<dyn Child + Send + Sync>,
-    master: Box<dyn MasterPty + Send>,
-    keyboard: Box<dyn Write + Send>,
-    output: Receiver<Vec<u8>>,
-    screen: vt100::Parser,
+/// Opens a terminal in which `tui` runs, with nobody's profile and nobody's operator token.
+fn open(server: &str, token: Option<&str>) -> Terminal {
+    open_as(server, token, true)
 }
 
-impl Session {
-    fn start(server: &str, token: Option<&str>) -> Self {
-        let pty = native_pty_system().openpty(size(24, 80)).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_tui"));
+/// Does the same; only a terminal that is the process' own tells it by a signal when it hangs up.
+fn open_as(server: &str, token: Option<&str>, own: bool) -> Terminal {
+    let home = env!("CARGO_TARGET_TMPDIR").as_ref();
+    Terminal::start("tui", home, SMALL, |command| {
         command.args(["--server", server]);
-        for name in ["TOLLGATE_SERVER", "TOLLGATE_TOKEN", "TOLLGATE_TOKEN_FILE"] {
-            command.env_remove(name);
-        }
-        // Nobody's profile and nobody's operator token.
-        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
-            command.env(name, concat!(env!("CARGO_TARGET_TMPDIR"), "/nobody"));
-        }
         if let Some(token) = token {
             command.env("TOLLGATE_TOKEN", token);
         }
-        command.env_remove("NO_COLOR");
-        command.env_remove("COLORTERM");
-        command.env("TERM", "xterm-256color");
-        command.cwd(env!("CARGO_TARGET_TMPDIR"));
-        let child = pty.slave.spawn_command(command).unwrap();
-        let mut reader = pty.master.try_clone_reader().unwrap();
-        let (sender, output) = channel();
-        thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            // The end is an error on Linux (EIO) and a zero elsewhere.
-            while let Ok(length @ 1..) = reader.read(&mut bytes) {
-                if sender.send(bytes[..length].to_vec()).is_err() {
-                    break;
-                }
-            }
-        });
-        let keyboard = pty.master.take_writer().unwrap();
-        let screen = vt100::Parser::new(lines(24), lines(80), 0);
-        Self { child, master: pty.master, keyboard, output, screen }
-    }
-
-    /// Reads until the screen shows `text`.
-    fn wait_for(&mut self, text: &str) {
-        self.wait_until(text, |screen| screen.contents().contains(text));
-    }
-
-    /// Reads until the screen is as it should be.
-    fn wait_until(&mut self, what: &str, is_so: impl Fn(&vt100::Screen) -> bool) {
-        while !is_so(self.screen.screen()) {
-            match self.output.recv_timeout(PATIENCE) {
-                Ok(bytes) => self.screen.process(&bytes),
-                Err(error) => panic!(
-                    "waiting for `{what}`: {error}; the screen is\n{}",
-                    self.screen.screen().contents()
-                ),
-            }
-        }
-    }
-
-    fn write(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).unwrap();
-        self.keyboard.flush().unwrap();
-    }
-
-    fn resize(&mut self, rows: u16, columns: u16) {
-        self.screen.screen_mut().set_size(lines(rows), lines(columns));
-        self.master.resize(size(rows, columns)).unwrap();
-    }
-
-    /// Reads to the end, checks that the terminal is as it was, and returns the exit status.
-    fn end(mut self) -> u32 {
-        loop {
-            match self.output.recv_timeout(PATIENCE) {
-                Ok(bytes) => self.screen.process(&bytes),
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => panic!("it does not end"),
-            }
-        }
-        let screen = self.screen.screen();
-        assert!(!screen.alternate_screen(), "still on the alternate screen");
-        assert!(!screen.hide_cursor(), "the cursor is hidden");
-        assert_eq!(screen.contents(), "", "something was left on the user's screen");
-        self.child.wait().unwrap().exit_code()
-    }
-}
-
-fn signal(name: &str, process: &str) {
-    let kill = Command::new("kill").args([&format!("-{name}"), process]).status();
-    assert!(kill.unwrap().success());
+        command.set_controlling_tty(own);
+    })
 }
 
 fn is_stopped(process: &str) -> bool {
@@ -114,133 +32,136 @@ fn is_stopped(process: &str) -> bool {
     state.starts_with(b"T")
 }
 
-fn lines(count: u16) -> NonZero<u16> {
-    NonZero::new(count).unwrap()
-}
-
-fn size(rows: u16, cols: u16) -> PtySize {
-    PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }
-}
-
-#[test]
-fn shows_the_overview_resizes_and_leaves_the_terminal_as_it_was() {
+#[tokio::test]
+async fn shows_the_overview_resizes_and_leaves_the_terminal_as_it_was() {
     let disk = Disk::new();
     disk.record("gpt-history");
     let gateway = Gateway::start(&disk);
-    let mut session = Session::start(&gateway.url(), Some(TOKEN));
-    session.wait_for("gpt-history");
-    session.wait_for("● live");
-    session.wait_for("$4.999900");
-    assert!(session.screen.screen().alternate_screen());
+    let mut screen = open(&gateway.url(), Some(TOKEN));
+    screen.shows("gpt-history").await;
+    screen.shows("● live").await;
+    screen.shows("$4.999900").await;
+    assert!(screen.is_taken());
     disk.record("gpt-news");
-    session.wait_for("gpt-news");
+    screen.shows("gpt-news").await;
 
-    session.resize(40, 120);
-    session.write("2");
-    session.wait_for("no keys yet");
-    session.wait_for(&format!("{}╮╭ Detail", "─".repeat(20)));
-    session.write("?");
-    session.wait_for("Esc close");
-    session.write("q");
-    assert_eq!(session.end(), 0);
+    screen.resize((40, 120));
+    screen.press("2");
+    screen.shows("no keys yet").await;
+    screen.shows(&format!("{}╮╭ Detail", "─".repeat(20))).await;
+    screen.press("?");
+    screen.shows("Esc close").await;
+    screen.press("q");
+    assert_eq!(screen.end().await, 0);
 }
 
-#[test]
-fn makes_a_key_shows_it_once_and_copies_it() {
+#[tokio::test]
+async fn makes_a_key_shows_it_once_and_copies_it() {
     let gateway = Gateway::start(&Disk::new());
-    let mut session = Session::start(&gateway.url(), Some(TOKEN));
-    session.wait_for("$4.999900");
-    session.write("2");
-    session.wait_for("no keys yet");
-    session.write("nlaptop\r");
-    session.wait_for("will not come back");
-    session.wait_for(SECRET);
-    session.write("y");
-    session.wait_for("sent to the terminal's clipboard");
-    session.write("\u{1b}");
-    session.wait_for("is gone from here");
-    session.wait_for("Keys · 1");
-    assert!(!session.screen.screen().contents().contains(SECRET));
-    session.write("q");
-    assert_eq!(session.end(), 0);
+    let mut screen = open(&gateway.url(), Some(TOKEN));
+    screen.shows("$4.999900").await;
+    screen.press("2");
+    screen.shows("no keys yet").await;
+    screen.press("nlaptop\r");
+    screen.shows("will not come back").await;
+    screen.shows(SECRET).await;
+    screen.press("y");
+    screen.shows("sent to the terminal's clipboard").await;
+    screen.press("\u{1b}");
+    screen.shows("is gone from here").await;
+    screen.shows("Keys · 1").await;
+    assert!(!screen.text().contains(SECRET));
+    screen.press("q");
+    assert_eq!(screen.end().await, 0);
 }
 
-#[test]
-fn registers_at_the_keyboard() {
+#[tokio::test]
+async fn registers_at_the_keyboard() {
     let gateway = Gateway::start(&Disk::new());
-    let mut session = Session::start(&gateway.url(), None);
-    session.wait_for("Ctrl-N makes one");
-    session.write("\u{e}eve\tlong enough\tlong enough\r");
-    session.wait_for("$4.999900");
-    session.write("q");
-    assert_eq!(session.end(), 0);
+    let mut screen = open(&gateway.url(), None);
+    screen.shows("Ctrl-N makes one").await;
+    screen.press("\u{e}eve\tlong enough\tlong enough\r");
+    screen.shows("$4.999900").await;
+    screen.press("q");
+    assert_eq!(screen.end().await, 0);
 }
 
-#[test]
-fn a_thousand_rows_at_once_are_shown_and_leave_the_keyboard_alone() {
+#[tokio::test]
+async fn a_thousand_rows_at_once_are_shown_and_leave_the_keyboard_alone() {
     let disk = Disk::new();
     let gateway = Gateway::start(&disk);
-    let mut session = Session::start(&gateway.url(), Some(TOKEN));
-    session.wait_for("$4.999900");
-    session.write("4");
-    session.wait_for("Requests · following");
+    let mut screen = open(&gateway.url(), Some(TOKEN));
+    screen.shows("$4.999900").await;
+    screen.press("4");
+    screen.shows("Requests · following").await;
     for batch in 0..20 {
         disk.record_all((0..500).map(|row| format!("row-{batch}-{row}")));
     }
-    session.wait_for("row-19-499");
-    session.write("p");
-    session.wait_for("paused, 0 new");
+    screen.shows("row-19-499").await;
+    screen.press("p");
+    screen.shows("paused, 0 new").await;
     disk.record_all((0..500).map(|row| format!("late-{row}")));
-    session.wait_for("paused, 500 new");
-    session.write("p");
-    session.wait_for("late-499");
-    assert!(!session.screen.screen().contents().contains("skipped"));
-    session.write("q");
-    assert_eq!(session.end(), 0);
+    screen.shows("paused, 500 new").await;
+    screen.press("p");
+    screen.shows("late-499").await;
+    assert!(!screen.text().contains("skipped"));
+    screen.press("q");
+    assert_eq!(screen.end().await, 0);
 }
 
-#[test]
-fn suspended_it_gives_the_terminal_back_and_continued_it_takes_it_again() {
+#[tokio::test]
+async fn suspended_it_gives_the_terminal_back_and_continued_it_takes_it_again() {
     let gateway = Gateway::start(&Disk::new());
-    let mut session = Session::start(&gateway.url(), Some(TOKEN));
-    session.wait_for("$4.999900");
-    session.write("\u{1a}");
-    session.wait_until("the user's screen", |screen| !screen.alternate_screen());
-    let process = session.child.process_id().unwrap().to_string();
+    let mut screen = open(&gateway.url(), Some(TOKEN));
+    screen.shows("$4.999900").await;
+    screen.press("\u{1a}");
+    screen.takes(false).await;
+    let process = screen.id();
     assert!((0..5_000).any(|_| is_stopped(&process)), "it gave the terminal back and went on");
-    signal("CONT", &process);
-    session.wait_until("the dashboard", vt100::Screen::alternate_screen);
-    session.wait_for("$4.999900");
-    session.write("2");
-    session.wait_for("no keys yet");
-    session.write("q");
-    assert_eq!(session.end(), 0);
+    screen.signal("CONT");
+    screen.takes(true).await;
+    screen.shows("$4.999900").await;
+    screen.press("2");
+    screen.shows("no keys yet").await;
+    screen.press("q");
+    assert_eq!(screen.end().await, 0);
 }
 
-#[test]
-fn signs_in_at_the_keyboard() {
+#[tokio::test]
+async fn signs_in_at_the_keyboard() {
     let gateway = Gateway::start(&Disk::new());
-    let mut session = Session::start(&gateway.url(), None);
-    session.wait_for("password");
-    session.write("ada\tnonsense\r");
-    session.wait_for("wrong name or password");
-    session.write(&format!("{PASSWORD}\r"));
-    session.wait_for("$4.999900");
-    session.write("\u{3}");
-    assert_eq!(session.end(), 0);
+    let mut screen = open(&gateway.url(), None);
+    screen.shows("password").await;
+    screen.press("ada\tnonsense\r");
+    screen.shows("wrong name or password").await;
+    screen.press(&format!("{PASSWORD}\r"));
+    screen.shows("$4.999900").await;
+    screen.press("\u{3}");
+    assert_eq!(screen.end().await, 0);
 }
 
-#[test]
-fn a_stopped_gateway_is_said_and_sigterm_restores_the_terminal() {
+#[tokio::test]
+async fn a_stopped_gateway_is_said_and_sigterm_restores_the_terminal() {
     let gateway = Gateway::start(&Disk::new());
-    let mut session = Session::start(&gateway.url(), Some(TOKEN));
-    session.wait_for("● live");
-    gateway.stop();
-    session.wait_for("reconnecting…");
-    session.wait_for("$4.999900");
-    let process = session.child.process_id().unwrap().to_string();
-    signal("TERM", &process);
-    assert_eq!(session.end(), 128 + 15);
+    let mut screen = open(&gateway.url(), Some(TOKEN));
+    screen.shows("● live").await;
+    spawn_blocking(|| gateway.stop()).await.unwrap();
+    screen.shows("reconnecting…").await;
+    screen.shows("$4.999900").await;
+    screen.signal("TERM");
+    assert_eq!(screen.end().await, 128 + 15);
+}
+
+#[tokio::test]
+async fn it_ends_when_its_terminal_goes_away_whether_a_signal_says_so_or_not() {
+    let gateway = Gateway::start(&Disk::new());
+    for own in [true, false] {
+        let mut screen = open_as(&gateway.url(), Some(TOKEN), own);
+        screen.shows("$4.999900").await;
+        let code = screen.hang_up().await;
+        // who is drawing just then learns of it by the failure
+        assert!([1, 128 + 1].contains(&code), "{code}, the process' own: {own}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use proto::v1;
 
-use super::{limits, present, time};
+use super::{limits, present, time, to_limits};
 use crate::model::catalogue::{Ability, Deployment, Offer, Price};
 use crate::model::upstreams::{Credential, Profile, Upstream};
 
@@ -42,6 +42,73 @@ fn ability(ability: v1::Ability) -> Option<Ability> {
 fn deployment(deployment: v1::Deployment) -> Deployment {
     let v1::Deployment { upstream, upstream_model, weight, priority } = deployment;
     Deployment { upstream, model: upstream_model, weight, priority }
+}
+
+/// Converts a catalogue entry back.
+pub(in crate::connection) fn to_model(offer: Offer) -> v1::Model {
+    v1::Model {
+        id: offer.id,
+        display_name: offer.display_name,
+        description: offer.description,
+        context_window: offer.context,
+        max_output_tokens: offer.max_output,
+        limits: Some(to_limits(offer.limits)),
+        price: Some(v1::Price {
+            input_usd: offer.price.input_usd.unwrap_or_default(),
+            cached_usd: offer.price.cached_usd.unwrap_or_default(),
+            output_usd: offer.price.output_usd.unwrap_or_default(),
+            version: 0,
+        }),
+        abilities: offer.abilities.into_iter().map(|it| to_ability(it).into()).collect(),
+        aliases: offer.aliases,
+        deployments: offer.deployments.into_iter().map(to_deployment).collect(),
+        created_at: None,
+    }
+}
+
+/// Returns what makes `before` into `after`, and leaves the rest to whoever changes it meanwhile.
+/// Description, abilities and aliases are no part of it.
+pub(in crate::connection) fn to_model_change(
+    before: &Offer,
+    after: Offer,
+) -> v1::UpdateModelRequest {
+    // in a change, what is absent stays, and 0 and an empty text stand for what there is no more
+    fn new<T: PartialEq + Default>(before: Option<&T>, after: Option<T>) -> Option<T> {
+        (before != after.as_ref()).then(|| after.unwrap_or_default())
+    }
+    let deployments = after.deployments;
+    v1::UpdateModelRequest {
+        id: after.id,
+        display_name: (before.display_name != after.display_name).then_some(after.display_name),
+        context_window: new(before.context.as_ref(), after.context),
+        max_output_tokens: new(before.max_output.as_ref(), after.max_output),
+        limits: Some(v1::Limits {
+            rpm: new(before.limits.rpm.as_ref(), after.limits.rpm),
+            tpm: new(before.limits.tpm.as_ref(), after.limits.tpm),
+            ..v1::Limits::default()
+        }),
+        input_usd: new(before.price.input_usd.as_ref(), after.price.input_usd),
+        cached_usd: new(before.price.cached_usd.as_ref(), after.price.cached_usd),
+        output_usd: new(before.price.output_usd.as_ref(), after.price.output_usd),
+        deployments: (before.deployments != deployments).then(|| v1::DeploymentList {
+            deployments: deployments.into_iter().map(to_deployment).collect(),
+        }),
+        ..v1::UpdateModelRequest::default()
+    }
+}
+
+fn to_ability(ability: Ability) -> v1::Ability {
+    match ability {
+        Ability::Tools => v1::Ability::Tools,
+        Ability::Vision => v1::Ability::Vision,
+        Ability::Reasoning => v1::Ability::Reasoning,
+        Ability::StructuredOutput => v1::Ability::StructuredOutput,
+    }
+}
+
+fn to_deployment(deployment: Deployment) -> v1::Deployment {
+    let Deployment { upstream, model, weight, priority } = deployment;
+    v1::Deployment { upstream, upstream_model: model, weight, priority }
 }
 
 /// Converts an upstream; how it does comes from elsewhere.

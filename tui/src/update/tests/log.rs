@@ -44,15 +44,43 @@ fn the_cursor_follows_news_on_the_newest_row_and_else_stays_with_its_record() {
 }
 
 #[test]
+fn a_record_that_is_looked_at_stays_though_it_be_the_newest() {
+    let mut model = usage();
+    tail(&mut model, &["a", "b"], true, 0);
+    press(&mut model, KeyCode::Enter);
+    tail(&mut model, &["c"], false, 0);
+    assert_eq!((selected(&model), model.data.log.following), ("b", false));
+    press(&mut model, KeyCode::Esc);
+    press(&mut model, KeyCode::Char('g'));
+    tail(&mut model, &["d"], false, 0);
+    assert_eq!((selected(&model), model.data.log.following), ("d", true));
+}
+
+#[test]
+fn the_log_stands_still_rather_than_let_go_of_the_record_under_the_cursor() {
+    let mut model = usage();
+    tail(&mut model, &["x"; 10], true, 0);
+    tail(&mut model, &["mine", "y"], false, 0);
+    press(&mut model, KeyCode::Char('j'));
+    tail(&mut model, &["z"; LOG_LENGTH - 2], false, 0);
+    assert_eq!((selected(&model), model.data.log.selected), ("mine", LOG_LENGTH - 1));
+    assert!(!model.data.log.paused);
+    tail(&mut model, &["late", "later"], false, 0);
+    let log = &model.data.log;
+    assert_eq!((selected(&model), log.paused, log.missed), ("mine", true, 2));
+    press(&mut model, KeyCode::Char('p'));
+    assert_eq!((selected(&model), model.data.log.following), ("later", true));
+}
+
+#[test]
 fn the_log_keeps_the_last_records_and_counts_the_skipped_ones() {
     let mut model = usage();
     tail(&mut model, &["x"; LOG_LENGTH], true, 0);
-    press(&mut model, KeyCode::End);
     tail(&mut model, &["y"; 7], false, 3);
     tail(&mut model, &[], false, 2);
     let log = &model.data.log;
-    assert_eq!((log.records.len(), log.selected, log.skipped), (LOG_LENGTH, LOG_LENGTH - 1, 5));
-    assert_eq!(log.records[6].id, "y");
+    assert_eq!((log.records.len(), log.selected, log.skipped), (LOG_LENGTH, 0, 5));
+    assert_eq!((&*log.records[6].id, &*log.records[7].id), ("y", "x"));
     tail(&mut model, &["z"], true, 0);
     let log = &model.data.log;
     assert_eq!((log.records.len(), log.selected, log.skipped), (1, 0, 0));

@@ -1,0 +1,126 @@
+//! Models: who changes them, and how they do.
+
+use super::*;
+use crate::model::catalogue::{Deployment, Offer, Price};
+use crate::model::change::Change;
+use crate::model::upstreams::{Breaker, Condition, Health, Upstream};
+
+fn catalogue(role: Role) -> Model {
+    let mut model = signed_in(role);
+    press(&mut model, KeyCode::Char('3'));
+    model
+}
+
+fn place(upstream: &str, model: &str) -> Deployment {
+    let [upstream, model] = [upstream, model].map(str::to_owned);
+    Deployment { upstream, model, weight: 1, priority: 0 }
+}
+
+/// Returns the model that a change is to make, with what it is now if it is there.
+fn made(effects: Vec<Effect>) -> (Option<Offer>, Offer) {
+    match effects.into_iter().next() {
+        Some(Effect::Change(Change::AddModel(offer))) => (None, *offer),
+        Some(Effect::Change(Change::UpdateModel { before, after })) => (Some(*before), *after),
+        other => panic!("no model is changed: {other:?}"),
+    }
+}
+
+#[test]
+fn operators_add_a_model() {
+    let mut model = catalogue(Role::Operator);
+    press(&mut model, KeyCode::Char('n'));
+    write(&mut model, "llama");
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "it has to be served somewhere");
+    write(&mut model, "local:meta/llama:8b, spare:,");
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "`spare:` names no model");
+    for _ in 0..2 {
+        press(&mut model, KeyCode::Backspace);
+    }
+    for (steps, text) in [(2, "128k"), (2, "0.1"), (2, "0.40"), (1, "60")] {
+        for _ in 0..steps {
+            press(&mut model, KeyCode::Down);
+        }
+        write(&mut model, text);
+    }
+    let (before, offer) = made(press(&mut model, KeyCode::Enter));
+    let price = Price {
+        input_usd: Some("0.1".to_owned()),
+        output_usd: Some("0.40".to_owned()),
+        ..Price::default()
+    };
+    let expected = Offer {
+        id: "llama".to_owned(),
+        deployments: vec![place("local", "meta/llama:8b"), place("spare", "")],
+        context: Some(128_000),
+        limits: Limits { rpm: Some(60), ..Limits::default() },
+        price,
+        ..Offer::default()
+    };
+    assert_eq!((before, offer), (None, expected));
+}
+
+#[test]
+fn a_model_that_is_edited_keeps_what_is_not_changed() {
+    let mut model = catalogue(Role::Operator);
+    let offer = Offer {
+        id: "llama".to_owned(),
+        aliases: vec!["default".to_owned()],
+        deployments: vec![Deployment { weight: 3, priority: 2, ..place("local", "llama") }],
+        limits: Limits { tpm: Some(5), concurrency: Some(7), ..Limits::default() },
+        ..Offer::default()
+    };
+    load(&mut model, Loaded::Models(vec![offer.clone()]));
+    press(&mut model, KeyCode::Char('e'));
+    write(&mut model, ", spare:llama");
+    press(&mut model, KeyCode::Up);
+    press(&mut model, KeyCode::Backspace);
+    let (before, after) = made(press(&mut model, KeyCode::Enter));
+    let mut expected = offer.clone();
+    expected.deployments.push(place("spare", "llama"));
+    expected.limits.tpm = None;
+    assert_eq!((before, after), (Some(offer), expected));
+}
+
+#[test]
+fn removing_a_model_asks_first() {
+    let mut model = catalogue(Role::Operator);
+    load(&mut model, Loaded::Models(vec![Offer { id: "llama".to_owned(), ..Offer::default() }]));
+    press(&mut model, KeyCode::Char('x'));
+    let asked = change(&press(&mut model, KeyCode::Char('y')));
+    assert_eq!(asked, "RemoveModel { id: \"llama\" }");
+}
+
+#[test]
+fn members_change_no_model() {
+    let mut model = catalogue(Role::Member);
+    load(&mut model, Loaded::Models(vec![Offer { id: "llama".to_owned(), ..Offer::default() }]));
+    for letter in ['n', 'e', 'x'] {
+        assert!(press(&mut model, KeyCode::Char(letter)).is_empty());
+        assert!(model.overlay.is_none());
+        assert!(matches!(&model.notice, Some(Notice::Trouble(text)) if text.contains("operators")));
+    }
+}
+
+#[test]
+fn a_model_does_as_well_as_the_best_of_its_upstreams() {
+    let upstream = |name: &str, breaker, failures| Upstream {
+        name: name.to_owned(),
+        health: Some(Health { breaker, failures, requests: 9, ..Health::default() }),
+        ..Upstream::default()
+    };
+    let upstreams = [
+        upstream("down", Some(Breaker::Open), 9),
+        upstream("shaky", Some(Breaker::Closed), 1),
+        upstream("new", None, 0),
+    ];
+    for (places, condition) in [
+        (&["down", "shaky"][..], Some(Condition::Shaky)),
+        (&["down", "gone"], Some(Condition::Down)),
+        (&["new"], None),
+        (&[], None),
+    ] {
+        let deployments = places.iter().map(|it| place(it, "llama")).collect();
+        let offer = Offer { deployments, ..Offer::default() };
+        assert_eq!(offer.condition(&upstreams), condition, "{places:?}");
+    }
+}
