@@ -30,7 +30,7 @@ use gateway::domain::money::Nanos;
 use gateway::domain::record::RequestStatus;
 use gateway::store::sqlite::SqliteStore;
 use gateway::store::{Consumed, Cursor, RequestFilter, Requests, StoreError};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use tokio::runtime::Runtime;
 
 use crate::log::Log;

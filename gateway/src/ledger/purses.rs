@@ -63,12 +63,11 @@ impl Purses {
     ) -> Result<Option<Arc<Purse>>, StoreError> {
         let Some(key) = store.find_key(key).await? else { return Ok(None) };
         let Some(cap) = key.spend_cap else { return Ok(None) };
-        let spent = match &self.spent {
-            Some(spent) => spent,
-            None => {
-                let consumption = store.consumption(Timestamp::MAX).await?;
-                self.spent.insert(consumption.spent.into_iter().collect())
-            }
+        let spent = if let Some(spent) = &self.spent {
+            spent
+        } else {
+            let consumption = store.consumption(Timestamp::MAX).await?;
+            self.spent.insert(consumption.spent.into_iter().collect())
         };
         let spent = spent.get(&key.origin).copied().unwrap_or_default();
         let left = || Arc::new(Purse::of_cap(cap, spent));
