@@ -1,12 +1,13 @@
 //! A model request from its body on, whichever endpoint it came to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 
 use super::authenticate::Principal;
-use super::drain::Drain;
+use super::drain::{Drain, Work};
 use super::relay::Answer;
 use super::replay::{self, Attempt, Keeper};
 use super::responses::{self, ClientKind};
@@ -55,16 +56,31 @@ pub async fn serve(
     match principal.key.client_gone {
         ClientGone::Cancel => answer(gate, principal, ask, body, keeper, tally).await,
         ClientGone::Drain(limit) => {
-            let (gate, principal, mut open) = (gate.clone(), principal.clone(), tally.take());
-            let presence = open.as_mut().expect("open until it is answered").presence();
-            let drain = Drain::new(gate.clone(), presence, limit);
-            let work = async move {
-                let answer = answer(&gate, &principal, ask, body, keeper, &mut open).await;
-                (answer, open)
-            };
-            drain.serve(Box::pin(work), tally).await
+            let (drain, work) = draining(gate, principal, ask, body, keeper, tally, limit);
+            drain.serve(work, tally).await
         }
     }
+}
+
+/// A request that goes on for up to `limit` without its client, and all that it has to do: apart from
+/// [`serve`], whose state would have room for it in every request.
+fn draining(
+    gate: &Arc<Gate>,
+    principal: &Principal,
+    ask: Ask,
+    body: Bytes,
+    keeper: Option<Box<Keeper>>,
+    tally: &mut Option<Tally>,
+    limit: Duration,
+) -> (Drain, Work) {
+    let (gate, principal, mut open) = (gate.clone(), principal.clone(), tally.take());
+    let presence = open.as_mut().expect("open until it is answered").presence();
+    let drain = Drain::new(gate.clone(), presence, limit);
+    let work = async move {
+        let answer = answer(&gate, &principal, ask, body, keeper, &mut open).await;
+        (answer, open)
+    };
+    (drain, Box::pin(work))
 }
 
 /// Serves a request that is no retry.
@@ -79,7 +95,7 @@ async fn answer(
     let mut answer = match ask {
         Ask::Chat => chat::chat(gate, principal, body, tally).await?,
         Ask::Responses(client) => {
-            responses::responses(gate, principal, client, body, tally).await?
+            Box::pin(responses::responses(gate, principal, client, body, tally)).await?
         }
     };
     if let Some(keeper) = keeper {
