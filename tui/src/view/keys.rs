@@ -41,7 +41,7 @@ fn cells<'a>(model: &Model, key: &'a Key) -> Vec<Span<'a>> {
         state(model, key),
         plain(used(model, key)),
         plain(ago(key.created_at, model.now)),
-        plain(limits(key.limits)),
+        plain(limits_of(key)),
         plain(models(key)),
     ]
 }
@@ -80,6 +80,16 @@ pub(super) fn limits(limits: Limits) -> String {
         .filter_map(|(limit, name)| limit.map(|limit| format!("{} {name}", roughly(limit))));
     let text = known.collect::<Vec<_>>().join(", ");
     if text.is_empty() { "none".to_owned() } else { text }
+}
+
+/// Writes the limits of a key, its spending cap before the others.
+fn limits_of(key: &Key) -> String {
+    let cap = key.spend_cap_usd.as_deref().map(|cap| format!("{} in all", dollars(Some(cap))));
+    match cap {
+        None => limits(key.limits),
+        Some(cap) if key.limits == Limits::default() => cap,
+        Some(cap) => format!("{cap}, {}", limits(key.limits)),
+    }
 }
 
 /// Says what happens to what exceeds limits.
