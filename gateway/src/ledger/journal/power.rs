@@ -2,23 +2,37 @@
 //!
 //! One thread syncs for all who wait: while it is at the disk others gather, and share the next sync. A
 //! file that could not be synced is not trusted again: a disk says so once, and the next sync may succeed
-//! although what it could not write is gone. Start with [`Journal::synced`].
+//! although what it could not write is gone. What is open is written again elsewhere, and nobody is told
+//! that all is on the disk before the store has what had ended. Start with [`Journal::synced`].
 
 use std::fs::File;
 use std::io;
 use std::iter;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::Builder;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::{Journal, State};
+
+/// How long no other segment is begun after one that the disk did not take, either.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// Syncs for all who wait. Dropping it ends the thread.
 #[derive(Debug)]
 pub(super) struct Syncer(Sender<Waiter>);
+
+/// The disk did not take what was written.
+#[derive(Clone, Copy, Debug)]
+struct Failure {
+    /// The last segment that it did not take.
+    segment: u64,
+    /// When another segment may be begun; `None` if none was begun yet. Each costs room on the disk.
+    again_at: Option<Instant>,
+}
 
 /// Is told whether the disk has what was written before it began to wait.
 type Waiter = oneshot::Sender<bool>;
@@ -103,23 +117,36 @@ impl Journal {
         self.lock().unsynced = Some(Vec::new());
         let (state, dir) = (self.state.clone(), self.dir.clone());
         let mut newest = None;
-        let mut failed = false;
+        let mut failure = None;
         self.syncer = Some(Syncer::start(move || {
+            let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
             let (files, number) = {
-                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-                if failed {
-                    state.begin_anew(&dir)?;
+                let mut state = lock();
+                if let Some(Failure { segment, again_at }) = &mut failure
+                    && (again_at.is_none() || state.active.number() <= *segment)
+                {
+                    let now = Instant::now();
+                    if again_at.is_some_and(|at| now < at) {
+                        return Err(io::Error::other("it failed a short time ago"));
+                    }
+                    state.begin_segment(&dir, u64::MAX)?;
+                    *again_at = Some(now + PAUSE);
                 }
                 let mut files = state.unsynced.as_mut().map(std::mem::take).unwrap_or_default();
                 files.push(state.active.file());
                 (files, state.active.number())
             };
-            let synced = sync(&files, newest != Some(number));
-            failed = synced.is_err();
-            if !failed {
-                newest = Some(number);
+            if let Err(error) = sync(&files, newest != Some(number)) {
+                let again_at = failure.and_then(|failure: Failure| failure.again_at);
+                failure = Some(Failure { segment: number, again_at });
+                return Err(error);
             }
-            synced
+            newest = Some(number);
+            if failure.is_some_and(|failure| lock().needs_until(failure.segment)) {
+                return Err(io::Error::other("the store lacks what the disk did not take"));
+            }
+            failure = None;
+            Ok(())
         })?);
         Ok(self)
     }
@@ -128,10 +155,9 @@ impl Journal {
 // === impl State ===
 
 impl State {
-    /// Leaves a segment that the disk did not take. All that is open is written again; what has ended is
-    /// in memory, on its way to the store.
-    fn begin_anew(&mut self, dir: &Path) -> io::Result<()> {
-        self.begin_segment(dir, u64::MAX)
+    /// Whether some request is kept nowhere but in the segments up to this one.
+    fn needs_until(&self, segment: u64) -> bool {
+        self.needed.range(..=segment).any(|(_, &count)| count > 0)
     }
 }
 

@@ -48,10 +48,11 @@ async fn a_segment_that_the_disk_did_not_take_is_left_and_what_is_open_is_writte
     let dir = tempfile::tempdir().unwrap();
     let (journal, synced) = failing_once(&dir);
     journal.begin(open(1)).unwrap();
-    journal.close(&ended(2)).unwrap();
+    let place = journal.close(&ended(2));
     assert!(journal.synced().await.is_err());
     journal.begin(open(3)).unwrap();
-    journal.synced().await.unwrap();
+    assert!(journal.synced().await.is_err(), "what has ended is on no disk");
+    journal.committed(place);
     journal.synced().await.unwrap();
     let syncs: Vec<_> = synced.try_iter().collect();
     assert_eq!(syncs, [(1, true), (2, true), (1, false)], "the one after it is trusted");
@@ -72,6 +73,17 @@ async fn nobody_goes_on_before_there_is_a_segment_to_trust() {
     std::fs::rename(&elsewhere, dir.path()).unwrap();
     journal.synced().await.unwrap();
     assert_eq!(synced.try_iter().collect::<Vec<_>>(), [(1, true), (2, true)]);
+}
+
+#[tokio::test]
+async fn a_disk_that_goes_on_failing_is_not_filled_with_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir).synced_by(|_, _| Err(io::ErrorKind::StorageFull.into())).unwrap();
+    journal.begin(open(1)).unwrap();
+    for _ in 0..20 {
+        assert!(journal.synced().await.is_err());
+    }
+    assert_eq!(segments(&dir).len(), 2, "one more, until the pause is over");
 }
 
 #[tokio::test]
