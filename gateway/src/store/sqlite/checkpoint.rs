@@ -1,39 +1,39 @@
-//! Room on the disk for the write-ahead log, and for folding it into the file.
+//! When the write-ahead log is checkpointed: copied back into the file.
 //!
-//! Folding adds to the file what is new in the log, at most as much as the log takes. A log that grew until
-//! nothing was left could not be folded any more, and the disk would stay full; so it is folded the sooner,
-//! the less room there is.
+//! That adds to the file what is new in the log, at most as much as the log takes. A log that grew until
+//! nothing was left could not be copied back any more, and the disk would stay full; so there is a
+//! checkpoint the sooner, the less room there is.
 
 use std::path::PathBuf;
 
 use rusqlite::Connection;
 
-/// The length at which the log is folded where there is room, in pages: 16 MiB instead of SQLite's 4, so
+/// The length of the log at which there is a checkpoint where there is room, in pages: 16 MiB instead of SQLite's 4, so
 /// that pages which many batches touch are copied back a quarter as often.
 const LONGEST: u64 = 4_096;
 /// SQLite's pages, in bytes.
 const PAGE: u64 = 4_096;
 
-/// The disk of one database.
-pub(super) struct Room {
+/// The checkpoints of one database.
+pub(super) struct Checkpoints {
     path: Option<PathBuf>,
-    /// The length at which the log is folded now, in pages.
+    /// The length of the log at which there is one now, in pages.
     longest: u64,
 }
 
-impl Room {
-    /// The room of the database that `connection` writes.
+impl Checkpoints {
+    /// Those of the database that `connection` writes.
     pub(super) fn of(connection: &Connection) -> Self {
-        let mut room = Self { path: connection.path().map(PathBuf::from), longest: 0 };
-        room.keep(connection);
-        room
+        let mut checkpoints = Self { path: connection.path().map(PathBuf::from), longest: 0 };
+        checkpoints.fit(connection);
+        checkpoints
     }
 
-    /// Has the log folded while there is room for it. To be called after each change.
-    pub(super) fn keep(&mut self, connection: &Connection) {
+    /// Has the next one made while there is room for it. To be called after each change.
+    pub(super) fn fit(&mut self, connection: &Connection) {
         let disk = self.path.as_ref().and_then(|path| rustix::fs::statvfs(path).ok());
         let longest = disk.map_or(LONGEST, |disk| longest(disk.f_bavail * disk.f_frsize));
-        // if it fails, the log is folded when it was to be before
+        // if it fails, there is one when there was to be before
         if longest != self.longest
             && connection.pragma_update(None, "wal_autocheckpoint", longest.cast_signed()).is_ok()
         {

@@ -90,7 +90,7 @@ fn insert_records<'a>(
     records: &'a [RequestRecord],
 ) -> rusqlite::Result<Vec<(i64, &'a RequestRecord)>> {
     let mut fresh = Vec::with_capacity(records.len());
-    REQUESTS.run(tx, records, tell_record, |records, written| {
+    REQUESTS.run(tx, records, bind_record, |records, written| {
         let written = i64::try_from(written).unwrap_or_default();
         let first = tx.last_insert_rowid() + 1 - written;
         if written == i64::try_from(records.len()).unwrap_or_default() {
@@ -121,11 +121,11 @@ fn find_fresh<'a>(
     Ok(fresh.collect())
 }
 
-fn tell_record(record: &RequestRecord, values: &mut Values<'_>) -> rusqlite::Result<()> {
+fn bind_record(record: &RequestRecord, values: &mut Values<'_>) -> rusqlite::Result<()> {
     let usage = record.usage.as_ref();
     let served = record.deployment.as_ref();
     let notes = record.notes.iter().map(String::as_str);
-    values.tell(params![
+    values.bind(params![
         record.id,
         record.account,
         record.key,
@@ -200,10 +200,10 @@ fn add_entries(
 }
 
 fn insert_entries(tx: &Connection, entries: &[&Entry]) -> rusqlite::Result<()> {
-    ENTRIES.run(tx, entries, |entry, values| tell_entry(entry, values), |_, _| Ok(()))
+    ENTRIES.run(tx, entries, |entry, values| bind_entry(entry, values), |_, _| Ok(()))
 }
 
-fn tell_entry(entry: &Entry, values: &mut Values<'_>) -> rusqlite::Result<()> {
+fn bind_entry(entry: &Entry, values: &mut Values<'_>) -> rusqlite::Result<()> {
     let (kind, request, note) = match &entry.kind {
         EntryKind::Trial => (1, None, None),
         EntryKind::Credit(note) => (2, None, Some(note)),
@@ -211,7 +211,7 @@ fn tell_entry(entry: &Entry, values: &mut Values<'_>) -> rusqlite::Result<()> {
         EntryKind::Correction(note) => (4, None, Some(note)),
         EntryKind::Overrun(request) => (5, Some(request), None),
     };
-    values.tell(params![entry.account, entry.amount, kind, request, note, At(entry.at)])
+    values.bind(params![entry.account, entry.amount, kind, request, note, At(entry.at)])
 }
 
 fn add_to_balance(tx: &Connection, account: AccountId, change: Nanos) -> Result<(), StoreError> {

@@ -15,10 +15,10 @@ pub(super) struct Insertion {
     many: String,
 }
 
-/// A statement whose values are told one after another.
+/// A statement whose values are bound one after another.
 pub(super) struct Values<'a> {
     statement: CachedStatement<'a>,
-    told: usize,
+    bound: usize,
 }
 
 impl Insertion {
@@ -32,21 +32,21 @@ impl Insertion {
         Self { one: sql(1), many: sql(MANY) }
     }
 
-    /// Writes `rows` in their order, with the values that `tell` tells of each. Calls `written` with the
+    /// Writes `rows` in their order, with the values that `bind` binds of each. Calls `written` with the
     /// rows of each statement and with how many of them it has written.
     pub(super) fn run<'a, T>(
         &self,
         tx: &Connection,
         rows: &'a [T],
-        tell: impl Fn(&T, &mut Values<'_>) -> rusqlite::Result<()>,
+        bind: impl Fn(&T, &mut Values<'_>) -> rusqlite::Result<()>,
         mut written: impl FnMut(&'a [T], usize) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
         let (many, rest) = rows.as_chunks::<MANY>();
         let many = many.iter().map(|rows| (self.many.as_str(), rows.as_slice()));
         let rest = rest.chunks(1).map(|row| (self.one.as_str(), row));
         for (sql, rows) in many.chain(rest) {
-            let mut values = Values { statement: tx.prepare_cached(sql)?, told: 0 };
-            rows.iter().try_for_each(|row| tell(row, &mut values))?;
+            let mut values = Values { statement: tx.prepare_cached(sql)?, bound: 0 };
+            rows.iter().try_for_each(|row| bind(row, &mut values))?;
             written(rows, values.statement.raw_execute()?)?;
         }
         Ok(())
@@ -54,11 +54,11 @@ impl Insertion {
 }
 
 impl Values<'_> {
-    /// Tells the next values.
-    pub(super) fn tell(&mut self, values: &[&dyn ToSql]) -> rusqlite::Result<()> {
+    /// Binds the next values.
+    pub(super) fn bind(&mut self, values: &[&dyn ToSql]) -> rusqlite::Result<()> {
         values.iter().try_for_each(|value| {
-            self.told += 1;
-            self.statement.raw_bind_parameter(self.told, value)
+            self.bound += 1;
+            self.statement.raw_bind_parameter(self.bound, value)
         })
     }
 }

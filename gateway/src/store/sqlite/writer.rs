@@ -11,8 +11,8 @@ use std::thread::{Builder, JoinHandle};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
+use super::checkpoint::Checkpoints;
 use super::error::Closed;
-use super::room::Room;
 use crate::store::StoreError;
 
 /// The way to the writer thread. Dropping it waits until all that was sent is written.
@@ -72,12 +72,12 @@ impl Drop for Writer {
 }
 
 fn serve(mut connection: Connection, inbox: &Receiver<Message>) {
-    let mut room = Room::of(&connection);
+    let mut checkpoints = Checkpoints::of(&connection);
     while let Ok(Message::Job(job)) = inbox.recv() {
         // A job that panics has its transaction rolled back as it unwinds and its caller told by
         // the dropped `reply`; those after it must not suffer.
         let _ = catch_unwind(AssertUnwindSafe(|| job(&mut connection)));
-        room.keep(&connection);
+        checkpoints.fit(&connection);
     }
 }
 
