@@ -24,6 +24,8 @@ use crate::store::{Cursor, Everything, Store, StoreError};
 /// The operator token's file in the data directory.
 pub const TOKEN_FILE: &str = "operator.token";
 
+/// Why the operator has credit.
+const FIRST_CREDIT: &str = "by the first start";
 /// The trial credit of the plan that a fresh install has: 5 dollars.
 const TRIAL_CREDIT: Nanos = Nanos(5_000_000_000);
 
@@ -107,14 +109,20 @@ pub async fn prepare(
             action: AuditAction::AccountRegister,
             object: account.name.clone(),
             account: Some(account.id),
-            details: format!("by the first start, trial credit {credit} dollars"),
+            details: "by the first start".to_owned(),
             call: None,
         };
-        // what a key of its own may spend before anybody knows of `ctl account credit`
-        let trial = Entry { account: account.id, amount: credit, kind: EntryKind::Trial, at: now };
-        let trial = Some(&trial).filter(|_| credit != Nanos::ZERO);
-        store.add_account(&account, passwords::NOBODY, trial, None, &audit).await?;
-        everything.balances.push((account.id, credit));
+        store.add_account(&account, passwords::NOBODY, None, None, &audit).await?;
+        if credit != Nanos::ZERO {
+            // what a key of its own may spend before anybody knows of `ctl account credit`; no trial, of
+            // which there is so much a day
+            let kind = EntryKind::Credit(FIRST_CREDIT.to_owned());
+            let entry = Entry { account: account.id, amount: credit, kind, at: now };
+            let details = format!("{credit} dollars: {FIRST_CREDIT}");
+            let audit = AuditEntry { action: AuditAction::AccountCredit, details, ..audit };
+            store.add_entry(&entry, &audit).await?;
+            everything.balances.push((account.id, credit));
+        }
         everything.accounts.push(account);
     }
     let newest = store.newest().await?;

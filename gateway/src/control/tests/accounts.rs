@@ -158,7 +158,7 @@ async fn trial_credit_has_a_daily_cap_and_says_so() {
     let register = async |name: &str| {
         control.register(None, None, name, PASSWORD.into(), &"".into()).await.unwrap()
     };
-    // the bench gives 17 dollars a day, the plan 5 to each, and the operator has had them
+    // the bench gives 12 dollars a day, the plan 5 to each
     let day = bench.clock.now();
     for (name, credit) in [("ann", 5), ("bob", 5), ("cid", 0)] {
         let made = register(name).await;
@@ -166,7 +166,7 @@ async fn trial_credit_has_a_daily_cap_and_says_so() {
         assert_eq!((made.trial_credit, made.withheld), expected, "{name}");
         assert_eq!(made.account.balance, made.trial_credit);
     }
-    assert_eq!(control.store.trial_given(day).await.unwrap(), Nanos(15_000_000_000));
+    assert_eq!(control.store.trial_given(day).await.unwrap(), Nanos(10_000_000_000));
     bench.clock.advance(Duration::from_hours(24));
     assert!(!register("dan").await.withheld);
 }

@@ -46,8 +46,8 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
     let now = bench.clock.now();
     let week = now + Duration::from_hours(7 * 24);
     let expected = [
-        " account.register operator (operator) by the first start, trial credit 5 dollars"
-            .to_owned(),
+        " account.register operator (operator) by the first start".to_owned(),
+        " account.credit operator (operator) 5 dollars: by the first start".to_owned(),
         "operator account.register ann (ann) plan `free`, trial credit 5 dollars".to_owned(),
         format!("ann key.create {old} (ann) label `ci`"),
         format!("ann key.rotate {old} (ann) label `ci`, replaced by `{new}`, ends {now}"),

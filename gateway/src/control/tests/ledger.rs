@@ -24,7 +24,7 @@ async fn members_list_their_own_entries_and_operators_all() {
     assert_eq!(amounts, [-7, -7, -7, 5_000_000_000]);
     assert!(seen.iter().all(|(account, _)| account == "ann"));
     let all = bench.control.list_entries(&bench.operator, None, 100, "").await.unwrap();
-    assert_eq!(all.items.len(), 8, "the operator has its trial credit, too");
+    assert_eq!(all.items.len(), 8, "the operator has credit, too");
     let of_bob = bench.control.list_entries(&bench.operator, Some("bob"), 100, "").await.unwrap();
     assert_eq!(of_bob.items.len(), 3);
     let hidden = bench.control.list_entries(&ann, Some("bob"), 100, "").await;

@@ -112,7 +112,7 @@ impl Bench {
             entropy,
             registration,
             registrations_per_hour: 10,
-            trial_daily: Nanos(17_000_000_000),
+            trial_daily: Nanos(12_000_000_000),
             operator_token: prepared.operator_token,
             tasks: TaskTracker::new(),
             data_dir: dir.path().to_path_buf(),
