@@ -306,11 +306,15 @@ impl Environment {
         })
     }
 
-    /// Forgets a profile; a session with its gateway stays.
+    /// Forgets a profile; a session with its gateway stays. Without one, that gateway is no longer the one
+    /// that is meant if none is named.
     pub(crate) fn remove_profile(&self, name: &str) -> Result<(), Failure> {
         self.change(|file| {
-            file.named(name)?;
+            let server = file.named(name)?.server.clone();
             file.profiles.remove(name);
+            if !file.sessions.contains_key(&server) && file.server.as_ref() == Some(&server) {
+                file.server = None;
+            }
             Ok(())
         })
     }

@@ -209,7 +209,10 @@ async fn profiles_are_listed_shown_and_removed_without_their_tokens() {
         );
     }
     assert_eq!(person.ctl("profile list -q").await.ok(), "far\nmine\n");
+    person.ctl("profile use far").await.ok();
     person.ctl("profile remove far").await.ok();
+    let meant = person.ctl("profile show").await.ok();
+    assert!(!meant.contains("gate.example"), "nothing leads there any more: {meant}");
     assert_eq!(person.ctl("profile show far").await.code, 4);
     assert_eq!(person.ctl("profile remove far").await.code, 4);
     assert_eq!(person.ctl("profile use far").await.code, 4);

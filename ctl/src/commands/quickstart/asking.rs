@@ -61,15 +61,14 @@ async fn ask(api: &Api, key: &SecretString, model: &str) -> Asked {
         Err(failure) => return Asked::Silent(failure),
     };
     let status = answer.status();
-    match api::accepted(answer).await {
-        Ok(answer) => {
-            // To its end, or the request is recorded as one whose client went away.
-            let _ = answer.into_body().collect().await;
-            Asked::Answered
-        }
-        Err(failure) if status.is_server_error() || status == StatusCode::NOT_FOUND => {
-            Asked::Silent(failure)
-        }
-        Err(failure) => Asked::Refused(failure),
+    let answer = match api::accepted(answer).await {
+        Ok(answer) => answer,
+        Err(failure) if status == StatusCode::UNAUTHORIZED => return Asked::Refused(failure),
+        Err(failure) => return Asked::Silent(failure),
+    };
+    // To its end, or the request is recorded as one whose client went away.
+    match answer.into_body().collect().await {
+        Ok(_) => Asked::Answered,
+        Err(error) => Asked::Silent(Failure::new(Exit::Unavailable, error.to_string())),
     }
 }

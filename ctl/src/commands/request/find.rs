@@ -25,25 +25,25 @@ pub(super) async fn by_part(
     part: &str,
 ) -> Result<RequestRecord, Failure> {
     let part = part.to_ascii_lowercase();
-    let mut page_token = String::new();
+    let has_part = |it: &RequestRecord| it.id.starts_with(&part) || it.id.ends_with(&part);
+    let (mut found, mut page_token) = (None, String::new());
     for _ in 0..PAGES {
         let request = ListRequestsRequest { page_size: PAGE_SIZE, page_token, filter: None };
         let page = client.list_requests(request).await?.into_inner();
-        let has_part = |it: &RequestRecord| it.id.starts_with(&part) || it.id.ends_with(&part);
-        let mut found = page.requests.into_iter().filter(has_part);
-        match (found.next(), found.count()) {
-            (Some(record), 0) => return Ok(record),
-            (Some(_), others) => {
+        for record in page.requests.into_iter().filter(has_part) {
+            if found.replace(record).is_some() {
                 let message =
-                    format!("{} requests have an id that begins or ends with `{part}`", others + 1);
+                    format!("several requests have an id that begins or ends with `{part}`");
                 return Err(Failure::usage(message).advise("give more of it"));
             }
-            (None, _) => {}
         }
         page_token = page.next_page_token;
         if page_token.is_empty() {
             break;
         }
+    }
+    if let Some(record) = found {
+        return Ok(record);
     }
     let message = format!("no id of the last requests begins or ends with `{part}`");
     Err(Failure::new(Exit::NotFound, message)
