@@ -3,8 +3,10 @@
 //! Starts a real gateway on a data directory that goes away with it, and does through its own ports
 //! what a newcomer would do: register, make a key, chat, stream, look at the request log.
 
+use std::fs::Permissions;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -60,6 +62,7 @@ struct Product {
 pub async fn run(args: DemoArgs, out: &mut impl Write, shutdown: CancellationToken) -> Result<()> {
     let scratch = tempfile::Builder::new()
         .prefix("tollgate-demo-")
+        .permissions(Permissions::from_mode(0o700))
         .tempdir()
         .context("making a data directory for the demonstration")?;
     ensure!(

@@ -1,5 +1,5 @@
 //! What the first start says to the person who made it: where the operator token is, and what to do
-//! next. Once on each data directory, on a terminal or not: who reads it in a journal needs it as much.
+//! next, as long as there is no token; on a terminal or not: who reads it in a journal needs it as much.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,7 +18,7 @@ pub fn text(config: &Config, http: SocketAddr, admin: &AdminAddress) -> String {
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let url = |address: SocketAddr| format!("{scheme}://{}", reached(address));
     let mut text = format!(
-        "The operator token is made in {},\n\
+        "The operator token will be in {},\n\
          where `ctl` and `tui` on this host find it. Next, in another terminal:\n",
         dir.join(TOKEN_FILE).display()
     );

@@ -63,7 +63,7 @@ impl Control {
                 // the list of accounts is not for members
                 let text = shown(text);
                 ControlError::NotFound(format!(
-                    "account `{text}` does not exist, or is not yours to see; `ctl whoami` shows yours"
+                    "account `{text}` does not exist, or is not yours to see"
                 ))
             })
     }

@@ -15,6 +15,17 @@ use crate::domain::usage::{Usage, UsageBasis};
 use crate::ledger::Cover;
 use crate::limits::Permit;
 
+/// A record that lacks its token counts and cost.
+struct Uncounted {
+    record: Box<RequestRecord>,
+    price: Price,
+    permit: Option<Permit>,
+    cover: Option<Cover>,
+    counting: JoinHandle<Option<Usage>>,
+    /// What is charged if the count fails.
+    bound: Usage,
+}
+
 impl Tally {
     /// Books the request.
     pub fn close(mut self, end: End) {
@@ -114,17 +125,6 @@ impl Drop for Tally {
         };
         self.book(end);
     }
-}
-
-/// A record that lacks its token counts and cost.
-struct Uncounted {
-    record: Box<RequestRecord>,
-    price: Price,
-    permit: Option<Permit>,
-    cover: Option<Cover>,
-    counting: JoinHandle<Option<Usage>>,
-    /// What is charged if the count fails.
-    bound: Usage,
 }
 
 impl Uncounted {
