@@ -59,7 +59,8 @@ pub fn interest(model: &Model) -> Interest {
     use Topic::{Account, Accounts, Audit, Health, Keys, Limits, Models, Plans, Upstreams, Usage};
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
-        Screen::Overview => &[Account, Limits, Models, Usage, Plans],
+        // keys for their names, which their limits do not tell
+        Screen::Overview => &[Account, Limits, Keys, Models, Usage, Plans],
         Screen::Keys => &[Account, Keys],
         // how models do is known by their upstreams, which are for operators to see
         Screen::Models if model.is_operator() => &[Account, Models, Upstreams, Health],

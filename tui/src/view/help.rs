@@ -28,7 +28,7 @@ pub(super) fn render(model: &Model, scroll: usize, buffer: &mut Buffer, area: Re
     let area = area.centered(Constraint::Max(72), Constraint::Max(height));
     let room = usize::from(area.height.saturating_sub(2));
     let scroll = scroll.min(rows.len().saturating_sub(room));
-    let title = if rows.len() > room { "Keys · ↓ for more" } else { "Keys" };
+    let title = if rows.len() > room + scroll { "Keys · ↓ for more" } else { "Keys" };
     let inside = popup(model.theme, title, buffer, area);
     for ((keys, help), row) in rows.into_iter().skip(scroll).zip(inside.rows()) {
         let keys = Span::styled(format!("{keys:<KEYS$}  "), model.theme.accent());

@@ -134,11 +134,16 @@ fn plan(model: &Model) -> Option<&Plan> {
     model.data.plans.entries.iter().find(|plan| plan.name == name)
 }
 
+/// Returns what a key is called, or its id as long as that is not known.
+fn key_name<'a>(model: &'a Model, id: &'a str) -> &'a str {
+    let key = model.data.keys.entries.iter().find(|key| key.id == id);
+    key.map_or(id, |key| key.label.as_str())
+}
+
 fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
     let theme = model.theme;
     let label = Constraint::Length(match row.width {
-        ..44 => 12,
-        44..60 => 16,
+        ..60 => 16,
         60.. => 22,
     });
     let [left, middle, right] =
@@ -155,7 +160,8 @@ fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
     };
     let name = match limit.scope {
         Some(LimitScope::Plan) | None => kind.to_owned(),
-        Some(LimitScope::Model | LimitScope::Key) => format!("{kind} {}", limit.subject),
+        Some(LimitScope::Model) => format!("{kind} {}", limit.subject),
+        Some(LimitScope::Key) => format!("{kind} {}", key_name(model, &limit.subject)),
     };
     Line::styled(fit(&name, left.width.into()), theme.faint()).render(left, buffer);
     gauge(theme, limit.used, limit.limit, buffer, middle);

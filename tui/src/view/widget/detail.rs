@@ -59,7 +59,8 @@ impl<'a> Detail<'a> {
         self
     }
 
-    /// Draws as much of it as there is room for; without the gaps, if they make it too long.
+    /// Draws as much of it as there is room for, and says if that is not all; without the gaps, if they
+    /// make it too long.
     pub fn render(&self, theme: Theme, buffer: &mut Buffer, area: Rect) {
         let roomy = self.lines(theme, area.width, true);
         let lines = if roomy.len() > usize::from(area.height) {
@@ -67,7 +68,14 @@ impl<'a> Detail<'a> {
         } else {
             roomy
         };
-        for ((indent, line, label), row) in lines.into_iter().zip(area.rows()) {
+        let room = usize::from(area.height);
+        let hidden = (lines.len() > room).then(|| lines.len() + 1 - room);
+        let shown = room - usize::from(hidden.is_some() && room > 0);
+        if let (Some(hidden), Some(last)) = (hidden, area.rows().next_back()) {
+            let text = format!("… {hidden} more lines in a taller window");
+            Line::styled(text, theme.faint()).render(last, buffer);
+        }
+        for ((indent, line, label), row) in lines.into_iter().take(shown).zip(area.rows()) {
             if let Some(label) = label {
                 Line::styled(label, theme.faint()).render(row, buffer);
             }
