@@ -78,7 +78,7 @@ async fn show_finds_a_record_by_a_part_of_its_id_that_no_other_has() {
     assert!(found.contains("00000000000c") && found.lines().count() == 1, "{found}");
     assert_eq!(fake.calls().len(), 2, "it is on the second page");
     for (part, code, said) in [
-        ("019a9f0e", 2, "2 requests"),
+        ("019a9f0e", 2, "several requests"),
         ("ffffffff", 4, "no id of the last requests"),
         ("000-00000000000a", 0, ""),
     ] {
