@@ -66,7 +66,7 @@ mod tests {
         let settings = Settings { data_dir: Some("/srv/toll gate".into()), ..Settings::default() };
         let moved = said(settings, "0.0.0.0:80", "127.0.0.1:9");
         for line in [
-            "made in /srv/toll gate/operator.token,",
+            "will be in /srv/toll gate/operator.token,",
             "export TOLLGATE_SERVER=http://127.0.0.1:9\n",
             "export TOLLGATE_DATA_DIR='/srv/toll gate'\n",
             "ctl quickstart --base-url http://127.0.0.1:80/v1 ",

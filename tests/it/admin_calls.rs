@@ -227,7 +227,8 @@ async fn ctl_sends_a_call_again_whose_answer_was_lost() {
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8(output.stdout).unwrap().contains('7'));
     let audit = operator.audit().list_audit(v1::ListAuditRequest::default()).await.unwrap();
-    let credits = audit.into_inner().entries;
-    assert_eq!(credits.iter().filter(|entry| entry.action == "account.credit").count(), 1);
+    let entries = audit.into_inner().entries;
+    let is_hers = |action: &str, object: &str| action == "account.credit" && object == "alice";
+    assert_eq!(entries.iter().filter(|it| is_hers(&it.action, &it.object)).count(), 1);
     assert_eq!(alice.account().await.balance_usd, "7");
 }

@@ -61,7 +61,7 @@ async fn what_is_next_is_said_at_the_first_start_alone() {
         let (admin, http) = (gateway.admin.clone(), gateway.http);
         let log = gateway.stop().await;
         for said in [
-            format!("made in {}/operator.token,", home.path().display()),
+            format!("will be in {}/operator.token,", home.path().display()),
             format!("   export TOLLGATE_SERVER={admin}\n"),
             format!("   ctl quickstart --base-url http://{http}/v1 "),
         ] {

@@ -98,13 +98,15 @@ async fn a_refused_change_leaves_no_entry_and_pages_go_on_where_they_ended() {
     bench.control.create_key(&ann, wish).await.unwrap_err();
     bench.control.revoke_session(&ann, "nix").await.unwrap_err();
     let all = log(&bench, &bench.operator, AuditChoice::default()).await;
-    assert_eq!(all.len(), 2, "{all:?}");
+    assert_eq!(all.len(), 3, "{all:?}");
     let list = async |token: &str| {
         bench.control.list_audit(&bench.operator, AuditChoice::default(), 1, token).await
     };
     let first = list("").await.unwrap();
     assert_eq!(first.items[0].entry.action, AuditAction::AccountRegister);
     let second = list(&first.next.unwrap()).await.unwrap();
-    assert_eq!((second.items[0].entry.object.as_str(), second.next), ("operator", None));
+    assert_eq!(second.items[0].entry.action, AuditAction::AccountCredit);
+    let third = list(&second.next.unwrap()).await.unwrap();
+    assert_eq!((third.items[0].entry.object.as_str(), third.next), ("operator", None));
     assert_eq!(field(list("x").await), "page_token");
 }
