@@ -3,6 +3,8 @@
 //! `cargo bench -p gateway --bench commit`. Prints processor time of the whole process (Linux's
 //! `schedstat`, so that a busy machine does not distort it) and time on the wall, per record.
 
+mod processor;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,7 @@ use gateway::domain::usage::{Tokens, Usage, UsageBasis};
 use gateway::store::sqlite::SqliteStore;
 use gateway::store::{Batch, RequestFilter, Requests};
 use jiff::Timestamp;
+use processor::processor_time;
 use uuid::Uuid;
 
 const RECORDS: usize = 200_000;
@@ -105,14 +108,4 @@ fn record(n: u64) -> RequestRecord {
         notes: Vec::new(),
         idempotency: None,
     }
-}
-
-/// The time that all threads of this process have run so far.
-fn processor_time() -> anyhow::Result<Duration> {
-    let mut nanos = 0;
-    for task in std::fs::read_dir("/proc/self/task")? {
-        let stat = std::fs::read_to_string(task?.path().join("schedstat"))?;
-        nanos += stat.split(' ').next().unwrap_or_default().parse::<u64>()?;
-    }
-    Ok(Duration::from_nanos(nanos))
 }

@@ -10,7 +10,6 @@ mod bound;
 mod funds;
 pub mod journal;
 mod purse;
-mod purses;
 mod recorder;
 
 use std::pin::Pin;

@@ -6,6 +6,7 @@
 //! a power cut may take the last moments, unless it is asked to (`power.rs`). Start with
 //! [`Journal::begin`]; `replay.rs` is the way back.
 
+mod charge;
 mod codes;
 mod entry;
 mod fields;

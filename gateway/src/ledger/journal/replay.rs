@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::charge;
 use super::entry::{self, Entry, Open};
 use super::frame::{self, Next};
 use super::segment::{self, Found, HEADER};
 use crate::domain::id::RequestId;
 use crate::domain::record::RequestRecord;
-use crate::ledger::{purses, recorder};
+use crate::ledger::recorder;
 use crate::store::{Store, StoreError};
 
 const LARGEST_BATCH: usize = 4_096;
@@ -137,7 +138,7 @@ impl Recovered {
     pub async fn commit(self, store: &dyn Store) -> Result<(), StoreError> {
         let Self { closed, mut open, read, damaged } = self;
         commit(store, closed).await?;
-        purses::charge(store, &mut open).await?;
+        charge::charge(store, &mut open).await?;
         commit(store, open).await?;
         for path in read {
             if let Err(error) = std::fs::remove_file(&path) {

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use rusqlite::Connection;
 
-/// The length of the log at which there is a checkpoint where there is room, in pages: 16 MiB instead of SQLite's 4, so
-/// that pages which many batches touch are copied back a quarter as often.
+/// The length of the log at which there is a checkpoint where there is room, in pages: 16 MiB instead of
+/// SQLite's 4, so that pages which many batches touch are copied back a quarter as often.
 const LONGEST: u64 = 4_096;
 /// SQLite's pages, in bytes.
 const PAGE: u64 = 4_096;

@@ -1,4 +1,4 @@
-//! Purses as the store knows them, for requests that a process left open: it died before they were paid.
+//! Charges the requests that a process left open: it died before they were paid.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::funds::Funds;
-use super::purse::{Payment, Purse};
 use crate::domain::id::{AccountId, KeyId};
 use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
+use crate::ledger::funds::Funds;
+use crate::ledger::purse::{Payment, Purse};
 use crate::store::{Store, StoreError};
 
-/// The purses that were asked for so far.
+/// The purses that were asked for so far, as the store knows them.
 #[derive(Default)]
 struct Purses {
     accounts: HashMap<AccountId, Arc<Purse>>,
@@ -24,7 +24,7 @@ struct Purses {
 }
 
 /// Charges each request as far as its account has money and its key may spend it; the rest is the house's
-/// loss, as in [`Ledger::settle`](super::Ledger::settle).
+/// loss, as in [`Ledger::settle`](crate::ledger::Ledger::settle).
 pub(super) async fn charge(
     store: &dyn Store,
     open: &mut [RequestRecord],
@@ -66,6 +66,7 @@ impl Purses {
         let spent = if let Some(spent) = &self.spent {
             spent
         } else {
+            // of no time at all: what keys have spent is told of all times
             let consumption = store.consumption(Timestamp::MAX).await?;
             self.spent.insert(consumption.spent.into_iter().collect())
         };
