@@ -38,15 +38,20 @@ impl Service<Uri> for SimulatorDialer {
     }
 }
 
-/// TCP, and TLS for `https`, with HTTP/2 where the server offers it.
-pub(super) fn web(connect_timeout: Duration) -> HttpsConnector<HttpConnector> {
+/// TCP.
+pub(super) fn tcp(connect_timeout: Duration) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.set_nodelay(true);
     tcp.enforce_http(false);
     tcp.set_connect_timeout(Some(connect_timeout));
+    tcp
+}
+
+/// TLS over `tcp`, with HTTP/2 where the server offers it.
+pub(super) fn tls(tcp: HttpConnector) -> HttpsConnector<HttpConnector> {
     HttpsConnectorBuilder::new()
         .with_webpki_roots()
-        .https_or_http()
+        .https_only()
         .enable_all_versions()
         .wrap_connector(tcp)
 }

@@ -7,6 +7,7 @@ mod breaker;
 pub mod certificate;
 mod connect;
 mod error;
+mod pool;
 mod probe;
 mod remote;
 mod vitals;

@@ -19,6 +19,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::connect::{self, SimulatorDialer};
 use super::error::{Phase, UpstreamError};
+use super::pool::Pool;
 use super::vitals::Vitals;
 use crate::domain::health::Health;
 use crate::domain::upstream::{Profile, Upstream};
@@ -27,6 +28,8 @@ use crate::wire::splice::Payload;
 
 /// Kept of an error's body; no chat server's is longer.
 const LONGEST_ERROR: usize = 64 * 1024;
+/// More headers than a request has.
+const HEADERS: usize = 8;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A pooled client for one upstream, with its credential ready to send.
@@ -41,8 +44,10 @@ pub struct Remote {
 
 /// Boxed: the clients are a few hundred bytes each.
 enum Pooled {
-    Web(Box<Client<HttpsConnector<HttpConnector>, Full<Payload>>>),
-    Simulator(Box<Client<SimulatorDialer, Full<Payload>>>),
+    /// With TLS, where the server chooses between HTTP/1.1 and HTTP/2.
+    Secure(Box<Client<HttpsConnector<HttpConnector>, Full<Payload>>>),
+    Plain(Box<Pool<HttpConnector>>),
+    Simulator(Pool<SimulatorDialer>),
 }
 
 impl Remote {
@@ -54,25 +59,27 @@ impl Remote {
         let is_simulator = upstream.url.starts_with("sim:");
         let base = if is_simulator { "http://simulator.invalid/v1" } else { &upstream.url };
         let below = |path: &str| {
-            let address = format!("{}{path}", base.trim_end_matches('/')).parse();
+            let address = format!("{}{path}", base.trim_end_matches('/')).parse::<Uri>();
             address.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
         };
-        let (chat_completions, models): (Uri, Uri) =
-            (below("/chat/completions")?, below("/models")?);
-        let mut builder = Client::builder(TokioExecutor::new());
-        builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
-        let client = if is_simulator {
-            Pooled::Simulator(Box::new(builder.build(simulator.clone())))
-        } else {
-            Pooled::Web(Box::new(builder.build(connect::web(upstream.deadlines.connect()))))
-        };
+        let (mut chat_completions, mut models) = (below("/chat/completions")?, below("/models")?);
         let mut headers = headers(credential)?;
-        // where HTTP/1.1 is certain, so that the client does not make the same one for each request
-        if chat_completions.scheme() == Some(&Scheme::HTTP)
-            && let Some(host) = host(&chat_completions)
-        {
-            headers.insert(HOST, host);
-        }
+        let connector = connect::tcp(upstream.deadlines.connect());
+        let client = if chat_completions.scheme() == Some(&Scheme::HTTPS) {
+            let mut builder = Client::builder(TokioExecutor::new());
+            builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
+            Pooled::Secure(Box::new(builder.build(connect::tls(connector))))
+        } else {
+            // what a client of many servers makes out of the address of each request
+            headers.insert(HOST, host(&chat_completions)?);
+            let server = chat_completions.clone();
+            (chat_completions, models) = (path_of(&chat_completions), path_of(&models));
+            if is_simulator {
+                Pooled::Simulator(Pool::new(simulator.clone(), server))
+            } else {
+                Pooled::Plain(Box::new(Pool::new(connector, server)))
+            }
+        };
         let vitals = Vitals::default();
         Ok(Self { upstream, chat_completions, models, headers, client, vitals })
     }
@@ -153,14 +160,15 @@ impl Remote {
         request.headers_mut().insert(REQUEST_ID, request_id);
         let sent = async {
             match &self.client {
-                Pooled::Web(client) => client.request(request).await,
-                Pooled::Simulator(client) => client.request(request).await,
+                Pooled::Secure(client) => client.request(request).await.map_err(Into::into),
+                Pooled::Plain(pool) => pool.send(request).await,
+                Pooled::Simulator(pool) => pool.send(request).await,
             }
         };
         let response = tokio::time::timeout(self.upstream.deadlines.first_byte(), sent)
             .await
             .map_err(|_| UpstreamError::TimedOut(Phase::FirstByte))?
-            .map_err(|error| UpstreamError::Unreachable(error.into()))?;
+            .map_err(UpstreamError::Unreachable)?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -184,18 +192,25 @@ impl Remote {
 }
 
 /// An address's host, with its port unless that is HTTP's own.
-fn host(address: &Uri) -> Option<HeaderValue> {
-    let host = address.host()?;
-    match address.port_u16().filter(|&port| port != 80) {
-        Some(port) => HeaderValue::try_from(format!("{host}:{port}")).ok(),
-        None => HeaderValue::from_str(host).ok(),
-    }
+fn host(address: &Uri) -> Result<HeaderValue, UpstreamError> {
+    let host = address.host().unwrap_or_default();
+    let value = match address.port_u16().filter(|&port| port != 80) {
+        Some(port) => HeaderValue::try_from(format!("{host}:{port}")),
+        None => HeaderValue::try_from(host),
+    };
+    value.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
+}
+
+/// An address as a server is asked for it.
+fn path_of(address: &Uri) -> Uri {
+    address.path_and_query().cloned().map_or_else(Uri::default, Uri::from)
 }
 
 /// What every request to the upstream carries; nothing of the client's own headers does.
 fn headers(credential: Option<&SecretString>) -> Result<HeaderMap, UpstreamError> {
-    let mut headers = HeaderMap::new();
-    // each request puts its own in this place, where a copy of the map would have to grow for it
+    // a map that is full grows for a value, even in a place that is there: each request has a copy of
+    // this one, and puts its own id in its place
+    let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(REQUEST_ID, HeaderValue::from_static(""));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));

@@ -1,0 +1,277 @@
+//! HTTP/1.1 connections to one server, kept for the next request while they are idle.
+//!
+//! For servers without TLS, where no other protocol has to be agreed on: a list of connections is all
+//! that it takes, at a third of what a client of many servers and protocols spends on a request.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::rt::{Read, Write};
+use hyper::{Request, Response, Uri};
+use tokio::time::Instant;
+use tower_service::Service;
+
+use crate::wire::splice::Payload;
+
+/// A connection that was idle for longer is not used: what lies between may have forgotten it.
+const LONGEST_IDLE: Duration = Duration::from_secs(90);
+
+type Sender = SendRequest<Full<Payload>>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The connections to one server, made by `connector`.
+pub(super) struct Pool<C> {
+    connector: C,
+    server: Uri,
+    idle: Arc<Idle>,
+}
+
+/// Connections that wait for a request, the last used one at the end.
+#[derive(Default)]
+struct Idle(Mutex<Vec<(Sender, Instant)>>);
+
+impl<C> Pool<C>
+where
+    C: Service<Uri, Response: Read + Write + Send + Unpin + 'static, Error: Into<BoxError>> + Clone,
+{
+    /// A pool of connections to where `server` points.
+    pub(super) fn new(connector: C, server: Uri) -> Self {
+        Self { connector, server, idle: Arc::default() }
+    }
+
+    /// Sends a request, with a path and a `Host` of its own, and waits for the head of the answer.
+    ///
+    /// # Errors
+    /// No connection, or none that lasted until then. A request that went to no server, because a
+    /// connection from the pool had just been closed, is sent again.
+    pub(super) async fn send(
+        &self,
+        mut request: Request<Full<Payload>>,
+    ) -> Result<Response<Incoming>, BoxError> {
+        loop {
+            let kept = self.idle.take();
+            let was_kept = kept.is_some();
+            let mut sender = match kept {
+                Some(sender) => sender,
+                None => self.connect().await?,
+            };
+            match sender.try_send_request(request).await {
+                Ok(response) => {
+                    self.idle.clone().keep(sender);
+                    return Ok(response);
+                }
+                Err(mut failed) => match failed.take_message() {
+                    Some(unsent) if was_kept => request = unsent,
+                    _ => return Err(failed.into_error().into()),
+                },
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Sender, BoxError> {
+        // both connectors are ready at any time
+        let connecting = self.connector.clone().call(self.server.clone());
+        let stream = connecting.await.map_err(Into::into)?;
+        let (sender, connection) = http1::handshake(stream).await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to an upstream ended badly");
+            }
+        });
+        Ok(sender)
+    }
+}
+
+impl Idle {
+    /// Takes the connection that was used last; `None` if there is none that still lives.
+    fn take(&self) -> Option<Sender> {
+        let mut idle = self.lock();
+        loop {
+            let (sender, since) = idle.pop()?;
+            if since.elapsed() >= LONGEST_IDLE {
+                // all others have waited for longer
+                idle.clear();
+                return None;
+            }
+            if !sender.is_closed() {
+                return Some(sender);
+            }
+        }
+    }
+
+    /// Keeps a connection from when its answer was read to the end; one whose answer was given up
+    /// closes instead.
+    fn keep(self: Arc<Self>, mut sender: Sender) {
+        if sender.is_ready() {
+            self.put(sender);
+        } else {
+            tokio::spawn(async move {
+                if sender.ready().await.is_ok() {
+                    self.put(sender);
+                }
+            });
+        }
+    }
+
+    fn put(&self, sender: Sender) {
+        let now = Instant::now();
+        let mut idle = self.lock();
+        let is_stale = |(_, since): &(Sender, Instant)| now.duration_since(*since) >= LONGEST_IDLE;
+        let stale = idle.iter().take_while(|entry| is_stale(entry)).count();
+        idle.drain(..stale);
+        idle.push((sender, now));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Sender, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bytes::Bytes;
+    use http_body_util::BodyExt;
+    use hyper_util::client::legacy::connect::HttpConnector;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::wire::splice::splice;
+
+    /// A server that answers `answers` requests on each connection and then closes it.
+    struct Server {
+        address: Uri,
+        connections: Arc<AtomicUsize>,
+    }
+
+    impl Server {
+        async fn start(answers: usize) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+            let connections = Arc::<AtomicUsize>::default();
+            let count = connections.clone();
+            tokio::spawn(async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    tokio::spawn(answer(stream, answers));
+                }
+            });
+            Self { address, connections }
+        }
+
+        fn pool(&self) -> Pool<HttpConnector> {
+            Pool::new(HttpConnector::new(), self.address.clone())
+        }
+
+        fn connections(&self) -> usize {
+            self.connections.load(Ordering::Relaxed)
+        }
+    }
+
+    async fn answer(mut stream: TcpStream, answers: usize) {
+        let mut read = Vec::new();
+        for _ in 0..answers {
+            while !read.ends_with(b"\r\n\r\n") {
+                if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {
+                    return;
+                }
+            }
+            read.clear();
+            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    fn request() -> Request<Full<Payload>> {
+        let mut request = Request::new(Full::new(splice(&Bytes::new(), &[])));
+        request.headers_mut().insert("host", "a".parse().unwrap());
+        request
+    }
+
+    async fn ask(pool: &Pool<HttpConnector>) {
+        let response = pool.send(request()).await.unwrap();
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hi");
+    }
+
+    /// Waits until a connection is back in the pool.
+    async fn until_kept(pool: &Pool<HttpConnector>) {
+        while pool.idle.lock().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_serves_one_request_after_another() {
+        let server = Server::start(usize::MAX).await;
+        let pool = server.pool();
+        for _ in 0..10 {
+            ask(&pool).await;
+            until_kept(&pool).await;
+        }
+        assert_eq!(server.connections(), 1);
+    }
+
+    #[tokio::test]
+    async fn requests_at_once_have_a_connection_each() {
+        let server = Server::start(usize::MAX).await;
+        let pool = server.pool();
+        tokio::join!(ask(&pool), ask(&pool), ask(&pool));
+        assert_eq!(server.connections(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_a_closed_connection_did_not_take_is_sent_on_another() {
+        let server = Server::start(1).await;
+        let pool = server.pool();
+        for _ in 0..10 {
+            ask(&pool).await;
+        }
+        assert_eq!(server.connections(), 10);
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_answer_was_given_up_is_not_used_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let pool = Pool::new(HttpConnector::new(), server);
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut read = Vec::new();
+            while !read.ends_with(b"\r\n\r\n") {
+                stream.read_buf(&mut read).await.unwrap();
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi").await.unwrap();
+            // the client hangs up
+            assert_eq!(stream.read_buf(&mut read).await.unwrap(), 0);
+        };
+        let give_up = async { drop(pool.send(request()).await.unwrap()) };
+        tokio::join!(serve, give_up);
+        assert!(pool.idle.take().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_idle_for_long_is_not_used() {
+        let server = Server::start(usize::MAX).await;
+        let pool = server.pool();
+        ask(&pool).await;
+        until_kept(&pool).await;
+        tokio::time::pause();
+        tokio::time::advance(LONGEST_IDLE).await;
+        ask(&pool).await;
+        assert_eq!(server.connections(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_an_error() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        drop(listener);
+        let pool = Pool::new(HttpConnector::new(), server);
+        assert!(pool.send(request()).await.is_err());
+    }
+}
