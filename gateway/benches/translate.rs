@@ -54,7 +54,7 @@ fn responses(bencher: Bencher<'_, '_>) {
         let split = splitter.push(black_box(burst.as_bytes()), |event| {
             let data = sse::data(event).expect("these have data");
             let json = std::str::from_utf8(&data).expect("this is text");
-            stream.push(json, &mut out).expect("these are chunks");
+            stream.push(json, &mut out, |_| {}).expect("these are chunks");
         });
         split.expect("these are small");
         out.split()

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use super::meter::Produced;
 use crate::domain::usage::{Tokens, Usage};
@@ -20,6 +21,11 @@ use crate::domain::usage::{Tokens, Usage};
 const PER_MESSAGE: u64 = 3;
 /// Tokens that begin every answer.
 const PER_ANSWER: u64 = 3;
+
+/// How long the text of an answer becomes before it is counted on the way, in bytes: what is left to be
+/// counted at its end is no longer, and takes about a millisecond. Most answers are shorter, and most
+/// upstreams count for us in the end.
+const PIECE: usize = 16 * 1024;
 
 /// How many counts run at once: each has a core to itself for as long as it lasts.
 const AT_ONCE: usize = 2;
@@ -39,6 +45,17 @@ pub struct Counter {
     slots: Arc<Semaphore>,
 }
 
+/// A count under way; it gives `None` if it panicked.
+pub type Counting = JoinHandle<Option<Usage>>;
+
+/// What a piece of an answer is counted after.
+pub enum Before {
+    /// Nothing but its request, whose body this is.
+    Request(Bytes),
+    /// The request and earlier pieces.
+    Pieces(Counting),
+}
+
 impl Default for Counter {
     fn default() -> Self {
         Self { slots: Arc::new(Semaphore::new(AT_ONCE)) }
@@ -46,28 +63,59 @@ impl Default for Counter {
 }
 
 impl Counter {
-    /// Counts as [`count`] does; `None` if that panicked.
-    pub async fn count(self, request_body: Bytes, produced: Produced) -> Option<Usage> {
+    /// Counts a piece of an answer and all that came before it; `None` if that panicked.
+    pub async fn count(self, before: Before, produced: Produced) -> Option<Usage> {
+        let (body, earlier) = match before {
+            Before::Request(body) => (Some(body), Usage::default()),
+            Before::Pieces(counting) => (None, counting.await.ok()??),
+        };
         let slot = self.slots.acquire_owned().await.expect("nobody closes it");
         let counting = tokio::task::spawn_blocking(move || {
-            let usage = count(&request_body, &produced);
+            let input = body.map_or(earlier.input, |body| Tokens(count_request(&body)));
+            let (output, reasoning) = count_produced(&produced);
             drop(slot);
-            usage
+            Usage {
+                input,
+                cached: None,
+                output: Tokens(earlier.output.0 + output),
+                reasoning: Some(Tokens(earlier.reasoning.unwrap_or_default().0 + reasoning)),
+            }
         });
         counting.await.ok()
     }
 }
 
-/// Counts a chat request's body and what was produced for it.
-pub fn count(request_body: &[u8], produced: &Produced) -> Usage {
+/// Takes off the front of escaped text what can be counted by itself, if it has become long.
+///
+/// The tokenizer first cuts text into words, and none of its words has a space behind anything but white
+/// space: what comes before a space that follows something else counts the same whatever comes after.
+/// Text without spaces is left as it is.
+pub fn take_piece(text: &mut String) -> String {
+    let end = if text.len() < PIECE { 0 } else { last_boundary(text.as_bytes()) };
+    let rest = text.split_off(end);
+    std::mem::replace(text, rest)
+}
+
+/// Where the last word begins that is known to be one; zero if it is not near the end.
+fn last_boundary(text: &[u8]) -> usize {
+    /// The longest word that is looked for, in bytes.
+    const NEAR: usize = 256;
+    /// An escape is no longer; it may stand for white space.
+    const ESCAPE: usize = 6;
+    let near = text.len().saturating_sub(NEAR);
+    let spaces = memchr::memrchr_iter(b' ', &text[near..]).map(|at| near + at);
+    let mut boundaries = spaces.filter(|&at| {
+        let before = &text[at.saturating_sub(ESCAPE)..at];
+        before.last().is_some_and(u8::is_ascii_graphic) && !before.contains(&b'\\')
+    });
+    boundaries.next().unwrap_or_default()
+}
+
+/// Counts what was produced: all of it, and the reasoning in it.
+fn count_produced(produced: &Produced) -> (u64, u64) {
     let reasoning = tokens(&unescape(&produced.reasoning));
-    let output = tokens(&unescape(&produced.content)) + reasoning + count_other(&produced.other);
-    Usage {
-        input: Tokens(count_request(request_body)),
-        cached: None,
-        output: Tokens(output),
-        reasoning: Some(Tokens(reasoning)),
-    }
+    let output = tokens(&unescape(&produced.content)) + reasoning + count_calls(&produced.calls);
+    (output, reasoning)
 }
 
 /// How much text a request's body holds, in bytes: all of it but for the data of images and files.
@@ -124,32 +172,27 @@ fn content_text(value: &Value) -> String {
     }
 }
 
-/// Counts the raw values of an answer, a line each: tool calls, whole or in pieces, and arrays of other
-/// things. In how many pieces they came makes no difference.
-fn count_other(lines: &str) -> u64 {
-    let (mut calls, mut text, mut sum) = (Vec::<Call>::new(), String::new(), 0);
-    let values = lines.lines().filter_map(|line| serde_json::from_str(line).ok());
-    for item in values.flat_map(|value| match value {
-        Value::Array(items) => items,
-        value => vec![value],
-    }) {
-        match (item.get("function"), &item) {
-            (Some(function), _) => {
-                let index = item.get("index").and_then(Value::as_u64);
-                let begun = calls.iter_mut().find(|it| index.is_some() && it.index == index);
-                let begun = match begun {
-                    Some(call) => call,
-                    None => calls.push_mut(Call { index, ..Call::default() }),
-                };
-                begun.name.push_str(function["name"].as_str().unwrap_or_default());
-                begun.arguments.push_str(function["arguments"].as_str().unwrap_or_default());
-            }
-            (None, Value::String(text)) => sum += tokens(text),
-            (None, item) => text.push_str(&text_of(item)),
+/// Counts tool calls: lists of them, or of pieces of them, one after another. In how many pieces they
+/// came makes no difference.
+fn count_calls(lists: &str) -> u64 {
+    let mut calls = Vec::<Call>::new();
+    let lists = serde_json::Deserializer::from_str(lists).into_iter::<Vec<Value>>();
+    for item in lists.map_while(Result::ok).flatten() {
+        let index = item.get("index").and_then(Value::as_u64);
+        let begun = calls.iter_mut().find(|it| index.is_some() && it.index == index);
+        let begun = match begun {
+            Some(call) => call,
+            None => calls.push_mut(Call { index, ..Call::default() }),
+        };
+        begun.name.push_str(item["function"]["name"].as_str().unwrap_or_default());
+        match &item["function"]["arguments"] {
+            Value::Null => {}
+            Value::String(arguments) => begun.arguments.push_str(arguments),
+            // some servers give the value that the text should stand for (`S-8c`)
+            value => begun.arguments.push_str(&value.to_string()),
         }
     }
-    let calls = calls.iter().map(|call| tokens(&call.name) + tokens(&call.arguments));
-    sum + tokens(&text) + calls.sum::<u64>()
+    calls.iter().map(|call| tokens(&call.name) + tokens(&call.arguments)).sum()
 }
 
 fn text_of(value: &Value) -> String {
@@ -178,7 +221,20 @@ fn tokens(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use tokio_util::task::TaskTracker;
+
     use super::*;
+
+    fn count(body: &'static [u8], produced: Produced) -> Usage {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let before = Before::Request(Bytes::from_static(body));
+        runtime.block_on(Counter::default().count(before, produced)).unwrap()
+    }
+
+    fn calls(lists: &[&str]) -> Produced {
+        Produced { calls: lists.join("\n"), ..Produced::default() }
+    }
 
     #[test]
     fn counts_what_was_sent_and_produced() {
@@ -187,20 +243,69 @@ mod tests {
         let produced = Produced {
             content: r"hello\u0020world".to_owned(),
             reasoning: "hello".to_owned(),
-            other: "[{\"function\":{\"name\":\"hello\",\"arguments\":\" world\"}}]\n".to_owned(),
+            ..calls(&[r#"[{"function":{"name":"hello","arguments":" world"}}]"#])
         };
-        let usage = count(body, &produced);
+        let usage = count(body, produced);
         assert_eq!(usage.input, Tokens(2 * (3 + 1 + 2) + 3));
         assert_eq!(usage.output, Tokens(2 + 1 + 2));
         assert_eq!(usage.reasoning, Some(Tokens(1)));
     }
 
+    #[tokio::test]
+    async fn a_piece_is_counted_with_what_came_before() {
+        let produced =
+            |content: &str| Produced { content: content.to_owned(), ..Produced::default() };
+        let counter = Counter::default();
+        let body = Bytes::from_static(br#"{"messages":[{"content":"hello"}]}"#);
+        let first = TaskTracker::new()
+            .spawn(counter.clone().count(Before::Request(body), produced("hello")));
+        let usage = counter.count(Before::Pieces(first), produced(" world")).await.unwrap();
+        assert_eq!((usage.input, usage.output), (Tokens(3 + 1 + 3), Tokens(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn text_that_is_cut_into_pieces_counts_the_same(
+            words in prop::collection::vec(
+                prop_oneof![
+                    "[a-zA-Z0-9.,;:'/!?-]{1,9}", "\\PC{0,6}", "[ \n\r\t\u{a0}\u{3000}]{1,4}",
+                    Just(" ".to_owned()), Just("'s".to_owned()), Just("日本語。".to_owned()),
+                ],
+                1..200,
+            ),
+            cut in 0_usize..2_000,
+        ) {
+            let escaped = serde_json::to_string(&words.concat()).unwrap();
+            let escaped = &escaped[1..escaped.len() - 1];
+            let cut = escaped.floor_char_boundary(cut);
+            let (front, rest) = escaped.split_at(last_boundary(&escaped.as_bytes()[..cut]));
+            let counts = [escaped, front, rest].map(|text| tokens(&unescape(text)));
+            prop_assert_eq!(counts[0], counts[1] + counts[2], "{:?} {:?}", front, rest);
+        }
+    }
+
+    #[test]
+    fn only_long_text_is_cut_and_only_where_a_word_begins() {
+        let take = |text: &str| {
+            let mut rest = text.to_owned();
+            let piece = take_piece(&mut rest);
+            assert_eq!(format!("{piece}{rest}"), text);
+            rest
+        };
+        let long = "a".repeat(PIECE);
+        for (end, rest) in
+            [(" b", " b"), (" b ", " "), ("  b c", " c"), (r"\n b", ""), (" b  ", "  ")]
+        {
+            let expected = if rest.is_empty() { format!("{long}{end}") } else { rest.to_owned() };
+            assert_eq!(take(&format!("{long}{end}")), expected, "{end:?}");
+        }
+        assert_eq!(take(&long), long);
+        assert_eq!(take("a b"), "a b");
+    }
+
     #[test]
     fn calls_count_the_same_in_however_many_pieces_they_come() {
-        let count = |lines: &[&str]| {
-            let produced = Produced { other: lines.join("\n"), ..Produced::default() };
-            count(b"", &produced).output
-        };
+        let count = |lists: &[&str]| count(b"", calls(lists)).output;
         let whole = count(&[
             r#"[{"function":{"name":"weather","arguments":"{\"city\":\"Rome\"}"}},{"function":{"name":"clock","arguments":"{}"}}]"#,
         ]);
@@ -211,9 +316,12 @@ mod tests {
             r#"[{"index":0,"function":{"arguments":"ty\":\"Ro"}}]"#,
             r#"[{"index":0,"function":{"arguments":"me\"}"}}]"#,
         ]);
-        let translated = count(&[r#"["weather","{\"city\":\"Rome\"}"]"#, r#"["clock","{}"]"#]);
+        let in_lines_and_as_values = count(&[
+            "[\n{\"function\":\n{\"name\":\"weather\",\"arguments\":{\"city\":\"Rome\"}}}]",
+            r#"[{"function":{"name":"clock","arguments":{}}}]"#,
+        ]);
         assert!(whole > Tokens(0));
-        assert_eq!((pieces, translated), (whole, whole));
+        assert_eq!((pieces, in_lines_and_as_values), (whole, whole));
     }
 
     #[test]
@@ -223,7 +331,7 @@ mod tests {
             format!(r#"{{"messages":[],"tools":[{deep}]}}"#),
             format!(r#"{{"messages":[{deep}]}}"#),
         ] {
-            assert!(count(body.as_bytes(), &Produced::default()).input > Tokens(500));
+            assert!(count_request(body.as_bytes()) > 500);
         }
     }
 
@@ -237,6 +345,6 @@ mod tests {
 
     #[test]
     fn an_empty_body_counts_nothing() {
-        assert_eq!(count(b"", &Produced::default()).total(), Tokens(0));
+        assert_eq!(count(b"", Produced::default()).total(), Tokens(0));
     }
 }

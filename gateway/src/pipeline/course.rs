@@ -33,7 +33,7 @@ impl Course {
     ) -> Result<(), UpstreamError> {
         match self {
             Self::Chat(stream) => stream.push(bytes, &mut tally.meter, out),
-            Self::Responses(exchange) => exchange.push(bytes, out),
+            Self::Responses(exchange) => exchange.push(bytes, &mut tally.meter, out),
             Self::Ended => Ok(()),
         }
     }
@@ -69,15 +69,6 @@ impl Course {
         }
     }
 
-    /// How much of an answer there is, in bytes of its text as JSON.
-    pub(super) fn produced_bytes(&self, tally: &Tally) -> usize {
-        match self {
-            Self::Chat(_) => tally.meter.produced.len(),
-            Self::Responses(exchange) => exchange.produced_bytes(),
-            Self::Ended => 0,
-        }
-    }
-
     /// Ends the answer as a length limit does, because nobody can pay for more of it.
     pub(super) fn cut_short(&mut self, tally: &mut Tally, out: &mut BytesMut) {
         match self {
@@ -103,13 +94,6 @@ impl Course {
     pub(super) fn keep_alive(&mut self, out: &mut BytesMut) {
         if let Self::Responses(exchange) = self {
             exchange.keep_alive(out);
-        }
-    }
-
-    /// Hands over what the tally has to know of a stream that will not reach its end.
-    pub(super) fn leave(&mut self, tally: &mut Tally) {
-        if let Self::Responses(exchange) = self {
-            exchange.leave(tally);
         }
     }
 }

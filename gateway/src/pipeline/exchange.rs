@@ -1,23 +1,19 @@
 //! A Responses stream on its way: chat events in, Responses events out, and the response kept.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::collect::LONGEST_ANSWER;
 use super::end::End;
-use super::meter::Produced;
+use super::meter::Meter;
 use super::tally::Tally;
 use crate::clock::Clock;
 use crate::domain::id::{AccountId, RequestId};
 use crate::domain::record::RequestStatus;
 use crate::domain::response::StoredResponse;
-use crate::domain::usage::Usage;
 use crate::state::State;
 use crate::translate::answer::{self, Failure, KeepAlive, Outcome, ResponseStream, Trouble};
 use crate::upstream::UpstreamError;
@@ -33,7 +29,6 @@ pub struct Exchange {
     clock: Arc<dyn Clock>,
     /// Whether the chat stream was found to be whole.
     closed: bool,
-    counting: Option<AbortOnDropHandle<Option<Usage>>>,
 }
 
 /// What is kept of a response beside the answer.
@@ -61,7 +56,7 @@ impl Exchange {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let splitter = Splitter::default();
-        Self { splitter, stream, keep_alive, keeping, clock, closed: false, counting: None }
+        Self { splitter, stream, keep_alive, keeping, clock, closed: false }
     }
 
     /// Tells the client why the stream ends before its time, in the stream's last events.
@@ -71,17 +66,22 @@ impl Exchange {
         self.keep();
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8], out: &mut BytesMut) -> Result<(), UpstreamError> {
+    pub(super) fn push(
+        &mut self,
+        bytes: &[u8],
+        meter: &mut Meter,
+        out: &mut BytesMut,
+    ) -> Result<(), UpstreamError> {
         let mut outcome = Ok(());
         let stream = &mut self.stream;
         let split = self.splitter.push(bytes, |event| {
             if outcome.is_ok() && !stream.is_done() {
-                outcome = push_event(stream, event, out);
+                outcome = push_event(stream, event, meter, out);
             }
         });
         outcome?;
         split.map_err(|error| UpstreamError::Invalid(error.to_string()))?;
-        if self.stream.produced_bytes() > LONGEST_ANSWER {
+        if meter.produced_bytes() > LONGEST_ANSWER {
             let message = format!("its answer is longer than {LONGEST_ANSWER} bytes");
             return Err(UpstreamError::Invalid(message));
         }
@@ -99,17 +99,12 @@ impl Exchange {
         out: &mut BytesMut,
     ) -> Poll<Result<End, UpstreamError>> {
         if !self.closed {
-            self.close(out)?;
+            self.close(&mut tally.meter, out)?;
         }
         let usage = if let Some(reported) = self.stream.usage() {
-            tally.meter.usage = Some(reported.usage);
             reported
         } else {
-            let stream = &self.stream;
-            let count = || AbortOnDropHandle::new(tally.count(produced(stream.produced())));
-            let counting = self.counting.get_or_insert_with(count);
-            let counted = ready!(Pin::new(counting).poll(context)).ok().flatten();
-            tally.counted(counted).into()
+            ready!(tally.poll_counted(context)).into()
         };
         let now = self.clock.now().as_second();
         let outcome = self.stream.end(answer::End { now, usage }, out);
@@ -117,14 +112,10 @@ impl Exchange {
         Poll::Ready(Ok(ended(outcome)))
     }
 
-    pub(super) fn produced_bytes(&self) -> usize {
-        self.stream.produced_bytes()
-    }
-
     pub(super) fn cut_short(&mut self, out: &mut BytesMut) {
         const LIMIT: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#;
         for data in [LIMIT, "[DONE]"] {
-            self.stream.push(data, out).expect("an end of our own is a chat chunk");
+            self.stream.push(data, out, |_| {}).expect("an end of our own is a chat chunk");
         }
     }
 
@@ -136,18 +127,13 @@ impl Exchange {
         self.stream.keep_alive(self.keep_alive, out);
     }
 
-    pub(super) fn leave(&mut self, tally: &mut Tally) {
-        tally.meter.usage = self.stream.usage().map(|report| report.usage);
-        tally.meter.produced = produced(self.stream.produced());
-    }
-
     /// The upstream's stream has ended; makes sure that its answer has, too.
-    fn close(&mut self, out: &mut BytesMut) -> Result<(), UpstreamError> {
+    fn close(&mut self, meter: &mut Meter, out: &mut BytesMut) -> Result<(), UpstreamError> {
         let mut rest = self.splitter.finish();
         if !self.stream.is_done() && !rest.trim_ascii().is_empty() {
             // the last event of some servers lacks its blank line; half a one is not JSON
             rest.extend_from_slice(b"\n\n");
-            push_event(&mut self.stream, &rest, out).map_err(|_| UpstreamError::CutOff)?;
+            push_event(&mut self.stream, &rest, meter, out).map_err(|_| UpstreamError::CutOff)?;
         }
         self.stream.close().map_err(trouble)?;
         self.closed = true;
@@ -198,16 +184,11 @@ pub(super) fn trouble(trouble: Trouble) -> UpstreamError {
 fn push_event(
     stream: &mut ResponseStream,
     event: &[u8],
+    meter: &mut Meter,
     out: &mut BytesMut,
 ) -> Result<(), UpstreamError> {
     let Some(data) = sse::data(event) else { return Ok(()) };
     let json = std::str::from_utf8(&data)
         .map_err(|_| UpstreamError::Invalid("a chunk is not valid UTF-8".to_owned()))?;
-    stream.push(json, out).map_err(trouble)
-}
-
-/// What an answer holds, as the meter knows it.
-pub(super) fn produced(produced: answer::Produced) -> Produced {
-    let answer::Produced { content, reasoning, calls } = produced;
-    Produced { content, reasoning, other: calls }
+    stream.push(json, out, |chunk| meter.observe(chunk)).map_err(trouble)
 }

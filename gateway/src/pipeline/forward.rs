@@ -18,6 +18,8 @@ use crate::wire::splice::{self, Edit};
 
 /// How many headers an answer has, at most, so that their map need not grow.
 const HEADERS: usize = 12;
+/// Bodies below this many bytes are put together anew where they change.
+const SMALL_BODY: usize = 4 * 1024;
 
 /// What is sent to one deployment: a body, and what must change in it.
 pub struct Outgoing {
@@ -25,6 +27,17 @@ pub struct Outgoing {
     pub body: Bytes,
     /// In order, not overlapping.
     pub edits: Vec<Edit>,
+}
+
+impl Outgoing {
+    /// Edits a small body at once. It has to be copied anyway, or what is kept of it would hold the
+    /// connection's whole read buffer for as long as the answer takes; and it goes out in one piece.
+    fn compact(self) -> Self {
+        if self.body.len() >= SMALL_BODY {
+            return self;
+        }
+        Self { body: splice::join(&self.body, &self.edits), edits: Vec::new() }
+    }
 }
 
 /// An answer that has begun.
@@ -70,6 +83,7 @@ pub async fn forward(
                 }
                 Ok(outgoing) => {
                     tried = true;
+                    let outgoing = outgoing.compact();
                     tally.goes_to(target, &outgoing.body)?;
                     gate.ledger.synced().await.map_err(|_| Refusal::RecorderBehind)?;
                     attempt(gate, &upstream, outgoing, stream, tally).await

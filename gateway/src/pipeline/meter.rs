@@ -2,19 +2,21 @@
 //!
 //! Text is kept as the escaped JSON that it came as, and decoded only if it has to be counted.
 
-use serde_json::value::RawValue;
-
+use super::count;
 use crate::domain::usage::Usage;
 use crate::wire::chunk::{ChunkView, PieceView};
-use crate::wire::{first_byte, usage};
+use crate::wire::text::text_of;
+use crate::wire::usage;
 
 /// What is known of an answer so far.
 #[derive(Debug, Default)]
 pub struct Meter {
     /// What the upstream says that it used; the last word wins.
     pub usage: Option<Usage>,
-    /// What it produced.
-    pub produced: Produced,
+    /// What it produced, but for what was taken off to be counted.
+    produced: Produced,
+    /// How much that was, in bytes.
+    taken: usize,
     /// Whether some choice has ended.
     finished: bool,
     /// Choices that have begun and not ended.
@@ -30,8 +32,8 @@ pub struct Produced {
     pub content: String,
     /// Reasoning.
     pub reasoning: String,
-    /// Raw JSON values of other kinds, tool calls above all, a line each.
-    pub other: String,
+    /// Tool calls, whole or in pieces, as raw JSON values, a line each.
+    pub calls: String,
 }
 
 impl Meter {
@@ -58,41 +60,96 @@ impl Meter {
             self.cut |= choice.is_cut();
         }
     }
+
+    /// How much it produced so far, in bytes.
+    pub fn produced_bytes(&self) -> usize {
+        self.taken + self.produced.len()
+    }
+
+    /// Takes off what it produced and was not taken off before.
+    pub fn take_produced(&mut self) -> Produced {
+        self.taken = self.produced_bytes();
+        std::mem::take(&mut self.produced)
+    }
+
+    /// Takes off what can be counted by itself of an answer that has become long.
+    pub fn take_piece(&mut self) -> Option<Produced> {
+        let content = count::take_piece(&mut self.produced.content);
+        let reasoning = count::take_piece(&mut self.produced.reasoning);
+        let piece = Produced { content, reasoning, calls: String::new() };
+        self.taken += piece.len();
+        (piece.len() > 0).then_some(piece)
+    }
 }
 
 impl Produced {
-    /// How much there is, in bytes.
-    pub fn len(&self) -> usize {
-        self.content.len() + self.reasoning.len() + self.other.len()
-    }
-
-    /// Whether there is nothing.
-    pub fn is_empty(&self) -> bool {
-        self.content.is_empty() && self.reasoning.is_empty() && self.other.is_empty()
+    fn len(&self) -> usize {
+        self.content.len() + self.reasoning.len() + self.calls.len()
     }
 
     fn add(&mut self, piece: &PieceView<'_>) {
-        for text in [piece.content, piece.refusal].into_iter().flatten() {
-            add_text(&mut self.content, &mut self.other, text);
+        // some servers send the same text under two names (`R-8`)
+        let reasonings = piece.reasonings().into_iter().map(text_of);
+        if let Some(text) = reasonings.into_iter().find(|text| !text.is_empty()) {
+            self.reasoning.push_str(&text);
         }
-        if let Some(text) = piece.reasoning() {
-            add_text(&mut self.reasoning, &mut self.other, text);
+        for text in [piece.content, piece.refusal] {
+            self.content.push_str(&text_of(text));
         }
-        if let Some(calls) = piece.tool_calls {
-            add_line(&mut self.other, calls);
+        if let Some(calls) = piece.tool_calls.filter(|calls| calls.get() != "[]") {
+            self.calls.push_str(calls.get());
+            self.calls.push('\n');
+        } else if let Some(function) = piece.function_call {
+            // the one call that there is (`R-13`), as the first of a list
+            for part in ["[{\"index\":0,\"function\":", function.get(), "}]\n"] {
+                self.calls.push_str(part);
+            }
         }
     }
 }
 
-fn add_text(to: &mut String, other: &mut String, raw: &RawValue) {
-    if first_byte(raw) == b'"' {
-        to.push_str(&raw.get()[1..raw.get().len() - 1]);
-    } else {
-        add_line(other, raw);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn add_line(other: &mut String, raw: &RawValue) {
-    other.push_str(raw.get());
-    other.push('\n');
+    fn observed(chunks: &[&str]) -> Meter {
+        let mut meter = Meter::default();
+        for chunk in chunks {
+            let json = format!(r#"{{"choices":[{{"delta":{chunk}}}]}}"#);
+            meter.observe(&ChunkView::parse(&json).unwrap());
+        }
+        meter
+    }
+
+    #[test]
+    fn what_was_produced_is_kept_by_kind() {
+        let produced = observed(&[
+            r#"{"reasoning_content":"","reasoning":"why\n"}"#,
+            r#"{"reasoning_details":[{"text":"?"}],"content":"a"}"#,
+            r#"{"content":[{"type":"text","text":"b"}],"tool_calls":[]}"#,
+            r#"{"refusal":"no","tool_calls":[{"index":0}]}"#,
+            r#"{"content":null,"function_call":{"name":"f"}}"#,
+        ])
+        .take_produced();
+        assert_eq!(produced.reasoning, r"why\n?");
+        assert_eq!(produced.content, "abno");
+        assert_eq!(
+            produced.calls.lines().collect::<Vec<_>>(),
+            [r#"[{"index":0}]"#, r#"[{"index":0,"function":{"name":"f"}}]"#]
+        );
+        assert_eq!(produced.len(), 6 + 4 + produced.calls.len());
+    }
+
+    #[test]
+    fn what_is_taken_off_to_be_counted_still_is_part_of_the_length() {
+        let long = format!(r#"{{"content":"{}end"}}"#, "word ".repeat(10_000));
+        let mut meter = observed(&[&long]);
+        let piece = meter.take_piece().unwrap();
+        assert_eq!(piece.content.len(), 50_003 - " end".len());
+        assert!(meter.take_piece().is_none());
+        assert_eq!(meter.produced_bytes(), 50_003);
+        assert_eq!(meter.take_produced().content, " end");
+        assert_eq!(meter.take_produced().len(), 0);
+        assert_eq!(meter.produced_bytes(), 50_003);
+    }
 }

@@ -176,11 +176,11 @@ mod tests {
 
     #[test]
     fn only_the_model_is_rewritten() {
-        let (out, meter, outcome) = relay(&[STREAM], true);
+        let (out, mut meter, outcome) = relay(&[STREAM], true);
         outcome.unwrap();
         assert_eq!(out, STREAM.replace("\"up\"", "\"mine\""));
         assert_eq!(meter.usage.unwrap().total(), Tokens(5));
-        assert_eq!(meter.produced.content, "ab");
+        assert_eq!(meter.take_produced().content, "ab");
         assert!(meter.is_finished() && !meter.cut);
     }
 

@@ -244,9 +244,8 @@ impl Relay {
                     }
                     let pushed = self.course.push(data, tally, &mut self.out);
                     self.failure = pushed.err().map(Fault::from);
-                    let produced_bytes = self.course.produced_bytes(tally);
-                    tally.streamed(produced_bytes);
-                    if self.failure.is_none() && !tally.reach(produced_bytes) {
+                    tally.streamed();
+                    if self.failure.is_none() && !tally.reach() {
                         self.course.cut_short(tally, &mut self.out);
                         self.source = Source::Ended;
                     }
@@ -338,9 +337,8 @@ impl Relay {
         self.source = Source::Ended;
         self.keeper = None;
         let broken = self.failure.take().zip(self.tally.take());
-        Poll::Ready(broken.map(|(fault, mut tally)| {
-            let mut course = std::mem::replace(&mut self.course, Course::Ended);
-            course.leave(&mut tally);
+        Poll::Ready(broken.map(|(fault, tally)| {
+            let course = std::mem::replace(&mut self.course, Course::Ended);
             Err(Box::new(Broken { fault, tally, course }))
         }))
     }
@@ -361,8 +359,6 @@ impl Drop for Relay {
         if let Some(drain) = drain {
             let ended = Self::new(Source::Ended, Course::Ended, None, Duration::MAX);
             drain.read_out(Box::new(std::mem::replace(self, *ended)));
-        } else if let Some(tally) = &mut self.tally {
-            self.course.leave(tally);
         }
     }
 }

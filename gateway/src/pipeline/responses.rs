@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::poll_fn;
 use http::HeaderMap;
 use serde_json::value::RawValue;
 
@@ -170,19 +171,12 @@ async fn whole(
     let body = collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
-    let whole = answer::whole(json, &envelope, plan).map_err(|broken| {
-        // what it used is owed all the same, as it is for a stream
-        open.meter.usage = broken.usage.map(|report| report.usage);
-        open.meter.produced = exchange::produced(broken.produced);
-        exchange::trouble(broken.trouble)
-    })?;
+    let whole = answer::whole(json, &envelope, plan, |answer| open.meter.observe(answer))
+        .map_err(exchange::trouble)?;
     open.first_piece();
-    let usage = if let Some(reported) = whole.usage() {
-        open.meter.usage = Some(reported.usage);
-        reported
-    } else {
-        let counted = open.count(exchange::produced(whole.produced())).await.ok().flatten();
-        open.counted(counted).into()
+    let usage = match whole.usage() {
+        Some(reported) => reported,
+        None => poll_fn(|context| open.poll_counted(context)).await.into(),
     };
     let now = gate.clock.now().as_second();
     let outcome = whole.outcome();

@@ -3,8 +3,7 @@
 //! A tally is booked when it is closed or dropped: a client that hangs up, a panic and a shutdown that
 //! cannot wait end in the drop.
 
-use tokio::task::JoinHandle;
-
+use super::count::Counting;
 use super::end::End;
 use super::tally::Tally;
 use super::{Fault, Gate};
@@ -21,7 +20,7 @@ struct Uncounted {
     price: Price,
     permit: Option<Permit>,
     cover: Option<Cover>,
-    counting: JoinHandle<Option<Usage>>,
+    counting: Counting,
     /// What is charged if the count fails.
     bound: Usage,
 }
@@ -80,14 +79,12 @@ impl Tally {
             charge(&mut record, &usage, basis, &price);
             deliver(&self.gate, *record, permit, cover);
         } else if owed {
-            let produced = std::mem::take(&mut self.meter.produced);
-            self.output_bytes = self.output_bytes.max(produced.len() as u64);
+            let counting = self.counting.take().unwrap_or_else(|| self.count());
             let (known, output_bytes) = (RequestRecord::clone(&record), self.output_bytes);
             self.gate.ledger.update(record.id, |open| {
                 open.record = known;
                 open.output_bytes = output_bytes;
             });
-            let counting = self.counting.take().unwrap_or_else(|| self.count(produced));
             let bound = self.bound();
             let gate = self.gate.clone();
             let uncounted = Uncounted { record, price, permit, cover, counting, bound };
@@ -102,7 +99,7 @@ impl Tally {
     fn is_owed(&self, record: &RequestRecord) -> bool {
         match record.status {
             RequestStatus::Rejected => false,
-            RequestStatus::Failed => !self.meter.produced.is_empty() || self.counting.is_some(),
+            RequestStatus::Failed => self.meter.produced_bytes() > 0,
             RequestStatus::Cancelled | RequestStatus::Interrupted => record.deployment.is_some(),
             RequestStatus::Completed | RequestStatus::Incomplete => self.begun,
         }

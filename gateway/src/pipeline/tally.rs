@@ -11,13 +11,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderValue;
 use jiff::Timestamp;
-use tokio::task::JoinHandle;
 
 use super::Gate;
 use super::admit::Admission;
 use super::arrival::Arrival;
 use super::authenticate::Principal;
-use super::count;
+use super::count::{self, Before, Counting};
 use super::end::{Commitment, Presence};
 use super::meter::{Meter, Produced};
 use crate::domain::endpoint::Endpoint;
@@ -37,8 +36,6 @@ use crate::upstream::Remote;
 
 /// A token of JSON text has about four bytes; fewer, so that a count ends above rather than below.
 const BYTES_PER_TOKEN: u64 = 3;
-/// Bodies below this many bytes are copied where they must be kept.
-const SMALL_BODY: usize = 4 * 1024;
 /// As much of the name of a model that there is not stands on a record, in characters.
 const LONGEST_NAME: usize = 128;
 /// How much more text an answer holds before the journal learns of it, in bytes: what a crash leaves
@@ -60,8 +57,10 @@ pub struct Tally {
     pub(super) price: Price,
     /// What was counted, if the answer could not do without it.
     pub(super) counted: Option<(Usage, UsageBasis)>,
-    /// The count that is under way.
-    pub(super) counting: Option<JoinHandle<Option<Usage>>>,
+    /// The count of all, where it is under way.
+    pub(super) counting: Option<Counting>,
+    /// The count of what came before that which the meter holds; `None` if the meter holds all.
+    counted_before: Option<Counting>,
     /// The text sent upstream and that of the answer so far, in bytes.
     input_bytes: u64,
     pub(super) output_bytes: u64,
@@ -113,6 +112,7 @@ impl Tally {
             price: Price::default(),
             counted: None,
             counting: None,
+            counted_before: None,
             input_bytes: 0,
             output_bytes: 0,
             journalled_bytes: 0,
@@ -174,10 +174,10 @@ impl Tally {
         paid.into_iter().chain(allowed).min()
     }
 
-    /// Makes sure that an answer of so many bytes is paid for, and reserved under its limits; `false`
+    /// Makes sure that what there is of an answer is paid for, and reserved under its limits; `false`
     /// if it cannot be.
-    pub fn reach(&mut self, output_bytes: usize) -> bool {
-        let tokens = output_bytes as u64 / BYTES_PER_TOKEN;
+    pub fn reach(&mut self) -> bool {
+        let tokens = self.output_bytes / BYTES_PER_TOKEN;
         let now = || self.gate.clock.monotonic();
         self.cover.as_mut().is_none_or(|cover| cover.reach(tokens))
             && self.permit.as_mut().is_none_or(|permit| permit.reach(tokens, now))
@@ -188,12 +188,7 @@ impl Tally {
     /// # Errors
     /// [`Refusal::RecorderBehind`]: it cannot be written down, and must not go there.
     pub fn goes_to(&mut self, target: &Deployment, chat_body: &Bytes) -> Result<(), Refusal> {
-        self.request_body = if chat_body.len() < SMALL_BODY {
-            // a slice would hold the connection's whole read buffer for as long as the answer takes
-            Bytes::copy_from_slice(chat_body)
-        } else {
-            chat_body.clone()
-        };
+        self.request_body = chat_body.clone();
         self.input_bytes = count::text_bytes(chat_body);
         let record = self.record_mut();
         record.deployment = Some(ServedBy::from(target));
@@ -221,43 +216,41 @@ impl Tally {
         self.record_mut().notes.extend(notes);
     }
 
-    /// Counts what the request used, for an answer whose client must be told. The request is booked
-    /// with this count unless the upstream says better.
-    pub fn count(&mut self, produced: Produced) -> JoinHandle<Option<Usage>> {
-        self.output_bytes = self.output_bytes.max(produced.len() as u64);
-        let counter = self.gate.counter.clone();
-        self.gate.tasks.spawn(counter.count(self.request_body.clone(), produced))
-    }
-
-    /// Notes what [`count`](Self::count) gave, or a bound if it gave nothing; returns what it is now.
-    pub fn counted(&mut self, usage: Option<Usage>) -> Usage {
-        let (usage, basis) = if let Some(usage) = usage {
+    /// What the request used, as the upstream says; counted if it does not. An answer must not end
+    /// before it is known: its record is written first.
+    pub fn poll_counted(&mut self, context: &mut Context<'_>) -> Poll<Usage> {
+        if let Some(usage) = self.meter.usage.or(self.counted.map(|(usage, _)| usage)) {
+            return Poll::Ready(usage);
+        }
+        let mut counting = self.counting.take().unwrap_or_else(|| self.count());
+        let Poll::Ready(counted) = Pin::new(&mut counting).poll(context) else {
+            self.counting = Some(counting);
+            return Poll::Pending;
+        };
+        let (usage, basis) = if let Some(usage) = counted.ok().flatten() {
             (usage, UsageBasis::Counted)
         } else {
             tracing::error!(request_id = %self.arrival.id, "a request could not be counted");
             (self.bound(), UsageBasis::Bounded)
         };
         self.counted = Some((usage, basis));
-        usage
+        Poll::Ready(usage)
     }
 
-    /// Counts an answer whose upstream does not say what it used; ready at once if it does. An answer
-    /// must not end before: its record is written first.
-    pub fn poll_counted(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.meter.usage.is_none() && self.counted.is_none() {
-            let mut counting = if let Some(counting) = self.counting.take() {
-                counting
-            } else {
-                let produced = std::mem::take(&mut self.meter.produced);
-                self.count(produced)
-            };
-            let Poll::Ready(counted) = Pin::new(&mut counting).poll(context) else {
-                self.counting = Some(counting);
-                return Poll::Pending;
-            };
-            self.counted(counted.ok().flatten());
-        }
-        Poll::Ready(())
+    /// Counts what is left to be counted.
+    pub(super) fn count(&mut self) -> Counting {
+        self.output_bytes = self.output_bytes.max(self.meter.produced_bytes() as u64);
+        let rest = self.meter.take_produced();
+        self.count_on(rest)
+    }
+
+    /// Counts a piece of the answer and what came before it: earlier pieces, or else the request.
+    fn count_on(&mut self, piece: Produced) -> Counting {
+        let before = match self.counted_before.take() {
+            Some(earlier) => Before::Pieces(earlier),
+            None => Before::Request(self.request_body.clone()),
+        };
+        self.gate.tasks.spawn(self.gate.counter.clone().count(before, piece))
     }
 
     /// Notes that an upstream has begun to answer.
@@ -276,11 +269,16 @@ impl Tally {
         self.journal_progress();
     }
 
-    /// Notes how much text the answer holds so far, in bytes.
-    pub fn streamed(&mut self, bytes: usize) {
-        self.output_bytes = bytes as u64;
+    /// Takes note of how much of the answer there is, and counts along.
+    pub fn streamed(&mut self) {
+        self.output_bytes = self.meter.produced_bytes() as u64;
         if self.output_bytes >= self.journalled_bytes + JOURNALLED_STEP {
             self.journal_progress();
+        }
+        if self.meter.usage.is_none()
+            && let Some(piece) = self.meter.take_piece()
+        {
+            self.counted_before = Some(self.count_on(piece));
         }
     }
 

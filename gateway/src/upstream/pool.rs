@@ -9,8 +9,9 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::rt::{Read, Write};
+use hyper::rt::{Executor, Read, Write};
 use hyper::{Request, Response, Uri};
+use hyper_util::rt::TokioExecutor;
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -56,7 +57,8 @@ where
             let was_kept = kept.is_some();
             let mut sender = match kept {
                 Some(sender) => sender,
-                None => self.connect().await?,
+                // boxed: every request would have room for it
+                None => Box::pin(self.connect()).await?,
             };
             match sender.try_send_request(request).await {
                 Ok(response) => {
@@ -76,7 +78,7 @@ where
         let connecting = self.connector.clone().call(self.server.clone());
         let stream = connecting.await.map_err(Into::into)?;
         let (sender, connection) = http1::handshake(stream).await?;
-        tokio::spawn(async move {
+        apart(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to an upstream ended badly");
             }
@@ -108,7 +110,7 @@ impl Idle {
         if sender.is_ready() {
             self.put(sender);
         } else {
-            tokio::spawn(async move {
+            apart(async move {
                 if sender.ready().await.is_ok() {
                     self.put(sender);
                 }
@@ -128,6 +130,11 @@ impl Idle {
     fn lock(&self) -> MutexGuard<'_, Vec<(Sender, Instant)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Runs what goes on beside requests. A shutdown waits for those, and not for a connection.
+fn apart(work: impl Future<Output = ()> + Send + 'static) {
+    TokioExecutor::new().execute(work);
 }
 
 #[cfg(test)]
@@ -155,10 +162,10 @@ mod tests {
             let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
             let connections = Arc::<AtomicUsize>::default();
             let count = connections.clone();
-            tokio::spawn(async move {
+            apart(async move {
                 while let Ok((stream, _)) = listener.accept().await {
                     count.fetch_add(1, Ordering::Relaxed);
-                    tokio::spawn(answer(stream, answers));
+                    apart(answer(stream, answers));
                 }
             });
             Self { address, connections }

@@ -137,12 +137,12 @@ impl Remote {
     ///
     /// # Errors
     /// Everything but a 2xx head in time.
-    pub async fn send(
+    pub fn send(
         &self,
         body: Payload,
         request_id: HeaderValue,
-    ) -> Result<Response<Incoming>, UpstreamError> {
-        self.request(Method::POST, &self.chat_completions, body, request_id).await
+    ) -> impl Future<Output = Result<Response<Incoming>, UpstreamError>> {
+        self.request(Method::POST, &self.chat_completions, body, request_id)
     }
 
     /// Sends any request, as [`send`](Self::send) does.
@@ -172,7 +172,8 @@ impl Remote {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(self.refusal(response).await)
+        // boxed, as all that is rare: every request has room for what is not
+        Err(Box::pin(self.refusal(response)).await)
     }
 
     async fn refusal(&self, response: Response<Incoming>) -> UpstreamError {

@@ -118,11 +118,6 @@ impl<'a> ChoiceView<'a> {
 }
 
 impl<'a> PieceView<'a> {
-    /// Reasoning, under one of its two names: servers that send both send the same text twice.
-    pub fn reasoning(&self) -> Option<&'a RawValue> {
-        self.reasoning_content.or(self.reasoning)
-    }
-
     /// Reasoning under each of its names, best first: two of them, or a text that is empty under one
     /// and not under the other, come from real servers (rule R-8).
     pub fn reasonings(&self) -> [Option<&'a RawValue>; 3] {
@@ -147,7 +142,7 @@ mod tests {
         let piece = view.choices()[0].piece().unwrap();
         assert_eq!(piece.content.map(RawValue::get), Some(r#""a\n""#));
         assert_eq!(piece.tool_calls.map(RawValue::get), Some("[]"));
-        assert!(piece.reasoning().is_none());
+        assert!(piece.reasonings().iter().all(Option::is_none));
         assert!(view.choices()[0].finish_reason.is_none());
     }
 

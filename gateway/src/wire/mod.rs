@@ -8,6 +8,7 @@ pub mod chunk;
 pub mod error;
 pub mod splice;
 pub mod sse;
+pub(crate) mod text;
 pub mod usage;
 
 use serde_json::error::Category;

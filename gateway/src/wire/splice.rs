@@ -36,7 +36,8 @@ pub fn splice_into(out: &mut BytesMut, body: &[u8], range: Range<usize>, with: &
     out.extend_from_slice(&body[range.end..]);
 }
 
-fn join(body: &Bytes, edits: &[Edit]) -> Bytes {
+/// Applies `edits`, which must be in order and not overlap, to a copy of `body`.
+pub fn join(body: &[u8], edits: &[Edit]) -> Bytes {
     let grown: usize = edits.iter().map(|edit| edit.with.len()).sum();
     let mut out = BytesMut::with_capacity(body.len() + grown);
     let mut from = 0;

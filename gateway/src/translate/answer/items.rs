@@ -14,7 +14,6 @@ use super::call::{Call, id_prefix};
 use super::events::{Events, Place, Status, put};
 use super::ids::Ids;
 use super::message::{Message, PartKind, add_listed};
-use super::produced::Produced;
 use super::reasoning::Reasoning;
 use super::slots::{Entry, Phase, Slots};
 use crate::translate::plan::{Plan, ReasoningSealer, Tool, ToolKind};
@@ -42,8 +41,6 @@ pub(super) struct Items {
     waiting: VecDeque<Waiting>,
     slots: Slots,
     call_ids: Vec<String>,
-    /// Reasoning that no item shows, kept to be counted.
-    unseen: String,
     /// Whether the answer has ended before the model had.
     is_cut: bool,
 }
@@ -77,7 +74,6 @@ impl Items {
             waiting: VecDeque::new(),
             slots: Slots::default(),
             call_ids: Vec::new(),
-            unseen: String::new(),
             is_cut: false,
         }
     }
@@ -217,43 +213,6 @@ impl Items {
         self.close(Status::Incomplete, events);
     }
 
-    /// How much the model has produced so far: the length of its items as JSON.
-    pub(super) fn produced_bytes(&self) -> usize {
-        let open = match &self.open {
-            Open::Nothing => 0,
-            Open::Message(message) => message.so_far().1.len(),
-            Open::Reasoning(reasoning) => reasoning.text().len(),
-            Open::Call(call) => self.slots.get(call.slot).arguments.as_str().len(),
-        };
-        self.output.len() + self.unseen.len() + open
-    }
-
-    /// What the model has produced so far.
-    pub(super) fn produced(&self) -> Produced {
-        let mut produced = Produced::of_items(&self.output);
-        produced.reasoning.push_str(&self.unseen);
-        match &self.open {
-            Open::Nothing => {}
-            Open::Message(message) => {
-                let (parts, text) = message.so_far();
-                produced.add_parts(parts);
-                produced.content.push_str(text);
-            }
-            Open::Reasoning(reasoning) => produced.reasoning.push_str(reasoning.text()),
-            Open::Call(call) => produced.add_slot(self.slots.get(call.slot)),
-        }
-        for waiting in &self.waiting {
-            match waiting {
-                Waiting::Said { voice: Voice::Reasoning, text, .. } => {
-                    produced.reasoning.push_str(text);
-                }
-                Waiting::Said { text, .. } => produced.content.push_str(text),
-                Waiting::Call(slot) => produced.add_slot(self.slots.get(*slot)),
-            }
-        }
-        produced
-    }
-
     /// Whether what comes now has to wait.
     fn is_blocked(&mut self) -> bool {
         !self.waiting.is_empty() || self.is_calling()
@@ -376,7 +335,7 @@ impl Items {
             Open::Message(message) => message.close(status, output, events),
             Open::Reasoning(reasoning) => {
                 let sealer = self.plan.seals_reasoning.then_some(&*self.sealer);
-                self.unseen.push_str(&reasoning.close(status, sealer, output, events));
+                reasoning.close(status, sealer, output, events);
             }
             Open::Call(call) => {
                 let slot = self.slots.get_mut(call.slot);

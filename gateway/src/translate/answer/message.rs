@@ -123,11 +123,6 @@ impl Message {
         });
     }
 
-    /// The text that is open, and the parts that are done as JSON.
-    pub(super) fn so_far(&self) -> (&[u8], &str) {
-        (&self.done, self.part.as_ref().map_or("", |part| part.text.as_str()))
-    }
-
     fn close_part(&mut self, events: &mut Events<'_>) {
         let Some(mut part) = self.part.take() else { return };
         let rest = part.text.finish();

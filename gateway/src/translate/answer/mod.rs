@@ -16,7 +16,6 @@ mod ids;
 mod items;
 mod message;
 mod object;
-mod produced;
 mod reading;
 mod reasoning;
 mod slots;
@@ -33,9 +32,8 @@ use std::sync::Arc;
 use super::plan::ReasoningSealer;
 use crate::wire::error::ForeignError;
 pub use crate::wire::usage::UsageReport;
-pub use produced::Produced;
 pub use stream::{KeepAlive, ResponseStream};
-pub use whole::{Broken, Whole, whole};
+pub use whole::{Whole, whole};
 
 /// What an answer is given from outside, so that it needs neither clock nor chance.
 #[derive(Clone)]

@@ -12,11 +12,11 @@ use super::items::{Items, Voice};
 use super::message::PartKind;
 use super::object::{self, Head, State};
 use super::slots::Entry;
-use super::text::text_of;
 use super::{Envelope, Outcome, Trouble, UsageReport};
 use crate::translate::plan::Plan;
 use crate::wire::chunk::{ChoiceView, ChunkView, PieceView};
 use crate::wire::error::ForeignError;
+use crate::wire::text::text_of;
 use crate::wire::{first_byte, usage};
 
 /// What is known of an answer so far.

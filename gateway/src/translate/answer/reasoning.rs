@@ -85,19 +85,14 @@ impl Reasoning {
         write_delta(&self.place, self.shown, delta, events);
     }
 
-    pub(super) fn text(&self) -> &str {
-        self.text.as_str()
-    }
-
-    /// Ends it; `output` gets the item, sealed too if there is a sealer. Gives the text that nobody
-    /// is shown.
+    /// Ends it; `output` gets the item, sealed too if there is a sealer.
     pub(super) fn close(
         mut self,
         status: Status,
         sealer: Option<&dyn ReasoningSealer>,
         output: &mut BytesMut,
         events: &mut Events<'_>,
-    ) -> String {
+    ) {
         write_delta(&self.place, self.shown, self.text.finish(), events);
         let text = self.text.take();
         if let Some(family) = Family::of(self.shown) {
@@ -134,7 +129,6 @@ impl Reasoning {
         events.item("response.output_item.done", self.place.index, |out| {
             out.extend_from_slice(&output[start..]);
         });
-        if self.shown == ReasoningOutput::Hidden { text } else { String::new() }
     }
 
     fn write_head(&self, out: &mut BytesMut, status: Status) {

@@ -7,8 +7,9 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::Trouble;
-use super::text::{Text, decode, encode, inner};
+use super::text::{Text, decode, encode};
 use crate::translate::plan::ToolNames;
+use crate::wire::text::inner;
 use crate::wire::{first_byte, flaw};
 
 /// More calls than any model makes at once, so that a broken upstream does not fill memory.

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::events::{Events, put, string};
 use super::object::{self, Head, State};
 use super::reading::{Mode, Reading};
-use super::{End, Envelope, Failure, Outcome, Produced, Trouble, UsageReport};
+use super::{End, Envelope, Failure, Outcome, Trouble, UsageReport};
 use crate::translate::plan::Plan;
 use crate::wire::chunk::ChunkView;
 use crate::wire::error::ForeignError;
@@ -62,12 +62,18 @@ impl ResponseStream {
         self.snapshot("response.in_progress", out);
     }
 
-    /// Takes the data of one upstream event, and writes the events that it causes.
+    /// Takes the data of one upstream event, and writes the events that it causes. If it is a chunk,
+    /// `look` sees it before anything else is done with it.
     ///
     /// # Errors
     /// The upstream reports an error, or this is no chat stream, or the model called what it must
     /// not. What came before is in `out`; [`fail`](Self::fail) is to follow.
-    pub fn push(&mut self, data: &str, out: &mut BytesMut) -> Result<(), Trouble> {
+    pub fn push(
+        &mut self,
+        data: &str,
+        out: &mut BytesMut,
+        look: impl FnOnce(&ChunkView<'_>),
+    ) -> Result<(), Trouble> {
         let data = data.trim();
         if data.is_empty() || self.is_done || self.object.is_some() {
             return Ok(());
@@ -79,6 +85,7 @@ impl ResponseStream {
         let view = ChunkView::parse(data).map_err(|error| {
             Trouble::Invalid(format!("a chunk is not a chat chunk: {}", flaw(&error)))
         })?;
+        look(&view);
         self.reading.head(&view);
         if let Some(error) = view.error {
             return Err(Trouble::Reported(ForeignError::parse(error.get().as_bytes())));
@@ -121,16 +128,6 @@ impl ResponseStream {
     /// What the upstream says that the answer used; `None` if it does not.
     pub fn usage(&self) -> Option<UsageReport> {
         self.reading.usage
-    }
-
-    /// How many bytes the answer has so far, as JSON text: cheap, to be asked after every event.
-    pub fn produced_bytes(&self) -> usize {
-        self.reading.items.produced_bytes()
-    }
-
-    /// What the model produced so far, to be counted; to be asked for before the end.
-    pub fn produced(&self) -> Produced {
-        self.reading.items.produced()
     }
 
     /// Closes what is open and writes the terminal event of an answer that [`close`](Self::close) has

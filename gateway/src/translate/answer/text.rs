@@ -7,11 +7,6 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use crate::wire::first_byte;
-
 /// Text that grows.
 #[derive(Debug, Default)]
 pub(super) struct Text {
@@ -118,34 +113,6 @@ pub(super) fn encode(text: &str) -> String {
     quoted
 }
 
-/// The escaped text of a value: of a string, or of an array of strings and of parts with a `text`;
-/// empty for anything else.
-pub(super) fn text_of(raw: Option<&RawValue>) -> Cow<'_, str> {
-    #[derive(Deserialize)]
-    struct Part<'a> {
-        #[serde(borrow)]
-        text: Option<&'a RawValue>,
-    }
-    let Some(raw) = raw else { return Cow::Borrowed("") };
-    match first_byte(raw) {
-        b'"' => Cow::Borrowed(inner(raw)),
-        b'[' => {
-            let parts: Vec<&RawValue> = serde_json::from_str(raw.get()).unwrap_or_default();
-            let texts = parts.into_iter().filter_map(|part| match first_byte(part) {
-                b'{' => serde_json::from_str::<Part<'_>>(part.get()).ok()?.text,
-                _ => Some(part),
-            });
-            Cow::Owned(texts.filter(|raw| first_byte(raw) == b'"').map(inner).collect())
-        }
-        _ => Cow::Borrowed(""),
-    }
-}
-
-/// What stands between the quotes of a raw string.
-pub(super) fn inner(raw: &RawValue) -> &str {
-    &raw.get()[1..raw.get().len() - 1]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,20 +148,6 @@ mod tests {
         check(&["\\ude00"], "\u{fffd}");
         check(&["\\ud83d", "x", "\\ude00"], "\u{fffd}x\u{fffd}");
         check(&["\\ud83d\\ud83d\\ude00\\n"], "\u{fffd}😀\n");
-    }
-
-    #[test]
-    fn text_comes_as_a_string_or_in_parts() {
-        let check = |json: &str, expected: &str| {
-            let raw = RawValue::from_string(json.to_owned()).unwrap();
-            assert_eq!(text_of(Some(&raw)), expected, "{json}");
-        };
-        check(r#""a\nb""#, r"a\nb");
-        check(r#"[{"type":"text","text":"a"},{"type":"image"},"b",{"text":3},null]"#, "ab");
-        for json in ["[]", "3", "true", r#"{"text":"a"}"#, "[3]"] {
-            check(json, "");
-        }
-        assert_eq!(text_of(None), "");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::events::Events;
 use super::object::{Head, State};
 use super::reading::{Mode, Reading};
-use super::{End, Envelope, Outcome, Produced, Trouble, UsageReport};
+use super::{End, Envelope, Outcome, Trouble, UsageReport};
 use crate::translate::plan::Plan;
 use crate::wire::chunk::ChunkView;
 use crate::wire::error::ForeignError;
@@ -19,37 +19,23 @@ pub struct Whole {
     reading: Reading,
 }
 
-/// An answer that cannot be given to the client, and what it has cost all the same.
-#[derive(Debug)]
-pub struct Broken {
-    /// Why not.
-    pub trouble: Trouble,
-    /// What the upstream says that it used; `None` if it does not.
-    pub usage: Option<UsageReport>,
-    /// What the model produced, as far as it was read, to be counted.
-    pub produced: Produced,
-}
-
-/// Reads a whole chat answer.
+/// Reads a whole chat answer. If it is one, `look` sees it before anything else is done with it: one
+/// that cannot be given to the client has cost something all the same.
 ///
 /// # Errors
 /// It is none, or an error, or the upstream broke it off, or the model called what it must not.
-pub fn whole(body: &str, envelope: &Envelope, plan: Arc<Plan>) -> Result<Whole, Box<Broken>> {
+pub fn whole(
+    body: &str,
+    envelope: &Envelope,
+    plan: Arc<Plan>,
+    look: impl FnOnce(&ChunkView<'_>),
+) -> Result<Whole, Trouble> {
     let head = Head::new(envelope, &plan);
     let mut reading = Reading::new(envelope, plan);
-    match read(body, &mut reading) {
-        Ok(()) => Ok(Whole { head, reading }),
-        Err(trouble) => {
-            let (usage, produced) = (reading.usage, reading.items.produced());
-            Err(Box::new(Broken { trouble, usage, produced }))
-        }
-    }
-}
-
-fn read(body: &str, reading: &mut Reading) -> Result<(), Trouble> {
     let view = ChunkView::parse(body).map_err(|error| {
         Trouble::Invalid(format!("its answer is not a chat answer: {}", flaw(&error)))
     })?;
+    look(&view);
     reading.head(&view);
     let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
         let error = ForeignError::parse(body.as_bytes());
@@ -60,18 +46,14 @@ fn read(body: &str, reading: &mut Reading) -> Result<(), Trouble> {
         });
     };
     reading.choice(choice, Mode::Whole, &mut Events::nowhere())?;
-    reading.settle()
+    reading.settle()?;
+    Ok(Whole { head, reading })
 }
 
 impl Whole {
     /// What the upstream says that the answer used; `None` if it does not.
     pub fn usage(&self) -> Option<UsageReport> {
         self.reading.usage
-    }
-
-    /// What the model produced, to be counted.
-    pub fn produced(&self) -> Produced {
-        self.reading.items.produced()
     }
 
     /// How it ended.

@@ -188,7 +188,7 @@ fn s_8_a_call_is_announced_when_its_name_is_whole() {
         let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
         let mut out = BytesMut::new();
         for chunk in chunks {
-            stream.push(chunk, &mut out).unwrap();
+            stream.push(chunk, &mut out, |_| {}).unwrap();
         }
         String::from_utf8(out.to_vec()).unwrap().contains("output_item.added")
     };
@@ -228,7 +228,7 @@ fn s_8b_one_call_is_open_at_a_time() {
     let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
     let mut out = BytesMut::new();
     for chunk in [entry(0, "a", "f", "{\"a\":1}"), entry(1, "b", "get", "{")] {
-        stream.push(&chunk, &mut out).unwrap();
+        stream.push(&chunk, &mut out, |_| {}).unwrap();
     }
     let seen = String::from_utf8(out.to_vec()).unwrap();
     assert_eq!(seen.matches("event: response.output_item.done").count(), 1);
@@ -299,8 +299,8 @@ fn a_call_that_is_not_allowed_never_reaches_the_client() {
         json!({"tool_calls": [{"id": "c", "function": {"name": "get", "arguments": "{}"}}]}),
         "stop",
     );
-    let broken = whole(&body.to_string(), &envelope(), Arc::new(allowed())).err().unwrap();
-    assert!(matches!(broken.trouble, Trouble::Model(_)));
+    let trouble = whole(&body.to_string(), &envelope(), Arc::new(allowed()), |_| {}).err().unwrap();
+    assert!(matches!(trouble, Trouble::Model(_)));
 }
 
 /// §5.4, END

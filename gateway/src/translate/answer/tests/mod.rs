@@ -101,7 +101,6 @@ pub(super) struct Run {
     pub(super) trouble: Option<Trouble>,
     /// The bytes.
     pub(super) bytes: String,
-    pub(super) produced: Produced,
 }
 
 impl Run {
@@ -134,10 +133,9 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
             stream.keep_alive(KeepAlive::Event, &mut out);
             Ok(())
         }
-        data => stream.push(data, &mut out),
+        data => stream.push(data, &mut out, |_| {}),
     });
     let trouble = played.and_then(|()| stream.close()).err();
-    let produced = stream.produced();
     let usage = stream.usage();
     match &trouble {
         None => {
@@ -155,7 +153,7 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
     }
     // nothing follows the end
     let length = out.len();
-    stream.push(&text("late"), &mut out).unwrap();
+    stream.push(&text("late"), &mut out, |_| {}).unwrap();
     stream.end(End { now: 0, usage: self::usage() }, &mut out);
     stream.fail(&Failure { code: "c", kind: "k", message: "m" }, None, &mut out);
     stream.keep_alive(KeepAlive::Comment, &mut out);
@@ -163,7 +161,7 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
     let events = read(&out);
     let object: Value = serde_json::from_slice(&stream.object().unwrap()).unwrap();
     assert_eq!(object, events.last().unwrap()["response"]);
-    Run { events, trouble, bytes: String::from_utf8(out.to_vec()).unwrap(), produced }
+    Run { events, trouble, bytes: String::from_utf8(out.to_vec()).unwrap() }
 }
 
 /// Reads events as a client does, and checks their frames (`S-2`, `S-3`, `S-4`).
@@ -192,7 +190,7 @@ pub(super) fn good<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
 
 /// The response object of a whole answer.
 pub(super) fn answer(plan: Plan, body: &Value) -> Value {
-    let whole = whole(&body.to_string(), &envelope(), Arc::new(plan)).unwrap();
+    let whole = whole(&body.to_string(), &envelope(), Arc::new(plan), |_| {}).unwrap();
     let usage = whole.usage().unwrap_or(usage());
     serde_json::from_slice(&whole.finish(End { now: 1_790_000_001, usage })).unwrap()
 }
