@@ -157,7 +157,13 @@ async fn the_same_answer_takes_the_same_tokens_however_it_is_asked_for() {
         output: Some(70),
         reasoning: Some(30),
     };
-    for fixture in &FIXTURES {
+    // counted while it comes, where it is streamed
+    let long = Fixture {
+        reasoning: "Every word of it counts. ".repeat(1_000).leak(),
+        content: "It rains, caf\u{e9} or not.\n".repeat(2_000).leak(),
+        calls: &[("weather", r#"{"city":"Rome"}"#)],
+    };
+    for fixture in FIXTURES.iter().chain([&long]) {
         let play = |usage| fixture.play((&product, &upstream), (&alice, &key), usage);
         let (counted, reported) = (play(None).await, play(Some(&usage())).await);
         for record in counted.iter().chain(&reported) {

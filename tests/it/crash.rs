@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use gateway::domain::durability::Durability;
 use gateway::domain::money::Nanos;
 use tests::drill::client::Shape;
 use tests::drill::crash::{Crash, Kill, Pressure};
@@ -10,8 +11,9 @@ use tests::drill::round::Drill;
 use tests::process::Gateway;
 use tests::soon;
 
-async fn killed(ends: usize) -> Crash {
-    let mut crash = Crash::prepare(Pressure { clients: 16, kill: Kill::AfterEnds(ends) }).await;
+async fn killed(ends: usize, durability: Durability) -> Crash {
+    let pressure = Pressure { clients: 16, kill: Kill::AfterEnds(ends), durability };
+    let mut crash = Crash::prepare(pressure).await;
     let round = crash.round().await;
     let verdict = &round.verdict;
     assert!(verdict.differences.is_empty(), "{round}");
@@ -22,13 +24,19 @@ async fn killed(ends: usize) -> Crash {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_gateway_comes_back_with_its_records_and_its_money() {
-    let (_dir, data) = killed(300).await.stop().await;
+    let (_dir, data) = killed(300, Durability::Process).await.stop().await;
+    check_money(&data);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_waits_for_the_disk_comes_back_the_same() {
+    let (_dir, data) = killed(100, Durability::Power).await.stop().await;
     check_money(&data);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn books_that_were_tampered_with_do_not_pass() {
-    for (sabotage, differences) in killed(50).await.sabotage().await {
+    for (sabotage, differences) in killed(50, Durability::Process).await.sabotage().await {
         assert!(sabotage.is_seen_in(differences), "{sabotage} makes {differences} differences");
     }
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use gateway::domain::durability::Durability;
 use tests::drill::clients_gone::{ClientsGone, Crowd};
 use tests::drill::crash::{Crash, Kill, Pressure};
 #[cfg(target_os = "linux")]
@@ -62,6 +63,9 @@ struct CrashArgs {
     /// The longest time before a kill, in milliseconds
     #[arg(long, default_value_t = 2_000)]
     at_most_ms: u64,
+    /// Run it with durability = "power": everything waits for the disk
+    #[arg(long)]
+    power: bool,
 }
 
 #[tokio::main]
@@ -99,7 +103,8 @@ async fn play(drill: &mut impl Drill, rounds: usize) -> bool {
 async fn crash(args: CrashArgs, rounds: usize) -> bool {
     let (from, to) = (args.at_least_ms, args.at_most_ms);
     let kill = Kill::Between(Duration::from_millis(from), Duration::from_millis(to));
-    let mut drill = Crash::prepare(Pressure { clients: args.clients, kill }).await;
+    let durability = if args.power { Durability::Power } else { Durability::Process };
+    let mut drill = Crash::prepare(Pressure { clients: args.clients, kill, durability }).await;
     let mut good = play(&mut drill, rounds).await;
     for (sabotage, differences) in drill.sabotage().await {
         println!("control: {sabotage} makes {differences} differences");

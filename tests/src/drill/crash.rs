@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gateway::clock::{Clock, SystemClock};
+use gateway::domain::durability::Durability;
 use tempfile::TempDir;
 
 use super::client::Shape;
@@ -21,6 +22,9 @@ pub struct Pressure {
     pub clients: usize,
     /// When it is killed.
     pub kill: Kill,
+    /// What its words are to outlive. A drill only ever kills the process: this makes it wait for the
+    /// disk.
+    pub durability: Durability,
 }
 
 /// When a gateway under load is killed.
@@ -45,7 +49,7 @@ pub struct Crash {
 impl Crash {
     /// Starts the gateway.
     pub async fn prepare(pressure: Pressure) -> Self {
-        let (rig, clock) = (Rig::start().await, SystemClock::new());
+        let (rig, clock) = (Rig::start_for(pressure.durability).await, SystemClock::new());
         Self { rig, pressure, clock, rounds: 0, last: None }
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gateway::domain::durability::Durability;
 use gateway::domain::money::Nanos;
 use gateway::domain::price::Price;
 use proto::v1;
@@ -41,6 +42,8 @@ pub struct Rig {
     data: PathBuf,
     simulator: Simulator,
     truth: Truth,
+    /// How the gateway is run again.
+    durability: Durability,
     gateway: Option<Gateway>,
 }
 
@@ -60,6 +63,15 @@ pub(super) fn price_of(model: &str) -> Option<Price> {
     Some(Price { input: Nanos(input), cached: Nanos(cached), output: Nanos(output), version: 1 })
 }
 
+/// Prepares to run the gateway.
+fn gateway(durability: Durability) -> Command {
+    let mut command = process::command("gateway");
+    if durability == Durability::Power {
+        command.env("TOLLGATE_DURABILITY", "power");
+    }
+    command
+}
+
 /// Starts a gateway on the data in `data`, which ends with us.
 pub(super) async fn serve(command: Command, data: &Path) -> Gateway {
     let quiet = "warn,gateway::app=info,gateway::ledger=info";
@@ -74,7 +86,13 @@ pub(super) async fn serve(command: Command, data: &Path) -> Gateway {
 impl Rig {
     /// Starts both on an ordinary disk.
     pub async fn start() -> Self {
-        Self::start_within(|_| process::command("gateway"), |data, _| data.to_owned()).await
+        Self::start_for(Durability::Process).await
+    }
+
+    /// Starts both on an ordinary disk, the gateway with this durability.
+    pub async fn start_for(durability: Durability) -> Self {
+        let rig = Self::start_within(|_| gateway(durability), |data, _| data.to_owned()).await;
+        Self { durability, ..rig }
     }
 
     /// Starts both; `command` makes the gateway's from where its data shall be, and `place` says where
@@ -93,7 +111,8 @@ impl Rig {
         let gateway = serve(command(&data), &data).await;
         let data = place(&data, gateway.id());
         let truth = Truth::new(&truth);
-        let rig = Self { dir, data, simulator, truth, gateway: Some(gateway) };
+        let durability = Durability::Process;
+        let rig = Self { dir, data, simulator, truth, durability, gateway: Some(gateway) };
         let operator = rig.operator().await;
         let upstream = v1::Upstream {
             name: "simulator".to_owned(),
@@ -138,7 +157,7 @@ impl Rig {
 
     /// Starts the gateway on what it left.
     pub async fn start_again(&mut self) {
-        self.gateway = Some(serve(process::command("gateway"), &self.data).await);
+        self.gateway = Some(serve(gateway(self.durability), &self.data).await);
     }
 
     /// Stops the gateway, and returns its data directory with what holds it.
