@@ -122,9 +122,10 @@ async fn attempt(
         let credential = gate.credentials.find(&upstream.name);
         credential.ok_or("its credential is not known yet")?.as_ref().clone()
     })?;
-    let payload = splice::splice(&outgoing.body, &outgoing.edits);
+    let Outgoing { body, edits } = outgoing;
+    let body_and_id = || (splice::splice(&body, &edits), tally.id_header());
     let sent_at = gate.clock.monotonic();
-    let sent = remote.send(payload, tally.id_header()).await;
+    let sent = remote.send(body_and_id).await;
     let checked = sent.and_then(|response| {
         check_kind(response.headers(), stream)?;
         Ok(response)

@@ -43,14 +43,15 @@ where
         Self { connector, server, idle: Arc::default() }
     }
 
-    /// Sends a request, with a path and a `Host` of its own, and waits for the head of the answer.
+    /// Sends what `request` makes, with a path and a `Host` of its own, and waits for the head of the
+    /// answer.
     ///
     /// # Errors
     /// No connection, or none that lasted until then. A request that went to no server, because a
-    /// connection from the pool had just been closed, is sent again.
+    /// connection from the pool had just been closed, is made and sent again.
     pub(super) async fn send(
         &self,
-        mut request: Request<Full<Payload>>,
+        request: &impl Fn() -> Request<Full<Payload>>,
     ) -> Result<Response<Incoming>, BoxError> {
         loop {
             let kept = self.idle.take();
@@ -60,15 +61,13 @@ where
                 // boxed: every request would have room for it
                 None => Box::pin(self.connect()).await?,
             };
-            match sender.try_send_request(request).await {
+            match sender.try_send_request(request()).await {
                 Ok(response) => {
                     self.idle.clone().keep(sender);
                     return Ok(response);
                 }
-                Err(mut failed) => match failed.take_message() {
-                    Some(unsent) if was_kept => request = unsent,
-                    _ => return Err(failed.into_error().into()),
-                },
+                Err(failed) if was_kept && failed.message().is_some() => {}
+                Err(failed) => return Err(failed.into_error().into()),
             }
         }
     }
@@ -201,7 +200,7 @@ mod tests {
     }
 
     async fn ask(pool: &Pool<HttpConnector>) {
-        let response = pool.send(request()).await.unwrap();
+        let response = pool.send(&request).await.unwrap();
         assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hi");
     }
 
@@ -256,7 +255,7 @@ mod tests {
             // the client hangs up
             assert_eq!(stream.read_buf(&mut read).await.unwrap(), 0);
         };
-        let give_up = async { drop(pool.send(request()).await.unwrap()) };
+        let give_up = async { drop(pool.send(&request).await.unwrap()) };
         tokio::join!(serve, give_up);
         assert!(pool.idle.take().is_none());
     }
@@ -279,6 +278,6 @@ mod tests {
         let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         drop(listener);
         let pool = Pool::new(HttpConnector::new(), server);
-        assert!(pool.send(request()).await.is_err());
+        assert!(pool.send(&request).await.is_err());
     }
 }

@@ -31,8 +31,8 @@ impl Remote {
     /// # Errors
     /// It does not answer with such a list in time.
     pub async fn models(&self) -> Result<Vec<String>, UpstreamError> {
-        let nothing = splice(&Bytes::new(), &[]);
-        let response = self.request(Method::GET, &self.models, nothing, REQUEST_ID).await?;
+        let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
+        let response = self.request(Method::GET, &self.models, nothing).await?;
         let body = Limited::new(response.into_body(), LONGEST_LIST).collect();
         let body = tokio::time::timeout(self.idle_deadline(), body).await;
         let body = body.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
@@ -49,7 +49,8 @@ impl Remote {
     /// # Errors
     /// It does not answer with a stream, or not in time.
     pub async fn first_token(&self, body: impl Into<Bytes>) -> Result<(), UpstreamError> {
-        let response = self.send(splice(&body.into(), &[]), REQUEST_ID).await?;
+        let body = body.into();
+        let response = self.send(|| (splice(&body, &[]), REQUEST_ID)).await?;
         let mut body = response.into_body();
         let mut splitter = Splitter::default();
         loop {

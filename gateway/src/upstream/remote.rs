@@ -132,17 +132,17 @@ impl Remote {
         }
     }
 
-    /// Sends a chat request and waits for the head of a successful answer. Dropping the future, or
-    /// the body that it gives, drops the connection's request at once.
+    /// Sends a chat request and waits for the head of a successful answer. Its body and its id are asked
+    /// for anew where a connection did not take them. Dropping the future, or the body that it gives,
+    /// drops the connection's request at once.
     ///
     /// # Errors
     /// Everything but a 2xx head in time.
     pub fn send(
         &self,
-        body: Payload,
-        request_id: HeaderValue,
+        body_and_id: impl Fn() -> (Payload, HeaderValue),
     ) -> impl Future<Output = Result<Response<Incoming>, UpstreamError>> {
-        self.request(Method::POST, &self.chat_completions, body, request_id)
+        self.request(Method::POST, &self.chat_completions, body_and_id)
     }
 
     /// Sends any request, as [`send`](Self::send) does.
@@ -150,19 +150,22 @@ impl Remote {
         &self,
         method: Method,
         address: &Uri,
-        body: Payload,
-        request_id: HeaderValue,
+        body_and_id: impl Fn() -> (Payload, HeaderValue),
     ) -> Result<Response<Incoming>, UpstreamError> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method;
-        *request.uri_mut() = address.clone();
-        *request.headers_mut() = self.headers.clone();
-        request.headers_mut().insert(REQUEST_ID, request_id);
+        let request = || {
+            let (body, request_id) = body_and_id();
+            let mut request = Request::new(Full::new(body));
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = address.clone();
+            *request.headers_mut() = self.headers.clone();
+            request.headers_mut().insert(REQUEST_ID, request_id);
+            request
+        };
         let sent = async {
             match &self.client {
-                Pooled::Secure(client) => client.request(request).await.map_err(Into::into),
-                Pooled::Plain(pool) => pool.send(request).await,
-                Pooled::Simulator(pool) => pool.send(request).await,
+                Pooled::Secure(client) => client.request(request()).await.map_err(Into::into),
+                Pooled::Plain(pool) => pool.send(&request).await,
+                Pooled::Simulator(pool) => pool.send(&request).await,
             }
         };
         let response = tokio::time::timeout(self.upstream.deadlines.first_byte(), sent)
