@@ -34,7 +34,7 @@ fuzz_target!(|lines: &str| {
     let plan = Plan { echo: "\"tools\":[]".to_owned(), seals_reasoning: true, ..Plan::default() };
     let mut stream = ResponseStream::new(&envelope, Arc::new(plan));
     let mut out = BytesMut::new();
-    let pushed = lines.lines().try_for_each(|line| stream.push(line, &mut out));
+    let pushed = lines.lines().try_for_each(|line| stream.push(line, &mut out, |_| {}));
     if pushed.and_then(|()| stream.close()).is_ok() {
         stream.end(End { now: 3, usage: Usage::default().into() }, &mut out);
     } else {

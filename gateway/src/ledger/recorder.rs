@@ -26,8 +26,8 @@ const GATHER: Duration = Duration::from_millis(25);
 const LARGEST_BATCH: usize = 4_096;
 const RETRY: Duration = Duration::from_millis(250);
 
-/// A record, and where the journal has it.
-type Ended = (RequestRecord, Option<Place>);
+/// A record, and where the journal has it. Boxed: it is handed on from place to place.
+type Ended = (Box<RequestRecord>, Option<Place>);
 
 /// The requests' side.
 pub(super) struct Recorder {
@@ -56,7 +56,7 @@ pub(super) fn channel(newest: Cursor) -> (Recorder, Inbox) {
 }
 
 impl Recorder {
-    pub(super) fn send(&self, record: RequestRecord, place: Option<Place>) {
+    pub(super) fn send(&self, record: Box<RequestRecord>, place: Option<Place>) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         if let Err(mpsc::error::SendError((lost, _))) = self.queue.send((record, place)) {
             // the recorder ends only after the last request has: see `app::run`
@@ -100,7 +100,8 @@ pub(super) async fn run(
                 continue;
             }
         }
-        let (records, places): (Vec<_>, Vec<_>) = ended.drain(..).unzip();
+        let ended = ended.drain(..).map(|(record, place)| (*record, place));
+        let (records, places): (Vec<_>, Vec<_>) = ended.unzip();
         observer(&records);
         commit(&inbox, &*store, records).await;
         journal.committed(places.into_iter().flatten());

@@ -74,10 +74,10 @@ impl Tally {
                 self.gate.ledger.learn(model, self.request_body.len(), usage.input);
             }
             charge(&mut record, &usage, UsageBasis::Upstream, &price);
-            deliver(&self.gate, *record, permit, cover);
+            deliver(&self.gate, record, permit, cover);
         } else if let Some((usage, basis)) = self.counted {
             charge(&mut record, &usage, basis, &price);
-            deliver(&self.gate, *record, permit, cover);
+            deliver(&self.gate, record, permit, cover);
         } else if owed {
             let counting = self.counting.take().unwrap_or_else(|| self.count());
             let (known, output_bytes) = (RequestRecord::clone(&record), self.output_bytes);
@@ -90,7 +90,7 @@ impl Tally {
             let uncounted = Uncounted { record, price, permit, cover, counting, bound };
             self.gate.tasks.spawn(async move { uncounted.settle(&gate).await });
         } else {
-            deliver(&self.gate, *record, permit, cover);
+            deliver(&self.gate, record, permit, cover);
         }
     }
 
@@ -133,7 +133,7 @@ impl Uncounted {
             tracing::error!(request_id = %self.record.id, "a request could not be counted");
             charge(&mut self.record, &self.bound, UsageBasis::Bounded, &self.price);
         }
-        deliver(gate, *self.record, self.permit, self.cover);
+        deliver(gate, self.record, self.permit, self.cover);
     }
 }
 
@@ -145,7 +145,7 @@ fn charge(record: &mut RequestRecord, usage: &Usage, basis: UsageBasis, price: &
 }
 
 /// Hands a record that is complete to the ledger.
-fn deliver(gate: &Gate, record: RequestRecord, permit: Option<Permit>, cover: Option<Cover>) {
+fn deliver(gate: &Gate, record: Box<RequestRecord>, permit: Option<Permit>, cover: Option<Cover>) {
     if let (Some(permit), Some(usage)) = (permit, &record.usage) {
         permit.settle(usage.total().0, || gate.clock.monotonic());
     }
