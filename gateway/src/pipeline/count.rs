@@ -92,6 +92,9 @@ impl Counter {
 /// Text without spaces is left as it is.
 pub fn take_piece(text: &mut String) -> String {
     let end = if text.len() < PIECE { 0 } else { last_boundary(text.as_bytes()) };
+    if end == 0 {
+        return String::new();
+    }
     let rest = text.split_off(end);
     std::mem::replace(text, rest)
 }
