@@ -87,11 +87,12 @@ impl Counter {
 
 /// Takes off the front of escaped text what can be counted by itself, if it has become long.
 ///
-/// The tokenizer first cuts text into words, and none of its words has a space behind anything but white
-/// space: what comes before a space that follows something else counts the same whatever comes after.
-/// Text without spaces is left as it is.
+/// The tokenizer first cuts text into words. None of its words has a space behind anything but white
+/// space, or anything but a slash behind a line's end: what comes before a space that follows something
+/// else, or before the first character of a line, counts the same whatever comes after. Text that has
+/// neither is left as it is.
 pub fn take_piece(text: &mut String) -> String {
-    let end = if text.len() < PIECE { 0 } else { last_boundary(text.as_bytes()) };
+    let end = if text.len() < PIECE { 0 } else { last_boundary(text) };
     if end == 0 {
         return String::new();
     }
@@ -100,18 +101,33 @@ pub fn take_piece(text: &mut String) -> String {
 }
 
 /// Where the last word begins that is known to be one; zero if it is not near the end.
-fn last_boundary(text: &[u8]) -> usize {
-    /// The longest word that is looked for, in bytes.
-    const NEAR: usize = 256;
+fn last_boundary(text: &str) -> usize {
+    /// How far it is looked for, in bytes.
+    const NEAR: usize = 1024;
+    let near = text.len().saturating_sub(NEAR);
+    // a space begins a word, and the `n` of a `\n` is before one
+    let mut places = memchr::memrchr2_iter(b' ', b'n', &text.as_bytes()[near..])
+        .map(|at| near + at)
+        .map(|at| at + usize::from(text.as_bytes()[at] == b'n'));
+    let begins = |at: &usize| begins_word(&text.as_bytes()[..*at], &text[*at..]);
+    places.find(begins).unwrap_or_default()
+}
+
+/// Whether a word is known to begin with `after`.
+fn begins_word(before: &[u8], after: &str) -> bool {
     /// An escape is no longer; it may stand for white space.
     const ESCAPE: usize = 6;
-    let near = text.len().saturating_sub(NEAR);
-    let spaces = memchr::memrchr_iter(b' ', &text[near..]).map(|at| near + at);
-    let mut boundaries = spaces.filter(|&at| {
-        let before = &text[at.saturating_sub(ESCAPE)..at];
-        before.last().is_some_and(u8::is_ascii_graphic) && !before.contains(&b'\\')
-    });
-    boundaries.next().unwrap_or_default()
+    match after.chars().next() {
+        Some(' ') => {
+            let escape = &before[before.len().saturating_sub(ESCAPE)..];
+            escape.last().is_some_and(u8::is_ascii_graphic) && !escape.contains(&b'\\')
+        }
+        Some('/' | '\\') | None => false,
+        Some(next) => {
+            let line = before.strip_suffix(br"\n");
+            line.is_some_and(|line| line.last() != Some(&b'\\')) && !next.is_whitespace()
+        }
+    }
 }
 
 /// Counts what was produced: all of it, and the reasoning in it.
@@ -273,6 +289,7 @@ mod tests {
                 prop_oneof![
                     "[a-zA-Z0-9.,;:'/!?-]{1,9}", "\\PC{0,6}", "[ \n\r\t\u{a0}\u{3000}]{1,4}",
                     Just(" ".to_owned()), Just("'s".to_owned()), Just("日本語。".to_owned()),
+                    "[\n\\\\/.。a日\u{3000}]{1,6}",
                 ],
                 1..200,
             ),
@@ -281,7 +298,7 @@ mod tests {
             let escaped = serde_json::to_string(&words.concat()).unwrap();
             let escaped = &escaped[1..escaped.len() - 1];
             let cut = escaped.floor_char_boundary(cut);
-            let (front, rest) = escaped.split_at(last_boundary(&escaped.as_bytes()[..cut]));
+            let (front, rest) = escaped.split_at(last_boundary(&escaped[..cut]));
             let counts = [escaped, front, rest].map(|text| tokens(&unescape(text)));
             prop_assert_eq!(counts[0], counts[1] + counts[2], "{:?} {:?}", front, rest);
         }
@@ -296,9 +313,19 @@ mod tests {
             rest
         };
         let long = "a".repeat(PIECE);
-        for (end, rest) in
-            [(" b", " b"), (" b ", " "), ("  b c", " c"), (r"\n b", ""), (" b  ", "  ")]
-        {
+        for (end, rest) in [
+            (" b", " b"),
+            (" b ", " "),
+            (" b c", " c"),
+            (r"\n b", ""),
+            (" b  ", "  "),
+            (r"。\n日本", "日本"),
+            (r"\nb", "b"),
+            (r"\\nb", ""),
+            (r"\n/", ""),
+            (r"\n\n", ""),
+            ("\\n\u{3000}日", ""),
+        ] {
             let expected = if rest.is_empty() { format!("{long}{end}") } else { rest.to_owned() };
             assert_eq!(take(&format!("{long}{end}")), expected, "{end:?}");
         }
