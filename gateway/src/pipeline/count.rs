@@ -22,11 +22,6 @@ const PER_MESSAGE: u64 = 3;
 /// Tokens that begin every answer.
 const PER_ANSWER: u64 = 3;
 
-/// How long the text of an answer becomes before it is counted on the way, in bytes: what is left to be
-/// counted at its end is no longer, and takes about a millisecond. Most answers are shorter, and most
-/// upstreams count for us in the end.
-const PIECE: usize = 16 * 1024;
-
 /// How many counts run at once: each has a core to itself for as long as it lasts.
 const AT_ONCE: usize = 2;
 
@@ -82,51 +77,6 @@ impl Counter {
             }
         });
         counting.await.ok()
-    }
-}
-
-/// Takes off the front of escaped text what can be counted by itself, if it has become long.
-///
-/// The tokenizer first cuts text into words. None of its words has a space behind anything but white
-/// space, or anything but a slash behind a line's end: what comes before a space that follows something
-/// else, or before the first character of a line, counts the same whatever comes after. Text that has
-/// neither is left as it is.
-pub fn take_piece(text: &mut String) -> String {
-    let end = if text.len() < PIECE { 0 } else { last_boundary(text) };
-    if end == 0 {
-        return String::new();
-    }
-    let rest = text.split_off(end);
-    std::mem::replace(text, rest)
-}
-
-/// Where the last word begins that is known to be one; zero if it is not near the end.
-fn last_boundary(text: &str) -> usize {
-    /// How far it is looked for, in bytes.
-    const NEAR: usize = 1024;
-    let near = text.len().saturating_sub(NEAR);
-    // a space begins a word, and the `n` of a `\n` is before one
-    let mut places = memchr::memrchr2_iter(b' ', b'n', &text.as_bytes()[near..])
-        .map(|at| near + at)
-        .map(|at| at + usize::from(text.as_bytes()[at] == b'n'));
-    let begins = |at: &usize| begins_word(&text.as_bytes()[..*at], &text[*at..]);
-    places.find(begins).unwrap_or_default()
-}
-
-/// Whether a word is known to begin with `after`.
-fn begins_word(before: &[u8], after: &str) -> bool {
-    /// An escape is no longer; it may stand for white space.
-    const ESCAPE: usize = 6;
-    match after.chars().next() {
-        Some(' ') => {
-            let escape = &before[before.len().saturating_sub(ESCAPE)..];
-            escape.last().is_some_and(u8::is_ascii_graphic) && !escape.contains(&b'\\')
-        }
-        Some('/' | '\\') | None => false,
-        Some(next) => {
-            let line = before.strip_suffix(br"\n");
-            line.is_some_and(|line| line.last() != Some(&b'\\')) && !next.is_whitespace()
-        }
     }
 }
 
@@ -240,7 +190,6 @@ fn tokens(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use tokio_util::task::TaskTracker;
 
     use super::*;
@@ -280,57 +229,6 @@ mod tests {
             .spawn(counter.clone().count(Before::Request(body), produced("hello")));
         let usage = counter.count(Before::Pieces(first), produced(" world")).await.unwrap();
         assert_eq!((usage.input, usage.output), (Tokens(3 + 1 + 3), Tokens(2)));
-    }
-
-    proptest! {
-        #[test]
-        fn text_that_is_cut_into_pieces_counts_the_same(
-            words in prop::collection::vec(
-                prop_oneof![
-                    "[a-zA-Z0-9.,;:'/!?-]{1,9}", "\\PC{0,6}", "[ \n\r\t\u{a0}\u{3000}]{1,4}",
-                    Just(" ".to_owned()), Just("'s".to_owned()), Just("日本語。".to_owned()),
-                    "[\n\\\\/.。a日\u{3000}]{1,6}",
-                ],
-                1..200,
-            ),
-            cut in 0_usize..2_000,
-        ) {
-            let escaped = serde_json::to_string(&words.concat()).unwrap();
-            let escaped = &escaped[1..escaped.len() - 1];
-            let cut = escaped.floor_char_boundary(cut);
-            let (front, rest) = escaped.split_at(last_boundary(&escaped[..cut]));
-            let counts = [escaped, front, rest].map(|text| tokens(&unescape(text)));
-            prop_assert_eq!(counts[0], counts[1] + counts[2], "{:?} {:?}", front, rest);
-        }
-    }
-
-    #[test]
-    fn only_long_text_is_cut_and_only_where_a_word_begins() {
-        let take = |text: &str| {
-            let mut rest = text.to_owned();
-            let piece = take_piece(&mut rest);
-            assert_eq!(format!("{piece}{rest}"), text);
-            rest
-        };
-        let long = "a".repeat(PIECE);
-        for (end, rest) in [
-            (" b", " b"),
-            (" b ", " "),
-            (" b c", " c"),
-            (r"\n b", ""),
-            (" b  ", "  "),
-            (r"。\n日本", "日本"),
-            (r"\nb", "b"),
-            (r"\\nb", ""),
-            (r"\n/", ""),
-            (r"\n\n", ""),
-            ("\\n\u{3000}日", ""),
-        ] {
-            let expected = if rest.is_empty() { format!("{long}{end}") } else { rest.to_owned() };
-            assert_eq!(take(&format!("{long}{end}")), expected, "{end:?}");
-        }
-        assert_eq!(take(&long), long);
-        assert_eq!(take("a b"), "a b");
     }
 
     #[test]

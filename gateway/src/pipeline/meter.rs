@@ -2,7 +2,7 @@
 //!
 //! Text is kept as the escaped JSON that it came as, and decoded only if it has to be counted.
 
-use super::count;
+use super::pieces;
 use crate::domain::usage::Usage;
 use crate::wire::chunk::{ChunkView, PieceView};
 use crate::wire::text::text_of;
@@ -74,8 +74,8 @@ impl Meter {
 
     /// Takes off what can be counted by itself of an answer that has become long.
     pub fn take_piece(&mut self) -> Option<Produced> {
-        let content = count::take_piece(&mut self.produced.content);
-        let reasoning = count::take_piece(&mut self.produced.reasoning);
+        let content = pieces::take_piece(&mut self.produced.content);
+        let reasoning = pieces::take_piece(&mut self.produced.reasoning);
         let piece = Produced { content, reasoning, calls: String::new() };
         self.taken += piece.len();
         (piece.len() > 0).then_some(piece)

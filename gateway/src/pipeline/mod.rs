@@ -19,6 +19,7 @@ mod gathering;
 pub mod meter;
 pub mod passthrough;
 mod patience;
+mod pieces;
 pub mod relay;
 pub mod replay;
 pub mod responses;
