@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::meter::Produced;
 use crate::domain::usage::{Tokens, Usage};
@@ -25,23 +25,14 @@ const PER_ANSWER: u64 = 3;
 /// How many counts run at once: each has a core to itself for as long as it lasts.
 const AT_ONCE: usize = 2;
 
-/// A tool call, as far as its pieces are there.
-#[derive(Default)]
-struct Call {
-    /// Its place among the calls of a stream.
-    index: Option<u64>,
-    name: String,
-    arguments: String,
-}
-
 /// Counts on threads of their own, a few at a time.
 #[derive(Clone)]
 pub struct Counter {
     slots: Arc<Semaphore>,
 }
 
-/// A count under way; it gives `None` if it panicked.
-pub type Counting = JoinHandle<Option<Usage>>;
+/// A count under way, given up if it is dropped; it gives `None` if it panicked.
+pub type Counting = AbortOnDropHandle<Option<Usage>>;
 
 /// What a piece of an answer is counted after.
 pub enum Before {
@@ -83,8 +74,9 @@ impl Counter {
 /// Counts what was produced: all of it, and the reasoning in it.
 fn count_produced(produced: &Produced) -> (u64, u64) {
     let reasoning = tokens(&unescape(&produced.reasoning));
-    let output = tokens(&unescape(&produced.content)) + reasoning + count_calls(&produced.calls);
-    (output, reasoning)
+    let calls: u64 = produced.calls.texts().map(|text| tokens(&unescape(text))).sum();
+    let content = tokens(&unescape(&produced.content)) + tokens(&produced.other);
+    (content + calls + reasoning, reasoning)
 }
 
 /// How much text a request's body holds, in bytes: all of it but for the data of images and files.
@@ -141,29 +133,6 @@ fn content_text(value: &Value) -> String {
     }
 }
 
-/// Counts tool calls: lists of them, or of pieces of them, one after another. In how many pieces they
-/// came makes no difference.
-fn count_calls(lists: &str) -> u64 {
-    let mut calls = Vec::<Call>::new();
-    let lists = serde_json::Deserializer::from_str(lists).into_iter::<Vec<Value>>();
-    for item in lists.map_while(Result::ok).flatten() {
-        let index = item.get("index").and_then(Value::as_u64);
-        let begun = calls.iter_mut().find(|it| index.is_some() && it.index == index);
-        let begun = match begun {
-            Some(call) => call,
-            None => calls.push_mut(Call { index, ..Call::default() }),
-        };
-        begun.name.push_str(item["function"]["name"].as_str().unwrap_or_default());
-        match &item["function"]["arguments"] {
-            Value::Null => {}
-            Value::String(arguments) => begun.arguments.push_str(arguments),
-            // some servers give the value that the text should stand for (`S-8c`)
-            value => begun.arguments.push_str(&value.to_string()),
-        }
-    }
-    calls.iter().map(|call| tokens(&call.name) + tokens(&call.arguments)).sum()
-}
-
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -200,19 +169,17 @@ mod tests {
         runtime.block_on(Counter::default().count(before, produced)).unwrap()
     }
 
-    fn calls(lists: &[&str]) -> Produced {
-        Produced { calls: lists.join("\n"), ..Produced::default() }
-    }
-
     #[test]
     fn counts_what_was_sent_and_produced() {
         let body = br#"{"model":"m","messages":[{"role":"user","content":"hello world"},
             {"role":"user","content":[{"type":"text","text":"hello world"},{"type":"image_url"}]}]}"#;
-        let produced = Produced {
+        let mut produced = Produced {
             content: r"hello\u0020world".to_owned(),
             reasoning: "hello".to_owned(),
-            ..calls(&[r#"[{"function":{"name":"hello","arguments":" world"}}]"#])
+            ..Produced::default()
         };
+        let calls = r#"[{"function":{"name":"hello","arguments":" world"}}]"#;
+        produced.calls.add(serde_json::from_str(calls).unwrap()).unwrap();
         let usage = count(body, produced);
         assert_eq!(usage.input, Tokens(2 * (3 + 1 + 2) + 3));
         assert_eq!(usage.output, Tokens(2 + 1 + 2));
@@ -225,31 +192,10 @@ mod tests {
             |content: &str| Produced { content: content.to_owned(), ..Produced::default() };
         let counter = Counter::default();
         let body = Bytes::from_static(br#"{"messages":[{"content":"hello"}]}"#);
-        let first = TaskTracker::new()
-            .spawn(counter.clone().count(Before::Request(body), produced("hello")));
+        let first = counter.clone().count(Before::Request(body), produced("hello"));
+        let first = AbortOnDropHandle::new(TaskTracker::new().spawn(first));
         let usage = counter.count(Before::Pieces(first), produced(" world")).await.unwrap();
         assert_eq!((usage.input, usage.output), (Tokens(3 + 1 + 3), Tokens(2)));
-    }
-
-    #[test]
-    fn calls_count_the_same_in_however_many_pieces_they_come() {
-        let count = |lists: &[&str]| count(b"", calls(lists)).output;
-        let whole = count(&[
-            r#"[{"function":{"name":"weather","arguments":"{\"city\":\"Rome\"}"}},{"function":{"name":"clock","arguments":"{}"}}]"#,
-        ]);
-        let pieces = count(&[
-            r#"[{"index":0,"id":"a","function":{"name":"weather","arguments":""}}]"#,
-            r#"[{"index":1,"id":"b","function":{"name":"clock","arguments":"{}"}}]"#,
-            r#"[{"index":0,"function":{"arguments":"{\"ci"}}]"#,
-            r#"[{"index":0,"function":{"arguments":"ty\":\"Ro"}}]"#,
-            r#"[{"index":0,"function":{"arguments":"me\"}"}}]"#,
-        ]);
-        let in_lines_and_as_values = count(&[
-            "[\n{\"function\":\n{\"name\":\"weather\",\"arguments\":{\"city\":\"Rome\"}}}]",
-            r#"[{"function":{"name":"clock","arguments":{}}}]"#,
-        ]);
-        assert!(whole > Tokens(0));
-        assert_eq!((pieces, in_lines_and_as_values), (whole, whole));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Edits a small body at once. It has to be copied anyway, or what is kept of it would hold the
+    /// Edits a small body at once. A client's has to be copied anyway, or what is kept of it would hold the
     /// connection's whole read buffer for as long as the answer takes; and it goes out in one piece.
     fn compact(self) -> Self {
         if self.body.len() >= SMALL_BODY {

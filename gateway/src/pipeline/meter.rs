@@ -2,11 +2,14 @@
 //!
 //! Text is kept as the escaped JSON that it came as, and decoded only if it has to be counted.
 
+use serde_json::value::RawValue;
+
+use super::calls::Calls;
 use super::pieces;
 use crate::domain::usage::Usage;
 use crate::wire::chunk::{ChunkView, PieceView};
 use crate::wire::text::text_of;
-use crate::wire::usage;
+use crate::wire::{first_byte, usage};
 
 /// What is known of an answer so far.
 #[derive(Debug, Default)]
@@ -32,8 +35,10 @@ pub struct Produced {
     pub content: String,
     /// Reasoning.
     pub reasoning: String,
-    /// Tool calls, whole or in pieces, as raw JSON values, a line each.
-    pub calls: String,
+    /// Tool calls.
+    pub calls: Calls,
+    /// Raw JSON values of shapes that are not known.
+    pub other: String,
 }
 
 impl Meter {
@@ -76,7 +81,7 @@ impl Meter {
     pub fn take_piece(&mut self) -> Option<Produced> {
         let content = pieces::take_piece(&mut self.produced.content);
         let reasoning = pieces::take_piece(&mut self.produced.reasoning);
-        let piece = Produced { content, reasoning, calls: String::new() };
+        let piece = Produced { content, reasoning, ..Produced::default() };
         self.taken += piece.len();
         (piece.len() > 0).then_some(piece)
     }
@@ -84,27 +89,31 @@ impl Meter {
 
 impl Produced {
     fn len(&self) -> usize {
-        self.content.len() + self.reasoning.len() + self.calls.len()
+        self.content.len() + self.reasoning.len() + self.calls.len() + self.other.len()
     }
 
     fn add(&mut self, piece: &PieceView<'_>) {
-        // some servers send the same text under two names (`R-8`)
-        let reasonings = piece.reasonings().into_iter().map(text_of);
-        if let Some(text) = reasonings.into_iter().find(|text| !text.is_empty()) {
-            self.reasoning.push_str(&text);
-        }
-        for text in [piece.content, piece.refusal] {
-            self.content.push_str(&text_of(text));
-        }
-        if let Some(calls) = piece.tool_calls.filter(|calls| calls.get() != "[]") {
-            self.calls.push_str(calls.get());
-            self.calls.push('\n');
-        } else if let Some(function) = piece.function_call {
-            // the one call that there is (`R-13`), as the first of a list
-            for part in ["[{\"index\":0,\"function\":", function.get(), "}]\n"] {
-                self.calls.push_str(part);
+        self.reasoning.push_str(&piece.reasoning_text());
+        for raw in [piece.content, piece.refusal].into_iter().flatten() {
+            let text = text_of(Some(raw));
+            self.content.push_str(&text);
+            if text.is_empty() && first_byte(raw) == b'[' {
+                self.add_unknown(raw);
             }
         }
+        let calls = piece.tool_calls.filter(|list| list.get() != "[]");
+        let read = match (calls, piece.function_call) {
+            (Some(list), _) => self.calls.add(list).map_err(|_| list),
+            (None, Some(function)) => self.calls.add_function(function).map_err(|_| function),
+            (None, None) => Ok(()),
+        };
+        if let Err(unknown) = read {
+            self.add_unknown(unknown);
+        }
+    }
+
+    fn add_unknown(&mut self, raw: &RawValue) {
+        self.other.push_str(raw.get());
     }
 }
 
@@ -127,17 +136,16 @@ mod tests {
             r#"{"reasoning_content":"","reasoning":"why\n"}"#,
             r#"{"reasoning_details":[{"text":"?"}],"content":"a"}"#,
             r#"{"content":[{"type":"text","text":"b"}],"tool_calls":[]}"#,
-            r#"{"refusal":"no","tool_calls":[{"index":0}]}"#,
-            r#"{"content":null,"function_call":{"name":"f"}}"#,
+            r#"{"refusal":"no","tool_calls":[{"index":0,"function":{"name":"f"}}]}"#,
+            r#"{"content":null,"function_call":{"arguments":"{}"}}"#,
+            r#"{"content":[{"type":"thinking","thinking":[{"text":"hm"}]}],"tool_calls":{}}"#,
         ])
         .take_produced();
         assert_eq!(produced.reasoning, r"why\n?");
         assert_eq!(produced.content, "abno");
-        assert_eq!(
-            produced.calls.lines().collect::<Vec<_>>(),
-            [r#"[{"index":0}]"#, r#"[{"index":0,"function":{"name":"f"}}]"#]
-        );
-        assert_eq!(produced.len(), 6 + 4 + produced.calls.len());
+        assert_eq!(produced.calls.texts().collect::<Vec<_>>(), ["f", "{}"]);
+        assert_eq!(produced.other, r#"[{"type":"thinking","thinking":[{"text":"hm"}]}]{}"#);
+        assert_eq!(produced.len(), 6 + 4 + 3 + produced.other.len());
     }
 
     #[test]

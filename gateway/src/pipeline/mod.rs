@@ -7,6 +7,7 @@
 pub mod admit;
 pub mod arrival;
 pub mod authenticate;
+mod calls;
 pub mod chat;
 mod collect;
 pub mod count;

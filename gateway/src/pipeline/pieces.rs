@@ -1,8 +1,7 @@
 //! Where a long text can be cut so that its pieces have as many tokens as the whole.
 
-/// How long the text of an answer becomes before it is counted on the way, in bytes: what is left to be
-/// counted at its end is no longer, and takes about a millisecond. Most answers are shorter, and most
-/// upstreams count for us in the end.
+/// How long text becomes before it is counted on the way, in bytes: what is left to be counted at the end
+/// is hardly longer, and takes about a millisecond. Most answers are shorter.
 const PIECE: usize = 16 * 1024;
 
 /// Takes off the front of escaped text what can be counted by itself, if it has become long.

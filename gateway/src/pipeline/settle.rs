@@ -49,6 +49,9 @@ impl Tally {
         }
         let http_status = end.http_status.or_else(|| self.http_status());
         let Some(mut record) = self.record.take() else { return };
+        if let Some(remote) = self.remote.as_ref().filter(|_| is_whole) {
+            remote.learn_whether_it_reports(self.meter.usage.is_some());
+        }
         record.duration = self.elapsed();
         record.idempotency = record.idempotency.filter(|_| is_whole);
         if record.deployment.is_some() && (is_drained || end.status == RequestStatus::Cancelled) {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderValue;
 use jiff::Timestamp;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Gate;
 use super::admit::Admission;
@@ -59,7 +60,7 @@ pub struct Tally {
     pub(super) counted: Option<(Usage, UsageBasis)>,
     /// The count of all, where it is under way.
     pub(super) counting: Option<Counting>,
-    /// The count of what came before that which the meter holds; `None` if the meter holds all.
+    /// The count of the request and of what was taken off the meter.
     counted_before: Option<Counting>,
     /// The text sent upstream and that of the answer so far, in bytes.
     input_bytes: u64,
@@ -174,8 +175,8 @@ impl Tally {
         paid.into_iter().chain(allowed).min()
     }
 
-    /// Makes sure that what there is of an answer is paid for, and reserved under its limits; `false`
-    /// if it cannot be.
+    /// Makes sure that what there is of an answer, as far as it was [noted](Self::streamed), is paid for,
+    /// and reserved under its limits; `false` if it cannot be.
     pub fn reach(&mut self) -> bool {
         let tokens = self.output_bytes / BYTES_PER_TOKEN;
         let now = || self.gate.clock.monotonic();
@@ -250,7 +251,8 @@ impl Tally {
             Some(earlier) => Before::Pieces(earlier),
             None => Before::Request(self.request_body.clone()),
         };
-        self.gate.tasks.spawn(self.gate.counter.clone().count(before, piece))
+        let counting = self.gate.counter.clone().count(before, piece);
+        AbortOnDropHandle::new(self.gate.tasks.spawn(counting))
     }
 
     /// Notes that an upstream has begun to answer.
@@ -269,13 +271,16 @@ impl Tally {
         self.journal_progress();
     }
 
-    /// Takes note of how much of the answer there is, and counts along.
+    /// Takes note of how much of the answer there is, and counts along where the upstream did not say what
+    /// it used the last time.
     pub fn streamed(&mut self) {
         self.output_bytes = self.meter.produced_bytes() as u64;
         if self.output_bytes >= self.journalled_bytes + JOURNALLED_STEP {
             self.journal_progress();
         }
+        let will_be_told = self.remote.as_ref().is_some_and(|remote| remote.reports_usage());
         if self.meter.usage.is_none()
+            && !will_be_told
             && let Some(piece) = self.meter.take_piece()
         {
             self.counted_before = Some(self.count_on(piece));

@@ -1,9 +1,9 @@
 //! HTTP/1.1 connections to one server, kept for the next request while they are idle.
 //!
 //! For servers without TLS, where no other protocol has to be agreed on: a list of connections is all
-//! that it takes, at a third of what a client of many servers and protocols spends on a request.
+//! that it takes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -30,9 +30,17 @@ pub(super) struct Pool<C> {
     idle: Arc<Idle>,
 }
 
-/// Connections that wait for a request, the last used one at the end.
+/// Connections that wait for a request.
 #[derive(Default)]
-struct Idle(Mutex<Vec<(Sender, Instant)>>);
+struct Idle(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    /// Since when they are idle, the last used one at the end.
+    connections: Vec<(Sender, Instant)>,
+    /// Whether somebody looks for stale ones from time to time.
+    is_swept: bool,
+}
 
 impl<C> Pool<C>
 where
@@ -89,14 +97,10 @@ where
 impl Idle {
     /// Takes the connection that was used last; `None` if there is none that still lives.
     fn take(&self) -> Option<Sender> {
-        let mut idle = self.lock();
+        let mut kept = self.lock();
+        kept.drop_stale();
         loop {
-            let (sender, since) = idle.pop()?;
-            if since.elapsed() >= LONGEST_IDLE {
-                // all others have waited for longer
-                idle.clear();
-                return None;
-            }
+            let (sender, _) = kept.connections.pop()?;
             if !sender.is_closed() {
                 return Some(sender);
             }
@@ -117,17 +121,39 @@ impl Idle {
         }
     }
 
-    fn put(&self, sender: Sender) {
-        let now = Instant::now();
-        let mut idle = self.lock();
-        let is_stale = |(_, since): &(Sender, Instant)| now.duration_since(*since) >= LONGEST_IDLE;
-        let stale = idle.iter().take_while(|entry| is_stale(entry)).count();
-        idle.drain(..stale);
-        idle.push((sender, now));
+    fn put(self: Arc<Self>, sender: Sender) {
+        let mut kept = self.lock();
+        kept.connections.push((sender, Instant::now()));
+        if !std::mem::replace(&mut kept.is_swept, true) {
+            apart(sweep(Arc::downgrade(&self)));
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Sender, Instant)>> {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn drop_stale(&mut self) {
+        let is_stale = |(_, since): &(Sender, Instant)| since.elapsed() >= LONGEST_IDLE;
+        // they are in the order in which they were used; there is hardly ever one
+        let stale = self.connections.iter().take_while(|entry| is_stale(entry)).count();
+        self.connections.drain(..stale);
+    }
+}
+
+/// Closes connections that nobody asks for any more, until there is none.
+async fn sweep(idle: Weak<Idle>) {
+    loop {
+        tokio::time::sleep(LONGEST_IDLE).await;
+        let Some(idle) = idle.upgrade() else { return };
+        let mut kept = idle.lock();
+        kept.drop_stale();
+        kept.is_swept = !kept.connections.is_empty();
+        if !kept.is_swept {
+            return;
+        }
     }
 }
 
@@ -206,7 +232,7 @@ mod tests {
 
     /// Waits until a connection is back in the pool.
     async fn until_kept(pool: &Pool<HttpConnector>) {
-        while pool.idle.lock().is_empty() {
+        while pool.idle.lock().connections.is_empty() {
             tokio::task::yield_now().await;
         }
     }
@@ -270,6 +296,10 @@ mod tests {
         tokio::time::advance(LONGEST_IDLE).await;
         ask(&pool).await;
         assert_eq!(server.connections(), 2);
+        until_kept(&pool).await;
+        // nor is it kept where no request comes
+        tokio::time::sleep(LONGEST_IDLE * 2).await;
+        assert!(pool.idle.lock().connections.is_empty());
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! The client of one upstream.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -40,9 +41,10 @@ pub struct Remote {
     headers: HeaderMap,
     client: Pooled,
     vitals: Vitals,
+    reports_usage: AtomicBool,
 }
 
-/// Boxed: the clients are a few hundred bytes each.
+/// Boxed where it is a few hundred bytes.
 enum Pooled {
     /// With TLS, where the server chooses between HTTP/1.1 and HTTP/2.
     Secure(Box<Client<HttpsConnector<HttpConnector>, Full<Payload>>>),
@@ -81,7 +83,8 @@ impl Remote {
             }
         };
         let vitals = Vitals::default();
-        Ok(Self { upstream, chat_completions, models, headers, client, vitals })
+        let reports_usage = AtomicBool::default();
+        Ok(Self { upstream, chat_completions, models, headers, client, vitals, reports_usage })
     }
 
     /// Whether this is the client of just this catalogue entry.
@@ -97,6 +100,16 @@ impl Remote {
     /// How long to wait between two reads of an answer.
     pub fn idle_deadline(&self) -> Duration {
         self.upstream.deadlines.idle()
+    }
+
+    /// Whether the last answer that reached its end came with the tokens that it used.
+    pub fn reports_usage(&self) -> bool {
+        self.reports_usage.load(Ordering::Relaxed)
+    }
+
+    /// Learns whether an answer that reached its end did.
+    pub fn learn_whether_it_reports(&self, usage: bool) {
+        self.reports_usage.store(usage, Ordering::Relaxed);
     }
 
     /// Whether a request should come here first; see [`super::Fleet::permits`].

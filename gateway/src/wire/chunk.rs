@@ -3,12 +3,14 @@
 //! Values stay raw, so that a server with a dialect of its own (content as an array, say) is relayed
 //! all the same.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::range_in;
+use super::text::text_of;
 
 /// A view of an answer.
 #[derive(Debug, Deserialize)]
@@ -118,9 +120,16 @@ impl<'a> ChoiceView<'a> {
 }
 
 impl<'a> PieceView<'a> {
+    /// Reasoning as escaped text, under the first name that has any: some servers send the same text under
+    /// two (rule R-8).
+    pub fn reasoning_text(&self) -> Cow<'a, str> {
+        let texts = self.reasonings().into_iter().map(text_of);
+        texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+    }
+
     /// Reasoning under each of its names, best first: two of them, or a text that is empty under one
     /// and not under the other, come from real servers (rule R-8).
-    pub fn reasonings(&self) -> [Option<&'a RawValue>; 3] {
+    fn reasonings(&self) -> [Option<&'a RawValue>; 3] {
         [self.reasoning_content, self.reasoning, self.reasoning_details]
     }
 }

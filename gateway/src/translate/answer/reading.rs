@@ -86,11 +86,8 @@ impl Reading {
         mode: Mode,
         events: &mut Events<'_>,
     ) -> Result<(), Trouble> {
-        // some servers send the same text under two names (`R-8`)
-        let reasonings = piece.reasonings().into_iter().map(text_of);
-        if let Some(text) = reasonings.into_iter().find(|text| !text.is_empty()) {
-            self.items.say(Voice::Reasoning, &text, "", events)?;
-        }
+        let reasoning = piece.reasoning_text();
+        self.items.say(Voice::Reasoning, &reasoning, "", events)?;
         let logprobs = match logprobs.filter(|_| self.plan.logprobs) {
             Some(raw) => Cow::Owned(extras::logprobs(raw)),
             None => Cow::Borrowed(""),

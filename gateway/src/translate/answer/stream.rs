@@ -130,6 +130,11 @@ impl ResponseStream {
         self.reading.usage
     }
 
+    /// How long the items that are done are, as JSON.
+    pub fn output_bytes(&self) -> usize {
+        self.reading.items.output().len()
+    }
+
     /// Closes what is open and writes the terminal event of an answer that [`close`](Self::close) has
     /// found whole. Does nothing after a terminal event.
     pub fn end(&mut self, end: End, out: &mut BytesMut) -> Outcome {
