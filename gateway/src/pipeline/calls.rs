@@ -9,9 +9,17 @@ use crate::wire::chat::json_string;
 use crate::wire::first_byte;
 use crate::wire::text::inner;
 
+/// More calls than any model makes at once. What a broken upstream sends beyond is text of the last one, so
+/// that its place is not looked for among all.
+const MOST_CALLS: usize = 1_024;
+
 /// The calls so far.
 #[derive(Debug, Default)]
-pub struct Calls(Vec<Call>);
+pub struct Calls {
+    calls: Vec<Call>,
+    /// How much text they are, in bytes.
+    len: usize,
+}
 
 /// One call. Name and arguments are JSON text without its quotes.
 #[derive(Debug, Default)]
@@ -24,11 +32,14 @@ struct Call {
 
 #[derive(Deserialize)]
 struct PieceView<'a> {
-    index: Option<u64>,
+    #[serde(borrow)]
+    index: Option<&'a RawValue>,
     #[serde(borrow)]
     id: Option<&'a RawValue>,
-    #[serde(borrow, alias = "custom")]
+    #[serde(borrow)]
     function: Option<FunctionView<'a>>,
+    #[serde(borrow)]
+    custom: Option<FunctionView<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -46,7 +57,9 @@ impl Calls {
     /// It is none.
     pub(super) fn add(&mut self, list: &RawValue) -> serde_json::Result<()> {
         for piece in serde_json::from_str::<Vec<PieceView<'_>>>(list.get())? {
-            self.add_piece(piece.index, text(piece.id), &piece.function.unwrap_or_default());
+            let index = piece.index.and_then(|raw| raw.get().parse().ok());
+            let function = piece.function.or(piece.custom).unwrap_or_default();
+            self.add_piece(index, text(piece.id), &function);
         }
         Ok(())
     }
@@ -62,27 +75,29 @@ impl Calls {
 
     /// How much text they are, in bytes.
     pub(super) fn len(&self) -> usize {
-        self.0.iter().map(|call| call.name.len() + call.arguments.len()).sum()
+        self.len
     }
 
     /// Their names and arguments.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().flat_map(|call| [&*call.name, &*call.arguments])
+        self.calls.iter().flat_map(|call| [&*call.name, &*call.arguments])
     }
 
     fn add_piece(&mut self, index: Option<u64>, id: &str, function: &FunctionView<'_>) {
         let name = text(function.name);
-        let goes_on = self.0.iter_mut().rev().find(|call| match index {
+        let goes_on = self.calls.iter().rposition(|call| match index {
             // some servers give every call the same index, and an id of its own (`S-6`)
             Some(_) => {
                 call.index == index && (id.is_empty() || call.id.is_empty() || call.id == id)
             }
             None => id.is_empty() && name.is_empty(),
         });
-        let call = match goes_on {
-            Some(call) => call,
-            None => self.0.push_mut(Call { index, ..Call::default() }),
-        };
+        let at = goes_on.unwrap_or(self.calls.len()).min(MOST_CALLS - 1);
+        if at == self.calls.len() {
+            self.calls.push(Call { index, ..Call::default() });
+        }
+        let call = &mut self.calls[at];
+        let before = call.name.len() + call.arguments.len();
         if call.id.is_empty() {
             id.clone_into(&mut call.id);
         }
@@ -99,6 +114,7 @@ impl Calls {
                 call.arguments.push_str(&quoted[1..quoted.len() - 1]);
             }
         }
+        self.len += call.name.len() + call.arguments.len() - before;
     }
 }
 
@@ -147,6 +163,8 @@ mod tests {
         assert_eq!(texts(&[value]), ["f", r#"{\"a\":\"b\"}"#]);
         let custom = r#"[{"type":"custom","custom":{"name":"patch","input":"x"}}]"#;
         assert_eq!(texts(&[custom]), ["patch", "x"]);
+        let odd = r#"[{"index":"0","function":{"name":"f","arguments":"x"},"custom":null}]"#;
+        assert_eq!(texts(&[odd]), ["f", "x"]);
         let without_index = [
             r#"[{"id":"a","function":{"name":"f","arguments":"{"}}]"#,
             r#"[{"function":{"arguments":"}"}}]"#,
@@ -162,6 +180,17 @@ mod tests {
         }
         assert_eq!(calls.texts().collect::<Vec<_>>(), ["f", "{}"]);
         assert_eq!(calls.len(), 3);
+    }
+
+    #[test]
+    fn calls_without_end_are_text_of_the_last_one() {
+        let one = r#"{"id":"a","function":{"name":"f","arguments":"{}"}}"#;
+        let list = format!("[{}]", vec![one; 3 * MOST_CALLS].join(","));
+        let mut calls = Calls::default();
+        calls.add(serde_json::from_str(&list).unwrap()).unwrap();
+        assert_eq!(calls.texts().count(), 2 * MOST_CALLS);
+        assert_eq!(calls.len(), calls.texts().map(str::len).sum::<usize>());
+        assert!(calls.len() >= 2 * 3 * MOST_CALLS);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Counts tokens where an upstream did not say how many there were.
+//! Counts tokens where an upstream does not say how many there were.
 //!
 //! With the o200k tokenizer, and the overheads that OpenAI documents for its chat format: a count,
 //! not a guess, but other models cut text differently, and the record says `counted`. Takes time in
@@ -75,8 +75,14 @@ impl Counter {
 fn count_produced(produced: &Produced) -> (u64, u64) {
     let reasoning = tokens(&unescape(&produced.reasoning));
     let calls: u64 = produced.calls.texts().map(|text| tokens(&unescape(text))).sum();
-    let content = tokens(&unescape(&produced.content)) + tokens(&produced.other);
+    let content = tokens(&unescape(&produced.content)) + count_other(&produced.other);
     (content + calls + reasoning, reasoning)
+}
+
+/// Counts the text in values of shapes that are not known, one after another; images are none.
+fn count_other(values: &str) -> u64 {
+    let values = serde_json::Deserializer::from_str(values).into_iter::<Value>();
+    values.map_while(Result::ok).map(|value| tokens(&text_of(&value))).sum()
 }
 
 /// How much text a request's body holds, in bytes: all of it but for the data of images and files.
@@ -139,7 +145,9 @@ fn text_of(value: &Value) -> String {
         Value::Array(items) => items.iter().map(text_of).collect(),
         Value::Object(fields) => fields
             .iter()
-            .filter(|(key, _)| matches!(key.as_str(), "function" | "name" | "arguments" | "text"))
+            .filter(|(key, _)| {
+                matches!(key.as_str(), "function" | "name" | "arguments" | "text" | "thinking")
+            })
             .map(|(_, value)| text_of(value))
             .collect(),
         _ => String::new(),
@@ -184,6 +192,13 @@ mod tests {
         assert_eq!(usage.input, Tokens(2 * (3 + 1 + 2) + 3));
         assert_eq!(usage.output, Tokens(2 + 1 + 2));
         assert_eq!(usage.reasoning, Some(Tokens(1)));
+    }
+
+    #[test]
+    fn of_what_is_not_known_the_text_counts() {
+        let other = r#"[][{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]
+            [{"type":"thinking","thinking":[{"type":"text","text":"hello world"}]}]{}"#;
+        assert_eq!(count_other(other), 2);
     }
 
     #[tokio::test]

@@ -33,7 +33,8 @@ impl Outgoing {
     /// Edits a small body at once. A client's has to be copied anyway, or what is kept of it would hold the
     /// connection's whole read buffer for as long as the answer takes; and it goes out in one piece.
     fn compact(self) -> Self {
-        if self.body.len() >= SMALL_BODY {
+        let is_our_own = self.edits.is_empty() && self.body.is_unique();
+        if is_our_own || self.body.len() >= SMALL_BODY {
             return self;
         }
         Self { body: splice::join(&self.body, &self.edits), edits: Vec::new() }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::domain::limit::{Gauge, Standing};
@@ -28,8 +29,8 @@ const TOKENS: Names = Names {
 pub fn show(headers: &mut HeaderMap, standing: &Standing) {
     for (names, gauge) in [(REQUESTS, standing.requests), (TOKENS, standing.tokens)] {
         let Some(Gauge { limit, remaining, reset }) = gauge else { continue };
-        headers.insert(names.limit, number(limit));
-        headers.insert(names.remaining, number(remaining));
+        headers.insert(names.limit, limit.into());
+        headers.insert(names.remaining, remaining.into());
         headers.insert(names.reset, span(reset));
     }
 }
@@ -43,26 +44,18 @@ pub(super) fn hide(headers: &mut HeaderMap) {
     }
 }
 
-fn number(number: u64) -> HeaderValue {
-    value(itoa::Buffer::new().format(number))
-}
-
 /// A duration as the original writes it, to the next second: `0s`, `59s`, `6m0s`.
 fn span(duration: Duration) -> HeaderValue {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     let (minutes, seconds, mut digits) = (seconds / 60, seconds % 60, itoa::Buffer::new());
-    let mut text = String::with_capacity(32);
+    let mut text = BytesMut::with_capacity(32);
     if minutes > 0 {
-        text.push_str(digits.format(minutes));
-        text.push('m');
+        text.put_slice(digits.format(minutes).as_bytes());
+        text.put_u8(b'm');
     }
-    text.push_str(digits.format(seconds));
-    text.push('s');
-    value(&text)
-}
-
-fn value(text: &str) -> HeaderValue {
-    HeaderValue::from_str(text).expect("digits and letters are a header value")
+    text.put_slice(digits.format(seconds).as_bytes());
+    text.put_u8(b's');
+    HeaderValue::from_maybe_shared(text.freeze()).expect("digits and letters are a header value")
 }
 
 #[cfg(test)]
