@@ -94,10 +94,11 @@ pub(super) fn error_event(broken: Broken) -> Bytes {
         http_status: Some(200),
         error_code: error.code.clone(),
     };
+    let usage = broken.tally.meter.reported;
     broken.tally.fail(&broken.fault, end);
     let mut out = BytesMut::new();
     match broken.course {
-        Course::Responses(mut exchange) => exchange.fail(&error.failure(), &mut out),
+        Course::Responses(mut exchange) => exchange.fail(&error.failure(), usage, &mut out),
         Course::Chat(_) | Course::Ended => {
             out.extend_from_slice(b"data: ");
             out.extend_from_slice(&error.body().to_json());

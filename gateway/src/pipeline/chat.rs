@@ -61,7 +61,7 @@ pub async fn chat(
     }
     let idle = begun.remote.idle_deadline();
     let body = whole(begun.body, idle, name, open).await?;
-    poll_fn(|context| open.poll_counted(context)).await;
+    poll_fn(|context| open.poll_used(context)).await;
     let end = End::answered(&open.meter);
     tally.take().expect("open until it is answered").close(end);
     Ok(Answer::Whole { headers: begun.headers, body })

@@ -16,6 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::meter::Produced;
 use crate::domain::usage::{Tokens, Usage};
+use crate::wire::text::decode;
 
 /// Tokens that each message costs beside its text.
 const PER_MESSAGE: u64 = 3;
@@ -73,9 +74,9 @@ impl Counter {
 
 /// Counts what was produced: all of it, and the reasoning in it.
 fn count_produced(produced: &Produced) -> (u64, u64) {
-    let reasoning = tokens(&unescape(&produced.reasoning));
-    let calls: u64 = produced.calls.texts().map(|text| tokens(&unescape(text))).sum();
-    let content = tokens(&unescape(&produced.content)) + count_other(&produced.other);
+    let reasoning = tokens(&decode(&produced.reasoning));
+    let calls: u64 = produced.calls.texts().map(|text| tokens(&text)).sum();
+    let content = tokens(&decode(&produced.content)) + count_other(&produced.other);
     (content + calls + reasoning, reasoning)
 }
 
@@ -154,10 +155,6 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-fn unescape(json_text: &str) -> String {
-    serde_json::from_str(&format!("\"{json_text}\"")).unwrap_or_else(|_| json_text.to_owned())
-}
-
 fn tokens(text: &str) -> u64 {
     if text.is_empty() {
         return 0;
@@ -170,6 +167,7 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
+    use crate::wire::call::CallPiece;
 
     fn count(body: &'static [u8], produced: Produced) -> Usage {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -187,7 +185,9 @@ mod tests {
             ..Produced::default()
         };
         let calls = r#"[{"function":{"name":"hello","arguments":" world"}}]"#;
-        produced.calls.add(serde_json::from_str(calls).unwrap()).unwrap();
+        for call in CallPiece::read_list(serde_json::from_str(calls).unwrap()).unwrap() {
+            produced.calls.add(&call);
+        }
         let usage = count(body, produced);
         assert_eq!(usage.input, Tokens(2 * (3 + 1 + 2) + 3));
         assert_eq!(usage.output, Tokens(2 + 1 + 2));

@@ -60,7 +60,7 @@ impl Course {
         match self {
             Self::Chat(stream) => {
                 stream.close(&mut tally.meter, out)?;
-                ready!(tally.poll_counted(context));
+                ready!(tally.poll_used(context));
                 stream.end(out);
                 Poll::Ready(Ok(End::answered(&tally.meter)))
             }

@@ -18,6 +18,7 @@ use crate::state::State;
 use crate::translate::answer::{self, Failure, KeepAlive, Outcome, ResponseStream, Trouble};
 use crate::upstream::UpstreamError;
 use crate::wire::sse::{self, Splitter};
+use crate::wire::usage::UsageReport;
 
 /// One stream that is translated.
 pub struct Exchange {
@@ -60,8 +61,7 @@ impl Exchange {
     }
 
     /// Tells the client why the stream ends before its time, in the stream's last events.
-    pub fn fail(&mut self, failure: &Failure<'_>, out: &mut BytesMut) {
-        let usage = self.stream.usage();
+    pub fn fail(&mut self, failure: &Failure<'_>, usage: Option<UsageReport>, out: &mut BytesMut) {
         self.stream.fail(failure, usage, out);
         self.keep();
     }
@@ -101,11 +101,7 @@ impl Exchange {
         if !self.closed {
             self.close(&mut tally.meter, out)?;
         }
-        let usage = if let Some(reported) = self.stream.usage() {
-            reported
-        } else {
-            ready!(tally.poll_counted(context)).into()
-        };
+        let usage = ready!(tally.poll_used(context));
         let now = self.clock.now().as_second();
         let outcome = self.stream.end(answer::End { now, usage }, out);
         self.keep();

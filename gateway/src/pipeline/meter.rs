@@ -8,14 +8,15 @@ use super::calls::Calls;
 use super::pieces;
 use crate::domain::usage::Usage;
 use crate::wire::chunk::{ChunkView, PieceView};
+use crate::wire::first_byte;
 use crate::wire::text::text_of;
-use crate::wire::{first_byte, usage};
+use crate::wire::usage::UsageReport;
 
 /// What is known of an answer so far.
 #[derive(Debug, Default)]
 pub struct Meter {
     /// What the upstream says that it used; the last word wins.
-    pub usage: Option<Usage>,
+    pub reported: Option<UsageReport>,
     /// What it produced, but for what was taken off to be counted.
     produced: Produced,
     /// How much that was, in bytes.
@@ -42,6 +43,11 @@ pub struct Produced {
 }
 
 impl Meter {
+    /// What records keep of what the upstream says that it used.
+    pub fn usage(&self) -> Option<Usage> {
+        self.reported.map(|reported| reported.usage)
+    }
+
     /// Whether every choice that has begun has ended.
     pub fn is_finished(&self) -> bool {
         self.finished && self.open.is_empty()
@@ -49,8 +55,8 @@ impl Meter {
 
     /// Takes note of a chunk, or of a whole answer.
     pub fn observe(&mut self, view: &ChunkView<'_>) {
-        if let Some(usage) = view.usage.and_then(usage::parse) {
-            self.usage = Some(usage);
+        if let Some(reported) = view.usage.and_then(UsageReport::parse) {
+            self.reported = Some(reported);
         }
         for choice in view.choices() {
             if let Some(piece) = choice.piece() {
@@ -101,14 +107,9 @@ impl Produced {
                 self.add_unknown(raw);
             }
         }
-        let calls = piece.tool_calls.filter(|list| list.get() != "[]");
-        let read = match (calls, piece.function_call) {
-            (Some(list), _) => self.calls.add(list).map_err(|_| list),
-            (None, Some(function)) => self.calls.add_function(function).map_err(|_| function),
-            (None, None) => Ok(()),
-        };
-        if let Err(unknown) = read {
-            self.add_unknown(unknown);
+        match piece.calls() {
+            Ok(calls) => calls.iter().for_each(|call| self.calls.add(call)),
+            Err(none) => self.add_unknown(none.raw),
         }
     }
 

@@ -179,7 +179,7 @@ mod tests {
         let (out, mut meter, outcome) = relay(&[STREAM], true);
         outcome.unwrap();
         assert_eq!(out, STREAM.replace("\"up\"", "\"mine\""));
-        assert_eq!(meter.usage.unwrap().total(), Tokens(5));
+        assert_eq!(meter.usage().unwrap().total(), Tokens(5));
         assert_eq!(meter.take_produced().content, "ab");
         assert!(meter.is_finished() && !meter.cut);
     }
@@ -189,7 +189,7 @@ mod tests {
         let (out, meter, _) = relay(&[STREAM], false);
         assert!(!out.contains("usage"));
         assert!(out.ends_with("}\r\n\r\ndata: [DONE]\n\n"));
-        assert!(meter.usage.is_some());
+        assert!(meter.reported.is_some());
     }
 
     #[test]

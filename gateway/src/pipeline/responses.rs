@@ -174,10 +174,7 @@ async fn whole(
     let whole = answer::whole(json, &envelope, plan, |answer| open.meter.observe(answer))
         .map_err(exchange::trouble)?;
     open.first_piece();
-    let usage = match whole.usage() {
-        Some(reported) => reported,
-        None => poll_fn(|context| open.poll_counted(context)).await.into(),
-    };
+    let usage = poll_fn(|context| open.poll_used(context)).await;
     let now = gate.clock.now().as_second();
     let outcome = whole.outcome();
     let object = whole.finish(answer::End { now, usage });

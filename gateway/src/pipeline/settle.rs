@@ -50,7 +50,7 @@ impl Tally {
         let http_status = end.http_status.or_else(|| self.http_status());
         let Some(mut record) = self.record.take() else { return };
         if let Some(remote) = self.remote.as_ref().filter(|_| is_whole) {
-            remote.learn_whether_it_reports(self.meter.usage.is_some());
+            remote.learn_whether_it_reports(self.meter.reported.is_some());
         }
         record.duration = self.elapsed();
         record.idempotency = record.idempotency.filter(|_| is_whole);
@@ -72,7 +72,7 @@ impl Tally {
         );
         let owed = self.is_owed(&record);
         let (price, permit, cover) = (self.price, self.permit.take(), self.cover.take());
-        if let Some(usage) = self.meter.usage {
+        if let Some(usage) = self.meter.usage() {
             if let Some(model) = &record.model {
                 self.gate.ledger.learn(model, self.request_body.len(), usage.input);
             }

@@ -34,6 +34,7 @@ use crate::ledger::journal::Open;
 use crate::ledger::{Cover, Syncing};
 use crate::limits::Permit;
 use crate::upstream::Remote;
+use crate::wire::usage::UsageReport;
 
 /// A token of JSON text has about four bytes; fewer, so that a count ends above rather than below.
 const BYTES_PER_TOKEN: u64 = 3;
@@ -219,9 +220,10 @@ impl Tally {
 
     /// What the request used, as the upstream says; counted if it does not. An answer must not end
     /// before it is known: its record is written first.
-    pub fn poll_counted(&mut self, context: &mut Context<'_>) -> Poll<Usage> {
-        if let Some(usage) = self.meter.usage.or(self.counted.map(|(usage, _)| usage)) {
-            return Poll::Ready(usage);
+    pub fn poll_used(&mut self, context: &mut Context<'_>) -> Poll<UsageReport> {
+        let counted = self.counted.map(|(usage, _)| usage.into());
+        if let Some(used) = self.meter.reported.or(counted) {
+            return Poll::Ready(used);
         }
         let mut counting = self.counting.take().unwrap_or_else(|| self.count());
         let Poll::Ready(counted) = Pin::new(&mut counting).poll(context) else {
@@ -235,7 +237,7 @@ impl Tally {
             (self.bound(), UsageBasis::Bounded)
         };
         self.counted = Some((usage, basis));
-        Poll::Ready(usage)
+        Poll::Ready(usage.into())
     }
 
     /// Counts what is left to be counted.
@@ -279,7 +281,7 @@ impl Tally {
             self.journal_progress();
         }
         let will_be_told = self.remote.as_ref().is_some_and(|remote| remote.reports_usage());
-        if self.meter.usage.is_none()
+        if self.meter.reported.is_none()
             && !will_be_told
             && let Some(piece) = self.meter.take_piece()
         {

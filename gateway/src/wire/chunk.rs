@@ -4,13 +4,15 @@
 //! all the same.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::range_in;
+use super::call::CallPiece;
 use super::text::text_of;
+use super::{flaw, range_in};
 
 /// A view of an answer.
 #[derive(Debug, Deserialize)]
@@ -66,15 +68,26 @@ pub struct PieceView<'a> {
     reasoning: Option<&'a RawValue>,
     #[serde(borrow)]
     reasoning_details: Option<&'a RawValue>,
-    /// Calls, whole or in pieces.
     #[serde(borrow)]
-    pub tool_calls: Option<&'a RawValue>,
+    tool_calls: Option<&'a RawValue>,
     /// The one call of servers that know no `tool_calls`.
     #[serde(borrow)]
-    pub function_call: Option<&'a RawValue>,
+    function_call: Option<&'a RawValue>,
+    /// The calls of either, once somebody has asked for them.
+    #[serde(skip)]
+    calls: OnceCell<Result<Vec<CallPiece<'a>>, NoCalls<'a>>>,
     /// What the text refers to.
     #[serde(borrow)]
     pub annotations: Option<&'a RawValue>,
+}
+
+/// What stands where calls are expected and is none.
+#[derive(Clone, Debug)]
+pub struct NoCalls<'a> {
+    /// The value.
+    pub raw: &'a RawValue,
+    /// What is wrong with it, without its words.
+    pub flaw: String,
 }
 
 impl<'a> ChunkView<'a> {
@@ -120,6 +133,32 @@ impl<'a> ChoiceView<'a> {
 }
 
 impl<'a> PieceView<'a> {
+    /// The calls, whole or in pieces; none if there are none.
+    ///
+    /// # Errors
+    /// What stands in their place is none.
+    pub fn calls(&self) -> Result<&[CallPiece<'a>], &NoCalls<'a>> {
+        self.calls.get_or_init(|| self.read_calls()).as_deref()
+    }
+
+    fn read_calls(&self) -> Result<Vec<CallPiece<'a>>, NoCalls<'a>> {
+        let told = |name: &str, raw, error: &serde_json::Error| {
+            let flaw = format!("`{name}` is not readable: {}", flaw(error));
+            NoCalls { raw, flaw }
+        };
+        if let Some(list) = self.tool_calls {
+            let calls =
+                CallPiece::read_list(list).map_err(|error| told("tool_calls", list, &error))?;
+            if !calls.is_empty() {
+                return Ok(calls);
+            }
+        }
+        let Some(only) = self.function_call else { return Ok(Vec::new()) };
+        let call =
+            CallPiece::read_only(only).map_err(|error| told("function_call", only, &error))?;
+        Ok(vec![call])
+    }
+
     /// Reasoning as escaped text, under the first name that has any: some servers send the same text under
     /// two (rule R-8).
     pub fn reasoning_text(&self) -> Cow<'a, str> {
@@ -150,7 +189,7 @@ mod tests {
         assert!(view.usage.is_none() && view.error.is_none() && !view.is_usage_only());
         let piece = view.choices()[0].piece().unwrap();
         assert_eq!(piece.content.map(RawValue::get), Some(r#""a\n""#));
-        assert_eq!(piece.tool_calls.map(RawValue::get), Some("[]"));
+        assert!(piece.calls().unwrap().is_empty());
         assert!(piece.reasonings().iter().all(Option::is_none));
         assert!(view.choices()[0].finish_reason.is_none());
     }
@@ -174,6 +213,35 @@ mod tests {
         assert!(ChunkView::parse(r#"{"usage":{}}"#).unwrap().is_usage_only());
         assert!(!ChunkView::parse(r#"{"choices":[]}"#).unwrap().is_usage_only());
         assert!(ChunkView::parse(r#"{"error":{"message":"x"}}"#).unwrap().error.is_some());
+    }
+
+    #[test]
+    fn calls_stand_in_a_list_or_alone() {
+        let calls = |piece: &str| {
+            let json = format!(r#"{{"choices":[{{"delta":{piece}}}]}}"#);
+            let view = ChunkView::parse(&json).unwrap();
+            let calls = view.choices()[0].piece().unwrap().calls();
+            let names =
+                |calls: &[CallPiece<'_>]| calls.iter().map(|call| call.name.to_string()).collect();
+            calls.map(names).map_err(|no| (no.raw.to_string(), no.flaw.clone()))
+        };
+        let check = |piece: &str, expected: &[&str]| {
+            assert_eq!(
+                calls(piece),
+                Ok(expected.iter().map(ToString::to_string).collect::<Vec<_>>()),
+                "{piece}"
+            );
+        };
+        check("{}", &[]);
+        check(r#"{"tool_calls":null,"function_call":null}"#, &[]);
+        check(r#"{"tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}"#, &["f"]);
+        check(r#"{"tool_calls":[],"function_call":{"name":"g"}}"#, &["g"]);
+        let (raw, flaw) = calls(r#"{"tool_calls":3}"#).unwrap_err();
+        assert_eq!(
+            (&*raw, &*flaw),
+            ("3", "`tool_calls` is not readable: not of the right shape, at line 1 column 1")
+        );
+        assert_eq!(calls(r#"{"function_call":"f"}"#).unwrap_err().0, "\"f\"");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Bytes in, borrowed views out; no IO and no rule of the product. Bodies are peeked at, not parsed:
 //! what we do not know passes through as the bytes that it was.
 
+pub mod call;
 pub mod chat;
 pub mod chunk;
 pub mod error;

@@ -1,4 +1,4 @@
-//! The text of a raw value, as the escaped JSON that it came as.
+//! Text as the escaped JSON that it came as: of a raw value, and to and from what it stands for.
 
 use std::borrow::Cow;
 
@@ -35,6 +35,23 @@ pub(crate) fn inner(raw: &RawValue) -> &str {
     &raw.get()[1..raw.get().len() - 1]
 }
 
+/// The text that JSON text without its quotes stands for.
+pub(crate) fn decode(escaped: &str) -> Cow<'_, str> {
+    if memchr::memchr(b'\\', escaped.as_bytes()).is_none() {
+        return Cow::Borrowed(escaped);
+    }
+    serde_json::from_str(&format!("\"{escaped}\""))
+        .map_or(Cow::Borrowed(escaped), |decoded: String| Cow::Owned(decoded))
+}
+
+/// JSON text of `text`, without its quotes.
+pub(crate) fn encode(text: &str) -> String {
+    let mut quoted = serde_json::to_string(text).expect("a string always serialises");
+    quoted.pop();
+    quoted.remove(0);
+    quoted
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +68,12 @@ mod tests {
             check(json, "");
         }
         assert_eq!(text_of(None), "");
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for text in ["", "a", "\"\\\n\u{1}é😀"] {
+            assert_eq!(decode(&encode(text)), text);
+        }
     }
 }

@@ -22,31 +22,28 @@ impl From<Usage> for UsageReport {
     }
 }
 
-/// Reads what records keep of a chat `usage` object; `None` if it has no counts.
-pub fn parse(raw: &RawValue) -> Option<Usage> {
-    report(raw).map(|report| report.usage)
-}
-
-/// Reads a chat `usage` object (rule R-7, first name present); `None` if it has no counts.
-pub fn report(raw: &RawValue) -> Option<UsageReport> {
-    let wire: Wire = serde_json::from_str(raw.get()).ok()?;
-    let input = wire.prompt_tokens.or(wire.input_tokens)?;
-    let output = wire.completion_tokens.or(wire.output_tokens).unwrap_or_default();
-    let details = wire.prompt_tokens_details.unwrap_or_default();
-    let cached = details.cached_tokens.or(wire.prompt_cache_hit_tokens);
-    let cache_write = details.cache_write_tokens.or(details.cache_creation_tokens);
-    let reasoning = wire.completion_tokens_details.and_then(|details| details.reasoning_tokens);
-    let usage = Usage {
-        input: Tokens(input),
-        cached: cached.map(|tokens| Tokens(tokens.min(input))),
-        output: Tokens(output),
-        reasoning: reasoning.map(|tokens| Tokens(tokens.min(output))),
-    };
-    Some(UsageReport {
-        usage,
-        cache_write: Tokens(cache_write.unwrap_or_default()),
-        total: wire.total_tokens.map_or_else(|| usage.total(), Tokens),
-    })
+impl UsageReport {
+    /// Reads a chat `usage` object (rule R-7, first name present); `None` if it has no counts.
+    pub fn parse(raw: &RawValue) -> Option<Self> {
+        let wire: Wire = serde_json::from_str(raw.get()).ok()?;
+        let input = wire.prompt_tokens.or(wire.input_tokens)?;
+        let output = wire.completion_tokens.or(wire.output_tokens).unwrap_or_default();
+        let details = wire.prompt_tokens_details.unwrap_or_default();
+        let cached = details.cached_tokens.or(wire.prompt_cache_hit_tokens);
+        let cache_write = details.cache_write_tokens.or(details.cache_creation_tokens);
+        let reasoning = wire.completion_tokens_details.and_then(|details| details.reasoning_tokens);
+        let usage = Usage {
+            input: Tokens(input),
+            cached: cached.map(|tokens| Tokens(tokens.min(input))),
+            output: Tokens(output),
+            reasoning: reasoning.map(|tokens| Tokens(tokens.min(output))),
+        };
+        Some(Self {
+            usage,
+            cache_write: Tokens(cache_write.unwrap_or_default()),
+            total: wire.total_tokens.map_or_else(|| usage.total(), Tokens),
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -87,7 +84,7 @@ mod tests {
             output: Tokens(output),
             reasoning: reasoning.map(Tokens),
         });
-        assert_eq!(parse(&raw), expected, "{json}");
+        assert_eq!(UsageReport::parse(&raw).map(|report| report.usage), expected, "{json}");
     }
 
     #[test]
@@ -120,7 +117,7 @@ mod tests {
     fn the_report_has_what_only_answers_repeat() {
         let check = |json: &str, cache_write: u64, total: u64| {
             let raw = RawValue::from_string(json.to_owned()).unwrap();
-            let report = report(&raw).unwrap();
+            let report = UsageReport::parse(&raw).unwrap();
             assert_eq!((report.cache_write.0, report.total.0), (cache_write, total), "{json}");
         };
         check(r#"{"prompt_tokens":9,"completion_tokens":5,"total_tokens":20}"#, 0, 20);

@@ -5,8 +5,9 @@ use bytes::BytesMut;
 
 use super::custom::{unwrap_input, write_search};
 use super::events::{Events, Place, Status, put, quoted};
-use super::text::{Text, decode, encode};
+use super::text::Text;
 use crate::translate::plan::{Tool, ToolKind};
+use crate::wire::text::{decode, encode};
 
 /// A call that is open. Its arguments are its slot's.
 #[derive(Debug)]

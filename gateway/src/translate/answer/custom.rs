@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use serde_json::{Map, Value};
 
 use super::events::{put, string};
-use super::text::decode;
+use crate::wire::text::decode;
 
 /// How custom tools' wrapped input begins (`T-8`).
 const KEY: &str = "\"input\"";
@@ -61,8 +61,8 @@ pub(super) fn write_search(out: &mut BytesMut, arguments: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::encode;
     use super::*;
+    use crate::wire::text::encode;
 
     #[test]
     fn the_wrapper_never_reaches_the_client() {

@@ -15,8 +15,9 @@ use super::events::{Events, Place, Status, put};
 use super::ids::Ids;
 use super::message::{Message, PartKind, add_listed};
 use super::reasoning::Reasoning;
-use super::slots::{Entry, Phase, Slots};
+use super::slots::{Phase, Slots};
 use crate::translate::plan::{Plan, ReasoningSealer, Tool, ToolKind};
+use crate::wire::call::CallPiece;
 
 /// The longest call id that is repeated as the upstream made it (`R-10`).
 const LONGEST_CALL_ID: usize = 64;
@@ -141,27 +142,27 @@ impl Items {
         }
     }
 
-    /// Takes a call, or a piece of one. A whole answer's entries are calls of their own.
+    /// Takes a call, or a piece of one. A whole answer has no pieces.
     pub(super) fn call(
         &mut self,
-        entry: &Entry<'_>,
+        piece: &CallPiece<'_>,
         is_whole: bool,
         events: &mut Events<'_>,
     ) -> Result<(), Trouble> {
-        let Some(index) = self.slots.place(entry, is_whole)? else { return Ok(()) };
+        let Some(index) = self.slots.place(piece, is_whole)? else { return Ok(()) };
         let slot = self.slots.get_mut(index);
-        slot.learn(entry, &self.plan.tools);
+        slot.learn(piece, &self.plan.tools);
         match slot.phase {
             // what follows a whole call has no place in it
             Phase::Done => return Ok(()),
             Phase::New => {
                 slot.phase = Phase::Waiting;
-                slot.arguments.push(&entry.arguments);
+                slot.arguments.push(&piece.arguments);
                 self.waiting.push_back(Waiting::Call(index));
             }
-            Phase::Waiting => _ = slot.arguments.push(&entry.arguments),
+            Phase::Waiting => _ = slot.arguments.push(&piece.arguments),
             Phase::Open => {
-                let delta = slot.arguments.push(&entry.arguments);
+                let delta = slot.arguments.push(&piece.arguments);
                 if let Open::Call(call) = &self.open {
                     call.delta(delta, events);
                 }

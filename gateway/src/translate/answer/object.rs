@@ -3,9 +3,9 @@
 use bytes::BytesMut;
 
 use super::events::{number, put, quoted, string};
-use super::text::encode;
 use super::{Envelope, Failure, UsageReport};
 use crate::translate::plan::Plan;
+use crate::wire::text::encode;
 
 /// What an answer has come to.
 #[derive(Clone, Copy, Debug)]

@@ -11,20 +11,17 @@ use super::extras;
 use super::items::{Items, Voice};
 use super::message::PartKind;
 use super::object::{self, Head, State};
-use super::slots::Entry;
 use super::{Envelope, Outcome, Trouble, UsageReport};
 use crate::translate::plan::Plan;
 use crate::wire::chunk::{ChoiceView, ChunkView, PieceView};
 use crate::wire::error::ForeignError;
+use crate::wire::first_byte;
 use crate::wire::text::text_of;
-use crate::wire::{first_byte, usage};
 
 /// What is known of an answer so far.
 pub(super) struct Reading {
     pub(super) items: Items,
     pub(super) plan: Arc<Plan>,
-    /// What the upstream says that it used; the last word wins.
-    pub(super) usage: Option<UsageReport>,
     /// The class of service, as JSON.
     pub(super) tier: Option<String>,
     /// The first reason to end; there may be more to come (§0.1.4).
@@ -50,14 +47,11 @@ pub(super) enum Mode {
 impl Reading {
     pub(super) fn new(envelope: &Envelope, plan: Arc<Plan>) -> Self {
         let items = Items::new(plan.clone(), envelope.sealer.clone(), envelope.seed);
-        Self { items, plan, usage: None, tier: None, finish: None }
+        Self { items, plan, tier: None, finish: None }
     }
 
     /// Takes note of a chunk's head: what it says beside the answer.
     pub(super) fn head(&mut self, view: &ChunkView<'_>) {
-        if let Some(report) = view.usage.and_then(usage::report) {
-            self.usage = Some(report);
-        }
         if let Some(tier) = view.service_tier.filter(|raw| first_byte(raw) == b'"')
             && self.tier.as_deref() != Some(tier.get())
         {
@@ -99,11 +93,8 @@ impl Reading {
         }
         let refusal = text_of(piece.refusal);
         self.items.say(Voice::Part(PartKind::Refusal), &refusal, "", events)?;
-        let mut entries = piece.tool_calls.map_or(Ok(Vec::new()), Entry::read_all)?;
-        if let (true, Some(raw)) = (entries.is_empty(), piece.function_call) {
-            entries.push(Entry::read_legacy(raw)?);
-        }
-        entries.iter().try_for_each(|entry| self.items.call(entry, mode == Mode::Whole, events))
+        let calls = piece.calls().map_err(|none| Trouble::Invalid(none.flaw.clone()))?;
+        calls.iter().try_for_each(|call| self.items.call(call, mode == Mode::Whole, events))
     }
 
     /// Makes sure that an answer which has ended may be given to the client.

@@ -3,8 +3,9 @@
 use bytes::BytesMut;
 
 use super::events::{Events, Place, Status, put, quoted, string};
-use super::text::{Text, decode};
+use super::text::Text;
 use crate::translate::plan::{ReasoningOutput, ReasoningSealer};
+use crate::wire::text::decode;
 
 /// Reasoning that is open.
 #[derive(Debug)]

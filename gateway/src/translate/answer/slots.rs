@@ -1,16 +1,12 @@
 //! Which call a piece of one belongs to (`S-6`), and what is known of each (`S-7`).
 
-use std::borrow::Cow;
-
-use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 
 use super::Trouble;
-use super::text::{Text, decode, encode};
+use super::text::Text;
 use crate::translate::plan::ToolNames;
-use crate::wire::text::inner;
-use crate::wire::{first_byte, flaw};
+use crate::wire::call::CallPiece;
+use crate::wire::text::decode;
 
 /// More calls than any model makes at once, so that a broken upstream does not fill memory.
 const MOST_CALLS: usize = 1_024;
@@ -40,87 +36,9 @@ pub(super) enum Phase {
     Done,
 }
 
-/// A call, or a piece of one.
-#[derive(Debug)]
-pub(super) struct Entry<'a> {
-    pub(super) index: Option<u64>,
-    pub(super) id: Cow<'a, str>,
-    pub(super) name: Cow<'a, str>,
-    /// JSON text without its quotes.
-    pub(super) arguments: Cow<'a, str>,
-}
-
 /// All calls of an answer, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Slots(Vec<Slot>);
-
-#[derive(Deserialize)]
-struct CallView<'a> {
-    #[serde(borrow)]
-    index: Option<&'a RawValue>,
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    function: Option<FunctionView<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-struct FunctionView<'a> {
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
-// === impl Entry ===
-
-impl<'a> Entry<'a> {
-    /// Reads `tool_calls`.
-    pub(super) fn read_all(raw: &'a RawValue) -> Result<Vec<Self>, Trouble> {
-        let views: Vec<CallView<'a>> = serde_json::from_str(raw.get()).map_err(|error| {
-            Trouble::Invalid(format!("`tool_calls` is not readable: {}", flaw(&error)))
-        })?;
-        Ok(views
-            .into_iter()
-            .map(|view| Self {
-                index: view.index.and_then(|raw| raw.get().parse().ok()),
-                id: word(view.id),
-                ..Self::of(&view.function.unwrap_or_default())
-            })
-            .collect())
-    }
-
-    /// Reads the `function_call` of old servers: the one call that there is (`R-13`).
-    pub(super) fn read_legacy(raw: &'a RawValue) -> Result<Self, Trouble> {
-        let view: FunctionView<'a> = serde_json::from_str(raw.get()).map_err(|error| {
-            Trouble::Invalid(format!("`function_call` is not readable: {}", flaw(&error)))
-        })?;
-        Ok(Self { index: Some(0), ..Self::of(&view) })
-    }
-
-    fn of(function: &FunctionView<'a>) -> Self {
-        // some servers give arguments as the value that the text should stand for (`S-8c`)
-        let arguments = match function.arguments {
-            Some(raw) if first_byte(raw) == b'"' => Cow::Borrowed(inner(raw)),
-            Some(raw) => Cow::Owned(encode(raw.get())),
-            None => Cow::Borrowed(""),
-        };
-        Self { index: None, id: Cow::Borrowed(""), name: word(function.name), arguments }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.id.is_empty() && self.name.is_empty() && self.arguments.is_empty()
-    }
-}
-
-/// An id or a name: a string, or a number of servers that count.
-fn word(raw: Option<&RawValue>) -> Cow<'_, str> {
-    match raw {
-        Some(raw) if first_byte(raw) == b'"' => decode(inner(raw)),
-        Some(raw) if first_byte(raw).is_ascii_digit() => Cow::Borrowed(raw.get()),
-        _ => Cow::Borrowed(""),
-    }
-}
 
 // === impl Slots ===
 
@@ -133,60 +51,60 @@ impl Slots {
         &mut self.0[slot]
     }
 
-    /// The slot of an entry, a new one if need be; `None` if the entry says nothing and has none. A
-    /// whole answer's entries have one each.
+    /// The slot of a piece, a new one if need be; `None` if the piece says nothing and has none. The
+    /// calls of a whole answer have one each.
     pub(super) fn place(
         &mut self,
-        entry: &Entry<'_>,
+        piece: &CallPiece<'_>,
         is_whole: bool,
     ) -> Result<Option<usize>, Trouble> {
-        let found = match entry.index {
+        let found = match piece.index {
             _ if is_whole => None,
-            Some(index) => self.of_index(index, entry),
-            None => self.of_no_index(entry),
+            Some(index) => self.of_index(index, piece),
+            None => self.of_no_index(piece),
         };
-        if found.is_some() || entry.is_empty() {
+        if found.is_some() || piece.is_empty() {
             return Ok(found);
         }
         if self.0.len() == MOST_CALLS {
             return Err(Trouble::Invalid(format!("more than {MOST_CALLS} calls in one answer")));
         }
-        self.0.push(Slot { key: entry.index, ..Slot::default() });
+        self.0.push(Slot { key: piece.index, ..Slot::default() });
         Ok(Some(self.0.len() - 1))
     }
 
-    fn of_index(&mut self, index: u64, entry: &Entry<'_>) -> Option<usize> {
+    fn of_index(&mut self, index: u64, piece: &CallPiece<'_>) -> Option<usize> {
         let last = self.0.iter().rposition(|slot| slot.key == Some(index))?;
         let slot = &mut self.0[last];
-        if !entry.id.is_empty() && !slot.id.is_empty() {
+        if !piece.id.is_empty() && !slot.id.is_empty() {
             // some servers count every call as the first
-            return self.0.iter().rposition(|it| it.key == Some(index) && it.id == entry.id);
+            return self.0.iter().rposition(|it| it.key == Some(index) && it.id == piece.id);
         }
-        let is_repeat = entry.name == slot.name && entry.arguments.is_empty();
-        let begins = !entry.name.is_empty() && !slot.name.is_empty() && !is_repeat;
+        let is_repeat = piece.name == slot.name && piece.arguments.is_empty();
+        let begins = !piece.name.is_empty() && !slot.name.is_empty() && !is_repeat;
         (!(begins && slot.is_complete())).then_some(last)
     }
 
-    fn of_no_index(&self, entry: &Entry<'_>) -> Option<usize> {
-        if !entry.id.is_empty() {
-            return self.0.iter().rposition(|slot| slot.id == entry.id);
+    fn of_no_index(&self, piece: &CallPiece<'_>) -> Option<usize> {
+        if !piece.id.is_empty() {
+            return self.0.iter().rposition(|slot| slot.id == piece.id);
         }
-        if entry.name.is_empty() { self.0.len().checked_sub(1) } else { None }
+        if piece.name.is_empty() { self.0.len().checked_sub(1) } else { None }
     }
 }
 
 // === impl Slot ===
 
 impl Slot {
-    /// Takes the id and the name of an entry, whose arguments are left.
-    pub(super) fn learn(&mut self, entry: &Entry<'_>, tools: &ToolNames) {
+    /// Takes the id and the name of a piece, whose arguments are left.
+    pub(super) fn learn(&mut self, piece: &CallPiece<'_>, tools: &ToolNames) {
         if matches!(self.phase, Phase::Open | Phase::Done) {
             return;
         }
         if self.id.is_empty() {
-            self.id.push_str(&entry.id);
+            self.id.push_str(&piece.id);
         }
-        let fragment = &*entry.name;
+        let fragment = &*piece.name;
         if self.name.is_empty() {
             self.name.push_str(fragment);
         } else if fragment != self.name && !fragment.is_empty() {

@@ -125,11 +125,6 @@ impl ResponseStream {
         self.reading.settle()
     }
 
-    /// What the upstream says that the answer used; `None` if it does not.
-    pub fn usage(&self) -> Option<UsageReport> {
-        self.reading.usage
-    }
-
     /// How long the items that are done are, as JSON.
     pub fn output_bytes(&self) -> usize {
         self.reading.items.output().len()

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::events::Events;
 use super::object::{Head, State};
 use super::reading::{Mode, Reading};
-use super::{End, Envelope, Outcome, Trouble, UsageReport};
+use super::{End, Envelope, Outcome, Trouble};
 use crate::translate::plan::Plan;
 use crate::wire::chunk::ChunkView;
 use crate::wire::error::ForeignError;
@@ -51,11 +51,6 @@ pub fn whole(
 }
 
 impl Whole {
-    /// What the upstream says that the answer used; `None` if it does not.
-    pub fn usage(&self) -> Option<UsageReport> {
-        self.reading.usage
-    }
-
     /// How it ended.
     pub fn outcome(&self) -> Outcome {
         self.reading.outcome()

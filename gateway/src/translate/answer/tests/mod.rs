@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::usage::{Tokens, Usage};
 use crate::translate::plan::{Plan, ReasoningSealer, Tool, ToolKind};
+use crate::wire::chunk::ChunkView;
 use crate::wire::sse;
 
 /// The response's id in every test.
@@ -127,16 +128,15 @@ impl Run {
 /// Plays an upstream's events to a client; `: keepalive` stands for silence.
 pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
     let mut stream = ResponseStream::new(&envelope(), Arc::new(plan));
-    let mut out = BytesMut::new();
+    let (mut out, mut usage) = (BytesMut::new(), None);
     let played = chunks.iter().try_for_each(|chunk| match chunk.as_ref() {
         ": keepalive" => {
             stream.keep_alive(KeepAlive::Event, &mut out);
             Ok(())
         }
-        data => stream.push(data, &mut out, |_| {}),
+        data => stream.push(data, &mut out, |chunk| usage = reported(chunk).or(usage)),
     });
     let trouble = played.and_then(|()| stream.close()).err();
-    let usage = stream.usage();
     match &trouble {
         None => {
             let usage = usage.unwrap_or(self::usage());
@@ -162,6 +162,11 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
     let object: Value = serde_json::from_slice(&stream.object().unwrap()).unwrap();
     assert_eq!(object, events.last().unwrap()["response"]);
     Run { events, trouble, bytes: String::from_utf8(out.to_vec()).unwrap() }
+}
+
+/// What the upstream says that an answer used, as the pipeline learns it.
+fn reported(view: &ChunkView<'_>) -> Option<UsageReport> {
+    view.usage.and_then(UsageReport::parse)
 }
 
 /// Reads events as a client does, and checks their frames (`S-2`, `S-3`, `S-4`).
@@ -190,9 +195,10 @@ pub(super) fn good<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
 
 /// The response object of a whole answer.
 pub(super) fn answer(plan: Plan, body: &Value) -> Value {
-    let whole = whole(&body.to_string(), &envelope(), Arc::new(plan), |_| {}).unwrap();
-    let usage = whole.usage().unwrap_or(usage());
-    serde_json::from_slice(&whole.finish(End { now: 1_790_000_001, usage })).unwrap()
+    let mut used = usage();
+    let look = |answer: &ChunkView<'_>| used = reported(answer).unwrap_or(used);
+    let whole = whole(&body.to_string(), &envelope(), Arc::new(plan), look).unwrap();
+    serde_json::from_slice(&whole.finish(End { now: 1_790_000_001, usage: used })).unwrap()
 }
 
 /// A whole answer with this message.

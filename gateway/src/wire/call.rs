@@ -1,0 +1,154 @@
+//! The tool calls of a chat answer, whole or in pieces.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::first_byte;
+use super::text::{decode, encode, inner};
+
+/// A call, or a piece of one.
+#[derive(Debug)]
+pub struct CallPiece<'a> {
+    /// Which of the answer's calls.
+    pub index: Option<u64>,
+    /// What the client is to answer it by; empty if this piece does not say.
+    pub id: Cow<'a, str>,
+    /// What is called; empty if this piece does not say.
+    pub name: Cow<'a, str>,
+    /// JSON text without its quotes.
+    pub arguments: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct CallView<'a> {
+    #[serde(borrow)]
+    index: Option<&'a RawValue>,
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    function: Option<FunctionView<'a>>,
+    #[serde(borrow)]
+    custom: Option<FunctionView<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct FunctionView<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    /// Of a custom tool's call.
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+impl<'a> CallPiece<'a> {
+    /// Reads `tool_calls`.
+    ///
+    /// # Errors
+    /// It is no list of calls or of pieces of them.
+    pub fn read_list(tool_calls: &'a RawValue) -> serde_json::Result<Vec<Self>> {
+        let views: Vec<CallView<'a>> = serde_json::from_str(tool_calls.get())?;
+        let read = |view: CallView<'a>| Self {
+            index: view.index.and_then(|raw| raw.get().parse().ok()),
+            id: word(view.id),
+            ..Self::of(&view.function.or(view.custom).unwrap_or_default())
+        };
+        Ok(views.into_iter().map(read).collect())
+    }
+
+    /// Reads the `function_call` of old servers: the one call that there is (`R-13`).
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn read_only(function_call: &'a RawValue) -> serde_json::Result<Self> {
+        let view = serde_json::from_str(function_call.get())?;
+        Ok(Self { index: Some(0), ..Self::of(&view) })
+    }
+
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.id.is_empty() && self.name.is_empty() && self.arguments.is_empty()
+    }
+
+    fn of(function: &FunctionView<'a>) -> Self {
+        let arguments = match function.arguments.or(function.input) {
+            Some(raw) if first_byte(raw) == b'"' => Cow::Borrowed(inner(raw)),
+            // some servers give the value that the text should stand for (`S-8c`)
+            Some(raw) => Cow::Owned(encode(raw.get())),
+            None => Cow::Borrowed(""),
+        };
+        Self { index: None, id: Cow::Borrowed(""), name: word(function.name), arguments }
+    }
+}
+
+/// An id or a name: a string, or a number of servers that count.
+fn word(raw: Option<&RawValue>) -> Cow<'_, str> {
+    match raw {
+        Some(raw) if first_byte(raw) == b'"' => decode(inner(raw)),
+        Some(raw) if first_byte(raw).is_ascii_digit() => Cow::Borrowed(raw.get()),
+        _ => Cow::Borrowed(""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(list: &str, expected: &[(Option<u64>, &str, &str, &str)]) {
+        let raw: &RawValue = serde_json::from_str(list).unwrap();
+        let pieces = CallPiece::read_list(raw).unwrap();
+        let read = |piece: &CallPiece<'_>| {
+            let text = |cow: &Cow<'_, str>| cow.to_string();
+            (piece.index, text(&piece.id), text(&piece.name), text(&piece.arguments))
+        };
+        let text = ToString::to_string;
+        let expected = expected
+            .iter()
+            .map(|(index, id, name, arguments)| (*index, text(id), text(name), text(arguments)));
+        assert!(pieces.iter().map(read).eq(expected), "{list}: {pieces:?}");
+    }
+
+    #[test]
+    fn calls_are_read_whole_and_in_pieces() {
+        check("[]", &[]);
+        check(
+            r#"[{"index":1,"id":"a","function":{"name":"f\u0041","arguments":"{\"b\""}},{"index":1}]"#,
+            &[(Some(1), "a", "fA", r#"{\"b\""#), (Some(1), "", "", "")],
+        );
+        check(
+            r#"[{"type":"custom","id":"c","custom":{"name":"patch","input":"x"}}]"#,
+            &[(None, "c", "patch", "x")],
+        );
+    }
+
+    #[test]
+    fn dialects_are_understood() {
+        check(
+            "[\n{\"id\":7,\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"b\"}}}]",
+            &[(None, "7", "f", r#"{\"a\":\"b\"}"#)],
+        );
+        check(
+            r#"[{"index":"0","id":null,"function":{"name":null,"arguments":null},"custom":null}]"#,
+            &[(None, "", "", "")],
+        );
+    }
+
+    #[test]
+    fn the_one_call_of_old_servers_is_a_call() {
+        let raw = serde_json::from_str(r#"{"name":"f","arguments":"{"}"#).unwrap();
+        let piece = CallPiece::read_only(raw).unwrap();
+        assert_eq!((piece.index, &*piece.name, &*piece.arguments), (Some(0), "f", "{"));
+        assert!(!piece.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_list_of_calls_is_told() {
+        for list in ["{}", "3", r#"["f"]"#] {
+            let raw = serde_json::from_str(list).unwrap();
+            assert!(CallPiece::read_list(raw).is_err(), "{list}");
+        }
+    }
+}
