@@ -66,12 +66,14 @@ impl Failure {
         let cause = error.root_cause();
         if unreachable {
             let message = format!("no gateway answers at `{server}`: {cause}");
-            let untrusted = message.contains("certificate");
-            Self::new(Exit::Unavailable, message).advise(if untrusted {
+            let advice = if message.contains("certificate") {
                 "if its certificate is of a private authority, name that with --ca-file FILE"
+            } else if message.contains("lookup") {
+                "check the name of its host, or name another with --server URL"
             } else {
                 "start one with `gateway`, or name another with --server URL"
-            })
+            };
+            Self::new(Exit::Unavailable, message).advise(advice)
         } else {
             Self::new(Exit::Failed, format!("connecting to `{server}`: {cause}"))
         }

@@ -155,7 +155,10 @@ impl Shell<'_> {
 /// Connects to `endpoint`.
 async fn connect(endpoint: &Endpoint) -> Result<Connection, Failure> {
     let read = |path: &PathBuf| {
-        std::fs::read(path).map_err(|error| Failure::file("reading", path, &error))
+        std::fs::read(path).map_err(|error| {
+            let failure = Failure::file("reading", path, &error);
+            failure.advise("name the authority's certificate (PEM) with --ca-file FILE")
+        })
     };
     let authorities = endpoint.ca_file.as_ref().map(read).transpose()?;
     let (server, token) = (&endpoint.server, endpoint.token.as_ref());

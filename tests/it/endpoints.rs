@@ -43,6 +43,16 @@ async fn the_admin_plane_may_be_on_a_unix_socket() {
     assert!(!path.exists());
 }
 
+/// Its client said "invalid compression flag: 123", of the first byte of a JSON error.
+#[tokio::test]
+async fn a_call_that_comes_to_the_api_is_told_where_the_admin_plane_is() {
+    let product = Product::start().await;
+    let api = proto::client::connect(&format!("http://{}", product.http), None).await.unwrap();
+    let refused = AccountServiceClient::new(api).who_am_i(v1::WhoAmIRequest {}).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unimplemented);
+    assert!(refused.message().contains("--admin-listen"), "{refused}");
+}
+
 /// A certificate for this host that signs itself, in `dir`; also as its clients trust it.
 fn certificate(dir: &Path) -> (TlsFiles, CertificateDer<'static>, String) {
     let names = ["localhost".to_owned()];

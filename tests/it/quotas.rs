@@ -143,7 +143,10 @@ async fn what_a_key_has_spent_counts_over_rotations_and_restarts() {
     use_tokens(&product, &upstream, &old.secret, [0, 500_000]).await;
     for secret in [&new, &old.secret] {
         let refused = product.chat(secret, &question("asked", "hi")).answer().await;
-        check_used_up(&refused, "this key has spent the 0.01 dollars that it may");
+        check_used_up(
+            &refused,
+            "what is left of the 0.01 dollars that this key may spend does not pay",
+        );
     }
     let alice = Session::sign_in(&product.admin, "alice").await;
     assert_eq!(alice.account().await.balance_usd, "4.99");

@@ -76,7 +76,10 @@ fn read(shell: &mut Shell<'_>, path: &Path) -> Result<Catalogue, Failure> {
     } else {
         std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text))
     };
-    reading.map_err(|error| Failure::file("reading", path, &error))?;
+    reading.map_err(|error| {
+        Failure::file("reading", path, &error)
+            .advise("`ctl export >FILE` makes one of what the gateway has")
+    })?;
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
         let message = format!("`{}`, line {line}: {}", path.display(), error.message());

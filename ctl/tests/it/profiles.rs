@@ -238,6 +238,7 @@ async fn a_private_certificate_is_trusted_only_with_its_authority() {
     assert_eq!(fake.last().token.as_deref(), Some("token"));
     let ran = person.ctl(&format!("whoami --server {server} --ca-file missing.pem")).await;
     assert!(ran.code == 1 && ran.err.contains("missing.pem"), "{ran:?}");
+    assert!(ran.err.contains("(PEM) with --ca-file"), "{ran:?}");
 }
 
 #[tokio::test]

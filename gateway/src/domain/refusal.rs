@@ -129,9 +129,10 @@ pub enum Refusal {
         /// When the month ends.
         until: Timestamp,
     },
-    /// The key has spent what it may. Not worth a retry.
+    /// What is left of the key's cap does not pay for the request. Not worth a retry.
     #[error(
-        "this key has spent the {cap} dollars that it may; make another one with `ctl key create`"
+        "what is left of the {cap} dollars that this key may spend does not pay for this request; \
+         make another one with `ctl key create`"
     )]
     KeyCapSpent {
         /// Its cap.
@@ -151,9 +152,10 @@ pub enum Refusal {
         /// The cap that could be had, in tokens.
         cap: u64,
     },
-    /// The balance is used up. Not worth a retry.
+    /// The balance does not pay for the request. Not worth a retry.
     #[error(
-        "the balance of this account is used up; ask the operator of this gateway for credit (`ctl account credit`)"
+        "the balance of this account does not pay for this request; \
+         ask the operator of this gateway for credit (`ctl account credit`)"
     )]
     InsufficientBalance,
     /// The model was moved while the request was on its way.

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 
 use super::body::{self, Reply};
+use super::grpc;
 use super::models;
 use super::respond::{self, ErrorReply};
 use super::stored;
@@ -84,6 +85,9 @@ impl Handler {
 
     async fn dispatch(&self, arrival: Arrival, request: Request<Incoming>) -> Response<Reply> {
         let (head, incoming) = request.into_parts();
+        if grpc::is_call(&head) {
+            return grpc::refuse();
+        }
         let path = head.uri.path();
         match path {
             "/healthz" => return health(true),

@@ -5,6 +5,7 @@
 
 mod body;
 mod codex;
+mod grpc;
 pub mod handler;
 pub mod listen;
 mod models;
