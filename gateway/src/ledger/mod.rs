@@ -185,8 +185,7 @@ impl Ledger {
     /// on to be written. What an upstream used beyond that is the house's loss, not the account's debt.
     /// When this returns, the death of the process does not undo it. While [too many](Self::is_behind)
     /// records wait, a request that went to no upstream is only counted.
-    pub fn settle(&self, record: impl Into<Box<RequestRecord>>, cover: Option<Cover>) {
-        let mut record = record.into();
+    pub fn settle(&self, mut record: Box<RequestRecord>, cover: Option<Cover>) {
         if self.recorder.is_behind() && !self.journal.is_open(record.id) {
             return self.recorder.leave_out();
         }

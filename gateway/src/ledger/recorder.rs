@@ -208,14 +208,14 @@ mod tests {
         for number in [1, 2] {
             ledger.begin(open(number)).unwrap();
         }
-        ledger.settle(refused(10), None);
+        ledger.settle(refused(10).into(), None);
         // as many as may wait, and one more
         ledger.recorder.waiting.fetch_add(BEHIND, Ordering::Relaxed);
         for number in 11..20 {
-            ledger.settle(refused(number), None);
+            ledger.settle(refused(number).into(), None);
         }
-        ledger.settle(ended(1), None);
-        ledger.settle(refused(2), None);
+        ledger.settle(ended(1).into(), None);
+        ledger.settle(refused(2).into(), None);
         assert_eq!(ledger.recorder.left_out.load(Ordering::Relaxed), 9);
 
         let stop = CancellationToken::new();
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(ids, [2, 1, 10].map(|number| RequestId(Uuid::from_u128(number))));
         assert_eq!(ledger.recorder.left_out.load(Ordering::Relaxed), 0, "it was told");
         assert!(!ledger.is_behind());
-        ledger.settle(refused(20), None);
+        ledger.settle(refused(20).into(), None);
         assert_eq!(ledger.recorder.left_out.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,6 +1,6 @@
-//! HTTP/1.1 connections to one server, kept for the next request while they are idle.
+//! HTTP/1.1 connections to one upstream, kept for the next request while they are idle.
 //!
-//! For servers without TLS, where no other protocol has to be agreed on: a list of connections is all
+//! For upstreams without TLS, where no other protocol has to be agreed on: a list of connections is all
 //! that it takes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,10 +23,10 @@ const LONGEST_IDLE: Duration = Duration::from_secs(90);
 type Sender = SendRequest<Full<Payload>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The connections to one server, made by `connector`.
+/// The connections to one upstream, made by `connector`.
 pub(super) struct Pool<C> {
     connector: C,
-    server: Uri,
+    address: Uri,
     idle: Arc<Idle>,
 }
 
@@ -46,16 +46,16 @@ impl<C> Pool<C>
 where
     C: Service<Uri, Response: Read + Write + Send + Unpin + 'static, Error: Into<BoxError>> + Clone,
 {
-    /// A pool of connections to where `server` points.
-    pub(super) fn new(connector: C, server: Uri) -> Self {
-        Self { connector, server, idle: Arc::default() }
+    /// A pool of connections to the upstream at `address`.
+    pub(super) fn new(connector: C, address: Uri) -> Self {
+        Self { connector, address, idle: Arc::default() }
     }
 
     /// Sends what `request` makes, with a path and a `Host` of its own, and waits for the head of the
     /// answer.
     ///
     /// # Errors
-    /// No connection, or none that lasted until then. A request that went to no server, because a
+    /// No connection, or none that lasted until then. A request that did not go out, because a
     /// connection from the pool had just been closed, is made and sent again.
     pub(super) async fn send(
         &self,
@@ -82,7 +82,7 @@ where
 
     async fn connect(&self) -> Result<Sender, BoxError> {
         // both connectors are ready at any time
-        let connecting = self.connector.clone().call(self.server.clone());
+        let connecting = self.connector.clone().call(self.address.clone());
         let stream = connecting.await.map_err(Into::into)?;
         let (sender, connection) = http1::handshake(stream).await?;
         apart(async move {
@@ -164,33 +164,37 @@ fn apart(work: impl Future<Output = ()> + Send + 'static) {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::future::{Ready, ready};
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
 
     use bytes::Bytes;
     use http_body_util::BodyExt;
     use hyper_util::client::legacy::connect::HttpConnector;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpStream};
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
+    use tokio::net::TcpListener;
 
     use super::*;
     use crate::wire::splice::splice;
 
-    /// A server that answers `answers` requests on each connection and then closes it.
+    /// A server that counts its connections.
     struct Server {
         address: Uri,
         connections: Arc<AtomicUsize>,
     }
 
     impl Server {
-        async fn start(answers: usize) -> Self {
+        async fn start() -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
             let connections = Arc::<AtomicUsize>::default();
             let count = connections.clone();
             apart(async move {
-                while let Ok((stream, _)) = listener.accept().await {
+                while let Ok((mut stream, _)) = listener.accept().await {
                     count.fetch_add(1, Ordering::Relaxed);
-                    apart(answer(stream, answers));
+                    apart(async move { answer(&mut stream, usize::MAX).await });
                 }
             });
             Self { address, connections }
@@ -205,7 +209,7 @@ mod tests {
         }
     }
 
-    async fn answer(mut stream: TcpStream, answers: usize) {
+    async fn answer(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), answers: usize) {
         let mut read = Vec::new();
         for _ in 0..answers {
             while !read.ends_with(b"\r\n\r\n") {
@@ -225,13 +229,17 @@ mod tests {
         request
     }
 
-    async fn ask(pool: &Pool<HttpConnector>) {
+    async fn ask<C>(pool: &Pool<C>)
+    where
+        C: Service<Uri, Response: Read + Write + Send + Unpin + 'static, Error: Into<BoxError>>
+            + Clone,
+    {
         let response = pool.send(&request).await.unwrap();
         assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hi");
     }
 
     /// Waits until a connection is back in the pool.
-    async fn until_kept(pool: &Pool<HttpConnector>) {
+    async fn until_kept<C>(pool: &Pool<C>) {
         while pool.idle.lock().connections.is_empty() {
             tokio::task::yield_now().await;
         }
@@ -239,7 +247,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_serves_one_request_after_another() {
-        let server = Server::start(usize::MAX).await;
+        let server = Server::start().await;
         let pool = server.pool();
         for _ in 0..10 {
             ask(&pool).await;
@@ -250,20 +258,50 @@ mod tests {
 
     #[tokio::test]
     async fn requests_at_once_have_a_connection_each() {
-        let server = Server::start(usize::MAX).await;
+        let server = Server::start().await;
         let pool = server.pool();
         tokio::join!(ask(&pool), ask(&pool), ask(&pool));
         assert_eq!(server.connections(), 3);
     }
 
+    /// Connections in memory, whose far ends the test has: one that is closed is found closed at once.
+    #[derive(Clone, Default)]
+    struct Dialer(Arc<Mutex<Vec<DuplexStream>>>);
+
+    impl Service<Uri> for Dialer {
+        type Response = TokioIo<DuplexStream>;
+        type Error = Infallible;
+        type Future = Ready<Result<Self::Response, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Uri) -> Self::Future {
+            let (near, far) = tokio::io::duplex(4096);
+            self.0.lock().unwrap().push(far);
+            ready(Ok(TokioIo::new(near)))
+        }
+    }
+
     #[tokio::test]
     async fn a_request_that_a_closed_connection_did_not_take_is_sent_on_another() {
-        let server = Server::start(1).await;
-        let pool = server.pool();
-        for _ in 0..10 {
-            ask(&pool).await;
-        }
-        assert_eq!(server.connections(), 10);
+        let dialer = Dialer::default();
+        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"));
+        let answered = async || {
+            while dialer.0.lock().unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            let mut far = dialer.0.lock().unwrap().pop().unwrap();
+            answer(&mut far, 1).await;
+            far
+        };
+        let ((), far) = tokio::join!(ask(&pool), answered());
+        until_kept(&pool).await;
+        // nobody has looked since: the request is already on its way when that is found out
+        drop(far);
+        assert!(!pool.idle.lock().connections[0].0.is_closed());
+        tokio::join!(ask(&pool), answered());
     }
 
     #[tokio::test]
@@ -288,7 +326,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_was_idle_for_long_is_not_used() {
-        let server = Server::start(usize::MAX).await;
+        let server = Server::start().await;
         let pool = server.pool();
         ask(&pool).await;
         until_kept(&pool).await;

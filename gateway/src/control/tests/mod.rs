@@ -161,7 +161,7 @@ impl Bench {
         let mut committed = self.control.ledger.committed();
         let target = committed.borrow().0 + i64::try_from(count).unwrap();
         for _ in 0..count {
-            self.control.ledger.settle(self.request(account), None);
+            self.control.ledger.settle(self.request(account).into(), None);
         }
         committed.wait_for(|cursor| cursor.0 >= target).await.unwrap();
     }

@@ -75,7 +75,7 @@ async fn who_falls_behind_is_moved_ahead_and_told_so() {
     let records = [records(&bob, 5), records(&ann, 10_500), records(&bob, 5)].concat();
     bench.control.store.commit(Arc::new(Batch { records, entries: Vec::new() })).await.unwrap();
     // the ledger learns of the batch with the next one
-    bench.control.ledger.settle(bench.request(ann.account.id), None);
+    bench.control.ledger.settle(bench.request(ann.account.id).into(), None);
     let stop = CancellationToken::new();
     let mut committed = bench.control.ledger.committed();
     committed.wait_for(|cursor| cursor.0 > 10_500).await.unwrap();

@@ -42,6 +42,8 @@ pub(super) struct Items {
     waiting: VecDeque<Waiting>,
     slots: Slots,
     call_ids: Vec<String>,
+    /// How long the annotations and probabilities are that came with text, in bytes.
+    beside: usize,
     /// Whether the answer has ended before the model had.
     is_cut: bool,
 }
@@ -75,6 +77,7 @@ impl Items {
             waiting: VecDeque::new(),
             slots: Slots::default(),
             call_ids: Vec::new(),
+            beside: 0,
             is_cut: false,
         }
     }
@@ -82,6 +85,12 @@ impl Items {
     /// The items that are done.
     pub(super) fn output(&self) -> &[u8] {
         &self.output
+    }
+
+    /// How much is kept beside what the model says, in bytes: the items that are done, or what came with
+    /// text, whichever is more.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.output.len().max(self.beside)
     }
 
     /// Whether the model has produced nothing yet.
@@ -97,6 +106,7 @@ impl Items {
         logprobs: &str,
         events: &mut Events<'_>,
     ) -> Result<(), Trouble> {
+        self.beside += logprobs.len();
         if text.is_empty() {
             if !logprobs.is_empty() {
                 self.add_logprobs(logprobs);
@@ -127,6 +137,7 @@ impl Items {
 
     /// Takes annotations of the text that came last, each as JSON (`R-4`).
     pub(super) fn annotate(&mut self, annotations: Vec<String>, events: &mut Events<'_>) {
+        self.beside += annotations.iter().map(String::len).sum::<usize>();
         match (self.waiting.back_mut(), &mut self.open) {
             (Some(Waiting::Said { annotations: known, .. }), _) => known.extend(annotations),
             (None, Open::Message(message)) => message.annotate(&annotations, events),

@@ -125,9 +125,10 @@ impl ResponseStream {
         self.reading.settle()
     }
 
-    /// How long the items that are done are, as JSON.
-    pub fn output_bytes(&self) -> usize {
-        self.reading.items.output().len()
+    /// How much is kept beside what the model says, in bytes: the items that are done, or the annotations
+    /// and probabilities that came with text, whichever is more.
+    pub fn kept_bytes(&self) -> usize {
+        self.reading.items.kept_bytes()
     }
 
     /// Closes what is open and writes the terminal event of an answer that [`close`](Self::close) has

@@ -270,3 +270,29 @@ fn s_4_the_marker_can_be_switched_off() {
     assert_eq!(outcome, Outcome::Completed);
     assert!(!String::from_utf8(out.to_vec()).unwrap().contains("[DONE]"));
 }
+
+/// An upstream that sends nothing but these had its stream kept without an end.
+#[test]
+fn what_comes_beside_text_is_known_before_its_item_is_done() {
+    let annotation =
+        json!({"type": "url_citation", "url": "https://a", "title": "x".repeat(1_000)});
+    let logprobs = json!({"content": [{"token": "x".repeat(1_000), "logprob": 0.0}]});
+    for choice in [
+        json!({"delta": {"annotations": [annotation]}}),
+        json!({"delta": {"content": "a"}, "logprobs": logprobs}),
+        json!({"delta": {}, "logprobs": logprobs}),
+    ] {
+        let plan = Plan { logprobs: true, ..plan() };
+        let mut stream = ResponseStream::new(&envelope(), Arc::new(plan));
+        let mut out = BytesMut::new();
+        stream.push(&text("a"), &mut out, |_| {}).unwrap();
+        assert_eq!(stream.kept_bytes(), 0);
+        for count in 1..=3 {
+            let chunk = json!({"choices": [choice]}).to_string();
+            stream.push(&chunk, &mut out, |_| {}).unwrap();
+            let kept = stream.kept_bytes();
+            // a token is shown with its bytes as numbers
+            assert!((count * 1_000..count * 6_000).contains(&kept), "{kept} after {count}");
+        }
+    }
+}
