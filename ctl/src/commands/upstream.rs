@@ -189,4 +189,6 @@ impl Record for UpstreamRecord {
     ];
     const COLUMNS: &'static [&'static str] =
         &["name", "url", "profile", "breaker", "credential", "credential_name", "problem"];
+    const NARROW: &'static [&'static str] =
+        &["name", "url", "breaker", "problem", "credential", "credential_name", "profile"];
 }

@@ -37,9 +37,13 @@ async fn upstream_update_sends_what_changes() {
 
 #[tokio::test]
 async fn upstreams_are_listed_with_their_problems_and_removed() {
-    let (fake, person) = signed_in().await;
+    let (fake, mut person) = signed_in().await;
     insta::assert_snapshot!(person.ctl("upstream list").await.ok());
     insta::assert_snapshot!(person.ctl("upstream list -o json").await.ok());
+    person.environment.width = Some(80);
+    let narrow = person.ctl("upstream list").await.ok();
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    assert!(narrow.contains("PROBLEM") && !narrow.contains("CREDENTIAL NAME"), "{narrow}");
     let ran = person.ctl("upstream remove example").await;
     assert_eq!((ran.code, &*ran.out, &*ran.err), (0, "", "removed upstream example\n"));
     assert_eq!(fake.last().message, r#"RemoveUpstreamRequest { name: "example" }"#);
