@@ -68,7 +68,7 @@ impl Failure {
             let message = format!("no gateway answers at `{server}`: {cause}");
             let advice = if message.contains("certificate") {
                 "if its certificate is of a private authority, name that with --ca-file FILE"
-            } else if message.contains("lookup") {
+            } else if cause.to_string().contains("lookup") {
                 "check the name of its host, or name another with --server URL"
             } else {
                 "start one with `gateway`, or name another with --server URL"

@@ -15,8 +15,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-// Linked, it takes the place of the C library's `malloc`, for SQLite and for us. As a global allocator it would be
-// told an alignment with every request, and is slower for that.
+// Linked, it takes the place of Linux's `malloc`, for SQLite and for us. As a global allocator it would be told
+// an alignment with every request, and is slower for that.
 use mimalloc as _;
 
 /// An OpenAI-compatible gateway with accounts, keys, limits and exact metering.

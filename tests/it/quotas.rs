@@ -68,7 +68,8 @@ async fn a_month_is_used_up_over_restarts_and_begins_anew() {
     let refused = product.chat(&key, &question("asked", "hi")).answer().await;
     check_used_up(
         &refused,
-        "the 1000 tokens per month of this account's plan are used up until 2026-12-01T00:00:00Z",
+        "what is left of the 1000 tokens per month of this account's plan does not suffice for this request \
+         until 2026-12-01T00:00:00Z",
     );
     clock.advance(Duration::from_hours(11 * 24));
     use_tokens(&product, &upstream, &key, [1, 1]).await;

@@ -119,8 +119,12 @@ pub enum Refusal {
         /// What the request needs, at most, in tokens.
         needed: u64,
     },
-    /// The tokens of the month are used up. Not worth a retry before its end.
-    #[error("the {limit} tokens per month of this {scope} are used up until {until}", scope = scope_text(*.scope))]
+    /// What is left of the month's tokens does not suffice. Not worth a retry before its end.
+    #[error(
+        "what is left of the {limit} tokens per month of this {scope} does not suffice for this request \
+         until {until}",
+        scope = scope_text(*.scope)
+    )]
     QuotaSpent {
         /// What the quota belongs to.
         scope: LimitScope,

@@ -16,9 +16,12 @@ const WHERE: HeaderValue = HeaderValue::from_static(
     "this is the address of the API (--listen); the admin plane has its own (--admin-listen)",
 );
 
-/// Whether this is a gRPC call, whose client would not understand an error of the API.
+/// Whether this is a gRPC call, whose client does not understand an error of the API.
 pub(super) fn is_call(head: &Parts) -> bool {
-    let is_grpc = |kind: &HeaderValue| kind.as_bytes().starts_with(GRPC.as_bytes());
+    let is_grpc = |kind: &HeaderValue| {
+        let rest = kind.as_bytes().strip_prefix(GRPC.as_bytes());
+        rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+    };
     head.version == Version::HTTP_2 && head.headers.get(CONTENT_TYPE).is_some_and(is_grpc)
 }
 

@@ -85,9 +85,6 @@ impl Handler {
 
     async fn dispatch(&self, arrival: Arrival, request: Request<Incoming>) -> Response<Reply> {
         let (head, incoming) = request.into_parts();
-        if grpc::is_call(&head) {
-            return grpc::refuse();
-        }
         let path = head.uri.path();
         match path {
             "/healthz" => return health(true),
@@ -97,6 +94,7 @@ impl Handler {
         let target = target(&head.method, path, &head.headers);
         let principal = match authenticate(&self.gate, &head.headers) {
             Ok(principal) => principal,
+            Err(_) if grpc::is_call(&head) => return grpc::refuse(),
             Err(_) if matches!(target, Target::Unknown) => {
                 let refusal = Refusal::UnknownUrl { path: shown(path) };
                 return ErrorReply::from(&refusal).into_response();

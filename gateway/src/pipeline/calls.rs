@@ -10,6 +10,8 @@ use crate::wire::text::decode;
 /// More calls than any model makes at once. What a broken upstream sends beyond is text of the last one, so
 /// that its place is not looked for among all.
 const MOST_CALLS: usize = 1_024;
+/// As much of an id, in bytes, as tells calls apart.
+const LONGEST_ID: usize = 256;
 
 /// The calls so far.
 #[derive(Debug, Default)]
@@ -27,6 +29,8 @@ struct Call {
     /// JSON text without its quotes.
     arguments: String,
 }
+
+// === impl Calls ===
 
 impl Calls {
     /// Adds a call or a piece of one.
@@ -50,13 +54,19 @@ impl Calls {
     }
 }
 
+// === impl Call ===
+
 impl Call {
     fn goes_on_with(&self, piece: &CallPiece<'_>) -> bool {
-        let is_nameless = self.id.is_empty() || piece.id.is_empty();
+        let id = id(piece);
         match piece.index {
             // some servers give every call the same index, and an id of its own (`S-6`)
-            Some(_) => self.index == piece.index && (is_nameless || self.id == piece.id),
-            None => piece.id.is_empty() && piece.name.is_empty(),
+            Some(_) => {
+                let is_same = self.id.is_empty() || id.is_empty() || self.id == id;
+                self.index == piece.index && is_same
+            }
+            None if id.is_empty() => piece.name.is_empty(),
+            None => self.id == id,
         }
     }
 
@@ -64,7 +74,7 @@ impl Call {
     fn add(&mut self, piece: &CallPiece<'_>) -> usize {
         let before = self.name.len() + self.arguments.len();
         if self.id.is_empty() {
-            self.id.push_str(&piece.id);
+            self.id.push_str(id(piece));
         }
         // some say it again with every piece
         if self.name != piece.name {
@@ -73,6 +83,10 @@ impl Call {
         self.arguments.push_str(&piece.arguments);
         self.name.len() + self.arguments.len() - before
     }
+}
+
+fn id<'a>(piece: &'a CallPiece<'_>) -> &'a str {
+    &piece.id[..piece.id.floor_char_boundary(LONGEST_ID)]
 }
 
 #[cfg(test)]
@@ -119,12 +133,17 @@ mod tests {
             r#"[{"function":{"arguments":"}"}}]"#,
         ];
         check(&without_index, &["f", "{}"]);
+        let id_alone = [
+            r#"[{"id":7,"function":{"name":"f","arguments":"{"}}]"#,
+            r#"[{"id":7,"function":{"arguments":"}"}},{"id":8,"function":{"name":"f"}}]"#,
+        ];
+        check(&id_alone, &["f", "{}", "f", ""]);
         check(&[r#"[{"function":{"name":"f","arguments":{"a":"b"}}}]"#], &["f", r#"{"a":"b"}"#]);
     }
 
     #[test]
     fn calls_without_end_are_text_of_the_last_one() {
-        let one = r#"{"id":"a","function":{"name":"f","arguments":"{}"}}"#;
+        let one = r#"{"function":{"name":"f","arguments":"{}"}}"#;
         let list = format!("[{}]", vec![one; 3 * MOST_CALLS].join(","));
         let calls = calls(&[&list]);
         assert_eq!(calls.texts().count(), 2 * MOST_CALLS);

@@ -1,6 +1,7 @@
 //! Looks on as an answer passes: what it used, what it produced, how it ended.
 //!
-//! Text is kept as the escaped JSON that it came as, and decoded only if it has to be counted.
+//! Text is kept as the escaped JSON that it came as (but for the names of calls), and decoded only if it
+//! has to be counted.
 
 use serde_json::value::RawValue;
 
@@ -109,7 +110,7 @@ impl Produced {
         }
         match piece.calls() {
             Ok(calls) => calls.iter().for_each(|call| self.calls.add(call)),
-            Err(none) => self.add_unknown(none.raw),
+            Err(malformed) => self.add_unknown(malformed.raw),
         }
     }
 

@@ -19,6 +19,8 @@ pub struct CallPiece<'a> {
     pub name: Cow<'a, str>,
     /// JSON text without its quotes.
     pub arguments: Cow<'a, str>,
+    /// Whether it calls a custom tool, whose arguments are any text.
+    pub is_custom: bool,
 }
 
 #[derive(Deserialize)]
@@ -30,7 +32,7 @@ struct CallView<'a> {
     #[serde(borrow)]
     function: Option<FunctionView<'a>>,
     #[serde(borrow)]
-    custom: Option<FunctionView<'a>>,
+    custom: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -51,12 +53,18 @@ impl<'a> CallPiece<'a> {
     /// It is no list of calls or of pieces of them.
     pub fn read_list(tool_calls: &'a RawValue) -> serde_json::Result<Vec<Self>> {
         let views: Vec<CallView<'a>> = serde_json::from_str(tool_calls.get())?;
-        let read = |view: CallView<'a>| Self {
-            index: view.index.and_then(|raw| raw.get().parse().ok()),
-            id: word(view.id),
-            ..Self::of(&view.function.or(view.custom).unwrap_or_default())
+        let read = |view: CallView<'a>| {
+            let called = match (view.function, view.custom) {
+                (Some(function), _) => Self::of(&function),
+                (None, Some(custom)) => {
+                    Self { is_custom: true, ..Self::of(&serde_json::from_str(custom.get())?) }
+                }
+                (None, None) => Self::of(&FunctionView::default()),
+            };
+            let index = view.index.and_then(|raw| raw.get().parse().ok());
+            Ok(Self { index, id: word(view.id), ..called })
         };
-        Ok(views.into_iter().map(read).collect())
+        views.into_iter().map(read).collect()
     }
 
     /// Reads the `function_call` of old servers: the one call that there is (`R-13`).
@@ -80,7 +88,8 @@ impl<'a> CallPiece<'a> {
             Some(raw) => Cow::Owned(encode(raw.get())),
             None => Cow::Borrowed(""),
         };
-        Self { index: None, id: Cow::Borrowed(""), name: word(function.name), arguments }
+        let (id, name) = (Cow::Borrowed(""), word(function.name));
+        Self { index: None, id, name, arguments, is_custom: false }
     }
 }
 
@@ -134,6 +143,7 @@ mod tests {
             r#"[{"index":"0","id":null,"function":{"name":null,"arguments":null},"custom":null}]"#,
             &[(None, "", "", "")],
         );
+        check(r#"[{"function":{"name":"f"},"custom":false}]"#, &[(None, "", "f", "")]);
     }
 
     #[test]
@@ -146,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_of_calls_is_told() {
-        for list in ["{}", "3", r#"["f"]"#] {
+        for list in ["{}", "3", r#"["f"]"#, r#"[{"custom":"f"}]"#] {
             let raw = serde_json::from_str(list).unwrap();
             assert!(CallPiece::read_list(raw).is_err(), "{list}");
         }

@@ -75,7 +75,7 @@ pub struct PieceView<'a> {
     function_call: Option<&'a RawValue>,
     /// The calls of either, once somebody has asked for them.
     #[serde(skip)]
-    calls: OnceCell<Result<Vec<CallPiece<'a>>, NoCalls<'a>>>,
+    calls: OnceCell<Result<Vec<CallPiece<'a>>, MalformedCalls<'a>>>,
     /// What the text refers to.
     #[serde(borrow)]
     pub annotations: Option<&'a RawValue>,
@@ -83,7 +83,7 @@ pub struct PieceView<'a> {
 
 /// What stands where calls are expected and is none.
 #[derive(Clone, Debug)]
-pub struct NoCalls<'a> {
+pub struct MalformedCalls<'a> {
     /// The value.
     pub raw: &'a RawValue,
     /// What is wrong with it, without its words.
@@ -137,14 +137,14 @@ impl<'a> PieceView<'a> {
     ///
     /// # Errors
     /// What stands in their place is none.
-    pub fn calls(&self) -> Result<&[CallPiece<'a>], &NoCalls<'a>> {
+    pub fn calls(&self) -> Result<&[CallPiece<'a>], &MalformedCalls<'a>> {
         self.calls.get_or_init(|| self.read_calls()).as_deref()
     }
 
-    fn read_calls(&self) -> Result<Vec<CallPiece<'a>>, NoCalls<'a>> {
+    fn read_calls(&self) -> Result<Vec<CallPiece<'a>>, MalformedCalls<'a>> {
         let told = |name: &str, raw, error: &serde_json::Error| {
             let flaw = format!("`{name}` is not readable: {}", flaw(error));
-            NoCalls { raw, flaw }
+            MalformedCalls { raw, flaw }
         };
         if let Some(list) = self.tool_calls {
             let calls =

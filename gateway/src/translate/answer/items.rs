@@ -42,7 +42,7 @@ pub(super) struct Items {
     waiting: VecDeque<Waiting>,
     slots: Slots,
     call_ids: Vec<String>,
-    /// How long the annotations and probabilities are that came with text, in bytes.
+    /// How long the ids of calls are, and the annotations and probabilities that came with text, in bytes.
     beside: usize,
     /// Whether the answer has ended before the model had.
     is_cut: bool,
@@ -87,10 +87,14 @@ impl Items {
         &self.output
     }
 
-    /// How much is kept beside what the model says, in bytes: the items that are done, or what came with
-    /// text, whichever is more.
+    /// How much is kept beside what the model says, in bytes: the items and parts that are done, or what
+    /// came with text and calls, whichever is more.
     pub(super) fn kept_bytes(&self) -> usize {
-        self.output.len().max(self.beside)
+        let parts = match &self.open {
+            Open::Message(message) => message.done_bytes(),
+            Open::Nothing | Open::Reasoning(_) | Open::Call(_) => 0,
+        };
+        (self.output.len() + parts).max(self.beside)
     }
 
     /// Whether the model has produced nothing yet.
@@ -160,6 +164,13 @@ impl Items {
         is_whole: bool,
         events: &mut Events<'_>,
     ) -> Result<(), Trouble> {
+        if piece.is_custom {
+            // a custom tool is a function for the upstream (`T-8`)
+            return Err(Trouble::Model(
+                "model called a tool in a form that it was not given".into(),
+            ));
+        }
+        self.beside += piece.id.len();
         let Some(index) = self.slots.place(piece, is_whole)? else { return Ok(()) };
         let slot = self.slots.get_mut(index);
         slot.learn(piece, &self.plan.tools);

@@ -44,6 +44,11 @@ impl Message {
         message
     }
 
+    /// How long the parts are that are done, in bytes.
+    pub(super) fn done_bytes(&self) -> usize {
+        self.done.len()
+    }
+
     /// Takes text; a part of another kind is closed first.
     pub(super) fn push(
         &mut self,

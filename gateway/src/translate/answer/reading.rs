@@ -93,7 +93,7 @@ impl Reading {
         }
         let refusal = text_of(piece.refusal);
         self.items.say(Voice::Part(PartKind::Refusal), &refusal, "", events)?;
-        let calls = piece.calls().map_err(|none| Trouble::Invalid(none.flaw.clone()))?;
+        let calls = piece.calls().map_err(|malformed| Trouble::Invalid(malformed.flaw.clone()))?;
         calls.iter().try_for_each(|call| self.items.call(call, mode == Mode::Whole, events))
     }
 

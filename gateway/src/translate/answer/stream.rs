@@ -125,8 +125,8 @@ impl ResponseStream {
         self.reading.settle()
     }
 
-    /// How much is kept beside what the model says, in bytes: the items that are done, or the annotations
-    /// and probabilities that came with text, whichever is more.
+    /// How much is kept beside what the model says, in bytes: the items and parts that are done, or the
+    /// annotations, probabilities and ids that came with text and calls, whichever is more.
     pub fn kept_bytes(&self) -> usize {
         self.reading.items.kept_bytes()
     }

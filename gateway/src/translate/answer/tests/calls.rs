@@ -303,6 +303,17 @@ fn a_call_that_is_not_allowed_never_reaches_the_client() {
     assert!(matches!(trouble, Trouble::Model(_)));
 }
 
+/// Upstreams know custom tools as functions (`T-8`): any text in the place of arguments is not from one.
+#[test]
+fn a_custom_call_of_the_upstreams_own_never_reaches_the_client() {
+    let custom = json!({"tool_calls": [
+        {"index": 0, "id": "c", "type": "custom", "custom": {"name": "apply_patch", "input": "{\"cmd\":\"ls\"}"}},
+    ]});
+    let run = play(plan(), &[delta(custom), finish("tool_calls")]);
+    assert!(matches!(run.trouble, Some(Trouble::Model(_))), "{:?}", run.trouble);
+    assert!(!run.bytes.contains("output_item"));
+}
+
 /// §5.4, END
 #[test]
 fn a_call_without_a_name_is_of_the_only_tool() {

@@ -281,6 +281,7 @@ fn what_comes_beside_text_is_known_before_its_item_is_done() {
         json!({"delta": {"annotations": [annotation]}}),
         json!({"delta": {"content": "a"}, "logprobs": logprobs}),
         json!({"delta": {}, "logprobs": logprobs}),
+        json!({"delta": {"tool_calls": [{"index": 0, "id": "x".repeat(1_000)}]}}),
     ] {
         let plan = Plan { logprobs: true, ..plan() };
         let mut stream = ResponseStream::new(&envelope(), Arc::new(plan));
@@ -295,4 +296,10 @@ fn what_comes_beside_text_is_known_before_its_item_is_done() {
             assert!((count * 1_000..count * 6_000).contains(&kept), "{kept} after {count}");
         }
     }
+    let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
+    let parts = delta(json!({"content": "a", "refusal": "b"}));
+    for _ in 0..100 {
+        stream.push(&parts, &mut BytesMut::new(), |_| {}).unwrap();
+    }
+    assert!(stream.kept_bytes() > 199 * 40, "each part is an object");
 }
