@@ -63,12 +63,12 @@ impl Failure {
     /// Makes the failure for a gateway that could not be reached.
     pub(crate) fn connecting(server: &str, error: &anyhow::Error) -> Self {
         let unreachable = error.chain().any(<dyn std::error::Error>::is::<tonic::transport::Error>);
-        let cause = error.root_cause();
+        let cause = error.root_cause().to_string();
         if unreachable {
             let message = format!("no gateway answers at `{server}`: {cause}");
-            let advice = if message.contains("certificate") {
+            let advice = if cause.contains("certificate") {
                 "if its certificate is of a private authority, name that with --ca-file FILE"
-            } else if cause.to_string().contains("lookup") {
+            } else if cause.contains("lookup") {
                 "check the name of its host, or name another with --server URL"
             } else {
                 "start one with `gateway`, or name another with --server URL"

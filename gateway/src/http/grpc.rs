@@ -1,4 +1,6 @@
 //! Calls for the admin plane that come to the API's address.
+//!
+//! One answer, written by hand: gRPC's own crate belongs to the admin plane.
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;

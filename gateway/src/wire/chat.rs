@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::splice::Edit;
+use super::text::json_string;
 use super::{first_byte, range_in};
 use crate::domain::refusal::{Refusal, RequestFault};
 
@@ -146,11 +147,6 @@ impl<'a> ChatRequest<'a> {
 /// A value that is there, be it `null`: what is there must be replaced, not be given a second time.
 fn present<'de: 'a, 'a, D: Deserializer<'de>>(value: D) -> Result<Option<&'a RawValue>, D::Error> {
     Deserialize::deserialize(value).map(Some)
-}
-
-/// `text` as a JSON string, quotes included.
-pub fn json_string(text: &str) -> String {
-    serde_json::to_string(text).expect("a string always serialises")
 }
 
 fn string(raw: &RawValue) -> Option<Cow<'_, str>> {

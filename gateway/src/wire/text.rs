@@ -44,9 +44,14 @@ pub(crate) fn decode(escaped: &str) -> Cow<'_, str> {
         .map_or(Cow::Borrowed(escaped), |decoded: String| Cow::Owned(decoded))
 }
 
+/// `text` as a JSON string, quotes included.
+pub(crate) fn json_string(text: &str) -> String {
+    serde_json::to_string(text).expect("a string always serialises")
+}
+
 /// JSON text of `text`, without its quotes.
 pub(crate) fn encode(text: &str) -> String {
-    let mut quoted = serde_json::to_string(text).expect("a string always serialises");
+    let mut quoted = json_string(text);
     quoted.pop();
     quoted.remove(0);
     quoted
