@@ -10,12 +10,11 @@ use gateway::domain::audit::{AuditAction, AuditEntry};
 use gateway::domain::endpoint::Endpoint;
 use gateway::domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, UpstreamName};
 use gateway::domain::key::{ClientGone, Key, KeyDigest, Translation};
-use gateway::domain::ledger::{Entry, EntryKind};
 use gateway::domain::limit::Limits;
 use gateway::domain::money::Nanos;
 use gateway::domain::record::{RequestRecord, RequestStatus, ServedBy};
 use gateway::domain::usage::{Tokens, Usage, UsageBasis};
-use gateway::store::{Batch, Identities, StoreError};
+use gateway::store::{Identities, StoreError};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -107,16 +106,9 @@ impl Log {
         gateway::limits::month_start(self.end())
     }
 
-    /// These records with their charges.
-    pub(crate) fn batch(&self, numbers: Range<u64>) -> Batch {
-        let records: Vec<_> = numbers.map(|number| self.record(number)).collect();
-        let charge = |record: &RequestRecord| Entry {
-            account: record.account,
-            amount: -record.cost.unwrap_or_default(),
-            kind: EntryKind::Charge(record.id),
-            at: record.started_at,
-        };
-        Batch { entries: records.iter().map(charge).collect(), records }
+    /// These records.
+    pub(crate) fn batch(&self, numbers: Range<u64>) -> Vec<RequestRecord> {
+        numbers.map(|number| self.record(number)).collect()
     }
 
     /// When the request came in.

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::endpoint::Endpoint;
 use super::id::{AccountId, KeyId, ModelId, RequestId};
 use super::idempotency::IdempotencyDigest;
+use super::ledger::{Entry, EntryKind, HOUSE};
 use super::model::Deployment;
 use super::money::Nanos;
 use super::usage::{Usage, UsageBasis};
@@ -80,6 +81,17 @@ pub enum RequestStatus {
     Interrupted,
     /// It was refused before an upstream was called.
     Rejected,
+}
+
+impl RequestRecord {
+    /// What it changes in balances, if anything: what its account pays, and what the house loses by it.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + use<> {
+        let charge = (self.account, self.cost.unwrap_or_default(), EntryKind::Charge(self.id));
+        let overrun = (HOUSE, self.overrun, EntryKind::Overrun(self.id));
+        let at = self.started_at;
+        let costs = [charge, overrun].into_iter().filter(|(_, cost, _)| *cost != Nanos::ZERO);
+        costs.map(move |(account, cost, kind)| Entry { account, amount: -cost, kind, at })
+    }
 }
 
 impl RequestStatus {

@@ -13,10 +13,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::journal::{Journal, Place};
-use crate::domain::ledger::{Entry, EntryKind, HOUSE};
-use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
-use crate::store::{Batch, Cursor, Store};
+use crate::store::{Cursor, Store};
 
 /// Records that may wait; at some 500 bytes each, the queue stays below 50 MB.
 const BEHIND: u64 = 100_000;
@@ -114,7 +112,7 @@ pub(super) async fn run(
 /// Writes a batch, however long the store takes to come back.
 async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
     let count = records.len() as u64;
-    let batch = Arc::new(batch(records));
+    let batch = Arc::new(records);
     let mut failures = 0_u32;
     let newest = loop {
         match store.commit(batch.clone()).await {
@@ -151,38 +149,13 @@ async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
     });
 }
 
-/// Records, and the changes of balances that go with them.
-pub(super) fn batch(records: Vec<RequestRecord>) -> Batch {
-    let entries =
-        records.iter().flat_map(|record| charge(record).into_iter().chain(overrun(record)));
-    Batch { entries: entries.collect(), records }
-}
-
-fn overrun(record: &RequestRecord) -> Option<Entry> {
-    (record.overrun > Nanos::ZERO).then(|| Entry {
-        account: HOUSE,
-        amount: -record.overrun,
-        kind: EntryKind::Overrun(record.id),
-        at: record.started_at,
-    })
-}
-
-fn charge(record: &RequestRecord) -> Option<Entry> {
-    let cost = record.cost.filter(|&cost| cost != Nanos::ZERO)?;
-    Some(Entry {
-        account: record.account,
-        amount: -cost,
-        kind: EntryKind::Charge(record.id),
-        at: record.started_at,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
 
     use super::*;
     use crate::domain::id::RequestId;
+    use crate::domain::money::Nanos;
     use crate::domain::record::RequestStatus;
     use crate::ledger::Ledger;
     use crate::ledger::journal::tests::{ended, open};

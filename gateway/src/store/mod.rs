@@ -209,10 +209,10 @@ pub trait Catalogue: Send + Sync {
 /// Request records and the ledger.
 #[async_trait]
 pub trait Requests: Send + Sync {
-    /// Writes a batch of ended requests and ledger entries; a request that is already there is left
-    /// out, with its charge, so that a batch may be sent again. Returns the cursor of the newest record.
-    /// [`StoreError::Conflict`], and nothing is written, if a charge has no record in the batch.
-    async fn commit(&self, batch: Arc<Batch>) -> Result<Cursor, StoreError>;
+    /// Writes a batch of ended requests with their [entries](RequestRecord::entries); a request that is
+    /// already there is left out, so that a batch may be sent again. Returns the cursor of the newest
+    /// record.
+    async fn commit(&self, batch: Arc<Vec<RequestRecord>>) -> Result<Cursor, StoreError>;
     /// Writes one ledger entry.
     async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Returns the sum of an account's ledger entries.
@@ -296,15 +296,6 @@ pub trait Responses: Send + Sync {
     /// Forgets chains that have not gone on since `before`, up to `most` of their responses. Returns how
     /// many those were; there may be more if it is `most`.
     async fn forget_responses(&self, before: Timestamp, most: u32) -> Result<u32, StoreError>;
-}
-
-/// What the recorder writes at once.
-#[derive(Clone, Debug, Default)]
-pub struct Batch {
-    /// Ended requests.
-    pub records: Vec<RequestRecord>,
-    /// Changes of balances. A charge belongs to a record of the same batch.
-    pub entries: Vec<Entry>,
 }
 
 /// A place in the request log, which only grows. Zero is before the first record.

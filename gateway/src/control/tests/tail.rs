@@ -8,7 +8,7 @@ use futures_util::{Stream, StreamExt};
 use super::super::tail::{News, Start};
 use super::super::usage::Choice;
 use super::*;
-use crate::store::{Batch, Cursor};
+use crate::store::Cursor;
 
 type Tail = Pin<Box<dyn Stream<Item = Result<News, ControlError>> + Send>>;
 
@@ -73,7 +73,7 @@ async fn who_falls_behind_is_moved_ahead_and_told_so() {
         (0..count).map(|_| bench.request(account.account.id)).collect::<Vec<_>>()
     };
     let records = [records(&bob, 5), records(&ann, 10_500), records(&bob, 5)].concat();
-    bench.control.store.commit(Arc::new(Batch { records, entries: Vec::new() })).await.unwrap();
+    bench.control.store.commit(Arc::new(records)).await.unwrap();
     // the ledger learns of the batch with the next one
     bench.control.ledger.settle(bench.request(ann.account.id).into(), None);
     let stop = CancellationToken::new();

@@ -16,7 +16,6 @@ use super::frame::{self, Next};
 use super::segment::{self, Found, HEADER};
 use crate::domain::id::RequestId;
 use crate::domain::record::RequestRecord;
-use crate::ledger::recorder;
 use crate::store::{Store, StoreError};
 
 const LARGEST_BATCH: usize = 4_096;
@@ -158,7 +157,7 @@ impl Recovered {
 async fn commit(store: &dyn Store, mut records: Vec<RequestRecord>) -> Result<(), StoreError> {
     while !records.is_empty() {
         let rest = records.split_off(records.len().min(LARGEST_BATCH));
-        store.commit(Arc::new(recorder::batch(records))).await?;
+        store.commit(Arc::new(records)).await?;
         records = rest;
     }
     Ok(())

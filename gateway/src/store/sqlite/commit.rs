@@ -1,9 +1,9 @@
-//! The hot path: ended requests and changes of balances, a batch per transaction.
+//! The hot path: ended requests and what they change in balances, a batch per transaction.
 //!
 //! What is kept once per key, account or hour is summed up in memory first, so that a row costs its
 //! own insertion and little else; `benches/commit.rs` measures it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
@@ -16,7 +16,7 @@ use crate::domain::id::{AccountId, KeyId, RequestId};
 use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
-use crate::store::{Batch, Cursor, StoreError};
+use crate::store::{Cursor, StoreError};
 
 static REQUESTS: LazyLock<Insertion> = LazyLock::new(|| {
     let columns = [
@@ -53,12 +53,12 @@ static ENTRIES: LazyLock<Insertion> = LazyLock::new(|| {
 });
 
 /// Writes a batch, leaving out what is already there.
-pub(super) fn commit(tx: &Connection, batch: &Batch) -> Result<Cursor, StoreError> {
-    let fresh = insert_records(tx, &batch.records)?;
+pub(super) fn commit(tx: &Connection, batch: &[RequestRecord]) -> Result<Cursor, StoreError> {
+    let fresh = insert_records(tx, batch)?;
     touch_keys(tx, &fresh)?;
     filter::extend_hours(tx, &fresh)?;
     sums::add(tx, fresh.iter().map(|(_, record)| *record))?;
-    add_entries(tx, batch, &fresh)?;
+    add_entries(tx, &fresh)?;
     match fresh.last() {
         Some((seq, _)) => Ok(Cursor(*seq)),
         None => newest(tx),
@@ -73,7 +73,7 @@ pub(super) fn newest(tx: &Connection) -> Result<Cursor, StoreError> {
 
 /// Writes one ledger entry.
 pub(super) fn add_entry(tx: &Connection, entry: &Entry) -> Result<(), StoreError> {
-    insert_entries(tx, &[entry])?;
+    insert_entries(tx, std::slice::from_ref(entry))?;
     add_to_balance(tx, entry.account, entry.amount)
 }
 
@@ -121,7 +121,7 @@ fn find_fresh<'a>(
     Ok(fresh.collect())
 }
 
-fn bind_record(record: &RequestRecord, values: &mut Values<'_>) -> rusqlite::Result<()> {
+fn bind_record(record: &RequestRecord, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
     let usage = record.usage.as_ref();
     let served = record.deployment.as_ref();
     let notes = record.notes.iter().map(String::as_str);
@@ -162,48 +162,22 @@ fn touch_keys(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), St
     last_used.into_iter().try_for_each(|(key, at)| keys::touch(tx, key, at))
 }
 
-fn add_entries(
-    tx: &Connection,
-    batch: &Batch,
-    fresh: &[(i64, &RequestRecord)],
-) -> Result<(), StoreError> {
-    let ids = |has: fn(&RequestRecord) -> bool| {
-        fresh.iter().filter(move |(_, record)| has(record)).map(|(_, record)| record.id)
-    };
-    let mut unpaid: HashSet<_, RandomState> = ids(|_| true).collect();
-    let mut overrun: HashSet<_, RandomState> =
-        ids(|record| record.overrun != Nanos::ZERO).collect();
+fn add_entries(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), StoreError> {
+    let entries: Vec<_> = fresh.iter().flat_map(|(_, record)| record.entries()).collect();
+    insert_entries(tx, &entries)?;
     let mut changes = HashMap::<AccountId, Nanos, RandomState>::default();
-    let mut accepted = Vec::with_capacity(batch.entries.len());
-    for entry in &batch.entries {
-        let expected = match &entry.kind {
-            EntryKind::Charge(request) => Some((request, &mut unpaid)),
-            EntryKind::Overrun(request) => Some((request, &mut overrun)),
-            EntryKind::Trial | EntryKind::Credit(_) | EntryKind::Correction(_) => None,
-        };
-        if let Some((request, expected)) = expected
-            && !expected.remove(request)
-        {
-            // Only a request that was there before this batch, or is there twice, may be left out.
-            if batch.records.iter().any(|record| record.id == *request) {
-                continue;
-            }
-            let text = format!("the charge for request `{request}` has no record in its batch");
-            return Err(StoreError::Conflict(text));
-        }
-        accepted.push(entry);
+    for entry in &entries {
         let change = changes.entry(entry.account).or_default();
         *change = change.saturating_add(entry.amount);
     }
-    insert_entries(tx, &accepted)?;
     changes.into_iter().try_for_each(|(account, change)| add_to_balance(tx, account, change))
 }
 
-fn insert_entries(tx: &Connection, entries: &[&Entry]) -> rusqlite::Result<()> {
-    ENTRIES.run(tx, entries, |entry, values| bind_entry(entry, values), |_, _| Ok(()))
+fn insert_entries(tx: &Connection, entries: &[Entry]) -> rusqlite::Result<()> {
+    ENTRIES.run(tx, entries, bind_entry, |_, _| Ok(()))
 }
 
-fn bind_entry(entry: &Entry, values: &mut Values<'_>) -> rusqlite::Result<()> {
+fn bind_entry(entry: &Entry, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
     let (kind, request, note) = match &entry.kind {
         EntryKind::Trial => (1, None, None),
         EntryKind::Credit(note) => (2, None, Some(note)),

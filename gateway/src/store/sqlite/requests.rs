@@ -16,11 +16,11 @@ use crate::domain::ledger::Entry;
 use crate::domain::money::Nanos;
 use crate::domain::record::{RequestRecord, ServedBy};
 use crate::domain::usage::Usage;
-use crate::store::{Batch, Cursor, RequestFilter, Requests, StoreError, Summary};
+use crate::store::{Cursor, RequestFilter, Requests, StoreError, Summary};
 
 #[async_trait]
 impl Requests for SqliteStore {
-    async fn commit(&self, batch: Arc<Batch>) -> Result<Cursor, StoreError> {
+    async fn commit(&self, batch: Arc<Vec<RequestRecord>>) -> Result<Cursor, StoreError> {
         self.write(move |tx| commit::commit(tx, &batch)).await
     }
 

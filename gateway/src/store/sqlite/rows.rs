@@ -4,7 +4,7 @@
 //! it; one that writes many does so once, and finds each next row's place from the one before.
 
 use rusqlite::types::ToSql;
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::{Connection, Statement};
 
 /// How many rows a long list is cut into.
 const MANY: usize = 32;
@@ -16,18 +16,20 @@ pub(super) struct Insertion {
 }
 
 /// A statement whose values are bound one after another.
-pub(super) struct Values<'a> {
-    statement: CachedStatement<'a>,
+pub(super) struct Values<'a, 'tx> {
+    statement: &'a mut Statement<'tx>,
     bound: usize,
 }
 
 impl Insertion {
-    /// An insertion of `columns` into `table`, with `rest` behind the values.
+    /// An insertion of `columns` into `table`, with `rest` behind the values. It must run in a transaction
+    /// that is rolled back if it fails (`OR FAIL`): to undo the statement alone, SQLite would copy each
+    /// page before it changes it.
     pub(super) fn new(table: &str, columns: &[&str], rest: &str) -> Self {
         let row = format!("({})", vec!["?"; columns.len()].join(", "));
         let sql = |rows: usize| {
             let (columns, rows) = (columns.join(", "), vec![row.as_str(); rows].join(", "));
-            format!("INSERT INTO {table} ({columns}) VALUES {rows} {rest}")
+            format!("INSERT OR FAIL INTO {table} ({columns}) VALUES {rows} {rest}")
         };
         Self { one: sql(1), many: sql(MANY) }
     }
@@ -38,22 +40,26 @@ impl Insertion {
         &self,
         tx: &Connection,
         rows: &'a [T],
-        bind: impl Fn(&T, &mut Values<'_>) -> rusqlite::Result<()>,
+        bind: impl Fn(&T, &mut Values<'_, '_>) -> rusqlite::Result<()>,
         mut written: impl FnMut(&'a [T], usize) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
-        let (many, rest) = rows.as_chunks::<MANY>();
-        let many = many.iter().map(|rows| (self.many.as_str(), rows.as_slice()));
-        let rest = rest.chunks(1).map(|row| (self.one.as_str(), row));
-        for (sql, rows) in many.chain(rest) {
-            let mut values = Values { statement: tx.prepare_cached(sql)?, bound: 0 };
-            rows.iter().try_for_each(|row| bind(row, &mut values))?;
-            written(rows, values.statement.raw_execute()?)?;
+        let (many, rest) = rows.split_at(rows.len() - rows.len() % MANY);
+        for (sql, rows, at_once) in [(&self.many, many, MANY), (&self.one, rest, 1)] {
+            if rows.is_empty() {
+                continue;
+            }
+            let mut statement = tx.prepare_cached(sql)?;
+            for rows in rows.chunks(at_once) {
+                let mut values = Values { statement: &mut statement, bound: 0 };
+                rows.iter().try_for_each(|row| bind(row, &mut values))?;
+                written(rows, statement.raw_execute()?)?;
+            }
         }
         Ok(())
     }
 }
 
-impl Values<'_> {
+impl Values<'_, '_> {
     /// Binds the next values.
     pub(super) fn bind(&mut self, values: &[&dyn ToSql]) -> rusqlite::Result<()> {
         values.iter().try_for_each(|value| {

@@ -15,12 +15,11 @@ use uuid::Uuid;
 use super::*;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{AccountId, KeyId, ModelId, RequestId};
-use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::money::Nanos;
 use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::usage::{Tokens, Usage, UsageBasis};
 use crate::store::story::{play, portrait};
-use crate::store::{Batch, Cursor, Identities, RequestFilter, Requests};
+use crate::store::{Cursor, Identities, RequestFilter, Requests};
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -28,8 +27,8 @@ fn place() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// A record with its charge; all of them in one hour.
-fn batch(numbers: std::ops::Range<u64>) -> Batch {
+/// Records of one hour, each with a charge.
+fn batch(numbers: std::ops::Range<u64>) -> Vec<RequestRecord> {
     let account = AccountId(Uuid::from_u128(1));
     let record = |n: u64| RequestRecord {
         id: RequestId(Uuid::from_u128(u128::from(n) + 1)),
@@ -53,14 +52,7 @@ fn batch(numbers: std::ops::Range<u64>) -> Batch {
         notes: Vec::new(),
         idempotency: None,
     };
-    let records: Vec<_> = numbers.map(record).collect();
-    let charge = |record: &RequestRecord| Entry {
-        account,
-        amount: Nanos(-1),
-        kind: EntryKind::Charge(record.id),
-        at: record.started_at,
-    };
-    Batch { entries: records.iter().map(charge).collect(), records }
+    numbers.map(record).collect()
 }
 
 #[tokio::test]
@@ -174,8 +166,8 @@ async fn absurd_counts_stop_at_the_end_of_the_range() {
     let store = SqliteStore::open(&path).unwrap();
     for n in 0..3 {
         let mut absurd = batch(n..n + 1);
-        absurd.records[0].usage = Some(Usage { input: Tokens(u64::MAX), ..Usage::default() });
-        absurd.entries[0].amount = Nanos(i64::MIN);
+        absurd[0].usage = Some(Usage { input: Tokens(u64::MAX), ..Usage::default() });
+        absurd[0].cost = Some(Nanos(i64::MAX));
         store.commit(Arc::new(absurd)).await.unwrap();
     }
     let summary = store.summarize(&RequestFilter::default()).await.unwrap();
