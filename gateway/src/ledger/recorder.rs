@@ -18,9 +18,9 @@ use crate::store::{Cursor, Store};
 
 /// Records that may wait; at some 500 bytes each, the queue stays below 50 MB.
 const BEHIND: u64 = 100_000;
-/// The pause after a batch, in which the next one gathers. A row of a batch of hundreds costs a
+/// The pause after a batch, in which the next one gathers: a row of a batch of hundreds costs a
 /// sixth of a row alone.
-const GATHER: Duration = Duration::from_millis(25);
+const GATHER: Duration = Duration::from_millis(50);
 const LARGEST_BATCH: usize = 4_096;
 const RETRY: Duration = Duration::from_millis(250);
 

@@ -51,6 +51,11 @@ static ENTRIES: LazyLock<Insertion> = LazyLock::new(|| {
     let columns = ["account", "amount", "kind", "request", "note", "at"];
     Insertion::new("ledger_entries", &columns, "")
 });
+static BALANCES: LazyLock<Insertion> = LazyLock::new(|| {
+    // A sum beyond 64 bits becomes a float, and the cast takes it back to the end of the range.
+    let add = "ON CONFLICT DO UPDATE SET amount = CAST(amount + excluded.amount AS INTEGER)";
+    Insertion::new("balances", &["account", "amount"], add)
+});
 
 /// Writes a batch, leaving out what is already there.
 pub(super) fn commit(tx: &Connection, batch: &[RequestRecord]) -> Result<Cursor, StoreError> {
@@ -58,7 +63,8 @@ pub(super) fn commit(tx: &Connection, batch: &[RequestRecord]) -> Result<Cursor,
     touch_keys(tx, &fresh)?;
     filter::extend_hours(tx, &fresh)?;
     sums::add(tx, fresh.iter().map(|(_, record)| *record))?;
-    add_entries(tx, &fresh)?;
+    let entries: Vec<_> = fresh.iter().flat_map(|(_, record)| record.entries()).collect();
+    add_entries(tx, &entries)?;
     match fresh.last() {
         Some((seq, _)) => Ok(Cursor(*seq)),
         None => newest(tx),
@@ -71,10 +77,16 @@ pub(super) fn newest(tx: &Connection) -> Result<Cursor, StoreError> {
     Ok(Cursor(select.query_row([], |row| row.get(0))?))
 }
 
-/// Writes one ledger entry.
-pub(super) fn add_entry(tx: &Connection, entry: &Entry) -> Result<(), StoreError> {
-    insert_entries(tx, std::slice::from_ref(entry))?;
-    add_to_balance(tx, entry.account, entry.amount)
+/// Writes ledger entries.
+pub(super) fn add_entries(tx: &Connection, entries: &[Entry]) -> Result<(), StoreError> {
+    ENTRIES.run(tx, entries, bind_entry)?;
+    let mut changes = HashMap::<AccountId, Nanos, RandomState>::default();
+    for entry in entries {
+        let change = changes.entry(entry.account).or_default();
+        *change = change.saturating_add(entry.amount);
+    }
+    let changes: Vec<_> = changes.into_iter().collect();
+    Ok(BALANCES.run(tx, &changes, |change, values| values.bind(params![change.0, change.1]))?)
 }
 
 /// Returns the balance of every account that has ledger entries.
@@ -90,7 +102,7 @@ fn insert_records<'a>(
     records: &'a [RequestRecord],
 ) -> rusqlite::Result<Vec<(i64, &'a RequestRecord)>> {
     let mut fresh = Vec::with_capacity(records.len());
-    REQUESTS.run(tx, records, bind_record, |records, written| {
+    REQUESTS.run_in_parts(tx, records, bind_record, |records, written| {
         let written = i64::try_from(written).unwrap_or_default();
         let first = tx.last_insert_rowid() + 1 - written;
         if written == i64::try_from(records.len()).unwrap_or_default() {
@@ -162,21 +174,6 @@ fn touch_keys(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), St
     last_used.into_iter().try_for_each(|(key, at)| keys::touch(tx, key, at))
 }
 
-fn add_entries(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), StoreError> {
-    let entries: Vec<_> = fresh.iter().flat_map(|(_, record)| record.entries()).collect();
-    insert_entries(tx, &entries)?;
-    let mut changes = HashMap::<AccountId, Nanos, RandomState>::default();
-    for entry in &entries {
-        let change = changes.entry(entry.account).or_default();
-        *change = change.saturating_add(entry.amount);
-    }
-    changes.into_iter().try_for_each(|(account, change)| add_to_balance(tx, account, change))
-}
-
-fn insert_entries(tx: &Connection, entries: &[Entry]) -> rusqlite::Result<()> {
-    ENTRIES.run(tx, entries, bind_entry, |_, _| Ok(()))
-}
-
 fn bind_entry(entry: &Entry, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
     let (kind, request, note) = match &entry.kind {
         EntryKind::Trial => (1, None, None),
@@ -186,12 +183,4 @@ fn bind_entry(entry: &Entry, values: &mut Values<'_, '_>) -> rusqlite::Result<()
         EntryKind::Overrun(request) => (5, Some(request), None),
     };
     values.bind(params![entry.account, entry.amount, kind, request, note, At(entry.at)])
-}
-
-fn add_to_balance(tx: &Connection, account: AccountId, change: Nanos) -> Result<(), StoreError> {
-    // A sum beyond 64 bits becomes a float, and the cast takes it back to the end of the range.
-    let sql = "INSERT INTO balances VALUES (?, ?) ON CONFLICT DO UPDATE \
-        SET amount = CAST(amount + excluded.amount AS INTEGER)";
-    tx.prepare_cached(sql)?.execute(params![account, change])?;
-    Ok(())
 }

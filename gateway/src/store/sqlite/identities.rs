@@ -51,7 +51,7 @@ impl Identities for SqliteStore {
             let sql = "INSERT INTO trial_days VALUES (?, ?) \
                 ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
             tx.prepare_cached(sql)?.execute(params![day(entry.at), entry.amount])?;
-            commit::add_entry(tx, &entry)
+            commit::add_entries(tx, &[entry])
         })
         .await
     }

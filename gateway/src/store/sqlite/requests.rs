@@ -26,7 +26,7 @@ impl Requests for SqliteStore {
 
     async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError> {
         let entry = entry.clone();
-        self.write_audited(audit, move |tx| commit::add_entry(tx, &entry)).await
+        self.write_audited(audit, move |tx| commit::add_entries(tx, &[entry])).await
     }
 
     async fn balance(&self, account: AccountId) -> Result<Nanos, StoreError> {

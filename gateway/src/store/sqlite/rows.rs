@@ -34,9 +34,19 @@ impl Insertion {
         Self { one: sql(1), many: sql(MANY) }
     }
 
-    /// Writes `rows` in their order, with the values that `bind` binds of each. Calls `written` with the
-    /// rows of each statement and with how many of them it has written.
-    pub(super) fn run<'a, T>(
+    /// Writes `rows` in their order, with the values that `bind` binds of each.
+    pub(super) fn run<T>(
+        &self,
+        tx: &Connection,
+        rows: &[T],
+        bind: impl Fn(&T, &mut Values<'_, '_>) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
+        self.run_in_parts(tx, rows, bind, |_, _| Ok(()))
+    }
+
+    /// As [`Self::run`]; calls `written` with the rows of each statement and with how many of them it has
+    /// written.
+    pub(super) fn run_in_parts<'a, T>(
         &self,
         tx: &Connection,
         rows: &'a [T],

@@ -3,6 +3,7 @@
 //! `summary.rs` reads them.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
 use rusqlite::types::ToSql;
@@ -10,39 +11,19 @@ use rusqlite::{Connection, params};
 
 use super::codec::Count;
 use super::filter::HOUR;
+use super::rows::{Insertion, Values};
 use crate::domain::id::{AccountId, KeyId, ModelId};
 use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::usage::Tokens;
 use crate::store::{StoreError, Totals};
 
-/// The statement that adds a row to a table of sums. A sum beyond 64 bits becomes a float, and the cast
-/// takes it back to the end of the range.
-macro_rules! add_to {
-    ($table:literal, $group:literal) => {
-        concat!(
-            "INSERT INTO ",
-            $table,
-            " VALUES (",
-            $group,
-            ", ?, ?, ?, ?, ?, ?) \
-            ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, \
-            input = CAST(input + excluded.input AS INTEGER), \
-            cached = CAST(cached + excluded.cached AS INTEGER), \
-            output = CAST(output + excluded.output AS INTEGER), \
-            reasoning = CAST(reasoning + excluded.reasoning AS INTEGER), \
-            cost = CAST(cost + excluded.cost AS INTEGER)"
-        )
-    };
-}
-
-/// Which sums by hour.
-#[derive(Clone, Copy)]
-enum Table {
-    /// Those of all requests.
-    All,
-    /// Those of requests whose records were removed.
-    Forgotten,
-}
+static HOURS: LazyLock<Insertion> =
+    LazyLock::new(|| addition("request_sums", &["account", "hour", "key", "model", "status"]));
+/// Sums of those requests whose records were removed.
+static FORGOTTEN: LazyLock<Insertion> =
+    LazyLock::new(|| addition("forgotten_sums", &["account", "hour", "key", "model", "status"]));
+static DAYS: LazyLock<Insertion> =
+    LazyLock::new(|| addition("key_days", &["day", "account", "key", "status"]));
 
 /// Requests of one hour and model that ended alike.
 type Group<'a> = (i64, Option<&'a ModelId>, RequestStatus);
@@ -50,13 +31,24 @@ type Group<'a> = (i64, Option<&'a ModelId>, RequestStatus);
 /// Sums by account, key and group.
 type KeySums<'a> = HashMap<(AccountId, &'a KeyId, Group<'a>), Totals, RandomState>;
 
+/// Requests of one day and key that ended alike.
+type Day<'a> = (i64, AccountId, &'a KeyId, RequestStatus);
+
+/// A row of sums by hour.
+struct Hour<'a> {
+    /// Whose; `None` sums over all.
+    key: Option<(AccountId, &'a KeyId)>,
+    group: Group<'a>,
+    totals: &'a Totals,
+}
+
 /// Adds records to the sums: one row per group of the batch, not per record.
 pub(super) fn add<'a>(
     tx: &Connection,
     records: impl Iterator<Item = &'a RequestRecord>,
 ) -> Result<(), StoreError> {
     let of_keys = by_key(records);
-    add_hours(tx, Table::All, &of_keys)?;
+    add_hours(tx, &HOURS, &of_keys)?;
     add_days(tx, &of_keys)
 }
 
@@ -65,7 +57,7 @@ pub(super) fn add_forgotten<'a>(
     tx: &Connection,
     records: impl Iterator<Item = &'a RequestRecord>,
 ) -> Result<(), StoreError> {
-    add_hours(tx, Table::Forgotten, &by_key(records))
+    add_hours(tx, &FORGOTTEN, &by_key(records))
 }
 
 /// Adds a sum to another.
@@ -90,66 +82,63 @@ fn by_key<'a>(records: impl Iterator<Item = &'a RequestRecord>) -> KeySums<'a> {
     sums
 }
 
-fn add_hours(tx: &Connection, table: Table, of_keys: &KeySums<'_>) -> Result<(), StoreError> {
+fn add_hours(tx: &Connection, table: &Insertion, of_keys: &KeySums<'_>) -> Result<(), StoreError> {
     let mut of_all = HashMap::<Group<'_>, Totals>::new();
-    for ((account, key, group), totals) in of_keys {
-        add_hour(tx, table, account, key, *group, totals)?;
+    for ((_, _, group), totals) in of_keys {
         accumulate(of_all.entry(*group).or_default(), totals);
     }
-    of_all.iter().try_for_each(|(group, totals)| add_hour(tx, table, &[0; 0], &"", *group, totals))
+    let of_keys = of_keys.iter().map(|((account, key, group), totals)| Hour {
+        key: Some((*account, *key)),
+        group: *group,
+        totals,
+    });
+    let of_all = of_all.iter().map(|(&group, totals)| Hour { key: None, group, totals });
+    let hours: Vec<_> = of_keys.chain(of_all).collect();
+    Ok(table.run(tx, &hours, bind_hour)?)
 }
 
 fn add_days(tx: &Connection, of_keys: &KeySums<'_>) -> Result<(), StoreError> {
-    type Day<'a> = (i64, AccountId, &'a KeyId, RequestStatus);
     let mut days = HashMap::<Day<'_>, Totals, RandomState>::default();
     for ((account, key, (hour, _, status)), totals) in of_keys {
         let day = (hour.div_euclid(24), *account, *key, *status);
         accumulate(days.entry(day).or_default(), totals);
     }
-    let mut add = tx.prepare_cached(add_to!("key_days", "?, ?, ?, ?"))?;
-    for ((day, account, key, status), totals) in days {
-        add.execute(params![
-            day,
-            account,
-            key,
-            status,
-            Count(totals.requests),
-            Count(totals.input),
-            Count(totals.cached),
-            Count(totals.output),
-            Count(totals.reasoning),
-            totals.cost
-        ])?;
-    }
-    Ok(())
+    let days: Vec<_> = days.into_iter().collect();
+    Ok(DAYS.run(tx, &days, bind_day)?)
 }
 
-fn add_hour(
-    tx: &Connection,
-    table: Table,
-    account: &dyn ToSql,
-    key: &dyn ToSql,
-    (hour, model, status): Group<'_>,
-    totals: &Totals,
-) -> Result<(), StoreError> {
-    let sql = match table {
-        Table::All => add_to!("request_sums", "?, ?, ?, ifnull(?, 0), ?"),
-        Table::Forgotten => add_to!("forgotten_sums", "?, ?, ?, ifnull(?, 0), ?"),
-    };
-    tx.prepare_cached(sql)?.execute(params![
-        account,
-        hour,
-        key,
-        model,
-        status,
-        Count(totals.requests),
-        Count(totals.input),
-        Count(totals.cached),
-        Count(totals.output),
-        Count(totals.reasoning),
-        totals.cost
-    ])?;
-    Ok(())
+/// Rows that are added to those of the same group. A sum beyond 64 bits becomes a float, and the cast
+/// takes it back to the end of the range.
+fn addition(table: &str, group: &[&str]) -> Insertion {
+    let sums = ["requests", "input", "cached", "output", "reasoning", "cost"];
+    let add = sums.map(|sum| format!("{sum} = CAST({sum} + excluded.{sum} AS INTEGER)"));
+    let rest = format!("ON CONFLICT DO UPDATE SET {}", add.join(", "));
+    Insertion::new(table, &[group, &sums].concat(), &rest)
+}
+
+fn bind_hour(row: &Hour<'_>, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
+    let (hour, model, status) = &row.group;
+    let model: &dyn ToSql = model.map_or(&0, |model| model);
+    match &row.key {
+        Some((account, key)) => values.bind(params![account, hour, key, model, status])?,
+        None => values.bind(params![[0_u8; 0], hour, "", model, status])?,
+    }
+    bind_totals(row.totals, values)
+}
+
+fn bind_day(
+    ((day, account, key, status), totals): &(Day<'_>, Totals),
+    values: &mut Values<'_, '_>,
+) -> rusqlite::Result<()> {
+    values.bind(params![day, account, key, status])?;
+    bind_totals(totals, values)
+}
+
+fn bind_totals(totals: &Totals, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
+    let Totals { requests, errors: _, input, cached, output, reasoning, cost } = totals;
+    let counts = [requests, input, cached, output, reasoning].map(|&count| Count(count));
+    let [requests, input, cached, output, reasoning] = &counts;
+    values.bind(params![requests, input, cached, output, reasoning, cost])
 }
 
 fn totals_of(record: &RequestRecord) -> Totals {
