@@ -4,16 +4,13 @@
 
 use std::borrow::Cow;
 
-use crate::wire::call::CallPiece;
+use crate::wire::call::{CallPiece, MOST_CALLS};
 use crate::wire::text::decode;
 
-/// More calls than any model makes at once. What a broken upstream sends beyond is text of the last one, so
-/// that its place is not looked for among all.
-const MOST_CALLS: usize = 1_024;
 /// As much of an id, in bytes, as tells calls apart.
 const LONGEST_ID: usize = 256;
 
-/// The calls so far.
+/// The calls so far. What comes beyond [`MOST_CALLS`] is text of the last one.
 #[derive(Debug, Default)]
 pub struct Calls {
     calls: Vec<Call>,
@@ -33,10 +30,11 @@ struct Call {
 // === impl Calls ===
 
 impl Calls {
-    /// Adds a call or a piece of one.
-    pub(super) fn add(&mut self, piece: &CallPiece<'_>) {
-        let goes_on = self.calls.iter().rposition(|call| call.goes_on_with(piece));
-        let at = goes_on.unwrap_or(self.calls.len()).min(MOST_CALLS - 1);
+    /// Adds a call or a piece of one. The calls of a whole answer are one each.
+    pub(super) fn add(&mut self, piece: &CallPiece<'_>, is_whole: bool) {
+        let goes_on = |call: &Call| !is_whole && call.goes_on_with(piece);
+        let at = self.calls.iter().rposition(goes_on).unwrap_or(self.calls.len());
+        let at = at.min(MOST_CALLS - 1);
         if at == self.calls.len() {
             self.calls.push(Call { index: piece.index, ..Call::default() });
         }
@@ -93,11 +91,12 @@ fn id<'a>(piece: &'a CallPiece<'_>) -> &'a str {
 mod tests {
     use super::*;
 
+    /// The calls of the pieces of a stream.
     fn calls(lists: &[&str]) -> Calls {
         let mut calls = Calls::default();
         for list in lists {
             let raw = serde_json::from_str(list).unwrap();
-            CallPiece::read_list(raw).unwrap().iter().for_each(|piece| calls.add(piece));
+            CallPiece::read_list(raw).unwrap().iter().for_each(|piece| calls.add(piece, false));
         }
         calls
     }
@@ -139,6 +138,17 @@ mod tests {
         ];
         check(&id_alone, &["f", "{}", "f", ""]);
         check(&[r#"[{"function":{"name":"f","arguments":{"a":"b"}}}]"#], &["f", r#"{"a":"b"}"#]);
+    }
+
+    #[test]
+    fn the_calls_of_a_whole_answer_are_one_each() {
+        let list = r#"[{"id":"","function":{"name":"f","arguments":"{}"}},{"id":"","function":{"arguments":"{}"}},{"id":"7","function":{"name":"g"}},{"id":"7","function":{"name":"g"}}]"#;
+        let mut calls = Calls::default();
+        let pieces = CallPiece::read_list(serde_json::from_str(list).unwrap()).unwrap();
+        for piece in &pieces {
+            calls.add(piece, true);
+        }
+        assert_eq!(calls.texts().collect::<Vec<_>>(), ["f", "{}", "", "{}", "g", "", "g", ""]);
     }
 
     #[test]

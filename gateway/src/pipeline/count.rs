@@ -186,7 +186,7 @@ mod tests {
         };
         let calls = r#"[{"function":{"name":"hello","arguments":" world"}}]"#;
         for call in CallPiece::read_list(serde_json::from_str(calls).unwrap()).unwrap() {
-            produced.calls.add(&call);
+            produced.calls.add(&call, false);
         }
         let usage = count(body, produced);
         assert_eq!(usage.input, Tokens(2 * (3 + 1 + 2) + 3));

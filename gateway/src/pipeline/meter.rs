@@ -61,7 +61,7 @@ impl Meter {
         }
         for choice in view.choices() {
             if let Some(piece) = choice.piece() {
-                self.produced.add(piece);
+                self.produced.add(piece, choice.is_whole());
             }
             if choice.finish_reason.is_some() {
                 self.finished = true;
@@ -99,7 +99,7 @@ impl Produced {
         self.content.len() + self.reasoning.len() + self.calls.len() + self.other.len()
     }
 
-    fn add(&mut self, piece: &PieceView<'_>) {
+    fn add(&mut self, piece: &PieceView<'_>, is_whole: bool) {
         self.reasoning.push_str(&piece.reasoning_text());
         for raw in [piece.content, piece.refusal].into_iter().flatten() {
             let text = text_of(Some(raw));
@@ -109,7 +109,7 @@ impl Produced {
             }
         }
         match piece.calls() {
-            Ok(calls) => calls.iter().for_each(|call| self.calls.add(call)),
+            Ok(calls) => calls.iter().for_each(|call| self.calls.add(call, is_whole)),
             Err(malformed) => self.add_unknown(malformed.raw),
         }
     }

@@ -8,6 +8,9 @@ use serde_json::value::RawValue;
 use super::first_byte;
 use super::text::{decode, encode, inner};
 
+/// More calls than any model makes in one answer; what a broken upstream sends beyond must not fill memory.
+pub const MOST_CALLS: usize = 1_024;
+
 /// A call, or a piece of one.
 #[derive(Debug)]
 pub struct CallPiece<'a> {

@@ -123,6 +123,11 @@ impl<'a> ChoiceView<'a> {
         self.delta.as_ref().or(self.message.as_ref())
     }
 
+    /// Whether it is all of a whole answer, not a piece of a stream.
+    pub fn is_whole(&self) -> bool {
+        self.delta.is_none() && self.message.is_some()
+    }
+
     /// Whether the answer was cut by a length limit or a content filter (rule §4.3).
     pub fn is_cut(&self) -> bool {
         let length = [r#""length""#, r#""max_tokens""#, r#""model_length""#];

@@ -16,6 +16,7 @@ mod ids;
 mod items;
 mod message;
 mod object;
+mod object_end;
 mod reading;
 mod reasoning;
 mod slots;

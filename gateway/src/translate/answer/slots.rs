@@ -1,15 +1,10 @@
 //! Which call a piece of one belongs to (`S-6`), and what is known of each (`S-7`).
 
-use serde::de::IgnoredAny;
-
 use super::Trouble;
+use super::object_end::ObjectEnd;
 use super::text::Text;
 use crate::translate::plan::ToolNames;
-use crate::wire::call::CallPiece;
-use crate::wire::text::decode;
-
-/// More calls than any model makes at once, so that a broken upstream does not fill memory.
-const MOST_CALLS: usize = 1_024;
+use crate::wire::call::{CallPiece, MOST_CALLS};
 
 /// A call as the upstream tells of it.
 #[derive(Debug, Default)]
@@ -21,8 +16,7 @@ pub(super) struct Slot {
     pub(super) name: String,
     pub(super) arguments: Text,
     pub(super) phase: Phase,
-    /// How long the arguments were when they were last found not to be whole.
-    partial: usize,
+    end: ObjectEnd,
 }
 
 /// How far a call is on its way to the client.
@@ -125,26 +119,6 @@ impl Slot {
 
     /// Whether its arguments are a whole JSON object.
     pub(super) fn is_complete(&mut self) -> bool {
-        if self.phase == Phase::Done {
-            return true;
-        }
-        let arguments = self.arguments.as_str();
-        if arguments.is_empty() || arguments.len() == self.partial {
-            return false;
-        }
-        // its ends tell most that are not, unless they are escaped
-        let blank = [' ', '\\', 'n', 'r', 't'];
-        let is_braced = arguments.trim_start_matches(blank).starts_with('{')
-            && arguments.trim_end_matches(blank).ends_with('}');
-        let is_complete =
-            (is_braced || arguments.contains("\\u00")) && is_object(&decode(arguments));
-        if !is_complete {
-            self.partial = arguments.len();
-        }
-        is_complete
+        self.phase == Phase::Done || self.end.is_reached(self.arguments.as_str())
     }
-}
-
-fn is_object(json: &str) -> bool {
-    json.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(json).is_ok()
 }
