@@ -103,26 +103,22 @@ pub async fn prepare(
             plan: PlanName::new(DEFAULT_PLAN),
             created_at: now,
         };
+        // What a key of its own may spend before anybody knows of `ctl account credit`. It is no trial, of
+        // which there is so much a day.
+        let kind = EntryKind::Credit(FIRST_CREDIT.to_owned());
+        let entry = Entry { account: account.id, amount: credit, kind, at: now };
+        let entry = (credit != Nanos::ZERO).then_some(&entry);
         let audit = AuditEntry {
             at: now,
             actor: None,
             action: AuditAction::AccountRegister,
             object: account.name.clone(),
             account: Some(account.id),
-            details: "by the first start".to_owned(),
+            details: format!("plan `{}`, credit {credit} dollars {FIRST_CREDIT}", account.plan),
             call: None,
         };
-        store.add_account(&account, passwords::NOBODY, None, None, &audit).await?;
-        if credit != Nanos::ZERO {
-            // what a key of its own may spend before anybody knows of `ctl account credit`; no trial, of
-            // which there is so much a day
-            let kind = EntryKind::Credit(FIRST_CREDIT.to_owned());
-            let entry = Entry { account: account.id, amount: credit, kind, at: now };
-            let details = format!("{credit} dollars: {FIRST_CREDIT}");
-            let audit = AuditEntry { action: AuditAction::AccountCredit, details, ..audit };
-            store.add_entry(&entry, &audit).await?;
-            everything.balances.push((account.id, credit));
-        }
+        store.add_account(&account, passwords::NOBODY, entry, None, &audit).await?;
+        everything.balances.extend(entry.map(|entry| (entry.account, entry.amount)));
         everything.accounts.push(account);
     }
     let newest = store.newest().await?;

@@ -94,14 +94,14 @@ pub trait Identities: Send + Sync {
     /// Returns what the gateway keeps in memory.
     async fn load(&self) -> Result<Everything, StoreError>;
 
-    /// Adds an account with its password hash and its trial credit, if any, and uses up
+    /// Adds an account with its password hash and its first credit, if any, and uses up
     /// `invite`. [`StoreError::Conflict`] if the name is taken (names are compared without case);
     /// [`StoreError::NotFound`] if the invite does not hold at the account's `created_at`.
     async fn add_account(
         &self,
         account: &Account,
         password_hash: &str,
-        trial: Option<&Entry>,
+        credit: Option<&Entry>,
         invite: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;

@@ -11,7 +11,7 @@ use crate::domain::account::{Account, Invite, Session};
 use crate::domain::audit::AuditEntry;
 use crate::domain::id::{AccountId, KeyId, SessionId};
 use crate::domain::key::Key;
-use crate::domain::ledger::Entry;
+use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::money::Nanos;
 use crate::store::{Everything, Identities, StoreError};
 
@@ -35,22 +35,24 @@ impl Identities for SqliteStore {
         &self,
         account: &Account,
         password_hash: &str,
-        trial: Option<&Entry>,
+        credit: Option<&Entry>,
         invite: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let account = account.clone();
         let password_hash = password_hash.to_owned();
-        let trial = trial.cloned();
+        let credit = credit.cloned();
         self.write_audited(audit, move |tx| {
             if let Some(digest) = invite {
                 use_up(tx, digest, account.created_at)?;
             }
             insert_account(tx, &account, &password_hash)?;
-            let Some(entry) = trial else { return Ok(()) };
-            let sql = "INSERT INTO trial_days VALUES (?, ?) \
-                ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
-            tx.prepare_cached(sql)?.execute(params![day(entry.at), entry.amount])?;
+            let Some(entry) = credit else { return Ok(()) };
+            if entry.kind == EntryKind::Trial {
+                let sql = "INSERT INTO trial_days VALUES (?, ?) \
+                    ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
+                tx.prepare_cached(sql)?.execute(params![day(entry.at), entry.amount])?;
+            }
             commit::add_entries(tx, &[entry])
         })
         .await
