@@ -106,7 +106,7 @@ impl Log {
         gateway::limits::month_start(self.end())
     }
 
-    /// These records.
+    /// The records of these numbers.
     pub(crate) fn batch(&self, numbers: Range<u64>) -> Vec<RequestRecord> {
         numbers.map(|number| self.record(number)).collect()
     }

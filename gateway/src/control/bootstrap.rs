@@ -24,7 +24,7 @@ use crate::store::{Cursor, Everything, Store, StoreError};
 /// The operator token's file in the data directory.
 pub const TOKEN_FILE: &str = "operator.token";
 
-/// Why the operator has credit.
+/// Why there is an operator, and why it has credit.
 const FIRST_CREDIT: &str = "by the first start";
 /// The trial credit of the plan that a fresh install has: 5 dollars.
 const TRIAL_CREDIT: Nanos = Nanos(5_000_000_000);
@@ -114,7 +114,7 @@ pub async fn prepare(
             action: AuditAction::AccountRegister,
             object: account.name.clone(),
             account: Some(account.id),
-            details: format!("plan `{}`, credit {credit} dollars {FIRST_CREDIT}", account.plan),
+            details: format!("{FIRST_CREDIT}, plan `{}`, credit {credit} dollars", account.plan),
             call: None,
         };
         store.add_account(&account, passwords::NOBODY, entry, None, &audit).await?;

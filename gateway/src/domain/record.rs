@@ -89,7 +89,7 @@ impl RequestRecord {
         let charge = (self.account, self.cost.unwrap_or_default(), EntryKind::Charge(self.id));
         let overrun = (HOUSE, self.overrun, EntryKind::Overrun(self.id));
         let at = self.started_at;
-        let costs = [charge, overrun].into_iter().filter(|(_, cost, _)| *cost != Nanos::ZERO);
+        let costs = [charge, overrun].into_iter().filter(|(_, cost, _)| *cost > Nanos::ZERO);
         costs.map(move |(account, cost, kind)| Entry { account, amount: -cost, kind, at })
     }
 }

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use crate::wire::call::{CallPiece, MOST_CALLS};
+use crate::wire::chunk::AnswerForm;
 use crate::wire::text::decode;
 
 /// As much of an id, in bytes, as tells calls apart.
@@ -31,8 +32,8 @@ struct Call {
 
 impl Calls {
     /// Adds a call or a piece of one. The calls of a whole answer are one each.
-    pub(super) fn add(&mut self, piece: &CallPiece<'_>, is_whole: bool) {
-        let goes_on = |call: &Call| !is_whole && call.goes_on_with(piece);
+    pub(super) fn add(&mut self, piece: &CallPiece<'_>, form: AnswerForm) {
+        let goes_on = |call: &Call| form == AnswerForm::Stream && call.goes_on_with(piece);
         let at = self.calls.iter().rposition(goes_on).unwrap_or(self.calls.len());
         let at = at.min(MOST_CALLS - 1);
         if at == self.calls.len() {
@@ -91,25 +92,29 @@ fn id<'a>(piece: &'a CallPiece<'_>) -> &'a str {
 mod tests {
     use super::*;
 
-    /// The calls of the pieces of a stream.
-    fn calls(lists: &[&str]) -> Calls {
+    fn calls(form: AnswerForm, lists: &[&str]) -> Calls {
         let mut calls = Calls::default();
         for list in lists {
             let raw = serde_json::from_str(list).unwrap();
-            CallPiece::read_list(raw).unwrap().iter().for_each(|piece| calls.add(piece, false));
+            CallPiece::read_list(raw).unwrap().iter().for_each(|piece| calls.add(piece, form));
         }
         calls
     }
 
     fn check(lists: &[&str], expected: &[&str]) {
-        assert_eq!(calls(lists).texts().collect::<Vec<_>>(), expected, "{lists:?}");
+        assert_eq!(
+            calls(AnswerForm::Stream, lists).texts().collect::<Vec<_>>(),
+            expected,
+            "{lists:?}"
+        );
     }
 
     #[test]
     fn pieces_are_put_together_by_index() {
         let expected = ["weather", r#"{"city":"Rome"}"#, "clock", "{}"];
         let whole = r#"[{"function":{"name":"weather","arguments":"{\"city\":\"Rome\"}"}},{"function":{"name":"clock","arguments":"{}"}}]"#;
-        check(&[whole], &expected);
+        let whole = calls(AnswerForm::Whole, &[whole]);
+        assert_eq!(whole.texts().collect::<Vec<_>>(), expected);
         let pieces = [
             r#"[{"index":0,"id":"a","function":{"name":"weather","arguments":""}}]"#,
             r#"[{"index":1,"id":"b","function":{"name":"clock","arguments":"{}"}}]"#,
@@ -143,11 +148,7 @@ mod tests {
     #[test]
     fn the_calls_of_a_whole_answer_are_one_each() {
         let list = r#"[{"id":"","function":{"name":"f","arguments":"{}"}},{"id":"","function":{"arguments":"{}"}},{"id":"7","function":{"name":"g"}},{"id":"7","function":{"name":"g"}}]"#;
-        let mut calls = Calls::default();
-        let pieces = CallPiece::read_list(serde_json::from_str(list).unwrap()).unwrap();
-        for piece in &pieces {
-            calls.add(piece, true);
-        }
+        let calls = calls(AnswerForm::Whole, &[list]);
         assert_eq!(calls.texts().collect::<Vec<_>>(), ["f", "{}", "", "{}", "g", "", "g", ""]);
     }
 
@@ -155,9 +156,11 @@ mod tests {
     fn calls_without_end_are_text_of_the_last_one() {
         let one = r#"{"function":{"name":"f","arguments":"{}"}}"#;
         let list = format!("[{}]", vec![one; 3 * MOST_CALLS].join(","));
-        let calls = calls(&[&list]);
-        assert_eq!(calls.texts().count(), 2 * MOST_CALLS);
-        assert_eq!(calls.len(), calls.texts().map(|text| text.len()).sum::<usize>());
-        assert!(calls.len() >= 2 * 3 * MOST_CALLS);
+        for form in [AnswerForm::Whole, AnswerForm::Stream] {
+            let calls = calls(form, &[&list]);
+            assert_eq!(calls.texts().count(), 2 * MOST_CALLS);
+            assert_eq!(calls.len(), calls.texts().map(|text| text.len()).sum::<usize>());
+            assert!(calls.len() >= 2 * 3 * MOST_CALLS);
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::ledger::Size;
 use crate::translate::dialect::Dialect;
 use crate::upstream::UpstreamError;
 use crate::wire::chat::ChatRequest;
-use crate::wire::chunk::ChunkView;
+use crate::wire::chunk::{AnswerForm, ChunkView};
 use crate::wire::error::ForeignError;
 use crate::wire::flaw;
 use crate::wire::splice::splice_into;
@@ -86,7 +86,7 @@ async fn whole(
     if view.choices().is_empty() {
         return Err(UpstreamError::Invalid("its answer has no `choices`".to_owned()));
     }
-    tally.meter.observe(&view);
+    tally.meter.observe(&view, AnswerForm::Whole);
     tally.first_piece();
     let Some(range) = view.model_other_than(json, model) else { return Ok(body) };
     let mut renamed = BytesMut::with_capacity(body.len() + model.len());

@@ -168,6 +168,7 @@ mod tests {
 
     use super::*;
     use crate::wire::call::CallPiece;
+    use crate::wire::chunk::AnswerForm;
 
     fn count(body: &'static [u8], produced: Produced) -> Usage {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -186,7 +187,7 @@ mod tests {
         };
         let calls = r#"[{"function":{"name":"hello","arguments":" world"}}]"#;
         for call in CallPiece::read_list(serde_json::from_str(calls).unwrap()).unwrap() {
-            produced.calls.add(&call, false);
+            produced.calls.add(&call, AnswerForm::Whole);
         }
         let usage = count(body, produced);
         assert_eq!(usage.input, Tokens(2 * (3 + 1 + 2) + 3));

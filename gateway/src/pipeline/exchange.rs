@@ -17,6 +17,7 @@ use crate::domain::response::StoredResponse;
 use crate::state::State;
 use crate::translate::answer::{self, Failure, KeepAlive, Outcome, ResponseStream, Trouble};
 use crate::upstream::UpstreamError;
+use crate::wire::chunk::AnswerForm;
 use crate::wire::sse::{self, Splitter};
 use crate::wire::usage::UsageReport;
 
@@ -186,5 +187,5 @@ fn push_event(
     let Some(data) = sse::data(event) else { return Ok(()) };
     let json = std::str::from_utf8(&data)
         .map_err(|_| UpstreamError::Invalid("a chunk is not valid UTF-8".to_owned()))?;
-    stream.push(json, out, |chunk| meter.observe(chunk)).map_err(trouble)
+    stream.push(json, out, |chunk| meter.observe(chunk, AnswerForm::Stream)).map_err(trouble)
 }

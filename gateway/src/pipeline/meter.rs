@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::calls::Calls;
 use super::pieces;
 use crate::domain::usage::Usage;
-use crate::wire::chunk::{ChunkView, PieceView};
+use crate::wire::chunk::{AnswerForm, ChunkView, PieceView};
 use crate::wire::first_byte;
 use crate::wire::text::text_of;
 use crate::wire::usage::UsageReport;
@@ -55,13 +55,13 @@ impl Meter {
     }
 
     /// Takes note of a chunk, or of a whole answer.
-    pub fn observe(&mut self, view: &ChunkView<'_>) {
+    pub fn observe(&mut self, view: &ChunkView<'_>, form: AnswerForm) {
         if let Some(reported) = view.usage.and_then(UsageReport::parse) {
             self.reported = Some(reported);
         }
         for choice in view.choices() {
             if let Some(piece) = choice.piece() {
-                self.produced.add(piece, choice.is_whole());
+                self.produced.add(piece, form);
             }
             if choice.finish_reason.is_some() {
                 self.finished = true;
@@ -99,7 +99,7 @@ impl Produced {
         self.content.len() + self.reasoning.len() + self.calls.len() + self.other.len()
     }
 
-    fn add(&mut self, piece: &PieceView<'_>, is_whole: bool) {
+    fn add(&mut self, piece: &PieceView<'_>, form: AnswerForm) {
         self.reasoning.push_str(&piece.reasoning_text());
         for raw in [piece.content, piece.refusal].into_iter().flatten() {
             let text = text_of(Some(raw));
@@ -109,7 +109,7 @@ impl Produced {
             }
         }
         match piece.calls() {
-            Ok(calls) => calls.iter().for_each(|call| self.calls.add(call, is_whole)),
+            Ok(calls) => calls.iter().for_each(|call| self.calls.add(call, form)),
             Err(malformed) => self.add_unknown(malformed.raw),
         }
     }
@@ -127,7 +127,7 @@ mod tests {
         let mut meter = Meter::default();
         for chunk in chunks {
             let json = format!(r#"{{"choices":[{{"delta":{chunk}}}]}}"#);
-            meter.observe(&ChunkView::parse(&json).unwrap());
+            meter.observe(&ChunkView::parse(&json).unwrap(), AnswerForm::Stream);
         }
         meter
     }
@@ -148,6 +148,23 @@ mod tests {
         assert_eq!(produced.calls.texts().collect::<Vec<_>>(), ["f", "{}"]);
         assert_eq!(produced.other, r#"[{"type":"thinking","thinking":[{"text":"hm"}]}]{}"#);
         assert_eq!(produced.len(), 6 + 4 + 3 + produced.other.len());
+    }
+
+    #[test]
+    fn calls_come_one_each_in_a_whole_answer_and_in_pieces_in_a_stream() {
+        let texts = |form, lists: &[&str]| -> Vec<String> {
+            let mut meter = Meter::default();
+            for list in lists {
+                let json = format!(r#"{{"choices":[{{"message":{{"tool_calls":{list}}}}}]}}"#);
+                meter.observe(&ChunkView::parse(&json).unwrap(), form);
+            }
+            meter.take_produced().calls.texts().map(Into::into).collect()
+        };
+        let two = r#"[{"index":0,"function":{"name":"f","arguments":"{}"}},{"index":0,"function":{"name":"g","arguments":"{}"}}]"#;
+        assert_eq!(texts(AnswerForm::Whole, &[two]), ["f", "{}", "g", "{}"]);
+        let begin = r#"[{"index":0,"function":{"name":"f","arguments":"{"}}]"#;
+        let end = r#"[{"index":0,"function":{"arguments":"}"}}]"#;
+        assert_eq!(texts(AnswerForm::Stream, &[begin, end]), ["f", "{}"]);
     }
 
     #[test]

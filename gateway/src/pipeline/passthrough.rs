@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::meter::Meter;
 use crate::upstream::UpstreamError;
-use crate::wire::chunk::ChunkView;
+use crate::wire::chunk::{AnswerForm, ChunkView};
 use crate::wire::error::ForeignError;
 use crate::wire::flaw;
 use crate::wire::splice::splice_into;
@@ -127,7 +127,7 @@ impl Rules {
         if let Some(error) = view.error {
             return Err(UpstreamError::Reported(ForeignError::parse(error.get().as_bytes())));
         }
-        meter.observe(&view);
+        meter.observe(&view, AnswerForm::Stream);
         if view.is_usage_only() && !self.keep_usage {
             return Ok(());
         }

@@ -29,6 +29,7 @@ use crate::translate::dialect::Dialect;
 use crate::translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
 use crate::translate::request::{Earlier, HostedTools, Request, Terms, Translated};
 use crate::upstream::UpstreamError;
+use crate::wire::chunk::AnswerForm;
 
 /// How Responses requests are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,8 +172,10 @@ async fn whole(
     let body = collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
-    let whole = answer::whole(json, &envelope, plan, |answer| open.meter.observe(answer))
-        .map_err(exchange::trouble)?;
+    let whole = answer::whole(json, &envelope, plan, |answer| {
+        open.meter.observe(answer, AnswerForm::Whole);
+    })
+    .map_err(exchange::trouble)?;
     open.first_piece();
     let usage = poll_fn(|context| open.poll_used(context)).await;
     let now = gate.clock.now().as_second();

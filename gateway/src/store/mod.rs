@@ -94,8 +94,8 @@ pub trait Identities: Send + Sync {
     /// Returns what the gateway keeps in memory.
     async fn load(&self) -> Result<Everything, StoreError>;
 
-    /// Adds an account with its password hash and its first credit, if any, and uses up
-    /// `invite`. [`StoreError::Conflict`] if the name is taken (names are compared without case);
+    /// Adds an account with its password hash and its first credit, if any (trial credit is told by
+    /// [`Self::trial_given`]), and uses up `invite`. [`StoreError::Conflict`] if the name is taken (names are compared without case);
     /// [`StoreError::NotFound`] if the invite does not hold at the account's `created_at`.
     async fn add_account(
         &self,

@@ -14,6 +14,15 @@ use super::call::CallPiece;
 use super::text::text_of;
 use super::{flaw, range_in};
 
+/// How an answer comes. Its words do not tell: some servers stream a `message` instead of a `delta`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// All at once.
+    Whole,
+    /// In chunks.
+    Stream,
+}
+
 /// A view of an answer.
 #[derive(Debug, Deserialize)]
 pub struct ChunkView<'a> {
@@ -121,11 +130,6 @@ impl<'a> ChoiceView<'a> {
     /// What was produced.
     pub fn piece(&self) -> Option<&PieceView<'a>> {
         self.delta.as_ref().or(self.message.as_ref())
-    }
-
-    /// Whether it is all of a whole answer, not a piece of a stream.
-    pub fn is_whole(&self) -> bool {
-        self.delta.is_none() && self.message.is_some()
     }
 
     /// Whether the answer was cut by a length limit or a content filter (rule §4.3).

@@ -46,7 +46,7 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
     let now = bench.clock.now();
     let week = now + Duration::from_hours(7 * 24);
     let expected = [
-        " account.register operator (operator) plan `free`, credit 5 dollars by the first start"
+        " account.register operator (operator) by the first start, plan `free`, credit 5 dollars"
             .to_owned(),
         "operator account.register ann (ann) plan `free`, trial credit 5 dollars".to_owned(),
         format!("ann key.create {old} (ann) label `ci`"),

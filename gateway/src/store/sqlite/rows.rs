@@ -24,7 +24,7 @@ pub(super) struct Values<'a, 'tx> {
 impl Insertion {
     /// An insertion of `columns` into `table`, with `rest` behind the values. It must run in a transaction
     /// that is rolled back if it fails (`OR FAIL`): to undo the statement alone, SQLite would copy each
-    /// page before it changes it.
+    /// page before it changes it, as it does for `DO UPDATE` whatever is said here.
     pub(super) fn new(table: &str, columns: &[&str], rest: &str) -> Self {
         let row = format!("({})", vec!["?"; columns.len()].join(", "));
         let sql = |rows: usize| {

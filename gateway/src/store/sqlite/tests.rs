@@ -19,7 +19,7 @@ use crate::domain::money::Nanos;
 use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::usage::{Tokens, Usage, UsageBasis};
 use crate::store::story::{play, portrait};
-use crate::store::{Cursor, Identities, RequestFilter, Requests};
+use crate::store::{Books, Cursor, Identities, RequestFilter, Requests};
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -131,6 +131,30 @@ fn refuses_what_it_cannot_read() {
     std::fs::write(&text, "not a database, and long enough to tell".repeat(100)).unwrap();
     check(&text, "not a database");
     check(&folder.path().join("no/such/folder.db"), "No such file");
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_is_not_there_and_may_be_sent_again() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(Arc::new(batch(0..1))).await.unwrap();
+    let before = portrait(&store).await;
+    let db = Connection::open(&path).unwrap();
+    let trigger = "CREATE TRIGGER refuses AFTER INSERT ON ledger_entries WHEN new.amount = -7 \
+        BEGIN SELECT raise(FAIL, 'no'); END";
+    db.execute_batch(trigger).unwrap();
+    let mut failing = batch(1..101);
+    failing[50].cost = Some(Nanos(7));
+    let failing = Arc::new(failing);
+    match store.commit(failing.clone()).await {
+        Err(StoreError::Unavailable(source)) => assert_eq!(source.to_string(), "no"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(portrait(&store).await, before);
+    db.execute_batch("DROP TRIGGER refuses").unwrap();
+    assert_eq!(store.commit(failing).await.unwrap(), Cursor(101));
+    let proof = store.prove().await.unwrap();
+    assert!(proof.holds() && proof.requests == 101 && proof.entries == 101, "{proof:?}");
 }
 
 #[tokio::test]

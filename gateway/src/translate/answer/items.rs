@@ -18,6 +18,7 @@ use super::reasoning::Reasoning;
 use super::slots::{Phase, Slots};
 use crate::translate::plan::{Plan, ReasoningSealer, Tool, ToolKind};
 use crate::wire::call::CallPiece;
+use crate::wire::chunk::AnswerForm;
 
 /// The longest call id that is repeated as the upstream made it (`R-10`).
 const LONGEST_CALL_ID: usize = 64;
@@ -161,7 +162,7 @@ impl Items {
     pub(super) fn call(
         &mut self,
         piece: &CallPiece<'_>,
-        is_whole: bool,
+        form: AnswerForm,
         events: &mut Events<'_>,
     ) -> Result<(), Trouble> {
         if piece.is_custom {
@@ -171,7 +172,7 @@ impl Items {
             ));
         }
         self.beside += piece.id.len();
-        let Some(index) = self.slots.place(piece, is_whole)? else { return Ok(()) };
+        let Some(index) = self.slots.place(piece, form)? else { return Ok(()) };
         let slot = self.slots.get_mut(index);
         slot.learn(piece, &self.plan.tools);
         match slot.phase {

@@ -12,7 +12,7 @@ pub(super) struct ObjectEnd {
     state: State,
 }
 
-/// Those within have their depth.
+/// `Open`, `String` and `Escape` carry how many brackets are open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -33,7 +33,7 @@ impl ObjectEnd {
     /// Whether `text` is a whole object. It stands between the quotes of a JSON string, and begins with what
     /// it was when it was asked of before.
     pub(super) fn is_reached(&mut self, text: &str) -> bool {
-        let fresh = decode(&text[self.seen..]);
+        let fresh = decode(text.get(self.seen..).unwrap_or_default());
         self.seen = text.len();
         self.state = fresh.bytes().fold(self.state, State::after);
         if self.state == State::Closed {
@@ -100,6 +100,19 @@ mod tests {
             let expected: Vec<_> = (1..=json.len()).filter(whole).collect();
             assert_eq!(ends(json), expected, "{json:?}");
         }
+    }
+
+    #[test]
+    fn a_million_pieces_that_look_like_an_end_are_each_looked_at_once() {
+        let mut end = ObjectEnd::default();
+        let mut text = r#"{\"a\":\""#.to_owned();
+        for _ in 0..1_000_000 {
+            text.push('}');
+            // reading it anew each time would take hours
+            assert!(!end.is_reached(&text));
+        }
+        text.push_str(r#"\"}"#);
+        assert!(end.is_reached(&text));
     }
 
     #[test]

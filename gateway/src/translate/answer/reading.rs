@@ -13,7 +13,7 @@ use super::message::PartKind;
 use super::object::{self, Head, State};
 use super::{Envelope, Outcome, Trouble, UsageReport};
 use crate::translate::plan::Plan;
-use crate::wire::chunk::{ChoiceView, ChunkView, PieceView};
+use crate::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
 use crate::wire::error::ForeignError;
 use crate::wire::first_byte;
 use crate::wire::text::text_of;
@@ -37,13 +37,6 @@ pub(super) enum Finish {
     Broken,
 }
 
-/// What a chunk is a chunk of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    Stream,
-    Whole,
-}
-
 impl Reading {
     pub(super) fn new(envelope: &Envelope, plan: Arc<Plan>) -> Self {
         let items = Items::new(plan.clone(), envelope.sealer.clone(), envelope.seed);
@@ -63,11 +56,11 @@ impl Reading {
     pub(super) fn choice(
         &mut self,
         choice: &ChoiceView<'_>,
-        mode: Mode,
+        form: AnswerForm,
         events: &mut Events<'_>,
     ) -> Result<(), Trouble> {
         if let Some(piece) = choice.piece() {
-            self.piece(piece, choice.logprobs, mode, events)?;
+            self.piece(piece, choice.logprobs, form, events)?;
         }
         self.finish = self.finish.or_else(|| Finish::parse(choice.finish_reason?));
         Ok(())
@@ -77,7 +70,7 @@ impl Reading {
         &mut self,
         piece: &PieceView<'_>,
         logprobs: Option<&RawValue>,
-        mode: Mode,
+        form: AnswerForm,
         events: &mut Events<'_>,
     ) -> Result<(), Trouble> {
         let reasoning = piece.reasoning_text();
@@ -94,7 +87,7 @@ impl Reading {
         let refusal = text_of(piece.refusal);
         self.items.say(Voice::Part(PartKind::Refusal), &refusal, "", events)?;
         let calls = piece.calls().map_err(|malformed| Trouble::Invalid(malformed.flaw.clone()))?;
-        calls.iter().try_for_each(|call| self.items.call(call, mode == Mode::Whole, events))
+        calls.iter().try_for_each(|call| self.items.call(call, form, events))
     }
 
     /// Makes sure that an answer which has ended may be given to the client.

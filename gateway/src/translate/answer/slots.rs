@@ -5,6 +5,7 @@ use super::object_end::ObjectEnd;
 use super::text::Text;
 use crate::translate::plan::ToolNames;
 use crate::wire::call::{CallPiece, MOST_CALLS};
+use crate::wire::chunk::AnswerForm;
 
 /// A call as the upstream tells of it.
 #[derive(Debug, Default)]
@@ -50,10 +51,10 @@ impl Slots {
     pub(super) fn place(
         &mut self,
         piece: &CallPiece<'_>,
-        is_whole: bool,
+        form: AnswerForm,
     ) -> Result<Option<usize>, Trouble> {
         let found = match piece.index {
-            _ if is_whole => None,
+            _ if form == AnswerForm::Whole => None,
             Some(index) => self.of_index(index, piece),
             None => self.of_no_index(piece),
         };

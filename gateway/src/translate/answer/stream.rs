@@ -6,10 +6,10 @@ use bytes::{Bytes, BytesMut};
 
 use super::events::{Events, put, string};
 use super::object::{self, Head, State};
-use super::reading::{Mode, Reading};
+use super::reading::Reading;
 use super::{End, Envelope, Failure, Outcome, Trouble, UsageReport};
 use crate::translate::plan::Plan;
-use crate::wire::chunk::ChunkView;
+use crate::wire::chunk::{AnswerForm, ChunkView};
 use crate::wire::error::ForeignError;
 use crate::wire::flaw;
 use crate::wire::sse;
@@ -100,7 +100,7 @@ impl ResponseStream {
             return Ok(());
         };
         let mut events = Events::to(out, &mut self.sequence);
-        self.reading.choice(choice, Mode::Stream, &mut events)
+        self.reading.choice(choice, AnswerForm::Stream, &mut events)
     }
 
     /// Whether the client has been sent an event.

@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use super::events::Events;
 use super::object::{Head, State};
-use super::reading::{Mode, Reading};
+use super::reading::Reading;
 use super::{End, Envelope, Outcome, Trouble};
 use crate::translate::plan::Plan;
-use crate::wire::chunk::ChunkView;
+use crate::wire::chunk::{AnswerForm, ChunkView};
 use crate::wire::error::ForeignError;
 use crate::wire::flaw;
 
@@ -45,7 +45,7 @@ pub fn whole(
             Trouble::Invalid("its answer has no `choices`".to_owned())
         });
     };
-    reading.choice(choice, Mode::Whole, &mut Events::nowhere())?;
+    reading.choice(choice, AnswerForm::Whole, &mut Events::nowhere())?;
     reading.settle()?;
     Ok(Whole { head, reading })
 }
