@@ -1,7 +1,7 @@
 //! Rows of one table, many in one statement.
 //!
-//! A statement that writes one row opens, moves and closes a cursor on the table and on each index for
-//! it; one that writes many does so once, and finds each next row's place from the one before.
+//! A statement that writes one row opens and closes a cursor on the table and on each index for it; one that
+//! writes many does so once.
 
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, Statement};

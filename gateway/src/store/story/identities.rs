@@ -48,7 +48,10 @@ async fn accounts_join(store: &dyn Store) {
     let taken = account(BOB, "älice@example.org", Role::Member);
     conflicts(store.add_account(&taken, "", None, Some([20; 32]), &noted("a")).await, "exists");
     // The conflict did not use the invite up; success does.
-    store.add_account(&bob, "hash of bob", None, Some([20; 32]), &noted("a")).await.unwrap();
+    // What is no trial does not count as one.
+    let credit = Entry { kind: EntryKind::Credit("to begin with".into()), ..entry(BOB, 60) };
+    let invite = Some([20; 32]);
+    store.add_account(&bob, "hash of bob", Some(&credit), invite, &noted("a")).await.unwrap();
     let eve = account(AccountId(uuid::Uuid::from_u128(0xe5e)), "eve", Role::Member);
     is_not_found(
         store.add_account(&eve, "", Some(&entry(eve.id, 9)), Some([20; 32]), &noted("a")).await,
@@ -64,7 +67,7 @@ async fn accounts_join(store: &dyn Store) {
     kept.accounts.sort_by_key(|account| account.created_at);
     kept.accounts.sort_by_key(|account| account.id);
     assert_eq!(kept.accounts, [bob, alice]);
-    assert_eq!(kept.balances, [(ALICE, Nanos(5_000))]);
+    assert_eq!(kept.balances, [(BOB, Nanos(60)), (ALICE, Nanos(5_000))]);
 }
 
 async fn sessions_come_and_go(store: &dyn Store) {

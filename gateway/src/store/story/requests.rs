@@ -184,7 +184,7 @@ async fn balances_are_sums(store: &dyn Store, records: &[RequestRecord]) {
         let entry = Entry { account: BOB, amount: Nanos(amount), kind, at: at(99) };
         store.add_entry(&entry, &noted("e")).await.unwrap();
     }
-    let bob = charged(BOB) + Nanos(-223);
+    let bob = charged(BOB) + Nanos(60 - 223);
     assert_eq!(store.balance(BOB).await.unwrap(), bob);
     let nobody = crate::domain::id::AccountId(uuid::Uuid::from_u128(404));
     assert_eq!(store.balance(nobody).await.unwrap(), Nanos::ZERO);
