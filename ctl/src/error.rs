@@ -98,6 +98,13 @@ impl Failure {
         ))
     }
 
+    /// Leaves out the advice to ask an operator, for somebody who is one.
+    #[must_use]
+    pub(crate) fn without_asking(mut self) -> Self {
+        self.advice = self.advice.filter(|advice| advice != ASK_AN_OPERATOR);
+        self
+    }
+
     /// Returns the exit code that stands for this failure.
     pub fn exit(&self) -> Exit {
         self.exit

@@ -23,7 +23,7 @@ use proto::client::{CallKeys, Connection};
 use cli::{Cli, Globals};
 use error::{Exit, Failure};
 use output::Output;
-use profile::{Endpoint, Environment};
+use profile::{Endpoint, Environment, TokenSource};
 
 pub use complete::complete;
 
@@ -123,8 +123,11 @@ impl Shell<'_> {
 
     /// Says where this host's operator token is, to somebody who failed for the want of one.
     fn point_to_token(&self, failure: Failure) -> Failure {
-        let gateway = self.gateway().ok();
-        match gateway.and_then(|gateway| self.environment.operator_token_for(&gateway.server)) {
+        let Ok(endpoint) = self.endpoint() else { return failure };
+        if matches!(endpoint.source, TokenSource::File(_) | TokenSource::Operator) {
+            return failure.without_asking();
+        }
+        match self.environment.operator_token_for(&endpoint.server) {
             Some(file) => failure.naming_token(&file),
             None => failure,
         }

@@ -61,6 +61,15 @@ async fn a_member_is_told_where_this_hosts_operator_token_is() {
 }
 
 #[tokio::test]
+async fn an_operator_is_not_told_to_ask_one() {
+    let (fake, person) = stranger().await;
+    person.finds_operator_token();
+    fake.refuse("RevokeKey", Code::PermissionDenied, "only its owner may do that");
+    let ran = person.ctl("key revoke k").await;
+    assert_eq!((ran.code, ran.err.as_str()), (3, "error: only its owner may do that\n"));
+}
+
+#[tokio::test]
 async fn a_wrong_password_is_not_a_missing_session() {
     let (_fake, person) = stranger().await;
     let ran = person.ctl_with("login alice --password-stdin", "wrong").await;
