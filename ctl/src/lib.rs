@@ -121,15 +121,15 @@ impl Shell<'_> {
         Ok(connect(&endpoint).await?.naming(self.keys.clone()))
     }
 
-    /// Says where this host's operator token is, to somebody who failed for the want of one.
+    /// Says where this host's operator token is, to somebody who failed for the want of one; who presented
+    /// it need ask nobody.
     fn point_to_token(&self, failure: Failure) -> Failure {
         let Ok(endpoint) = self.endpoint() else { return failure };
-        if matches!(endpoint.source, TokenSource::File(_) | TokenSource::Operator) {
-            return failure.without_asking();
-        }
-        match self.environment.operator_token_for(&endpoint.server) {
-            Some(file) => failure.naming_token(&file),
-            None => failure,
+        match (self.environment.operator_token_for(&endpoint.server), endpoint.source) {
+            (_, TokenSource::Operator) => failure.without_asking(),
+            (Some(file), TokenSource::File(given)) if given == file => failure.without_asking(),
+            (Some(file), _) => failure.naming_token(&file),
+            (None, _) => failure,
         }
     }
 

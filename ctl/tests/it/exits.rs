@@ -64,9 +64,18 @@ async fn a_member_is_told_where_this_hosts_operator_token_is() {
 async fn an_operator_is_not_told_to_ask_one() {
     let (fake, person) = stranger().await;
     person.finds_operator_token();
-    fake.refuse("RevokeKey", Code::PermissionDenied, "only its owner may do that");
-    let ran = person.ctl("key revoke k").await;
-    assert_eq!((ran.code, ran.err.as_str()), (3, "error: only its owner may do that\n"));
+    let file = person.environment.data_dir.as_deref().unwrap().join("operator.token");
+    let named = format!("--token-file {} key revoke k", file.display());
+    for command in ["key revoke k", &named] {
+        fake.refuse("RevokeKey", Code::PermissionDenied, "only its owner may do that");
+        let ran = person.ctl(command).await;
+        assert_eq!((ran.code, ran.err.as_str()), (3, "error: only its owner may do that\n"));
+    }
+    let other = person.path("other.token");
+    std::fs::write(&other, "a session's").unwrap();
+    fake.refuse("RevokeKey", Code::PermissionDenied, "only operators may do that");
+    let ran = person.ctl(&format!("--token-file {} key revoke k", other.display())).await;
+    assert!(ran.err.contains("as the operator of this host"), "{}", ran.err);
 }
 
 #[tokio::test]

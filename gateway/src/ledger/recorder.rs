@@ -103,11 +103,8 @@ pub(super) async fn run(
         observer(&records);
         commit(&inbox, &*store, records).await;
         journal.committed(places.into_iter().flatten());
-        if inbox.queue.len() < LARGEST_BATCH && !stop.is_cancelled() {
-            tokio::select! {
-                () = tokio::time::sleep(GATHER) => {}
-                () = stop.cancelled() => {}
-            }
+        if inbox.queue.len() < LARGEST_BATCH {
+            _ = stop.run_until_cancelled(tokio::time::sleep(GATHER)).await;
         }
     }
 }

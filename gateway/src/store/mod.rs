@@ -95,8 +95,8 @@ pub trait Identities: Send + Sync {
     async fn load(&self) -> Result<Everything, StoreError>;
 
     /// Adds an account with its password hash and its first credit, if any (trial credit is told by
-    /// [`Self::trial_given`]), and uses up `invite`. [`StoreError::Conflict`] if the name is taken (names are compared without case);
-    /// [`StoreError::NotFound`] if the invite does not hold at the account's `created_at`.
+    /// [`Self::trial_given`]), and uses up `invite`. [`StoreError::Conflict`] if the name is taken (names
+    /// are compared without case); [`StoreError::NotFound`] if the invite does not hold at the account's `created_at`.
     async fn add_account(
         &self,
         account: &Account,

@@ -51,11 +51,8 @@ static ENTRIES: LazyLock<Insertion> = LazyLock::new(|| {
     let columns = ["account", "amount", "kind", "request", "note", "at"];
     Insertion::new("ledger_entries", &columns, "")
 });
-static BALANCES: LazyLock<Insertion> = LazyLock::new(|| {
-    // A sum beyond 64 bits becomes a float, and the cast takes it back to the end of the range.
-    let add = "ON CONFLICT DO UPDATE SET amount = CAST(amount + excluded.amount AS INTEGER)";
-    Insertion::new("balances", &["account", "amount"], add)
-});
+static BALANCES: LazyLock<Insertion> =
+    LazyLock::new(|| Insertion::adding("balances", &["account"], &["amount"]));
 
 /// Writes a batch, leaving out what is already there.
 pub(super) fn commit(tx: &Connection, batch: &[RequestRecord]) -> Result<Cursor, StoreError> {
@@ -86,7 +83,9 @@ pub(super) fn add_entries(tx: &Connection, entries: &[Entry]) -> Result<(), Stor
         *change = change.saturating_add(entry.amount);
     }
     let changes: Vec<_> = changes.into_iter().collect();
-    Ok(BALANCES.run(tx, &changes, |change, values| values.bind(params![change.0, change.1]))?)
+    let bind =
+        |(account, change): &_, values: &mut Values<'_, '_>| values.bind(params![account, change]);
+    Ok(BALANCES.run(tx, &changes, bind)?)
 }
 
 /// Returns the balance of every account that has ledger entries.

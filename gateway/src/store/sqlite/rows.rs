@@ -34,6 +34,15 @@ impl Insertion {
         Self { one: sql(1), many: sql(MANY) }
     }
 
+    /// An insertion of rows that are added to those of the same `group`. A sum beyond 64 bits becomes a
+    /// float, and the cast takes it back to the end of the range.
+    pub(super) fn adding(table: &str, group: &[&str], sums: &[&str]) -> Self {
+        let add = |sum: &&str| format!("{sum} = CAST({sum} + excluded.{sum} AS INTEGER)");
+        let add: Vec<_> = sums.iter().map(add).collect();
+        let rest = format!("ON CONFLICT DO UPDATE SET {}", add.join(", "));
+        Self::new(table, &[group, sums].concat(), &rest)
+    }
+
     /// Writes `rows` in their order, with the values that `bind` binds of each.
     pub(super) fn run<T>(
         &self,

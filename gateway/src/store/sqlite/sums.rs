@@ -17,13 +17,16 @@ use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::usage::Tokens;
 use crate::store::{StoreError, Totals};
 
+const GROUP: [&str; 5] = ["account", "hour", "key", "model", "status"];
+const SUMS: [&str; 6] = ["requests", "input", "cached", "output", "reasoning", "cost"];
+
 static HOURS: LazyLock<Insertion> =
-    LazyLock::new(|| addition("request_sums", &["account", "hour", "key", "model", "status"]));
+    LazyLock::new(|| Insertion::adding("request_sums", &GROUP, &SUMS));
 /// Sums of those requests whose records were removed.
 static FORGOTTEN: LazyLock<Insertion> =
-    LazyLock::new(|| addition("forgotten_sums", &["account", "hour", "key", "model", "status"]));
+    LazyLock::new(|| Insertion::adding("forgotten_sums", &GROUP, &SUMS));
 static DAYS: LazyLock<Insertion> =
-    LazyLock::new(|| addition("key_days", &["day", "account", "key", "status"]));
+    LazyLock::new(|| Insertion::adding("key_days", &["day", "account", "key", "status"], &SUMS));
 
 /// Requests of one hour and model that ended alike.
 type Group<'a> = (i64, Option<&'a ModelId>, RequestStatus);
@@ -105,15 +108,6 @@ fn add_days(tx: &Connection, of_keys: &KeySums<'_>) -> Result<(), StoreError> {
     }
     let days: Vec<_> = days.into_iter().collect();
     Ok(DAYS.run(tx, &days, bind_day)?)
-}
-
-/// Rows that are added to those of the same group. A sum beyond 64 bits becomes a float, and the cast
-/// takes it back to the end of the range.
-fn addition(table: &str, group: &[&str]) -> Insertion {
-    let sums = ["requests", "input", "cached", "output", "reasoning", "cost"];
-    let add = sums.map(|sum| format!("{sum} = CAST({sum} + excluded.{sum} AS INTEGER)"));
-    let rest = format!("ON CONFLICT DO UPDATE SET {}", add.join(", "));
-    Insertion::new(table, &[group, &sums].concat(), &rest)
 }
 
 fn bind_hour(row: &Hour<'_>, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {

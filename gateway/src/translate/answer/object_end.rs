@@ -1,4 +1,5 @@
-//! Whether text that comes in pieces is a whole JSON object. Each piece is looked at once.
+//! Whether text that comes in pieces is a whole JSON object. Each piece is looked at once, and all of them
+//! once more where their brackets close.
 
 use serde::de::IgnoredAny;
 
