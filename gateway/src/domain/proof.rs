@@ -99,6 +99,11 @@ pub enum Difference {
         /// Of this request.
         request: RequestId,
     },
+    /// A record or an entry is not found by its account.
+    Unlisted {
+        /// Whose it is.
+        account: AccountId,
+    },
 }
 
 impl Proof {
@@ -126,7 +131,8 @@ impl Difference {
             Self::Balance { account, .. }
             | Self::Memory { account, .. }
             | Self::Payer { account, .. }
-            | Self::Unrecorded { account, .. } => Some(*account),
+            | Self::Unrecorded { account, .. }
+            | Self::Unlisted { account } => Some(*account),
             Self::Amount { .. }
             | Self::Twice { .. }
             | Self::Uncharged { .. }
@@ -148,7 +154,8 @@ impl Difference {
             | Self::Memory { .. }
             | Self::Unrecorded { .. }
             | Self::Sums { .. }
-            | Self::KeySums { .. } => None,
+            | Self::KeySums { .. }
+            | Self::Unlisted { .. } => None,
         }
     }
 }
@@ -185,6 +192,9 @@ impl fmt::Display for Difference {
                 write!(f, "the sums of the keys of the day from {day} are not those of its hours")
             }
             Self::Time { .. } => write!(f, "the request's record is not found by its time"),
+            Self::Unlisted { .. } => {
+                write!(f, "a record or a ledger entry is not found by its account")
+            }
         }
     }
 }

@@ -209,9 +209,9 @@ pub trait Catalogue: Send + Sync {
 /// Request records and the ledger.
 #[async_trait]
 pub trait Requests: Send + Sync {
-    /// Writes a batch of ended requests with their [entries](RequestRecord::entries); a request that is
-    /// already there is left out, so that a batch may be sent again. Returns the cursor of the newest
-    /// record.
+    /// Writes a batch of ended requests with their [entries](RequestRecord::entries), one account after
+    /// another; a request that is already there is left out, so that a batch may be sent again. Returns the
+    /// cursor of the newest record.
     async fn commit(&self, batch: Arc<Vec<RequestRecord>>) -> Result<Cursor, StoreError>;
     /// Writes one ledger entry.
     async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError>;

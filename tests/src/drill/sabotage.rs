@@ -52,8 +52,10 @@ impl Sabotage {
                 "CREATE TEMP TABLE double AS SELECT * FROM requests WHERE id IN (SELECT id FROM victim);
                 UPDATE double SET seq = (SELECT max(seq) + 1 FROM requests), id = randomblob(16);
                 INSERT INTO requests SELECT * FROM double;
+                INSERT INTO request_runs SELECT account, seq, seq FROM double;
                 INSERT INTO ledger_entries SELECT (SELECT max(seq) + 1 FROM ledger_entries),
                     account, -cost, 3, id, NULL, started_at FROM double;
+                INSERT INTO entry_runs SELECT account, seq, seq FROM ledger_entries ORDER BY seq DESC LIMIT 1;
                 UPDATE balances SET amount = amount - (SELECT cost FROM double)
                     WHERE account IN (SELECT account FROM victim);"
             }
@@ -65,6 +67,7 @@ impl Sabotage {
             Self::DoubleCharge => {
                 "INSERT INTO ledger_entries SELECT (SELECT max(seq) + 1 FROM ledger_entries),
                     account, -cost, 3, id, NULL, started_at FROM victim;
+                INSERT INTO entry_runs SELECT account, seq, seq FROM ledger_entries ORDER BY seq DESC LIMIT 1;
                 UPDATE balances SET amount = amount - (SELECT cost FROM victim)
                     WHERE account IN (SELECT account FROM victim);"
             }

@@ -52,6 +52,7 @@ fn difference((difference, account): (Difference, Option<String>)) -> v1::Ledger
         Difference::Unrecorded { .. } => v1::DifferenceKind::Unrecorded,
         Difference::Sums { .. } | Difference::KeySums { .. } => v1::DifferenceKind::Sums,
         Difference::Time { .. } => v1::DifferenceKind::Time,
+        Difference::Unlisted { .. } => v1::DifferenceKind::Unlisted,
     };
     v1::LedgerDifference {
         kind: kind.into(),

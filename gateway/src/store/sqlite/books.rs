@@ -5,7 +5,8 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params_from_iter};
 
 use super::codec::At;
-use super::filter::Condition;
+use super::condition::Condition;
+use super::runs::{self, Runs};
 use super::{SqliteStore, prove};
 use crate::domain::id::AccountId;
 use crate::domain::ledger::{Entry, EntryKind};
@@ -34,17 +35,23 @@ fn page(
     before: Option<Cursor>,
     limit: usize,
 ) -> Result<Vec<(Cursor, Entry)>, StoreError> {
-    let mut condition = Condition::default();
-    condition.and("account = ?", account);
-    condition.and("seq < ?", before.map(|cursor| cursor.0));
-    let sql = format!(
-        "SELECT seq, account, amount, kind, request, note, at FROM ledger_entries {} \
-            ORDER BY seq DESC",
-        condition.sql()
-    );
+    let (sql, condition) = page_sql(account, before);
     let mut select = tx.prepare_cached(&sql)?;
     let rows = select.query_map(params_from_iter(condition.values()), read)?;
     Ok(rows.take(limit).collect::<Result<_, _>>()?)
+}
+
+/// Returns the statement that reads a page, and the condition whose values it takes.
+pub(super) fn page_sql(account: Option<AccountId>, before: Option<Cursor>) -> (String, Condition) {
+    let mut condition = Condition::default();
+    let last = before.map_or(i64::MAX, |before| before.0 - 1);
+    runs::ENTRIES.narrow(&mut condition, account, (0, last));
+    let (source, order) = (runs::ENTRIES.source(account), Runs::order(account, "DESC"));
+    let sql = format!(
+        "SELECT seq, account, amount, kind, request, note, at FROM {source} {} ORDER BY {order}",
+        condition.sql()
+    );
+    (sql, condition)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, Entry)> {

@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 
 use super::codec::{At, List, Span};
 use super::rows::{Insertion, Values};
-use super::{filter, keys, sums};
+use super::{filter, keys, runs, sums};
 use crate::domain::id::{AccountId, KeyId, RequestId};
 use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::money::Nanos;
@@ -56,11 +56,17 @@ static BALANCES: LazyLock<Insertion> =
 
 /// Writes a batch, leaving out what is already there.
 pub(super) fn commit(tx: &Connection, batch: &[RequestRecord]) -> Result<Cursor, StoreError> {
-    let fresh = insert_records(tx, batch)?;
+    let mut batch: Vec<_> = batch.iter().collect();
+    batch.sort_by_key(|record| record.account);
+    let fresh = insert_records(tx, &batch)?;
+    if let Some((first, _)) = fresh.first() {
+        runs::REQUESTS.note(tx, *first, fresh.iter().map(|(_, record)| record.account))?;
+    }
     touch_keys(tx, &fresh)?;
     filter::extend_hours(tx, &fresh)?;
     sums::add(tx, fresh.iter().map(|(_, record)| *record))?;
-    let entries: Vec<_> = fresh.iter().flat_map(|(_, record)| record.entries()).collect();
+    let mut entries: Vec<_> = fresh.iter().flat_map(|(_, record)| record.entries()).collect();
+    entries.sort_by_key(|entry| entry.account);
     add_entries(tx, &entries)?;
     match fresh.last() {
         Some((seq, _)) => Ok(Cursor(*seq)),
@@ -74,9 +80,11 @@ pub(super) fn newest(tx: &Connection) -> Result<Cursor, StoreError> {
     Ok(Cursor(select.query_row([], |row| row.get(0))?))
 }
 
-/// Writes ledger entries.
+/// Writes ledger entries, those of an account best one after another.
 pub(super) fn add_entries(tx: &Connection, entries: &[Entry]) -> Result<(), StoreError> {
     ENTRIES.run(tx, entries, bind_entry)?;
+    let first = tx.last_insert_rowid() + 1 - i64::try_from(entries.len()).unwrap_or_default();
+    runs::ENTRIES.note(tx, first, entries.iter().map(|entry| entry.account))?;
     let mut changes = HashMap::<AccountId, Nanos, RandomState>::default();
     for entry in entries {
         let change = changes.entry(entry.account).or_default();
@@ -98,14 +106,15 @@ pub(super) fn balances(tx: &Connection) -> Result<Vec<(AccountId, Nanos)>, Store
 /// Returns those that were not there before, with their cursors.
 fn insert_records<'a>(
     tx: &Connection,
-    records: &'a [RequestRecord],
+    records: &[&'a RequestRecord],
 ) -> rusqlite::Result<Vec<(i64, &'a RequestRecord)>> {
     let mut fresh = Vec::with_capacity(records.len());
-    REQUESTS.run_in_parts(tx, records, bind_record, |records, written| {
+    let bind = |record: &&RequestRecord, values: &mut Values<'_, '_>| bind_record(record, values);
+    REQUESTS.run_in_parts(tx, records, bind, |records, written| {
         let written = i64::try_from(written).unwrap_or_default();
         let first = tx.last_insert_rowid() + 1 - written;
         if written == i64::try_from(records.len()).unwrap_or_default() {
-            fresh.extend((first..).zip(records));
+            fresh.extend((first..).zip(records.iter().copied()));
         } else if written > 0 {
             fresh.extend(find_fresh(tx, first, records)?);
         }
@@ -118,7 +127,7 @@ fn insert_records<'a>(
 fn find_fresh<'a>(
     tx: &Connection,
     first: i64,
-    records: &'a [RequestRecord],
+    records: &[&'a RequestRecord],
 ) -> rusqlite::Result<Vec<(i64, &'a RequestRecord)>> {
     let mut select =
         tx.prepare_cached("SELECT seq, id FROM requests WHERE seq >= ? ORDER BY seq")?;
@@ -127,7 +136,7 @@ fn find_fresh<'a>(
     let mut found = found.into_iter().peekable();
     let fresh = records.iter().filter_map(|record| {
         let (seq, _) = found.next_if(|(_, id)| *id == record.id)?;
-        Some((seq, record))
+        Some((seq, *record))
     });
     Ok(fresh.collect())
 }

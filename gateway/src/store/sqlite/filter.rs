@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use rusqlite::types::ToSql;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
+use super::condition::Condition;
+use super::runs::{self, Ends};
 use super::terms;
 use crate::domain::expression::Term;
 use crate::domain::id::{AccountId, KeyId, ModelId};
@@ -19,6 +20,8 @@ use crate::store::{RequestFilter, StoreError};
 pub(super) const HOUR: i64 = 3_600_000_000;
 /// Those of a day.
 pub(super) const DAY: i64 = 24 * HOUR;
+/// The whole log.
+pub(super) const EVERYTHING: Ends = (0, i64::MAX);
 
 /// A [`RequestFilter`] with its times in microseconds, and with the account of its key.
 #[derive(Clone, Debug)]
@@ -32,19 +35,13 @@ pub(super) struct Choice {
     pub(super) terms: Vec<Term>,
 }
 
-/// A condition and its values.
-#[derive(Default)]
-pub(super) struct Condition {
-    sql: String,
-    values: Vec<Box<dyn ToSql>>,
-}
-
 // === impl Choice ===
 
 impl Choice {
-    /// Reads `filter`. A key without its account gets it, because the log is indexed by account.
+    /// Reads `filter`. A key without its account gets it, because the log knows where an account's rows are.
     pub(super) fn of(tx: &Connection, filter: &RequestFilter) -> Result<Self, StoreError> {
-        let account = match (filter.account, &filter.key) {
+        let account = filter.account.or_else(|| terms::account(&filter.terms));
+        let account = match (account, &filter.key) {
             (None, Some(key)) => tx
                 .prepare_cached("SELECT account FROM keys WHERE id = ?")?
                 .query_row([key], |row| row.get(0))
@@ -72,13 +69,21 @@ impl Choice {
         self.model.is_some() || terms::ask_for_models(&self.terms)
     }
 
-    /// Returns the condition on rows of `requests`.
-    pub(super) fn condition(&self, tx: &Connection) -> Result<Condition, StoreError> {
+    /// Returns what rows of `requests` are selected from.
+    pub(super) fn source(&self) -> String {
+        runs::REQUESTS.source(self.account)
+    }
+
+    /// Returns the condition on those between the ends.
+    pub(super) fn condition(
+        &self,
+        tx: &Connection,
+        (mut first, mut last): Ends,
+    ) -> Result<Condition, StoreError> {
         let mut condition = Condition::default();
         if self.asks_for_nothing() {
             condition.and_always("FALSE");
         }
-        condition.and("account = ?", self.account);
         condition.and("key = ?", self.key.clone());
         condition.and("model = ?", self.model.clone());
         condition.and("status = ?", self.status);
@@ -92,16 +97,16 @@ impl Choice {
         if self.since.is_some() || self.until.is_some() {
             condition.and("started_at >= ?", self.since);
             condition.and("started_at < ?", self.until);
-            let (first, last) = self.stretch(tx)?;
-            condition.and("seq >= ?", Some(first));
-            condition.and("seq <= ?", Some(last));
+            let (earliest, latest) = self.stretch(tx)?;
+            (first, last) = (first.max(earliest), last.min(latest));
         }
+        runs::REQUESTS.narrow(&mut condition, self.account, (first, last));
         Ok(condition)
     }
 
     /// Returns the ends of the shortest stretch of the log that is known to hold all that came in
     /// between the two times.
-    fn stretch(&self, tx: &Connection) -> Result<(i64, i64), StoreError> {
+    fn stretch(&self, tx: &Connection) -> Result<Ends, StoreError> {
         let sql = "SELECT coalesce(min(first), 1), coalesce(max(last), 0) \
             FROM request_hours WHERE hour BETWEEN ? AND ?";
         let since = self.since.map_or(i64::MIN, |time| time.div_euclid(HOUR));
@@ -112,9 +117,9 @@ impl Choice {
 
     /// Returns the stretches of the log that can hold what is chosen, oldest first. The log is not indexed
     /// by model: one that is hardly ever asked is found by the hours in which it was.
-    pub(super) fn stretches(&self, tx: &Connection) -> Result<Vec<(i64, i64)>, StoreError> {
+    pub(super) fn stretches(&self, tx: &Connection) -> Result<Vec<Ends>, StoreError> {
         if self.account.is_some() || !self.asks_for_models() {
-            return Ok(vec![(0, i64::MAX)]);
+            return Ok(vec![EVERYTHING]);
         }
         let mut condition = Condition::default();
         condition.and_always("account = x''");
@@ -130,7 +135,7 @@ impl Choice {
         );
         let mut select = tx.prepare_cached(&sql)?;
         let mut rows = select.query(params_from_iter(condition.values()))?;
-        let mut stretches = Vec::<(i64, i64)>::new();
+        let mut stretches = Vec::<Ends>::new();
         while let Some(row) = rows.next()? {
             let (first, last): (i64, i64) = (row.get(0)?, row.get(1)?);
             match stretches.last_mut() {
@@ -140,44 +145,6 @@ impl Choice {
             }
         }
         Ok(stretches)
-    }
-}
-
-// === impl Condition ===
-
-impl Condition {
-    /// Narrows the choice by `clause`, if there is a value for its question mark.
-    pub(super) fn and(&mut self, clause: &str, value: Option<impl ToSql + 'static>) {
-        if let Some(value) = value {
-            self.and_always(clause);
-            self.values.push(Box::new(value));
-        }
-    }
-
-    /// Narrows the choice by `clause`, which has as many question marks.
-    pub(super) fn and_all(
-        &mut self,
-        clause: &str,
-        values: impl IntoIterator<Item = Box<dyn ToSql>>,
-    ) {
-        self.and_always(clause);
-        self.values.extend(values);
-    }
-
-    /// Narrows the choice by `clause`, which has no question mark.
-    pub(super) fn and_always(&mut self, clause: &str) {
-        self.sql.push_str(if self.sql.is_empty() { "WHERE " } else { " AND " });
-        self.sql.push_str(clause);
-    }
-
-    /// Returns the `WHERE` clause, if there is any condition.
-    pub(super) fn sql(&self) -> &str {
-        &self.sql
-    }
-
-    /// Returns the values of its question marks.
-    pub(super) fn values(&self) -> impl Iterator<Item = &dyn ToSql> {
-        self.values.iter().map(|value| &**value)
     }
 }
 

@@ -3,11 +3,13 @@
 //! Freed pages are used again by new records, so that the file stays as large as it has ever been and
 //! nothing ever has to be vacuumed.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::{SqliteStore, commit, copy, examine, filter, requests, sums};
+use super::{SqliteStore, commit, copy, examine, filter, requests, runs, sums};
 use crate::domain::record::RequestRecord;
 use crate::store::{Cursor, Forget, StoreCopy, StoreError, Upkeep};
 
@@ -38,6 +40,10 @@ fn forget(tx: &Connection, wish: &Forget, limit: usize) -> Result<u64, StoreErro
     sums::add_forgotten(tx, old.iter().map(|(_, record)| record))?;
     tx.prepare_cached("DELETE FROM requests WHERE seq <= ?")?.execute([last.0])?;
     filter::shorten_hours(tx, last.0 + 1)?;
+    let accounts: BTreeSet<_> = old.iter().map(|(_, record)| record.account).collect();
+    for account in accounts {
+        runs::REQUESTS.forget(tx, account, last.0 + 1)?;
+    }
     Ok(old.len() as u64)
 }
 

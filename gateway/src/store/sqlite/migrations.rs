@@ -14,6 +14,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0006_limits.sql")),
     M::up(include_str!("migrations/0007_retries.sql")),
     M::up(include_str!("migrations/0008_key_days.sql")),
+    M::up(include_str!("migrations/0009_runs.sql")),
 ];
 
 /// Brings a database up to date, or refuses one that is ahead of us.
@@ -75,5 +76,27 @@ mod tests {
         });
         let days: Vec<_> = days.unwrap().map(Result::unwrap).collect();
         assert_eq!(days, [[0, 1, 1, 10, 100], [1, 1, 6, 60, 600], [1, 3, 8, 80, 800]]);
+    }
+
+    #[test]
+    fn what_was_written_before_is_found_by_its_account() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        Migrations::from_slice(&STEPS[..8]).to_latest(&mut connection).unwrap();
+        // where old ones were removed, and one in the middle behind our back
+        for (seq, account) in [(4, 1), (5, 1), (6, 2), (7, 1), (9, 1), (10, 2), (11, 2)] {
+            let sql = "INSERT INTO requests (seq, id, account, key, started_at, duration, endpoint, \
+                stream, status, basis) VALUES (?1, CAST(?1 AS BLOB), ?2, '', 0, 0, 1, 0, 1, 4)";
+            connection.execute(sql, (seq, [account])).unwrap();
+            let sql = "INSERT INTO ledger_entries (seq, account, amount, kind, at) VALUES (?, ?, 1, 1, 0)";
+            connection.execute(sql, (seq, [account])).unwrap();
+        }
+        run(&mut connection).unwrap();
+        for table in ["request_runs", "entry_runs"] {
+            let sql = format!("SELECT owner, first, last FROM {table}");
+            let mut select = connection.prepare(&sql).unwrap();
+            let runs = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+            let runs: Vec<([u8; 1], i64, i64)> = runs.unwrap().map(Result::unwrap).collect();
+            assert_eq!(runs, [([1], 4, 5), ([1], 7, 7), ([1], 9, 9), ([2], 6, 6), ([2], 10, 11)]);
+        }
     }
 }

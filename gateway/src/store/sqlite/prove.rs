@@ -11,6 +11,7 @@ use super::aside::Wanted;
 use super::commit;
 use super::filter::{DAY, HOUR};
 use super::fingerprint::{Of, bytes, fingerprint};
+use super::runs::{self, Ends, Runs};
 use crate::domain::id::{AccountId, RequestId};
 use crate::domain::money::Nanos;
 use crate::domain::proof::{Difference, Proof};
@@ -22,6 +23,13 @@ const CHARGE: i64 = 3;
 struct Charged {
     first: i64,
     bits: Vec<u64>,
+}
+
+/// Whether rows that come in their order are where their accounts' runs say.
+struct Listed<'a> {
+    runs: &'a Runs,
+    /// The run of the row before.
+    run: Option<(AccountId, Ends)>,
 }
 
 /// What sums must come to. All are zero in the end.
@@ -63,14 +71,18 @@ fn check_entries(
 ) -> Result<HashMap<AccountId, i128>, StoreError> {
     let mut balances = HashMap::<AccountId, i128>::new();
     let mut unrecorded = HashMap::<AccountId, i128>::new();
-    let sql = "SELECT e.account, e.amount, e.kind, e.request, r.seq, r.account, r.cost \
+    let sql = "SELECT e.account, e.amount, e.kind, e.request, r.seq, r.account, r.cost, e.seq \
         FROM ledger_entries e LEFT JOIN requests r ON r.id = e.request ORDER BY e.seq";
+    let mut listed = Listed { runs: &runs::ENTRIES, run: None };
     let mut select = tx.prepare(sql)?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         wanted.check()?;
         proof.entries += 1;
         let (account, amount): (AccountId, Nanos) = (row.get(0)?, row.get(1)?);
+        if !listed.holds(tx, account, row.get(7)?)? {
+            proof.note(Difference::Unlisted { account });
+        }
         *balances.entry(account).or_default() += i128::from(amount.0);
         if row.get::<_, i64>(2)? != CHARGE {
             continue;
@@ -121,6 +133,7 @@ fn check_requests(
     while let Some(row) = rows.next()? {
         hours.insert(row.get::<_, i64>(0)?, (row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
     }
+    let mut listed = Listed { runs: &runs::REQUESTS, run: None };
     let sql = "SELECT account, started_at, key, ifnull(model, 0), status, 1, ifnull(input, 0), \
         ifnull(cached, 0), ifnull(output, 0), ifnull(reasoning, 0), ifnull(cost, 0), seq, id \
         FROM requests ORDER BY seq";
@@ -136,6 +149,10 @@ fn check_requests(
         }
         if !hours.get(&hour).is_some_and(|(first, last)| (first..=last).contains(&&seq)) {
             proof.note(Difference::Time { request: row.get(12)? });
+        }
+        let account = row.get(0)?;
+        if !listed.holds(tx, account, seq)? {
+            proof.note(Difference::Unlisted { account });
         }
         // Once among its key's sums, and once among everybody's.
         let rest = sums.hours.entry(hour).or_default();
@@ -231,6 +248,25 @@ fn is_everybodys(row: &Row<'_>) -> Result<bool, StoreError> {
 fn clamped(sum: i128) -> Nanos {
     let end = if sum < 0 { i64::MIN } else { i64::MAX };
     Nanos(i64::try_from(sum).unwrap_or(end))
+}
+
+// === impl Listed ===
+
+impl Listed<'_> {
+    fn holds(
+        &mut self,
+        tx: &Transaction<'_>,
+        account: AccountId,
+        seq: i64,
+    ) -> Result<bool, StoreError> {
+        let is_the_same = |(owner, (first, last)): &(AccountId, Ends)| {
+            *owner == account && (*first..=*last).contains(&seq)
+        };
+        if !self.run.as_ref().is_some_and(is_the_same) {
+            self.run = self.runs.find(tx, account, seq)?.map(|ends| (account, ends));
+        }
+        Ok(self.run.is_some())
+    }
 }
 
 // === impl Charged ===

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::codec::{At, List, Span};
+use super::condition::Condition;
 use super::filter::Choice;
+use super::runs::{Ends, Runs};
 use super::{SqliteStore, commit, summary};
 use crate::domain::audit::AuditEntry;
 use crate::domain::id::{AccountId, RequestId};
@@ -53,8 +55,8 @@ impl Requests for SqliteStore {
         limit: usize,
     ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
         let filter = filter.clone();
-        let before = before.map(|cursor| cursor.0);
-        self.read(move |tx| page(tx, &filter, ("seq < ?", before), "DESC", limit)).await
+        let ends = (0, before.map_or(i64::MAX, |before| before.0 - 1));
+        self.read(move |tx| page(tx, &filter, ends, "DESC", limit)).await
     }
 
     async fn requests_after(
@@ -64,7 +66,8 @@ impl Requests for SqliteStore {
         limit: usize,
     ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
         let filter = filter.clone();
-        self.read(move |tx| page(tx, &filter, ("seq > ?", Some(after.0)), "ASC", limit)).await
+        let ends = (after.0.saturating_add(1), i64::MAX);
+        self.read(move |tx| page(tx, &filter, ends, "ASC", limit)).await
     }
 
     async fn count_requests(
@@ -75,10 +78,9 @@ impl Requests for SqliteStore {
     ) -> Result<u64, StoreError> {
         let filter = filter.clone();
         self.read(move |tx| {
-            let mut condition = Choice::of(tx, &filter)?.condition(tx)?;
-            condition.and("seq > ?", Some(after.0));
-            condition.and("seq <= ?", Some(until.0));
-            let sql = format!("SELECT count(*) FROM requests {}", condition.sql());
+            let choice = Choice::of(tx, &filter)?;
+            let condition = choice.condition(tx, (after.0.saturating_add(1), until.0))?;
+            let sql = format!("SELECT count(*) FROM {} {}", choice.source(), condition.sql());
             let mut select = tx.prepare_cached(&sql)?;
             let count: i64 =
                 select.query_row(params_from_iter(condition.values()), |row| row.get(0))?;
@@ -121,22 +123,19 @@ impl Requests for SqliteStore {
 fn page(
     tx: &Connection,
     filter: &RequestFilter,
-    (clause, cursor): (&str, Option<i64>),
-    order: &str,
+    (first, last): Ends,
+    direction: &str,
     limit: usize,
 ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
     let choice = Choice::of(tx, filter)?;
     let mut stretches = choice.stretches(tx)?;
-    if order == "DESC" {
+    if direction == "DESC" {
         stretches.reverse();
     }
     let mut page = Vec::new();
-    for (first, last) in stretches {
-        let mut condition = choice.condition(tx)?;
-        condition.and(clause, cursor);
-        condition.and("seq >= ?", Some(first));
-        condition.and("seq <= ?", Some(last));
-        let sql = format!("SELECT * FROM requests {} ORDER BY seq {order}", condition.sql());
+    for (begin, end) in stretches {
+        let ends = (first.max(begin), last.min(end));
+        let (sql, condition) = page_sql(tx, &choice, ends, direction)?;
         let mut select = tx.prepare_cached(&sql)?;
         let rows = select.query_map(params_from_iter(condition.values()), read)?;
         for row in rows.take(limit - page.len()) {
@@ -147,6 +146,19 @@ fn page(
         }
     }
     Ok(page)
+}
+
+/// Returns the statement that reads what is chosen between the ends, and the condition whose values it takes.
+pub(super) fn page_sql(
+    tx: &Connection,
+    choice: &Choice,
+    ends: Ends,
+    direction: &str,
+) -> Result<(String, Condition), StoreError> {
+    let condition = choice.condition(tx, ends)?;
+    let (source, order) = (choice.source(), Runs::order(choice.account, direction));
+    let sql = format!("SELECT requests.* FROM {source} {} ORDER BY {order}", condition.sql());
+    Ok((sql, condition))
 }
 
 /// Reads a row of `requests`, whose columns are in the order of the first migration.

@@ -11,7 +11,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::codec::Count;
-use super::filter::{Choice, Condition, DAY, HOUR};
+use super::condition::Condition;
+use super::filter::{Choice, DAY, EVERYTHING, HOUR};
 use super::sums::accumulate;
 use super::terms;
 use crate::domain::id::{AccountId, KeyId, ModelId};
@@ -92,10 +93,13 @@ fn is_forgotten(tx: &Connection, hour: i64) -> Result<bool, StoreError> {
 }
 
 fn add_log(tx: &Connection, choice: &Choice, sums: &mut Sums) -> Result<(), StoreError> {
-    let condition = choice.condition(tx)?;
-    let select = "SELECT model, started_at, status, 1, input, cached, output, reasoning, cost, \
-        account, key FROM requests";
-    add_rows(tx, select, &condition, By::All, sums)
+    let condition = choice.condition(tx, EVERYTHING)?;
+    let select = format!(
+        "SELECT model, started_at, status, 1, input, cached, output, reasoning, cost, account, key \
+            FROM {}",
+        choice.source()
+    );
+    add_rows(tx, &select, &condition, By::All, sums)
 }
 
 fn add_hours(

@@ -3,8 +3,9 @@
 use rusqlite::types::ToSql;
 
 use super::codec::{Count, Span};
-use super::filter::Condition;
+use super::condition::Condition;
 use crate::domain::expression::{Relation, Term, Test};
+use crate::domain::id::AccountId;
 use crate::domain::record::RequestStatus;
 
 /// Narrows the choice by all of `terms`.
@@ -18,6 +19,14 @@ pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Ite
             condition.and_all(&clause, values);
         }
     }
+}
+
+/// Returns the account whose the requests must be, if `terms` name one.
+pub(super) fn account(terms: &[Term]) -> Option<AccountId> {
+    terms.iter().find_map(|term| match (&term.test, term.negated) {
+        (Test::Account(accounts), false) if accounts.len() == 1 => accounts.first().copied(),
+        _ => None,
+    })
 }
 
 /// Whether the sums by hour know enough to tell for which requests `term` holds.

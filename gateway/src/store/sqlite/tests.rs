@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use super::filter::Choice;
 use super::*;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{AccountId, KeyId, ModelId, RequestId};
@@ -224,25 +225,47 @@ async fn readers_see_whole_batches_while_the_writer_commits() {
 }
 
 #[test]
-fn pages_of_an_account_do_not_read_the_whole_log() {
+fn pages_do_not_read_the_whole_log() {
     let (_folder, path) = place();
     drop(SqliteStore::open(&path).unwrap());
     let db = Connection::open(&path).unwrap();
-    for (condition, index) in [
-        ("account = x'' AND status = 1", "requests_by_account (account=?)"),
-        ("account = x'' AND key = '' AND seq < 9 AND seq >= 2", "requests_by_account (account=?"),
-        ("model = '' AND seq < 9", "INTEGER PRIMARY KEY"),
-        ("status = 3 AND status <> 1 AND seq < 9", "requests_by_trouble (status=?"),
-        ("account = x'' AND status = 3 AND seq < 9", "requests_by_account (account=?"),
+    let all = RequestFilter::default();
+    let own = RequestFilter { account: Some(AccountId(Uuid::nil())), ..all.clone() };
+    let run = [
+        "SEARCH request_runs USING PRIMARY KEY (owner=? AND first>? AND first<?)",
+        "SCALAR SUBQUERY",
+        "SEARCH request_runs USING PRIMARY KEY (owner=? AND first<?)",
+        "SEARCH requests USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+    ];
+    let status = Some(RequestStatus::Failed);
+    for (filter, expected) in [
+        (own.clone(), &run[..]),
+        (RequestFilter { key: Some(KeyId::new("")), ..own.clone() }, &run),
+        (RequestFilter { status, ..own }, &run),
+        (all.clone(), &["SEARCH requests USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]),
+        (
+            RequestFilter { status, ..all },
+            &["SEARCH requests USING INDEX requests_by_trouble (status=?"],
+        ),
     ] {
-        let sql = format!(
-            "EXPLAIN QUERY PLAN SELECT * FROM requests WHERE {condition} ORDER BY seq DESC"
-        );
-        let mut select = db.prepare(&sql).unwrap();
-        let plan: Vec<String> =
-            select.query_map([], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
-        assert!(plan.len() == 1 && plan[0].contains(index), "{condition}: {plan:?}");
+        let choice = Choice::of(&db, &filter).unwrap();
+        for direction in ["ASC", "DESC"] {
+            let sql = requests::page_sql(&db, &choice, (2, 8), direction).unwrap().0;
+            assert_plan(&db, &sql, expected);
+        }
     }
+}
+
+/// Sorting is a step of a plan, too.
+fn assert_plan(db: &Connection, sql: &str, expected: &[&str]) {
+    let mut select = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let plan: Vec<String> =
+        select.raw_query().mapped(|row| row.get(3)).map(Result::unwrap).collect();
+    let is_expected = |(step, expected): (&String, &&str)| step.starts_with(expected);
+    assert!(
+        plan.len() == expected.len() && plan.iter().zip(expected).all(is_expected),
+        "{sql}: {plan:?}"
+    );
 }
 
 #[tokio::test]

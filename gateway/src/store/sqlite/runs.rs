@@ -1,0 +1,136 @@
+//! Where an account's rows are in the log and in the ledger.
+//!
+//! Neither is indexed by account: that would cost each row another. A batch writes the rows of an account
+//! one after another, and notes each such run once.
+
+use std::sync::LazyLock;
+
+use rusqlite::types::ToSql;
+use rusqlite::{Connection, params};
+
+use super::condition::Condition;
+use super::rows::{Insertion, Values};
+use crate::domain::id::AccountId;
+
+/// Rows that are numbered by `seq`, and are of accounts.
+pub(super) struct Runs {
+    rows: &'static str,
+    index: &'static str,
+    insertion: LazyLock<Insertion>,
+}
+
+/// A stretch of rows: the first and the last.
+pub(super) type Ends = (i64, i64);
+
+/// Those of the request log.
+pub(super) static REQUESTS: Runs = Runs {
+    rows: "requests",
+    index: "request_runs",
+    insertion: LazyLock::new(|| Insertion::new("request_runs", &COLUMNS, "")),
+};
+/// Those of the ledger.
+pub(super) static ENTRIES: Runs = Runs {
+    rows: "ledger_entries",
+    index: "entry_runs",
+    insertion: LazyLock::new(|| Insertion::new("entry_runs", &COLUMNS, "")),
+};
+
+const COLUMNS: [&str; 3] = ["owner", "first", "last"];
+
+impl Runs {
+    /// Notes whose the rows from `first` on are.
+    pub(super) fn note(
+        &self,
+        tx: &Connection,
+        first: i64,
+        owners: impl Iterator<Item = AccountId>,
+    ) -> rusqlite::Result<()> {
+        let mut runs = Vec::<(AccountId, Ends)>::new();
+        for (seq, owner) in (first..).zip(owners) {
+            match runs.last_mut() {
+                Some((last_owner, (_, last))) if *last_owner == owner => *last = seq,
+                _ => runs.push((owner, (seq, seq))),
+            }
+        }
+        let bind = |(owner, (first, last)): &_, values: &mut Values<'_, '_>| {
+            values.bind(params![owner, first, last])
+        };
+        self.insertion.run(tx, &runs, bind)
+    }
+
+    /// Forgets the runs of `owner` that end before `first`.
+    pub(super) fn forget(
+        &self,
+        tx: &Connection,
+        owner: AccountId,
+        first: i64,
+    ) -> rusqlite::Result<()> {
+        let sql =
+            format!("DELETE FROM {} WHERE owner = ?1 AND first < ?2 AND last < ?2", self.index);
+        tx.prepare_cached(&sql)?.execute(params![owner, first])?;
+        Ok(())
+    }
+
+    /// Returns the run of `owner` that holds the row `seq`, if it was noted.
+    pub(super) fn find(
+        &self,
+        tx: &Connection,
+        owner: AccountId,
+        seq: i64,
+    ) -> rusqlite::Result<Option<Ends>> {
+        let sql = format!(
+            "SELECT first, last FROM {} WHERE owner = ? AND first <= ? ORDER BY first DESC LIMIT 1",
+            self.index
+        );
+        let mut select = tx.prepare_cached(&sql)?;
+        let mut rows = select.query(params![owner, seq])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let (first, last) = (row.get(0)?, row.get(1)?);
+        Ok((first..=last).contains(&seq).then_some((first, last)))
+    }
+
+    /// Returns what to select the rows of `owner`, or of all, from.
+    pub(super) fn source(&self, owner: Option<AccountId>) -> String {
+        match owner {
+            // not to be turned round: the runs are in the order of their rows
+            Some(_) => format!("{} CROSS JOIN {}", self.index, self.rows),
+            None => self.rows.to_owned(),
+        }
+    }
+
+    /// Narrows `condition` to the rows of `owner`, or of all, in the stretch between `first` and `last`.
+    pub(super) fn narrow(
+        &self,
+        condition: &mut Condition,
+        owner: Option<AccountId>,
+        (first, last): Ends,
+    ) {
+        let Some(owner) = owner else {
+            condition.and("seq >= ?", Some(first).filter(|first| *first > 0));
+            condition.and("seq <= ?", Some(last).filter(|last| *last < i64::MAX));
+            return;
+        };
+        let clause = format!(
+            "owner = ? AND first >= ifnull((SELECT max(first) FROM {} WHERE owner = ? AND first <= ?), 0) \
+                AND first <= ? AND seq BETWEEN max(first, ?) AND min(last, ?)",
+            self.index
+        );
+        let values: [Box<dyn ToSql>; 6] = [
+            Box::new(owner),
+            Box::new(owner),
+            Box::new(first),
+            Box::new(last),
+            Box::new(first),
+            Box::new(last),
+        ];
+        condition.and_all(&clause, values);
+    }
+
+    /// Returns the terms that put the rows of `owner`, or of all, in `direction` by their numbers.
+    pub(super) fn order(owner: Option<AccountId>, direction: &str) -> String {
+        match owner {
+            Some(_) => format!("first {direction}, seq {direction}"),
+            None => format!("seq {direction}"),
+        }
+    }
+}
