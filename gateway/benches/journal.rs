@@ -67,7 +67,8 @@ fn open_and_close(bencher: Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(REQUESTS)).bench_local(|| {
         let mut places = Vec::new();
         for record in &records {
-            journal.begin(black_box(opened(record))).expect("it is written");
+            journal.begin(black_box(opened(record))).expect("there is room");
+            journal.write_begun().expect("it is written");
             places.extend(journal.close(black_box(record)));
         }
         journal.committed(places);
@@ -90,6 +91,6 @@ fn news_of_a_stream(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().expect("a folder");
     let (journal, _) = Journal::open(folder.path()).expect("a journal");
     let record = record(1);
-    journal.begin(opened(&record)).expect("it is written");
+    journal.begin(opened(&record)).expect("there is room");
     bencher.bench_local(|| journal.update(record.id, |open| open.output_bytes += 2_048));
 }

@@ -137,7 +137,10 @@ pub async fn run(
 
     let replays = replays(config, &*store, &seams.clock).await?;
     let limiter = Arc::new(Limiter::resume(&used, now));
-    let fleet = Arc::new(Fleet::new(dialer(seams.simulator, serving.clone())));
+    // a request is in the journal before its words leave
+    let journalled = ledger.clone();
+    let departure = Arc::new(move || Ok(journalled.write_begun()?));
+    let fleet = Arc::new(Fleet::new(dialer(seams.simulator, serving.clone()), departure));
 
     let gate = Arc::new(Gate {
         directory: directory.clone(),

@@ -300,6 +300,7 @@ impl From<&UpstreamError> for ErrorReply {
                 "upstream_unreachable",
                 "the upstream of this model cannot be reached",
             ),
+            UpstreamError::KeptBack(_) => Self::from(&Refusal::RecorderBehind),
             UpstreamError::TimedOut(_) => {
                 failed(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", "the upstream timed out")
             }

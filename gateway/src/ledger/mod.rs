@@ -168,12 +168,20 @@ impl Ledger {
         Ok(())
     }
 
-    /// Takes in a request that goes upstream now: from here on a crash leaves it recorded and charged.
+    /// Takes in a request that is about to go upstream; [`write_begun`](Self::write_begun) comes between.
     ///
     /// # Errors
-    /// It cannot be written down, and must not go on.
+    /// It could not be written down, and must not go on.
     pub fn begin(&self, open: Open) -> Result<(), Unwritten> {
         self.journal.begin(open)
+    }
+
+    /// Writes down all requests that have begun: from here on a crash leaves them recorded and charged.
+    ///
+    /// # Errors
+    /// They cannot be written down, and must not go on.
+    pub fn write_begun(&self) -> Result<(), Unwritten> {
+        self.journal.write_begun()
     }
 
     /// Notes what has become known of a request that went upstream.

@@ -91,7 +91,16 @@ pub enum Fault {
     Refused(#[from] Refusal),
     /// The upstream failed.
     #[error(transparent)]
-    Upstream(#[from] UpstreamError),
+    Upstream(UpstreamError),
+}
+
+impl From<UpstreamError> for Fault {
+    fn from(error: UpstreamError) -> Self {
+        match error {
+            UpstreamError::KeptBack(_) => Self::Refused(Refusal::RecorderBehind),
+            error => Self::Upstream(error),
+        }
+    }
 }
 
 impl Fault {

@@ -25,13 +25,17 @@ const TOKENS: Names = Names {
     reset: HeaderName::from_static("x-ratelimit-reset-tokens"),
 };
 
-/// Adds the `x-ratelimit-*` headers, for what is limited.
+/// More text than the values of all of them have.
+const LONGEST: usize = 144;
+
+/// Adds the `x-ratelimit-*` headers, for what is limited. Their values share one buffer.
 pub fn show(headers: &mut HeaderMap, standing: &Standing) {
+    let mut text = BytesMut::with_capacity(LONGEST);
     for (names, gauge) in [(REQUESTS, standing.requests), (TOKENS, standing.tokens)] {
         let Some(Gauge { limit, remaining, reset }) = gauge else { continue };
-        headers.insert(names.limit, limit.into());
-        headers.insert(names.remaining, remaining.into());
-        headers.insert(names.reset, span(reset));
+        headers.insert(names.limit, number(&mut text, limit));
+        headers.insert(names.remaining, number(&mut text, remaining));
+        headers.insert(names.reset, span(&mut text, reset));
     }
 }
 
@@ -44,18 +48,32 @@ pub(super) fn hide(headers: &mut HeaderMap) {
     }
 }
 
+fn number(text: &mut BytesMut, number: u64) -> HeaderValue {
+    put_number(text, number);
+    value(text)
+}
+
 /// A duration as the original writes it, to the next second: `0s`, `59s`, `6m0s`.
-fn span(duration: Duration) -> HeaderValue {
+fn span(text: &mut BytesMut, duration: Duration) -> HeaderValue {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
-    let (minutes, seconds, mut digits) = (seconds / 60, seconds % 60, itoa::Buffer::new());
-    let mut text = BytesMut::with_capacity(32);
+    let (minutes, seconds) = (seconds / 60, seconds % 60);
     if minutes > 0 {
-        text.put_slice(digits.format(minutes).as_bytes());
+        put_number(text, minutes);
         text.put_u8(b'm');
     }
-    text.put_slice(digits.format(seconds).as_bytes());
+    put_number(text, seconds);
     text.put_u8(b's');
-    HeaderValue::from_maybe_shared(text.freeze()).expect("digits and letters are a header value")
+    value(text)
+}
+
+fn put_number(text: &mut BytesMut, number: u64) {
+    text.put_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Takes what was put there.
+fn value(text: &mut BytesMut) -> HeaderValue {
+    let text = text.split().freeze();
+    HeaderValue::from_maybe_shared(text).expect("digits and letters are a header value")
 }
 
 #[cfg(test)]
@@ -67,7 +85,7 @@ mod tests {
         for (millis, expected) in
             [(0, "0s"), (1, "1s"), (59_000, "59s"), (59_001, "1m0s"), (360_000, "6m0s")]
         {
-            assert_eq!(span(Duration::from_millis(millis)), expected);
+            assert_eq!(span(&mut BytesMut::new(), Duration::from_millis(millis)), expected);
         }
     }
 

@@ -6,6 +6,9 @@ use http::HeaderMap;
 
 use crate::wire::error::ForeignError;
 
+/// Any error.
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// What went wrong between us and an upstream.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
@@ -14,7 +17,10 @@ pub enum UpstreamError {
     Misconfigured(String),
     /// No connection, or none that lasted to the head of the answer.
     #[error("upstream unreachable")]
-    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Unreachable(#[source] BoxError),
+    /// The request was kept back, and never left.
+    #[error("the request was kept back")]
+    KeptBack(#[source] BoxError),
     /// It took longer than its deadline.
     #[error("upstream timed out {0}")]
     TimedOut(Phase),
@@ -60,7 +66,11 @@ impl UpstreamError {
             Self::Refused { status, .. } => {
                 matches!(status, 401 | 403 | 408 | 429 | 500..)
             }
-            Self::TimedOut(_) | Self::Reported(_) | Self::Disobeyed(_) | Self::CutOff => false,
+            Self::KeptBack(_)
+            | Self::TimedOut(_)
+            | Self::Reported(_)
+            | Self::Disobeyed(_)
+            | Self::CutOff => false,
         }
     }
 
@@ -69,7 +79,7 @@ impl UpstreamError {
     pub fn is_its_fault(&self) -> bool {
         match self {
             Self::TimedOut(_) | Self::CutOff => true,
-            Self::Reported(_) | Self::Disobeyed(_) => false,
+            Self::KeptBack(_) | Self::Reported(_) | Self::Disobeyed(_) => false,
             Self::Misconfigured(_)
             | Self::Unreachable(_)
             | Self::Invalid(_)
@@ -91,6 +101,7 @@ impl UpstreamError {
                 }
                 text
             }
+            Self::KeptBack(_) => "the gateway could not send it".to_owned(),
             Self::TimedOut(phase) => format!("it took too long {phase}"),
             Self::Refused { status, .. } => format!("it answered HTTP {status}"),
             Self::Reported(_) => "it reported an error inside of its answer".to_owned(),

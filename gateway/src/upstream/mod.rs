@@ -7,6 +7,7 @@ mod breaker;
 pub mod certificate;
 mod connect;
 mod error;
+mod outbound;
 mod pool;
 mod probe;
 mod remote;
@@ -24,18 +25,21 @@ use crate::domain::upstream::Upstream;
 
 pub use connect::SimulatorDialer;
 pub use error::{Phase, UpstreamError};
+pub use outbound::Departure;
 pub use remote::Remote;
 
 /// The clients of all upstreams, each made when it is first needed.
 pub struct Fleet {
     remotes: papaya::HashMap<UpstreamName, Arc<Remote>, RandomState>,
     simulator: SimulatorDialer,
+    departure: Departure,
 }
 
 impl Fleet {
-    /// A fleet that reaches `sim:` through `simulator`.
-    pub fn new(simulator: SimulatorDialer) -> Self {
-        Self { remotes: papaya::HashMap::default(), simulator }
+    /// A fleet that reaches `sim:` through `simulator`, and lets nobody's words leave before `departure`
+    /// allows it.
+    pub fn new(simulator: SimulatorDialer, departure: Departure) -> Self {
+        Self { remotes: papaya::HashMap::default(), simulator, departure }
     }
 
     /// Returns the client of `upstream`. A client is kept, with its connections, until the catalogue
@@ -53,7 +57,8 @@ impl Fleet {
             return Ok(remote.clone());
         }
         let credential = credential().map_err(UpstreamError::Misconfigured)?;
-        let remote = Arc::new(Remote::new(upstream.clone(), credential.as_ref(), &self.simulator)?);
+        let ways = (&self.simulator, self.departure.clone());
+        let remote = Arc::new(Remote::new(upstream.clone(), credential.as_ref(), ways)?);
         remotes.insert(upstream.name.clone(), remote.clone());
         Ok(remote)
     }

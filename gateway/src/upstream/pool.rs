@@ -6,7 +6,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::rt::{Executor, Read, Write};
@@ -15,13 +14,13 @@ use hyper_util::rt::TokioExecutor;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use crate::wire::splice::Payload;
+use super::error::BoxError;
+use super::outbound::Outbound;
 
 /// A connection that was idle for longer is not used: what lies between may have forgotten it.
 const LONGEST_IDLE: Duration = Duration::from_secs(90);
 
-type Sender = SendRequest<Full<Payload>>;
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type Sender = SendRequest<Outbound>;
 
 /// The connections to one upstream, made by `connector`.
 pub(super) struct Pool<C> {
@@ -59,7 +58,7 @@ where
     /// connection from the pool had just been closed, is made and sent again.
     pub(super) async fn send(
         &self,
-        request: &impl Fn() -> Request<Full<Payload>>,
+        request: &impl Fn() -> Request<Outbound>,
     ) -> Result<Response<Incoming>, BoxError> {
         loop {
             let kept = self.idle.take();
@@ -177,6 +176,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::upstream::outbound::{Departure, KeptBack};
     use crate::wire::splice::splice;
 
     /// A server that counts its connections.
@@ -223,8 +223,13 @@ mod tests {
         }
     }
 
-    fn request() -> Request<Full<Payload>> {
-        let mut request = Request::new(Full::new(splice(&Bytes::new(), &[])));
+    fn request() -> Request<Outbound> {
+        asking("", Arc::new(|| Ok(())))
+    }
+
+    fn asking(body: &'static str, departure: Departure) -> Request<Outbound> {
+        let payload = splice(&Bytes::from_static(body.as_bytes()), &[]);
+        let mut request = Request::new(Outbound::new(payload, departure));
         request.headers_mut().insert("host", "a".parse().unwrap());
         request
     }
@@ -302,6 +307,30 @@ mod tests {
         drop(far);
         assert!(!pool.idle.lock().connections[0].0.is_closed());
         tokio::join!(ask(&pool), answered());
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_kept_back_does_not_leave() {
+        let dialer = Dialer::default();
+        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"));
+        let kept_back = || asking("words", Arc::new(|| Err("not yet".into())));
+        let error = pool.send(&kept_back).await.unwrap_err();
+        assert!(KeptBack::caused(&error), "{error:?}");
+        let mut far = dialer.0.lock().unwrap().pop().unwrap();
+        let mut seen = Vec::new();
+        far.read_to_end(&mut seen).await.unwrap();
+        assert!(seen.is_empty(), "{seen:?}");
+
+        let ((), error) = tokio::join!(
+            async {
+                while dialer.0.lock().unwrap().is_empty() {
+                    tokio::task::yield_now().await;
+                }
+                drop(dialer.0.lock().unwrap().pop());
+            },
+            async { pool.send(&|| asking("words", Arc::new(|| Ok(())))).await.unwrap_err() }
+        );
+        assert!(!KeptBack::caused(&error), "{error:?}");
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
@@ -20,6 +20,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::connect::{self, SimulatorDialer};
 use super::error::{Phase, UpstreamError};
+use super::outbound::{Departure, KeptBack, Outbound};
 use super::pool::Pool;
 use super::vitals::Vitals;
 use crate::domain::health::Health;
@@ -40,6 +41,7 @@ pub struct Remote {
     pub(super) models: Uri,
     headers: HeaderMap,
     client: Pooled,
+    departure: Departure,
     vitals: Vitals,
     reports_usage: AtomicBool,
 }
@@ -47,7 +49,7 @@ pub struct Remote {
 /// Boxed where it is a few hundred bytes.
 enum Pooled {
     /// With TLS, where the server chooses between HTTP/1.1 and HTTP/2.
-    Secure(Box<Client<HttpsConnector<HttpConnector>, Full<Payload>>>),
+    Secure(Box<Client<HttpsConnector<HttpConnector>, Outbound>>),
     Plain(Box<Pool<HttpConnector>>),
     Simulator(Pool<SimulatorDialer>),
 }
@@ -56,7 +58,7 @@ impl Remote {
     pub(super) fn new(
         upstream: Arc<Upstream>,
         credential: Option<&SecretString>,
-        simulator: &SimulatorDialer,
+        (simulator, departure): (&SimulatorDialer, Departure),
     ) -> Result<Self, UpstreamError> {
         let is_simulator = upstream.url.starts_with("sim:");
         let base = if is_simulator { "http://simulator.invalid/v1" } else { &upstream.url };
@@ -84,7 +86,16 @@ impl Remote {
         };
         let vitals = Vitals::default();
         let reports_usage = AtomicBool::default();
-        Ok(Self { upstream, chat_completions, models, headers, client, vitals, reports_usage })
+        Ok(Self {
+            upstream,
+            chat_completions,
+            models,
+            headers,
+            client,
+            departure,
+            vitals,
+            reports_usage,
+        })
     }
 
     /// Whether this is the client of just this catalogue entry.
@@ -167,7 +178,7 @@ impl Remote {
     ) -> Result<Response<Incoming>, UpstreamError> {
         let request = || {
             let (body, request_id) = body_and_id();
-            let mut request = Request::new(Full::new(body));
+            let mut request = Request::new(Outbound::new(body, self.departure.clone()));
             *request.method_mut() = method.clone();
             *request.uri_mut() = address.clone();
             *request.headers_mut() = self.headers.clone();
@@ -184,7 +195,13 @@ impl Remote {
         let response = tokio::time::timeout(self.upstream.deadlines.first_byte(), sent)
             .await
             .map_err(|_| UpstreamError::TimedOut(Phase::FirstByte))?
-            .map_err(UpstreamError::Unreachable)?;
+            .map_err(|error| {
+                if KeptBack::caused(&error) {
+                    UpstreamError::KeptBack(error)
+                } else {
+                    UpstreamError::Unreachable(error)
+                }
+            })?;
         if response.status().is_success() {
             return Ok(response);
         }

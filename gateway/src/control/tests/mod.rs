@@ -117,9 +117,10 @@ impl Bench {
             tasks: TaskTracker::new(),
             data_dir: dir.path().to_path_buf(),
             tls: None,
-            fleet: Arc::new(Fleet::new(SimulatorDialer::new(|| {
-                Err(std::io::ErrorKind::NotConnected.into())
-            }))),
+            fleet: Arc::new(Fleet::new(
+                SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),
+                Arc::new(|| Ok(())),
+            )),
             limiter: Arc::default(),
             traffic: Arc::default(),
         }));

@@ -24,12 +24,12 @@ pub(super) enum Next<'a> {
     Garbage,
 }
 
-/// Replaces what `out` holds by a frame around what `put` appends.
-pub(super) fn write(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
-    out.clear();
+/// Appends to `out` a frame around what `put` appends.
+pub(super) fn append(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
     out.put_slice(&[0; HEAD]);
     put(out);
-    let (head, entry) = out.split_at_mut(HEAD);
+    let (head, entry) = out[start..].split_at_mut(HEAD);
     let length = u32::try_from(entry.len()).unwrap_or(u32::MAX);
     let checksum = crc32fast::hash(entry);
     head[..4].copy_from_slice(&length.to_be_bytes());
@@ -72,10 +72,9 @@ mod tests {
     use super::*;
 
     fn frames(entries: &[&[u8]]) -> Vec<u8> {
-        let (mut all, mut frame) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
         for entry in entries {
-            write(&mut frame, |out| out.extend_from_slice(entry));
-            all.extend_from_slice(&frame);
+            append(&mut all, |out| out.extend_from_slice(entry));
         }
         all
     }

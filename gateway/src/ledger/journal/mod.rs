@@ -1,7 +1,7 @@
 //! The journal: what is known of every request, in a local file before anybody acts on it.
 //!
 //! A request is in it before it goes upstream, and its record before the client can see the end of
-//! its answer; each entry is one write, which outlives the process. Records go on from here into the
+//! its answer. What is written outlives the process; requests that begin at once share a write. Records go on from here into the
 //! store, and a segment is removed once the store has all that it holds. Nothing waits for the disk, so that
 //! a power cut may take the last moments, unless it is asked to (`power.rs`). Start with
 //! [`Journal::begin`]; `replay.rs` is the way back.
@@ -65,7 +65,9 @@ pub struct Journal {
 struct State {
     active: Segment,
     since: Instant,
-    frame: Vec<u8>,
+    /// Frames that are not in the file: of requests that have not gone upstream yet, and of some that have
+    /// ended while it could not be written.
+    unwritten: Vec<u8>,
     open: HashMap<RequestId, Anchored, RandomState>,
     /// How many requests each segment is kept for, the active one included.
     needed: BTreeMap<u64, u64>,
@@ -94,7 +96,7 @@ impl Journal {
         let state = State {
             active: Segment::create(dir, number, RESERVE)?,
             since: Instant::now(),
-            frame: Vec::with_capacity(1024),
+            unwritten: Vec::new(),
             open: HashMap::default(),
             needed: BTreeMap::from([(number, 0)]),
             failing: false,
@@ -104,26 +106,32 @@ impl Journal {
         Ok((Self { dir: dir.to_owned(), state, syncer: None }, recovered))
     }
 
-    /// Writes that a request goes upstream, and makes sure that its end will find room. To be called
-    /// again when it goes to another deployment.
+    /// Takes in a request that is about to go upstream, and makes sure that it and its end will find
+    /// room. It must not go before [`write_begun`](Self::write_begun). To be called again when it goes to
+    /// another deployment.
     ///
     /// # Errors
-    /// It cannot be written: the request must not go on.
+    /// It could not be written: the request must not go on.
     pub fn begin(&self, open: Open) -> Result<(), Unwritten> {
         let mut state = self.lock();
         let state = &mut *state;
         state.rotate_if_long(&self.dir);
-        frame::write(&mut state.frame, |out| entry::put_open(&open, out));
         let is_new = !state.open.contains_key(&open.record.id);
-        let written = state.append(u64::from(is_new) * RESERVE);
-        state.note(&written);
-        let segment = written.map_err(Unwritten)?;
+        let segment = state.enter(&open, u64::from(is_new) * RESERVE).map_err(Unwritten)?;
         let anchored = Anchored { segment, open: Box::new(open) };
         state.need(segment);
         if let Some(before) = state.open.insert(anchored.open.record.id, anchored) {
             state.release(before.segment);
         }
         Ok(())
+    }
+
+    /// Writes all requests that have begun, as far as nobody has.
+    ///
+    /// # Errors
+    /// They cannot be written, and must not go on.
+    pub fn write_begun(&self) -> Result<(), Unwritten> {
+        self.lock().write().map(drop).map_err(Unwritten)
     }
 
     /// Writes what has become known of an open request. That it cannot be written is no reason to
@@ -133,25 +141,25 @@ impl Journal {
         let state = &mut *state;
         let Some(anchored) = state.open.get_mut(&id) else { return };
         change(&mut anchored.open);
-        frame::write(&mut state.frame, |out| entry::put_open(&anchored.open, out));
-        let written = state.append(0);
-        state.note(&written);
-        if let Ok(segment) = written {
+        let before = state.unwritten.len();
+        frame::append(&mut state.unwritten, |out| entry::put_open(&anchored.open, out));
+        if let Ok(segment) = state.write_or_keep(before) {
             state.move_anchor(id, segment);
         }
     }
 
     /// Writes a request's record. Returns where it stands, for [`committed`](Self::committed); if it
-    /// cannot be written, only the caller has it.
+    /// cannot be written, the caller must have it.
     pub fn close(&self, record: &RequestRecord) -> Option<Place> {
         let mut state = self.lock();
         let state = &mut *state;
         state.rotate_if_long(&self.dir);
         let opened = state.open.remove(&record.id).map(|anchored| anchored.segment);
-        frame::write(&mut state.frame, |out| entry::put_closed(record, out));
-        let written = state.append(0);
-        state.note(&written);
-        if let Ok(segment) = written {
+        let before = state.unwritten.len();
+        frame::append(&mut state.unwritten, |out| entry::put_closed(record, out));
+        // kept with its beginning, which may be unwritten, too; there are only as many as were let in
+        let kept = if opened.is_some() { state.unwritten.len() } else { before };
+        if let Ok(segment) = state.write_or_keep(kept) {
             state.need(segment);
             if let Some(before) = opened {
                 state.release(before);
@@ -195,13 +203,49 @@ impl Journal {
 // === impl State ===
 
 impl State {
-    /// Writes the frame, and returns to which segment. Leaves room for the ends of all open requests
-    /// and for `reserve` more bytes.
-    fn append(&mut self, reserve: u64) -> io::Result<u64> {
-        let reserved = self.open.len() as u64 * RESERVE + reserve;
-        self.active.make_room(self.frame.len() as u64 + reserved)?;
-        self.active.write(&self.frame)?;
+    /// Adds the frame of a request to those that are to be written, and returns to which segment; room is
+    /// made for it and for `reserve` more bytes.
+    fn enter(&mut self, open: &Open, reserve: u64) -> io::Result<u64> {
+        let before = self.unwritten.len();
+        frame::append(&mut self.unwritten, |out| entry::put_open(open, out));
+        let mut entered = self.make_room(reserve);
+        // whether writing works again is found out here: nothing else is let in
+        if self.failing && entered.is_ok() {
+            entered = self.write().map(drop);
+        }
+        if entered.is_err() {
+            self.unwritten.truncate(before);
+            self.note(&entered);
+        }
+        entered.map(|()| self.active.number())
+    }
+
+    /// Writes what is unwritten; if that fails, its first `kept` bytes will be tried again.
+    fn write_or_keep(&mut self, kept: usize) -> io::Result<u64> {
+        let written = self.write();
+        if written.is_err() {
+            self.unwritten.truncate(kept);
+        }
+        written
+    }
+
+    /// Writes what is unwritten, and returns to which segment.
+    fn write(&mut self) -> io::Result<u64> {
+        if self.unwritten.is_empty() {
+            return Ok(self.active.number());
+        }
+        let written = self.make_room(0).and_then(|()| self.active.write(&self.unwritten));
+        self.note(&written);
+        written?;
+        self.unwritten.clear();
         Ok(self.active.number())
+    }
+
+    /// Makes sure that there is room for what is unwritten, for the ends of all open requests and for
+    /// `reserve` more bytes.
+    fn make_room(&mut self, reserve: u64) -> io::Result<()> {
+        let reserved = self.open.len() as u64 * RESERVE + reserve;
+        self.active.make_room(self.unwritten.len() as u64 + reserved)
     }
 
     fn need(&mut self, segment: u64) {
@@ -224,12 +268,12 @@ impl State {
     }
 
     /// Logs when writing begins to fail, and when it works again.
-    fn note(&mut self, written: &io::Result<u64>) {
+    fn note(&mut self, written: &io::Result<()>) {
         match written {
             Err(error) if !self.failing => {
                 tracing::error!(%error, "cannot write the journal; no request is let in until it works again");
             }
-            Ok(_) if self.failing => tracing::info!("the journal is written again"),
+            Ok(()) if self.failing => tracing::info!("the journal is written again"),
             _ => {}
         }
         self.failing = written.is_err();
@@ -251,11 +295,14 @@ impl State {
     }
 
     /// Starts the next segment, and writes into it the open requests whose last entries are in segments
-    /// before `until`.
+    /// before `until`; all of them, if what is unwritten cannot go into the one before.
     fn begin_segment(&mut self, dir: &Path, until: u64) -> io::Result<()> {
         let next = self.active.number() + 1;
         let room = self.open.len() as u64 * RESERVE * 2;
-        let full = std::mem::replace(&mut self.active, Segment::create(dir, next, room)?);
+        let begun = Segment::create(dir, next, room)?;
+        let until = if self.write().is_ok() { until } else { u64::MAX };
+        self.unwritten.clear();
+        let full = std::mem::replace(&mut self.active, begun);
         if let Some(unsynced) = &mut self.unsynced {
             unsynced.push(full.file());
         }
@@ -265,8 +312,8 @@ impl State {
         let old: Vec<_> = old.map(|(id, _)| *id).collect();
         for id in old {
             let Some(anchored) = self.open.get(&id) else { continue };
-            frame::write(&mut self.frame, |out| entry::put_open(&anchored.open, out));
-            let segment = self.append(0)?;
+            frame::append(&mut self.unwritten, |out| entry::put_open(&anchored.open, out));
+            let segment = self.write_or_keep(0)?;
             self.move_anchor(id, segment);
         }
         Ok(())
@@ -275,8 +322,12 @@ impl State {
     /// Returns the segments that may be removed: the oldest ones, as far as nothing needs them.
     fn tidy(&mut self, dir: &Path) -> Vec<u64> {
         let idle = self.needed.values().all(|&count| count == 0);
+        if idle {
+            // requests whose ends could not be written
+            self.unwritten.clear();
+        }
         if idle && (1..=CHEAP_TO_CLEAR).contains(&self.active.len()) {
-            let cleared = self.active.clear().map(|()| self.active.number());
+            let cleared = self.active.clear();
             self.note(&cleared);
         } else if self.active.len() > 0 && (idle || self.since.elapsed() >= OLDEST_SEGMENT) {
             self.rotate(dir);

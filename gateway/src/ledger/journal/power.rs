@@ -92,14 +92,17 @@ impl Journal {
         })
     }
 
-    /// Waits until the disk has all that was written before the call; not at all, unless the journal is
+    /// Waits until the disk has all that was begun or written before the call; not at all, unless the journal is
     /// [`on_disk`](Self::on_disk).
     ///
     /// # Errors
     /// The disk did not take it.
     pub async fn synced(&self) -> Result<(), Unsynced> {
         match &self.syncer {
-            Some(syncer) => syncer.synced().await,
+            Some(syncer) => {
+                self.write_begun().map_err(|_| Unsynced)?;
+                syncer.synced().await
+            }
             None => Ok(()),
         }
     }

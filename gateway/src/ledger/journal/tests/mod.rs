@@ -63,6 +63,12 @@ pub(in crate::ledger) fn open(number: u128) -> Open {
     Open { record: going(number), price: PRICE, input_bytes: 41, output_bytes: 0 }
 }
 
+/// Has it go upstream.
+fn begin(journal: &Journal, open: Open) {
+    journal.begin(open).unwrap();
+    journal.write_begun().unwrap();
+}
+
 /// A request that has ended; those of even numbers came with an idempotency key.
 pub(in crate::ledger) fn ended(number: u128) -> RequestRecord {
     RequestRecord {
@@ -116,8 +122,8 @@ use RequestStatus::{Completed, Interrupted};
 async fn what_is_open_and_what_is_closed_is_found_again() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
-    journal.begin(open(1)).unwrap();
-    journal.begin(open(2)).unwrap();
+    begin(&journal, open(1));
+    begin(&journal, open(2));
     journal.close(&ended(1)).unwrap();
     journal.close(&ended(3)).unwrap();
     assert_eq!(found(dir.path()), [(1, Completed), (2, Interrupted), (3, Completed)]);
@@ -129,7 +135,7 @@ async fn what_is_open_and_what_is_closed_is_found_again() {
 async fn an_open_request_is_charged_for_what_was_sent_and_had_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
-    journal.begin(open(1)).unwrap();
+    begin(&journal, open(1));
     journal.update(RequestId(Uuid::from_u128(1)), |open| {
         open.record.http_status = Some(200);
         open.output_bytes = 4_001;
@@ -145,12 +151,12 @@ async fn an_open_request_is_charged_for_what_was_sent_and_had_come_back() {
 async fn what_the_store_has_is_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
-    journal.begin(open(1)).unwrap();
+    begin(&journal, open(1));
     let place = journal.close(&ended(1));
     journal.committed(place);
     assert_eq!(found(dir.path()), []);
     assert_eq!(segments(&dir).len(), 1);
-    journal.begin(open(2)).unwrap();
+    begin(&journal, open(2));
     let place = journal.close(&ended(3));
     journal.committed(place);
     assert_eq!(found(dir.path()), [(2, Interrupted), (3, Completed)], "2 is still open");
@@ -160,7 +166,7 @@ async fn what_the_store_has_is_forgotten() {
 async fn long_segments_are_followed_by_others_and_open_requests_do_not_keep_them() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
-    journal.begin(open(0)).unwrap();
+    begin(&journal, open(0));
     let mut last = ended(1);
     last.notes = vec!["x".repeat(60_000)];
     let mut places = Vec::new();
@@ -182,7 +188,7 @@ async fn old_segments_are_followed_by_others() {
     let journal = journal(&dir);
     let first = segments(&dir);
     for number in 0..3 {
-        journal.begin(open(100)).unwrap();
+        begin(&journal, open(100));
         let place = journal.close(&ended(number));
         tokio::time::advance(OLDEST_SEGMENT).await;
         journal.committed(place);
@@ -196,17 +202,57 @@ async fn old_segments_are_followed_by_others() {
 async fn a_journal_that_cannot_be_written_stops_admission_and_recovers() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
-    journal.begin(open(1)).unwrap();
+    begin(&journal, open(1));
     let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
     let real = journal.lock().active.swap_file(full());
-    assert!(journal.begin(open(2)).is_err());
+    journal.begin(open(2)).unwrap();
+    assert!(journal.write_begun().is_err());
+    assert!(journal.write_begun().is_err(), "nor is it taken for written by the next");
+    assert!(journal.begin(open(5)).is_err(), "nobody is let in");
+    assert!(journal.close(&ended(2)).is_some());
     journal.update(RequestId(Uuid::from_u128(1)), |open| open.output_bytes = 400);
     assert!(journal.close(&ended(3)).is_none(), "it is in no segment");
     _ = journal.lock().active.swap_file(real);
-    journal.begin(open(4)).unwrap();
+    begin(&journal, open(4));
     journal.update(RequestId(Uuid::from_u128(1)), |open| open.output_bytes += 4);
-    assert_eq!(found(dir.path()), [(1, Interrupted), (4, Interrupted)]);
+    assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed), (4, Interrupted)]);
     assert_eq!(records(&dir)[0].usage.unwrap().output, Tokens(101), "memory kept it");
+}
+
+#[tokio::test]
+async fn requests_that_begin_at_once_are_written_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    journal.begin(open(1)).unwrap();
+    journal.begin(open(2)).unwrap();
+    assert_eq!(found(dir.path()), []);
+    journal.write_begun().unwrap();
+    assert_eq!(found(dir.path()), [(1, Interrupted), (2, Interrupted)]);
+    let length = written(&journal);
+    journal.write_begun().unwrap();
+    assert_eq!(written(&journal), length, "each once");
+    // whatever is written takes them along
+    journal.begin(open(3)).unwrap();
+    journal.close(&ended(1)).unwrap();
+    assert_eq!(found(dir.path()), [(1, Completed), (2, Interrupted), (3, Interrupted)]);
+}
+
+#[tokio::test]
+async fn requests_that_begin_before_the_next_segment_are_not_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    for (number, file) in [(1, None), (2, Some("/dev/full"))] {
+        journal.begin(open(number)).unwrap();
+        if let Some(path) = file {
+            let broken = OpenOptions::new().write(true).open(path).unwrap();
+            journal.lock().active.swap_file(broken);
+            assert!(journal.write_begun().is_err());
+        }
+        journal.lock().rotate(dir.path());
+        journal.write_begun().unwrap();
+    }
+    assert_eq!(found(dir.path()), [(1, Interrupted), (2, Interrupted)]);
+    assert_eq!(segments(&dir).len(), 3);
 }
 
 #[tokio::test]
@@ -215,7 +261,7 @@ async fn there_is_room_for_the_end_of_every_request_that_was_let_in() {
     let journal = journal(&dir);
     let path = segments(&dir).remove(0);
     for number in 0..2_000 {
-        journal.begin(open(number)).unwrap();
+        begin(&journal, open(number));
     }
     let laid_out = std::fs::metadata(&path).unwrap().len();
     assert!(laid_out >= written(&journal) as u64 + 2_000 * RESERVE);

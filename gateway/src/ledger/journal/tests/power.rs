@@ -6,7 +6,7 @@ use std::{io, iter};
 use tempfile::TempDir;
 
 use super::super::Journal;
-use super::{Completed, Interrupted, ended, found, journal, open, segments};
+use super::{Completed, Interrupted, begin, ended, found, journal, open, segments};
 
 #[tokio::test]
 async fn a_request_is_on_the_disk_when_the_wait_is_over() {
@@ -18,10 +18,10 @@ async fn a_request_is_on_the_disk_when_the_wait_is_over() {
     });
     let journal = journal.unwrap();
     assert!(synced.try_recv().is_err(), "nobody waits yet");
-    journal.begin(open(1)).unwrap();
+    begin(&journal, open(1));
     journal.synced().await.unwrap();
     assert_eq!(synced.try_recv(), Ok((1, true)), "the file and its name");
-    journal.begin(open(2)).unwrap();
+    begin(&journal, open(2));
     journal.synced().await.unwrap();
     assert_eq!(synced.try_recv(), Ok((1, false)));
     journal.lock().rotate(dir.path());
@@ -47,10 +47,10 @@ fn failing_once(dir: &TempDir) -> (Journal, Receiver<(usize, bool)>) {
 async fn a_segment_that_the_disk_did_not_take_is_left_and_what_is_open_is_written_again() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, synced) = failing_once(&dir);
-    journal.begin(open(1)).unwrap();
+    begin(&journal, open(1));
     let place = journal.close(&ended(2));
     assert!(journal.synced().await.is_err());
-    journal.begin(open(3)).unwrap();
+    begin(&journal, open(3));
     assert!(journal.synced().await.is_err(), "what has ended is on no disk");
     journal.committed(place);
     journal.synced().await.unwrap();
@@ -65,7 +65,7 @@ async fn nobody_goes_on_before_there_is_a_segment_to_trust() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, synced) = failing_once(&dir);
     let elsewhere = dir.path().with_extension("away");
-    journal.begin(open(1)).unwrap();
+    begin(&journal, open(1));
     assert!(journal.synced().await.is_err());
     std::fs::rename(dir.path(), &elsewhere).unwrap();
     assert!(journal.synced().await.is_err(), "no new segment can be made");
@@ -78,7 +78,7 @@ async fn nobody_goes_on_before_there_is_a_segment_to_trust() {
 async fn a_disk_that_goes_on_failing_is_not_filled_with_segments() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir).synced_by(|_, _| Err(io::ErrorKind::StorageFull.into())).unwrap();
-    journal.begin(open(1)).unwrap();
+    begin(&journal, open(1));
     for _ in 0..20 {
         assert!(journal.synced().await.is_err());
     }
@@ -90,7 +90,7 @@ async fn a_journal_on_disk_is_read_like_any_other() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir).on_disk().unwrap();
     assert!(journal.is_on_disk());
-    journal.begin(open(1)).unwrap();
+    begin(&journal, open(1));
     journal.close(&ended(2)).unwrap();
     journal.synced().await.unwrap();
     assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed)]);

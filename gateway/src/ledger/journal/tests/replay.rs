@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::super::{Journal, segment};
-use super::{Completed, PRICE, ended, found, journal, open, segments, written};
+use super::{Completed, PRICE, begin, ended, found, journal, open, segments, written};
 use crate::domain::account::{Account, AccountStatus, Role};
 use crate::domain::audit::{AuditAction, AuditEntry};
 use crate::domain::id::{AccountId, KeyId, PlanName};
@@ -24,7 +24,7 @@ async fn a_file_cut_at_any_byte_gives_all_entries_before() {
     let journal = journal(&dir);
     let mut ends = vec![HEADER_LENGTH];
     for number in 1..=3 {
-        journal.begin(open(number)).unwrap();
+        begin(&journal, open(number));
         ends.push(HEADER_LENGTH + written(&journal));
     }
     let bytes = std::fs::read(&segments(&dir)[0]).unwrap();
@@ -71,8 +71,8 @@ async fn what_is_damaged_is_stepped_over_and_kept_aside() {
 async fn replaying_twice_is_replaying_once() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
-    journal.begin(open(1)).unwrap();
-    journal.begin(open(2)).unwrap();
+    begin(&journal, open(1));
+    begin(&journal, open(2));
     journal.close(&ended(2)).unwrap();
     let copy = std::fs::read(&segments(&dir)[0]).unwrap();
     let store = SqliteStore::open(&dir.path().join("db")).unwrap();
@@ -100,7 +100,7 @@ async fn what_was_open_is_charged_no_more_than_its_key_may_spend() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
     for number in 1..=3 {
-        journal.begin(open(number)).unwrap();
+        begin(&journal, open(number));
     }
     journal.close(&ended(3)).unwrap();
     let store = SqliteStore::open(&dir.path().join("db")).unwrap();
