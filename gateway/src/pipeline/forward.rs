@@ -101,7 +101,7 @@ pub async fn forward(
             Err(error) => {
                 let retryable = error.is_retryable();
                 let source = std::error::Error::source(&error);
-                tracing::warn!(request_id = %tally.id(), upstream = %target.upstream, %error, source, "upstream failed");
+                tracing::warn!(request_id = %tally.id(), upstream = %target.upstream, %error, source, "a request got no answer from an upstream");
                 fault = error.into();
                 if !retryable {
                     break;
@@ -133,6 +133,7 @@ async fn attempt(
     });
     let now = gate.clock.monotonic();
     match &checked {
+        Err(UpstreamError::KeptBack(_)) => {}
         Err(error) if error.is_its_fault() => remote.failed(error, gate.clock.now(), now),
         Ok(_) | Err(_) => remote.answered(now.saturating_sub(sent_at), now),
     }

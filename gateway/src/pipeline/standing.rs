@@ -30,6 +30,9 @@ const LONGEST: usize = 144;
 
 /// Adds the `x-ratelimit-*` headers, for what is limited. Their values share one buffer.
 pub fn show(headers: &mut HeaderMap, standing: &Standing) {
+    if standing.requests.is_none() && standing.tokens.is_none() {
+        return;
+    }
     let mut text = BytesMut::with_capacity(LONGEST);
     for (names, gauge) in [(REQUESTS, standing.requests), (TOKENS, standing.tokens)] {
         let Some(Gauge { limit, remaining, reset }) = gauge else { continue };

@@ -185,10 +185,10 @@ impl Tally {
             && self.permit.as_mut().is_none_or(|permit| permit.reach(tokens, now))
     }
 
-    /// Notes where the request goes next, as this chat request; from here on the journal has it.
+    /// Notes where the request goes next, as this chat request; the journal has it before it leaves.
     ///
     /// # Errors
-    /// [`Refusal::RecorderBehind`]: it cannot be written down, and must not go there.
+    /// [`Refusal::RecorderBehind`]: it could not be written down, and must not go there.
     pub fn goes_to(&mut self, target: &Deployment, chat_body: &Bytes) -> Result<(), Refusal> {
         self.request_body = chat_body.clone();
         self.input_bytes = count::text_bytes(chat_body);

@@ -57,8 +57,9 @@ impl Fleet {
             return Ok(remote.clone());
         }
         let credential = credential().map_err(UpstreamError::Misconfigured)?;
-        let ways = (&self.simulator, self.departure.clone());
-        let remote = Arc::new(Remote::new(upstream.clone(), credential.as_ref(), ways)?);
+        let (simulator, departure) = (&self.simulator, self.departure.clone());
+        let remote = Remote::new(upstream.clone(), credential.as_ref(), simulator, departure)?;
+        let remote = Arc::new(remote);
         remotes.insert(upstream.name.clone(), remote.clone());
         Ok(remote)
     }

@@ -28,23 +28,11 @@ pub(super) struct Outbound {
 #[error("the request was kept back")]
 pub(super) struct KeptBack(#[source] BoxError);
 
+// === impl Outbound ===
+
 impl Outbound {
     pub(super) fn new(payload: Payload, departure: Departure) -> Self {
         Self { payload: Some(payload).filter(Buf::has_remaining), departure }
-    }
-}
-
-impl KeptBack {
-    /// Whether this is why a request failed.
-    pub(super) fn caused(error: &BoxError) -> bool {
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
-        while let Some(error) = cause {
-            if error.is::<Self>() {
-                return true;
-            }
-            cause = error.source();
-        }
-        false
     }
 }
 
@@ -67,5 +55,21 @@ impl Body for Outbound {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.payload.as_ref().map_or(0, |payload| payload.remaining() as u64))
+    }
+}
+
+// === impl KeptBack ===
+
+impl KeptBack {
+    /// Whether this is why a request failed.
+    pub(super) fn caused(error: &BoxError) -> bool {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
+        while let Some(error) = cause {
+            if error.is::<Self>() {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
     }
 }

@@ -58,7 +58,8 @@ impl Remote {
     pub(super) fn new(
         upstream: Arc<Upstream>,
         credential: Option<&SecretString>,
-        (simulator, departure): (&SimulatorDialer, Departure),
+        simulator: &SimulatorDialer,
+        departure: Departure,
     ) -> Result<Self, UpstreamError> {
         let is_simulator = upstream.url.starts_with("sim:");
         let base = if is_simulator { "http://simulator.invalid/v1" } else { &upstream.url };
@@ -196,7 +197,8 @@ impl Remote {
             .await
             .map_err(|_| UpstreamError::TimedOut(Phase::FirstByte))?
             .map_err(|error| {
-                if KeptBack::caused(&error) {
+                // HTTP/2 does not tell why a body did not come
+                if KeptBack::caused(&error) || (self.departure)().is_err() {
                     UpstreamError::KeptBack(error)
                 } else {
                     UpstreamError::Unreachable(error)

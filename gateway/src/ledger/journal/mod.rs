@@ -1,9 +1,9 @@
 //! The journal: what is known of every request, in a local file before anybody acts on it.
 //!
 //! A request is in it before it goes upstream, and its record before the client can see the end of
-//! its answer. What is written outlives the process; requests that begin at once share a write. Records go on from here into the
-//! store, and a segment is removed once the store has all that it holds. Nothing waits for the disk, so that
-//! a power cut may take the last moments, unless it is asked to (`power.rs`). Start with
+//! its answer. What is written outlives the process; requests that begin at once share a write. Records go
+//! on from here into the store, and a segment is removed once the store has all that it holds. Nothing waits
+//! for the disk, so that a power cut may take the last moments, unless it is asked to (`power.rs`). Start with
 //! [`Journal::begin`]; `replay.rs` is the way back.
 
 mod charge;
@@ -50,7 +50,7 @@ const CHEAP_TO_CLEAR: u64 = 256 * 1024;
 #[error("the journal cannot be written")]
 pub struct Unwritten(#[source] io::Error);
 
-/// The segment in which a request's record stands until the store has it.
+/// The segment that holds a request's record, or at least its beginning, until the store has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(u64);
 
@@ -148,8 +148,8 @@ impl Journal {
         }
     }
 
-    /// Writes a request's record. Returns where it stands, for [`committed`](Self::committed); if it
-    /// cannot be written, the caller must have it.
+    /// Writes a request's record. Returns what must stay until the store has it, for
+    /// [`committed`](Self::committed). If it cannot be written now, only memory has it.
     pub fn close(&self, record: &RequestRecord) -> Option<Place> {
         let mut state = self.lock();
         let state = &mut *state;
@@ -295,13 +295,13 @@ impl State {
     }
 
     /// Starts the next segment, and writes into it the open requests whose last entries are in segments
-    /// before `until`; all of them, if what is unwritten cannot go into the one before.
+    /// before `until`.
     fn begin_segment(&mut self, dir: &Path, until: u64) -> io::Result<()> {
         let next = self.active.number() + 1;
-        let room = self.open.len() as u64 * RESERVE * 2;
+        let room = self.open.len() as u64 * RESERVE * 2 + self.unwritten.len() as u64;
         let begun = Segment::create(dir, next, room)?;
-        let until = if self.write().is_ok() { until } else { u64::MAX };
-        self.unwritten.clear();
+        // what the old one does not take goes into the new one
+        _ = self.write();
         let full = std::mem::replace(&mut self.active, begun);
         if let Some(unsynced) = &mut self.unsynced {
             unsynced.push(full.file());
@@ -309,11 +309,14 @@ impl State {
         self.since = Instant::now();
         self.needed.insert(next, 0);
         let old = self.open.iter().filter(|(_, anchored)| anchored.segment < until);
-        let old: Vec<_> = old.map(|(id, _)| *id).collect();
-        for id in old {
-            let Some(anchored) = self.open.get(&id) else { continue };
+        let kept = self.unwritten.len();
+        let mut moved = Vec::new();
+        for (id, anchored) in old {
             frame::append(&mut self.unwritten, |out| entry::put_open(&anchored.open, out));
-            let segment = self.write_or_keep(0)?;
+            moved.push(*id);
+        }
+        let segment = self.write_or_keep(kept)?;
+        for id in moved {
             self.move_anchor(id, segment);
         }
         Ok(())

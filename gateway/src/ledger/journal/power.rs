@@ -92,8 +92,8 @@ impl Journal {
         })
     }
 
-    /// Waits until the disk has all that was begun or written before the call; not at all, unless the journal is
-    /// [`on_disk`](Self::on_disk).
+    /// Waits until the disk has all that was begun or written before the call; not at all, unless the
+    /// journal is [`on_disk`](Self::on_disk).
     ///
     /// # Errors
     /// The disk did not take it.

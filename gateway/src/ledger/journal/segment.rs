@@ -83,10 +83,10 @@ impl Segment {
         Ok(())
     }
 
-    /// Writes a frame behind the last one.
-    pub(super) fn write(&mut self, frame: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(frame, self.end)?;
-        self.end += frame.len() as u64;
+    /// Writes frames behind the last one.
+    pub(super) fn write(&mut self, frames: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(frames, self.end)?;
+        self.end += frames.len() as u64;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! A choice of requests, as a condition on the log.
 //!
-//! The log is in the order in which requests ended, and not indexed by the time at which they came
-//! in: `request_hours` knows the stretch of it that a range of times can lie in.
+//! The log is in the order in which batches of ended requests came, each account by account, and not
+//! indexed by the time at which requests came in: `request_hours` knows the stretch of it that a range of times can lie in.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::condition::Condition;
-use super::runs::{self, Ends};
+use super::runs::{self, EVERYTHING, Ends};
 use super::terms;
 use crate::domain::expression::Term;
 use crate::domain::id::{AccountId, KeyId, ModelId};
@@ -20,8 +20,6 @@ use crate::store::{RequestFilter, StoreError};
 pub(super) const HOUR: i64 = 3_600_000_000;
 /// Those of a day.
 pub(super) const DAY: i64 = 24 * HOUR;
-/// The whole log.
-pub(super) const EVERYTHING: Ends = (0, i64::MAX);
 
 /// A [`RequestFilter`] with its times in microseconds, and with the account of its key.
 #[derive(Clone, Debug)]

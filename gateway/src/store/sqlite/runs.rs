@@ -22,6 +22,9 @@ pub(super) struct Runs {
 /// A stretch of rows: the first and the last.
 pub(super) type Ends = (i64, i64);
 
+/// All of them.
+pub(super) const EVERYTHING: Ends = (0, i64::MAX);
+
 /// Those of the request log.
 pub(super) static REQUESTS: Runs = Runs {
     rows: "requests",
@@ -112,16 +115,18 @@ impl Runs {
         };
         let clause = format!(
             "owner = ? AND first >= ifnull((SELECT max(first) FROM {} WHERE owner = ? AND first <= ?), 0) \
-                AND first <= ? AND seq BETWEEN max(first, ?) AND min(last, ?)",
+                AND first <= ? AND seq BETWEEN max(first, ?) AND min(last, ?) AND account = ?",
             self.index
         );
-        let values: [Box<dyn ToSql>; 6] = [
+        // whose a row is stands in the row: a run that is wrong must not show somebody else's
+        let values: [Box<dyn ToSql>; 7] = [
             Box::new(owner),
             Box::new(owner),
             Box::new(first),
             Box::new(last),
             Box::new(first),
             Box::new(last),
+            Box::new(owner),
         ];
         condition.and_all(&clause, values);
     }

@@ -12,7 +12,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::codec::Count;
 use super::condition::Condition;
-use super::filter::{Choice, DAY, EVERYTHING, HOUR};
+use super::filter::{Choice, DAY, HOUR};
+use super::runs::EVERYTHING;
 use super::sums::accumulate;
 use super::terms;
 use crate::domain::id::{AccountId, KeyId, ModelId};

@@ -21,7 +21,7 @@ pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Ite
     }
 }
 
-/// Returns the account whose the requests must be, if `terms` name one.
+/// Returns the account that the requests must be of, if `terms` name one.
 pub(super) fn account(terms: &[Term]) -> Option<AccountId> {
     terms.iter().find_map(|term| match (&term.test, term.negated) {
         (Test::Account(accounts), false) if accounts.len() == 1 => accounts.first().copied(),

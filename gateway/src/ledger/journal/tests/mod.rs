@@ -256,6 +256,22 @@ async fn requests_that_begin_before_the_next_segment_are_not_lost() {
 }
 
 #[tokio::test]
+async fn what_a_segment_does_not_take_goes_into_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    journal.begin(open(1)).unwrap();
+    journal.begin(open(2)).unwrap();
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    journal.lock().active.swap_file(full);
+    assert!(journal.close(&ended(2)).is_some());
+    journal.lock().rotate(&dir.path().join("nowhere"));
+    assert!(journal.write_begun().is_err(), "there is no next one");
+    journal.lock().rotate(dir.path());
+    assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed)]);
+    journal.write_begun().unwrap();
+}
+
+#[tokio::test]
 async fn there_is_room_for_the_end_of_every_request_that_was_let_in() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
