@@ -91,23 +91,16 @@ pub enum Fault {
     Refused(#[from] Refusal),
     /// The upstream failed.
     #[error(transparent)]
-    Upstream(UpstreamError),
-}
-
-impl From<UpstreamError> for Fault {
-    fn from(error: UpstreamError) -> Self {
-        match error {
-            UpstreamError::KeptBack(_) => Self::Refused(Refusal::RecorderBehind),
-            error => Self::Upstream(error),
-        }
-    }
+    Upstream(#[from] UpstreamError),
 }
 
 impl Fault {
     /// How a request ends that gets no answer for this reason.
     pub fn status(&self) -> RequestStatus {
         match self {
-            Self::Refused(_) => RequestStatus::Rejected,
+            Self::Refused(_) | Self::Upstream(UpstreamError::KeptBack(_)) => {
+                RequestStatus::Rejected
+            }
             Self::Upstream(_) => RequestStatus::Failed,
         }
     }

@@ -16,7 +16,7 @@ use crate::domain::id::AccountId;
 pub(super) struct Runs {
     rows: &'static str,
     index: &'static str,
-    insertion: LazyLock<Insertion>,
+    insertion: Insertion,
 }
 
 /// A stretch of rows: the first and the last.
@@ -26,21 +26,16 @@ pub(super) type Ends = (i64, i64);
 pub(super) const EVERYTHING: Ends = (0, i64::MAX);
 
 /// Those of the request log.
-pub(super) static REQUESTS: Runs = Runs {
-    rows: "requests",
-    index: "request_runs",
-    insertion: LazyLock::new(|| Insertion::new("request_runs", &COLUMNS, "")),
-};
+pub(super) static REQUESTS: LazyLock<Runs> = LazyLock::new(|| Runs::of("requests", "request_runs"));
 /// Those of the ledger.
-pub(super) static ENTRIES: Runs = Runs {
-    rows: "ledger_entries",
-    index: "entry_runs",
-    insertion: LazyLock::new(|| Insertion::new("entry_runs", &COLUMNS, "")),
-};
-
-const COLUMNS: [&str; 3] = ["owner", "first", "last"];
+pub(super) static ENTRIES: LazyLock<Runs> =
+    LazyLock::new(|| Runs::of("ledger_entries", "entry_runs"));
 
 impl Runs {
+    fn of(rows: &'static str, index: &'static str) -> Self {
+        Self { rows, index, insertion: Insertion::new(index, &["owner", "first", "last"], "") }
+    }
+
     /// Notes whose the rows from `first` on are.
     pub(super) fn note(
         &self,

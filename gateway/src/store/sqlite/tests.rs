@@ -242,6 +242,10 @@ fn pages_do_not_read_the_whole_log() {
         (own.clone(), &run[..]),
         (RequestFilter { key: Some(KeyId::new("")), ..own.clone() }, &run),
         (RequestFilter { status, ..own }, &run),
+        (
+            RequestFilter { model: Some(ModelId::new("")), ..all.clone() },
+            &["SEARCH requests USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+        ),
         (all.clone(), &["SEARCH requests USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]),
         (
             RequestFilter { status, ..all },
