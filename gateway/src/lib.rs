@@ -28,6 +28,7 @@ pub mod store;
 pub mod app;
 pub mod catalogue;
 pub mod clock;
+pub mod coalesce;
 pub mod config;
 pub mod demo;
 pub mod listeners;

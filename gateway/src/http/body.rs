@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::poll_fn;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http_body::{Body, Frame, SizeHint};
@@ -54,12 +55,34 @@ pub(super) async fn read(
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    match tokio::time::timeout(BODY_DEADLINE, Limited::new(body, limit).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Refusal::BodyBrokenOff),
-        Err(_) => Err(Refusal::BodyTooSlow),
+    let mut read = Limited::new(body, limit).collect();
+    let read = match soon(&mut read).await {
+        Some(read) => read,
+        None => match tokio::time::timeout(BODY_DEADLINE, read).await {
+            Ok(read) => read,
+            Err(_) => return Err(Refusal::BodyTooSlow),
+        },
+    };
+    match read {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(_) => Err(Refusal::BodyBrokenOff),
     }
+}
+
+/// What `work` gives if it is done at its second turn, as the reading of a body is that came with its head: a
+/// turn costs less than a timer.
+async fn soon<T>(mut work: impl Future<Output = T> + Unpin) -> Option<T> {
+    let mut is_first = true;
+    poll_fn(|context| match Pin::new(&mut work).poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if std::mem::take(&mut is_first) => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// JSON is taken under any name (`curl -d` calls it a form) but that of an upload; compressed bodies
@@ -141,5 +164,66 @@ impl Body for Reply {
             Self::Stream(_) | Self::Broken { .. } => SizeHint::default(),
             Self::Ended => SizeHint::with_exact(0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Response;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::AsyncWriteExt;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    const LIMIT: usize = 100;
+
+    /// What is read from a client that announces `length` bytes and sends `pieces`, one with the head and
+    /// each other after a `pause`.
+    async fn outcome(length: usize, pieces: &[&str], pause: Duration) -> Result<Bytes, Refusal> {
+        let (mut client, server) = tokio::io::duplex(4 * 1024);
+        let (outcomes, mut outcome) = mpsc::unbounded_channel();
+        let service = service_fn(async |request: hyper::Request<Incoming>| {
+            let (head, body) = request.into_parts();
+            outcomes.send(read(&head.headers, body, LIMIT).await).unwrap();
+            Ok::<_, Infallible>(Response::new(Reply::whole("")))
+        });
+        let serve = http1::Builder::new().serve_connection(TokioIo::new(server), service);
+        let send = async {
+            let head = format!("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n");
+            client.write_all(format!("{head}{}", pieces[0]).as_bytes()).await.unwrap();
+            for piece in &pieces[1..] {
+                tokio::time::sleep(pause).await;
+                client.write_all(piece.as_bytes()).await.unwrap();
+            }
+            std::future::pending::<()>().await;
+        };
+        let outcome = outcome.recv();
+        tokio::pin!(outcome);
+        tokio::select! {
+            outcome = &mut outcome => outcome.unwrap(),
+            // a connection whose request was not read to its end is closed
+            _ = serve => outcome.await.unwrap(),
+            () = send => unreachable!("it waits"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_read_whether_it_comes_at_once_or_in_pieces() {
+        let second = Duration::from_secs(1);
+        assert_eq!(outcome(2, &["{}"], second).await.unwrap(), "{}");
+        assert_eq!(outcome(2, &["", "{", "}"], second).await.unwrap(), "{}");
+        assert_eq!(outcome(LIMIT, &[&"a".repeat(LIMIT)], second).await.unwrap().len(), LIMIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_refused() {
+        let pause = BODY_DEADLINE + Duration::from_secs(1);
+        let slow = outcome(2, &["{", "}"], pause).await;
+        assert!(matches!(slow, Err(Refusal::BodyTooSlow)), "{slow:?}");
+        let long = outcome(LIMIT + 1, &[""], pause).await;
+        assert!(matches!(long, Err(Refusal::RequestTooLarge { limit_bytes: 100 })), "{long:?}");
     }
 }

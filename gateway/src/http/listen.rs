@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::handler::Handler;
+use crate::coalesce::Coalesced;
 
 /// How long a client may take to send the head of a request, and before that for its TLS handshake.
 const HEAD_DEADLINE: Duration = Duration::from_secs(30);
@@ -110,7 +111,8 @@ impl Server {
         let handler = self.handler;
         // boxed, so that a stream does not hold the memory of all that went before its first event
         let service = service_fn(move |request| Box::pin(handler.clone().serve(request)));
-        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let stream = Coalesced::new(TokioIo::new(stream));
+        let connection = self.builder.serve_connection(stream, service).into_owned();
         // boxed, because each future around it would have room for it twice
         let connection = Box::pin(self.watcher.watch(connection));
         async move {
