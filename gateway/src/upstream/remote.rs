@@ -266,3 +266,85 @@ fn headers(credential: Option<&SecretString>) -> Result<HeaderMap, UpstreamError
     }
     Ok(headers)
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::domain::id::UpstreamName;
+    use crate::domain::upstream::{CredentialSource, Deadlines};
+    use crate::wire::splice::splice;
+
+    /// The head and the body that leave for a request with `body`, which is answered.
+    async fn sent(method: Method, body: &'static str) -> (String, String) {
+        let (dialled, mut ends) = mpsc::unbounded_channel();
+        let simulator = SimulatorDialer::new(move || {
+            let (ours, theirs) = UnixStream::pair()?;
+            dialled.send(theirs).map_err(std::io::Error::other)?;
+            Ok(ours)
+        });
+        let upstream = Upstream {
+            name: UpstreamName::new("u"),
+            url: "sim:".to_owned(),
+            credential: CredentialSource::None,
+            profile: Profile::Generic,
+            deadlines: Deadlines::default(),
+            created_at: Timestamp::UNIX_EPOCH,
+        };
+        let credential = SecretString::from("sk-upstream");
+        let remote =
+            Remote::new(upstream.into(), Some(&credential), &simulator, Arc::new(|| Ok(())));
+        let remote = remote.unwrap();
+        let answer = async {
+            let mut end = ends.recv().await.unwrap();
+            let mut read = Vec::new();
+            while !read.ends_with(format!("\r\n\r\n{body}").as_bytes()) {
+                end.read_buf(&mut read).await.unwrap();
+            }
+            end.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            String::from_utf8(read).unwrap()
+        };
+        let body_and_id = || {
+            let body = splice(&Bytes::from_static(body.as_bytes()), &[]);
+            (body, HeaderValue::from_static("an-id"))
+        };
+        let request = remote.request(method, &remote.models, body_and_id);
+        let (read, answered) = tokio::join!(answer, request);
+        answered.unwrap();
+        let (head, body) = read.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    #[tokio::test]
+    async fn a_request_carries_its_length_and_what_every_request_carries() {
+        let (head, body) = sent(Method::POST, "{}").await;
+        assert_eq!(body, "{}");
+        let mut lines: Vec<_> = head.lines().collect();
+        assert_eq!(lines.remove(0), "POST /v1/models HTTP/1.1");
+        lines.sort_unstable();
+        assert_eq!(
+            lines,
+            [
+                "accept: application/json, text/event-stream",
+                "authorization: Bearer sk-upstream",
+                "content-length: 2",
+                "content-type: application/json",
+                "host: simulator.invalid",
+                concat!("user-agent: tollgate/", env!("CARGO_PKG_VERSION")),
+                "x-request-id: an-id",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_request_without_a_body_has_no_length() {
+        let (head, body) = sent(Method::GET, "").await;
+        assert!(body.is_empty());
+        assert!(head.starts_with("GET /v1/models HTTP/1.1"), "{head}");
+        assert!(!head.contains("content-length") && !head.contains("transfer-encoding"), "{head}");
+    }
+}
