@@ -1,7 +1,8 @@
-//! A connection that writes short pieces in one.
+//! A connection that writes short buffers as one.
 //!
-//! A message is a head and a body, an event of a stream the body and two ends of a line; the kernel takes
-//! several pieces at a higher price than it costs to put a few KiB together.
+//! A message is a head and a body, a chunk of a stream its length, its data and an end of line: hyper writes
+//! them as several buffers. The kernel asks more for taking several than it costs to copy a few KiB. Not for
+//! use over TLS, which copies them in any case.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,14 +10,14 @@ use std::task::{Context, Poll};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-/// What is put together, in bytes; beyond that a copy costs more than it saves.
+/// What is put together, in bytes: little enough to lie on the stack.
 const SHORT: usize = 4 * 1024;
 
 /// A connection, as hyper reads and writes it.
 pub struct Coalesced<S>(S);
 
 impl<S> Coalesced<S> {
-    /// Wraps a connection that has nothing more to say of how it is written.
+    /// Wraps `connection`.
     pub fn new(connection: S) -> Self {
         Self(connection)
     }
@@ -44,17 +45,20 @@ impl<S: Write + Unpin> Write for Coalesced<S> {
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
+        buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let connection = Pin::new(&mut self.0);
-        if pieces.iter().map(|piece| piece.len()).sum::<usize>() > SHORT {
-            return connection.poll_write_vectored(context, pieces);
+        if let [only] = buffers {
+            return connection.poll_write(context, only);
+        }
+        if buffers.iter().map(|buffer| buffer.len()).sum::<usize>() > SHORT {
+            return connection.poll_write_vectored(context, buffers);
         }
         let mut whole = [0; SHORT];
         let mut length = 0;
-        for piece in pieces {
-            whole[length..length + piece.len()].copy_from_slice(piece);
-            length += piece.len();
+        for buffer in buffers {
+            whole[length..length + buffer.len()].copy_from_slice(buffer);
+            length += buffer.len();
         }
         connection.poll_write(context, &whole[..length])
     }
@@ -100,12 +104,12 @@ mod tests {
         fn poll_write_vectored(
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
-            pieces: &[IoSlice<'_>],
+            buffers: &[IoSlice<'_>],
         ) -> Poll<io::Result<usize>> {
             let before = self.whole.len();
-            for piece in pieces {
+            for buffer in buffers {
                 let room = self.at_once - (self.whole.len() - before);
-                self.whole.extend_from_slice(&piece[..piece.len().min(room)]);
+                self.whole.extend_from_slice(&buffer[..buffer.len().min(room)]);
             }
             self.writes.push("several");
             Poll::Ready(Ok(self.whole.len() - before))
@@ -124,36 +128,36 @@ mod tests {
         }
     }
 
-    /// Writes pieces of so many bytes to the end, as hyper does, and returns how the connection got them.
+    /// Writes buffers of so many bytes to the end, as hyper does, and returns how the connection got them.
     fn write(lengths: &[usize], at_once: usize) -> Vec<&'static str> {
         let expected: Vec<_> = (0_u8..=u8::MAX).cycle().take(lengths.iter().sum()).collect();
         let bytes = expected.clone();
         let mut left = &bytes[..];
-        let pieces: Vec<_> =
-            lengths.iter().map(|length| left.split_off(..*length).unwrap()).collect();
-        let mut pieces: Vec<_> = pieces.into_iter().map(IoSlice::new).collect();
-        let mut pieces = &mut pieces[..];
+        let buffer = |length: &usize| IoSlice::new(left.split_off(..*length).unwrap());
+        let mut buffers: Vec<_> = lengths.iter().map(buffer).collect();
+        let mut buffers = &mut buffers[..];
         let taking = Taking { at_once, whole: Vec::new(), writes: Vec::new() };
         let mut connection = Coalesced::new(taking);
         let mut context = Context::from_waker(Waker::noop());
-        while !pieces.is_empty() {
-            let taken = Pin::new(&mut connection).poll_write_vectored(&mut context, pieces);
+        while !buffers.is_empty() {
+            let taken = Pin::new(&mut connection).poll_write_vectored(&mut context, buffers);
             let Poll::Ready(Ok(taken)) = taken else { panic!("it takes what it gets") };
-            IoSlice::advance_slices(&mut pieces, taken);
+            IoSlice::advance_slices(&mut buffers, taken);
         }
         assert_eq!(connection.0.whole, expected);
         connection.0.writes
     }
 
     #[test]
-    fn short_pieces_are_written_as_one() {
+    fn short_buffers_are_written_as_one() {
         assert_eq!(write(&[200, 700], usize::MAX), ["one"]);
         assert_eq!(write(&[3, 0, 90, 2], usize::MAX), ["one"]);
         assert_eq!(write(&[1, SHORT - 1], usize::MAX), ["one"]);
+        assert_eq!(write(&[100_000], usize::MAX), ["one"]);
     }
 
     #[test]
-    fn long_pieces_are_not_copied() {
+    fn long_buffers_are_not_copied() {
         assert_eq!(write(&[2, SHORT - 1], usize::MAX), ["several"]);
         assert_eq!(write(&[200, 100_000, 2], usize::MAX), ["several"]);
     }

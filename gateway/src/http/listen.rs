@@ -4,12 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::rt::Executor;
+use hyper::rt::{Executor, Read, Write};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -106,12 +105,11 @@ impl Server {
     /// Serves `stream`. What it takes to begin is let go before the first await.
     fn serve<S>(self, stream: S) -> impl Future<Output = ()> + Send + 'static
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Read + Write + Unpin + Send + 'static,
     {
         let handler = self.handler;
         // boxed, so that a stream does not hold the memory of all that went before its first event
         let service = service_fn(move |request| Box::pin(handler.clone().serve(request)));
-        let stream = Coalesced::new(TokioIo::new(stream));
         let connection = self.builder.serve_connection(stream, service).into_owned();
         // boxed, because each future around it would have room for it twice
         let connection = Box::pin(self.watcher.watch(connection));
@@ -135,12 +133,15 @@ fn accept(
         return;
     }
     match tls {
-        None => _ = connections.spawn(tasks.track_future(server.serve(stream))),
+        None => {
+            let stream = Coalesced::new(TokioIo::new(stream));
+            connections.spawn(tasks.track_future(server.serve(stream)));
+        }
         Some(tls) => {
             let shaking = tokio::time::timeout(HEAD_DEADLINE, tls.accept(stream));
             let connection = async move {
                 match shaking.await {
-                    Ok(Ok(stream)) => server.serve(stream).await,
+                    Ok(Ok(stream)) => server.serve(TokioIo::new(stream)).await,
                     Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
                     Err(_) => tracing::debug!("a TLS handshake took too long"),
                 }

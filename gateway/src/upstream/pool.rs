@@ -11,6 +11,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::rt::{Executor, Read, Write};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioExecutor;
+use tokio::time::Instant;
 use tower_service::Service;
 
 use super::error::BoxError;
@@ -19,8 +20,6 @@ use crate::coalesce::Coalesced;
 
 /// A connection that was idle for longer is not used: what lies between may have forgotten it.
 const LONGEST_IDLE: Duration = Duration::from_secs(90);
-/// How often idle connections are looked through: what was idle all the time between is closed.
-const SWEEP: Duration = LONGEST_IDLE.checked_div(2).expect("two is not zero");
 
 type Sender = SendRequest<Outbound>;
 
@@ -37,11 +36,9 @@ struct Idle(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// The last used one at the end.
-    connections: Vec<Sender>,
-    /// How many, from the start, have been idle since the last look.
-    untouched: usize,
-    /// Whether somebody looks for them from time to time.
+    /// Since when they are idle, the last used one at the end.
+    connections: Vec<(Sender, Instant)>,
+    /// Whether somebody looks for stale ones from time to time.
     is_swept: bool,
 }
 
@@ -101,9 +98,9 @@ impl Idle {
     /// Takes the connection that was used last; `None` if there is none that still lives.
     fn take(&self) -> Option<Sender> {
         let mut kept = self.lock();
+        kept.drop_stale();
         loop {
-            let sender = kept.connections.pop()?;
-            kept.untouched = kept.untouched.min(kept.connections.len());
+            let (sender, _) = kept.connections.pop()?;
             if !sender.is_closed() {
                 return Some(sender);
             }
@@ -126,7 +123,7 @@ impl Idle {
 
     fn put(self: Arc<Self>, sender: Sender) {
         let mut kept = self.lock();
-        kept.connections.push(sender);
+        kept.connections.push((sender, Instant::now()));
         if !std::mem::replace(&mut kept.is_swept, true) {
             apart(sweep(Arc::downgrade(&self)));
         }
@@ -137,15 +134,22 @@ impl Idle {
     }
 }
 
+impl Kept {
+    fn drop_stale(&mut self) {
+        let is_stale = |(_, since): &(Sender, Instant)| since.elapsed() >= LONGEST_IDLE;
+        // they are in the order in which they were used; there is hardly ever one
+        let stale = self.connections.iter().take_while(|entry| is_stale(entry)).count();
+        self.connections.drain(..stale);
+    }
+}
+
 /// Closes connections that nobody asks for any more, until there is none.
 async fn sweep(idle: Weak<Idle>) {
     loop {
-        tokio::time::sleep(SWEEP).await;
+        tokio::time::sleep(LONGEST_IDLE).await;
         let Some(idle) = idle.upgrade() else { return };
         let mut kept = idle.lock();
-        let untouched = kept.untouched;
-        kept.connections.drain(..untouched);
-        kept.untouched = kept.connections.len();
+        kept.drop_stale();
         kept.is_swept = !kept.connections.is_empty();
         if !kept.is_swept {
             return;
@@ -302,7 +306,7 @@ mod tests {
         until_kept(&pool).await;
         // nobody has looked since: the request is already on its way when that is found out
         drop(far);
-        assert!(!pool.idle.lock().connections[0].is_closed());
+        assert!(!pool.idle.lock().connections[0].0.is_closed());
         tokio::join!(ask(&pool), answered());
     }
 
@@ -339,7 +343,7 @@ mod tests {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut read = Vec::new();
             while !read.ends_with(b"\r\n\r\n") {
-                stream.read_buf(&mut read).await.unwrap();
+                assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0);
             }
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi").await.unwrap();
             // the client hangs up
@@ -357,14 +361,13 @@ mod tests {
         ask(&pool).await;
         until_kept(&pool).await;
         tokio::time::pause();
-        tokio::time::sleep(SWEEP).await;
-        ask(&pool).await;
-        assert_eq!(server.connections(), 1, "it was not idle for long");
-        until_kept(&pool).await;
-        tokio::time::sleep(LONGEST_IDLE + SWEEP).await;
-        assert!(pool.idle.lock().connections.is_empty());
+        tokio::time::advance(LONGEST_IDLE).await;
         ask(&pool).await;
         assert_eq!(server.connections(), 2);
+        until_kept(&pool).await;
+        // nor is it kept where no request comes
+        tokio::time::sleep(LONGEST_IDLE * 2).await;
+        assert!(pool.idle.lock().connections.is_empty());
     }
 
     #[tokio::test]

@@ -303,7 +303,7 @@ mod tests {
             let mut end = ends.recv().await.unwrap();
             let mut read = Vec::new();
             while !read.ends_with(format!("\r\n\r\n{body}").as_bytes()) {
-                end.read_buf(&mut read).await.unwrap();
+                assert_ne!(end.read_buf(&mut read).await.unwrap(), 0, "{read:?}");
             }
             end.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
             String::from_utf8(read).unwrap()

@@ -46,6 +46,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("http", &["proto", "tonic", "crate::store", "crate::admin"]),
     ("admin", &["hyper", "crate::wire", "crate::upstream", "crate::pipeline", "crate::http"]),
     ("simulator", &["crate"]),
+    ("coalesce", &["crate"]),
 ];
 
 /// Modules that may name only these of their siblings.
