@@ -11,6 +11,7 @@ use crate::domain::money::Nanos;
 use crate::domain::price::Price;
 use crate::domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
 use crate::domain::usage::Tokens;
+use crate::simulator::CONTEXT_WINDOW;
 
 /// The name and the address of the simulator.
 const SIMULATOR: (&str, &str) = ("simulator", "sim:");
@@ -53,7 +54,7 @@ fn model(
         id: ModelId::new(id),
         display_name: display_name.to_owned(),
         description: description.to_owned(),
-        context_window: Some(Tokens(128_000)),
+        context_window: Some(Tokens(CONTEXT_WINDOW)),
         max_output_tokens: Some(Tokens(16_384)),
         limits: Limits::default(),
         price: Price {

@@ -78,7 +78,7 @@ impl Control {
         self.write(Some(caller), move |control| async move {
             if control.directory.catalogue().upstreams.contains_key(&name) {
                 return Err(ControlError::Exists(format!(
-                    "upstream `{name}` exists; choose another name, or remove it first"
+                    "upstream `{name}` exists; change it with `ctl upstream update`"
                 )));
             }
             let upstream = Upstream {

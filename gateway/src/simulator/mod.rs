@@ -39,6 +39,7 @@ use self::drill::Drills;
 use self::frames::{Envelope, Streaming};
 use self::line::{Cutter, Line};
 use self::rejection::Rejection;
+pub use self::request::CONTEXT_WINDOW;
 use self::request::Chat;
 pub use self::truth::{End, Entry, TruthLog};
 

@@ -10,6 +10,10 @@ use sha2::{Digest, Sha256};
 
 use super::rejection::Rejection;
 use super::script::{self, Script};
+use super::text::count_words;
+
+/// The most that a model reads, in tokens: words, here.
+pub const CONTEXT_WINDOW: u64 = 128_000;
 
 /// A request that may be answered.
 pub(super) struct Chat {
@@ -218,6 +222,16 @@ impl Raw {
         if self.messages.is_empty() {
             return Err(Rejection::invalid(Some("messages"), "`messages` is empty"));
         }
+        let words: u64 = self.messages.iter().map(|it| count_words(&it.counted_text())).sum();
+        if words > CONTEXT_WINDOW {
+            let message = format!(
+                "the model's context window is {CONTEXT_WINDOW} tokens, and the messages are {words}: shorten them"
+            );
+            return Err(Rejection {
+                code: Some("context_length_exceeded"),
+                ..Rejection::invalid(Some("messages"), message)
+            });
+        }
         if self.messages.iter().any(|it| it.role == Role::Tool && it.tool_call_id.is_none()) {
             let message = "a message of role `tool` needs a `tool_call_id`";
             return Err(Rejection::invalid(Some("messages"), message));
@@ -336,6 +350,9 @@ mod tests {
         check_refused(json!({ "messages": [{ "role": "tool", "content": "" }] }), 400, "_call_id");
         check_refused(json!({ "n": 2 }), 400, "`n` can only be 1");
         check_refused(json!({ "max_tokens": 0 }), 400, "at least 1");
+        let said = |words| json!([{ "role": "user", "content": "a ".repeat(words) }]);
+        assert!(read(json!({ "messages": said(128_000) })).is_ok());
+        check_refused(json!({ "messages": said(128_001) }), 400, "context window is 128000");
         check_refused(json!({ "stream_options": {} }), 400, "only for `stream: true`");
         check_refused(json!({ "tools": [{ "type": "custom" }] }), 400, "unknown variant `custom`");
         check_refused(json!({ "tool_choice": "any" }), 400, "none, auto, required");

@@ -61,7 +61,8 @@ pub(super) fn call(status: &Status) -> String {
     match status.code() {
         Code::Unavailable => "the gateway went away".to_owned(),
         Code::DeadlineExceeded => "the gateway does not answer".to_owned(),
-        Code::Unimplemented => {
+        // one with words is from an address that knows better, such as the API's
+        Code::Unimplemented if status.message().is_empty() => {
             "the gateway is older than this program: update the gateway".to_owned()
         }
         code if status.message().is_empty() => {
