@@ -6,7 +6,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http_body::{Body, Frame, SizeHint};
@@ -55,13 +54,7 @@ pub(super) async fn read(
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    let mut reading = Limited::new(body, limit).collect();
-    // one that came with its head is there already, and wants no timer
-    let read = match (&mut reading).now_or_never() {
-        Some(read) => Ok(read),
-        None => tokio::time::timeout(BODY_DEADLINE, reading).await,
-    };
-    match read {
+    match tokio::time::timeout(BODY_DEADLINE, Limited::new(body, limit).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Refusal::BodyBrokenOff),

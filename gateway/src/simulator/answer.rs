@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::request::{Chat, Choice, Format, Function, Message, Role};
+use super::request::{Chat, Choice, Format, Function, Role};
 use super::schema;
 use super::script::{self, Finish};
 use super::text::{count_words, fill, shorten, take_words};
@@ -140,14 +140,12 @@ fn names(text: &str, name: &str) -> bool {
 }
 
 fn usage_of(chat: &Chat, answer: &Answer) -> Usage {
-    let costs: Vec<u64> =
-        chat.messages.iter().map(Message::counted_text).map(|it| count_words(&it)).collect();
-    let prompt = costs.iter().sum();
+    let prompt = chat.costs.iter().sum();
     let of = |text: &Option<String>| text.as_deref().map_or(0, count_words);
     let calls: u64 = answer.calls.iter().map(|call| 1 + count_words(&call.arguments)).sum();
     Usage {
         prompt,
-        cached: prompt - costs.last().copied().unwrap_or_default(),
+        cached: prompt - chat.costs.last().copied().unwrap_or_default(),
         completion: of(&answer.reasoning) + of(&answer.content) + calls,
         reasoning: of(&answer.reasoning),
     }

@@ -20,6 +20,8 @@ pub(super) struct Chat {
     /// As asked for, script and all.
     pub(super) model: String,
     pub(super) messages: Vec<Message>,
+    /// What each message costs, in tokens.
+    pub(super) costs: Vec<u64>,
     pub(super) tools: Vec<Function>,
     pub(super) choice: Choice,
     pub(super) parallel: bool,
@@ -159,6 +161,8 @@ impl Chat {
         let raw = Raw::deserialize(value)
             .map_err(|error| Rejection::invalid(None, format!("invalid request: {error}")))?;
         raw.check()?;
+        let costs: Vec<_> = raw.messages.iter().map(Message::cost).collect();
+        check_window(costs.iter().sum())?;
 
         let (_, in_model) = script::split_model(&raw.model);
         let last = raw.messages.iter().rfind(|message| message.role == Role::User);
@@ -171,6 +175,7 @@ impl Chat {
         Ok(Self {
             model: raw.model,
             messages: raw.messages,
+            costs,
             tools,
             choice,
             parallel: raw.parallel_tool_calls.unwrap_or(true),
@@ -191,6 +196,20 @@ impl Chat {
         let first = others.map_or(0, |at| at + 1);
         self.messages[first..].iter().map(Message::text).collect()
     }
+}
+
+/// Refuses more than a model reads.
+fn check_window(tokens: u64) -> Result<(), Rejection> {
+    if tokens <= CONTEXT_WINDOW {
+        return Ok(());
+    }
+    let message = format!(
+        "the model's context window is {CONTEXT_WINDOW} tokens, and the messages are {tokens}: shorten them"
+    );
+    Err(Rejection {
+        code: Some("context_length_exceeded"),
+        ..Rejection::invalid(Some("messages"), message)
+    })
 }
 
 /// Hashes the request, but for what only says how to send the answer.
@@ -221,16 +240,6 @@ impl Raw {
         }
         if self.messages.is_empty() {
             return Err(Rejection::invalid(Some("messages"), "`messages` is empty"));
-        }
-        let words: u64 = self.messages.iter().map(|it| count_words(&it.counted_text())).sum();
-        if words > CONTEXT_WINDOW {
-            let message = format!(
-                "the model's context window is {CONTEXT_WINDOW} tokens, and the messages are {words}: shorten them"
-            );
-            return Err(Rejection {
-                code: Some("context_length_exceeded"),
-                ..Rejection::invalid(Some("messages"), message)
-            });
         }
         if self.messages.iter().any(|it| it.role == Role::Tool && it.tool_call_id.is_none()) {
             let message = "a message of role `tool` needs a `tool_call_id`";
@@ -265,13 +274,13 @@ impl Message {
         }
     }
 
-    /// Returns what the message costs: its text and the tool calls in it.
-    pub(super) fn counted_text(&self) -> String {
+    /// Returns what the message costs in tokens: its text and the tool calls in it.
+    fn cost(&self) -> u64 {
         let mut text = self.text();
         for PastCall { function } in self.tool_calls.iter().flatten() {
             text.extend([" ", &function.name, " ", &function.arguments]);
         }
-        text
+        count_words(&text)
     }
 }
 

@@ -71,3 +71,15 @@ pub(super) fn call(status: &Status) -> String {
         _ => format!("the gateway says: {}", status.message()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_implemented_is_old_unless_the_other_side_says_why() {
+        let told = "this is the address of the API";
+        assert!(call(&Status::unimplemented(told)).contains(told));
+        assert!(call(&Status::unimplemented("")).contains("older than this program"));
+    }
+}
