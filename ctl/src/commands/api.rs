@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::request::Builder;
-use http::{Request, Response, Uri};
+use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -21,6 +21,8 @@ use crate::error::{Exit, Failure};
 
 /// An error answer is shorter.
 const MAX_ERROR_BYTES: usize = 1 << 20;
+/// What to do about an address that is none of an API.
+const SHAPES: &str = "give http://HOST:PORT/v1 or https://HOST/v1";
 
 /// A client of the API at one address.
 pub(super) struct Api {
@@ -41,10 +43,15 @@ impl Api {
         Self { client, base_url: base_url.to_owned(), patience }
     }
 
-    /// Finds out whether anybody answers there, whatever the answer is.
+    /// Finds out whether an API answers there: one that refuses a stranger will do.
     pub(super) async fn knock(&self) -> Result<(), Failure> {
         let uri = self.uri("models")?;
-        self.send(Request::get(uri), Bytes::new()).await.map(|_| ())
+        let answer = self.send(Request::get(uri), Bytes::new()).await?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            let message = format!("there is no API at `{}`: it knows no `/models`", self.base_url);
+            return Err(Failure::usage(message).advise(SHAPES));
+        }
+        Ok(())
     }
 
     /// Sends a request with this key, and returns the answer, whatever it says.
@@ -113,8 +120,7 @@ pub(super) fn base_url(given: Option<&str>, server: &str) -> Result<String, Fail
         let parsed = url.parse::<Uri>().ok();
         let scheme = parsed.as_ref().and_then(Uri::scheme_str);
         if !matches!(scheme, Some("http" | "https")) {
-            return Err(Failure::usage(format!("`{url}` is no address of an API"))
-                .advise("give http://HOST:PORT/v1 or https://HOST/v1"));
+            return Err(Failure::usage(format!("`{url}` is no address of an API")).advise(SHAPES));
         }
         return Ok(url.trim_end_matches('/').to_owned());
     }

@@ -72,6 +72,11 @@ async fn nothing_is_made_for_an_api_that_is_elsewhere() {
     let ran = person.ctl("quickstart --base-url http://127.0.0.1:1/v1").await;
     assert_eq!((ran.code, ran.out.as_str()), (6, ""), "{ran:?}");
     assert!(ran.err.contains("--base-url URL"), "{}", ran.err);
+    // somebody answers, but not there
+    let url = api(&["sim-fast"]).await;
+    let ran = person.ctl(&format!("quickstart --base-url {}", url.trim_end_matches("/v1"))).await;
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.err.contains("give http://HOST:PORT/v1"), "{}", ran.err);
     assert_eq!(fake.calls().len(), 0);
 }
 

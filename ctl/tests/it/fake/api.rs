@@ -22,6 +22,9 @@ pub(crate) async fn api(answering: &'static [&'static str]) -> String {
 async fn serve(stream: TcpStream, answering: &'static [&'static str]) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let (mut length, mut line) = (0, String::new());
+    stream.read_line(&mut line).await?;
+    let is_known = line.split(' ').nth(1).is_some_and(|path| path.starts_with("/v1/"));
+    line.clear();
     while stream.read_line(&mut line).await? > 2 {
         if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().unwrap();
@@ -33,6 +36,7 @@ async fn serve(stream: TcpStream, answering: &'static [&'static str]) -> std::io
     let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
     let error = |code| format!(r#"{{"error": {{"message": "no", "code": "{code}"}}}}"#);
     let (status, body) = match asked["model"].as_str() {
+        _ if !is_known => (404, error("unknown_url")),
         None => (401, error("invalid_api_key")),
         Some(model) if answering.contains(&model) => (200, "{}".to_owned()),
         Some("dear") => (429, error("insufficient_quota")),
