@@ -1,22 +1,22 @@
 //! What a store of many millions of records answers in, and whether it takes more as fast.
 //!
 //! `cargo bench -p gateway --bench large -- 10` fills a store with ten million records (one million by
-//! default; ten take 3.1 GB) as `log.rs` has them, and times commits on the way, then the reads that people
+//! default; ten take 2.7 GB) as `log.rs` has them, and times commits on the way, then the reads that people
 //! and a start wait for: each on its first run, with the store's caches cold, and on the next ten. With
 //! `-- 10 upkeep` it proves, copies and forgets them, too, which takes twice the disk.
 //!
-//! On a virtual machine with two busy cores, ten million records of 601 keys in 3.1 GB: 16 µs of
-//! processor time per record in an empty store, 21 to 26 from a million on. In milliseconds, with warm caches:
+//! On a virtual machine with two busy cores, ten million records of 601 keys in 2.7 GB: 15 µs of
+//! processor time per record in an empty store, 20 to 24 from a million on. In milliseconds, with warm caches:
 //!
 //! | | |
 //! | --- | --- |
-//! | sums in all, by model, day and key: everything, 30 days, a day | 52, 38, 14 |
-//! | the same of one account: everything, 30 days | 12, 6 |
-//! | the same of one model over all accounts: everything, 30 days | 544, 250 |
-//! | last page: all, one account, one key, a rare status | 0.15, 0.2, 0.7, 0.2 |
-//! | last page: a rare model | 74 |
-//! | last page: a cost that nothing has, which reads the whole log | 1,346 |
-//! | what limits go on from at a start | 23 |
+//! | sums in all, by model, day and key: everything, 30 days, a day | 134, 79, 26 |
+//! | the same of one account: everything, 30 days | 10, 7 |
+//! | the same of one model over all accounts: everything, 30 days | 35, 23 |
+//! | last page: all, one account, one key, a rare status | 0.2, 0.2, 0.3, 0.3 |
+//! | last page: a rare model | 80 |
+//! | last page: a cost that nothing has, which reads the whole log | 1,182 |
+//! | what limits go on from at a start | 51 |
 
 mod log;
 #[path = "../processor/mod.rs"]

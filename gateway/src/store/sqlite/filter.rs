@@ -63,7 +63,7 @@ impl Choice {
     }
 
     /// Whether it tells models apart.
-    pub(super) fn asks_for_models(&self) -> bool {
+    fn asks_for_models(&self) -> bool {
         self.model.is_some() || terms::ask_for_models(&self.terms)
     }
 

@@ -25,8 +25,6 @@ const WEIGHTS: [u64; 6] = [
 pub(super) enum Of {
     /// Account, key and model.
     Key,
-    /// Account and key.
-    KeyOfDay,
     /// Only the model.
     Everybody,
 }
@@ -45,8 +43,8 @@ fn group(row: &Row<'_>, of: Of) -> Result<u64, StoreError> {
         bytes(row, 0)?.hash(&mut hasher);
         bytes(row, 2)?.hash(&mut hasher);
     }
-    match (of, row.get_ref(3)?) {
-        (Of::Key | Of::Everybody, ValueRef::Text(model)) => (true, model).hash(&mut hasher),
+    match row.get_ref(3)? {
+        ValueRef::Text(model) => (true, model).hash(&mut hasher),
         _ => false.hash(&mut hasher),
     }
     row.get::<_, i64>(4)?.hash(&mut hasher);

@@ -15,6 +15,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0007_retries.sql")),
     M::up(include_str!("migrations/0008_key_days.sql")),
     M::up(include_str!("migrations/0009_runs.sql")),
+    M::up(include_str!("migrations/0010_key_days.sql")),
 ];
 
 /// Brings a database up to date, or refuses one that is ahead of us.
@@ -64,18 +65,26 @@ mod tests {
         let sums = "INSERT INTO request_sums VALUES
             (x'01', 23, 'k', 'm', 1, 1, 10, 0, 0, 0, 100),
             (x'01', 24, 'k', 'm', 1, 2, 20, 0, 0, 0, 200),
-            (x'01', 47, 'k', 'n', 1, 4, 40, 0, 0, 0, 400),
-            (x'01', 47, 'k', 'n', 3, 8, 80, 0, 0, 0, 800),
-            (x'', 47, '', 'n', 3, 8, 80, 0, 0, 0, 800);";
+            (x'01', 47, 'k', 'm', 1, 4, 40, 0, 0, 0, 400),
+            (x'01', 47, 'k', 'n', 1, 8, 80, 0, 0, 0, 800),
+            (x'01', 47, 'k', 'n', 3, 16, 160, 0, 0, 0, 1600),
+            (x'', 47, '', 'n', 3, 16, 160, 0, 0, 0, 1600);";
         connection.execute_batch(sums).unwrap();
         run(&mut connection).unwrap();
-        let sql = "SELECT day, status, requests, input, cost FROM key_days ORDER BY day, status";
+        let sql = "SELECT model, day, status, requests, input, cost FROM key_days";
         let mut select = connection.prepare(sql).unwrap();
         let days = select.query_map([], |row| {
-            Ok([0, 1, 2, 3, 4].map(|column| row.get::<_, i64>(column).unwrap()))
+            let numbers = [1, 2, 3, 4, 5].map(|column| row.get::<_, i64>(column).unwrap());
+            Ok((row.get::<_, String>(0)?, numbers))
         });
         let days: Vec<_> = days.unwrap().map(Result::unwrap).collect();
-        assert_eq!(days, [[0, 1, 1, 10, 100], [1, 1, 6, 60, 600], [1, 3, 8, 80, 800]]);
+        let expected = [
+            ("m", [0, 1, 1, 10, 100]),
+            ("m", [1, 1, 6, 60, 600]),
+            ("n", [1, 1, 8, 80, 800]),
+            ("n", [1, 3, 16, 160, 1600]),
+        ];
+        assert_eq!(days, expected.map(|(model, numbers)| (model.to_owned(), numbers)));
     }
 
     #[test]

@@ -178,11 +178,11 @@ fn add_sums(
         *rest = rest.wrapping_add(fingerprint(row, Of::Key)?);
         if !is_everybodys(row)? {
             let rest = sums.days.entry(hour.div_euclid(24)).or_default();
-            *rest = rest.wrapping_sub(fingerprint(row, Of::KeyOfDay)?);
+            *rest = rest.wrapping_sub(fingerprint(row, Of::Key)?);
         }
     }
     drop(rows);
-    let days = "SELECT account, day, key, 0, status, requests, input, cached, output, reasoning, cost \
+    let days = "SELECT account, day, key, model, status, requests, input, cached, output, reasoning, cost \
         FROM key_days";
     let mut select = tx.prepare(days)?;
     let mut rows = select.query([])?;
@@ -190,7 +190,7 @@ fn add_sums(
         wanted.check()?;
         proof.sums += 1;
         let rest = sums.days.entry(row.get(1)?).or_default();
-        *rest = rest.wrapping_add(fingerprint(row, Of::KeyOfDay)?);
+        *rest = rest.wrapping_add(fingerprint(row, Of::Key)?);
     }
     Ok(())
 }

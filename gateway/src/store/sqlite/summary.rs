@@ -111,12 +111,10 @@ fn add_hours(
 ) -> Result<(), StoreError> {
     match choice.account {
         Some(account) => add_hours_of(tx, choice, Whose::One(account), hours, By::All, sums),
-        None if terms::ask_whose(&choice.terms) => {
-            add_hours_of(tx, choice, Whose::Each, hours, By::All, sums)
-        }
+        None if terms::ask_whose(&choice.terms) => add_keys(tx, choice, hours, By::All, sums),
         None => {
             add_hours_of(tx, choice, Whose::All, hours, By::Group, sums)?;
-            add_keys(tx, choice, hours, sums)
+            add_keys(tx, choice, hours, By::Key, sums)
         }
     }
 }
@@ -126,24 +124,23 @@ fn add_keys(
     tx: &Connection,
     choice: &Choice,
     hours: Stretch,
+    by: By,
     sums: &mut Sums,
 ) -> Result<(), StoreError> {
-    let mut add = |hours| add_hours_of(tx, choice, Whose::Each, hours, By::Key, sums);
-    // days do not tell models apart
-    let Some((before, days, after)) = hours.split_days().filter(|_| !choice.asks_for_models())
-    else {
-        return add(hours);
-    };
+    let mut add = |hours| add_hours_of(tx, choice, Whose::Each, hours, by, sums);
+    let Some((before, days, after)) = hours.split_days() else { return add(hours) };
     before.map_or(Ok(()), &mut add)?;
     after.map_or(Ok(()), &mut add)?;
     let mut condition = Condition::default();
     condition.and("day >= ?", days.first);
     condition.and("day < ?", days.end);
+    condition.and("key = ?", choice.key.clone());
+    condition.and("model = ?", choice.model.clone());
     condition.and("status = ?", choice.status);
     terms::narrow(&mut condition, &choice.terms);
-    let select = "SELECT NULL, NULL, status, requests, input, cached, output, reasoning, cost, \
-        account, key FROM key_days";
-    add_rows(tx, select, &condition, By::Key, sums)
+    let select = "SELECT model, day * 86400000000, status, requests, input, cached, output, \
+        reasoning, cost, account, key FROM key_days";
+    add_rows(tx, select, &condition, by, sums)
 }
 
 fn add_hours_of(

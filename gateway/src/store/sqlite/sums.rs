@@ -25,8 +25,9 @@ static HOURS: LazyLock<Insertion> =
 /// Sums of those requests whose records were removed.
 static FORGOTTEN: LazyLock<Insertion> =
     LazyLock::new(|| Insertion::adding("forgotten_sums", &GROUP, &SUMS));
-static DAYS: LazyLock<Insertion> =
-    LazyLock::new(|| Insertion::adding("key_days", &["day", "account", "key", "status"], &SUMS));
+static DAYS: LazyLock<Insertion> = LazyLock::new(|| {
+    Insertion::adding("key_days", &["day", "account", "key", "model", "status"], &SUMS)
+});
 
 /// Requests of one hour and model that ended alike.
 type Group<'a> = (i64, Option<&'a ModelId>, RequestStatus);
@@ -34,8 +35,8 @@ type Group<'a> = (i64, Option<&'a ModelId>, RequestStatus);
 /// Sums by account, key and group.
 type KeySums<'a> = HashMap<(AccountId, &'a KeyId, Group<'a>), Totals, RandomState>;
 
-/// Requests of one day and key that ended alike.
-type Day<'a> = (i64, AccountId, &'a KeyId, RequestStatus);
+/// Requests of one day, key and model that ended alike.
+type Day<'a> = (i64, AccountId, &'a KeyId, Option<&'a ModelId>, RequestStatus);
 
 /// A row of sums by hour.
 struct Hour<'a> {
@@ -102,8 +103,8 @@ fn add_hours(tx: &Connection, table: &Insertion, of_keys: &KeySums<'_>) -> Resul
 
 fn add_days(tx: &Connection, of_keys: &KeySums<'_>) -> Result<(), StoreError> {
     let mut days = HashMap::<Day<'_>, Totals, RandomState>::default();
-    for ((account, key, (hour, _, status)), totals) in of_keys {
-        let day = (hour.div_euclid(24), *account, *key, *status);
+    for ((account, key, (hour, model, status)), totals) in of_keys {
+        let day = (hour.div_euclid(24), *account, *key, *model, *status);
         accumulate(days.entry(day).or_default(), totals);
     }
     let days: Vec<_> = days.into_iter().collect();
@@ -112,7 +113,7 @@ fn add_days(tx: &Connection, of_keys: &KeySums<'_>) -> Result<(), StoreError> {
 
 fn bind_hour(row: &Hour<'_>, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
     let (hour, model, status) = &row.group;
-    let model: &dyn ToSql = model.map_or(&0, |model| model);
+    let model = named(model.as_ref());
     match &row.key {
         Some((account, key)) => values.bind(params![account, hour, key, model, status])?,
         None => values.bind(params![[0_u8; 0], hour, "", model, status])?,
@@ -121,11 +122,16 @@ fn bind_hour(row: &Hour<'_>, values: &mut Values<'_, '_>) -> rusqlite::Result<()
 }
 
 fn bind_day(
-    ((day, account, key, status), totals): &(Day<'_>, Totals),
+    ((day, account, key, model, status), totals): &(Day<'_>, Totals),
     values: &mut Values<'_, '_>,
 ) -> rusqlite::Result<()> {
-    values.bind(params![day, account, key, status])?;
+    values.bind(params![day, account, key, named(model.as_ref()), status])?;
     bind_totals(totals, values)
+}
+
+/// A model as the sums name it: a key's column cannot be null.
+fn named<'a>(model: Option<&&'a ModelId>) -> &'a dyn ToSql {
+    model.map_or(&0, |model| *model)
 }
 
 fn bind_totals(totals: &Totals, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {

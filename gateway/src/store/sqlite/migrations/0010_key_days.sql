@@ -1,0 +1,24 @@
+-- Sums by day and key tell models apart, too: by hour, those of one model are spread over all keys.
+DROP TABLE key_days;
+CREATE TABLE key_days (
+    day       INTEGER NOT NULL,
+    account   BLOB NOT NULL,
+    key       TEXT NOT NULL,
+    -- as in request_sums
+    model     ANY NOT NULL,
+    status    INTEGER NOT NULL,
+    requests  INTEGER NOT NULL,
+    input     INTEGER NOT NULL,
+    cached    INTEGER NOT NULL,
+    output    INTEGER NOT NULL,
+    reasoning INTEGER NOT NULL,
+    cost      INTEGER NOT NULL,
+    PRIMARY KEY (day, account, key, model, status)
+) STRICT, WITHOUT ROWID;
+-- One by one: a GROUP BY would sort all of them in memory.
+INSERT INTO key_days
+    SELECT hour / 24, account, key, model, status, requests, input, cached, output, reasoning, cost
+    FROM request_sums WHERE account <> x''
+    ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, input = input + excluded.input,
+        cached = cached + excluded.cached, output = output + excluded.output,
+        reasoning = reasoning + excluded.reasoning, cost = cost + excluded.cost;
