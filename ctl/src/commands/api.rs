@@ -22,7 +22,7 @@ use crate::error::{Exit, Failure};
 /// An error answer is shorter.
 const MAX_ERROR_BYTES: usize = 1 << 20;
 /// What to do about an address that is none of an API.
-const SHAPES: &str = "give http://HOST:PORT/v1 or https://HOST/v1";
+const SHAPES: &str = "give --base-url http://HOST:PORT/v1 or https://HOST/v1";
 
 /// A client of the API at one address.
 pub(super) struct Api {
@@ -43,12 +43,13 @@ impl Api {
         Self { client, base_url: base_url.to_owned(), patience }
     }
 
-    /// Finds out whether an API answers there: one that refuses a stranger will do.
+    /// Finds out whether who answers there knows `/models`: to refuse a stranger will do.
     pub(super) async fn knock(&self) -> Result<(), Failure> {
         let uri = self.uri("models")?;
         let answer = self.send(Request::get(uri), Bytes::new()).await?;
-        if answer.status() == StatusCode::NOT_FOUND {
-            let message = format!("there is no API at `{}`: it knows no `/models`", self.base_url);
+        let status = answer.status();
+        if status == StatusCode::NOT_FOUND || status.is_redirection() {
+            let message = format!("there is no API at `{}`: `/models` is not there", self.base_url);
             return Err(Failure::usage(message).advise(SHAPES));
         }
         Ok(())

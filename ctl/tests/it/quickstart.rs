@@ -76,7 +76,7 @@ async fn nothing_is_made_for_an_api_that_is_elsewhere() {
     let url = api(&["sim-fast"]).await;
     let ran = person.ctl(&format!("quickstart --base-url {}", url.trim_end_matches("/v1"))).await;
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
-    assert!(ran.err.contains("give http://HOST:PORT/v1"), "{}", ran.err);
+    assert!(ran.err.contains("give --base-url http://HOST:PORT/v1"), "{}", ran.err);
     assert_eq!(fake.calls().len(), 0);
 }
 

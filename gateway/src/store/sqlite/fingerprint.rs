@@ -1,6 +1,6 @@
 //! Rows of sums and of the log as numbers that add up as the rows do.
 //!
-//! A row is account, hour, key, model and status, then six numbers. It counts as its numbers times a hash of
+//! A row is account, hour or day, key, model and status, then six numbers. It counts as its numbers times a hash of
 //! what it is about: so sums of fingerprints are equal if all groups are, without all groups in memory.
 
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -15,7 +15,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0007_retries.sql")),
     M::up(include_str!("migrations/0008_key_days.sql")),
     M::up(include_str!("migrations/0009_runs.sql")),
-    M::up(include_str!("migrations/0010_key_days.sql")),
+    M::up(include_str!("migrations/0010_key_days_by_model.sql")),
 ];
 
 /// Brings a database up to date, or refuses one that is ahead of us.
@@ -32,6 +32,8 @@ pub(super) fn run(
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::types::Value;
+
     use super::*;
 
     #[test]
@@ -61,13 +63,16 @@ mod tests {
     #[test]
     fn keys_that_were_used_before_have_their_days() {
         let mut connection = Connection::open_in_memory().unwrap();
-        Migrations::from_slice(&STEPS[..7]).to_latest(&mut connection).unwrap();
+        Migrations::from_slice(&STEPS[..9]).to_latest(&mut connection).unwrap();
         let sums = "INSERT INTO request_sums VALUES
             (x'01', 23, 'k', 'm', 1, 1, 10, 0, 0, 0, 100),
             (x'01', 24, 'k', 'm', 1, 2, 20, 0, 0, 0, 200),
             (x'01', 47, 'k', 'm', 1, 4, 40, 0, 0, 0, 400),
             (x'01', 47, 'k', 'n', 1, 8, 80, 0, 0, 0, 800),
             (x'01', 47, 'k', 'n', 3, 16, 160, 0, 0, 0, 1600),
+            (x'01', 47, 'k', 0, 6, 32, 0, 0, 0, 0, 0),
+            (x'02', 46, 'l', 'm', 1, 1, 9223372036854775807, 0, 0, 0, 1),
+            (x'02', 47, 'l', 'm', 1, 1, 9223372036854775807, 0, 0, 0, 1),
             (x'', 47, '', 'n', 3, 16, 160, 0, 0, 0, 1600);";
         connection.execute_batch(sums).unwrap();
         run(&mut connection).unwrap();
@@ -75,16 +80,19 @@ mod tests {
         let mut select = connection.prepare(sql).unwrap();
         let days = select.query_map([], |row| {
             let numbers = [1, 2, 3, 4, 5].map(|column| row.get::<_, i64>(column).unwrap());
-            Ok((row.get::<_, String>(0)?, numbers))
+            Ok((row.get::<_, Value>(0)?, numbers))
         });
         let days: Vec<_> = days.unwrap().map(Result::unwrap).collect();
+        let model = |name: &str| Value::Text(name.to_owned());
         let expected = [
-            ("m", [0, 1, 1, 10, 100]),
-            ("m", [1, 1, 6, 60, 600]),
-            ("n", [1, 1, 8, 80, 800]),
-            ("n", [1, 3, 16, 160, 1600]),
+            (model("m"), [0, 1, 1, 10, 100]),
+            (Value::Integer(0), [1, 6, 32, 0, 0]),
+            (model("m"), [1, 1, 6, 60, 600]),
+            (model("n"), [1, 1, 8, 80, 800]),
+            (model("n"), [1, 3, 16, 160, 1600]),
+            (model("m"), [1, 1, 2, i64::MAX, 2]),
         ];
-        assert_eq!(days, expected.map(|(model, numbers)| (model.to_owned(), numbers)));
+        assert_eq!(days, expected);
     }
 
     #[test]

@@ -174,11 +174,12 @@ fn add_sums(
         wanted.check()?;
         proof.sums += 1;
         let hour = row.get::<_, i64>(1)?;
+        let fingerprint = fingerprint(row, Of::Key)?;
         let rest = sums.hours.entry(hour).or_default();
-        *rest = rest.wrapping_add(fingerprint(row, Of::Key)?);
+        *rest = rest.wrapping_add(fingerprint);
         if !is_everybodys(row)? {
             let rest = sums.days.entry(hour.div_euclid(24)).or_default();
-            *rest = rest.wrapping_sub(fingerprint(row, Of::Key)?);
+            *rest = rest.wrapping_sub(fingerprint);
         }
     }
     drop(rows);

@@ -1,6 +1,6 @@
 //! Sums over requests, from sums by hour and, for the parts of hours at the ends, from the log.
 //!
-//! Those of each key of all accounts are taken from sums by day and, for the parts of days at the ends,
+//! What needs the keys of all accounts is taken from sums by day and, for the parts of days at the ends,
 //! by hour: there are too many groups of all keys in a month of hours.
 
 use std::collections::{BTreeMap, HashMap};
@@ -119,7 +119,7 @@ fn add_hours(
     }
 }
 
-/// Adds up the keys of all accounts.
+/// Adds up what the sums of the keys of all accounts say.
 fn add_keys(
     tx: &Connection,
     choice: &Choice,
@@ -134,7 +134,6 @@ fn add_keys(
     let mut condition = Condition::default();
     condition.and("day >= ?", days.first);
     condition.and("day < ?", days.end);
-    condition.and("key = ?", choice.key.clone());
     condition.and("model = ?", choice.model.clone());
     condition.and("status = ?", choice.status);
     terms::narrow(&mut condition, &choice.terms);

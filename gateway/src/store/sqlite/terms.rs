@@ -29,7 +29,7 @@ pub(super) fn account(terms: &[Term]) -> Option<AccountId> {
     })
 }
 
-/// Whether the sums by hour know enough to tell for which requests `term` holds.
+/// Whether the sums of keys know enough to tell for which requests `term` holds.
 pub(super) fn is_summed(term: &Term) -> bool {
     match term.test {
         Test::Account(_) | Test::Key(_) | Test::Model(_) | Test::Status(_) => true,

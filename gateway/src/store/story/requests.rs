@@ -216,15 +216,17 @@ fn filters() -> Vec<RequestFilter> {
             let within = RequestFilter { since, until, ..all.clone() };
             let narrower = RequestFilter { account: Some(ALICE), ..within.clone() };
             let key = Some(KeyId::new("a2"));
-            filters.push(RequestFilter { key, model: Some(ModelId::new("gpt")), ..within.clone() });
-            filters.extend([within, narrower]);
+            let model = RequestFilter { model: Some(ModelId::new("gpt")), ..within.clone() };
+            filters.push(RequestFilter { key, ..model.clone() });
+            filters.extend([within, narrower, model]);
         }
     }
     for terms in terms::choices() {
         let all = RequestFilter { terms, ..all.clone() };
         let since = RequestFilter { since: Some(at(95)), ..all.clone() };
         let account = RequestFilter { account: Some(ALICE), ..since.clone() };
-        filters.extend([all, since, account]);
+        let until = RequestFilter { until: Some(at(2_911)), ..since.clone() };
+        filters.extend([all, since, account, until]);
     }
     filters
 }

@@ -54,6 +54,7 @@ async fn every_kind_of_damage_is_found_and_named() {
             &["KeySums", "Sums"],
         ),
         ("UPDATE key_days SET cost = cost + 1", &["KeySums"]),
+        ("UPDATE key_days SET model = 'other'", &["KeySums"]),
         ("DELETE FROM key_days", &["KeySums"]),
         ("DELETE FROM forgotten_sums", &["Sums", "Unrecorded"]),
         ("UPDATE request_hours SET first = 12", &["Time"]),

@@ -15,10 +15,14 @@ CREATE TABLE key_days (
     cost      INTEGER NOT NULL,
     PRIMARY KEY (day, account, key, model, status)
 ) STRICT, WITHOUT ROWID;
--- One by one: a GROUP BY would sort all of them in memory.
+-- One by one: a GROUP BY would sort all of them in memory. A sum stops at the end of its range.
 INSERT INTO key_days
     SELECT hour / 24, account, key, model, status, requests, input, cached, output, reasoning, cost
     FROM request_sums WHERE account <> x''
-    ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, input = input + excluded.input,
-        cached = cached + excluded.cached, output = output + excluded.output,
-        reasoning = reasoning + excluded.reasoning, cost = cost + excluded.cost;
+    ON CONFLICT DO UPDATE SET
+        requests = CAST(requests + excluded.requests AS INTEGER),
+        input = CAST(input + excluded.input AS INTEGER),
+        cached = CAST(cached + excluded.cached AS INTEGER),
+        output = CAST(output + excluded.output AS INTEGER),
+        reasoning = CAST(reasoning + excluded.reasoning AS INTEGER),
+        cost = CAST(cost + excluded.cost AS INTEGER);
