@@ -113,7 +113,7 @@ fn add_days(tx: &Connection, of_keys: &KeySums<'_>) -> Result<(), StoreError> {
 
 fn bind_hour(row: &Hour<'_>, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
     let (hour, model, status) = &row.group;
-    let model = named(model.as_ref());
+    let model = named(*model);
     match &row.key {
         Some((account, key)) => values.bind(params![account, hour, key, model, status])?,
         None => values.bind(params![[0_u8; 0], hour, "", model, status])?,
@@ -125,13 +125,13 @@ fn bind_day(
     ((day, account, key, model, status), totals): &(Day<'_>, Totals),
     values: &mut Values<'_, '_>,
 ) -> rusqlite::Result<()> {
-    values.bind(params![day, account, key, named(model.as_ref()), status])?;
+    values.bind(params![day, account, key, named(*model), status])?;
     bind_totals(totals, values)
 }
 
 /// A model as the sums name it: a key's column cannot be null.
-fn named<'a>(model: Option<&&'a ModelId>) -> &'a dyn ToSql {
-    model.map_or(&0, |model| *model)
+fn named(model: Option<&ModelId>) -> &dyn ToSql {
+    model.map_or(&0, |model| model)
 }
 
 fn bind_totals(totals: &Totals, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {

@@ -13,7 +13,4 @@ CREATE TABLE key_days (
     cost      INTEGER NOT NULL,
     PRIMARY KEY (day, account, key, status)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO key_days
-    SELECT hour / 24, account, key, status, sum(requests), sum(input), sum(cached), sum(output),
-        sum(reasoning), sum(cost)
-    FROM request_sums WHERE account <> x'' GROUP BY 1, 2, 3, 4;
+-- Filled in 0010, which makes it anew.
