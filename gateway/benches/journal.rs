@@ -68,7 +68,7 @@ fn open_and_close(bencher: Bencher<'_, '_>) {
         let mut places = Vec::new();
         for record in &records {
             journal.begin(black_box(opened(record))).expect("there is room");
-            journal.write_begun().expect("it is written");
+            journal.write_down().expect("it is written");
             places.extend(journal.close(black_box(record)));
         }
         journal.committed(places);

@@ -31,6 +31,7 @@ use crate::ledger::Ledger;
 use crate::ledger::journal::Journal;
 use crate::limits::{self, Limiter};
 pub use crate::listeners::{AdminListener, Listeners};
+use crate::outbox::Outbox;
 use crate::pipeline::Gate;
 use crate::pipeline::count::Counter;
 use crate::pipeline::replay::{MOST_ANSWERED, Replays};
@@ -137,10 +138,11 @@ pub async fn run(
 
     let replays = replays(config, &*store, &seams.clock).await?;
     let limiter = Arc::new(Limiter::resume(&used, now));
-    // a request is in the journal before its words leave
+    // what is told is in the journal before it leaves
     let journalled = ledger.clone();
-    let departure = Arc::new(move || Ok(journalled.write_begun()?));
-    let fleet = Arc::new(Fleet::new(dialer(seams.simulator, serving.clone()), departure));
+    let outbox = Outbox::new(Arc::new(move || Ok(journalled.write_down()?)), tasks.clone());
+    let fleet = Fleet::new(dialer(seams.simulator, serving.clone()), outbox.clone());
+    let fleet = Arc::new(fleet);
 
     let gate = Arc::new(Gate {
         directory: directory.clone(),
@@ -182,7 +184,7 @@ pub async fn run(
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), "serving");
     let handler = Arc::new(Handler::new(gate, config.max_body_bytes));
     let stop = Stop { shutdown: shutdown.clone(), drain: config.drain, cut_off };
-    let http = listen::serve(listeners.http, http_tls, handler, tasks.clone(), stop);
+    let http = listen::serve(listeners.http, http_tls, handler, outbox, tasks.clone(), stop);
     let admin = admin::serve(control, listeners.admin, admin_tls, shutdown.clone());
     let ((), served) = tokio::join!(http, async {
         let outcome = admin.await;

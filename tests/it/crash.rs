@@ -34,6 +34,20 @@ async fn one_that_waits_for_the_disk_comes_back_the_same() {
     check_money(&data);
 }
 
+/// With one processor the gateway has one thread, and lets messages leave together.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_has_one_processor_comes_back_the_same() {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    // what this thread may use, a process that it starts may
+    let all = sched_getaffinity(None).unwrap();
+    let mut one = CpuSet::new();
+    one.set((0..CpuSet::MAX_CPU).find(|&processor| all.is_set(processor)).unwrap());
+    sched_setaffinity(None, &one).unwrap();
+    let (_dir, data) = killed(300, Durability::Process).await.stop().await;
+    check_money(&data);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn books_that_were_tampered_with_do_not_pass() {
     for (sabotage, differences) in killed(50, Durability::Process).await.sabotage().await {

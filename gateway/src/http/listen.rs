@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::handler::Handler;
 use crate::coalesce::Coalesced;
+use crate::outbox::Outbox;
 
 /// How long a client may take to send the head of a request, and before that for its TLS handshake.
 const HEAD_DEADLINE: Duration = Duration::from_secs(30);
@@ -47,11 +48,12 @@ where
 }
 
 /// Serves HTTP/1.1 and HTTP/2 on `listener`, within TLS if there is any, until `stop` says so, then waits
-/// for what is under way.
+/// for what is under way. Answers leave through `outbox`.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     handler: Arc<Handler>,
+    outbox: Outbox,
     tasks: TaskTracker,
     stop: Stop,
 ) {
@@ -71,6 +73,7 @@ pub async fn serve(
                 let server = Server {
                     builder: builder.clone(),
                     handler: handler.clone(),
+                    outbox: outbox.clone(),
                     watcher: graceful.watcher(),
                 };
                 accept(stream, tls.clone(), server, &tasks, &mut connections);
@@ -98,6 +101,7 @@ pub async fn serve(
 struct Server {
     builder: auto::Builder<Tracked>,
     handler: Arc<Handler>,
+    outbox: Outbox,
     watcher: Watcher,
 }
 
@@ -108,6 +112,7 @@ impl Server {
         S: Read + Write + Unpin + Send + 'static,
     {
         let handler = self.handler;
+        let stream = self.outbox.connection(stream);
         // boxed, so that a stream does not hold the memory of all that went before its first event
         let service = service_fn(move |request| Box::pin(handler.clone().serve(request)));
         let connection = self.builder.serve_connection(stream, service).into_owned();

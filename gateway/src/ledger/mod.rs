@@ -168,7 +168,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Takes in a request that is about to go upstream; [`write_begun`](Self::write_begun) comes between.
+    /// Takes in a request that is about to go upstream, after [`write_down`](Self::write_down).
     ///
     /// # Errors
     /// It could not be written down, and must not go on.
@@ -176,12 +176,13 @@ impl Ledger {
         self.journal.begin(open)
     }
 
-    /// Writes down all requests that have begun: from here on a crash leaves them recorded and charged.
+    /// Writes down all that began or ended before the call: the death of the process does not undo it then.
+    /// To be called before an upstream is asked, and before a client is told.
     ///
     /// # Errors
-    /// They cannot be written down, and must not go on.
-    pub fn write_begun(&self) -> Result<(), Unwritten> {
-        self.journal.write_begun()
+    /// It cannot be written down. What has begun must not go on; what has ended is kept, and tried again.
+    pub fn write_down(&self) -> Result<(), Unwritten> {
+        self.journal.write_down()
     }
 
     /// Notes what has become known of a request that went upstream.
@@ -191,7 +192,7 @@ impl Ledger {
 
     /// Books the end of a request: charges its cost, as far as there is money, and hands its record
     /// on to be written. What an upstream used beyond that is the house's loss, not the account's debt.
-    /// When this returns, the death of the process does not undo it. While [too many](Self::is_behind)
+    /// Its client may be told after [`write_down`](Self::write_down). While [too many](Self::is_behind)
     /// records wait, a request that went to no upstream is only counted.
     pub fn settle(&self, mut record: Box<RequestRecord>, cover: Option<Cover>) {
         if self.recorder.is_behind() && !self.journal.is_open(record.id) {

@@ -22,24 +22,24 @@ use secrecy::SecretString;
 use crate::domain::health::Health;
 use crate::domain::id::UpstreamName;
 use crate::domain::upstream::Upstream;
+use crate::outbox::Outbox;
 
 pub use connect::SimulatorDialer;
 pub use error::{Phase, UpstreamError};
-pub use outbound::Departure;
 pub use remote::Remote;
 
 /// The clients of all upstreams, each made when it is first needed.
 pub struct Fleet {
     remotes: papaya::HashMap<UpstreamName, Arc<Remote>, RandomState>,
     simulator: SimulatorDialer,
-    departure: Departure,
+    outbox: Outbox,
 }
 
 impl Fleet {
-    /// A fleet that reaches `sim:` through `simulator`, and lets nobody's words leave before `departure`
+    /// A fleet that reaches `sim:` through `simulator`, and lets nobody's words leave before `outbox`
     /// allows it.
-    pub fn new(simulator: SimulatorDialer, departure: Departure) -> Self {
-        Self { remotes: papaya::HashMap::default(), simulator, departure }
+    pub fn new(simulator: SimulatorDialer, outbox: Outbox) -> Self {
+        Self { remotes: papaya::HashMap::default(), simulator, outbox }
     }
 
     /// Returns the client of `upstream`. A client is kept, with its connections, until the catalogue
@@ -57,8 +57,8 @@ impl Fleet {
             return Ok(remote.clone());
         }
         let credential = credential().map_err(UpstreamError::Misconfigured)?;
-        let (simulator, departure) = (&self.simulator, self.departure.clone());
-        let remote = Remote::new(upstream.clone(), credential.as_ref(), simulator, departure)?;
+        let (simulator, outbox) = (&self.simulator, &self.outbox);
+        let remote = Remote::new(upstream.clone(), credential.as_ref(), simulator, outbox)?;
         let remote = Arc::new(remote);
         remotes.insert(upstream.name.clone(), remote.clone());
         Ok(remote)

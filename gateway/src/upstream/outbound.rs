@@ -4,17 +4,14 @@
 //! be done before any of them leaves is done once for all.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
 
 use super::error::BoxError;
+use crate::outbox::Departure;
 use crate::wire::splice::Payload;
-
-/// Asked before a body leaves; where it fails, none does.
-pub type Departure = Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>;
 
 /// A body that leaves, in one piece, once its departure allows it.
 pub(super) struct Outbound {

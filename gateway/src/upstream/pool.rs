@@ -17,6 +17,7 @@ use tower_service::Service;
 use super::error::BoxError;
 use super::outbound::Outbound;
 use crate::coalesce::Coalesced;
+use crate::outbox::Outbox;
 
 /// A connection that was idle for longer is not used: what lies between may have forgotten it.
 const LONGEST_IDLE: Duration = Duration::from_secs(90);
@@ -27,6 +28,7 @@ type Sender = SendRequest<Outbound>;
 pub(super) struct Pool<C> {
     connector: C,
     address: Uri,
+    outbox: Outbox,
     idle: Arc<Idle>,
 }
 
@@ -46,9 +48,9 @@ impl<C> Pool<C>
 where
     C: Service<Uri, Response: Read + Write + Send + Unpin + 'static, Error: Into<BoxError>> + Clone,
 {
-    /// A pool of connections to the upstream at `address`.
-    pub(super) fn new(connector: C, address: Uri) -> Self {
-        Self { connector, address, idle: Arc::default() }
+    /// A pool of connections to the upstream at `address`, which send through `outbox`.
+    pub(super) fn new(connector: C, address: Uri, outbox: Outbox) -> Self {
+        Self { connector, address, outbox, idle: Arc::default() }
     }
 
     /// Sends what `request` makes, with a path and a `Host` of its own, and waits for the head of the
@@ -84,7 +86,8 @@ where
         // both connectors are ready at any time
         let connecting = self.connector.clone().call(self.address.clone());
         let stream = connecting.await.map_err(Into::into)?;
-        let (sender, connection) = http1::handshake(Coalesced::new(stream)).await?;
+        let stream = self.outbox.connection(Coalesced::new(stream));
+        let (sender, connection) = http1::handshake(stream).await?;
         apart(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to an upstream ended badly");
@@ -175,9 +178,11 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
     use tokio::net::TcpListener;
+    use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::upstream::outbound::{Departure, KeptBack};
+    use crate::outbox::Departure;
+    use crate::upstream::outbound::KeptBack;
     use crate::wire::splice::splice;
 
     /// A server that counts its connections.
@@ -202,12 +207,16 @@ mod tests {
         }
 
         fn pool(&self) -> Pool<HttpConnector> {
-            Pool::new(HttpConnector::new(), self.address.clone())
+            Pool::new(HttpConnector::new(), self.address.clone(), outbox())
         }
 
         fn connections(&self) -> usize {
             self.connections.load(Ordering::Relaxed)
         }
+    }
+
+    fn outbox() -> Outbox {
+        Outbox::new(Arc::new(|| Ok(())), TaskTracker::new())
     }
 
     async fn answer(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), answers: usize) {
@@ -293,7 +302,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_a_closed_connection_did_not_take_is_sent_on_another() {
         let dialer = Dialer::default();
-        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"));
+        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), outbox());
         let answered = async || {
             while dialer.0.lock().unwrap().is_empty() {
                 tokio::task::yield_now().await;
@@ -313,7 +322,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_is_kept_back_does_not_leave() {
         let dialer = Dialer::default();
-        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"));
+        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), outbox());
         let kept_back = || asking("words", Arc::new(|| Err("not yet".into())));
         let error = pool.send(&kept_back).await.unwrap_err();
         assert!(KeptBack::caused(&error), "{error:?}");
@@ -338,7 +347,7 @@ mod tests {
     async fn a_connection_whose_answer_was_given_up_is_not_used_again() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let pool = Pool::new(HttpConnector::new(), server);
+        let pool = Pool::new(HttpConnector::new(), server, outbox());
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut read = Vec::new();
@@ -375,7 +384,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         drop(listener);
-        let pool = Pool::new(HttpConnector::new(), server);
+        let pool = Pool::new(HttpConnector::new(), server, outbox());
         assert!(pool.send(&request).await.is_err());
     }
 }

@@ -20,11 +20,12 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::connect::{self, SimulatorDialer};
 use super::error::{Phase, UpstreamError};
-use super::outbound::{Departure, KeptBack, Outbound};
+use super::outbound::{KeptBack, Outbound};
 use super::pool::Pool;
 use super::vitals::Vitals;
 use crate::domain::health::Health;
 use crate::domain::upstream::{Profile, Upstream};
+use crate::outbox::{Departure, Outbox};
 use crate::wire::error::ForeignError;
 use crate::wire::splice::Payload;
 
@@ -59,7 +60,7 @@ impl Remote {
         upstream: Arc<Upstream>,
         credential: Option<&SecretString>,
         simulator: &SimulatorDialer,
-        departure: Departure,
+        outbox: &Outbox,
     ) -> Result<Self, UpstreamError> {
         let is_simulator = upstream.url.starts_with("sim:");
         let base = if is_simulator { "http://simulator.invalid/v1" } else { &upstream.url };
@@ -80,9 +81,9 @@ impl Remote {
             let server = chat_completions.clone();
             (chat_completions, models) = (path_of(&chat_completions), path_of(&models));
             if is_simulator {
-                Pooled::Simulator(Pool::new(simulator.clone(), server))
+                Pooled::Simulator(Pool::new(simulator.clone(), server, outbox.clone()))
             } else {
-                Pooled::Plain(Box::new(Pool::new(connector, server)))
+                Pooled::Plain(Box::new(Pool::new(connector, server, outbox.clone())))
             }
         };
         let vitals = Vitals::default();
@@ -93,7 +94,7 @@ impl Remote {
             models,
             headers,
             client,
-            departure,
+            departure: outbox.departure(),
             vitals,
             reports_usage,
         })
@@ -273,6 +274,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixStream;
     use tokio::sync::mpsc;
+    use tokio_util::task::TaskTracker;
 
     use super::*;
     use crate::domain::id::UpstreamName;
@@ -296,9 +298,8 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
         };
         let credential = SecretString::from("sk-upstream");
-        let remote =
-            Remote::new(upstream.into(), Some(&credential), &simulator, Arc::new(|| Ok(())));
-        let remote = remote.unwrap();
+        let outbox = Outbox::new(Arc::new(|| Ok(())), TaskTracker::new());
+        let remote = Remote::new(upstream.into(), Some(&credential), &simulator, &outbox).unwrap();
         let answer = async {
             let mut end = ends.recv().await.unwrap();
             let mut read = Vec::new();

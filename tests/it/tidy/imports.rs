@@ -47,6 +47,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("admin", &["hyper", "crate::wire", "crate::upstream", "crate::pipeline", "crate::http"]),
     ("simulator", &["crate"]),
     ("coalesce", &["crate"]),
+    ("outbox", &["crate"]),
 ];
 
 /// Modules that may name only these of their siblings.

@@ -32,6 +32,7 @@ use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
 use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::usage::{Tokens, Usage, UsageBasis};
 use crate::ledger::journal::Journal;
+use crate::outbox::Outbox;
 use crate::store::sqlite::SqliteStore;
 use crate::upstream::{Fleet, SimulatorDialer};
 
@@ -119,7 +120,7 @@ impl Bench {
             tls: None,
             fleet: Arc::new(Fleet::new(
                 SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),
-                Arc::new(|| Ok(())),
+                Outbox::new(Arc::new(|| Ok(())), TaskTracker::new()),
             )),
             limiter: Arc::default(),
             traffic: Arc::default(),

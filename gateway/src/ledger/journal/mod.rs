@@ -1,8 +1,8 @@
 //! The journal: what is known of every request, in a local file before anybody acts on it.
 //!
 //! A request is in it before it goes upstream, and its record before the client can see the end of
-//! its answer. What is written outlives the process; requests that begin at once share a write. Records go
-//! on from here into the store, and a segment is removed once the store has all that it holds. Nothing waits
+//! its answer. What is written outlives the process; requests that begin or end at once share a write. Records
+//! go on from here into the store, and a segment is removed once the store has all that it holds. Nothing waits
 //! for the disk, so that a power cut may take the last moments, unless it is asked to (`power.rs`). Start with
 //! [`Journal::begin`]; `replay.rs` is the way back.
 
@@ -50,9 +50,12 @@ const CHEAP_TO_CLEAR: u64 = 256 * 1024;
 #[error("the journal cannot be written")]
 pub struct Unwritten(#[source] io::Error);
 
-/// The segment that holds a request's record, or at least its beginning, until the store has it.
+/// The segments that hold a request's beginning and its record, until the store has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u64);
+pub struct Place {
+    begun: u64,
+    ended: u64,
+}
 
 /// The journal of one data directory.
 pub struct Journal {
@@ -65,8 +68,8 @@ pub struct Journal {
 struct State {
     active: Segment,
     since: Instant,
-    /// Frames that are not in the file: of requests that have not gone upstream yet, and of some that have
-    /// ended while it could not be written.
+    /// Frames that are not in the file: of requests that have not gone upstream yet, and of those that have
+    /// ended and whose clients do not know it yet, or while it could not be written.
     unwritten: Vec<u8>,
     open: HashMap<RequestId, Anchored, RandomState>,
     /// How many requests each segment is kept for, the active one included.
@@ -107,7 +110,7 @@ impl Journal {
     }
 
     /// Takes in a request that is about to go upstream, and makes sure that it and its end will find
-    /// room. It must not go before [`write_begun`](Self::write_begun). To be called again when it goes to
+    /// room. It must not go before [`write_down`](Self::write_down). To be called again when it goes to
     /// another deployment.
     ///
     /// # Errors
@@ -126,11 +129,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes all requests that have begun, as far as nobody has.
+    /// Writes all requests that have begun or ended, as far as nobody has.
     ///
     /// # Errors
-    /// They cannot be written, and must not go on.
-    pub fn write_begun(&self) -> Result<(), Unwritten> {
+    /// They cannot be written: those that have begun must not go on.
+    pub fn write_down(&self) -> Result<(), Unwritten> {
         self.lock().write().map(drop).map_err(Unwritten)
     }
 
@@ -148,8 +151,10 @@ impl Journal {
         }
     }
 
-    /// Writes a request's record. Returns what must stay until the store has it, for
-    /// [`committed`](Self::committed). If it cannot be written now, only memory has it.
+    /// Takes in a request's record; its client must not see the end before
+    /// [`write_down`](Self::write_down). That of a request that never began is written at once, or not at
+    /// all: there may be any number of those. Returns what must stay until the store has the record, for
+    /// [`committed`](Self::committed).
     pub fn close(&self, record: &RequestRecord) -> Option<Place> {
         let mut state = self.lock();
         let state = &mut *state;
@@ -157,16 +162,14 @@ impl Journal {
         let opened = state.open.remove(&record.id).map(|anchored| anchored.segment);
         let before = state.unwritten.len();
         frame::append(&mut state.unwritten, |out| entry::put_closed(record, out));
-        // kept with its beginning, which may be unwritten, too; there are only as many as were let in
-        let kept = if opened.is_some() { state.unwritten.len() } else { before };
-        if let Ok(segment) = state.write_or_keep(kept) {
-            state.need(segment);
-            if let Some(before) = opened {
-                state.release(before);
-            }
-            return Some(Place(segment));
+        let ended = match opened {
+            Some(_) => state.active.number(),
+            None => state.write_or_keep(before).ok()?,
+        };
+        if opened != Some(ended) {
+            state.need(ended);
         }
-        opened.map(Place)
+        Some(Place { begun: opened.unwrap_or(ended), ended })
     }
 
     /// Whether a request went upstream and has not ended.
@@ -184,7 +187,7 @@ impl Journal {
     pub fn committed(&self, places: impl IntoIterator<Item = Place>) {
         let unneeded = {
             let mut state = self.lock();
-            places.into_iter().for_each(|Place(segment)| state.release(segment));
+            places.into_iter().flat_map(Place::segments).for_each(|segment| state.release(segment));
             state.tidy(&self.dir)
         };
         for segment in unneeded {
@@ -197,6 +200,16 @@ impl Journal {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    /// Each of them once.
+    fn segments(self) -> impl Iterator<Item = u64> {
+        let Self { begun, ended } = self;
+        std::iter::once(begun).chain((ended != begun).then_some(ended))
     }
 }
 
@@ -326,7 +339,7 @@ impl State {
     fn tidy(&mut self, dir: &Path) -> Vec<u64> {
         let idle = self.needed.values().all(|&count| count == 0);
         if idle {
-            // requests whose ends could not be written
+            // ends that the store has by now
             self.unwritten.clear();
         }
         if idle && (1..=CHEAP_TO_CLEAR).contains(&self.active.len()) {

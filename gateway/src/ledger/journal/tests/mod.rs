@@ -66,7 +66,13 @@ pub(in crate::ledger) fn open(number: u128) -> Open {
 /// Has it go upstream.
 fn begin(journal: &Journal, open: Open) {
     journal.begin(open).unwrap();
-    journal.write_begun().unwrap();
+    journal.write_down().unwrap();
+}
+
+/// Has it end.
+fn end(journal: &Journal, number: u128) {
+    journal.close(&ended(number)).unwrap();
+    journal.write_down().unwrap();
 }
 
 /// A request that has ended; those of even numbers came with an idempotency key.
@@ -210,8 +216,8 @@ async fn a_journal_that_cannot_be_written_stops_admission_and_recovers() {
     begin(&journal, open(1));
     let real = journal.lock().active.swap_file(full());
     journal.begin(open(2)).unwrap();
-    assert!(journal.write_begun().is_err());
-    assert!(journal.write_begun().is_err(), "nor is it taken for written by the next");
+    assert!(journal.write_down().is_err());
+    assert!(journal.write_down().is_err(), "nor is it taken for written by the next");
     assert!(journal.begin(open(5)).is_err(), "nobody is let in");
     assert!(journal.close(&ended(2)).is_some());
     journal.update(RequestId(Uuid::from_u128(1)), |open| open.output_bytes = 400);
@@ -224,21 +230,42 @@ async fn a_journal_that_cannot_be_written_stops_admission_and_recovers() {
 }
 
 #[tokio::test]
-async fn requests_that_begin_at_once_are_written_at_once() {
+async fn requests_that_begin_or_end_at_once_are_written_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
     journal.begin(open(1)).unwrap();
     journal.begin(open(2)).unwrap();
     assert_eq!(found(dir.path()), []);
-    journal.write_begun().unwrap();
+    journal.write_down().unwrap();
     assert_eq!(found(dir.path()), [(1, Interrupted), (2, Interrupted)]);
     let length = written(&journal);
-    journal.write_begun().unwrap();
+    journal.write_down().unwrap();
     assert_eq!(written(&journal), length, "each once");
-    // whatever is written takes them along
+    // so are ends, and whatever is written takes them along
     journal.begin(open(3)).unwrap();
     journal.close(&ended(1)).unwrap();
+    assert_eq!(written(&journal), length);
+    journal.update(RequestId(Uuid::from_u128(2)), |open| open.output_bytes = 4);
     assert_eq!(found(dir.path()), [(1, Completed), (2, Interrupted), (3, Interrupted)]);
+    journal.close(&ended(3)).unwrap();
+    journal.write_down().unwrap();
+    assert_eq!(found(dir.path()), [(1, Completed), (2, Interrupted), (3, Completed)]);
+}
+
+#[tokio::test]
+async fn a_segment_stays_until_the_store_has_what_began_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    begin(&journal, open(1));
+    journal.lock().rotate(dir.path());
+    // open again in the next one, and at its end before that is written
+    let place = journal.close(&ended(1)).unwrap();
+    journal.lock().rotate(dir.path());
+    journal.committed([]);
+    assert_eq!(found(dir.path()), [(1, Completed)]);
+    journal.committed([place]);
+    assert_eq!(found(dir.path()), []);
+    assert_eq!(segments(&dir).len(), 1);
 }
 
 #[tokio::test]
@@ -249,10 +276,10 @@ async fn requests_that_begin_before_the_next_segment_are_not_lost() {
         journal.begin(open(number)).unwrap();
         if is_full {
             journal.lock().active.swap_file(full());
-            assert!(journal.write_begun().is_err());
+            assert!(journal.write_down().is_err());
         }
         journal.lock().rotate(dir.path());
-        journal.write_begun().unwrap();
+        journal.write_down().unwrap();
     }
     assert_eq!(found(dir.path()), [(1, Interrupted), (2, Interrupted)]);
     assert_eq!(segments(&dir).len(), 3);
@@ -267,10 +294,10 @@ async fn what_a_segment_does_not_take_goes_into_the_next() {
     journal.lock().active.swap_file(full());
     assert!(journal.close(&ended(2)).is_some());
     journal.lock().rotate(&dir.path().join("nowhere"));
-    assert!(journal.write_begun().is_err(), "there is no next one");
+    assert!(journal.write_down().is_err(), "there is no next one");
     journal.lock().rotate(dir.path());
     assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed)]);
-    journal.write_begun().unwrap();
+    journal.write_down().unwrap();
 }
 
 #[tokio::test]

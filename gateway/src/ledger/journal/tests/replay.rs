@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::super::{Journal, segment};
-use super::{Completed, PRICE, begin, ended, found, journal, open, segments, written};
+use super::{Completed, PRICE, begin, end, ended, found, journal, open, segments, written};
 use crate::domain::account::{Account, AccountStatus, Role};
 use crate::domain::audit::{AuditAction, AuditEntry};
 use crate::domain::id::{AccountId, KeyId, PlanName};
@@ -73,7 +73,7 @@ async fn replaying_twice_is_replaying_once() {
     let journal = journal(&dir);
     begin(&journal, open(1));
     begin(&journal, open(2));
-    journal.close(&ended(2)).unwrap();
+    end(&journal, 2);
     let copy = std::fs::read(&segments(&dir)[0]).unwrap();
     let store = SqliteStore::open(&dir.path().join("db")).unwrap();
     let account = AccountId(Uuid::from_u128(9));
@@ -102,7 +102,7 @@ async fn what_was_open_is_charged_no_more_than_its_key_may_spend() {
     for number in 1..=3 {
         begin(&journal, open(number));
     }
-    journal.close(&ended(3)).unwrap();
+    end(&journal, 3);
     let store = SqliteStore::open(&dir.path().join("db")).unwrap();
     let account = with_key(&store, Nanos(19_000 + 5)).await;
     let (_, recovered) = Journal::open(dir.path()).unwrap();
