@@ -70,6 +70,7 @@ fn open_and_close(bencher: Bencher<'_, '_>) {
             journal.begin(black_box(opened(record))).expect("there is room");
             journal.write_down().expect("it is written");
             places.extend(journal.close(black_box(record)));
+            journal.write_down().expect("it is written");
         }
         journal.committed(places);
     });

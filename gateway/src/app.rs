@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use tokio::net::{TcpListener, UnixStream};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -181,7 +182,8 @@ pub async fn run(
     }));
 
     let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
-    tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), "serving");
+    let threads = Handle::current().metrics().num_workers();
+    tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), threads, "serving");
     let handler = Arc::new(Handler::new(gate, config.max_body_bytes));
     let stop = Stop { shutdown: shutdown.clone(), drain: config.drain, cut_off };
     let http = listen::serve(listeners.http, http_tls, handler, outbox, tasks.clone(), stop);

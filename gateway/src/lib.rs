@@ -2,8 +2,8 @@
 //! accounts, keys, limits, exact metering and an admin plane.
 //!
 //! In reading order: [`domain`] has the nouns; [`pipeline`] is the life of a request, between
-//! [`http`] (clients) and [`upstream`] (chat servers), which both write through the [`outbox`],
-//! with [`translate`] where the two speak differently; [`ledger`] and [`limits`] are what it
+//! [`http`] (clients) and [`upstream`] (chat servers), which write through the [`outbox`] and [`coalesce`]
+//! short buffers, with [`translate`] where the two speak differently; [`ledger`] and [`limits`] are what it
 //! counts with, [`state`] what it remembers and [`retention`] what it forgets; [`control`] changes what
 //! [`admin`] is told to, on top of [`store`]; [`app`] puts it together.
 

@@ -1,9 +1,9 @@
 //! Connections whose messages leave behind the journal, and together where one thread runs everything.
 //!
-//! What a message tells must not be known to anybody before the journal has it. Several threads see to that
-//! with each write. One thread keeps what is written until the tasks that are ready have had their turn:
-//! then the journal is written once for all of them, and the messages are sent one after the other, the
-//! first of which wakes the readers of all.
+//! What a message tells must not be known to anybody before the journal has it. Where there are several
+//! threads, each write asks for that. One thread keeps short messages until the tasks that are ready have had
+//! their turn: then the journal is written once for all of them, and they are sent one after the other, to
+//! readers that the first one wakes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -62,6 +62,9 @@ trait Gathered: Send + Sync {
 impl Outbox {
     /// An outbox that asks `departure` before anything leaves. Gathers if the runtime has but one thread,
     /// and sends as one of `tasks` then.
+    ///
+    /// # Panics
+    /// There is no runtime.
     pub fn new(departure: Departure, tasks: TaskTracker) -> Self {
         let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
         let tasks = is_alone.then_some(tasks);
@@ -104,8 +107,9 @@ impl Outbox {
     }
 
     fn send(&self) {
-        self.depart();
+        // what is taken was written before the journal is
         let gathered = std::mem::take(&mut *lock(&self.0.gathered));
+        self.depart();
         for line in gathered {
             line.send();
         }
@@ -140,6 +144,7 @@ impl<S: Write + Unpin + Send + 'static> Write for Posted<S> {
     ) -> Poll<io::Result<usize>> {
         let mut line = lock(&self.line);
         let length = buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
+        // a stream that took no more has its writer wait, and not the outbox
         let has_room = line.is_gathered || line.kept.is_empty();
         if let Some(tasks) = &self.outbox.0.tasks
             && has_room

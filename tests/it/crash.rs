@@ -5,11 +5,14 @@ use std::path::Path;
 
 use gateway::domain::durability::Durability;
 use gateway::domain::money::Nanos;
+use proto::v1;
 use tests::drill::client::Shape;
 use tests::drill::crash::{Crash, Kill, Pressure};
 use tests::drill::round::Drill;
+use tests::http::Request;
 use tests::process::Gateway;
-use tests::soon;
+use tests::{RawUpstream, Session, json_answer, question, soon};
+use tokio::task::JoinSet;
 
 async fn killed(ends: usize, durability: Durability) -> Crash {
     let pressure = Pressure { clients: 16, kill: Kill::AfterEnds(ends), durability };
@@ -44,6 +47,9 @@ async fn one_that_has_one_processor_comes_back_the_same() {
     let mut one = CpuSet::new();
     one.set((0..CpuSet::MAX_CPU).find(|&processor| all.is_set(processor)).unwrap());
     sched_setaffinity(None, &one).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let said = Gateway::start(scratch.path(), |_| {}).await.stop().await;
+    assert!(said.contains("threads=1"), "{said}");
     let (_dir, data) = killed(300, Durability::Process).await.stop().await;
     check_money(&data);
 }
@@ -53,6 +59,47 @@ async fn books_that_were_tampered_with_do_not_pass() {
     for (sabotage, differences) in killed(50, Durability::Process).await.sabotage().await {
         assert!(sabotage.is_seen_in(differences), "{sabotage} makes {differences} differences");
     }
+}
+
+/// While the database is locked, only the journal can have it.
+#[tokio::test]
+async fn an_end_that_no_client_saw_outlives_the_process() {
+    const ANSWER: &str = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":700}}"#;
+    let (dir, upstream) = (tempfile::tempdir().unwrap(), RawUpstream::start().await);
+    let gateway = Gateway::start(dir.path(), |_| {}).await;
+    let operator = operator(&gateway, dir.path()).await;
+    operator.add_model_on("asked", &[&upstream.url]).await;
+    let drained = operator.key_with(|key| {
+        key.client_gone = v1::ClientGone::Drain.into();
+        key.drain_seconds = 60;
+    });
+    let key = drained.await.secret;
+    let ask = Request::post(gateway.http, "/v1/chat/completions").bearer(&key);
+    let ask = ask.json(&question("asked", "hi"));
+    let mut client = JoinSet::new();
+    client.spawn(async move { ask.try_send().await.is_ok() });
+    let mut call = upstream.call().await;
+    client.shutdown().await;
+
+    let database = rusqlite::Connection::open(dir.path().join("tollgate.db")).unwrap();
+    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let before = operator.account().await;
+    call.send(json_answer(200, ANSWER)).await;
+    let charged = async { while operator.account().await == before {} };
+    soon("the end of the request", charged).await;
+    gateway.kill().await;
+    drop(database);
+
+    let gateway = Gateway::start(dir.path(), |_| {}).await;
+    let record = self::operator(&gateway, dir.path()).await.record().await;
+    let (status, basis) = (record.status(), record.usage_basis());
+    assert_eq!((status, basis), (v1::RequestStatus::Cancelled, v1::UsageBasis::Upstream));
+    assert_eq!(record.tokens.unwrap().output, Some(700));
+}
+
+async fn operator(gateway: &Gateway, data: &Path) -> Session {
+    let token = std::fs::read_to_string(data.join("operator.token")).unwrap();
+    Session::with_token(&gateway.admin, "operator", token.trim()).await
 }
 
 /// Every charge has its record and the other way round, once, and the sums agree.

@@ -101,8 +101,6 @@ pub(super) async fn run(
         let ended = ended.drain(..).map(|(record, place)| (*record, place));
         let (records, places): (Vec<_>, Vec<_>) = ended.unzip();
         observer(&records);
-        // those whose clients are gone and nobody else has written
-        _ = journal.write_down();
         commit(&inbox, &*store, records).await;
         journal.committed(places.into_iter().flatten());
         if inbox.queue.len() < LARGEST_BATCH {

@@ -1,108 +1,140 @@
 //! Connections in memory: what leaves when, and behind what.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Wake;
 
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, DuplexStream};
+use tokio::task::yield_now;
 
 use super::*;
 
-/// A departure that counts how often it was asked.
-fn outbox() -> (Outbox, Arc<AtomicUsize>) {
-    let asked = Arc::<AtomicUsize>::default();
-    let count = asked.clone();
-    let departure = Arc::new(move || {
-        count.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    });
-    (Outbox::new(departure, TaskTracker::new()), asked)
+/// What happened, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn add(&self, what: impl Into<String>) {
+        lock(&self.0).push(what.into());
+    }
+
+    /// What happened since the last look.
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.0))
+    }
+
+    /// An outbox whose departures are logged.
+    fn outbox(&self) -> Outbox {
+        let log = self.clone();
+        let departure = Arc::new(move || {
+            log.add("asked");
+            Ok(())
+        });
+        Outbox::new(departure, TaskTracker::new())
+    }
+
+    /// A connection that takes `room` bytes until they are read at its far end, and logs the first four of
+    /// each time.
+    fn connect(&self, outbox: &Outbox, room: usize) -> (Posted<Logged>, DuplexStream) {
+        let (near, far) = tokio::io::duplex(room);
+        (outbox.connection(Logged(TokioIo::new(near), self.clone())), far)
+    }
 }
 
-/// A connection that takes `room` bytes until they are read at its far end.
-fn connect(outbox: &Outbox, room: usize) -> (Posted<TokioIo<DuplexStream>>, DuplexStream) {
-    let (near, far) = tokio::io::duplex(room);
-    (outbox.connection(TokioIo::new(near)), far)
+struct Logged(TokioIo<DuplexStream>, Log);
+
+impl Write for Logged {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let taken = ready!(Pin::new(&mut self.0).poll_write(context, bytes))?;
+        self.1.add(String::from_utf8_lossy(&bytes[..taken.min(4)]));
+        Poll::Ready(Ok(taken))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
 }
 
-async fn write(connection: &mut Posted<impl Write + Unpin + Send + 'static>, mut bytes: &[u8]) {
+async fn write(connection: &mut Posted<Logged>, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let taken = poll_fn(|context| Pin::new(&mut *connection).poll_write(context, bytes)).await;
         bytes = &bytes[taken.unwrap()..];
     }
 }
 
-async fn flush(connection: &mut Posted<impl Write + Unpin + Send + 'static>) -> io::Result<()> {
+async fn flush(connection: &mut Posted<Logged>) -> io::Result<()> {
     poll_fn(|context| Pin::new(&mut *connection).poll_flush(context)).await
 }
 
-/// What has arrived.
-fn arrived(far: &mut DuplexStream) -> String {
-    let mut bytes = [0; 100];
-    let mut buffer = tokio::io::ReadBuf::new(&mut bytes);
-    let mut context = Context::from_waker(Waker::noop());
-    _ = tokio::io::AsyncRead::poll_read(Pin::new(far), &mut context, &mut buffer);
-    String::from_utf8(buffer.filled().to_vec()).unwrap()
+async fn shut_down(connection: &mut Posted<Logged>) -> io::Result<()> {
+    poll_fn(|context| Pin::new(&mut *connection).poll_shutdown(context)).await
 }
 
 #[tokio::test]
-async fn on_one_thread_what_is_written_in_a_turn_leaves_at_its_end_and_at_once() {
-    let (outbox, asked) = outbox();
-    let (mut one, mut far_one) = connect(&outbox, 100);
-    let (mut other, mut far_other) = connect(&outbox, 100);
+async fn on_one_thread_what_is_written_in_a_turn_leaves_at_its_end_behind_one_departure() {
+    let log = Log::default();
+    let outbox = log.outbox();
+    let (mut one, _far) = log.connect(&outbox, 100);
+    let (mut other, _far_other) = log.connect(&outbox, 100);
     for _ in 0..2 {
-        write(&mut one, b"he").await;
+        write(&mut one, b"a").await;
         write(&mut other, b"you").await;
-        write(&mut one, b"llo").await;
+        write(&mut one, b"bc").await;
         flush(&mut one).await.unwrap();
-        assert_eq!(asked.swap(0, Ordering::Relaxed), 0);
-        assert_eq!([arrived(&mut far_one), arrived(&mut far_other)], ["", ""]);
-        tokio::task::yield_now().await;
-        assert_eq!(asked.swap(0, Ordering::Relaxed), 1);
-        assert_eq!([arrived(&mut far_one), arrived(&mut far_other)], ["hello", "you"]);
+        assert!(log.take().is_empty());
+        yield_now().await;
+        assert_eq!(log.take(), ["asked", "abc", "you"]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn on_several_threads_each_write_leaves_at_once() {
-    let (outbox, asked) = outbox();
-    let (mut connection, mut far) = connect(&outbox, 100);
-    write(&mut connection, b"hello").await;
-    assert_eq!((asked.load(Ordering::Relaxed), arrived(&mut far)), (1, "hello".into()));
+async fn on_several_threads_each_write_leaves_at_once_behind_a_departure() {
+    let log = Log::default();
+    let (mut connection, _far) = log.connect(&log.outbox(), 100);
+    write(&mut connection, b"abc").await;
+    write(&mut connection, b"de").await;
+    assert_eq!(log.take(), ["asked", "abc", "asked", "de"]);
 }
 
 #[tokio::test]
 async fn long_messages_follow_what_is_kept_and_are_not_kept() {
-    let (outbox, asked) = outbox();
-    let (mut connection, mut far) = connect(&outbox, 3 * SHORT);
+    let log = Log::default();
+    let (mut connection, _far) = log.connect(&log.outbox(), 3 * SHORT);
     write(&mut connection, b"head").await;
     write(&mut connection, &[b'x'; SHORT]).await;
-    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    assert_eq!(log.take(), ["asked", "head", "xxxx"]);
     assert!(lock(&connection.line).kept.is_empty());
-    let mut read = vec![0; 4 + SHORT];
-    far.read_exact(&mut read).await.unwrap();
-    assert!(read.starts_with(b"headxx") && read.ends_with(b"x"));
-    // the outbox finds nothing to send
-    tokio::task::yield_now().await;
-    assert_eq!(arrived(&mut far), "");
+    yield_now().await;
+    assert_eq!(log.take(), ["asked"], "the outbox finds nothing to send");
 }
 
 #[tokio::test]
 async fn who_writes_to_a_stream_that_takes_no_more_waits_for_it() {
-    let (outbox, _) = outbox();
-    let (mut connection, mut far) = connect(&outbox, 4);
+    let log = Log::default();
+    let (mut connection, mut far) = log.connect(&log.outbox(), 4);
     write(&mut connection, b"hello, ").await;
-    tokio::task::yield_now().await;
-    assert_eq!(lock(&connection.line).sent, 4);
+    yield_now().await;
+    assert_eq!(log.take(), ["asked", "hell"]);
     let writing = async {
         write(&mut connection, b"world").await;
         flush(&mut connection).await.unwrap();
-        poll_fn(|context| Pin::new(&mut connection).poll_shutdown(context)).await.unwrap();
+        shut_down(&mut connection).await.unwrap();
     };
     let mut read = String::new();
     let ((), length) = tokio::join!(writing, far.read_to_string(&mut read));
     assert_eq!((length.unwrap(), &*read), (12, "hello, world"));
+    let log = log.take();
+    let departed = log.iter().position(|what| what == "asked");
+    assert!(departed < log.iter().position(|what| what.starts_with('w')), "{log:?}");
 }
 
 /// Whether a task was woken.
@@ -117,14 +149,14 @@ impl Wake for Told {
 
 #[tokio::test]
 async fn who_wrote_is_told_what_did_not_get_through() {
-    let (outbox, _) = outbox();
-    let (mut connection, far) = connect(&outbox, 100);
+    let log = Log::default();
+    let (mut connection, far) = log.connect(&log.outbox(), 100);
     drop(far);
     let told = Arc::<Told>::default();
     let waker = Waker::from(told.clone());
     let written = Pin::new(&mut connection).poll_write(&mut Context::from_waker(&waker), b"hello");
     assert!(matches!(written, Poll::Ready(Ok(5))));
-    tokio::task::yield_now().await;
+    yield_now().await;
     assert!(told.0.load(Ordering::Relaxed));
     let error = flush(&mut connection).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
@@ -132,20 +164,20 @@ async fn who_wrote_is_told_what_did_not_get_through() {
 
 #[tokio::test]
 async fn a_connection_that_shuts_down_has_sent_all() {
-    let (outbox, asked) = outbox();
-    let (mut connection, mut far) = connect(&outbox, 100);
+    let log = Log::default();
+    let (mut connection, mut far) = log.connect(&log.outbox(), 100);
     write(&mut connection, b"bye").await;
-    poll_fn(|context| Pin::new(&mut connection).poll_shutdown(context)).await.unwrap();
-    assert_eq!((asked.load(Ordering::Relaxed), arrived(&mut far)), (1, "bye".into()));
-    drop(connection);
-    tokio::task::yield_now().await;
-    assert_eq!(far.read(&mut [0]).await.unwrap(), 0);
+    shut_down(&mut connection).await.unwrap();
+    assert_eq!(log.take(), ["asked", "bye"]);
+    let mut read = String::new();
+    far.read_to_string(&mut read).await.unwrap();
+    assert_eq!(read, "bye");
 }
 
 #[tokio::test]
 async fn what_was_written_leaves_although_its_connection_is_dropped() {
-    let (outbox, _) = outbox();
-    let (mut connection, mut far) = connect(&outbox, 100);
+    let log = Log::default();
+    let (mut connection, mut far) = log.connect(&log.outbox(), 100);
     write(&mut connection, b"bye").await;
     drop(connection);
     let mut read = String::new();
@@ -155,10 +187,10 @@ async fn what_was_written_leaves_although_its_connection_is_dropped() {
 
 #[tokio::test]
 async fn an_answer_leaves_although_the_journal_cannot_be_written() {
-    let departure = Arc::new(|| Err("the disk is full".into()));
-    let outbox = Outbox::new(departure, TaskTracker::new());
-    let (mut connection, mut far) = connect(&outbox, 100);
-    write(&mut connection, b"hello").await;
-    tokio::task::yield_now().await;
-    assert_eq!(arrived(&mut far), "hello");
+    let log = Log::default();
+    let outbox = Outbox::new(Arc::new(|| Err("the disk is full".into())), TaskTracker::new());
+    let (mut connection, _far) = log.connect(&outbox, 100);
+    write(&mut connection, b"bye").await;
+    yield_now().await;
+    assert_eq!(log.take(), ["bye"]);
 }

@@ -71,6 +71,8 @@ impl Tally {
             "request ended"
         );
         let owed = self.is_owed(&record);
+        let is_told = !is_drained
+            && !matches!(end.status, RequestStatus::Cancelled | RequestStatus::Interrupted);
         let (price, permit, cover) = (self.price, self.permit.take(), self.cover.take());
         if let Some(usage) = self.meter.usage() {
             if let Some(model) = &record.model {
@@ -94,6 +96,9 @@ impl Tally {
             self.gate.tasks.spawn(async move { uncounted.settle(&gate).await });
         } else {
             deliver(&self.gate, record, permit, cover);
+        }
+        if !is_told {
+            write_down(&self.gate);
         }
     }
 
@@ -137,6 +142,7 @@ impl Uncounted {
             charge(&mut self.record, &self.bound, UsageBasis::Bounded, &self.price);
         }
         deliver(gate, self.record, self.permit, self.cover);
+        write_down(gate);
     }
 }
 
@@ -153,4 +159,10 @@ fn deliver(gate: &Gate, record: Box<RequestRecord>, permit: Option<Permit>, cove
         permit.settle(usage.total().0, || gate.clock.monotonic());
     }
     gate.ledger.settle(record, cover);
+}
+
+/// Writes down an end that no message tells, before which that would be done. If it cannot be written, that
+/// is logged, and tried again.
+fn write_down(gate: &Gate) {
+    _ = gate.ledger.write_down();
 }

@@ -36,8 +36,8 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// A fleet that reaches `sim:` through `simulator`, and lets nobody's words leave before `outbox`
-    /// allows it.
+    /// A fleet that reaches `sim:` through `simulator`, and lets nobody's words leave before `outbox`'s
+    /// departure allows it.
     pub fn new(simulator: SimulatorDialer, outbox: Outbox) -> Self {
         Self { remotes: papaya::HashMap::default(), simulator, outbox }
     }

@@ -57,8 +57,8 @@ where
     /// answer.
     ///
     /// # Errors
-    /// No connection, or none that lasted until then. A request that did not go out, because a
-    /// connection from the pool had just been closed, is made and sent again.
+    /// No connection, or none that lasted until then. A request that its connection did not take, because
+    /// it was found closed first, is made and sent again.
     pub(super) async fn send(
         &self,
         request: &impl Fn() -> Request<Outbound>,

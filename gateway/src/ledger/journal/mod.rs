@@ -22,6 +22,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +62,9 @@ pub struct Place {
 pub struct Journal {
     dir: PathBuf,
     state: Arc<Mutex<State>>,
+    /// Whether there may be unwritten frames. Told under the lock, so that it need not be taken to see that
+    /// there are none: every message asks.
+    has_unwritten: AtomicBool,
     /// `None` if nobody waits for the disk.
     syncer: Option<Syncer>,
 }
@@ -106,7 +110,8 @@ impl Journal {
             unsynced: None,
         };
         let state = Arc::new(Mutex::new(state));
-        Ok((Self { dir: dir.to_owned(), state, syncer: None }, recovered))
+        let has_unwritten = AtomicBool::new(false);
+        Ok((Self { dir: dir.to_owned(), state, has_unwritten, syncer: None }, recovered))
     }
 
     /// Takes in a request that is about to go upstream, and makes sure that it and its end will find
@@ -121,6 +126,7 @@ impl Journal {
         state.rotate_if_long(&self.dir);
         let is_new = !state.open.contains_key(&open.record.id);
         let segment = state.enter(&open, u64::from(is_new) * RESERVE).map_err(Unwritten)?;
+        self.has_unwritten.store(true, Ordering::Release);
         let anchored = Anchored { segment, open: Box::new(open) };
         state.need(segment);
         if let Some(before) = state.open.insert(anchored.open.record.id, anchored) {
@@ -134,7 +140,13 @@ impl Journal {
     /// # Errors
     /// They cannot be written: those that have begun must not go on.
     pub fn write_down(&self) -> Result<(), Unwritten> {
-        self.lock().write().map(drop).map_err(Unwritten)
+        if !self.has_unwritten.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        let written = state.write();
+        self.has_unwritten.store(written.is_err(), Ordering::Release);
+        written.map(drop).map_err(Unwritten)
     }
 
     /// Writes what has become known of an open request. That it cannot be written is no reason to
@@ -162,6 +174,7 @@ impl Journal {
         let opened = state.open.remove(&record.id).map(|anchored| anchored.segment);
         let before = state.unwritten.len();
         frame::append(&mut state.unwritten, |out| entry::put_closed(record, out));
+        self.has_unwritten.store(true, Ordering::Release);
         let ended = match opened {
             Some(_) => state.active.number(),
             None => state.write_or_keep(before).ok()?,
