@@ -71,8 +71,6 @@ impl Tally {
             "request ended"
         );
         let owed = self.is_owed(&record);
-        let is_told = !is_drained
-            && !matches!(end.status, RequestStatus::Cancelled | RequestStatus::Interrupted);
         let (price, permit, cover) = (self.price, self.permit.take(), self.cover.take());
         if let Some(usage) = self.meter.usage() {
             if let Some(model) = &record.model {
@@ -97,7 +95,7 @@ impl Tally {
         } else {
             deliver(&self.gate, record, permit, cover);
         }
-        if !is_told {
+        if is_drained {
             write_down(&self.gate);
         }
     }
@@ -116,6 +114,9 @@ impl Tally {
 
 impl Drop for Tally {
     fn drop(&mut self) {
+        if self.record.is_none() {
+            return;
+        }
         let end = if std::thread::panicking() {
             End {
                 status: RequestStatus::Failed,
@@ -129,6 +130,7 @@ impl Drop for Tally {
             End { status, http_status: None, error_code: None }
         };
         self.book(end);
+        write_down(&self.gate);
     }
 }
 
