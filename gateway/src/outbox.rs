@@ -2,8 +2,8 @@
 //!
 //! What a message tells must not be known to anybody before the journal has it. Where there are several
 //! threads, each write asks for that. One thread keeps short messages until the tasks that are ready have had
-//! their turn: then the journal is written once for all of them, and they are sent one after the other, to
-//! readers that the first one wakes.
+//! their turn: then the journal is written once for all of them, and they are sent one after the other, which
+//! has to wake fewer readers.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

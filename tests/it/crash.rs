@@ -8,10 +8,11 @@ use gateway::domain::money::Nanos;
 use proto::v1;
 use tests::drill::client::Shape;
 use tests::drill::crash::{Crash, Kill, Pressure};
+use tests::drill::rig;
 use tests::drill::round::Drill;
 use tests::http::Request;
 use tests::process::Gateway;
-use tests::{RawUpstream, Session, json_answer, question, soon};
+use tests::{RawUpstream, json_answer, question, soon};
 use tokio::task::JoinSet;
 
 async fn killed(ends: usize, durability: Durability) -> Crash {
@@ -67,7 +68,7 @@ async fn an_end_that_no_client_saw_outlives_the_process() {
     const ANSWER: &str = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":700}}"#;
     let (dir, upstream) = (tempfile::tempdir().unwrap(), RawUpstream::start().await);
     let gateway = Gateway::start(dir.path(), |_| {}).await;
-    let operator = operator(&gateway, dir.path()).await;
+    let operator = rig::operator(&gateway, dir.path()).await;
     operator.add_model_on("asked", &[&upstream.url]).await;
     let drained = operator.key_with(|key| {
         key.client_gone = v1::ClientGone::Drain.into();
@@ -91,15 +92,10 @@ async fn an_end_that_no_client_saw_outlives_the_process() {
     drop(database);
 
     let gateway = Gateway::start(dir.path(), |_| {}).await;
-    let record = self::operator(&gateway, dir.path()).await.record().await;
+    let record = rig::operator(&gateway, dir.path()).await.record().await;
     let (status, basis) = (record.status(), record.usage_basis());
     assert_eq!((status, basis), (v1::RequestStatus::Cancelled, v1::UsageBasis::Upstream));
     assert_eq!(record.tokens.unwrap().output, Some(700));
-}
-
-async fn operator(gateway: &Gateway, data: &Path) -> Session {
-    let token = std::fs::read_to_string(data.join("operator.token")).unwrap();
-    Session::with_token(&gateway.admin, "operator", token.trim()).await
 }
 
 /// Every charge has its record and the other way round, once, and the sums agree.

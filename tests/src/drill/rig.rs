@@ -240,7 +240,11 @@ impl Rig {
     }
 }
 
-pub(super) async fn operator(gateway: &Gateway, data: &Path) -> Session {
+/// The operator of a gateway on the data in `data`.
+///
+/// # Panics
+/// Its token is not there, or not taken.
+pub async fn operator(gateway: &Gateway, data: &Path) -> Session {
     let token = std::fs::read_to_string(data.join("operator.token")).unwrap();
     Session::with_token(&gateway.admin, "operator", token.trim()).await
 }

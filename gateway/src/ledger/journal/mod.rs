@@ -62,7 +62,7 @@ pub struct Place {
 pub struct Journal {
     dir: PathBuf,
     state: Arc<Mutex<State>>,
-    /// Whether there may be unwritten frames. Told under the lock, so that it need not be taken to see that
+    /// Whether there may be unwritten frames. Set under the lock, so that it need not be taken to see that
     /// there are none: every message asks.
     has_unwritten: AtomicBool,
     /// `None` if nobody waits for the disk.
