@@ -36,7 +36,7 @@ fn peek_and_splice(bencher: Bencher<'_, '_>, size: usize) {
     let body = body(size);
     bencher.counter(BytesCount::of_slice(&*body)).bench(|| {
         let request = ChatRequest::peek(black_box(&body)).ok()?;
-        Some(splice(&body, &request.edits("upstream-model", None, "max_tokens")).remaining())
+        Some(splice(&body, &request.edits("upstream-model", None, &["max_tokens"])).remaining())
     });
 }
 

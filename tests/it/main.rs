@@ -10,6 +10,7 @@ mod auth;
 mod balance;
 mod books;
 mod breaker;
+mod caps;
 mod catalogue;
 mod chat;
 mod cli;

@@ -217,7 +217,7 @@ pub(crate) fn password_of(name: &str) -> String {
 }
 
 /// A model on these upstreams, with falling priority, that costs 1, 0.1 and 2 dollars per million tokens.
-pub(crate) fn priced_model(id: &str, deployments: &[(&str, &str)]) -> v1::Model {
+pub fn priced_model(id: &str, deployments: &[(&str, &str)]) -> v1::Model {
     let deployment = |(priority, (upstream, model)): (u32, &(&str, &str))| v1::Deployment {
         upstream: (*upstream).to_owned(),
         upstream_model: (*model).to_owned(),

@@ -16,8 +16,11 @@ use super::passthrough::Passthrough;
 use super::relay::{Answer, Relay};
 use super::tally::Tally;
 use super::{Fault, Gate, admit, route};
+use crate::domain::key::Translation;
+use crate::domain::refusal::{Refusal, RequestFault};
 use crate::ledger::Size;
 use crate::translate::dialect::Dialect;
+use crate::translate::report::{Loss, Report};
 use crate::upstream::UpstreamError;
 use crate::wire::chat::ChatRequest;
 use crate::wire::chunk::{AnswerForm, ChunkView};
@@ -38,6 +41,7 @@ pub async fn chat(
     let open = tally.as_mut().expect("a request has a tally until it is answered");
     let request = ChatRequest::peek(&body)?;
     open.asked(request.stream, &request.model);
+    let ignored = ignored(&request, principal.key.translation)?;
     let model = admit::find_model(gate, principal, &request.model)?;
     let size = Size {
         input_bytes: body.len() as u64,
@@ -48,12 +52,15 @@ pub async fn chat(
     admit::admit(gate, principal, &model, &size, open)?;
     let cap = open.output_cap();
     let targets = route::order(&model.deployments, gate.entropy.as_ref());
-    let begun = forward::forward(gate, &targets, request.stream, open, |upstream, target| {
-        let cap_name = Dialect::of(upstream.profile).max_tokens;
-        let edits = request.edits(&target.upstream_model, cap, cap_name);
+    let mut begun = forward::forward(gate, &targets, request.stream, open, |upstream, target| {
+        let cap_names = Dialect::of(upstream.profile).caps;
+        let edits = request.edits(&target.upstream_model, cap, cap_names);
         Ok(Outgoing { body: body.clone(), edits })
     })
     .await?;
+    if !ignored.notes().is_empty() {
+        begun.report(&ignored, open);
+    }
     let name = request.model_json();
     if request.stream {
         let course = Course::Chat(Passthrough::new(name.to_owned(), request.include_usage));
@@ -65,6 +72,25 @@ pub async fn chat(
     let end = End::answered(&open.meter);
     tally.take().expect("open until it is answered").close(end);
     Ok(Answer::Whole { headers: begun.headers, body })
+}
+
+/// Notes the fields that have no effect.
+///
+/// # Errors
+/// There is one, and the key takes no losses.
+fn ignored(request: &ChatRequest<'_>, translation: Translation) -> Result<Report, Refusal> {
+    let mut report = Report::default();
+    for name in request.ignored() {
+        if translation == Translation::Strict {
+            let message = format!(
+                "`{name}` would have no effect on this model, and this key is set to refuse any loss"
+            );
+            let code = RequestFault::UnsupportedParameter;
+            return Err(Refusal::invalid(code, Some(name), message));
+        }
+        report.add(Loss::FieldIgnored, name);
+    }
+    Ok(report)
 }
 
 async fn whole(

@@ -8,8 +8,9 @@ use crate::domain::upstream::Profile;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "upstreams differ in each of them by itself")]
 pub struct Dialect {
-    /// The field that caps the output (`Q-8`).
-    pub max_tokens: &'static str,
+    /// The fields that cap the output and are obeyed, the preferred one first (`Q-8`). Versions of a server
+    /// that know only one of two would read the other as no cap at all, so it is not among them.
+    pub caps: &'static [&'static str],
     /// The role of `instructions` and of developer messages (`Q-5`, `I-3`).
     pub developer_role: &'static str,
     /// What becomes of a system message after the first other one (`I-5`).
@@ -51,7 +52,7 @@ pub enum ToolResultMedia {
 }
 
 const GENERIC: Dialect = Dialect {
-    max_tokens: "max_tokens",
+    caps: &["max_tokens"],
     developer_role: "system",
     late_system: LateSystem::Keep,
     refusal_part: false,
@@ -65,13 +66,18 @@ const GENERIC: Dialect = Dialect {
 };
 
 impl Dialect {
+    /// The preferred field that caps the output.
+    pub const fn cap_name(&self) -> &'static str {
+        self.caps[0]
+    }
+
     /// The dialect of a profile.
     pub const fn of(profile: Profile) -> &'static Self {
         match profile {
             Profile::Generic => &GENERIC,
             Profile::OpenAi => {
                 const OPENAI: Dialect = Dialect {
-                    max_tokens: "max_completion_tokens",
+                    caps: &["max_completion_tokens", "max_tokens"],
                     developer_role: "developer",
                     refusal_part: true,
                     files: true,

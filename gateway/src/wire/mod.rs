@@ -7,6 +7,7 @@ pub mod call;
 pub mod chat;
 pub mod chunk;
 pub mod error;
+pub(crate) mod names;
 pub mod splice;
 pub mod sse;
 pub(crate) mod text;

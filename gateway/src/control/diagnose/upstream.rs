@@ -73,7 +73,7 @@ pub(super) async fn streaming(
 ) -> Vec<Finding> {
     let Ok(remote) = remote(&control, &upstream) else { return Vec::new() };
     let Deployed { model, upstream_model } = deployed;
-    let cap = Dialect::of(upstream.profile).max_tokens;
+    let cap = Dialect::of(upstream.profile).cap_name();
     let body = json!({
         "model": &*upstream_model,
         "messages": [{ "role": "user", "content": "Say hello." }],

@@ -10,7 +10,7 @@ use crate::domain::refusal::Refusal;
 use crate::wire::first_byte;
 
 /// Fields that mean something to us, or that are known to mean nothing to an answer (`Q-33`).
-const KNOWN: &[&str] = &[
+pub(super) const KNOWN: &[&str] = &[
     "additional_tools",
     "background",
     "client_metadata",

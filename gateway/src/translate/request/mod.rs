@@ -76,6 +76,7 @@ impl<'a> Request<'a> {
             return broken("the request body must be a JSON object");
         }
         let body = Object::parse(text, Path::Root)?;
+        refused::check_names(&body)?;
         refused::check(&body)?;
         let model = body.text("model")?;
         if model.is_empty() {

@@ -1,7 +1,9 @@
 //! Fields that are refused wherever they mean something (`Q-28` to `Q-34`).
 
 use super::super::raw::Object;
+use super::fields::KNOWN;
 use crate::domain::refusal::{Refusal, RequestFault};
+use crate::wire::names::{Folded, ambiguous};
 
 /// Fields that ask for work which nobody here does.
 const NOT_DONE: &[(&str, &str)] = &[
@@ -53,6 +55,22 @@ pub(super) fn check(body: &Object<'_, '_>) -> Result<(), Refusal> {
     if body.flag("background")? == Some(true) {
         let message = "`background` is not supported: the answer comes with the request itself";
         return Err(refuse(body, "background", message));
+    }
+    Ok(())
+}
+
+/// Refuses a field whose name is that of another one in another case: whoever reads the request beside
+/// us, on its way or in a log, may take it for that.
+pub(super) fn check_names(body: &Object<'_, '_>) -> Result<(), Refusal> {
+    let known = || KNOWN.iter().copied().chain(CHAT_ONLY.iter().map(|(name, _)| *name));
+    for (key, _) in body.members() {
+        if known().any(|name| name == key) {
+            continue;
+        }
+        let Some(folded) = Folded::new(key) else { continue };
+        if let Some(name) = known().find(|name| folded.is(name)) {
+            return Err(ambiguous("", key, name));
+        }
     }
     Ok(())
 }

@@ -107,7 +107,7 @@ impl Request<'_> {
             plan: Arc::new(plan),
             store,
             max_output: self.max_output_tokens,
-            cap_name: terms.dialect.max_tokens,
+            cap_name: terms.dialect.cap_name(),
             members,
         })
     }
