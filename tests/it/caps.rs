@@ -242,3 +242,30 @@ fn the_largest_number_is_a_cap_like_any_other() {
     let body = br#"{"model":"m","messages":[{}],"max_tokens":null}"#;
     assert_eq!(ChatRequest::peek(body).unwrap().max_output, None);
 }
+
+/// The answer was held for as the longest that the model gives, and the upstream knew of no end.
+#[tokio::test]
+async fn a_whole_answer_without_a_cap_is_capped_where_the_model_ends() {
+    let (product, upstream, _, key) = gateway(Profile::Generic, "1").await;
+    let mut model = priced_model("short", &[("only", "upstream-model")]);
+    model.max_output_tokens = Some(900);
+    product.operator().await.add_model(model).await;
+    let chat = |more: &Value| {
+        let mut body = with(more);
+        body["model"] = json!("short");
+        product.chat(&key, &body)
+    };
+    for (asked, expected) in [
+        (json!({}), json!({ "max_tokens": 900 })),
+        (json!({ "max_tokens": null }), json!({ "max_tokens": 900 })),
+        (json!({ "max_tokens": 1_000 }), json!({ "max_tokens": 1_000 })),
+    ] {
+        let (answer, sent) = tokio::join!(chat(&asked).answer(), upstream.answer(answered()));
+        assert_eq!((answer.status, others(sent.json())), (200, expected), "{asked}");
+        assert_eq!(answer.header("x-tollgate-translation"), "", "nothing is lost");
+    }
+    let body = json!({ "model": "short", "input": "hi" });
+    let request = product.post("/v1/responses").bearer(&key).json(&body);
+    let (answer, sent) = tokio::join!(request.answer(), upstream.answer(answered()));
+    assert_eq!((answer.status, &sent.json()["max_tokens"]), (200, &json!(900)));
+}

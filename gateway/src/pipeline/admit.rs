@@ -88,6 +88,15 @@ pub fn admit(
     Ok(())
 }
 
+/// The cap to send upstream where the client set none or a larger one: what its money and its quotas
+/// leave, or else, for an answer that comes whole, the longest that the model gives. That is what was
+/// held for it, and an upstream which gives more would be stopped by nothing, while a stream is stopped
+/// where what was held ends and no more can be had.
+pub fn output_cap(tally: &Tally, model: &Model, size: &Size) -> Option<u64> {
+    let longest = model.max_output_tokens.filter(|_| size.max_output.is_none() && !size.stream);
+    tally.output_cap().or(longest.map(|tokens| tokens.0))
+}
+
 fn refusal(Exceeded { scope, kind, limit, cause }: Exceeded) -> Refusal {
     match cause {
         Cause::Wait(retry_after) => Refusal::RateLimited { scope, kind, limit, retry_after },

@@ -50,7 +50,7 @@ pub async fn chat(
         stream: request.stream,
     };
     admit::admit(gate, principal, &model, &size, open)?;
-    let cap = open.output_cap();
+    let cap = admit::output_cap(open, &model, &size);
     let targets = route::order(&model.deployments, gate.entropy.as_ref());
     let mut begun = forward::forward(gate, &targets, request.stream, open, |upstream, target| {
         let cap_names = Dialect::of(upstream.profile).caps;

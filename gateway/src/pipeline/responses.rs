@@ -74,6 +74,8 @@ struct Recalled {
 /// A request in the dialect of each upstream that may serve it.
 struct Translations {
     by_profile: Vec<(Profile, Result<Translated, Refusal>)>,
+    /// The cap to send, in tokens, if it is less than the client's own.
+    cap: Option<u64>,
 }
 
 /// Serves one Responses request. On an error the caller answers it and closes the tally.
@@ -106,8 +108,9 @@ pub async fn responses(
     }
     let sealer: Arc<dyn ReasoningSealer> =
         Arc::new(AccountSealer::new(gate.sealer.clone(), principal.account.id));
+    let cap = admit::output_cap(open, &model, &size);
     let translations =
-        Translations::new(gate, principal, &request, recalled.as_ref(), &model, &*sealer);
+        Translations::new(gate, principal, &request, recalled.as_ref(), &model, cap, &*sealer);
     let translated = translations.first()?;
     let plan = translated.plan.clone();
 
@@ -283,6 +286,7 @@ impl Translations {
         request: &Request<'_>,
         recalled: Option<&Recalled>,
         model: &Model,
+        cap: Option<u64>,
         sealer: &dyn ReasoningSealer,
     ) -> Self {
         let (strict, hosted_tools) = match principal.key.translation {
@@ -312,7 +316,7 @@ impl Translations {
             };
             by_profile.push((upstream.profile, request.translate(&terms)));
         }
-        Self { by_profile }
+        Self { by_profile, cap }
     }
 
     /// The first one that an upstream can serve.
@@ -345,9 +349,8 @@ impl Translations {
         tally: &mut Tally,
     ) -> Result<Begun, Fault> {
         let targets: Vec<&Deployment> = route::order(&model.deployments, gate.entropy.as_ref());
-        let cap = tally.output_cap();
         let mut begun = forward::forward(gate, &targets, stream, tally, |upstream, target| {
-            let body = self.of(upstream.profile)?.chat_body(&target.upstream_model, cap);
+            let body = self.of(upstream.profile)?.chat_body(&target.upstream_model, self.cap);
             Ok(Outgoing { body, edits: Vec::new() })
         })
         .await?;
