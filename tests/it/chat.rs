@@ -8,6 +8,9 @@ const ANSWER: &str = r#"{ "id":"c-1", "model":"upstream-model","vendor":{"b":1,"
  "choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop","stop_token":7}],
  "usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"energy":0.10}}"#;
 
+/// A stream of an answer without text.
+const EMPTY: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+
 /// A gateway whose model `asked` is `upstream-model` on an upstream of the test's.
 async fn product() -> (Product, RawUpstream, String) {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
@@ -21,12 +24,7 @@ async fn check_body(body: &str, upstream_body: &str) {
     let (product, upstream, key) = product().await;
     let request = product.post("/v1/chat/completions").bearer(&key).body(body.to_owned());
     let answer = if upstream_body.contains(r#""stream":true"#) {
-        format!(
-            "{}{}{}",
-            stream_head(),
-            chunk("data: {\"choices\":[]}\n\ndata: [DONE]\n\n"),
-            chunk("")
-        )
+        format!("{}{}{}", stream_head(), chunk(EMPTY), chunk(""))
     } else {
         json_answer(200, ANSWER)
     };
@@ -72,12 +70,7 @@ async fn stream_options_keep_their_other_fields() {
     let mut body = question("asked", "hi");
     body["stream"] = json!(true);
     body["stream_options"] = json!({ "include_usage": false, "include_obfuscation": false });
-    let stream = format!(
-        "{}{}{}",
-        stream_head(),
-        chunk("data: {\"choices\":[]}\n\ndata: [DONE]\n\n"),
-        chunk("")
-    );
+    let stream = format!("{}{}{}", stream_head(), chunk(EMPTY), chunk(""));
     let (_, call) = tokio::join!(product.chat(&key, &body).answer(), upstream.answer(stream));
     body["model"] = json!("upstream-model");
     body["stream_options"]["include_usage"] = json!(true);

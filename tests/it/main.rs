@@ -38,6 +38,7 @@ mod standing;
 mod story_ctl;
 mod story_tui;
 mod stream;
+mod stream_ends;
 mod tail;
 mod tidy;
 mod traffic;

@@ -12,7 +12,7 @@ use super::collect::collect;
 use super::course::Course;
 use super::end::End;
 use super::forward::{self, Outgoing};
-use super::passthrough::Passthrough;
+use super::passthrough::{self, Passthrough};
 use super::relay::{Answer, Relay};
 use super::tally::Tally;
 use super::{Fault, Gate, admit, route};
@@ -24,7 +24,6 @@ use crate::translate::report::{Loss, Report};
 use crate::upstream::UpstreamError;
 use crate::wire::chat::ChatRequest;
 use crate::wire::chunk::{AnswerForm, ChunkView};
-use crate::wire::error::ForeignError;
 use crate::wire::flaw;
 use crate::wire::splice::splice_into;
 
@@ -106,13 +105,14 @@ async fn whole(
     let view = ChunkView::parse(json).map_err(|error| {
         UpstreamError::Invalid(format!("its answer is not a chat answer: {}", flaw(&error)))
     })?;
-    if let Some(error) = view.error.filter(|_| view.choices().is_empty()) {
-        return Err(UpstreamError::Reported(ForeignError::parse(error.get().as_bytes())));
-    }
-    if view.choices().is_empty() {
-        return Err(UpstreamError::Invalid("its answer has no `choices`".to_owned()));
-    }
     tally.meter.observe(&view, AnswerForm::Whole);
+    if view.choices().is_empty() {
+        return Err(match view.reported_error(json) {
+            Some(error) => UpstreamError::Reported(error),
+            None => UpstreamError::Invalid("its answer has no `choices`".to_owned()),
+        });
+    }
+    passthrough::check_not_broken(&tally.meter)?;
     tally.first_piece();
     let Some(range) = view.model_other_than(json, model) else { return Ok(body) };
     let mut renamed = BytesMut::with_capacity(body.len() + model.len());

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use futures_util::future::poll_fn;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
@@ -14,6 +14,8 @@ use crate::upstream::{Phase, UpstreamError};
 
 /// The longest answer that is taken in whole, or kept until its end, in bytes.
 pub(super) const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads a body to its end, with the idle deadline for each read.
 pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamError> {
@@ -35,7 +37,12 @@ pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes,
             whole.extend_from_slice(&data);
         }
     }
-    Ok(if whole.is_empty() { first } else { whole.freeze() })
+    let mut body = if whole.is_empty() { first } else { whole.freeze() };
+    if body.starts_with(BYTE_ORDER_MARK) {
+        // JSON has none, and its readers may ignore it (RFC 8259, 8.1)
+        body.advance(BYTE_ORDER_MARK.len());
+    }
+    Ok(body)
 }
 
 fn poll_frame(

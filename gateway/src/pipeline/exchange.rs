@@ -18,7 +18,8 @@ use crate::state::State;
 use crate::translate::answer::{self, Failure, KeepAlive, Outcome, ResponseStream, Trouble};
 use crate::upstream::UpstreamError;
 use crate::wire::chunk::AnswerForm;
-use crate::wire::sse::{self, Splitter};
+use crate::wire::error::ForeignError;
+use crate::wire::sse::{self, Fields, Splitter};
 use crate::wire::usage::UsageReport;
 
 /// One stream that is translated.
@@ -130,7 +131,10 @@ impl Exchange {
         if !self.stream.is_done() && !rest.trim_ascii().is_empty() {
             // the last event of some servers lacks its blank line; half a one is not JSON
             rest.extend_from_slice(b"\n\n");
-            push_event(&mut self.stream, &rest, meter, out).map_err(|_| UpstreamError::CutOff)?;
+            push_event(&mut self.stream, &rest, meter, out).map_err(|error| match error {
+                UpstreamError::Reported(_) => error,
+                _ => UpstreamError::CutOff,
+            })?;
         }
         self.stream.close().map_err(trouble)?;
         self.closed = true;
@@ -184,7 +188,11 @@ fn push_event(
     meter: &mut Meter,
     out: &mut BytesMut,
 ) -> Result<(), UpstreamError> {
-    let Some(data) = sse::data(event) else { return Ok(()) };
+    let Fields { data, is_error } = sse::fields(event);
+    if is_error {
+        return Err(UpstreamError::Reported(ForeignError::parse(&data.unwrap_or_default())));
+    }
+    let Some(data) = data else { return Ok(()) };
     let json = std::str::from_utf8(&data)
         .map_err(|_| UpstreamError::Invalid("a chunk is not valid UTF-8".to_owned()))?;
     stream.push(json, out, |chunk| meter.observe(chunk, AnswerForm::Stream)).map_err(trouble)

@@ -6,9 +6,10 @@
 use serde_json::value::RawValue;
 
 use super::calls::Calls;
+use super::choices::Choices;
 use super::pieces;
 use crate::domain::usage::Usage;
-use crate::wire::chunk::{AnswerForm, ChunkView, PieceView};
+use crate::wire::chunk::{AnswerForm, ChunkView, FinishReason, PieceView};
 use crate::wire::first_byte;
 use crate::wire::text::text_of;
 use crate::wire::usage::UsageReport;
@@ -22,12 +23,11 @@ pub struct Meter {
     produced: Produced,
     /// How much that was, in bytes.
     taken: usize,
-    /// Whether some choice has ended.
-    finished: bool,
-    /// Choices that have begun and not ended.
-    open: Vec<u32>,
+    choices: Choices,
     /// Whether some choice was cut by a length limit or a content filter.
     pub cut: bool,
+    /// Whether the upstream says that it broke some choice off.
+    pub broken: bool,
 }
 
 /// What an answer holds, by kind. Strings are JSON text without its quotes.
@@ -51,7 +51,12 @@ impl Meter {
 
     /// Whether every choice that has begun has ended.
     pub fn is_finished(&self) -> bool {
-        self.finished && self.open.is_empty()
+        self.choices.is_finished()
+    }
+
+    /// Whether that holds of a stream whose end marker has come.
+    pub fn is_finished_by_marker(&self) -> bool {
+        self.choices.is_finished_by_marker()
     }
 
     /// Takes note of a chunk, or of a whole answer.
@@ -63,13 +68,10 @@ impl Meter {
             if let Some(piece) = choice.piece() {
                 self.produced.add(piece, form);
             }
-            if choice.finish_reason.is_some() {
-                self.finished = true;
-                self.open.retain(|&index| index != choice.index);
-            } else if !self.open.contains(&choice.index) {
-                self.open.push(choice.index);
-            }
-            self.cut |= choice.is_cut();
+            self.choices.observe(choice);
+            let finish = choice.finish();
+            self.cut |= matches!(finish, Some(FinishReason::Length | FinishReason::Filter));
+            self.broken |= finish == Some(FinishReason::Broken);
         }
     }
 

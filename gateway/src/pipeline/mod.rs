@@ -9,6 +9,7 @@ pub mod arrival;
 pub mod authenticate;
 mod calls;
 pub mod chat;
+mod choices;
 mod collect;
 pub mod count;
 pub mod course;

@@ -10,7 +10,10 @@ use crate::wire::chunk::{AnswerForm, ChunkView};
 use crate::wire::error::ForeignError;
 use crate::wire::flaw;
 use crate::wire::splice::splice_into;
-use crate::wire::sse::{self, Splitter};
+use crate::wire::sse::{self, Fields, Splitter};
+
+/// What a client gets for an event without data.
+const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 /// A chat stream on its way to the client.
 pub struct Passthrough {
@@ -82,12 +85,16 @@ impl Passthrough {
         if self.rules.end.is_none() && !rest.trim_ascii().is_empty() {
             // the last event of some servers lacks its blank line; half a one is not JSON
             rest.extend_from_slice(b"\n\n");
-            self.rules.relay(&rest, meter, out).map_err(|_| UpstreamError::CutOff)?;
+            self.rules.relay(&rest, meter, out).map_err(|error| match error {
+                UpstreamError::Reported(_) => error,
+                _ => UpstreamError::CutOff,
+            })?;
         }
         if self.rules.end.is_none() {
             if !meter.is_finished() {
                 return Err(UpstreamError::CutOff);
             }
+            check_not_broken(meter)?;
             self.rules.end = Some(Bytes::from_static(sse::DONE_EVENT));
         }
         Ok(())
@@ -97,6 +104,19 @@ impl Passthrough {
     pub fn end(&mut self, out: &mut BytesMut) {
         out.extend_from_slice(self.rules.end.as_deref().unwrap_or_default());
     }
+}
+
+/// Makes sure that the upstream did not break off what has ended (§4.3).
+pub(super) fn check_not_broken(meter: &Meter) -> Result<(), UpstreamError> {
+    if meter.broken {
+        let message = Some("the upstream broke its answer off".to_owned());
+        return Err(UpstreamError::Reported(ForeignError { message, ..ForeignError::default() }));
+    }
+    Ok(())
+}
+
+fn not_text() -> UpstreamError {
+    UpstreamError::Invalid("a chunk is not valid UTF-8".to_owned())
 }
 
 impl Rules {
@@ -111,23 +131,41 @@ impl Rules {
         meter: &mut Meter,
         out: &mut BytesMut,
     ) -> Result<(), UpstreamError> {
-        let Some(data) = sse::data(event) else {
+        let Fields { data, is_error } = sse::fields(event);
+        if is_error {
+            return Err(UpstreamError::Reported(ForeignError::parse(&data.unwrap_or_default())));
+        }
+        let Some(data) = data else {
+            // a comment, or nothing that a client reads, but text in any case
+            std::str::from_utf8(event).map_err(|_| not_text())?;
             out.extend_from_slice(event);
             return Ok(());
         };
-        if *data == *sse::DONE {
-            self.end = Some(Bytes::copy_from_slice(event));
+        if data.trim_ascii().is_empty() {
+            // a sign of life, which not every client takes for one
+            out.extend_from_slice(KEEP_ALIVE);
             return Ok(());
         }
-        let json = std::str::from_utf8(&data)
-            .map_err(|_| UpstreamError::Invalid("a chunk is not valid UTF-8".to_owned()))?;
+        if data.trim_ascii() == sse::DONE {
+            if !meter.is_finished_by_marker() {
+                return Err(UpstreamError::Invalid(sse::UNFINISHED.to_owned()));
+            }
+            let is_plain = *data == *sse::DONE;
+            self.end = Some(if is_plain {
+                Bytes::copy_from_slice(event)
+            } else {
+                Bytes::from_static(sse::DONE_EVENT)
+            });
+            return check_not_broken(meter);
+        }
+        let json = std::str::from_utf8(&data).map_err(|_| not_text())?;
         let view = ChunkView::parse(json).map_err(|error| {
             UpstreamError::Invalid(format!("a chunk is not a chat chunk: {}", flaw(&error)))
         })?;
-        if let Some(error) = view.error {
-            return Err(UpstreamError::Reported(ForeignError::parse(error.get().as_bytes())));
-        }
         meter.observe(&view, AnswerForm::Stream);
+        if let Some(error) = view.reported_error(json) {
+            return Err(UpstreamError::Reported(error));
+        }
         if view.is_usage_only() && !self.keep_usage {
             return Ok(());
         }
@@ -239,6 +277,39 @@ mod tests {
         check("data: {\"error\":\"out of memory\"}\n\n", "out of memory");
         check("data: <html>\n\n", "not a chat chunk");
         check(": ping\n\n", "closed the answer early");
+        check("data: [DONE]\n\n", "without a `finish_reason`");
+        check("event: error\ndata: {\"message\":\"out of memory\"}\n\n", "out of memory");
+        check("event: error\ndata: out of memory\n\n", "out of memory");
+        check("data: {\"object\":\"error\",\"message\":\"out of memory\"}\n\n", "out of memory");
+        check(
+            "data: {\"choices\":[{\"finish_reason\":\"abort\"}]}\n\ndata: [DONE]\n\n",
+            "broke its answer off",
+        );
+    }
+
+    #[test]
+    fn an_end_in_other_words_is_an_end() {
+        let ended =
+            "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+        for end in ["data: [DONE] \n\n", "data:[DONE]\r\n\r\n", "data: [DONE]\t\r\r\n"] {
+            let (out, _, outcome) = relay(&[ended, "data:\n\n", "data: \n\n", end], true);
+            outcome.unwrap();
+            assert!(out.starts_with(ended) && out.contains("[DONE]"), "{out:?}");
+            assert!(!out.contains("data: \n") && !out.contains("data:\n"), "{out:?}");
+            let last = out.split_inclusive("\n\n").last().unwrap();
+            assert_eq!(sse::data(last.as_bytes()).as_deref(), Some(sse::DONE), "{out:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_not_relayed() {
+        for bytes in [&b"\x1f\x8b\x08\x00"[..], b": \xff\xfe\n\n", b"data: \xff\n\n", b"\xff\n\n"] {
+            let mut stream = Passthrough::new("\"mine\"".to_owned(), true);
+            let mut out = BytesMut::new();
+            let outcome = stream.push(bytes, &mut Meter::default(), &mut out);
+            assert!(matches!(outcome, Err(UpstreamError::Invalid(_))), "{bytes:?}: {outcome:?}");
+            assert!(out.is_empty());
+        }
     }
 
     #[test]

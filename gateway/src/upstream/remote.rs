@@ -7,7 +7,8 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap,
+    HeaderName, HeaderValue, USER_AGENT,
 };
 use hyper::http::uri::Scheme;
 use hyper::{Method, Request, Response, StatusCode, Uri};
@@ -206,6 +207,7 @@ impl Remote {
                 }
             })?;
         if response.status().is_success() {
+            check_encoding(response.headers())?;
             return Ok(response);
         }
         // boxed, as all that is rare: every request has room for what is not
@@ -215,8 +217,9 @@ impl Remote {
     async fn refusal(&self, response: Response<Incoming>) -> UpstreamError {
         let (head, body) = response.into_parts();
         let read = Limited::new(body, LONGEST_ERROR).collect();
-        let said = match tokio::time::timeout(self.idle_deadline(), read).await {
-            Ok(Ok(body)) => ForeignError::parse(&body.to_bytes()),
+        let read = tokio::time::timeout(self.idle_deadline(), read).await;
+        let said = match (read, check_encoding(&head.headers)) {
+            (Ok(Ok(body)), Ok(())) => ForeignError::parse(&body.to_bytes()),
             _ => ForeignError::default(),
         };
         let status = match head.status {
@@ -226,6 +229,21 @@ impl Remote {
         };
         UpstreamError::Refused { status: status.as_u16(), said, headers: Box::new(head.headers) }
     }
+}
+
+/// Refuses an encoding that was not asked for: the bytes would be taken for text.
+fn check_encoding(headers: &HeaderMap) -> Result<(), UpstreamError> {
+    let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
+    let is_plain = |value: &&HeaderValue| {
+        let value = value.as_bytes().trim_ascii();
+        value.is_empty() || value.eq_ignore_ascii_case(b"identity")
+    };
+    let Some(encoding) = encodings.find(|value| !is_plain(value)) else { return Ok(()) };
+    let encoding = String::from_utf8_lossy(encoding.as_bytes());
+    Err(UpstreamError::Invalid(format!(
+        "its answer is encoded as `{}`, which was not asked for",
+        encoding.escape_default()
+    )))
 }
 
 /// An address's host, with its port unless that is HTTP's own.
@@ -251,6 +269,8 @@ fn headers(credential: Option<&SecretString>) -> Result<HeaderMap, UpstreamError
     headers.insert(REQUEST_ID, HeaderValue::from_static(""));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    // without this, any encoding would be right (RFC 9110, 12.5.3)
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(
         USER_AGENT,
         HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION"))),
@@ -330,6 +350,7 @@ mod tests {
         assert_eq!(
             lines,
             [
+                "accept-encoding: identity",
                 "accept: application/json, text/event-stream",
                 "authorization: Bearer sk-upstream",
                 "content-length: 2",

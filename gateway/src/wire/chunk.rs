@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::call::CallPiece;
 use super::text::text_of;
-use super::{flaw, range_in};
+use super::{error::ForeignError, flaw, range_in};
 
 /// How an answer comes. Its words do not tell: some servers stream a `message` instead of a `delta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum AnswerForm {
 pub struct ChunkView<'a> {
     #[serde(borrow)]
     model: Option<&'a RawValue>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
     /// The token counts, where this chunk has them.
     #[serde(borrow)]
     pub usage: Option<&'a RawValue>,
@@ -54,9 +56,8 @@ pub struct ChoiceView<'a> {
     /// Of a whole answer.
     #[serde(borrow)]
     message: Option<PieceView<'a>>,
-    /// Why it ended, where it has.
     #[serde(borrow)]
-    pub finish_reason: Option<&'a RawValue>,
+    finish_reason: Option<&'a RawValue>,
     /// The tokens' probabilities.
     #[serde(borrow)]
     pub logprobs: Option<&'a RawValue>,
@@ -90,6 +91,22 @@ pub struct PieceView<'a> {
     pub annotations: Option<&'a RawValue>,
 }
 
+/// Why a choice ended (§4.3 of the mapping).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    /// The model said all that it had to say, or wants a tool called.
+    Whole,
+    /// A length limit cut it.
+    Length,
+    /// A content filter cut it.
+    Filter,
+    /// The upstream broke it off.
+    Broken,
+    /// The reason is empty. Some servers write that on every chunk, so it is an end only where the
+    /// stream's end marker follows.
+    Unnamed,
+}
+
 /// What stands where calls are expected and is none.
 #[derive(Clone, Debug)]
 pub struct MalformedCalls<'a> {
@@ -120,6 +137,20 @@ impl<'a> ChunkView<'a> {
         self.usage.is_some() && self.choices.as_ref().is_none_or(Vec::is_empty)
     }
 
+    /// The error that the upstream reports instead of a chunk or of an answer; `json` is what was parsed.
+    /// Servers put it in `error`, say so in `object` (vLLM), or send its members without a frame.
+    pub fn reported_error(&self, json: &str) -> Option<ForeignError> {
+        if let Some(error) = self.error {
+            return Some(ForeignError::parse(error.get().as_bytes()));
+        }
+        let is_error = self.object.is_some_and(|object| object.get() == r#""error""#);
+        if !is_error && (self.choices.is_some() || self.usage.is_some()) {
+            return None;
+        }
+        let error = ForeignError::parse(json.as_bytes());
+        (is_error || error.message.is_some()).then_some(error)
+    }
+
     /// The choices, none if there are none.
     pub fn choices(&self) -> &[ChoiceView<'a>] {
         self.choices.as_deref().unwrap_or_default()
@@ -132,12 +163,15 @@ impl<'a> ChoiceView<'a> {
         self.delta.as_ref().or(self.message.as_ref())
     }
 
-    /// Whether the answer was cut by a length limit or a content filter (rule §4.3).
-    pub fn is_cut(&self) -> bool {
-        let length = [r#""length""#, r#""max_tokens""#, r#""model_length""#];
-        let filter = [r#""content_filter""#, r#""safety""#, r#""refusal""#];
-        self.finish_reason
-            .is_some_and(|raw| length.contains(&raw.get()) || filter.contains(&raw.get()))
+    /// Why it ended, where it has.
+    pub fn finish(&self) -> Option<FinishReason> {
+        Some(match self.finish_reason?.get() {
+            r#""""# => FinishReason::Unnamed,
+            r#""length""# | r#""max_tokens""# | r#""model_length""# => FinishReason::Length,
+            r#""content_filter""# | r#""safety""# | r#""refusal""# => FinishReason::Filter,
+            r#""error""# | r#""abort""# => FinishReason::Broken,
+            _ => FinishReason::Whole,
+        })
     }
 }
 
@@ -200,28 +234,50 @@ mod tests {
         assert_eq!(piece.content.map(RawValue::get), Some(r#""a\n""#));
         assert!(piece.calls().unwrap().is_empty());
         assert!(piece.reasonings().iter().all(Option::is_none));
-        assert!(view.choices()[0].finish_reason.is_none());
+        assert!(view.choices()[0].finish().is_none());
     }
 
     #[test]
     fn views_the_last_chunks() {
-        for (reason, is_cut) in [
-            ("length", true),
-            ("max_tokens", true),
-            ("model_length", true),
-            ("content_filter", true),
-            ("safety", true),
-            ("refusal", true),
-            ("stop", false),
-            ("tool_calls", false),
+        for (reason, expected) in [
+            ("length", FinishReason::Length),
+            ("max_tokens", FinishReason::Length),
+            ("model_length", FinishReason::Length),
+            ("content_filter", FinishReason::Filter),
+            ("safety", FinishReason::Filter),
+            ("refusal", FinishReason::Filter),
+            ("error", FinishReason::Broken),
+            ("abort", FinishReason::Broken),
+            ("", FinishReason::Unnamed),
+            ("stop", FinishReason::Whole),
+            ("tool_calls", FinishReason::Whole),
         ] {
             let json = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
-            assert_eq!(ChunkView::parse(&json).unwrap().choices()[0].is_cut(), is_cut, "{reason}");
+            let finish = ChunkView::parse(&json).unwrap().choices()[0].finish();
+            assert_eq!(finish, Some(expected), "{reason}");
         }
         assert!(ChunkView::parse(r#"{"choices":[],"usage":{}}"#).unwrap().is_usage_only());
         assert!(ChunkView::parse(r#"{"usage":{}}"#).unwrap().is_usage_only());
         assert!(!ChunkView::parse(r#"{"choices":[]}"#).unwrap().is_usage_only());
         assert!(ChunkView::parse(r#"{"error":{"message":"x"}}"#).unwrap().error.is_some());
+    }
+
+    #[test]
+    fn an_error_is_found_in_each_of_its_shapes() {
+        let check = |json: &str, message: Option<Option<&str>>| {
+            let error = ChunkView::parse(json).unwrap().reported_error(json);
+            let message = message.map(|text| text.map(str::to_owned));
+            assert_eq!(error.map(|error| error.message), message, "{json}");
+        };
+        check(r#"{"error":{"message":"x"}}"#, Some(Some("x")));
+        check(r#"{"error":"x","choices":[]}"#, Some(Some("x")));
+        check(r#"{"object":"error","message":"x","code":400}"#, Some(Some("x")));
+        check(r#"{"object":"error","choices":[]}"#, Some(None));
+        check(r#"{"message":"x"}"#, Some(Some("x")));
+        check(r#"{"detail":"x"}"#, Some(Some("x")));
+        check(r#"{"message":"x","usage":{}}"#, None);
+        check(r#"{"type":"ping"}"#, None);
+        check(r#"{"error":null,"object":"chat.completion.chunk","choices":[]}"#, None);
     }
 
     #[test]

@@ -117,10 +117,9 @@ fn shorten(text: &str) -> String {
     text.chars().take(LONGEST_MESSAGE).collect()
 }
 
-/// The first line or so of a body that is not JSON, unless it is HTML, which says nothing.
+/// The first line or so of a body that is not JSON, unless it is HTML, which says nothing, or no text.
 fn plain_text(body: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(body);
-    let text = text.trim();
+    let text = std::str::from_utf8(body).ok()?.trim();
     if text.is_empty() || text.starts_with('<') {
         return None;
     }

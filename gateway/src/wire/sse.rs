@@ -1,8 +1,8 @@
 //! Server-sent events as raw bytes.
 //!
 //! A relay passes events on as the bytes that they were, so it needs to know where each one ends,
-//! which decoders (they hand out decoded strings) do not tell. Lines end in LF or CRLF; a lone CR,
-//! which the standard allows and no chat server sends, is not taken for a line end.
+//! which decoders (they hand out decoded strings) do not tell. Lines end in LF, CRLF or CR, and one
+//! byte order mark may come before the first, as the standard (WHATWG HTML, 9.2.5) has it.
 
 use std::borrow::Cow;
 
@@ -17,10 +17,33 @@ pub const DONE: &[u8] = b"[DONE]";
 /// The event that ends a chat stream.
 pub const DONE_EVENT: &[u8] = b"data: [DONE]\n\n";
 
-/// An event larger than [`LARGEST_EVENT`].
+/// What is wrong with a stream that ends before its answer has.
+pub const UNFINISHED: &str = "its stream ends in `[DONE]` without a `finish_reason`";
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// The first byte of gzip's magic number; no text begins with it.
+const GZIP_START: u8 = 0x1f;
+
+/// Why bytes are no event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an event is larger than {LARGEST_EVENT} bytes")]
-pub struct TooLarge;
+pub enum SseError {
+    /// An event is larger than [`LARGEST_EVENT`].
+    #[error("an event is larger than {LARGEST_EVENT} bytes")]
+    TooLarge,
+    /// The stream is compressed.
+    #[error("it is compressed, which was not asked for")]
+    Compressed,
+}
+
+/// The fields of an event that matter here.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fields<'a> {
+    /// Its `data`; `None` if it has none (a comment, say). Borrowed unless it is spread over several
+    /// lines.
+    pub data: Option<Cow<'a, [u8]>>,
+    /// Whether its type is `error`.
+    pub is_error: bool,
+}
 
 /// Cuts a byte stream into whole events, however it was split on its way.
 #[derive(Debug, Default)]
@@ -29,35 +52,41 @@ pub struct Splitter {
     partial: BytesMut,
     /// How much of `partial` is known to hold no event's end.
     searched: usize,
+    /// Whether the first event has come.
+    has_begun: bool,
 }
 
 impl Splitter {
     /// Calls `each` with every event that `bytes` completes, its blank line included.
     ///
     /// # Errors
-    /// [`TooLarge`]; the stream is of no use from there on.
-    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), TooLarge> {
+    /// This is no event stream, and of no use from there on.
+    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), SseError> {
         let mut rest = bytes;
-        if !self.partial.is_empty() {
+        if self.partial.is_empty() {
+            if !self.has_begun && bytes.first() == Some(&GZIP_START) {
+                return Err(SseError::Compressed);
+            }
+        } else {
             let before = self.partial.len();
             if before + bytes.len() > LARGEST_EVENT {
-                return Err(TooLarge);
+                return Err(SseError::TooLarge);
             }
             self.partial.extend_from_slice(bytes);
             let Some(end) = event_end(&self.partial, self.searched) else {
                 self.searched = self.partial.len().saturating_sub(2);
                 return Ok(());
             };
-            each(&self.partial[..end]);
+            each(without_mark(&mut self.has_begun, &self.partial[..end]));
             self.partial.clear();
             rest = &bytes[end - before..];
         }
         while let Some(end) = event_end(rest, 0) {
-            each(&rest[..end]);
+            each(without_mark(&mut self.has_begun, &rest[..end]));
             rest = &rest[end..];
         }
         if rest.len() > LARGEST_EVENT {
-            return Err(TooLarge);
+            return Err(SseError::TooLarge);
         }
         self.partial.extend_from_slice(rest);
         self.searched = rest.len().saturating_sub(2);
@@ -67,28 +96,41 @@ impl Splitter {
     /// Takes what is left when the stream has ended: an event whose blank line never came, if any.
     pub fn finish(&mut self) -> BytesMut {
         self.searched = 0;
-        std::mem::take(&mut self.partial)
+        let mut rest = std::mem::take(&mut self.partial);
+        if !std::mem::replace(&mut self.has_begun, true) && rest.starts_with(BYTE_ORDER_MARK) {
+            bytes::Buf::advance(&mut rest, BYTE_ORDER_MARK.len());
+        }
+        rest
     }
 }
 
-/// The `data` of an event; `None` if it has none (a comment, say). Borrowed unless it is spread over
-/// several lines.
-pub fn data(event: &[u8]) -> Option<Cow<'_, [u8]>> {
+/// An event without the byte order mark that may come before the first one.
+fn without_mark<'a>(has_begun: &mut bool, event: &'a [u8]) -> &'a [u8] {
+    if std::mem::replace(has_begun, true) {
+        return event;
+    }
+    event.strip_prefix(BYTE_ORDER_MARK).unwrap_or(event)
+}
+
+/// Reads an event.
+pub fn fields(event: &[u8]) -> Fields<'_> {
     // nearly every event is one line of data
     if let Some(line) = event.strip_prefix(b"data: ")
-        && let Some(end) = memchr::memchr(b'\n', line)
+        && let Some(end) = memchr::memchr2(b'\n', b'\r', line)
         && line[end..] == *b"\n\n"
-        && line[..end].last() != Some(&b'\r')
     {
-        return Some(Cow::Borrowed(&line[..end]));
+        return Fields { data: Some(Cow::Borrowed(&line[..end])), is_error: false };
     }
-    let mut found: Option<Cow<'_, [u8]>> = None;
-    for line in event.split(|&byte| byte == b'\n') {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let Some(value) = line.strip_prefix(b"data:") else { continue };
-        let value = value.strip_prefix(b" ").unwrap_or(value);
-        match &mut found {
-            None => found = Some(Cow::Borrowed(value)),
+    let mut data: Option<Cow<'_, [u8]>> = None;
+    let mut is_error = false;
+    // the empty line that CRLF looks like between its halves is no field
+    for line in event.split(|&byte| matches!(byte, b'\n' | b'\r')) {
+        if let Some(value) = field(line, b"event") {
+            is_error = value == b"error";
+        }
+        let Some(value) = field(line, b"data") else { continue };
+        match &mut data {
+            None => data = Some(Cow::Borrowed(value)),
             Some(earlier) => {
                 let earlier = earlier.to_mut();
                 earlier.push(b'\n');
@@ -96,15 +138,37 @@ pub fn data(event: &[u8]) -> Option<Cow<'_, [u8]>> {
             }
         }
     }
-    found
+    Fields { data, is_error }
 }
 
-/// The end of the first event: behind its blank line, searched from `from` on.
+/// The `data` of an event.
+pub fn data(event: &[u8]) -> Option<Cow<'_, [u8]>> {
+    fields(event).data
+}
+
+/// The value of a line, if it is of the field `name`.
+fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let value = line.strip_prefix(name)?;
+    if value.is_empty() {
+        // a field without a colon is one without a value
+        return Some(value);
+    }
+    let value = value.strip_prefix(b":")?;
+    Some(value.strip_prefix(b" ").unwrap_or(value))
+}
+
+/// The end of the first event: behind its blank line, searched from `from` on. A CR that ends `bytes` may
+/// be the first half of a CRLF, so it ends nothing before the next byte has come.
 fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
-    memchr::memchr_iter(b'\n', bytes.get(from..)?).find_map(|at| match bytes[from + at + 1..] {
-        [b'\n', ..] => Some(from + at + 2),
-        [b'\r', b'\n', ..] => Some(from + at + 3),
-        _ => None,
+    memchr::memchr2_iter(b'\n', b'\r', bytes.get(from..)?).find_map(|at| {
+        let next = from + at + 1;
+        match (bytes[from + at], &bytes[next..]) {
+            // the first half of a CRLF, or not known yet
+            (b'\r', [] | [b'\n', ..]) => None,
+            (_, [b'\r', b'\n', ..]) => Some(next + 2),
+            (_, [b'\n', ..] | [b'\r', _, ..]) => Some(next + 1),
+            _ => None,
+        }
     })
 }
 
@@ -145,6 +209,68 @@ mod tests {
     }
 
     #[test]
+    fn any_split_of_any_line_ends_gives_the_same_events() {
+        for stream in [
+            "data: 1\r\rdata: 2\r\r: end",
+            "data: 1\r\n\rdata: 2\n\r\ndata: 3\r\n\n: end",
+            "data: 1\n\rdata: 2\n\n: end",
+            "\u{feff}data: 1\n\ndata: 2\n\n: end",
+        ] {
+            let events = |pieces: &[&[u8]]| {
+                let (mut splitter, mut events) = (Splitter::default(), Vec::new());
+                for piece in pieces {
+                    splitter.push(piece, |event| events.push(event.to_vec())).unwrap();
+                }
+                assert_eq!(splitter.finish(), ": end", "{stream:?}");
+                events
+            };
+            let bytes = stream.as_bytes();
+            let whole = events(&[bytes]);
+            let data: Vec<_> = whole.iter().map(|event| data(event).unwrap()).collect();
+            assert_eq!(data[..2], [&b"1"[..], b"2"], "{stream:?}");
+            for at in 0..=bytes.len() {
+                assert_eq!(events(&[&bytes[..at], &bytes[at..]]), whole, "{stream:?} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_first_event_may_have_a_byte_order_mark() {
+        let mut splitter = Splitter::default();
+        let mut seen = Vec::new();
+        splitter
+            .push("\u{feff}data: 1\n\n\u{feff}data: 2\n\n".as_bytes(), |event| {
+                seen.push(data(event).map(Cow::into_owned));
+            })
+            .unwrap();
+        assert_eq!(seen, [Some(b"1".to_vec()), None]);
+        let mut splitter = Splitter::default();
+        splitter.push("\u{feff}data: 1".as_bytes(), |_| {}).unwrap();
+        assert_eq!(splitter.finish(), "data: 1");
+    }
+
+    #[test]
+    fn compressed_bytes_are_no_stream() {
+        let mut splitter = Splitter::default();
+        assert_eq!(splitter.push(b"\x1f\x8b\x08", |_| {}), Err(SseError::Compressed));
+    }
+
+    #[test]
+    fn an_error_is_known_by_its_type() {
+        let check = |event: &str, data: Option<&str>, is_error: bool| {
+            let data = data.map(|data| Cow::Borrowed(data.as_bytes()));
+            assert_eq!(fields(event.as_bytes()), Fields { data, is_error }, "{event:?}");
+        };
+        check("event: error\ndata: x\n\n", Some("x"), true);
+        check("data: x\r\nevent:error\r\n\r\n", Some("x"), true);
+        check("event: error\n\n", None, true);
+        check("event: errors\ndata: error\n\n", Some("error"), false);
+        check("data: event: error\n\n", Some("event: error"), false);
+        check("data\n\n", Some(""), false);
+        check("database: x\n\n", None, false);
+    }
+
+    #[test]
     fn data_is_found_in_any_form() {
         let check = |event: &str, expected: Option<&str>| {
             assert_eq!(data(event.as_bytes()).as_deref(), expected.map(str::as_bytes), "{event:?}");
@@ -169,6 +295,6 @@ mod tests {
         let mut splitter = Splitter::default();
         let mebibyte = vec![b'x'; 1024 * 1024];
         let outcome = (0..17).try_for_each(|_| splitter.push(&mebibyte, |_| {}));
-        assert_eq!(outcome, Err(TooLarge));
+        assert_eq!(outcome, Err(SseError::TooLarge));
     }
 }

@@ -151,7 +151,8 @@ async fn a_call_that_the_choice_of_tools_forbids_fails_the_response() {
 
     body["stream"] = json!(true);
     let delta = json!({ "choices": [{ "index": 0, "delta": { "tool_calls": [
-        { "index": 0, "id": "x", "function": { "name": "b", "arguments": "{}" } }] } }] });
+        { "index": 0, "id": "x", "function": { "name": "b", "arguments": "{}" } }] },
+        "finish_reason": "tool_calls" }] });
     let head = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"well\"}}]}\n\n";
     let stream = format!("{head}data: {delta}\n\ndata: [DONE]\n\n");
     let stream = format!("{}{}{}", stream_head(), tests::chunk(&stream), tests::chunk(""));

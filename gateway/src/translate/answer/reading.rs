@@ -13,7 +13,7 @@ use super::message::PartKind;
 use super::object::{self, Head, State};
 use super::{Envelope, Outcome, Trouble, UsageReport};
 use crate::translate::plan::Plan;
-use crate::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
+use crate::wire::chunk::{AnswerForm, ChoiceView, ChunkView, FinishReason, PieceView};
 use crate::wire::error::ForeignError;
 use crate::wire::first_byte;
 use crate::wire::text::text_of;
@@ -25,16 +25,7 @@ pub(super) struct Reading {
     /// The class of service, as JSON.
     pub(super) tier: Option<String>,
     /// The first reason to end; there may be more to come (§0.1.4).
-    pub(super) finish: Option<Finish>,
-}
-
-/// Why a model stopped (§4.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finish {
-    Whole,
-    Length,
-    Filter,
-    Broken,
+    pub(super) finish: Option<FinishReason>,
 }
 
 impl Reading {
@@ -62,7 +53,11 @@ impl Reading {
         if let Some(piece) = choice.piece() {
             self.piece(piece, choice.logprobs, form, events)?;
         }
-        self.finish = self.finish.or_else(|| Finish::parse(choice.finish_reason?));
+        self.finish = match self.finish {
+            // it has not ended where a chunk without a reason follows
+            None | Some(FinishReason::Unnamed) => choice.finish(),
+            named => named,
+        };
         Ok(())
     }
 
@@ -92,7 +87,7 @@ impl Reading {
 
     /// Makes sure that an answer which has ended may be given to the client.
     pub(super) fn settle(&mut self) -> Result<(), Trouble> {
-        if self.finish == Some(Finish::Broken) {
+        if self.finish == Some(FinishReason::Broken) {
             let message = Some("the upstream broke its answer off".to_owned());
             return Err(Trouble::Reported(ForeignError { message, ..ForeignError::default() }));
         }
@@ -118,8 +113,8 @@ impl Reading {
     /// Why it is incomplete, if it is.
     pub(super) fn reason(&self) -> Option<&'static str> {
         match self.finish {
-            Some(Finish::Length) => Some("max_output_tokens"),
-            Some(Finish::Filter) => Some("content_filter"),
+            Some(FinishReason::Length) => Some("max_output_tokens"),
+            Some(FinishReason::Filter) => Some("content_filter"),
             _ => None,
         }
     }
@@ -135,18 +130,5 @@ impl Reading {
         let (tier, output) = (self.tier.as_deref(), self.items.output());
         object::write(&mut out, (head, &self.plan), state, tier, output, usage);
         out.freeze()
-    }
-}
-
-impl Finish {
-    /// Reads a reason; `None` if it is empty, which says no more than nothing.
-    fn parse(raw: &RawValue) -> Option<Self> {
-        match raw.get() {
-            r#""""# => None,
-            r#""length""# | r#""max_tokens""# | r#""model_length""# => Some(Self::Length),
-            r#""content_filter""# | r#""safety""# | r#""refusal""# => Some(Self::Filter),
-            r#""error""# | r#""abort""# => Some(Self::Broken),
-            _ => Some(Self::Whole),
-        }
     }
 }

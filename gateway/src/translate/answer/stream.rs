@@ -9,8 +9,7 @@ use super::object::{self, Head, State};
 use super::reading::Reading;
 use super::{End, Envelope, Failure, Outcome, Trouble, UsageReport};
 use crate::translate::plan::Plan;
-use crate::wire::chunk::{AnswerForm, ChunkView};
-use crate::wire::error::ForeignError;
+use crate::wire::chunk::{AnswerForm, ChunkView, FinishReason};
 use crate::wire::flaw;
 use crate::wire::sse;
 
@@ -87,13 +86,12 @@ impl ResponseStream {
         })?;
         look(&view);
         self.reading.head(&view);
-        if let Some(error) = view.error {
-            return Err(Trouble::Reported(ForeignError::parse(error.get().as_bytes())));
+        if let Some(error) = view.reported_error(data) {
+            return Err(Trouble::Reported(error));
         }
         if view.choices.is_none() && view.usage.is_none() {
-            // no chunk: a sign of life, or an error's members without a frame around them
-            let error = ForeignError::parse(data.as_bytes());
-            return if error.message.is_some() { Err(Trouble::Reported(error)) } else { Ok(()) };
+            // no chunk but a sign of life
+            return Ok(());
         }
         self.start(out);
         let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
@@ -119,10 +117,11 @@ impl ResponseStream {
     /// The answer is not whole (§4.3), or calls what it must not; [`fail`](Self::fail) is to follow,
     /// and [`end`](Self::end) otherwise.
     pub fn close(&mut self) -> Result<(), Trouble> {
-        if self.reading.finish.is_none() && !self.is_done {
-            return Err(Trouble::CutOff);
+        match (self.reading.finish, self.is_done) {
+            (Some(FinishReason::Unnamed) | None, false) => Err(Trouble::CutOff),
+            (None, true) => Err(Trouble::Invalid(sse::UNFINISHED.to_owned())),
+            (Some(_), _) => self.reading.settle(),
         }
-        self.reading.settle()
     }
 
     /// How much is kept beside what the model says, in bytes: the items and parts that are done, or the

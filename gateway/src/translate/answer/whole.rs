@@ -10,7 +10,6 @@ use super::reading::Reading;
 use super::{End, Envelope, Outcome, Trouble};
 use crate::translate::plan::Plan;
 use crate::wire::chunk::{AnswerForm, ChunkView};
-use crate::wire::error::ForeignError;
 use crate::wire::flaw;
 
 /// An answer that has come whole and can be given to the client.
@@ -38,11 +37,9 @@ pub fn whole(
     look(&view);
     reading.head(&view);
     let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
-        let error = ForeignError::parse(body.as_bytes());
-        return Err(if view.error.is_some() || error.message.is_some() {
-            Trouble::Reported(error)
-        } else {
-            Trouble::Invalid("its answer has no `choices`".to_owned())
+        return Err(match view.reported_error(body) {
+            Some(error) => Trouble::Reported(error),
+            None => Trouble::Invalid("its answer has no `choices`".to_owned()),
         });
     };
     reading.choice(choice, AnswerForm::Whole, &mut Events::nowhere())?;

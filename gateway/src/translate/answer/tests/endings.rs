@@ -127,15 +127,24 @@ fn an_end_without_a_word_is_a_cut() {
     let cut = |chunks: &[&str]| play(plan(), chunks).trouble == Some(Trouble::CutOff);
     let said = text("a");
     assert!(cut(&[]) && cut(&[&said]) && cut(&[&said, &finish("")]));
-    assert!(!cut(&["[DONE]"]) && !cut(&[&said, "[DONE]"]) && !cut(&[&said, &finish("stop")]));
+    assert!(!cut(&[&said, &finish("stop")]) && !cut(&[&said, &finish(""), "[DONE]"]));
+}
+
+/// §4.3: it was taken for the end of the answer.
+#[test]
+fn an_end_marker_without_a_finish_reason_is_trouble() {
+    let said = text("a");
+    for chunks in [&["[DONE]"][..], &[&said, "[DONE]"], &[&finish(""), &said, "[DONE]"]] {
+        let run = play(plan(), chunks);
+        assert!(matches!(run.trouble, Some(Trouble::Invalid(_))), "{chunks:?}: {:?}", run.trouble);
+        assert_eq!(run.kinds().last().copied(), Some("response.failed"), "{chunks:?}");
+    }
 }
 
 /// §5.4
 #[test]
 fn an_answer_of_nothing_has_one_empty_message() {
-    for chunks in
-        [vec!["[DONE]".to_owned()], vec![finish("stop")], vec![text(""), finish("length")]]
-    {
+    for chunks in [vec![finish("stop")], vec![text(""), finish("length")]] {
         let run = good(plan(), &chunks);
         assert_eq!(run.output().len(), 1);
         assert_eq!(run.output()[0]["content"][0]["text"], "");
@@ -263,6 +272,7 @@ fn s_4_the_marker_can_be_switched_off() {
     let envelope = Envelope { done_marker: false, ..envelope() };
     let mut stream = ResponseStream::new(&envelope, Arc::new(plan()));
     let mut out = BytesMut::new();
+    stream.push(&finish("stop"), &mut out, |_| {}).unwrap();
     stream.push("[DONE]", &mut out, |_| {}).unwrap();
     assert!(stream.is_done());
     stream.close().unwrap();

@@ -1,0 +1,118 @@
+//! Which choices of an answer have begun and which have ended.
+//!
+//! A choice has ended once a chunk gave its `finish_reason`: whatever follows for it, such as the
+//! usage chunk of some servers, which names choice 0 once more, does not open it again.
+
+use crate::wire::chunk::{ChoiceView, FinishReason};
+
+/// OpenAI allows `n` up to 128. Choices with a higher index share one place, so that an upstream cannot
+/// make the table grow.
+const MAX_CHOICES: usize = 128;
+
+/// The choices of one answer.
+#[derive(Debug, Default)]
+pub(super) struct Choices {
+    /// By index.
+    states: Vec<ChoiceState>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ChoiceState {
+    /// Nothing has come.
+    #[default]
+    Absent,
+    /// It has begun.
+    Open,
+    /// Its last chunk had an empty `finish_reason`: it has ended if the stream's end marker follows.
+    Unnamed,
+    /// It has ended.
+    Ended,
+}
+
+impl Choices {
+    /// Takes note of a choice of a chunk, or of a whole answer.
+    pub(super) fn observe(&mut self, choice: &ChoiceView<'_>) {
+        let index = usize::try_from(choice.index).unwrap_or(MAX_CHOICES).min(MAX_CHOICES);
+        if self.states.len() <= index {
+            self.states.resize(index + 1, ChoiceState::Absent);
+        }
+        let state = &mut self.states[index];
+        *state = match (*state, choice.finish()) {
+            (ChoiceState::Ended, _) => ChoiceState::Ended,
+            (_, None) => ChoiceState::Open,
+            (_, Some(FinishReason::Unnamed)) => ChoiceState::Unnamed,
+            (_, Some(_)) => ChoiceState::Ended,
+        };
+    }
+
+    /// Whether every choice that has begun has ended, and one has.
+    pub(super) fn is_finished(&self) -> bool {
+        self.all(|state| state == ChoiceState::Ended)
+    }
+
+    /// Whether that holds once the stream's end marker has come, which ends the choices whose last
+    /// chunk had an empty `finish_reason` (§4.3).
+    pub(super) fn is_finished_by_marker(&self) -> bool {
+        self.all(|state| matches!(state, ChoiceState::Ended | ChoiceState::Unnamed))
+    }
+
+    fn all(&self, has_ended: impl Fn(ChoiceState) -> bool) -> bool {
+        let mut begun =
+            self.states.iter().filter(|state| **state != ChoiceState::Absent).peekable();
+        begun.peek().is_some() && begun.all(|state| has_ended(*state))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::chunk::ChunkView;
+
+    /// `finished` says whether these choices have ended without and with the end marker.
+    fn check(chunks: &[&str], finished: (bool, bool)) {
+        let mut choices = Choices::default();
+        for chunk in chunks {
+            let json = format!(r#"{{"choices":[{chunk}]}}"#);
+            let view = ChunkView::parse(&json).unwrap();
+            view.choices().iter().for_each(|choice| choices.observe(choice));
+        }
+        let seen = (choices.is_finished(), choices.is_finished_by_marker());
+        assert_eq!(seen, finished, "{chunks:?}");
+    }
+
+    #[test]
+    fn an_answer_has_ended_when_each_of_its_choices_has() {
+        check(&[], (false, false));
+        check(&[r#"{"index":0}"#], (false, false));
+        check(&[r#"{"index":0,"finish_reason":null}"#], (false, false));
+        check(&[r#"{"index":0}"#, r#"{"index":0,"finish_reason":"stop"}"#], (true, true));
+        check(&[r#"{"index":1}"#, r#"{"index":0,"finish_reason":"stop"}"#], (false, false));
+        check(
+            &[r#"{"index":0,"finish_reason":"stop"},{"index":1,"finish_reason":"length"}"#],
+            (true, true),
+        );
+    }
+
+    #[test]
+    fn a_choice_that_has_ended_stays_so() {
+        check(&[r#"{"finish_reason":"stop"}"#, r#"{"finish_reason":null}"#], (true, true));
+        check(&[r#"{"finish_reason":"stop"}"#, r#"{"finish_reason":""}"#], (true, true));
+    }
+
+    #[test]
+    fn an_empty_reason_needs_the_end_marker() {
+        check(&[r#"{"finish_reason":""}"#], (false, true));
+        check(&[r#"{"finish_reason":""}"#, r#"{"finish_reason":null}"#], (false, false));
+    }
+
+    #[test]
+    fn an_absurd_index_takes_no_memory() {
+        let mut choices = Choices::default();
+        for index in [u32::MAX, 4_000_000_000, 1 << 20] {
+            let json = format!(r#"{{"choices":[{{"index":{index}}}]}}"#);
+            choices.observe(&ChunkView::parse(&json).unwrap().choices()[0]);
+        }
+        assert_eq!(choices.states.len(), MAX_CHOICES + 1);
+        assert!(!choices.is_finished());
+    }
+}
