@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
 use crate::control::{Control, Credentials, Directory, Parts};
+use crate::data_dir::{self, DATABASE, JOURNAL};
 use crate::domain::consumption::Consumption;
 use crate::domain::durability::Durability;
 use crate::domain::key::Key;
@@ -44,10 +45,6 @@ use crate::store::sqlite::SqliteStore;
 use crate::tls::TlsFiles;
 use crate::upstream::{Fleet, SimulatorDialer};
 
-/// The database's file in the data directory.
-const DATABASE: &str = "tollgate.db";
-/// The journal's directory in the data directory.
-const JOURNAL: &str = "journal";
 /// Held by the process that the data directory belongs to.
 const LOCK: &str = "lock";
 /// How long a process that is just ending may keep the data directory from us.
@@ -97,14 +94,17 @@ pub async fn run(
 
     make_private_dir(&config.data_dir)?;
     let _lock = lock(&config.data_dir).await?;
+    data_dir::check(&config.data_dir)?;
     let sqlite =
         Arc::new(SqliteStore::open_for(&config.data_dir.join(DATABASE), config.durability)?);
     let store: Arc<dyn Store> = sqlite.clone();
     let seed =
         if config.simulator { catalogue::simulated(seams.clock.now()) } else { Seed::default() };
     let journal_dir = config.data_dir.join(JOURNAL);
-    let (journal, recovered) = Journal::open(&journal_dir)
-        .with_context(|| format!("opening the journal in `{}`", journal_dir.display()))?;
+    let opening = || format!("opening the journal in `{}`", journal_dir.display());
+    let recovered = Journal::recover(&journal_dir).with_context(opening)?;
+    recovered.check_accounts(&*store).await.with_context(opening)?;
+    let journal = Journal::create(&journal_dir, &recovered).with_context(opening)?;
     let journal = match config.durability {
         Durability::Process => journal,
         Durability::Power => journal.on_disk().context("starting to sync the journal")?,

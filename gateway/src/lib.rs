@@ -30,6 +30,7 @@ pub mod catalogue;
 pub mod clock;
 pub mod coalesce;
 pub mod config;
+mod data_dir;
 pub mod demo;
 pub mod listeners;
 pub mod outbox;

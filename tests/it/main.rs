@@ -17,6 +17,7 @@ mod cli;
 mod client_gone;
 mod counts;
 mod crash;
+mod data_dir;
 mod demo;
 mod diagnostics;
 mod drills;

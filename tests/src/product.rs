@@ -96,6 +96,26 @@ impl Home {
         text.trim().to_owned()
     }
 
+    /// Starts a gateway on it that stops at once, and returns how that went.
+    ///
+    /// # Errors
+    /// The gateway refuses to start.
+    pub async fn start_and_stop(&self) -> anyhow::Result<()> {
+        let config = &self.setup.config;
+        let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
+        let shutdown = CancellationToken::new();
+        shutdown.cancel();
+        app::run(config, listeners, self.seams(), shutdown).await
+    }
+
+    fn seams(&self) -> Seams {
+        Seams {
+            clock: self.setup.clock.clone(),
+            entropy: Arc::new(SystemEntropy),
+            simulator: self.setup.simulator.clone(),
+        }
+    }
+
     /// Starts a gateway on it and waits until it is ready.
     ///
     /// # Panics
@@ -105,11 +125,7 @@ impl Home {
         let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await.unwrap();
         let http = listeners.http.local_addr().unwrap();
         let admin = listeners.admin.address().unwrap().url();
-        let seams = Seams {
-            clock: self.setup.clock.clone(),
-            entropy: Arc::new(SystemEntropy),
-            simulator: self.setup.simulator.clone(),
-        };
+        let seams = self.seams();
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
         let mut running = JoinSet::new();

@@ -18,7 +18,7 @@ use crate::domain::limit::Limits;
 use crate::domain::model::Model;
 use crate::domain::money::Nanos;
 use crate::domain::plan::{DEFAULT_PLAN, Plan};
-use crate::domain::upstream::Upstream;
+use crate::domain::upstream::{CredentialSource, Upstream};
 use crate::store::{Cursor, Everything, Store, StoreError};
 
 /// The operator token's file in the data directory.
@@ -62,6 +62,20 @@ pub enum BootstrapError {
         #[source]
         source: io::Error,
     },
+    /// There are credentials that only a key can open that is gone.
+    #[error(
+        "`{path}` is missing, and the sealed credentials of the upstreams {upstreams} open with nothing \
+         else; put back the file of the directory or host that this database comes from; if it is lost, \
+         make a new key with `(umask 077; openssl rand -hex 32 > '{path}')` and set these credentials \
+         again (`ctl upstream update NAME --key-stdin`)",
+        path = path.display()
+    )]
+    NoSealKey {
+        /// Where it should be.
+        path: PathBuf,
+        /// Whose credentials.
+        upstreams: String,
+    },
     /// The store did not do its part.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -70,7 +84,7 @@ pub enum BootstrapError {
 /// Makes what is missing in the data directory `dir` and in `store`, and loads the rest.
 ///
 /// # Errors
-/// A secret's file cannot be read or made, or the store fails.
+/// A secret's file cannot be read or made, `seal.key` is missing though it is needed, or the store fails.
 pub async fn prepare(
     dir: &Path,
     store: &dyn Store,
@@ -79,6 +93,9 @@ pub async fn prepare(
     seed: &Seed,
 ) -> Result<Prepared, BootstrapError> {
     let file_error = |name| move |source| BootstrapError::File { path: dir.join(name), source };
+    if !dir.join(KEY_FILE).exists() {
+        refuse_a_new_seal(dir, &store.load().await?.upstreams)?;
+    }
     let sealer = Sealer::open(dir, entropy.clone()).map_err(file_error(KEY_FILE))?;
     let token =
         secret_file::read_or_make(dir, TOKEN_FILE, || token::make(token::OPERATOR, &**entropy))
@@ -123,6 +140,21 @@ pub async fn prepare(
     }
     let newest = store.newest().await?;
     Ok(Prepared { everything, newest, sealer, operator_token: token::digest(&token) })
+}
+
+/// Refuses to go on if a new `seal.key` would make credentials of `upstreams` unreadable.
+fn refuse_a_new_seal(dir: &Path, upstreams: &[Upstream]) -> Result<(), BootstrapError> {
+    let is_sealed =
+        |upstream: &&Upstream| matches!(upstream.credential, CredentialSource::Sealed(_));
+    let names: Vec<_> = upstreams
+        .iter()
+        .filter(is_sealed)
+        .map(|upstream| format!("`{}`", upstream.name))
+        .collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(BootstrapError::NoSealKey { path: dir.join(KEY_FILE), upstreams: names.join(", ") })
 }
 
 /// The plan of a fresh install. Its bound is the trial credit: a rate that suits one installation

@@ -34,7 +34,7 @@ use crate::domain::record::RequestRecord;
 pub use entry::Open;
 use power::Syncer;
 pub use power::Unsynced;
-pub use replay::Recovered;
+pub use replay::{ForeignJournal, Recovered};
 use segment::Segment;
 
 /// Kept free in the segment for the end of each open request; most records take a third of it.
@@ -98,8 +98,25 @@ impl Journal {
     /// # Errors
     /// The directory or a file in it cannot be read or written.
     pub fn open(dir: &Path) -> io::Result<(Self, Recovered)> {
+        let recovered = Self::recover(dir)?;
+        Ok((Self::create(dir, &recovered)?, recovered))
+    }
+
+    /// Reads what an earlier process left in `dir`, which is made as needed. Changes no file. Blocks.
+    ///
+    /// # Errors
+    /// The directory or a file in it cannot be read.
+    pub fn recover(dir: &Path) -> io::Result<Recovered> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-        let (recovered, number) = replay::find(dir)?;
+        replay::find(dir)
+    }
+
+    /// Begins the journal behind what was `recovered` from `dir`. Blocks.
+    ///
+    /// # Errors
+    /// A file cannot be made.
+    pub fn create(dir: &Path, recovered: &Recovered) -> io::Result<Self> {
+        let number = recovered.next_segment();
         let state = State {
             active: Segment::create(dir, number, RESERVE)?,
             since: Instant::now(),
@@ -111,7 +128,7 @@ impl Journal {
         };
         let state = Arc::new(Mutex::new(state));
         let has_unwritten = AtomicBool::new(false);
-        Ok((Self { dir: dir.to_owned(), state, has_unwritten, syncer: None }, recovered))
+        Ok(Self { dir: dir.to_owned(), state, has_unwritten, syncer: None })
     }
 
     /// Takes in a request that is about to go upstream, and makes sure that it and its end will find

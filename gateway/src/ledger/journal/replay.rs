@@ -3,7 +3,7 @@
 //! Replaying twice is replaying once: the store leaves out what it has, and a file is removed only
 //! after all of it is there. A file that cannot be read to its end is kept beside the others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +29,27 @@ pub struct Recovered {
     open: Vec<RequestRecord>,
     read: Vec<PathBuf>,
     damaged: Vec<PathBuf>,
+    /// The number of the segment that comes next.
+    next_segment: u64,
+}
+
+/// Why the journal is not replayed into this store.
+#[derive(Debug, thiserror::Error)]
+pub enum ForeignJournal {
+    /// None of its accounts is in the store: a database is never behind its journal by an account, because
+    /// an account is stored before its first request.
+    #[error(
+        "the database has none of the accounts whose {requests} requests are in the journal: the two are \
+         not of the same service; put back the database that belongs to the journal, or move the journal \
+         away to start without these requests"
+    )]
+    UnknownAccounts {
+        /// How many requests the journal holds.
+        requests: usize,
+    },
+    /// The store did not say which accounts it has.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// A request while it is read.
@@ -130,12 +151,39 @@ impl Recovered {
         self.closed.iter().chain(&self.open)
     }
 
+    /// The number of the segment that comes after those that were read.
+    pub(super) fn next_segment(&self) -> u64 {
+        self.next_segment
+    }
+
+    /// Checks that the journal belongs to `store`, as far as its accounts tell.
+    ///
+    /// # Errors
+    /// [`ForeignJournal::UnknownAccounts`] if no request in it is of an account that the store knows.
+    pub async fn check_accounts(&self, store: &dyn Store) -> Result<(), ForeignJournal> {
+        let requests = self.records().count();
+        if requests == 0 {
+            return Ok(());
+        }
+        let accounts = store.load().await?.accounts;
+        let known: HashSet<_> = accounts.iter().map(|account| account.id).collect();
+        let unknown = self.records().filter(|record| !known.contains(&record.account)).count();
+        if unknown == requests {
+            return Err(ForeignJournal::UnknownAccounts { requests });
+        }
+        if unknown > 0 {
+            // a database that was restored from a backup lacks what was made since
+            tracing::warn!(unknown, requests, "the journal has requests of accounts that the database does not have");
+        }
+        Ok(())
+    }
+
     /// Writes all that was found into `store`, then removes the files that it was read from.
     ///
     /// # Errors
     /// The store does not take it; then the files are as they were.
     pub async fn commit(self, store: &dyn Store) -> Result<(), StoreError> {
-        let Self { closed, mut open, read, damaged } = self;
+        let Self { closed, mut open, read, damaged, next_segment: _ } = self;
         commit(store, closed).await?;
         charge::charge(store, &mut open).await?;
         commit(store, open).await?;
@@ -163,9 +211,9 @@ async fn commit(store: &dyn Store, mut records: Vec<RequestRecord>) -> Result<()
     Ok(())
 }
 
-/// Finds what is in `dir`, and the number of the segment that comes next.
-pub(super) fn find(dir: &Path) -> io::Result<(Recovered, u64)> {
+/// Finds what is in `dir`.
+pub(super) fn find(dir: &Path) -> io::Result<Recovered> {
     let found = segment::find_all(dir)?;
-    let next = found.last().map_or(0, |last| last.number.saturating_add(1));
-    Ok((read(dir, &found)?, next))
+    let next_segment = found.last().map_or(0, |last| last.number.saturating_add(1));
+    Ok(Recovered { next_segment, ..read(dir, &found)? })
 }

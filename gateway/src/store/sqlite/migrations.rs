@@ -18,16 +18,26 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0010_key_days_by_model.sql")),
 ];
 
+/// What a database was before it was brought up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// It had no schema.
+    OnBlank,
+    /// It had ours.
+    OnSchema,
+}
+
 /// Brings a database up to date, or refuses one that is ahead of us.
 pub(super) fn run(
     connection: &mut Connection,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<Ran, Box<dyn std::error::Error + Send + Sync>> {
     let found = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?;
     let found = usize::try_from(found).unwrap_or(usize::MAX);
     if found > STEPS.len() {
         return Err(Newer { found, known: STEPS.len() }.into());
     }
-    Ok(Migrations::from_slice(STEPS).to_latest(connection)?)
+    Migrations::from_slice(STEPS).to_latest(connection)?;
+    Ok(if found == 0 { Ran::OnBlank } else { Ran::OnSchema })
 }
 
 #[cfg(test)]

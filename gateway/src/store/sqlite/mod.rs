@@ -8,6 +8,7 @@
 
 mod aside;
 mod audit;
+mod blank;
 mod books;
 mod calls;
 mod catalogue;
@@ -49,6 +50,7 @@ use std::time::Duration;
 use rusqlite::{Connection, Transaction};
 
 use self::aside::Aside;
+use self::migrations::Ran;
 use self::readers::Readers;
 use self::writer::Writer;
 use super::StoreError;
@@ -84,6 +86,16 @@ impl SqliteStore {
             .map_err(|source| StoreError::Unopened { path: path.to_path_buf(), source })
     }
 
+    /// Returns whether nothing was ever stored at `path`: there is no file, an empty one, or one without a
+    /// schema. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Unopened`] if it cannot be read, or is no database.
+    pub fn is_blank(path: &Path) -> Result<bool, StoreError> {
+        blank::is_blank(path)
+            .map_err(|source| StoreError::Unopened { path: path.to_path_buf(), source })
+    }
+
     fn try_open(
         path: &Path,
         durability: Durability,
@@ -101,7 +113,13 @@ impl SqliteStore {
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "cache_size", -65_536)?;
         connection.pragma_update(None, "journal_size_limit", 67_108_864)?;
-        migrations::run(&mut connection)?;
+        if migrations::run(&mut connection)? == Ran::OnBlank {
+            // The files that are made beside it next say that it is there: see `data_dir`.
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            if let Some(dir) = path.parent() {
+                std::fs::File::open(dir)?.sync_all()?;
+            }
+        }
 
         let readers = (0..READERS).map(|_| {
             let connection = connect(path)?;

@@ -98,7 +98,7 @@ fn journal(dir: &TempDir) -> Journal {
 
 /// What the next process finds, as (number, status); nothing is removed.
 fn found(dir: &Path) -> Vec<(u128, RequestStatus)> {
-    let (recovered, _) = super::replay::find(dir).unwrap();
+    let recovered = super::replay::find(dir).unwrap();
     let mut found: Vec<_> =
         recovered.records().map(|record| (record.id.0.as_u128(), record.status)).collect();
     found.sort_by_key(|(number, _)| *number);
@@ -107,7 +107,7 @@ fn found(dir: &Path) -> Vec<(u128, RequestStatus)> {
 
 /// The same as records.
 fn records(dir: &TempDir) -> Vec<RequestRecord> {
-    let (recovered, _) = super::replay::find(dir.path()).unwrap();
+    let recovered = super::replay::find(dir.path()).unwrap();
     let mut records: Vec<_> = recovered.records().cloned().collect();
     records.sort_by_key(|record| record.id);
     records
