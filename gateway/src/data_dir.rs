@@ -46,8 +46,8 @@ pub(crate) fn check(dir: &Path) -> Result<(), DataDirError> {
     let journal = dir.join(JOURNAL);
     let has_journal =
         std::fs::read_dir(journal).is_ok_and(|mut segments| segments.next().is_some());
-    let has_log =
-        std::fs::metadata(dir.join(WRITE_AHEAD_LOG)).is_ok_and(|log| log.is_file() && log.len() > 0);
+    let has_log = std::fs::metadata(dir.join(WRITE_AHEAD_LOG))
+        .is_ok_and(|log| log.is_file() && log.len() > 0);
     let left: Vec<_> = [
         (JOURNAL, has_journal),
         (KEY_FILE, dir.join(KEY_FILE).exists()),

@@ -50,7 +50,12 @@ async fn a_lost_database_is_not_replaced_by_an_empty_one() {
         }
         let before = names(dir);
         let said = refusal(&home).await;
-        for part in ["tollgate.db` is missing or empty", "`journal`, `seal.key`", "ctl backup", "begin anew"] {
+        for part in [
+            "tollgate.db` is missing or empty",
+            "`journal`, `seal.key`",
+            "ctl backup",
+            "begin anew",
+        ] {
             assert!(said.contains(part), "{lost}: `{part}` is not in {said}");
         }
         assert_eq!(names(dir), before, "{lost}: nothing is made");
@@ -142,7 +147,10 @@ async fn the_journal_of_another_service_is_not_replayed() {
     std::fs::rename(&theirs, &ours).unwrap();
     let before = names(&ours);
     let said = refusal(&home).await;
-    assert!(said.contains("none of the accounts") && said.contains("move the journal away"), "{said}");
+    assert!(
+        said.contains("none of the accounts") && said.contains("move the journal away"),
+        "{said}"
+    );
     assert_eq!(names(&ours), before, "it is left as it is");
     std::fs::rename(&ours, &theirs).unwrap();
     assert!(has_alice(&home).await);

@@ -270,3 +270,58 @@ async fn tokens_are_counted_alike_plain_and_streamed_where_the_upstream_does_not
         assert_eq!(tokens.cached, None, "nobody can know");
     }
 }
+
+/// Asks for one record.
+async fn show(who: &Session, id: &str) -> Result<RequestRecord, tonic::Status> {
+    let request = v1::GetRequestRequest { id: id.to_owned() };
+    let answer = who.usage().get_request(request).await?;
+    Ok(answer.into_inner().request.unwrap())
+}
+
+#[tokio::test]
+async fn a_record_is_there_for_all_who_ask_as_soon_as_the_answer_has_ended() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    for count in 1..=12_usize {
+        let mut body = question(if count % 3 == 0 { "no-such-model" } else { "sim-chat" }, "hi");
+        body["stream"] = json!(count % 2 == 0);
+        let answer = product.chat(&key, &body).answer().await;
+        let id = answer.header("x-request-id");
+        let shown = show(&alice, id).await.expect("it is shown");
+        let listed = alice.usage().list_requests(v1::ListRequestsRequest::default()).await;
+        let listed = listed.unwrap().into_inner().requests;
+        assert_eq!((listed.len(), &listed[0]), (count, &shown), "it is listed");
+        assert_eq!(show(&alice, id).await.unwrap(), shown, "it stays as it was shown");
+    }
+    product.chat(&key, &question("sim-chat", "hi")).answer().await;
+    let summary = alice.usage().summarize_usage(v1::SummarizeUsageRequest::default()).await;
+    assert_eq!(summary.unwrap().into_inner().totals.unwrap().requests, 13, "it is summed up");
+    let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
+    let keys = alice.keys().list_keys(v1::ListKeysRequest::default()).await;
+    let used = keys.unwrap().into_inner().keys.remove(0).last_used_at;
+    let shown = show(&alice, answer.header("x-request-id")).await.unwrap();
+    assert_eq!(used, shown.started_at, "it is the key's last use");
+    product.chat(&key, &question("sim-chat", "hi")).answer().await;
+    let entries = alice.ledger().list_entries(v1::ListEntriesRequest::default()).await;
+    let entries = entries.unwrap().into_inner().entries.len();
+    assert_eq!(entries, 8 + 3 + 1, "each that was served is charged, beside the trial credit");
+}
+
+/// While the database is locked, no record can be written.
+#[tokio::test]
+async fn a_record_that_waits_to_be_written_is_shown_to_its_account_alone() {
+    let product = Product::start().await;
+    let (alice, bob) = (product.member("alice").await, product.member("bob").await);
+    let key = alice.key().await.secret;
+    let file = product.home.data_dir().join("tollgate.db");
+    let database = rusqlite::Connection::open(file).unwrap();
+    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
+    let id = answer.header("x-request-id");
+    let record = show(&alice, id).await.unwrap();
+    check(&record, RequestStatus::Completed, Some(200), None);
+    assert_eq!(show(&bob, id).await.unwrap_err().code(), tonic::Code::NotFound);
+    database.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(alice.record().await, record);
+}

@@ -146,11 +146,8 @@ pub async fn prepare(
 fn refuse_a_new_seal(dir: &Path, upstreams: &[Upstream]) -> Result<(), BootstrapError> {
     let is_sealed =
         |upstream: &&Upstream| matches!(upstream.credential, CredentialSource::Sealed(_));
-    let names: Vec<_> = upstreams
-        .iter()
-        .filter(is_sealed)
-        .map(|upstream| format!("`{}`", upstream.name))
-        .collect();
+    let names: Vec<_> =
+        upstreams.iter().filter(is_sealed).map(|upstream| format!("`{}`", upstream.name)).collect();
     if names.is_empty() {
         return Ok(());
     }

@@ -24,7 +24,7 @@ struct Export {
 }
 
 impl Control {
-    /// Returns all chosen records that are stored now, oldest first. An error is the last item, also
+    /// Returns all chosen records of requests that have ended by now, oldest first. An error is the last item, also
     /// when `stop` is cancelled before the end: what was cut short must not look whole.
     ///
     /// # Errors
@@ -39,6 +39,7 @@ impl Control {
         ControlError,
     > {
         let filter = self.filter(caller, choice)?;
+        self.ledger.flushed().await;
         let end = self.store.newest().await?;
         let export = Export { control: self.clone(), filter, after: Cursor::default(), end, stop };
         Ok(stream::unfold(Some(export), |export| async {

@@ -134,6 +134,7 @@ impl Control {
                 None
             }
         };
+        self.ledger.flushed().await;
         let keys = self.store.keys(account).await?;
         let view = |(key, last_used_at): (Key, _)| KeyView {
             account: self.account_name(key.account),

@@ -74,6 +74,9 @@ impl Control {
             "" => None,
             token => Some(parse_cursor("page_token", token)?),
         };
+        if before.is_none() {
+            self.ledger.flushed().await;
+        }
         let mut rows = self.store.entries_before(account, before, size + 1).await?;
         let more = rows.len() > size;
         rows.truncate(size);

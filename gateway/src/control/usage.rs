@@ -68,6 +68,9 @@ impl Control {
             "" => None,
             token => Some(parse_cursor("page_token", token)?),
         };
+        if before.is_none() {
+            self.ledger.flushed().await;
+        }
         let mut rows = self.store.requests_before(&filter, before, size + 1).await?;
         let more = rows.len() > size;
         rows.truncate(size);
@@ -82,7 +85,11 @@ impl Control {
     pub async fn get_request(&self, caller: &Caller, id: &str) -> Result<RecordView, ControlError> {
         let missing = || ControlError::missing("request", id);
         let id = RequestId(id.parse().map_err(|_| missing())?);
-        let record = self.store.find_request(id).await?;
+        // first what is in memory: from there records go into the store, and never back
+        let record = match self.ledger.find_unwritten(id) {
+            Some(record) => Some(record),
+            None => self.store.find_request(id).await?,
+        };
         record
             .filter(|record| caller.sees(record.account))
             .map(|record| self.record_view(record))
@@ -102,6 +109,7 @@ impl Control {
         if filter.since.is_none() {
             filter.since = self.clock.now().saturating_sub(SUMMARY).ok();
         }
+        self.ledger.flushed().await;
         let mut summary = self.store.summarize(&filter).await?;
         let by_key = std::mem::take(&mut summary.by_key).into_iter();
         let by_key = by_key.map(|sum| (sum.clone(), self.account_name(sum.account))).collect();

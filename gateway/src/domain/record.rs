@@ -84,6 +84,20 @@ pub enum RequestStatus {
 }
 
 impl RequestRecord {
+    /// Returns it as a store gives it back, which keeps times to the microsecond.
+    #[must_use]
+    pub fn to_the_microsecond(self) -> Self {
+        let at = Timestamp::from_microsecond(self.started_at.as_microsecond());
+        let span =
+            |span: Duration| Duration::from_micros(span.as_micros().try_into().unwrap_or(u64::MAX));
+        Self {
+            started_at: at.unwrap_or(self.started_at),
+            duration: span(self.duration),
+            ttft: self.ttft.map(span),
+            ..self
+        }
+    }
+
     /// What it changes in balances, if anything: what its account pays, and what the house loses by it.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + use<> {
         let charge = (self.account, self.cost.unwrap_or_default(), EntryKind::Charge(self.id));

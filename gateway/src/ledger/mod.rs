@@ -235,6 +235,18 @@ impl Ledger {
         self.journal.open_requests(look)
     }
 
+    /// Returns the record of a request that has ended and that the store does not have yet. To be asked before
+    /// the store is: a record that neither has does not exist.
+    pub fn find_unwritten(&self, id: RequestId) -> Option<RequestRecord> {
+        self.recorder.find(id)
+    }
+
+    /// Waits until the store has all requests that ended before the call, so that its answers count them. Does
+    /// not wait for a store that fails, nor for longer than a second: then its answers are older.
+    pub async fn flushed(&self) {
+        self.recorder.flushed().await;
+    }
+
     /// Whether so many records wait to be written that no request should be admitted.
     pub fn is_behind(&self) -> bool {
         self.recorder.is_behind()

@@ -3,16 +3,18 @@
 //! Requests only push to a queue. A batch that the store does not take is kept and tried again;
 //! while that lasts the queue grows, and past [`BEHIND`] no request is admitted, and one that went to no
 //! upstream is counted instead of queued: clients that go on asking must not fill the memory.
+//! What waits can be looked at, and a reader of the store can wait until it has been written.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::journal::{Journal, Place};
+use crate::domain::id::RequestId;
 use crate::domain::record::RequestRecord;
 use crate::store::{Cursor, Store};
 
@@ -21,98 +23,218 @@ const BEHIND: u64 = 100_000;
 /// The pause after a batch, in which the next one gathers; who follows the log waits for it, too. The
 /// larger a batch, the cheaper each of its rows (`benches/commit.rs`): at 10,000 requests a second one has 500.
 const GATHER: Duration = Duration::from_millis(50);
+/// The pause while a reader waits for the next batch. It bounds the batches that readers can cause.
+const MIN_GATHER: Duration = Duration::from_millis(5);
+/// How long a reader waits for what is to be written; past it, the reader goes on with what is stored.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 const LARGEST_BATCH: usize = 4_096;
 const RETRY: Duration = Duration::from_millis(250);
 
 /// A record, and where the journal has it. Boxed: it is handed on from place to place.
 type Ended = (Box<RequestRecord>, Option<Place>);
 
+/// What the requests push to and the writer takes from.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    /// Wakes the writer when there is something to take.
+    pushed: Notify,
+    /// Ends the writer's pause early: a reader waits for the next batch.
+    flush_wanted: Notify,
+    waiting: AtomicU64,
+    left_out: AtomicU64,
+}
+
+#[derive(Default)]
+struct QueueState {
+    ended: VecDeque<Ended>,
+    /// The batch that is being written.
+    in_flight: Arc<Vec<RequestRecord>>,
+    /// How many records were pushed since the start.
+    pushed: u64,
+    is_closed: bool,
+}
+
+/// How far the writer is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// How many records it has written since the start.
+    written: u64,
+    /// Whether the store did not take the last batch.
+    is_failing: bool,
+}
+
 /// The requests' side.
 pub(super) struct Recorder {
-    queue: UnboundedSender<Ended>,
-    waiting: Arc<AtomicU64>,
-    left_out: Arc<AtomicU64>,
+    queue: Arc<Queue>,
     committed: watch::Receiver<Cursor>,
+    progress: watch::Receiver<Progress>,
 }
 
 /// The writer's side.
 pub(super) struct Inbox {
-    queue: UnboundedReceiver<Ended>,
-    waiting: Arc<AtomicU64>,
-    left_out: Arc<AtomicU64>,
+    queue: Arc<Queue>,
     committed: watch::Sender<Cursor>,
+    progress: watch::Sender<Progress>,
+}
+
+/// What is taken from the queue at once.
+struct Batch {
+    records: Arc<Vec<RequestRecord>>,
+    places: Vec<Option<Place>>,
+    /// Whether there is more to take.
+    is_full: bool,
 }
 
 pub(super) fn channel(newest: Cursor) -> (Recorder, Inbox) {
-    let (sender, receiver) = mpsc::unbounded_channel();
+    let queue = Arc::<Queue>::default();
     let (committed_sender, committed) = watch::channel(newest);
-    let (waiting, left_out) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    let (progress_sender, progress) = watch::channel(Progress::default());
     (
-        Recorder { queue: sender, waiting: waiting.clone(), left_out: left_out.clone(), committed },
-        Inbox { queue: receiver, waiting, left_out, committed: committed_sender },
+        Recorder { queue: queue.clone(), committed, progress },
+        Inbox { queue, committed: committed_sender, progress: progress_sender },
     )
 }
 
+// === impl Queue ===
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next batch, which [`Recorder::find`] finds until [`clear_in_flight`](Self::clear_in_flight).
+    fn take(&self) -> Option<Batch> {
+        let mut state = self.lock();
+        let count = state.ended.len().min(LARGEST_BATCH);
+        if count == 0 {
+            return None;
+        }
+        let ended = state.ended.drain(..count).map(|(record, place)| (*record, place));
+        let (records, places): (Vec<_>, Vec<_>) = ended.unzip();
+        state.in_flight = Arc::new(records);
+        let is_full = state.ended.len() >= LARGEST_BATCH;
+        Some(Batch { records: state.in_flight.clone(), places, is_full })
+    }
+
+    fn clear_in_flight(&self) {
+        // dropped behind the lock: freeing a batch takes time
+        let _written = std::mem::take(&mut self.lock().in_flight);
+    }
+}
+
+// === impl Recorder ===
+
 impl Recorder {
     pub(super) fn send(&self, record: Box<RequestRecord>, place: Option<Place>) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        if let Err(mpsc::error::SendError((lost, _))) = self.queue.send((record, place)) {
-            // the recorder ends only after the last request has: see `app::run`
-            tracing::error!(request_id = %lost.id, "a request ended after the recorder; the next start replays it");
+        self.queue.waiting.fetch_add(1, Ordering::Relaxed);
+        {
+            let mut state = self.queue.lock();
+            if state.is_closed {
+                // the recorder ends only after the last request has: see `app::run`
+                tracing::error!(request_id = %record.id, "a request ended after the recorder; the next start replays it");
+                return;
+            }
+            state.ended.push_back((record, place));
+            state.pushed += 1;
         }
+        self.queue.pushed.notify_one();
     }
 
     /// Counts a request that gets no record. How many those were is logged once records are written
     /// again.
     pub(super) fn leave_out(&self) {
-        self.left_out.fetch_add(1, Ordering::Relaxed);
+        self.queue.left_out.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn is_behind(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > BEHIND
+        self.queue.waiting.load(Ordering::Relaxed) > BEHIND
     }
 
     pub(super) fn committed(&self) -> watch::Receiver<Cursor> {
         self.committed.clone()
     }
+
+    /// Returns the record of a request that waits to be written, as the store will have it. A record that is
+    /// not found here, nor in the store after that, does not exist.
+    pub(super) fn find(&self, id: RequestId) -> Option<RequestRecord> {
+        let state = self.queue.lock();
+        let waiting = state.ended.iter().map(|(record, _)| &**record);
+        waiting
+            .chain(&*state.in_flight)
+            .find(|record| record.id == id)
+            .cloned()
+            .map(RequestRecord::to_the_microsecond)
+    }
+
+    /// Waits until the store has every record that was sent before the call, or is known not to take any.
+    pub(super) async fn flushed(&self) {
+        let target = self.queue.lock().pushed;
+        let mut progress = self.progress.clone();
+        if progress.borrow().written >= target {
+            return;
+        }
+        self.queue.flush_wanted.notify_one();
+        let written =
+            progress.wait_for(|progress| progress.written >= target || progress.is_failing);
+        // the writer is gone, or takes long: the reader gets what is stored
+        _ = tokio::time::timeout(FLUSH_TIMEOUT, written).await;
+    }
+}
+
+// === impl Inbox ===
+
+impl Inbox {
+    /// Waits for the next batch; `None` when `stop` is cancelled and nothing is left.
+    async fn next(&self, stop: &CancellationToken) -> Option<Batch> {
+        loop {
+            if let Some(batch) = self.queue.take() {
+                return Some(batch);
+            }
+            if stop.is_cancelled() {
+                let mut state = self.queue.lock();
+                state.is_closed = true;
+                if state.ended.is_empty() {
+                    return None;
+                }
+                continue;
+            }
+            tokio::select! {
+                () = self.queue.pushed.notified() => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// Lets the next batch gather.
+    async fn gather(&self) {
+        tokio::select! {
+            () = tokio::time::sleep(GATHER) => {}
+            () = self.queue.flush_wanted.notified() => tokio::time::sleep(MIN_GATHER).await,
+        }
+    }
 }
 
 pub(super) async fn run(
-    mut inbox: Inbox,
+    inbox: Inbox,
     store: Arc<dyn Store>,
     journal: Arc<Journal>,
     mut observer: super::Observer,
     stop: CancellationToken,
 ) {
-    let mut ended = Vec::new();
-    loop {
-        tokio::select! {
-            biased;
-            taken = inbox.queue.recv_many(&mut ended, LARGEST_BATCH) => {
-                if taken == 0 {
-                    return;
-                }
-            }
-            () = stop.cancelled(), if !inbox.queue.is_closed() => {
-                inbox.queue.close();
-                continue;
-            }
-        }
-        let ended = ended.drain(..).map(|(record, place)| (*record, place));
-        let (records, places): (Vec<_>, Vec<_>) = ended.unzip();
+    while let Some(Batch { records, places, is_full }) = inbox.next(&stop).await {
         observer(&records);
         commit(&inbox, &*store, records).await;
         journal.committed(places.into_iter().flatten());
-        if inbox.queue.len() < LARGEST_BATCH {
-            _ = stop.run_until_cancelled(tokio::time::sleep(GATHER)).await;
+        if !is_full {
+            _ = stop.run_until_cancelled(inbox.gather()).await;
         }
     }
 }
 
 /// Writes a batch, however long the store takes to come back.
-async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
-    let count = records.len() as u64;
-    let batch = Arc::new(records);
+async fn commit(inbox: &Inbox, store: &dyn Store, batch: Arc<Vec<RequestRecord>>) {
+    let count = batch.len() as u64;
     let mut failures = 0_u32;
     let newest = loop {
         match store.commit(batch.clone()).await {
@@ -127,6 +249,7 @@ async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
                     );
                 }
                 failures += 1;
+                inbox.progress.send_modify(|progress| progress.is_failing = true);
                 tokio::time::sleep(RETRY).await;
             }
         }
@@ -134,8 +257,9 @@ async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
     if failures > 0 {
         tracing::info!(records = count, failures, "request records are written again");
     }
-    inbox.waiting.fetch_sub(count, Ordering::Relaxed);
-    let requests = inbox.left_out.swap(0, Ordering::Relaxed);
+    inbox.queue.clear_in_flight();
+    inbox.queue.waiting.fetch_sub(count, Ordering::Relaxed);
+    let requests = inbox.queue.left_out.swap(0, Ordering::Relaxed);
     if requests > 0 {
         tracing::warn!(
             requests,
@@ -146,6 +270,10 @@ async fn commit(inbox: &Inbox, store: &dyn Store, records: Vec<RequestRecord>) {
         let grew = newest > *cursor;
         *cursor = newest.max(*cursor);
         grew
+    });
+    inbox.progress.send_modify(|progress| {
+        progress.written += count;
+        progress.is_failing = false;
     });
 }
 
@@ -183,13 +311,13 @@ mod tests {
         }
         ledger.settle(refused(10).into(), None);
         // as many as may wait, and one more
-        ledger.recorder.waiting.fetch_add(BEHIND, Ordering::Relaxed);
+        ledger.recorder.queue.waiting.fetch_add(BEHIND, Ordering::Relaxed);
         for number in 11..20 {
             ledger.settle(refused(number).into(), None);
         }
         ledger.settle(ended(1).into(), None);
         ledger.settle(refused(2).into(), None);
-        assert_eq!(ledger.recorder.left_out.load(Ordering::Relaxed), 9);
+        assert_eq!(ledger.recorder.queue.left_out.load(Ordering::Relaxed), 9);
 
         let stop = CancellationToken::new();
         stop.cancel();
@@ -197,9 +325,50 @@ mod tests {
         let written = store.requests_before(&RequestFilter::default(), None, 100).await.unwrap();
         let ids: Vec<_> = written.into_iter().map(|(_, record)| record.id).collect();
         assert_eq!(ids, [2, 1, 10].map(|number| RequestId(Uuid::from_u128(number))));
-        assert_eq!(ledger.recorder.left_out.load(Ordering::Relaxed), 0, "it was told");
+        assert_eq!(ledger.recorder.queue.left_out.load(Ordering::Relaxed), 0, "it was told");
         assert!(!ledger.is_behind());
         ledger.settle(refused(20).into(), None);
-        assert_eq!(ledger.recorder.left_out.load(Ordering::Relaxed), 0);
+        assert_eq!(ledger.recorder.queue.left_out.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_found_until_the_store_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(&dir.path().join("db")).unwrap());
+        let (journal, _) = Journal::open(&dir.path().join("journal")).unwrap();
+        let (ledger, task) = Ledger::new(store.clone(), journal, &[], Cursor(0));
+        let ids = [1, 2].map(|number| RequestId(Uuid::from_u128(number)));
+        ledger.settle(refused(1).into(), None);
+        assert_eq!(ledger.find_unwritten(ids[0]), Some(refused(1)));
+        assert_eq!(ledger.find_unwritten(ids[1]), None);
+        let stop = CancellationToken::new();
+        let reader = async {
+            for (id, number) in ids.into_iter().zip(1..) {
+                if number > 1 {
+                    ledger.settle(refused(number).into(), None);
+                }
+                ledger.flushed().await;
+                assert_eq!(store.find_request(id).await.unwrap(), Some(refused(number)));
+                assert_eq!(ledger.find_unwritten(id), None);
+            }
+            stop.cancel();
+        };
+        tokio::join!(task.run(stop.clone()), reader);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_fails_keeps_no_reader_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(&dir.path().join("db")).unwrap());
+        let (journal, _) = Journal::open(&dir.path().join("journal")).unwrap();
+        let (ledger, task) = Ledger::new(store.clone(), journal, &[], Cursor(0));
+        store.close().await;
+        ledger.settle(refused(1).into(), None);
+        let writing = task.run(CancellationToken::new());
+        tokio::select! {
+            () = writing => unreachable!("it goes on trying"),
+            () = ledger.flushed() => {}
+        }
+        assert_eq!(ledger.find_unwritten(RequestId(Uuid::from_u128(1))), Some(refused(1)));
     }
 }

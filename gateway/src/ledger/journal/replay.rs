@@ -173,7 +173,11 @@ impl Recovered {
         }
         if unknown > 0 {
             // a database that was restored from a backup lacks what was made since
-            tracing::warn!(unknown, requests, "the journal has requests of accounts that the database does not have");
+            tracing::warn!(
+                unknown,
+                requests,
+                "the journal has requests of accounts that the database does not have"
+            );
         }
         Ok(())
     }
