@@ -97,11 +97,16 @@ impl Directory {
         self.keys.pin().insert(key.digest, Arc::new(key));
     }
 
+    /// Puts a whole catalogue in the place of the one that is there.
+    pub(super) fn set_catalogue(&self, mut catalogue: Catalogue) {
+        catalogue.index();
+        self.catalogue.store(Arc::new(catalogue));
+    }
+
     pub(super) fn change_catalogue(&self, change: impl FnOnce(&mut Catalogue)) {
         let mut catalogue = Catalogue::clone(&self.catalogue.load());
         change(&mut catalogue);
-        catalogue.index();
-        self.catalogue.store(Arc::new(catalogue));
+        self.set_catalogue(catalogue);
     }
 }
 
@@ -133,7 +138,7 @@ impl Catalogue {
         self.models.values().find(|model| model.display_name.eq_ignore_ascii_case(name))
     }
 
-    fn index(&mut self) {
+    pub(super) fn index(&mut self) {
         self.by_request_name = self
             .models
             .values()

@@ -11,6 +11,7 @@ use super::plans::check_limits;
 use super::{Caller, Control, ControlError, LARGEST_BALANCE};
 use crate::domain::Invalid;
 use crate::domain::audit::AuditAction;
+use crate::domain::difference;
 use crate::domain::id::{AccountId, KeyId, ModelId};
 use crate::domain::key::{ClientGone, Key, NewKeyText, Translation};
 use crate::domain::limit::Limits;
@@ -100,7 +101,7 @@ impl Control {
         let account = caller.account.name.clone();
         let view = self
             .write(Some(caller), move |control| async move {
-                let details = format!("label `{}`", key.label);
+                let details = difference::all_of(&key);
                 let audit = control.entry(
                     AuditAction::KeyCreate,
                     key.id.as_str(),

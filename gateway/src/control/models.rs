@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::access::allows;
 use super::change::{Again, Change};
 use super::directory::Catalogue;
@@ -9,6 +11,7 @@ use super::plans::check_limits;
 use super::{Caller, Control, ControlError};
 use crate::domain::Invalid;
 use crate::domain::audit::AuditAction;
+use crate::domain::difference;
 use crate::domain::id::{ModelId, UpstreamName};
 use crate::domain::limit::Limits;
 use crate::domain::model::{Ability, Deployment, Model};
@@ -117,23 +120,9 @@ impl Control {
                     "model `{id}` exists; change it with `ctl model update`"
                 )));
             }
-            let model = Model {
-                id,
-                display_name: String::new(),
-                description: String::new(),
-                context_window: None,
-                max_output_tokens: None,
-                limits: Limits::default(),
-                price: Price { version: 1, ..Price::default() },
-                abilities: Vec::new(),
-                aliases: Vec::new(),
-                deployments: Vec::new(),
-                created_at: control.clock.now(),
-            };
-            let changed = change.fields();
-            let mut model = change.apply_to(&model);
-            model.price.version = 1;
-            put_model(&control, AuditAction::ModelAdd, model, changed).await
+            let model = change.into_new(id, control.clock.now());
+            let details = difference::all_of(&model);
+            put_model(&control, AuditAction::ModelAdd, model, details).await
         })
         .await
         .or_again(|done| self.get_model(caller, &done.object))
@@ -154,8 +143,9 @@ impl Control {
         self.write(Some(caller), move |control| async move {
             let model = control.directory.catalogue().models.get(id.as_str()).cloned();
             let model = model.ok_or_else(|| ControlError::missing("model", &id))?;
-            let changed = change.fields();
-            put_model(&control, AuditAction::ModelUpdate, change.apply_to(&model), changed).await
+            let changed = change.apply_to(&model);
+            let details = difference::between(&*model, &changed);
+            put_model(&control, AuditAction::ModelUpdate, changed, details).await
         })
         .await
         .or_again(|done| self.get_model(caller, &done.object))
@@ -174,7 +164,8 @@ impl Control {
         self.write(Some(caller), move |control| async move {
             let model = control.directory.catalogue().models.get(id.as_str()).cloned();
             let model = model.ok_or_else(|| ControlError::missing("model", &id))?;
-            let entry = control.entry(AuditAction::ModelRemove, model.id.as_str(), None, "");
+            let details = difference::all_of(&*model);
+            let entry = control.entry(AuditAction::ModelRemove, model.id.as_str(), None, details);
             control.store.remove_model(&model.id, &entry).await?;
             control.directory.change_catalogue(|catalogue| {
                 catalogue.models.remove(&model.id);
@@ -190,10 +181,10 @@ async fn put_model(
     control: &Change,
     action: AuditAction,
     model: Model,
-    changed: String,
+    details: String,
 ) -> Result<Arc<Model>, ControlError> {
     check(&model, &control.directory.catalogue())?;
-    let entry = control.entry(action, model.id.as_str(), None, changed);
+    let entry = control.entry(action, model.id.as_str(), None, details);
     control.store.put_model(&model, &entry).await?;
     let model = Arc::new(model);
     control.directory.change_catalogue(|catalogue| {
@@ -205,32 +196,27 @@ async fn put_model(
 // === impl ModelChange ===
 
 impl ModelChange {
-    /// Names the fields that it changes.
-    fn fields(&self) -> String {
-        let limits = self.limits;
-        let changed = [
-            ("display_name", self.display_name.is_some()),
-            ("description", self.description.is_some()),
-            ("context_window", self.context_window.is_some()),
-            ("max_output_tokens", self.max_output_tokens.is_some()),
-            ("rpm", limits.rpm.is_some()),
-            ("tpm", limits.tpm.is_some()),
-            ("concurrency", limits.concurrency.is_some()),
-            ("monthly_tokens", limits.monthly_tokens.is_some()),
-            ("observe", self.observe_limits.is_some()),
-            ("input_usd", self.input.is_some()),
-            ("cached_usd", self.cached.is_some()),
-            ("output_usd", self.output.is_some()),
-            ("abilities", self.abilities.is_some()),
-            ("aliases", self.aliases.is_some()),
-            ("deployments", self.deployments.is_some()),
-        ];
-        let names: Vec<_> =
-            changed.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
-        names.join(", ")
+    /// Makes a new model of it, with what is not given left empty.
+    pub(super) fn into_new(self, id: ModelId, created_at: Timestamp) -> Model {
+        let model = Model {
+            id,
+            display_name: String::new(),
+            description: String::new(),
+            context_window: None,
+            max_output_tokens: None,
+            limits: Limits::default(),
+            price: Price::default(),
+            abilities: Vec::new(),
+            aliases: Vec::new(),
+            deployments: Vec::new(),
+            created_at,
+        };
+        let mut model = self.apply_to(&model);
+        model.price.version = 1;
+        model
     }
 
-    fn apply_to(self, old: &Model) -> Model {
+    pub(super) fn apply_to(self, old: &Model) -> Model {
         let mut model = old.clone();
         let tokens = |new: Option<u64>, old| match new {
             None => old,
@@ -297,8 +283,8 @@ fn without_repeats<T: PartialEq>(items: Vec<T>) -> Vec<T> {
     })
 }
 
-/// Checks a whole model against the rules and the rest of the catalogue.
-fn check(model: &Model, catalogue: &Catalogue) -> Result<(), ControlError> {
+/// Checks a whole model against the rules and the rest of the catalogue, which may have the model already.
+pub(super) fn check(model: &Model, catalogue: &Catalogue) -> Result<(), ControlError> {
     check_limits(&model.limits)?;
     check_texts(model)?;
     check_names(model, catalogue)?;
@@ -370,20 +356,21 @@ fn check_names(model: &Model, catalogue: &Catalogue) -> Result<(), ControlError>
     let taken = |name: &str, other: &Model| {
         ControlError::Exists(format!("`{name}` is a name of model `{}`; choose another", other.id))
     };
-    for name in std::iter::once(&model.id).chain(&model.aliases) {
-        let other = catalogue.find_model(name.as_str()).filter(|other| other.id != model.id);
-        let displayed = || {
-            let mut others = catalogue.models.values().filter(|other| other.id != model.id);
-            others.find(|other| other.display_name == name.as_str())
-        };
-        if let Some(other) = other.or_else(displayed) {
-            return Err(taken(name.as_str(), other));
+    // not by the catalogue's index, which has one model for each name
+    let is_named = |other: &Model, name: &str| {
+        other.id.as_str() == name || other.aliases.iter().any(|alias| alias.as_str() == name)
+    };
+    for other in catalogue.models.values().filter(|other| other.id != model.id) {
+        let mut names = std::iter::once(&model.id).chain(&model.aliases).map(ModelId::as_str);
+        if let Some(name) = names.find(|name| is_named(other, name) || other.display_name == *name)
+        {
+            return Err(taken(name, other));
+        }
+        if is_named(other, &model.display_name) {
+            return Err(taken(&model.display_name, other));
         }
     }
-    match catalogue.find_model(&model.display_name) {
-        Some(other) if other.id != model.id => Err(taken(&model.display_name, other)),
-        Some(_) | None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Members do not see where a model is served.

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::change::Again;
+use super::directory::Catalogue;
 use super::{Caller, Control, ControlError, LARGEST_BALANCE};
 use crate::domain::Invalid;
 use crate::domain::audit::AuditAction;
+use crate::domain::difference;
 use crate::domain::id::PlanName;
 use crate::domain::limit::Limits;
 use crate::domain::money::Nanos;
@@ -59,20 +61,11 @@ impl Control {
         wish: PlanWish,
     ) -> Result<Arc<Plan>, ControlError> {
         caller.require_operator("change plans")?;
-        check_limits(&wish.limits)?;
-        if wish.trial_credit < Nanos::ZERO || wish.trial_credit > LARGEST_BALANCE {
-            let message = format!("`trial_credit_usd` must be from 0 to {LARGEST_BALANCE}");
-            return Err(Invalid::new("trial_credit_usd", message).into());
-        }
-        let by = caller.clone();
+        wish.check()?;
         self.write(Some(caller), move |control| async move {
-            let plan = Plan {
-                models: control.resolve_models(&by, &wish.models)?,
-                name: wish.name,
-                trial_credit: wish.trial_credit,
-                limits: wish.limits,
-            };
-            let details = format!("trial credit {} dollars", plan.trial_credit);
+            let catalogue = control.directory.catalogue().clone();
+            let plan = wish.into_plan(&catalogue)?;
+            let details = plan_details(&plan, &catalogue);
             let entry = control.entry(AuditAction::PlanPut, plan.name.as_str(), None, details);
             control.store.put_plan(&plan, &entry).await?;
             let plan = Arc::new(plan);
@@ -86,6 +79,41 @@ impl Control {
             let plan = self.directory.catalogue().plans.get(done.object.as_str()).cloned();
             plan.ok_or_else(|| ControlError::missing("plan", &done.object))
         })
+    }
+}
+
+impl PlanWish {
+    /// Checks what it says by itself.
+    pub(super) fn check(&self) -> Result<(), Invalid> {
+        check_limits(&self.limits)?;
+        if self.trial_credit < Nanos::ZERO || self.trial_credit > LARGEST_BALANCE {
+            let message = format!("`trial_credit_usd` must be from 0 to {LARGEST_BALANCE}");
+            return Err(Invalid::new("trial_credit_usd", message));
+        }
+        Ok(())
+    }
+
+    /// Turns ids and aliases into ids of models in `catalogue`.
+    pub(super) fn into_plan(self, catalogue: &Catalogue) -> Result<Plan, Invalid> {
+        let mut models = Vec::with_capacity(self.models.len());
+        for name in &self.models {
+            let missing =
+                || Invalid::new("models", ControlError::missing("model", name).to_string());
+            let model = catalogue.find_model(name).ok_or_else(missing)?;
+            if !models.contains(&model.id) {
+                models.push(model.id.clone());
+            }
+        }
+        let Self { name, trial_credit, limits, models: _ } = self;
+        Ok(Plan { name, trial_credit, limits, models })
+    }
+}
+
+/// Says what becomes of a plan that `catalogue` may have already.
+pub(super) fn plan_details(plan: &Plan, catalogue: &Catalogue) -> String {
+    match catalogue.plans.get(&plan.name) {
+        Some(before) => difference::between(&**before, plan),
+        None => difference::all_of(plan),
     }
 }
 

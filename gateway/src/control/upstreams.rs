@@ -6,9 +6,11 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::change::{Again, Change};
+use super::directory::Catalogue;
 use super::{Caller, Control, ControlError, credentials};
 use crate::domain::Invalid;
 use crate::domain::audit::AuditAction;
+use crate::domain::difference;
 use crate::domain::id::UpstreamName;
 use crate::domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
 use crate::store::StoreError;
@@ -81,15 +83,9 @@ impl Control {
                     "upstream `{name}` exists; change it with `ctl upstream update`"
                 )));
             }
-            let upstream = Upstream {
-                name,
-                url: String::new(),
-                credential: CredentialSource::None,
-                profile: Profile::Generic,
-                deadlines: Deadlines::default(),
-                created_at: control.clock.now(),
-            };
-            put_upstream(&control, AuditAction::UpstreamAdd, upstream, change).await
+            let upstream = control.new_upstream(name, change)?;
+            let details = difference::all_of(&upstream);
+            put_upstream(&control, AuditAction::UpstreamAdd, upstream, details).await
         })
         .await
         .or_again(|done| self.upstream_as_it_is(&done.object))
@@ -110,8 +106,9 @@ impl Control {
         self.write(Some(caller), move |control| async move {
             let upstream = control.directory.catalogue().upstreams.get(name.as_str()).cloned();
             let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", &name))?;
-            let upstream = Upstream::clone(&upstream);
-            put_upstream(&control, AuditAction::UpstreamUpdate, upstream, change).await
+            let changed = control.changed_upstream(&upstream, change)?;
+            let details = between(&upstream, &changed);
+            put_upstream(&control, AuditAction::UpstreamUpdate, changed, details).await
         })
         .await
         .or_again(|done| self.upstream_as_it_is(&done.object))
@@ -132,19 +129,9 @@ impl Control {
             let catalogue = control.directory.catalogue().clone();
             let upstream = catalogue.upstreams.get(name.as_str());
             let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", &name))?;
-            let users: Vec<_> = catalogue
-                .models
-                .values()
-                .filter(|model| model.deployments.iter().any(|d| d.upstream == upstream.name))
-                .map(|model| format!("`{}`", model.id))
-                .collect();
-            if !users.is_empty() {
-                let users = users.join(", ");
-                return Err(ControlError::InUse(format!(
-                    "upstream `{name}` serves {users}; remove or move these models first"
-                )));
-            }
-            let entry = control.entry(AuditAction::UpstreamRemove, name.as_str(), None, "");
+            refuse_used(&name, &catalogue)?;
+            let details = difference::all_of(&**upstream);
+            let entry = control.entry(AuditAction::UpstreamRemove, name.as_str(), None, details);
             let removed = control.store.remove_upstream(&upstream.name, &entry).await;
             removed.map_err(|error| match error {
                 StoreError::Conflict(text) => ControlError::InUse(text),
@@ -166,9 +153,56 @@ impl Control {
         Ok(self.upstream_view(&upstream))
     }
 
+    /// Makes a new upstream.
+    pub(super) fn new_upstream(
+        &self,
+        name: UpstreamName,
+        change: UpstreamChange,
+    ) -> Result<Upstream, Invalid> {
+        let upstream = Upstream {
+            name,
+            url: String::new(),
+            credential: CredentialSource::None,
+            profile: Profile::Generic,
+            deadlines: Deadlines::default(),
+            created_at: self.clock.now(),
+        };
+        self.changed_upstream(&upstream, change)
+    }
+
+    /// Returns an upstream as it is after a change.
+    pub(super) fn changed_upstream(
+        &self,
+        upstream: &Upstream,
+        change: UpstreamChange,
+    ) -> Result<Upstream, Invalid> {
+        let (old, new) = (upstream.deadlines, change.deadlines);
+        let deadlines = Deadlines {
+            connect: check_deadline("deadlines.connect_ms", new.connect, old.connect)?,
+            first_byte: check_deadline("deadlines.first_byte_ms", new.first_byte, old.first_byte)?,
+            idle: check_deadline("deadlines.idle_ms", new.idle, old.idle)?,
+        };
+        let credential = match change.credential {
+            Some(wish) => self.check_credential(wish)?,
+            None => upstream.credential.clone(),
+        };
+        Ok(Upstream {
+            name: upstream.name.clone(),
+            url: check_url(change.url.as_deref().unwrap_or(&upstream.url))?,
+            credential,
+            profile: change.profile.unwrap_or(upstream.profile),
+            deadlines,
+            created_at: upstream.created_at,
+        })
+    }
+
     /// Resolves all credentials anew, as if `changed` were in the catalogue.
-    async fn refresh_credentials(&self, changed: Option<&Arc<Upstream>>) {
+    pub(super) async fn refresh_credentials<'a>(
+        &self,
+        changed: impl IntoIterator<Item = &'a Arc<Upstream>>,
+    ) {
         let mut upstreams = self.directory.catalogue().upstreams.clone();
+        let changed = changed.into_iter();
         upstreams.extend(changed.map(|upstream| (upstream.name.clone(), upstream.clone())));
         self.credentials.refresh(upstreams.into_values()).await;
     }
@@ -222,45 +256,49 @@ impl Control {
 async fn put_upstream(
     control: &Change,
     action: AuditAction,
-    mut upstream: Upstream,
-    change: UpstreamChange,
+    upstream: Upstream,
+    details: String,
 ) -> Result<UpstreamView, ControlError> {
-    let changed = change.fields();
-    upstream.url = check_url(change.url.as_deref().unwrap_or(&upstream.url))?;
-    upstream.profile = change.profile.unwrap_or(upstream.profile);
-    let (old, new) = (upstream.deadlines, change.deadlines);
-    upstream.deadlines = Deadlines {
-        connect: check_deadline("deadlines.connect_ms", new.connect, old.connect)?,
-        first_byte: check_deadline("deadlines.first_byte_ms", new.first_byte, old.first_byte)?,
-        idle: check_deadline("deadlines.idle_ms", new.idle, old.idle)?,
-    };
-    if let Some(wish) = change.credential {
-        upstream.credential = control.check_credential(wish)?;
-    }
-    let entry = control.entry(action, upstream.name.as_str(), None, changed);
+    let entry = control.entry(action, upstream.name.as_str(), None, details);
     control.store.put_upstream(&upstream, &entry).await?;
     let upstream = Arc::new(upstream);
     // before the directory, so that no request finds an upstream without its credential
-    control.refresh_credentials(Some(&upstream)).await;
+    control.refresh_credentials([&upstream]).await;
     control.directory.change_catalogue(|catalogue| {
         catalogue.upstreams.insert(upstream.name.clone(), upstream.clone());
     });
     Ok(control.upstream_view(&upstream))
 }
 
-impl UpstreamChange {
-    /// Names the fields that it changes: what is in them may be a secret.
-    fn fields(&self) -> String {
-        let changed = [
-            ("url", self.url.is_some()),
-            ("credential", self.credential.is_some()),
-            ("profile", self.profile.is_some()),
-            ("deadlines", self.deadlines != Deadlines::default()),
-        ];
-        let names: Vec<_> =
-            changed.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
-        names.join(", ")
+/// Says what differs between two states of an upstream. That a sealed credential is another one is all that
+/// can be said of it.
+pub(super) fn between(before: &Upstream, after: &Upstream) -> String {
+    let details = difference::between(before, after);
+    match (&before.credential, &after.credential) {
+        (CredentialSource::Sealed(old), CredentialSource::Sealed(new)) if old != new => {
+            let others = Some(details).filter(|details| details != difference::NO_CHANGE);
+            let others = others.map(|details| format!("{details}, ")).unwrap_or_default();
+            format!("{others}credential: sealed -> sealed anew")
+        }
+        _ => details,
     }
+}
+
+/// Refuses to remove an upstream on which models of `catalogue` are deployed.
+pub(super) fn refuse_used(name: &str, catalogue: &Catalogue) -> Result<(), ControlError> {
+    let users: Vec<_> = catalogue
+        .models
+        .values()
+        .filter(|model| model.deployments.iter().any(|at| at.upstream.as_str() == name))
+        .map(|model| format!("`{}`", model.id))
+        .collect();
+    if users.is_empty() {
+        return Ok(());
+    }
+    let users = users.join(", ");
+    Err(ControlError::InUse(format!(
+        "upstream `{name}` serves {users}; remove or move these models first"
+    )))
 }
 
 /// Checks a base URL and takes the slashes off its end. Messages do not repeat it: what is wrong with

@@ -6,6 +6,7 @@
 pub mod account;
 pub mod audit;
 pub mod consumption;
+pub mod difference;
 pub mod durability;
 pub mod endpoint;
 pub mod expression;

@@ -2,8 +2,12 @@
 
 use super::super::audit::AuditChoice;
 use super::super::keys::KeyWish;
+use super::super::plans::PlanWish;
+use super::super::upstreams::CredentialWish;
 use super::*;
 use crate::domain::audit::AuditAction;
+use crate::domain::id::PlanName;
+use crate::domain::limit::Limits;
 
 /// Every entry that `caller` sees, oldest first, as `actor action object (account) details`.
 async fn log(bench: &Bench, caller: &Caller, choice: AuditChoice) -> Vec<String> {
@@ -45,11 +49,13 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
     let (old, new) = (&key.key.id, &new.key.id);
     let now = bench.clock.now();
     let week = now + Duration::from_hours(7 * 24);
+    let model =
+        "input_usd: 0, cached_usd: 0, output_usd: 0, price_version: 1, deployments: [sim:m]";
     let expected = [
         " account.register operator (operator) by the first start, plan `free`, credit 5 dollars"
             .to_owned(),
         "operator account.register ann (ann) plan `free`, trial credit 5 dollars".to_owned(),
-        format!("ann key.create {old} (ann) label `ci`"),
+        format!("ann key.create {old} (ann) label: `ci`"),
         format!("ann key.rotate {old} (ann) label `ci`, replaced by `{new}`, ends {now}"),
         format!("operator key.revoke {new} (ann) label `ci`"),
         "operator account.credit ann (ann) 2 dollars: gift".to_owned(),
@@ -58,12 +64,13 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
         "operator account.resume ann (ann) ".to_owned(),
         "ann account.password ann (ann) ".to_owned(),
         "ann session.revoke_others ann (ann) ".to_owned(),
-        "operator upstream.add sim () url".to_owned(),
-        "operator model.add m () deployments".to_owned(),
-        "operator model.update m () ".to_owned(),
-        "operator model.remove m () ".to_owned(),
-        "operator upstream.update sim () credential".to_owned(),
-        "operator upstream.remove sim () ".to_owned(),
+        "operator upstream.add sim () url: `sim:`, profile: generic".to_owned(),
+        format!("operator model.add m () {model}"),
+        "operator model.update m () no change".to_owned(),
+        format!("operator model.remove m () {model}"),
+        "operator upstream.update sim () credential: none -> sealed".to_owned(),
+        "operator upstream.remove sim () url: `sim:`, credential: sealed, profile: generic"
+            .to_owned(),
     ];
     assert_eq!(lines, expected);
     let shown = lines.concat();
@@ -72,6 +79,55 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
     {
         assert!(!shown.contains(secret));
     }
+}
+
+#[tokio::test]
+async fn an_entry_says_from_what_to_what() {
+    let bench = Bench::new(Registration::Open).await;
+    let (control, operator) = (&bench.control, &bench.operator);
+    bench.model("m").await;
+    let dollars = |amount: i64| Nanos(amount * 1_000_000_000);
+    let limits = |rpm| Limits { rpm, ..Limits::default() };
+    for (output, rpm, description) in [(2, 60, "first"), (3, 0, "second")] {
+        let change = ModelChange {
+            output: Some(dollars(output)),
+            limits: limits(Some(rpm)),
+            description: Some(description.into()),
+            ..ModelChange::default()
+        };
+        control.update_model(operator, "m".into(), change).await.unwrap();
+    }
+    for monthly_tokens in [None, Some(1_000_000)] {
+        let limits = Limits { monthly_tokens, ..Limits::default() };
+        let (name, trial_credit) = (PlanName::new("free"), dollars(5));
+        let plan = PlanWish { name, trial_credit, limits, models: Vec::new() };
+        control.put_plan(operator, plan).await.unwrap();
+    }
+    let wish = |url: &str, secret: &str| UpstreamChange {
+        url: Some(url.into()),
+        credential: Some(CredentialWish::Secret(secret.into())),
+        ..UpstreamChange::default()
+    };
+    for (url, secret) in [("http://a/v1", "sk-one"), ("http://a/v1", "sk-two"), ("sim:", "sk-two")]
+    {
+        control.update_upstream(operator, "sim".into(), wish(url, secret)).await.unwrap();
+    }
+    let lines = log(&bench, operator, AuditChoice::default()).await;
+    let details = |line: &String| line.split_once(" () ").unwrap().1.to_owned();
+    let details: Vec<_> = lines.iter().skip(3).map(details).collect();
+    assert_eq!(
+        details,
+        [
+            "description: none -> `first`, rpm: none -> 60, output_usd: 0 -> 2, price_version: 1 -> 2",
+            "description: `first` -> `second`, rpm: 60 -> none, output_usd: 2 -> 3, price_version: 2 -> 3",
+            "no change",
+            "monthly_tokens: none -> 1000000",
+            "url: `sim:` -> `http://a/v1`, credential: none -> sealed",
+            "credential: sealed -> sealed anew",
+            "url: `http://a/v1` -> `sim:`, credential: sealed -> sealed anew",
+        ]
+    );
+    assert!(!lines.concat().contains("sk-"), "{lines:?}");
 }
 
 #[tokio::test]
