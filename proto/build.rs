@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "maintenance",
             "traffic",
             "diagnostics",
+            "catalogue",
         ]
         .map(|noun| format!("tollgate/admin/v1/{noun}.proto")),
         ["."],

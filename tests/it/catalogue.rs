@@ -98,3 +98,61 @@ async fn the_example_is_a_catalogue() {
         assert!(err.ends_with(expected), "{err}");
     }
 }
+
+/// What is wrong with a catalogue as a whole: each part of it could be made alone, or some of them.
+#[tokio::test]
+async fn a_file_that_cannot_be_applied_changes_nothing_and_its_dry_run_says_so() {
+    let product = Product::start().await;
+    operator(&product, "apply -f -", CATALOGUE).await;
+    let exported = operator(&product, "export", "").await.1;
+    let audited = operator(&product, "audit list -o json", "").await.1;
+    let missing_upstream = CATALOGUE.replace("rpm = 600", "rpm = 601").replace(
+        r#"deployments = [{ upstream = "local", weight"#,
+        r#"deployments = [{ upstream = "nowhere", weight"#,
+    );
+    let taken_alias = CATALOGUE.replace(r#"["small"]"#, r#"["best"]"#);
+    let missing_model = CATALOGUE
+        .replace("idle_ms = 5000", "idle_ms = 6000")
+        .replace(r#"models = ["house", "small"]"#, r#"models = ["house", "none"]"#);
+    let used = CATALOGUE
+        .split("[models.house]")
+        .next()
+        .unwrap()
+        .replace("[upstreams.local]", "[upstreams.other]");
+    let used = used.replace(r#"models = ["house", "small"]"#, "models = []")
+        + "[models.tiny]\ndeployments = [{ upstream = \"local\" }]\n";
+    for (file, flags, said) in [
+        (&missing_upstream, "", "model tiny: upstream `nowhere` does not exist"),
+        (&taken_alias, "", "`best` is a name of model"),
+        (&missing_model, "", "plan team: model `none` does not exist"),
+        (&used, "--prune --yes ", "upstream `local` does not exist"),
+    ] {
+        for dry in ["--dry-run ", ""] {
+            let (code, _, err) = operator(&product, &format!("apply {dry}{flags}-f -"), file).await;
+            assert!(code != 0 && err.contains(said), "{dry}{said}: {code} {err}");
+            assert_eq!(operator(&product, "export", "").await.1, exported, "{said}");
+        }
+    }
+    assert_eq!(operator(&product, "audit list -o json", "").await.1, audited, "nothing was done");
+}
+
+#[tokio::test]
+async fn what_is_applied_together_is_audited_one_by_one() {
+    let product = Product::start().await;
+    let (code, _, err) = operator(&product, "apply -f -", CATALOGUE).await;
+    assert_eq!(code, 0, "{err}");
+    let changed = CATALOGUE.replace(r#"output_usd = "2""#, r#"output_usd = "3.5""#);
+    let changed =
+        changed.replace("tpm = 90000", "rpm = 7").replace("rpm = 600", "monthly_tokens = 9");
+    let (code, _, err) = operator(&product, "apply -f -", &changed).await;
+    assert_eq!(code, 0, "{err}");
+    let log = operator(&product, "audit list -o csv", "").await.1;
+    for line in [
+        "model.update,house,,\"rpm: none -> 7, tpm: 90000 -> none, output_usd: 2 -> 3.5, price_version: 1 -> 2\"",
+        "plan.put,team,,\"rpm: 600 -> none, monthly_tokens: none -> 9\"",
+        "plan.put,team,,\"trial_credit_usd: 2.5, rpm: 600, concurrency: 8, models: [house, tiny]\"",
+        "upstream.add,remote,,\"url: `https://api.example/v1`, credential: env `REMOTE_KEY`, profile: generic\"",
+    ] {
+        assert!(log.contains(line), "{line} is not in {log}");
+    }
+}

@@ -3,6 +3,7 @@
 use proto::client::Connection;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::audit_service_client::AuditServiceClient;
+use proto::v1::catalogue_service_client::CatalogueServiceClient;
 use proto::v1::diagnostics_service_client::DiagnosticsServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::ledger_service_client::LedgerServiceClient;
@@ -104,6 +105,11 @@ impl Session {
     /// Calls `ModelService`.
     pub fn models(&self) -> ModelServiceClient<Connection> {
         ModelServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `CatalogueService`.
+    pub fn catalogue(&self) -> CatalogueServiceClient<Connection> {
+        CatalogueServiceClient::new(self.connection.clone())
     }
 
     /// Calls `UpstreamService`.

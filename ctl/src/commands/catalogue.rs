@@ -1,7 +1,7 @@
 //! `ctl export` and `ctl apply`: plans, upstreams and models as a file that lives in git.
 //!
 //! `file` is how they are written down, `contract` how the gateway has them, `difference` what changes one
-//! state into another, `change` the calls that make it so. Applying what was exported changes nothing.
+//! state into another, `change` the call that makes it so. Applying what was exported changes nothing.
 
 mod change;
 mod contract;
@@ -54,6 +54,7 @@ pub(super) async fn apply(shell: &mut Shell<'_>, input: Apply) -> Result<(), Fai
         return Ok(());
     }
     if input.dry_run {
+        change::check(connection, &changes, &there, &wished).await?;
         shell.output.note("nothing was changed: this was a dry run");
         return Ok(());
     }
@@ -65,7 +66,7 @@ pub(super) async fn apply(shell: &mut Shell<'_>, input: Apply) -> Result<(), Fai
         }
         shell.confirm(&format!("Apply this, and remove {removed}?"))?;
     }
-    change::carry_out(shell, &connection, changes, &there, &wished).await
+    change::carry_out(shell, connection, &changes, &there, &wished).await
 }
 
 /// Reads a catalogue file, or stdin for `-`.

@@ -5,11 +5,16 @@ use tonic::Code;
 use crate::fake::Fake;
 use crate::harness::{Person, Ran, signed_in};
 
-/// The calls that change something, in order, as they were made.
+/// The calls that are no reads, in order, as they were made.
 fn changes(fake: &Fake) -> Vec<String> {
     let reads = ["ListUpstreams", "ListModels", "ListPlans"];
     let made = fake.calls().into_iter().filter(|call| !reads.contains(&call.method));
     made.map(|call| call.message).collect()
+}
+
+/// Whether each of the calls only asks whether the changes could be made.
+fn are_dry(fake: &Fake) -> bool {
+    changes(fake).iter().all(|call| call.ends_with("dry_run: true }"))
 }
 
 /// Applies a catalogue from stdin.
@@ -61,11 +66,16 @@ async fn a_dry_run_shows_every_field_and_changes_nothing() {
     person.environment.colour = true;
     let ran = apply(&person, "--dry-run", &file).await;
     assert!(ran.out.contains("\u{1b}[32m+ model new\u{1b}[0m"), "{ran:?}");
-    assert_eq!(changes(&fake), [""; 0]);
+    assert!(are_dry(&fake), "{:?}", changes(&fake));
+    fake.refuse("ApplyChanges", Code::InvalidArgument, "model new: upstream `u` does not exist");
+    let ran = apply(&person, "--dry-run", &file).await;
+    assert_eq!(ran.code, 2, "what the gateway would refuse fails: {ran:?}");
+    assert!(ran.err.contains("upstream `u` does not exist"), "{ran:?}");
+    assert!(are_dry(&fake), "{:?}", changes(&fake));
 }
 
 #[tokio::test]
-async fn changes_are_made_in_an_order_in_which_references_hold() {
+async fn all_changes_are_made_in_one_call() {
     let (fake, person) = signed_in().await;
     let file = edited(
         &person,
@@ -79,8 +89,13 @@ async fn changes_are_made_in_an_order_in_which_references_hold() {
     .await;
     let ran = apply(&person, "--prune --yes", &file).await;
     assert_eq!(ran.code, 0, "{ran:?}");
-    insta::assert_snapshot!(changes(&fake).join("\n"));
-    insta::assert_snapshot!(ran.err);
+    let calls = changes(&fake);
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    insta::assert_snapshot!(
+        "all_changes",
+        calls.concat().replace("CatalogueChange {", "\n  CatalogueChange {")
+    );
+    insta::assert_snapshot!("all_changes_notes", ran.err);
 }
 
 #[tokio::test]
@@ -99,40 +114,27 @@ async fn nothing_is_removed_unless_it_is_agreed_to() {
     assert_eq!(changes(&fake), [""; 0]);
     let ran = person.ctl_with(&line, "y\n").await;
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!(
-        changes(&fake),
-        [
-            r#"RemoveModelRequest { id: "sim-slow" }"#,
-            r#"RemoveModelRequest { id: "sim-fast" }"#,
-            r#"RemoveUpstreamRequest { name: "example" }"#,
-        ]
-    );
+    let calls = changes(&fake).concat();
+    for removed in [
+        r#"RemoveModel(RemoveModelRequest { id: "sim-slow" })"#,
+        r#"RemoveModel(RemoveModelRequest { id: "sim-fast" })"#,
+        r#"RemoveUpstream(RemoveUpstreamRequest { name: "example" })"#,
+    ] {
+        assert!(calls.contains(removed), "{removed} is not in {calls}");
+    }
 }
 
 #[tokio::test]
-async fn what_conflicts_waits_for_the_rest() {
+async fn a_failure_says_that_nothing_was_done() {
     let (fake, person) = signed_in().await;
-    fake.refuse_once("AddModel", Code::AlreadyExists, "`fast` is a name of model `sim-fast`");
-    let file = edited(
-        &person,
-        &[("aliases = [\"fast\"]", "aliases = []"), ("models.sim-slow", "models.a")],
-    )
-    .await;
-    let ran = apply(&person, "", &file).await;
-    assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!(ran.err, "changed model sim-fast\nadded model a\n");
-}
-
-#[tokio::test]
-async fn a_failure_says_what_was_done() {
-    let (fake, person) = signed_in().await;
-    let file =
-        edited(&person, &[("rpm = 60", "rpm = 120"), ("0.25", "0.3"), ("0.25", "0.4")]).await;
+    let file = edited(&person, &[("rpm = 60", "rpm = 120"), ("0.25", "0.3")]).await;
     for (code, exit) in [(Code::InvalidArgument, 2), (Code::AlreadyExists, 5)] {
-        fake.refuse("PutPlan", code, "no");
+        fake.refuse("ApplyChanges", code, "plan free: no");
         let ran = apply(&person, "", &file).await;
         assert_eq!(ran.code, exit, "{ran:?}");
-        assert!(ran.err.contains("error: plan free: no; 2 of 3 changes were made"), "{ran:?}");
+        assert!(ran.err.contains("error: plan free: no"), "{ran:?}");
+        assert!(ran.err.contains("nothing was changed"), "{ran:?}");
+        assert!(!ran.err.contains("changed plan"), "{ran:?}");
     }
 }
 

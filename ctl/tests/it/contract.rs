@@ -40,6 +40,7 @@ const LINES: &[&str] = &[
     "upstream add u --url sim:",
     "upstream update u --url sim:",
     "upstream remove u",
+    "apply -f CATALOGUE",
     "usage",
     "traffic",
     "request list",
@@ -58,10 +59,12 @@ async fn every_call_of_the_contract_has_a_command() {
     let (fake, person) = signed_in().await;
     fake.end_tails();
     let home = person.path("");
+    std::fs::write(home.join("catalogue.toml"), "[plans.new]\n").unwrap();
     for line in LINES {
         let line = line.replace("TOKEN", "token").replace("COPY", "copy.db");
+        let line = line.replace("CATALOGUE", "catalogue.toml");
         let place = |word: &str| match word {
-            "token" | "copy.db" => home.join(word).display().to_string(),
+            "token" | "copy.db" | "catalogue.toml" => home.join(word).display().to_string(),
             word => word.to_owned(),
         };
         let words: Vec<_> = std::iter::once("ctl").chain(line.split(' ')).map(place).collect();

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use proto::v1::account_service_server::AccountServiceServer;
 use proto::v1::audit_service_server::AuditServiceServer;
+use proto::v1::catalogue_service_server::CatalogueServiceServer;
 use proto::v1::diagnostics_service_server::DiagnosticsServiceServer;
 use proto::v1::key_service_server::KeyServiceServer;
 use proto::v1::ledger_service_server::LedgerServiceServer;
@@ -68,8 +69,8 @@ enum Tails {
 #[derive(Default)]
 struct State {
     calls: Vec<Call>,
-    /// What a method is refused with: always, or the next time alone.
-    refusals: BTreeMap<&'static str, (Code, String, bool)>,
+    /// What a method is refused with.
+    refusals: BTreeMap<&'static str, (Code, String)>,
     tails: Tails,
     clock_skew_ms: i64,
     damaged: bool,
@@ -112,6 +113,7 @@ impl Fake {
         let router = builder
             .add_service(AccountServiceServer::new(fake.clone()))
             .add_service(AuditServiceServer::new(fake.clone()))
+            .add_service(CatalogueServiceServer::new(fake.clone()))
             .add_service(DiagnosticsServiceServer::new(fake.clone()))
             .add_service(KeyServiceServer::new(fake.clone()))
             .add_service(LedgerServiceServer::new(fake.clone()))
@@ -127,12 +129,7 @@ impl Fake {
 
     /// Answers every call of `method` with an error from now on.
     pub(crate) fn refuse(&self, method: &'static str, code: Code, message: &str) {
-        self.state.lock().unwrap().refusals.insert(method, (code, message.to_owned(), false));
-    }
-
-    /// Answers the next call of `method` with an error.
-    pub(crate) fn refuse_once(&self, method: &'static str, code: Code, message: &str) {
-        self.state.lock().unwrap().refusals.insert(method, (code, message.to_owned(), true));
+        self.state.lock().unwrap().refusals.insert(method, (code, message.to_owned()));
     }
 
     /// Breaks a tail off after its first record, unless it goes on from there.
@@ -190,13 +187,10 @@ impl Fake {
         if token.as_deref() == Some("stale") {
             return Err(Status::unauthenticated("the session has ended"));
         }
-        let Some((code, refusal, once)) = state.refusals.get(method).cloned() else {
-            return Ok(message);
-        };
-        if once {
-            state.refusals.remove(method);
+        match state.refusals.get(method).cloned() {
+            Some((code, refusal)) => Err(Status::new(code, refusal)),
+            None => Ok(message),
         }
-        Err(Status::new(code, refusal))
     }
 }
 

@@ -6,6 +6,7 @@
 mod accounts;
 mod audit;
 mod auth;
+mod catalogue;
 mod convert;
 mod diagnostics;
 mod keys;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use proto::v1::account_service_server::AccountServiceServer;
 use proto::v1::audit_service_server::AuditServiceServer;
+use proto::v1::catalogue_service_server::CatalogueServiceServer;
 use proto::v1::diagnostics_service_server::DiagnosticsServiceServer;
 use proto::v1::key_service_server::KeyServiceServer;
 use proto::v1::ledger_service_server::LedgerServiceServer;
@@ -23,6 +24,7 @@ use tonic_health::server::HealthReporter;
 
 use super::accounts::Accounts;
 use super::audit::Audit;
+use super::catalogue::Catalogue;
 use super::diagnostics::Diagnostics;
 use super::keys::Keys;
 use super::ledger::Books;
@@ -38,6 +40,8 @@ use crate::tls::Pem;
 
 /// The largest request. A model with all its texts is some kilobytes.
 const LARGEST_REQUEST: usize = 256 * 1024;
+/// The largest catalogue that is changed at once.
+const MAX_CATALOGUE_BYTES: usize = 4 * 1024 * 1024;
 const MOST_STREAMS: u32 = 256;
 /// A client that is silent for this long is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -46,7 +50,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// when its client wishes.
 const DRAIN: Duration = Duration::from_secs(5);
 
-const SERVICES: [&str; 12] = [
+const SERVICES: [&str; 13] = [
     "",
     AccountServiceServer::<Accounts>::NAME,
     KeyServiceServer::<Keys>::NAME,
@@ -59,6 +63,7 @@ const SERVICES: [&str; 12] = [
     MaintenanceServiceServer::<Maintenance>::NAME,
     TrafficServiceServer::<Traffic>::NAME,
     DiagnosticsServiceServer::<Diagnostics>::NAME,
+    CatalogueServiceServer::<Catalogue>::NAME,
 ];
 
 /// Why the admin plane stopped, or never began.
@@ -111,6 +116,10 @@ pub async fn serve(
         .add_service(limited!(PlanServiceServer, Plans { control: control.clone() }))
         .add_service(limited!(ModelServiceServer, Models { control: control.clone() }))
         .add_service(limited!(UpstreamServiceServer, Upstreams { control: control.clone() }))
+        .add_service(
+            CatalogueServiceServer::new(Catalogue { control: control.clone() })
+                .max_decoding_message_size(MAX_CATALOGUE_BYTES),
+        )
         .add_service(limited!(AuditServiceServer, Audit { control: control.clone() }))
         .add_service(limited!(LedgerServiceServer, Books { control: control.clone() }))
         .add_service(limited!(MaintenanceServiceServer, Maintenance { control: control.clone() }))

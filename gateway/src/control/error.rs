@@ -58,6 +58,28 @@ impl ControlError {
     }
 }
 
+impl ControlError {
+    /// Says in front of the message what it is about, as one of several changes.
+    #[must_use]
+    pub(super) fn about(self, title: &str) -> Self {
+        let titled = |message: String| format!("{title}: {message}");
+        match self {
+            Self::NotFound(message) => Self::NotFound(titled(message)),
+            Self::Exists(message) => Self::Exists(titled(message)),
+            Self::InUse(message) => Self::InUse(titled(message)),
+            Self::Invalid(Invalid { field, message }) => {
+                Self::Invalid(Invalid { field, message: titled(message) })
+            }
+            Self::Unauthenticated(_)
+            | Self::Forbidden(_)
+            | Self::Busy(_)
+            | Self::Limited { .. }
+            | Self::Repeated(_)
+            | Self::Store(_) => self,
+        }
+    }
+}
+
 /// A text of the caller's as it may stand in a message: short, and without control characters.
 pub(super) fn shown(text: &str) -> String {
     text.chars().take(128).map(|c| if c.is_control() { '?' } else { c }).collect()

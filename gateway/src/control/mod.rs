@@ -9,6 +9,7 @@ pub mod access;
 pub mod accounts;
 pub mod audit;
 pub mod bootstrap;
+pub mod catalogue;
 mod change;
 pub mod credentials;
 pub mod diagnose;

@@ -196,6 +196,15 @@ pub trait Catalogue: Send + Sync {
         name: &UpstreamName,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
+    /// Makes all changes of `update`, with an `audit` entry each, or none. What it removes may be named by
+    /// nothing that it leaves, what it adds may name what it adds.
+    /// [`StoreError::NotFound`] if a deployment names an upstream that does not exist;
+    /// [`StoreError::Conflict`] if a name is taken or an upstream is in use.
+    async fn update_catalogue(
+        &self,
+        update: &CatalogueUpdate,
+        audit: &[AuditEntry],
+    ) -> Result<(), StoreError>;
     /// Adds `plans`, `upstreams` and `models` if this store has never had any, and remembers that
     /// it was done. Returns whether it did.
     async fn seed(
@@ -204,6 +213,21 @@ pub trait Catalogue: Send + Sync {
         upstreams: &[Upstream],
         models: &[Model],
     ) -> Result<bool, StoreError>;
+}
+
+/// Changes of the catalogue that are made together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CatalogueUpdate {
+    /// Plans to add, or to replace those of the same name.
+    pub plans: Vec<Plan>,
+    /// Upstreams to add or replace.
+    pub upstreams: Vec<Upstream>,
+    /// Models to add or replace.
+    pub models: Vec<Model>,
+    /// Models to remove.
+    pub removed_models: Vec<ModelId>,
+    /// Upstreams to remove.
+    pub removed_upstreams: Vec<UpstreamName>,
 }
 
 /// Request records and the ledger.

@@ -85,6 +85,18 @@ pub(super) async fn attempt(rpc: &str, who: &Session) -> Option<Case> {
             all.push(shown(who.upstreams().remove_upstream(request).await));
             Rule::Operator
         }
+        "CatalogueService/ApplyChanges" => {
+            let (name, url) = ("evil".to_owned(), "sim:".to_owned());
+            let upstream = Some(v1::Upstream { name, url, ..Default::default() });
+            let add =
+                v1::catalogue_change::Change::AddUpstream(v1::AddUpstreamRequest { upstream });
+            for dry_run in [true, false] {
+                let changes = vec![v1::CatalogueChange { change: Some(add.clone()) }];
+                let request = v1::ApplyChangesRequest { changes, dry_run };
+                all.push(shown(who.catalogue().apply_changes(request).await));
+            }
+            Rule::Operator
+        }
         _ => return None,
     };
     Some((rule, all))

@@ -1,5 +1,6 @@
 //! The fake's plans, upstreams and models: canned ones, or those that a test gave it. Changes are made.
 
+use proto::v1::catalogue_service_server::CatalogueService;
 use proto::v1::model_service_server::ModelService;
 use proto::v1::plan_service_server::PlanService;
 use proto::v1::upstream_service_server::UpstreamService;
@@ -54,6 +55,17 @@ fn upstream(name: &str) -> Upstream {
         deadlines: None,
         created_at: at(0, 0),
         problem: "environment variable `EXAMPLE_KEY` is not set".to_owned(),
+    }
+}
+
+#[tonic::async_trait]
+impl CatalogueService for Fake {
+    async fn apply_changes(
+        &self,
+        request: Request<ApplyChangesRequest>,
+    ) -> Answer<ApplyChangesResponse> {
+        self.note("ApplyChanges", request)?;
+        answer(ApplyChangesResponse {})
     }
 }
 

@@ -1,5 +1,6 @@
 //! Plans and models.
 
+use super::super::catalogue::{Apply, CatalogueChange};
 use super::super::models::CachedPrice;
 use super::super::plans::PlanWish;
 use super::*;
@@ -180,4 +181,91 @@ async fn plans_are_checked() {
     assert_eq!(bench.control.list_plans(&ann).unwrap().len(), 1);
     assert!(matches!(bench.control.get_plan(&ann, "pro"), Err(ControlError::NotFound(_))));
     assert!(bench.control.get_plan(&ann, "free").is_ok());
+}
+
+/// A model on the upstream of this name.
+fn on(upstream: &str) -> ModelChange {
+    let deployment = DeploymentWish { upstream: UpstreamName::new(upstream), ..on_sim().remove(0) };
+    ModelChange { deployments: Some(vec![deployment]), ..change() }
+}
+
+fn at(url: &str) -> UpstreamChange {
+    UpstreamChange { url: Some(url.into()), ..UpstreamChange::default() }
+}
+
+async fn apply(bench: &Bench, changes: Vec<CatalogueChange>) -> Result<(), ControlError> {
+    bench.control.apply_changes(&bench.operator, changes, Apply::Commit).await
+}
+
+#[tokio::test]
+async fn changes_that_rely_on_each_other_are_made_together_in_any_order() {
+    use CatalogueChange::{
+        AddModel, AddUpstream, PutPlan, RemoveModel, RemoveUpstream, UpdateModel,
+    };
+    let bench = Bench::new(Registration::Open).await;
+    bench.model("m").await;
+    bench.model("gone").await;
+    let aliases = |names: &[&str]| Some(names.iter().copied().map(ModelId::new).collect());
+    update(&bench, ModelChange { aliases: aliases(&["best"]), ..change() }).await.unwrap();
+    let plan = PlanWish {
+        name: PlanName::new("pro"),
+        trial_credit: Nanos::ZERO,
+        limits: Limits::default(),
+        models: vec!["best".into()],
+    };
+    let changes = vec![
+        PutPlan(plan),
+        AddModel(ModelId::new("n"), ModelChange { aliases: aliases(&["best"]), ..on("new") }),
+        UpdateModel("m".into(), ModelChange { aliases: aliases(&[]), ..on("new") }),
+        RemoveUpstream("sim".into()),
+        RemoveModel("gone".into()),
+        AddUpstream(UpstreamName::new("new"), at("http://new/v1")),
+    ];
+    apply(&bench, changes).await.unwrap();
+    let stored = bench.control.store.load().await.unwrap();
+    let catalogue = bench.control.directory.catalogue().clone();
+    let ids: Vec<_> = stored.models.iter().map(|model| model.id.as_str()).collect();
+    assert_eq!(ids, ["m", "n"]);
+    assert_eq!(stored.plans[1].models, [ModelId::new("n")]);
+    assert_eq!(stored.upstreams.len(), 1);
+    assert_eq!(catalogue.find_model("best").unwrap().id.as_str(), "n");
+    let in_memory: Vec<_> = catalogue.models.values().map(|model| Model::clone(model)).collect();
+    assert_eq!(in_memory, stored.models);
+}
+
+#[tokio::test]
+async fn one_change_that_cannot_be_made_keeps_all_from_being_made() {
+    use CatalogueChange::{AddModel, AddUpstream, RemoveUpstream, UpdateModel};
+    let bench = Bench::new(Registration::Open).await;
+    bench.model("m").await;
+    bench.model("n").await;
+    let before = bench.control.store.load().await.unwrap();
+    let good = || AddUpstream(UpstreamName::new("good"), at("sim:"));
+    let named = |name: &str| {
+        let aliases = Some(vec![ModelId::new(name)]);
+        UpdateModel("m".into(), ModelChange { aliases, ..change() })
+    };
+    for apply in [Apply::DryRun, Apply::Commit] {
+        for (bad, said) in [
+            (AddModel(ModelId::new("o"), on("nix")), "model o: upstream `nix` does not exist"),
+            (AddModel(ModelId::new("m"), on("sim")), "model m: it exists already"),
+            (AddUpstream(UpstreamName::new("u"), at("nix")), "upstream u: `url` must be"),
+            (UpdateModel("o".into(), change()), "model o: model `o` does not exist"),
+            (RemoveUpstream("sim".into()), "upstream `sim` serves `m`, `n`"),
+            (named("n"), "model m: `n` is a name of model `n`"),
+        ] {
+            let changes = vec![good(), bad];
+            let refused = bench.control.apply_changes(&bench.operator, changes, apply).await;
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.starts_with(said), "{said}: {refused}");
+        }
+    }
+    let dry = bench.control.apply_changes(&bench.operator, vec![good()], Apply::DryRun).await;
+    dry.unwrap();
+    let after = bench.control.store.load().await.unwrap();
+    assert_eq!((after.models, after.upstreams), (before.models, before.upstreams));
+    assert_eq!(bench.control.directory.catalogue().upstreams.len(), 1);
+    let ann = bench.member("ann").await;
+    let refused = bench.control.apply_changes(&ann, vec![good()], Apply::DryRun).await;
+    assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
 }

@@ -6,13 +6,13 @@ use rusqlite::types::{ToSql, Type};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::codec::{At, Count, List, Span};
-use super::{SqliteStore, keys, models};
+use super::{SqliteStore, audit, keys, models};
 use crate::domain::audit::AuditEntry;
 use crate::domain::id::{ModelId, UpstreamName};
 use crate::domain::model::Model;
 use crate::domain::plan::Plan;
 use crate::domain::upstream::{CredentialSource, Deadlines, Upstream};
-use crate::store::{Catalogue, StoreError};
+use crate::store::{Catalogue, CatalogueUpdate, StoreError};
 
 #[async_trait]
 impl Catalogue for SqliteStore {
@@ -49,6 +49,19 @@ impl Catalogue for SqliteStore {
         self.write_audited(audit, move |tx| remove_upstream(tx, &name)).await
     }
 
+    async fn update_catalogue(
+        &self,
+        update: &CatalogueUpdate,
+        audit: &[AuditEntry],
+    ) -> Result<(), StoreError> {
+        let (update, audit) = (update.clone(), audit.to_vec());
+        self.write(move |tx| {
+            apply(tx, &update)?;
+            audit.iter().try_for_each(|entry| audit::insert(tx, entry))
+        })
+        .await
+    }
+
     async fn seed(
         &self,
         plans: &[Plan],
@@ -67,6 +80,17 @@ impl Catalogue for SqliteStore {
         })
         .await
     }
+}
+
+/// Makes all changes of `update`.
+fn apply(tx: &Connection, update: &CatalogueUpdate) -> Result<(), StoreError> {
+    update.removed_models.iter().try_for_each(|id| models::remove(tx, id))?;
+    // a name may go from one of them to another
+    update.models.iter().try_for_each(|model| models::clear(tx, &model.id))?;
+    update.upstreams.iter().try_for_each(|upstream| put_upstream(tx, upstream))?;
+    update.models.iter().try_for_each(|model| models::put(tx, model))?;
+    update.removed_upstreams.iter().try_for_each(|name| remove_upstream(tx, name))?;
+    update.plans.iter().try_for_each(|plan| put_plan(tx, plan))
 }
 
 /// Returns all plans.

@@ -14,7 +14,7 @@ use crate::store::StoreError;
 
 /// Adds a model or replaces the one of that id, names and deployments included.
 pub(super) fn put(tx: &Connection, model: &Model) -> Result<(), StoreError> {
-    tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute([&model.id])?;
+    clear(tx, &model.id)?;
     insert(tx, model)?;
     for (position, name) in std::iter::once(&model.id).chain(&model.aliases).enumerate() {
         insert_name(tx, model, name, position)?;
@@ -32,6 +32,12 @@ pub(super) fn put(tx: &Connection, model: &Model) -> Result<(), StoreError> {
             ])
             .or_dangling()?;
     }
+    Ok(())
+}
+
+/// Removes a model, its names and deployments, if it is there.
+pub(super) fn clear(tx: &Connection, id: &ModelId) -> Result<(), StoreError> {
+    tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute([id])?;
     Ok(())
 }
 
