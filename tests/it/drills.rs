@@ -40,6 +40,98 @@ async fn a_disk_without_room_stops_admission_and_service_comes_back_by_itself() 
     }
 }
 
+/// All that the gateway says of itself.
+#[cfg(target_os = "linux")]
+async fn findings(operator: &tests::Session) -> Vec<proto::v1::DiagnoseResponse> {
+    let request = proto::v1::DiagnoseRequest { send_requests: false };
+    let mut found = operator.diagnostics().diagnose(request).await.unwrap().into_inner();
+    let mut all = Vec::new();
+    while let Some(finding) = found.message().await.unwrap() {
+        all.push(finding);
+    }
+    all
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_without_room_is_told_as_what_it_is() {
+    use proto::v1;
+    use tests::drill::client::Shape;
+    use tests::drill::disk_full::{Disk, DiskFull};
+    use tests::http::Request;
+    use tests::soon;
+
+    for disk in [Disk::Limited, Disk::ROOMY] {
+        if !disk.is_possible().await {
+            continue;
+        }
+        let drill = DiskFull::prepare(disk).await;
+        let (rig, http) = (drill.rig(), drill.rig().gateway().http);
+        let operator = rig.operator().await;
+        let customer = rig.customer("alice").await;
+        let client = rig.client(&customer, tests::drill::rig::MODEL);
+        let ready = async || Request::get(http, "/readyz").answer().await;
+        assert_eq!(ready().await.status, 200);
+
+        drill.fill();
+        let full = async {
+            loop {
+                client.ask(Shape::Chat, "hi", None).await.expect("an answer");
+                let answer = ready().await;
+                if answer.status != 200 {
+                    return answer;
+                }
+            }
+        };
+        let answer = soon("unreadiness", full).await;
+        let body = answer.json();
+        assert_eq!((answer.status, body["status"].as_str()), (503, Some("unavailable")));
+        let reason = body["reason"].as_str().unwrap().to_owned();
+        assert!(
+            ["the gateway's disk", "the journal"].iter().any(|it| reason.contains(it)),
+            "{reason}"
+        );
+        assert!(!reason.contains('/'), "no path is told to strangers: {reason}");
+
+        let credit = v1::CreditAccountRequest {
+            account: "alice".to_owned(),
+            amount_usd: "1".to_owned(),
+            reason: "a test".to_owned(),
+        };
+        let refused = operator.accounts().credit_account(credit).await.unwrap_err();
+        assert!(refused.message().contains("the gateway's disk"), "{refused:?}");
+        // a small database fits below the limit on file sizes
+        if disk != Disk::Limited {
+            let mut backup = operator.maintenance();
+            let refused = match backup.backup(v1::BackupRequest {}).await {
+                Err(refused) => refused,
+                Ok(answer) => answer.into_inner().message().await.unwrap_err(),
+            };
+            assert!(refused.message().contains("no room on the gateway's disk"), "{refused:?}");
+        }
+
+        let found = soon("the findings", findings(&operator)).await;
+        let of = |area| found.iter().filter(move |it| it.area() == area);
+        for finding in of(v1::DiagnosticArea::Ledger) {
+            assert!(!finding.finding.contains("stored balance"), "{finding:?}");
+            assert!(!finding.remedy.contains("ctl account credit"), "{finding:?}");
+        }
+        let database: Vec<_> = of(v1::DiagnosticArea::Database).collect();
+        assert_eq!(database[0].severity(), v1::Severity::Problem, "{database:?}");
+        assert!(database[0].finding.contains("the gateway's disk"), "{database:?}");
+        assert!(database[0].remedy.contains("make room"), "{database:?}");
+
+        drill.clear();
+        let again = async { while ready().await.status != 200 {} };
+        soon("readiness", again).await;
+        assert_eq!(rig.rest().await, None);
+        let verdict = operator.ledger().verify_ledger(v1::VerifyLedgerRequest {}).await.unwrap();
+        assert!(verdict.into_inner().ok);
+        let log = rig.gateway().log();
+        assert!(!log.contains("does not add up"), "{log}");
+    }
+}
+
 /// The write-ahead log grew until the disk was full, and then could not be folded into the database.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]

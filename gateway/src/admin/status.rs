@@ -46,6 +46,11 @@ fn of_store(error: &StoreError) -> Status {
             Status::aborted("what this call changes was changed meanwhile; try again")
         }
         StoreError::Conflict(text) => Status::aborted(format!("{text}; try again")),
+        StoreError::Disk { fault, .. } => {
+            let cause: &dyn std::error::Error = error;
+            tracing::error!(error = cause, "an admin call failed at the disk");
+            Status::unavailable(format!("{fault}: make room or mend it; `ctl doctor` says more"))
+        }
         StoreError::Unavailable(_) | StoreError::Unopened { .. } => {
             let cause: &dyn std::error::Error = error;
             tracing::error!(error = cause, "an admin call failed at the store");

@@ -41,9 +41,10 @@ pub struct Verdict {
     pub differences: Vec<(Difference, Option<String>)>,
 }
 
-/// A balance in memory that is not the stored one, yet.
+/// A balance in memory that is not what the store comes to.
 struct Suspect {
     account: AccountId,
+    /// The stored balance, with what waits to be written.
     stored: Nanos,
     memory: Nanos,
     /// Whether either has changed since it was first looked at.
@@ -94,6 +95,7 @@ impl Control {
     /// [`ControlError::Forbidden`] for members; the store's.
     pub async fn verify_ledger(&self, caller: &Caller) -> Result<Verdict, ControlError> {
         caller.require_operator("verify the ledger")?;
+        self.ledger.flushed().await;
         let mut proof = self.store.prove().await?;
         let under_way = self.compare_memory(&mut proof).await?;
         let named = |difference: &Difference| {
@@ -108,15 +110,22 @@ impl Control {
         Ok(Verdict { proof, under_way, differences })
     }
 
-    /// Notes the balances in memory that differ from the stored ones and stay so. Returns how many
-    /// kept changing.
+    /// Notes the balances in memory that differ, and go on to differ, from what the stored ones come to with
+    /// the records that wait to be written. Returns how many kept changing.
     async fn compare_memory(&self, proof: &mut Proof) -> Result<u64, ControlError> {
         let stored: HashMap<_, _> = proof.balances.iter().copied().collect();
-        let compared = self.directory.accounts().into_iter().map(|account| Suspect {
-            account: account.id,
-            stored: stored.get(&account.id).copied().unwrap_or_default(),
-            memory: self.ledger.balance(account.id),
-            moves: false,
+        let waiting = self.ledger.waiting_entries();
+        let with_waiting = |waiting: &HashMap<_, Nanos>, account, stored: Nanos| {
+            stored + waiting.get(&account).copied().unwrap_or_default()
+        };
+        let compared = self.directory.accounts().into_iter().map(|account| {
+            let stored = stored.get(&account.id).copied().unwrap_or_default();
+            Suspect {
+                account: account.id,
+                stored: with_waiting(&waiting, account.id, stored),
+                memory: self.ledger.balance(account.id),
+                moves: false,
+            }
         });
         let mut suspects: Vec<_> = compared.filter(|it| it.stored != it.memory).collect();
         let beyond = suspects.len().saturating_sub(MOST_LOOKED_AT) as u64;
@@ -129,6 +138,8 @@ impl Control {
             let mut differing = Vec::new();
             for suspect in suspects {
                 let stored = self.store.balance(suspect.account).await?;
+                let waiting = self.ledger.waiting_entries();
+                let stored = with_waiting(&waiting, suspect.account, stored);
                 let memory = self.ledger.balance(suspect.account);
                 if stored != memory {
                     let moves =

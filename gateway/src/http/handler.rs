@@ -11,6 +11,7 @@ use http::header::{HeaderName, UPGRADE, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
+use serde_json::json;
 
 use super::body::{self, Reply};
 use super::grpc;
@@ -88,7 +89,7 @@ impl Handler {
         let path = head.uri.path();
         match path {
             "/healthz" => return health(true),
-            "/readyz" => return health(self.ready.load(Ordering::Relaxed)),
+            "/readyz" => return self.readiness(),
             _ => {}
         }
         let target = target(&head.method, path, &head.headers);
@@ -138,6 +139,22 @@ impl Handler {
             _ = self.gate.ledger.synced().await;
         }
         response
+    }
+
+    /// Whether requests should be sent here: not while we drain, and not while they cannot be recorded.
+    fn readiness(&self) -> Response<Reply> {
+        if !self.ready.load(Ordering::Relaxed) {
+            return health(false);
+        }
+        match self.gate.ledger.write_failure() {
+            None => health(true),
+            Some(failure) => {
+                let body = json!({ "status": "unavailable", "reason": failure.to_string() });
+                let mut response = respond::json(body.to_string());
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                response
+            }
+        }
     }
 
     async fn ask(

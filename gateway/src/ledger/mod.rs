@@ -12,6 +12,7 @@ pub mod journal;
 mod purse;
 mod recorder;
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::domain::model::Model;
 use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
 use crate::domain::usage::Tokens;
-use crate::store::{Cursor, Store, StoreError};
+use crate::store::{Cursor, DiskFault, Store, StoreError};
 use bound::{Bound, Calibration, SLICE, cost};
 use funds::{Funds, Held};
 use journal::{Journal, Open, Unsynced, Unwritten};
@@ -63,6 +64,26 @@ pub struct Cover {
     /// The cap to send upstream, in tokens for each answer, where the client's own is more than the
     /// balance can pay.
     pub cap: Option<u64>,
+}
+
+/// Why requests cannot be recorded as they should. `Display` is for operators, and for who asks whether we
+/// are ready: it holds no path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteFailure {
+    /// The journal cannot be written: no request is admitted.
+    #[error("the journal cannot be written ({0}); no request is admitted")]
+    Journal(std::io::ErrorKind),
+    /// The store does not take records: they wait in the journal.
+    #[error(
+        "{waiting} request records wait to be written: {}",
+        disk.map_or_else(|| "the database does not take them".to_owned(), |fault| fault.to_string())
+    )]
+    Store {
+        /// What is the matter with the disk, if anything is.
+        disk: Option<DiskFault>,
+        /// How many records wait.
+        waiting: u64,
+    },
 }
 
 /// The ledger's background work: run it until it returns.
@@ -245,6 +266,24 @@ impl Ledger {
     /// not wait for a store that fails, nor for longer than a second: then its answers are older.
     pub async fn flushed(&self) {
         self.recorder.flushed().await;
+    }
+
+    /// Returns why requests cannot be recorded as they should; `None` if they can. Tries to write the journal
+    /// where that has failed, so it may block as long as that takes.
+    pub fn write_failure(&self) -> Option<WriteFailure> {
+        let journal = self.journal.write_failure().map(WriteFailure::Journal);
+        journal.or_else(|| self.recorder.write_failure())
+    }
+
+    /// Returns how many records wait because the store does not take them; zero while it works.
+    pub fn records_held_up(&self) -> u64 {
+        self.recorder.held_up()
+    }
+
+    /// Returns what the records that wait to be written will change in stored balances. The balance in memory
+    /// is the stored one with this.
+    pub fn waiting_entries(&self) -> HashMap<AccountId, Nanos> {
+        self.recorder.waiting_entries()
     }
 
     /// Whether so many records wait to be written that no request should be admitted.

@@ -5,18 +5,21 @@
 //! upstream is counted instead of queued: clients that go on asking must not fill the memory.
 //! What waits can be looked at, and a reader of the store can wait until it has been written.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::WriteFailure;
 use super::journal::{Journal, Place};
-use crate::domain::id::RequestId;
+use crate::domain::id::{AccountId, RequestId};
+use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
-use crate::store::{Cursor, Store};
+use crate::store::{Cursor, DiskFault, Store, StoreError};
 
 /// Records that may wait; at some 500 bytes each, the queue stays below 50 MB.
 const BEHIND: u64 = 100_000;
@@ -28,6 +31,8 @@ const MIN_GATHER: Duration = Duration::from_millis(5);
 /// How long a reader waits for what is to be written; past it, the reader goes on with what is stored.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 const LARGEST_BATCH: usize = 4_096;
+/// How long the store may fail before it is said that records cannot be written.
+const STORE_GRACE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(250);
 
 /// A record, and where the journal has it. Boxed: it is handed on from place to place.
@@ -60,8 +65,17 @@ struct QueueState {
 struct Progress {
     /// How many records it has written since the start.
     written: u64,
-    /// Whether the store did not take the last batch.
-    is_failing: bool,
+    /// Why the store did not take the last batch; `None` if it did.
+    failure: Option<StoreFailure>,
+}
+
+/// Why the store takes no records.
+#[derive(Clone, Copy, Debug)]
+struct StoreFailure {
+    /// When it began.
+    since: Instant,
+    /// What is the matter with the disk, if anything is.
+    disk: Option<DiskFault>,
 }
 
 /// The requests' side.
@@ -155,6 +169,40 @@ impl Recorder {
         self.committed.clone()
     }
 
+    /// Returns why records wait that should be in the store. A disk that takes nothing is reason enough at
+    /// once; anything else may pass (another process may have locked the database) and is one after
+    /// [`STORE_GRACE`].
+    pub(super) fn write_failure(&self) -> Option<WriteFailure> {
+        let waiting = self.queue.waiting.load(Ordering::Relaxed);
+        let failure = self.progress.borrow().failure;
+        let lasts = |failure: &StoreFailure| {
+            failure.disk.is_some() || failure.since.elapsed() >= STORE_GRACE
+        };
+        match failure.filter(lasts) {
+            Some(StoreFailure { disk, .. }) => Some(WriteFailure::Store { disk, waiting }),
+            None if self.is_behind() => Some(WriteFailure::Store { disk: None, waiting }),
+            None => None,
+        }
+    }
+
+    /// Returns how many records wait because the store did not take the last batch; zero while it works.
+    pub(super) fn held_up(&self) -> u64 {
+        let is_failing = self.progress.borrow().failure.is_some();
+        if is_failing { self.queue.waiting.load(Ordering::Relaxed) } else { 0 }
+    }
+
+    /// Returns what the records that wait will change in balances.
+    pub(super) fn waiting_entries(&self) -> HashMap<AccountId, Nanos> {
+        let mut amounts = HashMap::<AccountId, Nanos>::new();
+        let state = self.queue.lock();
+        let waiting = state.ended.iter().map(|(record, _)| &**record);
+        for entry in waiting.chain(&*state.in_flight).flat_map(RequestRecord::entries) {
+            let amount = amounts.entry(entry.account).or_default();
+            *amount = amount.saturating_add(entry.amount);
+        }
+        amounts
+    }
+
     /// Returns the record of a request that waits to be written, as the store will have it. A record that is
     /// not found here, nor in the store after that, does not exist.
     pub(super) fn find(&self, id: RequestId) -> Option<RequestRecord> {
@@ -176,7 +224,7 @@ impl Recorder {
         }
         self.queue.flush_wanted.notify_one();
         let written =
-            progress.wait_for(|progress| progress.written >= target || progress.is_failing);
+            progress.wait_for(|progress| progress.written >= target || progress.failure.is_some());
         // the writer is gone, or takes long: the reader gets what is stored
         _ = tokio::time::timeout(FLUSH_TIMEOUT, written).await;
     }
@@ -204,6 +252,21 @@ impl Inbox {
                 () = stop.cancelled() => {}
             }
         }
+    }
+
+    /// Takes note of a batch that the store did not take.
+    fn note_failure(&self, error: &StoreError) {
+        let disk = match error {
+            StoreError::Disk { fault, .. } => Some(*fault),
+            StoreError::NotFound
+            | StoreError::Conflict(_)
+            | StoreError::Unavailable(_)
+            | StoreError::Unopened { .. } => None,
+        };
+        self.progress.send_modify(|progress| {
+            let since = progress.failure.map_or_else(Instant::now, |failure| failure.since);
+            progress.failure = Some(StoreFailure { since, disk });
+        });
     }
 
     /// Lets the next batch gather.
@@ -249,7 +312,7 @@ async fn commit(inbox: &Inbox, store: &dyn Store, batch: Arc<Vec<RequestRecord>>
                     );
                 }
                 failures += 1;
-                inbox.progress.send_modify(|progress| progress.is_failing = true);
+                inbox.note_failure(&error);
                 tokio::time::sleep(RETRY).await;
             }
         }
@@ -273,7 +336,7 @@ async fn commit(inbox: &Inbox, store: &dyn Store, batch: Arc<Vec<RequestRecord>>
     });
     inbox.progress.send_modify(|progress| {
         progress.written += count;
-        progress.is_failing = false;
+        progress.failure = None;
     });
 }
 
@@ -282,8 +345,6 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::domain::id::RequestId;
-    use crate::domain::money::Nanos;
     use crate::domain::record::RequestStatus;
     use crate::ledger::Ledger;
     use crate::ledger::journal::tests::{ended, open};
@@ -370,5 +431,30 @@ mod tests {
             () = ledger.flushed() => {}
         }
         assert_eq!(ledger.find_unwritten(RequestId(Uuid::from_u128(1))), Some(refused(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_goes_on_failing_is_told_of_and_its_records_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(&dir.path().join("db")).unwrap());
+        let (journal, _) = Journal::open(&dir.path().join("journal")).unwrap();
+        let account = ended(1).account;
+        let balances = [(account, Nanos(1_000_000_000))];
+        let (ledger, task) = Ledger::new(store.clone(), journal, &balances, Cursor(0));
+        ledger.begin(open(1)).unwrap();
+        ledger.settle(ended(1).into(), None);
+        assert_eq!(ledger.waiting_entries()[&account], ledger.balance(account) + -balances[0].1);
+        assert_eq!(ledger.write_failure(), None);
+        store.close().await;
+        let stop = CancellationToken::new();
+        let mut writing = std::pin::pin!(task.run(stop.clone()));
+        for expected in [None, Some(WriteFailure::Store { disk: None, waiting: 1 })] {
+            tokio::select! {
+                () = &mut writing => unreachable!("it goes on trying"),
+                () = tokio::time::sleep(STORE_GRACE.saturating_sub(RETRY)) => {}
+            }
+            assert_eq!(ledger.write_failure(), expected);
+            assert_eq!(ledger.records_held_up(), 1);
+        }
     }
 }

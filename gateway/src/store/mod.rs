@@ -50,6 +50,15 @@ pub enum StoreError {
     /// The database did not answer, or not well.
     #[error("the store is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The disk does not take what is to be written, or does not give what was.
+    #[error("{fault}")]
+    Disk {
+        /// What is the matter with it.
+        fault: DiskFault,
+        /// What the operating system or the database says.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The disk is not as it should be.
     #[error("the store at `{path}` cannot be opened")]
     Unopened {
@@ -59,6 +68,44 @@ pub enum StoreError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+/// What is the matter with a disk. `Display` is for operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DiskFault {
+    /// There is no room, or a quota is used up.
+    #[error("there is no room on the gateway's disk")]
+    Full,
+    /// It is mounted read-only, or we may not write to the file.
+    #[error("the gateway's disk is read-only")]
+    ReadOnly,
+    /// It fails to read or write.
+    #[error(
+        "the gateway's disk fails to read or write (it may be full, at a limit on file sizes, or broken)"
+    )]
+    Failing,
+}
+
+impl DiskFault {
+    /// Returns what an operating system's error says of the disk; `None` if nothing.
+    pub fn of(error: &std::io::Error) -> Option<Self> {
+        use std::io::ErrorKind;
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(Self::Full),
+            ErrorKind::ReadOnlyFilesystem => Some(Self::ReadOnly),
+            ErrorKind::FileTooLarge => Some(Self::Failing),
+            _ => None,
+        }
+    }
+}
+
+impl From<std::io::Error> for StoreError {
+    fn from(error: std::io::Error) -> Self {
+        match DiskFault::of(&error) {
+            Some(fault) => Self::Disk { fault, source: error.into() },
+            None => Self::Unavailable(error.into()),
+        }
+    }
 }
 
 /// All that the gateway keeps in memory, as of one moment.

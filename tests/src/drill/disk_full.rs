@@ -104,12 +104,20 @@ impl DiskFull {
         Round { verdict, figures: Vec::new() }
     }
 
+    /// The gateway, its data and the simulator.
+    pub fn rig(&self) -> &Rig {
+        &self.rig
+    }
+
     fn ballast(&self) -> PathBuf {
         self.rig.data().join("ballast")
     }
 
     /// Leaves no room.
-    fn fill(&self) {
+    ///
+    /// # Panics
+    /// The disk cannot be filled.
+    pub fn fill(&self) {
         match self.disk {
             Disk::Limited => self.limit(Some(FILE_BYTES)),
             Disk::Small(_) => {
@@ -122,7 +130,10 @@ impl DiskFull {
     }
 
     /// Makes room.
-    fn clear(&self) {
+    ///
+    /// # Panics
+    /// What fills the disk cannot be removed.
+    pub fn clear(&self) {
         match self.disk {
             Disk::Limited => self.limit(None),
             Disk::Small(_) => std::fs::remove_file(self.ballast()).unwrap(),

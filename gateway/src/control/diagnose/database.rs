@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use super::Finding;
 use crate::control::{Caller, Control};
+use crate::domain::proof::Difference;
+use crate::store::StoreError;
 
+const MAKE_ROOM: &str = "make room on the disk of the data directory, or mend it; what waits is in the journal, \
+    and is written then";
 /// Differences of the ledger that are named one by one.
 const MOST_NAMED: usize = 5;
 
@@ -13,6 +17,11 @@ pub(super) async fn integrity(control: Arc<Control>) -> Vec<Finding> {
         "stop the gateway, keep a copy of the data directory, and restore the last backup";
     let damage = match control.store.examine(control.clock.now()).await {
         Ok(damage) => damage,
+        Err(StoreError::Disk { fault, .. }) => {
+            let held_up = control.ledger.records_held_up();
+            let text = format!("it cannot be written: {fault}; {held_up} request records wait");
+            return vec![Finding::problem(text, MAKE_ROOM)];
+        }
         Err(error) => return vec![unanswered(&error)],
     };
     if damage.is_empty() {
@@ -27,13 +36,45 @@ pub(super) async fn ledger(control: Arc<Control>, caller: Caller) -> Vec<Finding
         Ok(verdict) => verdict,
         Err(error) => return vec![unanswered(&error)],
     };
-    if verdict.proof.holds() {
+    let held_up = control.ledger.records_held_up();
+    if verdict.proof.holds() && held_up == 0 {
         return vec![Finding::ok("balances, entries, charges and sums agree")];
     }
-    let remedy =
-        "see all of it with `ctl ledger verify`, and correct balances with `ctl account credit`";
+    if verdict.proof.holds() {
+        let text = format!(
+            "what is stored adds up, and balances count the {held_up} request records that wait to be written"
+        );
+        return vec![Finding::warning(text, HELD_UP)];
+    }
     let named = verdict.differences.iter().take(MOST_NAMED);
-    named.map(|(difference, _)| Finding::problem(difference.to_string(), remedy)).collect()
+    named
+        .map(|(difference, _)| Finding::problem(difference.to_string(), remedy(difference)))
+        .collect()
+}
+
+/// What to do about records that wait.
+const HELD_UP: &str = "let the database be written again: see the findings on its disk, and the gateway's \
+    log; the records are in the journal, and are written then";
+
+fn remedy(difference: &Difference) -> &'static str {
+    match difference {
+        // the stored entries are what counts, so nothing must be corrected in them
+        Difference::Memory { .. } => {
+            "restart the gateway: balances start from the stored entries; correct nothing"
+        }
+        Difference::Balance { .. }
+        | Difference::Amount { .. }
+        | Difference::Payer { .. }
+        | Difference::Twice { .. }
+        | Difference::Uncharged { .. }
+        | Difference::Unrecorded { .. }
+        | Difference::Sums { .. }
+        | Difference::KeySums { .. }
+        | Difference::Time { .. }
+        | Difference::Unlisted { .. } => {
+            "see all of it with `ctl ledger verify`, and correct balances with `ctl account credit`"
+        }
+    }
 }
 
 fn unanswered(error: &dyn std::error::Error) -> Finding {

@@ -78,7 +78,8 @@ struct State {
     open: HashMap<RequestId, Anchored, RandomState>,
     /// How many requests each segment is kept for, the active one included.
     needed: BTreeMap<u64, u64>,
-    failing: bool,
+    /// Why the last write failed; `None` if it did not.
+    failing: Option<io::ErrorKind>,
     /// Segments before the active one that the disk may not have; `None` if nobody waits for it.
     unsynced: Option<Vec<Arc<File>>>,
 }
@@ -123,7 +124,7 @@ impl Journal {
             unwritten: Vec::new(),
             open: HashMap::default(),
             needed: BTreeMap::from([(number, 0)]),
-            failing: false,
+            failing: None,
             unsynced: None,
         };
         let state = Arc::new(Mutex::new(state));
@@ -202,6 +203,20 @@ impl Journal {
         Some(Place { begun: opened.unwrap_or(ended), ended })
     }
 
+    /// Returns why the journal cannot be written. Where the last write failed, it is tried again first: while
+    /// no requests are sent here, nothing else does.
+    pub fn write_failure(&self) -> Option<io::ErrorKind> {
+        let mut state = self.lock();
+        state.failing?;
+        let written = state.make_room(RESERVE).and_then(|()| state.active.probe());
+        match written {
+            Ok(()) if !state.unwritten.is_empty() => _ = state.write(),
+            written => state.note(&written),
+        }
+        self.has_unwritten.store(!state.unwritten.is_empty(), Ordering::Release);
+        state.failing
+    }
+
     /// Whether a request went upstream and has not ended.
     pub fn is_open(&self, id: RequestId) -> bool {
         self.lock().open.contains_key(&id)
@@ -253,7 +268,7 @@ impl State {
         frame::append(&mut self.unwritten, |out| entry::put_open(open, out));
         let mut entered = self.make_room(reserve);
         // whether writing works again is found out here: nothing else is let in
-        if self.failing && entered.is_ok() {
+        if self.failing.is_some() && entered.is_ok() {
             entered = self.write().map(drop);
         }
         if entered.is_err() {
@@ -313,13 +328,13 @@ impl State {
     /// Logs when writing begins to fail, and when it works again.
     fn note(&mut self, written: &io::Result<()>) {
         match written {
-            Err(error) if !self.failing => {
+            Err(error) if self.failing.is_none() => {
                 tracing::error!(%error, "cannot write the journal; no request is let in until it works again");
             }
-            Ok(()) if self.failing => tracing::info!("the journal is written again"),
+            Ok(()) if self.failing.is_some() => tracing::info!("the journal is written again"),
             _ => {}
         }
-        self.failing = written.is_err();
+        self.failing = written.as_ref().err().map(io::Error::kind);
     }
 
     fn rotate_if_long(&mut self, dir: &Path) {

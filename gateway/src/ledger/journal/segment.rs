@@ -90,6 +90,14 @@ impl Segment {
         Ok(())
     }
 
+    /// Finds out whether it can be written: writes a zero where there is one.
+    pub(super) fn probe(&self) -> io::Result<()> {
+        if self.end < self.laid_out {
+            return self.file.write_all_at(&[0], self.end);
+        }
+        Ok(())
+    }
+
     /// Forgets what was written, and keeps the room. Costs as much as was written.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         let zeros = vec![0; usize::try_from(self.len()).unwrap_or(0)];

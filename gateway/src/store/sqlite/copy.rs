@@ -29,10 +29,9 @@ pub(super) fn copy(
     path: &Path,
     wanted: &Wanted,
 ) -> Result<StoreCopy, StoreError> {
-    let io = |error: std::io::Error| StoreError::Unavailable(error.into());
     let place = beside(path);
-    remove(path).map_err(io)?;
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place).map_err(io)?;
+    remove(path)?;
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place)?;
     let _leftover = Leftover(place.clone());
     let mut target = Connection::open(&place)?;
     wanted.interrupts(&target);
@@ -53,8 +52,8 @@ pub(super) fn copy(
     target.pragma_update(None, "journal_mode", "delete")?;
     check(&target, wanted)?;
     drop(target);
-    let file = File::open(&place).map_err(io)?;
-    let bytes = file.metadata().map_err(io)?.len();
+    let file = File::open(&place)?;
+    let bytes = file.metadata()?.len();
     Ok(StoreCopy { file, bytes })
 }
 

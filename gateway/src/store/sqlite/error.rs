@@ -1,10 +1,11 @@
 //! What SQLite reports, as what a caller can act on.
 
+use rusqlite::ErrorCode;
 use rusqlite::ffi::{
     SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE,
 };
 
-use crate::store::StoreError;
+use crate::store::{DiskFault, StoreError};
 
 /// The store was closed, or its writer died.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +61,13 @@ impl<T> Constrained<T> for rusqlite::Result<T> {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Unavailable(error.into())
+        let fault = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => DiskFault::Full,
+            Some(ErrorCode::ReadOnly) => DiskFault::ReadOnly,
+            Some(ErrorCode::SystemIoFailure) => DiskFault::Failing,
+            _ => return Self::Unavailable(error.into()),
+        };
+        Self::Disk { fault, source: error.into() }
     }
 }
 
