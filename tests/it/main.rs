@@ -25,6 +25,7 @@ mod endpoints;
 mod errors;
 mod examples;
 mod filter;
+mod growth;
 mod isolation;
 mod limits;
 mod power;

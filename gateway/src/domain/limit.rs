@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::hold::HoldPolicy;
+
 /// Limits of a plan, a model or a key; `None` is "no limit here".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
@@ -54,6 +56,8 @@ pub struct Demand {
     pub longest: u64,
     /// How many answers it wants; at least one.
     pub choices: u64,
+    /// How the answers come.
+    pub policy: HoldPolicy,
 }
 
 /// How one limit stands, as its client is told.

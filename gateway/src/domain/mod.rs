@@ -11,6 +11,7 @@ pub mod durability;
 pub mod endpoint;
 pub mod expression;
 pub mod health;
+pub mod hold;
 pub mod id;
 pub mod idempotency;
 pub mod key;

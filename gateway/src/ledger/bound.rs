@@ -7,16 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 
+use crate::domain::hold::{HoldPolicy, SLICE};
 use crate::domain::id::ModelId;
 use crate::domain::limit::Demand;
 use crate::domain::model::Model;
 use crate::domain::money::Nanos;
 
-/// Output is held for in slices of so many tokens, so that a modest balance is not blocked by a large
-/// cap.
-pub(super) const SLICE: u64 = 1_024;
-/// A plain answer shows nothing before its end, so a small cap is held for as a whole.
-pub(super) const LARGEST_PLAIN_SLICE: u64 = 4_096;
 /// The longest answer of a model that does not say, in tokens.
 const LONGEST_ANSWER: u64 = 131_072;
 
@@ -46,6 +42,8 @@ pub(super) struct Bound {
     pub amount: Nanos,
     /// How many output tokens that pays, over all answers.
     pub output_tokens: u64,
+    /// How many output tokens may come, over all answers.
+    pub max_output_tokens: u64,
     /// The cap to send, if the client's own is more than can be paid; tokens for each answer.
     pub cap: Option<u64>,
 }
@@ -67,6 +65,7 @@ impl Size {
             step: SLICE,
             longest,
             choices,
+            policy: self.policy(),
         }
     }
 
@@ -76,11 +75,20 @@ impl Size {
         self.max_output.unwrap_or(longest.map_or(LONGEST_ANSWER, |tokens| tokens.0))
     }
 
-    /// How much of each answer is held for to begin with, in tokens.
+    /// How much of each answer counts under limits per minute to begin with, in tokens.
     fn slice(&self) -> u64 {
+        const MAX_PLAIN_SLICE: u64 = 4 * SLICE;
         match (self.stream, self.max_output) {
-            (false, Some(cap)) if cap <= LARGEST_PLAIN_SLICE => cap,
+            (false, Some(cap)) if cap <= MAX_PLAIN_SLICE => cap,
             _ => SLICE,
+        }
+    }
+
+    fn policy(&self) -> HoldPolicy {
+        if self.stream {
+            HoldPolicy::Stream
+        } else {
+            HoldPolicy::Plain { is_capped: self.max_output.is_some() }
         }
     }
 }
@@ -100,15 +108,16 @@ impl Bound {
         let rest = spendable.0.checked_sub(input.0).filter(|rest| *rest >= 0)?;
         let payable = tokens_for(Nanos(rest), model.price.output) / choices;
         let wanted = size.longest_answer(model);
-        let allowed = wanted.min(payable);
+        let allowed = size.policy().allowed(wanted, payable);
         if allowed == 0 {
             return None;
         }
-        let output_tokens = allowed.min(size.slice()).saturating_mul(choices);
+        let output_tokens = size.policy().initial(allowed, payable).saturating_mul(choices);
         Some(Self {
             amount: input + cost(output_tokens, model.price.output),
             output_tokens,
-            cap: (payable < wanted).then_some(payable),
+            max_output_tokens: allowed.saturating_mul(choices),
+            cap: (allowed < wanted).then_some(allowed),
         })
     }
 }
@@ -148,7 +157,7 @@ pub(super) fn cost(tokens: u64, per_million: Nanos) -> Nanos {
 }
 
 /// How many tokens `amount` pays for.
-fn tokens_for(amount: Nanos, per_million: Nanos) -> u64 {
+pub(super) fn tokens_for(amount: Nanos, per_million: Nanos) -> u64 {
     if per_million <= Nanos::ZERO {
         return u64::MAX;
     }
@@ -200,16 +209,18 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_is_held_and_a_cap_lowered_to_what_can_be_paid() {
+    fn a_cap_is_lowered_to_what_can_be_paid_and_held_in_part_or_in_full() {
         const RICH: i64 = 1_000_000_000;
-        check((None, true, 1), RICH, Some((100_000 + 2_048_000, 1_024, None)));
+        // half a million tokens can be paid, and a stream holds a sixty-fourth of them at first
+        check((None, true, 1), RICH, Some((100_000 + 15_622_000, 7_811, None)));
         check((Some(50), true, 1), RICH, Some((100_000 + 100_000, 50, None)));
         check((Some(50), true, 3), RICH, Some((100_000 + 300_000, 150, None)));
         check((Some(3_000), false, 1), RICH, Some((100_000 + 6_000_000, 3_000, None)));
-        check((Some(9_000), false, 1), RICH, Some((100_000 + 2_048_000, 1_024, None)));
+        check((Some(9_000), false, 1), RICH, Some((100_000 + 18_000_000, 9_000, None)));
         // 100,000 for the input, and 2,000 for each of 25 tokens
-        check((None, true, 1), 150_000, Some((150_000, 25, Some(25))));
-        check((Some(20), true, 1), 150_000, Some((140_000, 20, None)));
+        check((None, true, 1), 150_000, Some((132_000, 16, Some(25))));
+        check((None, false, 1), 150_000, Some((150_000, 25, Some(25))));
+        check((Some(20), true, 1), 150_000, Some((132_000, 16, None)));
         check((Some(20), true, 5), 150_000, Some((150_000, 25, Some(5))));
         check((Some(20), true, 1), 101_999, None);
         check((Some(20), true, 1), 0, None);

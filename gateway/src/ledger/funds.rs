@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::purse::{Hold, Payment, Purse};
+use super::purse::{Hold, Payment, Purse, WaitGuard};
 use crate::domain::money::Nanos;
 
 /// What a request may be paid from.
@@ -21,6 +21,13 @@ pub(super) struct Funds {
 pub(super) struct Held {
     account: Hold,
     cap: Option<Hold>,
+}
+
+/// A request that waits for something to be given back.
+#[derive(Debug)]
+pub struct FundsWait {
+    _account: WaitGuard,
+    _cap: Option<WaitGuard>,
 }
 
 /// Why there is not enough money.
@@ -61,6 +68,17 @@ impl Funds {
         Held { account: self.account.hold_nothing(), cap }.settle(cost)
     }
 
+    /// Has requests that hold more than they need give that back, for as long as the guard lives. `None`
+    /// if `max_waiters` wait already.
+    pub(super) fn wait(&self, max_waiters: usize) -> Option<FundsWait> {
+        let account = self.account.wait(max_waiters)?;
+        let cap = match &self.cap {
+            Some(cap) => Some(cap.wait(max_waiters)?),
+            None => None,
+        };
+        Some(FundsWait { _account: account, _cap: cap })
+    }
+
     /// Says what is short, for a request that `suffices` tells what would pay for.
     pub(super) fn why_broke(&self, suffices: impl Fn(Nanos) -> bool) -> Broke {
         if !suffices(self.account.balance()) {
@@ -88,6 +106,41 @@ impl Held {
             cap.shrink(more);
         }
         grew
+    }
+
+    /// Gives back `less` of it.
+    pub(super) fn shrink(&mut self, less: Nanos) {
+        self.account.shrink(less);
+        if let Some(cap) = &mut self.cap {
+            cap.shrink(less);
+        }
+    }
+
+    /// What is not held by anybody.
+    pub(super) fn spendable(&self) -> Nanos {
+        let account = self.account.purse().spendable();
+        self.cap.as_ref().map_or(account, |cap| cap.purse().spendable().min(account))
+    }
+
+    /// Whether some request waits for what this one may not need.
+    pub(super) fn has_waiters(&self) -> bool {
+        self.account.purse().has_waiters()
+            || self.cap.as_ref().is_some_and(|cap| cap.purse().has_waiters())
+    }
+
+    /// Whether other requests hold something that they may give back.
+    pub(super) fn is_shared(&self) -> bool {
+        let is_shared = |hold: &Hold| {
+            let purse = hold.purse();
+            purse.balance() + -purse.spendable() > hold.amount()
+        };
+        is_shared(&self.account) || self.cap.as_ref().is_some_and(is_shared)
+    }
+
+    /// Has other requests give back what they do not need, for as long as the guard lives.
+    pub(super) fn wait(&self) -> Option<FundsWait> {
+        let account = self.account.purse().clone();
+        Funds { account, cap: self.cap.as_ref().map(|cap| cap.purse().clone()) }.wait(usize::MAX)
     }
 
     /// Pays a cost as far as all purses can, and gives back what it leaves.

@@ -7,6 +7,7 @@
 //! into the store, so the two cannot drift apart over a restart.
 
 mod bound;
+mod cover;
 mod funds;
 pub mod journal;
 mod purse;
@@ -30,14 +31,18 @@ use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
 use crate::domain::usage::Tokens;
 use crate::store::{Cursor, DiskFault, Store, StoreError};
-use bound::{Bound, Calibration, SLICE, cost};
-use funds::{Funds, Held};
+use bound::{Bound, Calibration};
+use funds::Funds;
 use journal::{Journal, Open, Unsynced, Unwritten};
 use purse::{Payment, Purse};
 use recorder::{Inbox, Recorder};
 
 pub use bound::Size;
-pub use funds::Broke;
+pub use cover::Cover;
+pub use funds::{Broke, FundsWait};
+
+/// Requests of one account that wait at once for what others give back: more would not get it in time.
+const MAX_WAITING_REQUESTS: usize = 64;
 
 /// A wait for the disk.
 pub type Syncing = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -51,19 +56,6 @@ pub struct Ledger {
     recorder: Recorder,
     journal: Arc<Journal>,
     store: Arc<dyn Store>,
-}
-
-/// Money that is held for one request. Dropping it gives back what was not spent.
-#[derive(Debug)]
-pub struct Cover {
-    held: Held,
-    /// What a million output tokens cost.
-    output_price: Nanos,
-    /// How many output tokens the hold pays for.
-    output_tokens: u64,
-    /// The cap to send upstream, in tokens for each answer, where the client's own is more than the
-    /// balance can pay.
-    pub cap: Option<u64>,
 }
 
 /// Why requests cannot be recorded as they should. `Display` is for operators, and for who asks whether we
@@ -144,17 +136,25 @@ impl Ledger {
         size.demand(model, self.calibration.input_tokens(model, size.input_bytes))
     }
 
-    /// Holds what a request with `key` may cost: its input and a first slice of its output. `None` for
-    /// a model that is free.
+    /// Holds what a request with `key` may cost: its input, which is `input_tokens` or else bounded by its
+    /// length, and a part of its output, or all of it if that comes at once. `None` for a model that is
+    /// free.
     ///
     /// # Errors
     /// The account or the key's cap cannot pay for its input and one token.
-    pub fn hold(&self, key: &Key, model: &Model, size: &Size) -> Result<Option<Cover>, Broke> {
+    pub fn hold(
+        &self,
+        key: &Key,
+        model: &Model,
+        size: &Size,
+        input_tokens: Option<u64>,
+    ) -> Result<Option<Cover>, Broke> {
         if model.price.is_free() {
             return Ok(None);
         }
-        let input_tokens = self.calibration.input_tokens(model, size.input_bytes);
-        let funds = Funds { account: self.purse(key.account), cap: self.cap(key) };
+        let bounded = || self.calibration.input_tokens(model, size.input_bytes);
+        let input_tokens = input_tokens.unwrap_or_else(bounded);
+        let funds = self.funds(key);
         let bound = |spendable| Bound::of(model, size, input_tokens, spendable);
         loop {
             let Some(bound) = bound(funds.spendable()) else {
@@ -162,11 +162,15 @@ impl Ledger {
             };
             // lost only to another request that takes its hold at the same moment
             if let Some(held) = funds.hold(bound.amount) {
-                let Bound { output_tokens, cap, .. } = bound;
-                let output_price = model.price.output;
-                return Ok(Some(Cover { held, output_price, output_tokens, cap }));
+                return Ok(Some(Cover::new(held, &bound, input_tokens, &model.price)));
             }
         }
+    }
+
+    /// Has requests that are paid from the same balance or cap give back what they do not need, for as
+    /// long as the guard lives. `None` if too many wait already.
+    pub fn wait(&self, key: &Key) -> Option<FundsWait> {
+        self.funds(key).wait(MAX_WAITING_REQUESTS)
     }
 
     /// Learns how many tokens the bytes of a request were.
@@ -296,6 +300,10 @@ impl Ledger {
         self.recorder.committed()
     }
 
+    fn funds(&self, key: &Key) -> Funds {
+        Funds { account: self.purse(key.account), cap: self.cap(key) }
+    }
+
     fn change(&self, account: AccountId, amount: Nanos) {
         self.purse(account).change(amount);
     }
@@ -318,23 +326,6 @@ impl Ledger {
             Some(purse) => purse.clone(),
             None => purses.get_or_insert_with(account, Arc::default).clone(),
         }
-    }
-}
-
-impl Cover {
-    /// Makes sure that `output_tokens` are paid for, with another slice if need be, and with what is
-    /// left where that is less. `false` if they are not and cannot be.
-    pub fn reach(&mut self, output_tokens: u64) -> bool {
-        let wanted = output_tokens.saturating_add(SLICE / 4);
-        let mut slice = SLICE;
-        while self.output_tokens < wanted && slice > 0 {
-            if self.held.grow(cost(slice, self.output_price)) {
-                self.output_tokens = self.output_tokens.saturating_add(slice);
-            } else {
-                slice /= 2;
-            }
-        }
-        output_tokens <= self.output_tokens
     }
 }
 

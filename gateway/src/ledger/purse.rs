@@ -4,7 +4,7 @@
 //! they never spend more than there is. No lock: two numbers, each changed atomically.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use crate::domain::money::Nanos;
 
@@ -15,7 +15,13 @@ pub(super) struct Purse {
     balance: AtomicI64,
     /// The balance without what is held.
     spendable: AtomicI64,
+    /// How many requests wait for something to be given back.
+    waiting: AtomicUsize,
 }
+
+/// A request that waits for something to be given back. Dropping it ends the wait.
+#[derive(Debug)]
+pub(super) struct WaitGuard(Arc<Purse>);
 
 /// Money that a request may spend. Dropping it gives it back.
 #[derive(Debug)]
@@ -38,7 +44,11 @@ pub(super) struct Payment {
 impl Purse {
     /// A purse with this balance.
     pub(super) fn new(balance: Nanos) -> Self {
-        Self { balance: AtomicI64::new(balance.0), spendable: AtomicI64::new(balance.0) }
+        Self {
+            balance: AtomicI64::new(balance.0),
+            spendable: AtomicI64::new(balance.0),
+            waiting: AtomicUsize::new(0),
+        }
     }
 
     /// What a key may still spend that has `spent` of its cap.
@@ -54,6 +64,19 @@ impl Purse {
     /// What of it is not held.
     pub(super) fn spendable(&self) -> Nanos {
         Nanos(self.spendable.load(Ordering::Relaxed))
+    }
+
+    /// Whether some request waits for something to be given back.
+    pub(super) fn has_waiters(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Has requests that hold more than they need give that back, for as long as the guard lives.
+    /// `None` if `max_waiters` wait already.
+    pub(super) fn wait(self: &Arc<Self>, max_waiters: usize) -> Option<WaitGuard> {
+        let one_more = |waiting: usize| (waiting < max_waiters).then_some(waiting + 1);
+        let entered = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        entered.is_ok().then(|| WaitGuard(self.clone()))
     }
 
     /// Adds money, or takes it away for reasons other than a request.
@@ -94,7 +117,6 @@ impl Purse {
 
 impl Hold {
     /// How much is held.
-    #[cfg(test)]
     pub(super) fn amount(&self) -> Nanos {
         Nanos(self.amount)
     }
@@ -125,6 +147,12 @@ impl Hold {
     pub(super) fn settle(mut self, cost: Nanos) -> Payment {
         let held = std::mem::take(&mut self.amount);
         self.purse.settle(held, cost)
+    }
+}
+
+impl Drop for WaitGuard {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -235,6 +263,16 @@ mod tests {
             .collect();
         let paid: i64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
         assert_eq!((paid, purse.balance(), purse.spendable()), (10, Nanos::ZERO, Nanos::ZERO));
+    }
+
+    #[test]
+    fn so_many_wait_and_no_more() {
+        let purse = Arc::new(Purse::new(Nanos(10)));
+        let first = purse.wait(2).unwrap();
+        let second = purse.wait(2);
+        assert!(second.is_some() && purse.wait(2).is_none() && purse.has_waiters());
+        drop((first, second));
+        assert!(!purse.has_waiters() && purse.wait(1).is_some());
     }
 
     #[test]

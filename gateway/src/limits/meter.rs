@@ -1,5 +1,6 @@
 //! What one account, model or key uses, and which of its limits a request would exceed.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +20,11 @@ const SOON: Duration = Duration::from_secs(1);
 
 /// The counts of one subject, and their lock: held for a few additions, never across an await.
 #[derive(Debug, Default)]
-pub(super) struct Meter(Mutex<Counts>);
+pub(super) struct Meter {
+    counts: Mutex<Counts>,
+    /// How many requests wait for tokens of the month to be given back.
+    waiting: AtomicUsize,
+}
 
 /// What is counted. A window is made with the first request that it has to count.
 #[derive(Debug, Default)]
@@ -35,7 +40,22 @@ pub(super) struct Counts {
 impl Meter {
     pub(super) fn lock(&self) -> MutexGuard<'_, Counts> {
         // a panic elsewhere leaves only counts behind
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether some request waits for tokens of the month.
+    pub(super) fn has_waiters(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// A request begins to wait.
+    pub(super) fn add_waiter(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request waits no longer.
+    pub(super) fn remove_waiter(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -26,10 +26,11 @@ use crate::domain::consumption::Consumption;
 use crate::domain::id::{AccountId, KeyId, ModelId};
 use crate::domain::limit::{Demand, LimitKind, LimitScope, Limits, Standing};
 use meter::{Counts, Meter};
+use permit::Grant;
 
 pub use in_use::{LimitUse, Limited};
 pub use month::month_start;
-pub use permit::Permit;
+pub use permit::{Permit, QuotaWait};
 
 /// Counts what is limited. One for the whole gateway.
 ///
@@ -133,34 +134,44 @@ impl Limiter {
     /// [`Subject::counts_tokens`].
     pub fn admit(&self, subject: &Subject<'_>, demand: Option<&Demand>, now: Moment) -> Decision {
         let limits = [subject.account.1, subject.model.1, subject.key.1];
-        let meters = [
-            Some(meter(&self.accounts, &subject.account.0)),
-            Some(meter(&self.models, subject.model.0)),
-            (*limits[2] != Limits::default()).then(|| meter(&self.keys, subject.key.0)),
-        ];
+        let meters = self.meters(subject);
         let mut places = permit::lock(&meters);
         let found = survey(&mut places, limits, demand, now);
         let output = demand.map_or(0, |it| it.output.min(found.left.saturating_sub(it.input)));
         let reserved = demand.map_or(0, |it| it.input.saturating_add(output));
+        let grant = demand.map(|demand| Grant::of(demand, output, found.month_left));
+        let month_extra = grant.as_ref().map_or(0, |grant| grant.month_extra);
         let mut standing = Standing::default();
         for (counts, limits) in places.iter_mut().zip(limits) {
             let Some(counts) = counts else { continue };
             if found.tightest.is_none() {
                 counts.take(limits, reserved, now);
+                counts.month.reserve(month_extra, now.wall);
             }
             if !limits.observe {
                 counts.show(limits, now, &mut standing);
             }
         }
         drop(places);
-        let outcome = found.tightest.map_or_else(
-            || {
-                let demand = demand.map(|demand| (demand, output));
-                Ok(Permit::new(meters, limits, demand, found.month_left, now))
-            },
-            Err,
-        );
+        let outcome = found
+            .tightest
+            .map_or_else(|| Ok(Permit::new(meters, limits, demand.zip(grant), now)), Err);
         Decision { outcome, standing, observed: found.observed }
+    }
+
+    /// Has requests that count under the same limits give back the tokens of a month that they do not
+    /// need, for as long as the guard lives.
+    pub fn wait(&self, subject: &Subject<'_>) -> QuotaWait {
+        QuotaWait::new(self.meters(subject))
+    }
+
+    fn meters(&self, subject: &Subject<'_>) -> permit::Meters {
+        let has_limits = *subject.key.1 != Limits::default();
+        [
+            Some(meter(&self.accounts, &subject.account.0)),
+            Some(meter(&self.models, subject.model.0)),
+            has_limits.then(|| meter(&self.keys, subject.key.0)),
+        ]
     }
 }
 

@@ -44,6 +44,13 @@ impl Month {
         }
     }
 
+    /// Gives back tokens that were reserved for a request that began at `began`.
+    pub(super) fn release(&mut self, tokens: u64, began: Timestamp) {
+        if began >= self.start {
+            self.reserved = self.reserved.saturating_sub(tokens);
+        }
+    }
+
     /// Counts what a request that began at `began` used, and forgets what was reserved for it.
     pub(super) fn settle(&mut self, reserved: u64, used: u64, began: Timestamp) {
         self.roll(began);
@@ -56,6 +63,11 @@ impl Month {
     /// Tokens of requests that have ended.
     pub(super) const fn used(&self) -> u64 {
         self.used
+    }
+
+    /// Tokens reserved for requests under way.
+    pub(super) const fn reserved(&self) -> u64 {
+        self.reserved
     }
 
     /// Tokens used and reserved.

@@ -2,15 +2,23 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Gate;
 use super::authenticate::Principal;
+use super::coverage::{MAX_RETRIES, RETRY_INTERVAL, input_bound};
 use super::tally::Tally;
 use crate::control::directory::Catalogue;
 use crate::domain::id::ModelId;
+use crate::domain::limit::LimitKind;
 use crate::domain::model::Model;
 use crate::domain::refusal::Refusal;
 use crate::ledger::{Broke, Cover, Size};
 use crate::limits::{Cause, Exceeded, Moment, Permit, Subject};
+
+/// Hardly any request has more bytes for each of its tokens: where so few tokens cannot be paid for,
+/// counting them would not help.
+const MAX_BYTES_PER_TOKEN: u64 = 8;
 
 /// Finds the model that the client calls `name`, if this principal may use it.
 ///
@@ -47,45 +55,145 @@ pub struct Admission {
     pub cover: Option<Cover>,
 }
 
+/// What is asked of admission.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Who asks.
+    pub principal: &'a Principal,
+    /// For what.
+    pub model: &'a Model,
+    /// How much of it.
+    pub size: &'a Size,
+    /// The request, if what is held for its input can be counted from its body.
+    pub body: Option<&'a Bytes>,
+}
+
+/// Why a request is not admitted.
+struct NotAdmitted {
+    refusal: Refusal,
+    /// What may help.
+    remedy: Option<Remedy>,
+}
+
+/// What may help a request that is not admitted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Remedy {
+    /// Its input may have fewer tokens than are held for its length.
+    Count,
+    /// Requests under way may give back what they do not need.
+    Wait,
+}
+
 /// Holds what the request may cost, and takes a place under every limit: in the balance first, so
-/// that a request that nobody pays for counts under no limit. `tally` learns of both.
+/// that a request that nobody pays for counts under no limit. `tally` learns of both. Waits a while for
+/// what requests under way give back, if that is all that is in the way.
 ///
 /// # Errors
 /// The balance or the key's cap does not pay for it, a limit is reached, or records cannot be written.
-pub fn admit(
-    gate: &Gate,
-    principal: &Principal,
-    model: &Model,
-    size: &Size,
-    tally: &mut Tally,
-) -> Result<(), Refusal> {
+pub async fn admit(gate: &Gate, asked: Asked<'_>, tally: &mut Tally) -> Result<(), Refusal> {
     if gate.ledger.is_behind() {
         return Err(Refusal::RecorderBehind);
     }
+    match try_admit(gate, asked, None, tally) {
+        Ok(()) => Ok(()),
+        Err(NotAdmitted { refusal, remedy: None }) => Err(refusal),
+        // apart, since hardly any request needs the room that this takes
+        Err(NotAdmitted { refusal, remedy: Some(remedy) }) => {
+            Box::pin(admit_late(gate, asked, tally, refusal, remedy)).await
+        }
+    }
+}
+
+/// Admits a request that was not admitted at once, after its input is counted or others gave back what it
+/// lacked.
+async fn admit_late(
+    gate: &Gate,
+    asked: Asked<'_>,
+    tally: &mut Tally,
+    mut refusal: Refusal,
+    mut remedy: Remedy,
+) -> Result<(), Refusal> {
+    let subject = asked.subject();
+    // they give back only while somebody waits; too many would wait in vain
+    let Some(_funds) = gate.ledger.wait(&asked.principal.key) else { return Err(refusal) };
+    let _quota = gate.limiter.wait(&subject);
+    let mut input_tokens = None;
+    for _ in 0..MAX_RETRIES {
+        match (remedy, asked.body) {
+            (Remedy::Count, Some(body)) if input_tokens.is_none() => {
+                let counted = gate.counter.clone().count_input(body.clone()).await;
+                let counted = counted.filter(|counted| counted.is_all_text);
+                let Some(counted) = counted else { return Err(refusal) };
+                input_tokens = Some(input_bound(counted.text));
+            }
+            (Remedy::Count, _) => return Err(refusal),
+            (Remedy::Wait, _) => tokio::time::sleep(RETRY_INTERVAL).await,
+        }
+        match try_admit(gate, asked, input_tokens, tally) {
+            Ok(()) => return Ok(()),
+            Err(NotAdmitted { refusal, remedy: None }) => return Err(refusal),
+            Err(NotAdmitted { refusal: next, remedy: Some(next_remedy) }) => {
+                (refusal, remedy) = (next, next_remedy);
+            }
+        }
+    }
+    Err(refusal)
+}
+
+fn try_admit(
+    gate: &Gate,
+    asked: Asked<'_>,
+    input_tokens: Option<u64>,
+    tally: &mut Tally,
+) -> Result<(), NotAdmitted> {
+    let Asked { principal, model, size, body } = asked;
     let key = &principal.key;
-    let cover = gate.ledger.hold(key, model, size).map_err(|broke| match broke {
-        Broke::Spent => Refusal::InsufficientBalance,
-        Broke::Held => Refusal::BalanceHeld,
-        Broke::CapSpent => Refusal::KeyCapSpent { cap: key.spend_cap.unwrap_or_default() },
-        Broke::CapHeld => Refusal::KeyCapHeld,
+    let hold = |input_tokens| gate.ledger.hold(key, model, size, input_tokens);
+    let cover = hold(input_tokens).map_err(|broke| {
+        let (refusal, remedy) = match broke {
+            Broke::Spent => (Refusal::InsufficientBalance, None),
+            Broke::Held => (Refusal::BalanceHeld, Some(Remedy::Wait)),
+            Broke::CapSpent => {
+                (Refusal::KeyCapSpent { cap: key.spend_cap.unwrap_or_default() }, None)
+            }
+            Broke::CapHeld => (Refusal::KeyCapHeld, Some(Remedy::Wait)),
+        };
+        let may_count = input_tokens.is_none()
+            && body.is_some()
+            && hold(Some(size.input_bytes / MAX_BYTES_PER_TOKEN)).is_ok();
+        NotAdmitted { refusal, remedy: if may_count { Some(Remedy::Count) } else { remedy } }
     })?;
-    let subject = Subject {
-        account: (principal.account.id, &principal.plan.limits),
-        model: (&model.id, &model.limits),
-        key: (&key.origin, &key.limits),
-    };
+    let subject = asked.subject();
     let demand = subject.counts_tokens().then(|| gate.ledger.demand(model, size));
     let now = Moment { monotonic: gate.clock.monotonic(), wall: tally.arrived_at() };
     let decision = gate.limiter.admit(&subject, demand.as_ref(), now);
     tally.stands(decision.standing);
-    let observed = decision.observed.iter();
-    tally.noted(
-        observed
-            .map(|(scope, kind)| format!("limit_observed={}.{}", scope.as_str(), kind.as_str())),
-    );
-    let permit = decision.outcome.map_err(refusal)?;
-    tally.admitted(Admission { permit, cover }, model);
+    let permit = decision.outcome.map_err(|exceeded| {
+        let is_held =
+            exceeded.kind == LimitKind::MonthlyTokens && matches!(exceeded.cause, Cause::Wait(_));
+        NotAdmitted { refusal: refusal(exceeded), remedy: is_held.then_some(Remedy::Wait) }
+    });
+    if permit.as_ref().err().is_none_or(|not| not.remedy.is_none()) {
+        let observed = decision.observed.iter();
+        tally.noted(
+            observed.map(|(scope, kind)| {
+                format!("limit_observed={}.{}", scope.as_str(), kind.as_str())
+            }),
+        );
+    }
+    tally.admitted(Admission { permit: permit?, cover }, model);
     Ok(())
+}
+
+impl<'a> Asked<'a> {
+    fn subject(self) -> Subject<'a> {
+        let Self { principal, model, .. } = self;
+        Subject {
+            account: (principal.account.id, &principal.plan.limits),
+            model: (&model.id, &model.limits),
+            key: (&principal.key.origin, &principal.key.limits),
+        }
+    }
 }
 
 /// The cap to send upstream where the client set none or a larger one: what its money and its quotas

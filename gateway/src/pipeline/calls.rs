@@ -2,54 +2,67 @@
 //!
 //! In how many pieces they came makes no difference, nor do the frames around the pieces.
 
-use std::borrow::Cow;
-
+use super::pieces::Text;
 use crate::wire::call::{CallPiece, MOST_CALLS};
 use crate::wire::chunk::AnswerForm;
-use crate::wire::text::decode;
 
 /// As much of an id, in bytes, as tells calls apart.
 const LONGEST_ID: usize = 256;
+/// As much of a name, in bytes, as is kept to find out whether a piece repeats it.
+const MAX_NAME_BYTES: usize = 256;
+/// As much of all ids and names together, in bytes, as is kept to tell calls apart.
+const MAX_KEPT_BYTES: usize = 64 * 1024;
 
-/// The calls so far. What comes beyond [`MOST_CALLS`] is text of the last one.
+/// The calls so far. What comes beyond [`MOST_CALLS`] or [`MAX_KEPT_BYTES`] is text of the last one.
 #[derive(Debug, Default)]
-pub struct Calls {
+pub(super) struct Calls {
     calls: Vec<Call>,
-    /// How much text they are, in bytes.
-    len: usize,
+    /// How long all ids and names that are kept are, in bytes.
+    kept_bytes: usize,
 }
 
 #[derive(Debug, Default)]
 struct Call {
+    /// The choice that makes it.
+    choice: u32,
     index: Option<u64>,
     id: String,
     name: String,
-    /// JSON text without its quotes.
-    arguments: String,
+    /// As much of the name as is not counted yet.
+    uncounted_name: Text,
+    arguments: Text,
 }
 
 // === impl Calls ===
 
 impl Calls {
-    /// Adds a call or a piece of one. The calls of a whole answer are one each.
-    pub(super) fn add(&mut self, piece: &CallPiece<'_>, form: AnswerForm) {
-        let goes_on = |call: &Call| form == AnswerForm::Stream && call.goes_on_with(piece);
-        let at = self.calls.iter().rposition(goes_on).unwrap_or(self.calls.len());
-        let at = at.min(MOST_CALLS - 1);
+    /// Adds a call of a choice, or a piece of one; returns the bytes of text that this adds. The calls of
+    /// a whole answer are one each.
+    pub(super) fn add(&mut self, choice: u32, piece: &CallPiece<'_>, form: AnswerForm) -> usize {
+        let is_full = self.calls.len() >= MOST_CALLS || self.kept_bytes >= MAX_KEPT_BYTES;
+        let goes_on = |call: &Call| {
+            form == AnswerForm::Stream && call.choice == choice && call.goes_on_with(piece)
+        };
+        let found = if is_full {
+            // not looked for: that would cost more with every piece of a hostile answer
+            self.calls.len().checked_sub(1)
+        } else {
+            self.calls.iter().rposition(goes_on)
+        };
+        let at = found.unwrap_or(self.calls.len());
         if at == self.calls.len() {
-            self.calls.push(Call { index: piece.index, ..Call::default() });
+            self.calls.push(Call { choice, index: piece.index, ..Call::default() });
         }
-        self.len += self.calls[at].add(piece);
+        let call = &mut self.calls[at];
+        let kept_before = call.kept_bytes();
+        let added = call.add(piece);
+        self.kept_bytes += call.kept_bytes() - kept_before;
+        added
     }
 
-    /// How much text they are, in bytes.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Their names and arguments.
-    pub(super) fn texts(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        self.calls.iter().flat_map(|call| [Cow::Borrowed(&*call.name), decode(&call.arguments)])
+    /// Returns the names and the arguments, as far as they are not counted.
+    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Text> {
+        self.calls.iter_mut().flat_map(|call| [&mut call.uncounted_name, &mut call.arguments])
     }
 }
 
@@ -69,23 +82,31 @@ impl Call {
         }
     }
 
-    /// Gives how much text that is, in bytes.
     fn add(&mut self, piece: &CallPiece<'_>) -> usize {
-        let before = self.name.len() + self.arguments.len();
+        let mut added = 0;
         if self.id.is_empty() {
             self.id.push_str(id(piece));
         }
         // some say it again with every piece
-        if self.name != piece.name {
-            self.name.push_str(&piece.name);
+        if self.name != name(piece) {
+            let room = MAX_NAME_BYTES.saturating_sub(self.name.len());
+            self.name.push_str(&piece.name[..piece.name.floor_char_boundary(room)]);
+            added += self.uncounted_name.push(&piece.name);
         }
-        self.arguments.push_str(&piece.arguments);
-        self.name.len() + self.arguments.len() - before
+        added + self.arguments.push_escaped(&piece.arguments)
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.id.len() + self.name.len()
     }
 }
 
 fn id<'a>(piece: &'a CallPiece<'_>) -> &'a str {
     &piece.id[..piece.id.floor_char_boundary(LONGEST_ID)]
+}
+
+fn name<'a>(piece: &'a CallPiece<'_>) -> &'a str {
+    &piece.name[..piece.name.floor_char_boundary(MAX_NAME_BYTES)]
 }
 
 #[cfg(test)]
@@ -96,17 +117,19 @@ mod tests {
         let mut calls = Calls::default();
         for list in lists {
             let raw = serde_json::from_str(list).unwrap();
-            CallPiece::read_list(raw).unwrap().iter().for_each(|piece| calls.add(piece, form));
+            for piece in CallPiece::read_list(raw).unwrap() {
+                calls.add(0, &piece, form);
+            }
         }
         calls
     }
 
+    fn texts(mut calls: Calls) -> Vec<String> {
+        calls.texts_mut().map(Text::take).collect()
+    }
+
     fn check(lists: &[&str], expected: &[&str]) {
-        assert_eq!(
-            calls(AnswerForm::Stream, lists).texts().collect::<Vec<_>>(),
-            expected,
-            "{lists:?}"
-        );
+        assert_eq!(texts(calls(AnswerForm::Stream, lists)), expected, "{lists:?}");
     }
 
     #[test]
@@ -114,7 +137,7 @@ mod tests {
         let expected = ["weather", r#"{"city":"Rome"}"#, "clock", "{}"];
         let whole = r#"[{"function":{"name":"weather","arguments":"{\"city\":\"Rome\"}"}},{"function":{"name":"clock","arguments":"{}"}}]"#;
         let whole = calls(AnswerForm::Whole, &[whole]);
-        assert_eq!(whole.texts().collect::<Vec<_>>(), expected);
+        assert_eq!(texts(whole), expected);
         let pieces = [
             r#"[{"index":0,"id":"a","function":{"name":"weather","arguments":""}}]"#,
             r#"[{"index":1,"id":"b","function":{"name":"clock","arguments":"{}"}}]"#,
@@ -149,7 +172,7 @@ mod tests {
     fn the_calls_of_a_whole_answer_are_one_each() {
         let list = r#"[{"id":"","function":{"name":"f","arguments":"{}"}},{"id":"","function":{"arguments":"{}"}},{"id":"7","function":{"name":"g"}},{"id":"7","function":{"name":"g"}}]"#;
         let calls = calls(AnswerForm::Whole, &[list]);
-        assert_eq!(calls.texts().collect::<Vec<_>>(), ["f", "{}", "", "{}", "g", "", "g", ""]);
+        assert_eq!(texts(calls), ["f", "{}", "", "{}", "g", "", "g", ""]);
     }
 
     #[test]
@@ -157,10 +180,36 @@ mod tests {
         let one = r#"{"function":{"name":"f","arguments":"{}"}}"#;
         let list = format!("[{}]", vec![one; 3 * MOST_CALLS].join(","));
         for form in [AnswerForm::Whole, AnswerForm::Stream] {
-            let calls = calls(form, &[&list]);
-            assert_eq!(calls.texts().count(), 2 * MOST_CALLS);
-            assert_eq!(calls.len(), calls.texts().map(|text| text.len()).sum::<usize>());
-            assert!(calls.len() >= 2 * 3 * MOST_CALLS);
+            let texts = texts(calls(form, &[&list]));
+            assert_eq!(texts.len(), 2 * MOST_CALLS);
+            let arguments: usize = texts.iter().skip(1).step_by(2).map(String::len).sum();
+            assert_eq!(arguments, 2 * 3 * MOST_CALLS);
         }
+    }
+
+    #[test]
+    fn ids_and_names_without_end_do_not_fill_memory() {
+        let mut calls = Calls::default();
+        for number in 0..10_000_u64 {
+            let list = format!(
+                r#"[{{"index":{number},"id":"{number}{0}","function":{{"name":"{number}{0}"}}}}]"#,
+                "x".repeat(1_000)
+            );
+            let raw = serde_json::from_str(&list).unwrap();
+            calls.add(0, &CallPiece::read_list(raw).unwrap()[0], AnswerForm::Stream);
+        }
+        assert!(calls.kept_bytes < MAX_KEPT_BYTES + 1024, "{}", calls.kept_bytes);
+        assert!(calls.calls.len() < MOST_CALLS);
+    }
+
+    #[test]
+    fn calls_of_two_choices_are_not_put_together() {
+        let mut calls = Calls::default();
+        for (choice, arguments) in [(0, "{"), (1, "["), (0, "}"), (1, "]")] {
+            let list = format!(r#"[{{"index":0,"function":{{"arguments":"{arguments}"}}}}]"#);
+            let raw = serde_json::from_str(&list).unwrap();
+            calls.add(choice, &CallPiece::read_list(raw).unwrap()[0], AnswerForm::Stream);
+        }
+        assert_eq!(texts(calls), ["", "{}", "", "[]"]);
     }
 }

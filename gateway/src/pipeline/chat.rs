@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::poll_fn;
 use hyper::body::Incoming;
 
+use super::admit::Asked;
 use super::authenticate::Principal;
 use super::collect::collect;
 use super::course::Course;
@@ -48,7 +49,9 @@ pub async fn chat(
         choices: request.choices,
         stream: request.stream,
     };
-    admit::admit(gate, principal, &model, &size, open)?;
+    open.meter.asked(request.choices);
+    let asked = Asked { principal, model: &model, size: &size, body: Some(&body) };
+    admit::admit(gate, asked, open).await?;
     let cap = admit::output_cap(open, &model, &size);
     let targets = route::order(&model.deployments, gate.entropy.as_ref());
     let mut begun = forward::forward(gate, &targets, request.stream, open, |upstream, target| {
@@ -113,6 +116,7 @@ async fn whole(
         });
     }
     passthrough::check_not_broken(&tally.meter)?;
+    tally.meter.check_choices()?;
     tally.first_piece();
     let Some(range) = view.model_other_than(json, model) else { return Ok(body) };
     let mut renamed = BytesMut::with_capacity(body.len() + model.len());

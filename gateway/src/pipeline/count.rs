@@ -4,6 +4,7 @@
 //! not a guess, but other models cut text differently, and the record says `counted`. Takes time in
 //! proportion to the text, so never on a thread that serves requests.
 
+use std::ops::AddAssign;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
@@ -16,7 +17,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::meter::Produced;
 use crate::domain::usage::{Tokens, Usage};
-use crate::wire::text::decode;
 
 /// Tokens that each message costs beside its text.
 const PER_MESSAGE: u64 = 3;
@@ -32,15 +32,47 @@ pub struct Counter {
     slots: Arc<Semaphore>,
 }
 
-/// A count under way, given up if it is dropped; it gives `None` if it panicked.
+/// A count of a whole request under way, given up if it is dropped; it gives `None` if it panicked.
 pub type Counting = AbortOnDropHandle<Option<Usage>>;
+/// A count of a piece of an answer under way, likewise.
+pub type PieceCount = AbortOnDropHandle<Option<TextTokens>>;
+/// A count of a request's input under way, likewise.
+pub type InputCount = AbortOnDropHandle<Option<InputTokens>>;
 
-/// What a piece of an answer is counted after.
-pub enum Before {
-    /// Nothing but its request, whose body this is.
-    Request(Bytes),
-    /// The request and earlier pieces.
-    Pieces(Counting),
+/// The tokens of text that an answer holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TextTokens {
+    /// All of them.
+    pub output: u64,
+    /// Those that are reasoning.
+    pub reasoning: u64,
+}
+
+/// The tokens of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InputTokens {
+    /// Those of its text.
+    pub text: u64,
+    /// Whether it is nothing but text: what an image, a file or a recording takes is not counted.
+    pub is_all_text: bool,
+}
+
+/// What is known of an answer whose rest is to be counted.
+pub struct Before {
+    /// The request.
+    pub input: Input,
+    /// The tokens of the text that was counted.
+    pub counted: TextTokens,
+    /// The count of a piece that is under way.
+    pub piece: Option<PieceCount>,
+}
+
+/// What is known of a request's input.
+pub enum Input {
+    /// Its count.
+    Counted(u64),
+    /// Its body.
+    Body(Bytes),
 }
 
 impl Default for Counter {
@@ -50,40 +82,54 @@ impl Default for Counter {
 }
 
 impl Counter {
-    /// Counts a piece of an answer and all that came before it; `None` if that panicked.
-    pub async fn count(self, before: Before, produced: Produced) -> Option<Usage> {
-        let (body, earlier) = match before {
-            Before::Request(body) => (Some(body), Usage::default()),
-            Before::Pieces(counting) => (None, counting.await.ok()??),
-        };
+    /// Counts the rest of an answer and what came before it; `None` if that panicked.
+    pub async fn count(self, before: Before, rest: Produced) -> Option<Usage> {
+        let Before { input, mut counted, piece } = before;
+        if let Some(piece) = piece {
+            counted += piece.await.ok()??;
+        }
+        self.run(move || {
+            let input = match input {
+                Input::Counted(tokens) => tokens,
+                Input::Body(body) => count_request(&body).text,
+            };
+            counted += rest.count();
+            Usage {
+                input: Tokens(input),
+                cached: None,
+                output: Tokens(counted.output),
+                reasoning: Some(Tokens(counted.reasoning)),
+            }
+        })
+        .await
+    }
+
+    /// Counts a piece of an answer; `None` if that panicked.
+    pub async fn count_piece(self, piece: Produced) -> Option<TextTokens> {
+        self.run(move || piece.count()).await
+    }
+
+    /// Counts a request; `None` if that panicked.
+    pub async fn count_input(self, body: Bytes) -> Option<InputTokens> {
+        self.run(move || count_request(&body)).await
+    }
+
+    async fn run<T: Send + 'static>(self, count: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let slot = self.slots.acquire_owned().await.expect("nobody closes it");
         let counting = tokio::task::spawn_blocking(move || {
-            let input = body.map_or(earlier.input, |body| Tokens(count_request(&body)));
-            let (output, reasoning) = count_produced(&produced);
+            let counted = count();
             drop(slot);
-            Usage {
-                input,
-                cached: None,
-                output: Tokens(earlier.output.0 + output),
-                reasoning: Some(Tokens(earlier.reasoning.unwrap_or_default().0 + reasoning)),
-            }
+            counted
         });
         counting.await.ok()
     }
 }
 
-/// Counts what was produced: all of it, and the reasoning in it.
-fn count_produced(produced: &Produced) -> (u64, u64) {
-    let reasoning = tokens(&decode(&produced.reasoning));
-    let calls: u64 = produced.calls.texts().map(|text| tokens(&text)).sum();
-    let content = tokens(&decode(&produced.content)) + count_other(&produced.other);
-    (content + calls + reasoning, reasoning)
-}
-
-/// Counts the text in values of shapes that are not known, one after another; images are none.
-fn count_other(values: &str) -> u64 {
-    let values = serde_json::Deserializer::from_str(values).into_iter::<Value>();
-    values.map_while(Result::ok).map(|value| tokens(&text_of(&value))).sum()
+impl AddAssign for TextTokens {
+    fn add_assign(&mut self, more: Self) {
+        self.output = self.output.saturating_add(more.output);
+        self.reasoning = self.reasoning.saturating_add(more.reasoning);
+    }
 }
 
 /// How much text a request's body holds, in bytes: all of it but for the data of images and files.
@@ -99,7 +145,7 @@ pub fn text_bytes(body: &[u8]) -> u64 {
     body.len().saturating_sub(data) as u64
 }
 
-fn count_request(body: &[u8]) -> u64 {
+fn count_request(body: &[u8]) -> InputTokens {
     #[derive(Deserialize)]
     struct Request<'a> {
         messages: Vec<Map<String, Value>>,
@@ -107,9 +153,10 @@ fn count_request(body: &[u8]) -> u64 {
         tools: Option<&'a RawValue>,
     }
     let Ok(request) = serde_json::from_slice::<Request<'_>>(body) else {
-        // nested too deeply to be read: all of it is text
-        return tokens(&String::from_utf8_lossy(body));
+        // nested too deeply to be read, or no chat request: all of it is text
+        return InputTokens { text: tokens(&String::from_utf8_lossy(body)), is_all_text: false };
     };
+    let mut is_all_text = true;
     let messages: u64 = request
         .messages
         .iter()
@@ -117,8 +164,9 @@ fn count_request(body: &[u8]) -> u64 {
             let text: u64 = message
                 .iter()
                 .map(|(key, value)| match key.as_str() {
-                    "tool_calls" => tokens(&text_of(value)),
+                    "tool_calls" => tokens(&text_in(value)),
                     "content" | "reasoning_content" | "name" | "role" => {
+                        is_all_text &= is_text(value);
                         tokens(&content_text(value))
                     }
                     _ => 0,
@@ -128,7 +176,14 @@ fn count_request(body: &[u8]) -> u64 {
         })
         .sum();
     let tools = request.tools.map_or(0, |tools| tokens(tools.get()));
-    messages + tools + PER_ANSWER
+    InputTokens { text: messages + tools + PER_ANSWER, is_all_text }
+}
+
+/// Whether a message's content is nothing but text.
+fn is_text(value: &Value) -> bool {
+    value
+        .as_array()
+        .is_none_or(|parts| parts.iter().all(|part| part.get("text").is_some_and(Value::is_string)))
 }
 
 /// A message's text: a string, or the text parts of an array.
@@ -140,22 +195,24 @@ fn content_text(value: &Value) -> String {
     }
 }
 
-fn text_of(value: &Value) -> String {
+/// The text in a value of tool calls, or of a shape that is not known; images are none.
+pub(super) fn text_in(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(text_of).collect(),
+        Value::Array(items) => items.iter().map(text_in).collect(),
         Value::Object(fields) => fields
             .iter()
             .filter(|(key, _)| {
                 matches!(key.as_str(), "function" | "name" | "arguments" | "text" | "thinking")
             })
-            .map(|(_, value)| text_of(value))
+            .map(|(_, value)| text_in(value))
             .collect(),
         _ => String::new(),
     }
 }
 
-fn tokens(text: &str) -> u64 {
+/// Counts the tokens of a text.
+pub(super) fn tokens(text: &str) -> u64 {
     if text.is_empty() {
         return 0;
     }
@@ -167,12 +224,11 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::wire::call::CallPiece;
-    use crate::wire::chunk::AnswerForm;
 
     fn count(body: &'static [u8], produced: Produced) -> Usage {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let before = Before::Request(Bytes::from_static(body));
+        let input = Input::Body(Bytes::from_static(body));
+        let before = Before { input, counted: TextTokens::default(), piece: None };
         runtime.block_on(Counter::default().count(before, produced)).unwrap()
     }
 
@@ -180,38 +236,45 @@ mod tests {
     fn counts_what_was_sent_and_produced() {
         let body = br#"{"model":"m","messages":[{"role":"user","content":"hello world"},
             {"role":"user","content":[{"type":"text","text":"hello world"},{"type":"image_url"}]}]}"#;
-        let mut produced = Produced {
-            content: r"hello\u0020world".to_owned(),
-            reasoning: "hello".to_owned(),
-            ..Produced::default()
+        let produced = Produced {
+            output: ["hello world", "hello", " world"].map(str::to_owned).to_vec(),
+            reasoning: vec!["hello".to_owned()],
         };
-        let calls = r#"[{"function":{"name":"hello","arguments":" world"}}]"#;
-        for call in CallPiece::read_list(serde_json::from_str(calls).unwrap()).unwrap() {
-            produced.calls.add(&call, AnswerForm::Whole);
-        }
         let usage = count(body, produced);
         assert_eq!(usage.input, Tokens(2 * (3 + 1 + 2) + 3));
         assert_eq!(usage.output, Tokens(2 + 1 + 2));
         assert_eq!(usage.reasoning, Some(Tokens(1)));
+        assert!(!count_request(body).is_all_text);
+        assert!(count_request(br#"{"messages":[{"content":[{"text":"a"}]}]}"#).is_all_text);
     }
 
     #[test]
     fn of_what_is_not_known_the_text_counts() {
-        let other = r#"[][{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]
-            [{"type":"thinking","thinking":[{"type":"text","text":"hello world"}]}]{}"#;
-        assert_eq!(count_other(other), 2);
+        let text = |json: &str| text_in(&serde_json::from_str(json).unwrap());
+        let image = r#"[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]"#;
+        assert_eq!(text(image), "");
+        let thought = r#"[{"type":"thinking","thinking":[{"type":"text","text":"hello world"}]}]"#;
+        assert_eq!(text(thought), "hello world");
     }
 
     #[tokio::test]
-    async fn a_piece_is_counted_with_what_came_before() {
+    async fn a_rest_is_counted_with_what_came_before() {
         let produced =
-            |content: &str| Produced { content: content.to_owned(), ..Produced::default() };
+            |text: &str| Produced { output: vec![text.to_owned()], ..Produced::default() };
         let counter = Counter::default();
         let body = Bytes::from_static(br#"{"messages":[{"content":"hello"}]}"#);
-        let first = counter.clone().count(Before::Request(body), produced("hello"));
-        let first = AbortOnDropHandle::new(TaskTracker::new().spawn(first));
-        let usage = counter.count(Before::Pieces(first), produced(" world")).await.unwrap();
-        assert_eq!((usage.input, usage.output), (Tokens(3 + 1 + 3), Tokens(2)));
+        let piece = counter.clone().count_piece(produced("hello"));
+        let piece = Some(AbortOnDropHandle::new(TaskTracker::new().spawn(piece)));
+        let earlier = TextTokens { output: 10, reasoning: 4 };
+        let before = Before { input: Input::Body(body.clone()), counted: earlier, piece };
+        let usage = counter.clone().count(before, produced(" world")).await.unwrap();
+        assert_eq!((usage.input, usage.output), (Tokens(3 + 1 + 3), Tokens(12)));
+        assert_eq!(usage.reasoning, Some(Tokens(4)));
+        let input = counter.clone().count_input(body).await.unwrap();
+        assert_eq!(input, InputTokens { text: 7, is_all_text: true });
+        let before = Before { input: Input::Counted(input.text), counted: earlier, piece: None };
+        let usage = counter.count(before, Produced::default()).await.unwrap();
+        assert_eq!((usage.input, usage.output), (Tokens(7), Tokens(10)));
     }
 
     #[test]
@@ -221,7 +284,7 @@ mod tests {
             format!(r#"{{"messages":[],"tools":[{deep}]}}"#),
             format!(r#"{{"messages":[{deep}]}}"#),
         ] {
-            assert!(count_request(body.as_bytes()) > 500);
+            assert!(count_request(body.as_bytes()).text > 500);
         }
     }
 

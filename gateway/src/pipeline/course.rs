@@ -69,11 +69,21 @@ impl Course {
         }
     }
 
-    /// Ends the answer as a length limit does, because nobody can pay for more of it.
-    pub(super) fn cut_short(&mut self, tally: &mut Tally, out: &mut BytesMut) {
+    /// Ends the answer as a length limit does, because nobody can pay for more of it. What is `uncovered`
+    /// was to be passed on next: a chat client does not get it. The last events of a Responses stream repeat
+    /// what the earlier ones said, so that its client does.
+    pub(super) fn cut_short(
+        &mut self,
+        tally: &mut Tally,
+        uncovered: &mut BytesMut,
+        out: &mut BytesMut,
+    ) {
         match self {
             Self::Chat(stream) => stream.cut_short(&mut tally.meter, out),
-            Self::Responses(exchange) => exchange.cut_short(out),
+            Self::Responses(exchange) => {
+                out.unsplit(std::mem::take(uncovered));
+                exchange.cut_short(out);
+            }
             Self::Ended => {}
         }
     }

@@ -83,7 +83,7 @@ impl Exchange {
         });
         outcome?;
         split.map_err(|error| UpstreamError::Invalid(error.to_string()))?;
-        if meter.produced_bytes().max(self.stream.kept_bytes()) > LONGEST_ANSWER {
+        if self.stream.kept_bytes() > LONGEST_ANSWER {
             let message = format!("its answer is longer than {LONGEST_ANSWER} bytes");
             return Err(UpstreamError::Invalid(message));
         }

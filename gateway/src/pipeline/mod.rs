@@ -13,6 +13,7 @@ mod choices;
 mod collect;
 pub mod count;
 pub mod course;
+mod coverage;
 mod drain;
 pub mod end;
 pub mod exchange;

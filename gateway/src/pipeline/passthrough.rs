@@ -218,7 +218,7 @@ mod tests {
         outcome.unwrap();
         assert_eq!(out, STREAM.replace("\"up\"", "\"mine\""));
         assert_eq!(meter.usage().unwrap().total(), Tokens(5));
-        assert_eq!(meter.take_produced().content, "ab");
+        assert_eq!(meter.take_produced().output, ["ab"]);
         assert!(meter.is_finished() && !meter.cut);
     }
 

@@ -1,52 +1,105 @@
-//! Where a long text can be cut so that its pieces have as many tokens as the whole.
+//! Text of an answer that waits to be counted, and where it can be cut so that its pieces have as many
+//! tokens as the whole.
 
-/// How long text becomes before it is counted on the way, in bytes: what is left to be counted at the end
-/// is hardly longer, and takes about a millisecond. Most answers are shorter.
-const PIECE: usize = 16 * 1024;
+use crate::wire::text::unescape_into;
 
-/// Takes off the front of escaped text what can be counted by itself, if it has become long.
-///
-/// The tokenizer first cuts text into words. None of its words has a space behind anything but white
-/// space, or anything but a slash behind a line's end: what comes before a space that follows something
-/// else, or before the first character of a line, counts the same whatever comes after. Text that has
-/// neither is left as it is.
-pub(super) fn take_piece(text: &mut String) -> String {
-    let end = if text.len() < PIECE { 0 } else { last_boundary(text) };
-    if end == 0 {
-        return String::new();
+/// The end of a text is looked through for a word's beginning as far as this, in bytes. A text without
+/// one is cut where it ends: that costs at most a token for each kibibyte.
+const MAX_TAIL: usize = 1024;
+
+/// Text of one kind whose tokens are not counted yet, unescaped.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    pending: String,
+    /// The first half of a surrogate pair whose second half has not come.
+    high_surrogate: Option<u16>,
+}
+
+// === impl Text ===
+
+impl Text {
+    /// Appends JSON text without its quotes; returns the bytes of text that this adds.
+    pub(super) fn push_escaped(&mut self, escaped: &str) -> usize {
+        let before = self.pending.len();
+        unescape_into(escaped, &mut self.high_surrogate, &mut self.pending);
+        self.pending.len() - before
     }
-    let rest = text.split_off(end);
-    std::mem::replace(text, rest)
+
+    /// Appends text; returns its length in bytes.
+    pub(super) fn push(&mut self, text: &str) -> usize {
+        self.pending.push_str(text);
+        text.len()
+    }
+
+    /// Returns the text that is not counted yet.
+    pub(super) fn as_str(&self) -> &str {
+        &self.pending
+    }
+
+    /// Takes all of it.
+    pub(super) fn take(&mut self) -> String {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Takes what can be counted by itself; empty if there is nothing like that. What stays is shorter
+    /// than [`MAX_TAIL`].
+    pub(super) fn take_front(&mut self) -> String {
+        let end = match last_boundary(&self.pending) {
+            0 if self.pending.len() > MAX_TAIL => self.pending.len(),
+            end => end,
+        };
+        let tail = self.pending.split_off(end);
+        std::mem::replace(&mut self.pending, tail)
+    }
+
+    /// Removes from its front what can be counted by itself, and returns what `count` makes of it.
+    pub(super) fn count_front(&mut self, count: impl FnOnce(&str) -> u64) -> u64 {
+        let end = match last_boundary(&self.pending) {
+            0 if self.pending.len() > MAX_TAIL => self.pending.len(),
+            end => end,
+        };
+        let tokens = count(&self.pending[..end]);
+        self.pending.drain(..end);
+        tokens
+    }
 }
 
 /// Where the last word begins that is known to be one; zero if it is not near the end.
+///
+/// The tokenizer first cuts text into words. None of its words has a space behind anything but white
+/// space, anything but a slash behind a line's end, or punctuation behind an ideograph: what comes before
+/// a space that follows something else, before the first character of a line, or before punctuation that
+/// follows an ideograph, counts the same whatever comes after.
 fn last_boundary(text: &str) -> usize {
-    /// How far it is looked for, in bytes.
-    const NEAR: usize = 1024;
-    let near = text.len().saturating_sub(NEAR);
-    // a space begins a word, and the `n` of a `\n` is before one
-    let near_text = &text.as_bytes()[near..];
-    let mut places = memchr::memrchr2_iter(b' ', b'n', near_text)
-        .map(|at| near + at + usize::from(near_text[at] == b'n'));
-    let begins = |at: &usize| begins_word(&text.as_bytes()[..*at], &text[*at..]);
-    places.find(begins).unwrap_or_default()
+    let near = text.ceil_char_boundary(text.len().saturating_sub(MAX_TAIL));
+    let mut next = None;
+    for (at, character) in text[near..].char_indices().rev() {
+        if next.is_some_and(|next| begins_word(character, next)) {
+            return near + at + character.len_utf8();
+        }
+        next = Some(character);
+    }
+    0
 }
 
-/// Whether a word is known to begin with `after`.
-fn begins_word(before: &[u8], after: &str) -> bool {
-    /// An escape is no longer; it may stand for white space.
-    const ESCAPE: usize = 6;
-    match after.chars().next() {
-        Some(' ') => {
-            let escape = &before[before.len().saturating_sub(ESCAPE)..];
-            escape.last().is_some_and(u8::is_ascii_graphic) && !escape.contains(&b'\\')
+/// Whether a word is known to begin with `next` if `before` stands in front of it.
+fn begins_word(before: char, next: char) -> bool {
+    match (before, next) {
+        (_, ' ') => !before.is_whitespace(),
+        ('\n', '/') => false,
+        ('\n', _) => !next.is_whitespace(),
+        (_, '。' | '、' | '，' | '；' | '：' | '？' | '！' | '「' | '」' | '（' | '）') => {
+            is_ideograph(before)
         }
-        Some('/' | '\\') | None => false,
-        Some(next) => {
-            let line = before.strip_suffix(br"\n");
-            line.is_some_and(|line| line.last() != Some(&b'\\')) && !next.is_whitespace()
-        }
+        _ => false,
     }
+}
+
+/// Whether it is a letter of Chinese, Japanese or Korean text.
+fn is_ideograph(character: char) -> bool {
+    matches!(character,
+        '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
 }
 
 #[cfg(test)]
@@ -55,6 +108,10 @@ mod tests {
 
     use super::*;
 
+    fn tokens(text: &str) -> u64 {
+        bpe_openai::o200k_base().count(text) as u64
+    }
+
     proptest! {
         #[test]
         fn text_that_is_cut_into_pieces_counts_the_same(
@@ -62,50 +119,54 @@ mod tests {
                 prop_oneof![
                     "[a-zA-Z0-9.,;:'/!?-]{1,9}", "\\PC{0,6}", "[ \n\r\t\u{a0}\u{3000}]{1,4}",
                     Just(" ".to_owned()), Just("'s".to_owned()), Just("日本語。".to_owned()),
-                    "[\n\\\\/.。a日\u{3000}]{1,6}",
+                    "[\n\\\\/.。a日\u{3000}]{1,6}", "[漢字かなカ한「」、，！0-9a\u{301}]{1,6}",
                 ],
                 1..200,
             ),
             cut in 0_usize..2_000,
         ) {
-            let escaped = serde_json::to_string(&words.concat()).unwrap();
-            let escaped = &escaped[1..escaped.len() - 1];
-            let cut = escaped.floor_char_boundary(cut);
-            let (front, rest) = escaped.split_at(last_boundary(&escaped[..cut]));
-            let counts = [escaped, front, rest].map(|text| {
-                let text: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
-                bpe_openai::o200k_base().count(&text)
-            });
-            prop_assert_eq!(counts[0], counts[1] + counts[2], "{:?} {:?}", front, rest);
+            let text = words.concat();
+            let cut = text.floor_char_boundary(cut);
+            let (front, rest) = text.split_at(last_boundary(&text[..cut]));
+            prop_assert_eq!(tokens(&text), tokens(front) + tokens(rest), "{:?} {:?}", front, rest);
         }
     }
 
     #[test]
-    fn only_long_text_is_cut_and_only_where_a_word_begins() {
-        let take = |text: &str| {
-            let mut rest = text.to_owned();
-            let piece = take_piece(&mut rest);
-            assert_eq!(format!("{piece}{rest}"), text);
-            rest
-        };
-        let long = "a".repeat(PIECE);
+    fn text_is_cut_only_where_a_word_begins() {
+        let word = "a".repeat(100);
         for (end, rest) in [
             (" b", " b"),
             (" b ", " "),
             (" b c", " c"),
-            (r"\n b", ""),
+            ("\n b", ""),
             (" b  ", "  "),
-            (r"。\n日本", "日本"),
-            (r"\nb", "b"),
-            (r"\\nb", ""),
-            (r"\n/", ""),
-            (r"\n\n", ""),
-            ("\\n\u{3000}日", ""),
+            ("。\n日本", "日本"),
+            ("日本。日", "。日"),
+            ("b。日", ""),
+            ("\nb", "b"),
+            ("\n/", ""),
+            ("\n\n", ""),
+            ("\n\u{3000}日", ""),
         ] {
-            let expected = if rest.is_empty() { format!("{long}{end}") } else { rest.to_owned() };
-            assert_eq!(take(&format!("{long}{end}")), expected, "{end:?}");
+            let mut text = Text::default();
+            text.push(&format!("{word}{end}"));
+            let (front, whole) = (text.take_front(), format!("{word}{end}"));
+            assert_eq!(format!("{front}{}", text.as_str()), whole);
+            let expected = if rest.is_empty() { &*whole } else { rest };
+            assert_eq!(text.as_str(), expected, "{end:?}");
         }
-        assert_eq!(take(&long), long);
-        assert_eq!(take("a b"), "a b");
+    }
+
+    #[test]
+    fn text_without_words_is_cut_all_the_same_once_it_is_long() {
+        let mut text = Text::default();
+        text.push(&"กขค".repeat(200));
+        let whole = tokens(text.as_str());
+        assert_eq!(text.count_front(tokens), whole);
+        assert_eq!(text.as_str(), "");
+        text.push("short");
+        assert_eq!((text.take_front(), text.as_str()), (String::new(), "short"));
+        assert_eq!(text.take(), "short");
     }
 }

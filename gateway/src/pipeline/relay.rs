@@ -27,6 +27,7 @@ use super::replay::{Keeper, Kept};
 use super::tally::Tally;
 use crate::ledger::Syncing;
 use crate::upstream::{Phase, UpstreamError};
+use crate::wire::sse;
 
 /// How long the head of a stream is held back for its first event, so that an upstream that fails at
 /// once still gets its HTTP status.
@@ -69,7 +70,11 @@ pub struct Relay {
     /// Headers beside those of every answer.
     headers: HeaderMap,
     commitment: Option<Commitment>,
+    /// What was read and not passed on yet.
+    unread: Bytes,
     out: BytesMut,
+    /// What is passed on once it is known to be paid for.
+    uncovered: Option<BytesMut>,
     /// How much was handed out the last time, in bytes.
     usual: usize,
     /// `None` before the answer has begun, and once it is booked.
@@ -140,7 +145,9 @@ impl Relay {
             course,
             headers: HeaderMap::new(),
             commitment: None,
+            unread: Bytes::new(),
             out: BytesMut::new(),
+            uncovered: None,
             usual: 0,
             tally,
             idle: Patience::new(idle),
@@ -211,6 +218,24 @@ impl Relay {
         }
         while self.failure.is_none() && self.out.len() < LARGEST_FRAME {
             let Some(tally) = &mut self.tally else { break };
+            if let Some(uncovered) = &mut self.uncovered {
+                match tally.poll_covered(context) {
+                    Poll::Ready(true) => self.out.unsplit(std::mem::take(uncovered)),
+                    Poll::Ready(false) => {
+                        self.course.cut_short(tally, uncovered, &mut self.out);
+                        self.source = Source::Ended;
+                        self.unread.clear();
+                    }
+                    Poll::Pending if self.out.is_empty() => return self.poll_silence(context),
+                    Poll::Pending => break,
+                }
+                self.uncovered = None;
+                tally.first_piece();
+            }
+            if !self.unread.is_empty() && !self.course.is_done() {
+                self.pass_on(context);
+                continue;
+            }
             let upstream = match &mut self.source {
                 Source::Reading(upstream) if !self.course.is_done() => Some(upstream),
                 _ => None,
@@ -221,6 +246,12 @@ impl Relay {
                     Poll::Ready(Err(failure)) => self.failure = Some(failure.into()),
                     Poll::Pending if self.out.is_empty() => return self.poll_silence(context),
                     Poll::Pending => {}
+                }
+                break;
+            };
+            let Poll::Ready(()) = tally.poll_room(context) else {
+                if self.out.is_empty() {
+                    return self.poll_silence(context);
                 }
                 break;
             };
@@ -237,27 +268,38 @@ impl Relay {
             self.idle.end();
             tally.begun();
             match read {
-                Some(Ok(frame)) => {
-                    let data = frame.data_ref().map_or(&[][..], |data| data);
-                    if self.out.capacity() == 0 {
-                        self.out.reserve(self.usual);
-                    }
-                    let pushed = self.course.push(data, tally, &mut self.out);
-                    self.failure = pushed.err().map(Fault::from);
-                    tally.streamed();
-                    if self.failure.is_none() && !tally.reach() {
-                        self.course.cut_short(tally, &mut self.out);
-                        self.source = Source::Ended;
-                    }
-                }
+                Some(Ok(frame)) => self.unread = frame.into_data().unwrap_or_default(),
                 Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
                 None => self.source = Source::Ended,
             }
-            if !self.out.is_empty() {
-                tally.first_piece();
-            }
         }
         Poll::Ready(())
+    }
+
+    /// Passes on what was read: all of it, or one event where that might be more than is held for.
+    fn pass_on(&mut self, context: &mut Context<'_>) {
+        let Some(tally) = &mut self.tally else { return };
+        let data = if tally.has_room_for(self.unread.len()) {
+            std::mem::take(&mut self.unread)
+        } else {
+            let end = sse::event_end(&self.unread, 0).unwrap_or(self.unread.len());
+            self.unread.split_to(end)
+        };
+        if self.out.capacity() == 0 {
+            self.out.reserve(self.usual);
+        }
+        let before = self.out.len();
+        let pushed = self.course.push(&data, tally, &mut self.out);
+        let checked = pushed.and_then(|()| tally.check_answer());
+        self.failure = checked.err().map(Fault::from);
+        tally.streamed();
+        if self.failure.is_none() && !tally.is_covered() {
+            self.uncovered = Some(self.out.split_off(before));
+        }
+        tally.give_back(context);
+        if !self.out.is_empty() {
+            tally.first_piece();
+        }
     }
 
     /// The upstream has answered, or will not.

@@ -8,6 +8,7 @@ use futures_util::future::poll_fn;
 use http::HeaderMap;
 use serde_json::value::RawValue;
 
+use super::admit::Asked;
 use super::authenticate::Principal;
 use super::collect::collect;
 use super::course::Course;
@@ -100,7 +101,8 @@ pub async fn responses(
         choices: 1,
         stream: request.stream,
     };
-    admit::admit(gate, principal, &model, &size, open)?;
+    let asked = Asked { principal, model: &model, size: &size, body: None };
+    admit::admit(gate, asked, open).await?;
     if let Some(cap) = open.output_cap()
         && principal.key.translation == Translation::Strict
     {
@@ -179,6 +181,7 @@ async fn whole(
         open.meter.observe(answer, AnswerForm::Whole);
     })
     .map_err(exchange::trouble)?;
+    open.meter.check_choices()?;
     open.first_piece();
     let usage = poll_fn(|context| open.poll_used(context)).await;
     let now = gate.clock.now().as_second();

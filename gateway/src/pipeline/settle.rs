@@ -82,7 +82,7 @@ impl Tally {
             charge(&mut record, &usage, basis, &price);
             deliver(&self.gate, record, permit, cover);
         } else if owed {
-            let counting = self.counting.take().unwrap_or_else(|| self.count());
+            let counting = self.count_rest();
             let (known, output_bytes) = (RequestRecord::clone(&record), self.output_bytes);
             self.gate.ledger.update(record.id, |open| {
                 open.record = known;

@@ -11,15 +11,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderValue;
 use jiff::Timestamp;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::Gate;
 use super::admit::Admission;
 use super::arrival::Arrival;
 use super::authenticate::Principal;
-use super::count::{self, Before, Counting};
+use super::count;
+use super::coverage::Counts;
 use super::end::{Commitment, Presence};
-use super::meter::{Meter, Produced};
+use super::meter::Meter;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{ModelId, RequestId};
 use crate::domain::idempotency::IdempotencyDigest;
@@ -36,8 +36,6 @@ use crate::limits::Permit;
 use crate::upstream::Remote;
 use crate::wire::usage::UsageReport;
 
-/// A token of JSON text has about four bytes; fewer, so that a count ends above rather than below.
-const BYTES_PER_TOKEN: u64 = 3;
 /// As much of the name of a model that there is not stands on a record, in characters.
 const LONGEST_NAME: usize = 128;
 /// How much more text an answer holds before the journal learns of it, in bytes: what a crash leaves
@@ -59,10 +57,8 @@ pub struct Tally {
     pub(super) price: Price,
     /// What was counted, if the answer could not do without it.
     pub(super) counted: Option<(Usage, UsageBasis)>,
-    /// The count of all, where it is under way.
-    pub(super) counting: Option<Counting>,
-    /// The count of the request and of what was taken off the meter.
-    counted_before: Option<Counting>,
+    /// The counts that are under way.
+    pub(super) counts: Counts,
     /// The text sent upstream and that of the answer so far, in bytes.
     input_bytes: u64,
     pub(super) output_bytes: u64,
@@ -113,8 +109,7 @@ impl Tally {
             cover: None,
             price: Price::default(),
             counted: None,
-            counting: None,
-            counted_before: None,
+            counts: Counts::default(),
             input_bytes: 0,
             output_bytes: 0,
             journalled_bytes: 0,
@@ -176,15 +171,6 @@ impl Tally {
         paid.into_iter().chain(allowed).min()
     }
 
-    /// Makes sure that what there is of an answer, as far as it was [noted](Self::streamed), is paid for,
-    /// and reserved under its limits; `false` if it cannot be.
-    pub fn reach(&mut self) -> bool {
-        let tokens = self.output_bytes / BYTES_PER_TOKEN;
-        let now = || self.gate.clock.monotonic();
-        self.cover.as_mut().is_none_or(|cover| cover.reach(tokens))
-            && self.permit.as_mut().is_none_or(|permit| permit.reach(tokens, now))
-    }
-
     /// Notes where the request goes next, as this chat request; the journal has it before it leaves.
     ///
     /// # Errors
@@ -225,9 +211,9 @@ impl Tally {
         if let Some(used) = self.meter.reported.or(counted) {
             return Poll::Ready(used);
         }
-        let mut counting = self.counting.take().unwrap_or_else(|| self.count());
+        let mut counting = self.count_rest();
         let Poll::Ready(counted) = Pin::new(&mut counting).poll(context) else {
-            self.counting = Some(counting);
+            self.keep_count(counting);
             return Poll::Pending;
         };
         let (usage, basis) = if let Some(usage) = counted.ok().flatten() {
@@ -238,23 +224,6 @@ impl Tally {
         };
         self.counted = Some((usage, basis));
         Poll::Ready(usage.into())
-    }
-
-    /// Counts what is left to be counted.
-    pub(super) fn count(&mut self) -> Counting {
-        self.output_bytes = self.output_bytes.max(self.meter.produced_bytes() as u64);
-        let rest = self.meter.take_produced();
-        self.count_on(rest)
-    }
-
-    /// Counts a piece of the answer and what came before it: earlier pieces, or else the request.
-    fn count_on(&mut self, piece: Produced) -> Counting {
-        let before = match self.counted_before.take() {
-            Some(earlier) => Before::Pieces(earlier),
-            None => Before::Request(self.request_body.clone()),
-        };
-        let counting = self.gate.counter.clone().count(before, piece);
-        AbortOnDropHandle::new(self.gate.tasks.spawn(counting))
     }
 
     /// Notes that an upstream has begun to answer.
@@ -273,19 +242,11 @@ impl Tally {
         self.journal_progress();
     }
 
-    /// Takes note of how much of the answer there is, and counts along where the upstream did not say what
-    /// it used the last time.
+    /// Takes note of how much of the answer there is.
     pub fn streamed(&mut self) {
         self.output_bytes = self.meter.produced_bytes() as u64;
         if self.output_bytes >= self.journalled_bytes + JOURNALLED_STEP {
             self.journal_progress();
-        }
-        let will_be_told = self.remote.as_ref().is_some_and(|remote| remote.reports_usage());
-        if self.meter.reported.is_none()
-            && !will_be_told
-            && let Some(piece) = self.meter.take_piece()
-        {
-            self.counted_before = Some(self.count_on(piece));
         }
     }
 

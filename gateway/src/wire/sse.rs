@@ -159,7 +159,7 @@ fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 
 /// The end of the first event: behind its blank line, searched from `from` on. A CR that ends `bytes` may
 /// be the first half of a CRLF, so it ends nothing before the next byte has come.
-fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
+pub fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
     memchr::memchr2_iter(b'\n', b'\r', bytes.get(from..)?).find_map(|at| {
         let next = from + at + 1;
         match (bytes[from + at], &bytes[next..]) {

@@ -44,6 +44,63 @@ pub(crate) fn decode(escaped: &str) -> Cow<'_, str> {
         .map_or(Cow::Borrowed(escaped), |decoded: String| Cow::Owned(decoded))
 }
 
+/// Appends to `out` the text that JSON text without its quotes stands for. Half of a surrogate pair is
+/// kept in `high` until the other half comes, with the next piece maybe: some servers cut text between the
+/// two. Half a pair that stays alone, and an escape that is none, become a replacement character.
+pub(crate) fn unescape_into(escaped: &str, high: &mut Option<u16>, out: &mut String) {
+    let mut rest = escaped;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        push_plain(&rest[..at], high, out);
+        let Some(kind) = rest[at + 1..].chars().next() else { return };
+        rest = &rest[at + 1 + kind.len_utf8()..];
+        let plain = match kind {
+            'n' => "\n",
+            't' => "\t",
+            'r' => "\r",
+            'b' => "\u{8}",
+            'f' => "\u{c}",
+            '"' => "\"",
+            '\\' => "\\",
+            '/' => "/",
+            'u' => {
+                let digits = rest.get(..4).unwrap_or_default();
+                rest = &rest[digits.len()..];
+                push_unit(u16::from_str_radix(digits, 16).unwrap_or(0xfffd), high, out);
+                continue;
+            }
+            _ => "\u{fffd}",
+        };
+        push_plain(plain, high, out);
+    }
+    push_plain(rest, high, out);
+}
+
+fn push_plain(text: &str, high: &mut Option<u16>, out: &mut String) {
+    if !text.is_empty() {
+        if high.take().is_some() {
+            out.push(char::REPLACEMENT_CHARACTER);
+        }
+        out.push_str(text);
+    }
+}
+
+fn push_unit(unit: u16, high: &mut Option<u16>, out: &mut String) {
+    let first = high.take();
+    if let Some(first) = first
+        && let Some(Ok(character)) = char::decode_utf16([first, unit]).next()
+    {
+        return out.push(character);
+    }
+    if first.is_some() {
+        out.push(char::REPLACEMENT_CHARACTER);
+    }
+    if (0xd800..0xdc00).contains(&unit) {
+        *high = Some(unit);
+    } else {
+        out.push(char::from_u32(unit.into()).unwrap_or(char::REPLACEMENT_CHARACTER));
+    }
+}
+
 /// `text` as a JSON string, quotes included.
 pub(crate) fn json_string(text: &str) -> String {
     serde_json::to_string(text).expect("a string always serialises")
@@ -73,6 +130,24 @@ mod tests {
             check(json, "");
         }
         assert_eq!(text_of(None), "");
+    }
+
+    #[test]
+    fn text_is_unescaped_however_its_pieces_are_cut() {
+        let check = |pieces: &[&str], expected: &str| {
+            let (mut high, mut out) = (None, String::new());
+            pieces.iter().for_each(|piece| unescape_into(piece, &mut high, &mut out));
+            assert_eq!(out, expected, "{pieces:?}");
+        };
+        check(&[r#"a\n\t\"\\\/\u00e9"#, r"\u0e01\b\f\r"], "a\n\t\"\\/\u{e9}\u{e01}\u{8}\u{c}\r");
+        check(&[r"\ud83d\ude00"], "\u{1f600}");
+        check(&[r"\ud83d", r"\ude00!"], "\u{1f600}!");
+        check(&[r"\ud83d", "x"], "\u{fffd}x");
+        check(&[r"\ude00"], "\u{fffd}");
+        check(&[r"\ud83d\ud83d", r"\ude00"], "\u{fffd}\u{1f600}");
+        check(&[r"\ud83d\u0041"], "\u{fffd}A");
+        check(&[r"\q\u12", r"a\"], "\u{fffd}\u{fffd}a");
+        check(&[r"\u12é"], "\u{fffd}\u{e9}");
     }
 
     #[test]

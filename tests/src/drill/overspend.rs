@@ -18,9 +18,8 @@ const SIZE: &str = "[sim words=100]";
 const CAPS: [Option<u64>; 4] = [None, Some(120), Some(100_000), Some(25_000_000)];
 
 const DOLLAR: Nanos = Nanos(1_000_000_000);
-/// What may be left of it: an answer that grows is paid for ahead, as if three bytes were a token, and
-/// the tokens of this one have six.
-const SPARED: Nanos = Nanos(520_000_000);
+/// What may be left of it: a plain answer that is shortened anyway leaves something for requests beside it.
+const SPARED: Nanos = Nanos(200_000_000);
 /// What fifty dollars pay for at [`DEAR`]'s price, in tokens.
 const WORTH_FIFTY: u64 = 250_000;
 /// An answer that is longer than a dollar pays for.

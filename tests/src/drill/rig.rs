@@ -221,11 +221,11 @@ impl Rig {
     /// There is no answer.
     pub async fn spendable(&self, customer: &Customer) -> (Nanos, Seen) {
         let request =
-            self.client(customer, PURSE).request(Shape::Chat, "all of it", Some(UNPAYABLE));
+            self.client(customer, PURSE).request(Shape::ChatStream, "all of it", Some(UNPAYABLE));
         let answer = request.answer().await;
         let cap = answer.header("x-tollgate-translation").strip_prefix("output_cap_lowered=");
         let cap = cap.and_then(|cap| cap.parse().ok()).unwrap_or_default();
-        (Nanos(cap), Seen::of(Shape::Chat, &answer).expect("a whole answer"))
+        (Nanos(cap), Seen::of(Shape::ChatStream, &answer).expect("a whole answer"))
     }
 
     /// Waits until nothing is under way, and holds the round's logs of `customer`, the only one who

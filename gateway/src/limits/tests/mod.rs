@@ -4,6 +4,7 @@ mod properties;
 mod tokens;
 
 use super::*;
+use crate::domain::hold::HoldPolicy;
 use crate::domain::limit::Gauge;
 
 const NONE: Limits =
@@ -61,7 +62,7 @@ fn moment(millis: u64) -> Moment {
 
 /// What a request with one answer demands whose output is capped.
 fn demand(input: u64, output: u64) -> Demand {
-    Demand { input, output, step: 100, longest: output, choices: 1 }
+    Demand { input, output, step: 100, longest: output, choices: 1, policy: HoldPolicy::Stream }
 }
 
 #[test]

@@ -1,0 +1,256 @@
+//! Counts the text of an answer as it comes, so that little of it is kept, and makes sure that what the
+//! client gets is paid for.
+//!
+//! Counting runs beside the threads that serve requests. One piece of an answer is counted at a time;
+//! while the next one is full already, the upstream is not read, so that an upstream that is faster than
+//! the tokenizer does not fill memory.
+//!
+//! While there is plenty, what is held grows with a bound on the tokens, which costs an addition and a
+//! comparison for each event. Where it cannot grow, the count decides, of the answer and of the request;
+//! where that does not suffice, the stream waits a while for what other requests give back, and they give
+//! back what they hold beyond their own counts. It asks again at intervals rather than being woken: nothing
+//! has to be done then where money is given back, and nobody waits unless there is almost none left.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::collect::LONGEST_ANSWER;
+use super::count::{Before, Counting, Input, InputCount, InputTokens, PieceCount};
+use super::tally::Tally;
+use crate::ledger::{Cover, FundsWait};
+use crate::limits::{Permit, QuotaWait};
+use crate::upstream::UpstreamError;
+
+/// Text that is kept before it is counted, in bytes, where the upstream did not say the last time what
+/// it used: what is left to be counted at the end is hardly longer, and takes about a millisecond.
+const PIECE_BYTES: usize = 16 * 1024;
+/// The same where the upstream did: most answers are shorter, and need not be counted at all.
+const MAX_PENDING_BYTES: usize = 64 * 1024;
+/// Words that may go on are kept behind a piece up to this length in all, in bytes.
+const MAX_REST_BYTES: usize = 4 * 1024;
+
+/// Text up to this length is counted on the spot: that takes less time than handing it to another thread
+/// is worth. In bytes.
+const MAX_INLINE_BYTES: usize = 2 * 1024;
+/// How often a request asks again that waits for what others give back.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(10);
+/// How many times it does before it is ended or refused: two seconds, or more where the process gets too
+/// little time for others to give anything back.
+pub(super) const MAX_RETRIES: u16 = 200;
+
+/// A request's input by an upstream's tokenizer and chat template is more than by ours by this part at
+/// most.
+const INPUT_TOLERANCE: u64 = 32;
+
+/// At most how many tokens an upstream finds in an input that we counted.
+pub(super) const fn input_bound(counted: u64) -> u64 {
+    counted.saturating_add(counted / INPUT_TOLERANCE).saturating_add(8)
+}
+
+/// A stream that cannot pay for what came last, and waits for what others give back.
+struct Shortage {
+    retries: u16,
+    retry: Pin<Box<Sleep>>,
+    _funds: Option<FundsWait>,
+    _quota: Option<QuotaWait>,
+}
+
+/// The counts of one request that are under way.
+#[derive(Default)]
+pub(super) struct Counts {
+    piece: Option<PieceCount>,
+    input: Option<InputCount>,
+    /// The count of the input, once it is known.
+    counted_input: Option<InputTokens>,
+    shortage: Option<Box<Shortage>>,
+    /// The count of a request whose answer has ended.
+    last: Option<Counting>,
+    /// Whether some piece could not be counted.
+    has_failed: bool,
+}
+
+impl Tally {
+    /// Makes sure that the upstream sends nothing that no answer to the request can be.
+    ///
+    /// # Errors
+    /// It sends an answer that nobody asked for, or one that is longer than [`LONGEST_ANSWER`].
+    pub(super) fn check_answer(&self) -> Result<(), UpstreamError> {
+        self.meter.check_choices()?;
+        if self.meter.received_bytes() > LONGEST_ANSWER {
+            let message = format!("its answer is longer than {LONGEST_ANSWER} bytes");
+            return Err(UpstreamError::Invalid(message));
+        }
+        Ok(())
+    }
+
+    /// Ready once there is room for more text: what there is has been taken off to be counted, or is
+    /// not much.
+    pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let will_be_told = self.remote.as_ref().is_some_and(|remote| remote.reports_usage());
+        let limit = if will_be_told { MAX_PENDING_BYTES } else { PIECE_BYTES };
+        while self.meter.pending_bytes() > limit {
+            ready!(self.poll_piece(context));
+            self.count_piece();
+        }
+        Poll::Ready(())
+    }
+
+    /// Whether `bytes` more of an answer can be passed on without a look at what is held for it: they are
+    /// text at most.
+    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
+        let bound = self.meter.output_bound();
+        self.cover.as_ref().is_none_or(|cover| cover.has_room(bound, bytes as u64))
+            && self.permit.as_ref().is_none_or(|permit| permit.has_room(bound, bytes as u64))
+    }
+
+    /// Whether what there is of an answer is paid for and reserved under its limits; more is held if need
+    /// be.
+    pub(super) fn is_covered(&mut self) -> bool {
+        let (bound, estimate) = (self.meter.output_bound(), self.meter.output_estimate());
+        let now = || self.gate.clock.monotonic();
+        let is_paid = self.cover.as_mut().is_none_or(|cover| cover.covers(bound));
+        is_paid && self.permit.as_mut().is_none_or(|permit| permit.reach(estimate, now))
+    }
+
+    /// Ready with whether what there is of an answer is paid for and reserved, once it is, or once it is
+    /// known that it will not be.
+    pub(super) fn poll_covered(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        if self.is_covered() {
+            self.counts.shortage = None;
+            return Poll::Ready(true);
+        }
+        if !self.meter.is_counted() {
+            ready!(self.poll_counted(context));
+            if self.is_covered() {
+                self.counts.shortage = None;
+                return Poll::Ready(true);
+            }
+        }
+        ready!(self.poll_input(context));
+        if self.is_covered() {
+            self.counts.shortage = None;
+            return Poll::Ready(true);
+        }
+        self.poll_shortage(context).map(|()| false)
+    }
+
+    /// Gives back what is held beyond the count if other requests wait for it.
+    pub(super) fn give_back(&mut self, context: &mut Context<'_>) {
+        let is_wanted = self.cover.as_ref().is_some_and(Cover::has_waiters)
+            || self.permit.as_ref().is_some_and(Permit::has_waiters);
+        if !is_wanted || self.poll_counted(context).is_pending() {
+            return;
+        }
+        let tokens = self.meter.output_bound();
+        if let Some(cover) = &mut self.cover {
+            cover.shrink(tokens);
+        }
+        if let Some(permit) = &mut self.permit {
+            permit.shrink(tokens);
+        }
+        _ = self.poll_input(context);
+    }
+
+    /// Ready once all text is counted.
+    fn poll_counted(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        ready!(self.poll_piece(context));
+        if self.meter.pending_bytes() > MAX_INLINE_BYTES {
+            self.count_piece();
+            ready!(self.poll_piece(context));
+        }
+        self.meter.count_here();
+        Poll::Ready(())
+    }
+
+    /// Ready once what is held for the input is no more than its count.
+    fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.counts.counted_input.is_some() || self.request_body.is_empty() {
+            return Poll::Ready(());
+        }
+        let input = self.counts.input.get_or_insert_with(|| {
+            let counting = self.gate.counter.clone().count_input(self.request_body.clone());
+            AbortOnDropHandle::new(self.gate.tasks.spawn(counting))
+        });
+        let counted = ready!(Pin::new(input).poll(context)).ok().flatten();
+        self.counts.input = None;
+        // what cannot be counted is held as it was
+        let counted = counted.unwrap_or(InputTokens { text: u64::MAX, is_all_text: false });
+        self.counts.has_failed |= counted.text == u64::MAX;
+        self.counts.counted_input = Some(counted);
+        if counted.is_all_text {
+            let bound = input_bound(counted.text);
+            if let Some(cover) = &mut self.cover {
+                cover.bound_input(bound);
+            }
+            if let Some(permit) = &mut self.permit {
+                permit.bound_input(bound);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Ready once it makes no sense to wait any longer for what others give back.
+    fn poll_shortage(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let is_shared = self.cover.as_ref().is_some_and(Cover::is_shared)
+            || self.permit.as_ref().is_some_and(Permit::is_shared);
+        let shortage = self.counts.shortage.get_or_insert_with(|| {
+            Box::new(Shortage {
+                retries: 0,
+                retry: Box::pin(tokio::time::sleep(RETRY_INTERVAL)),
+                _funds: self.cover.as_ref().and_then(Cover::wait),
+                _quota: self.permit.as_ref().map(Permit::wait),
+            })
+        });
+        while is_shared && shortage.retries < MAX_RETRIES {
+            ready!(shortage.retry.as_mut().poll(context));
+            shortage.retries += 1;
+            shortage.retry.as_mut().reset(Instant::now() + RETRY_INTERVAL);
+        }
+        Poll::Ready(())
+    }
+
+    /// Ready once no piece is being counted.
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(piece) = &mut self.counts.piece else { return Poll::Ready(()) };
+        let counted = ready!(Pin::new(piece).poll(context)).ok().flatten();
+        self.counts.has_failed |= counted.is_none();
+        self.counts.piece = None;
+        self.meter.piece_counted(counted);
+        Poll::Ready(())
+    }
+
+    fn count_piece(&mut self) {
+        let piece = self.meter.take_piece(MAX_REST_BYTES);
+        let counting = self.gate.counter.clone().count_piece(piece);
+        self.counts.piece = Some(AbortOnDropHandle::new(self.gate.tasks.spawn(counting)));
+    }
+
+    /// Counts what is left to be counted; `None` stands for a request that cannot be.
+    pub(super) fn count_rest(&mut self) -> Counting {
+        if let Some(last) = self.counts.last.take() {
+            return last;
+        }
+        self.output_bytes = self.output_bytes.max(self.meter.produced_bytes() as u64);
+        let before = Before {
+            input: self.counts.counted_input.map_or_else(
+                || Input::Body(self.request_body.clone()),
+                |it| Input::Counted(it.text),
+            ),
+            counted: self.meter.counted(),
+            piece: self.counts.piece.take(),
+        };
+        let (rest, has_failed) = (self.meter.take_produced(), self.counts.has_failed);
+        let counting = self.gate.counter.clone().count(before, rest);
+        let counting = async move { counting.await.filter(|_| !has_failed) };
+        AbortOnDropHandle::new(self.gate.tasks.spawn(counting))
+    }
+
+    /// Keeps a count of all for the next call of [`count_rest`](Self::count_rest).
+    pub(super) fn keep_count(&mut self, counting: Counting) {
+        self.counts.last = Some(counting);
+    }
+}
