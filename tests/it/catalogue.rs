@@ -125,7 +125,7 @@ async fn a_file_that_cannot_be_applied_changes_nothing_and_its_dry_run_says_so()
         (&missing_upstream, "", "model tiny: upstream `nowhere` does not exist"),
         (&taken_alias, "", "`best` is a name of model"),
         (&missing_model, "", "plan team: model `none` does not exist"),
-        (&used, "--prune --yes ", "upstream `local` does not exist"),
+        (&used, "--prune --yes ", "upstream `local` serves `tiny`"),
     ] {
         for dry in ["--dry-run ", ""] {
             let (code, _, err) = operator(&product, &format!("apply {dry}{flags}-f -"), file).await;

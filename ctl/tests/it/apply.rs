@@ -93,7 +93,7 @@ async fn all_changes_are_made_in_one_call() {
     assert_eq!(calls.len(), 1, "{calls:?}");
     insta::assert_snapshot!(
         "all_changes",
-        calls.concat().replace("CatalogueChange {", "\n  CatalogueChange {")
+        calls.concat().replace(" CatalogueChange {", "\n  CatalogueChange {")
     );
     insta::assert_snapshot!("all_changes_notes", ran.err);
 }

