@@ -20,6 +20,7 @@ use crate::admin;
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
+use crate::connections::{Acceptor, ConnectionLimits, ConnectionSlots, descriptors};
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
 use crate::control::{Control, Credentials, Directory, Parts};
@@ -28,7 +29,8 @@ use crate::domain::consumption::Consumption;
 use crate::domain::durability::Durability;
 use crate::domain::key::Key;
 use crate::http::handler::Handler;
-use crate::http::listen::{self, Stop};
+use crate::http::listen::{Port, Stop};
+use crate::http::receive::BodyReceiver;
 use crate::ledger::Ledger;
 use crate::ledger::journal::Journal;
 use crate::limits::{self, Limiter};
@@ -184,10 +186,21 @@ pub async fn run(
     let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
     let threads = Handle::current().metrics().num_workers();
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), threads, "serving");
-    let handler = Arc::new(Handler::new(gate, config.max_body_bytes));
-    let stop = Stop { shutdown: shutdown.clone(), drain: config.drain, cut_off };
-    let http = listen::serve(listeners.http, http_tls, handler, outbox, tasks.clone(), stop);
-    let admin = admin::serve(control, listeners.admin, admin_tls, shutdown.clone());
+    let bodies = BodyReceiver::new(config.max_body_bytes, config.body_memory_bytes);
+    let handler = Arc::new(Handler::new(gate, bodies));
+    let slots = ConnectionSlots::new(api_limits(config.connections));
+    let port = Port {
+        acceptor: Acceptor::new(listeners.http, "api", slots),
+        tls: http_tls,
+        handler,
+        outbox,
+        tasks: tasks.clone(),
+        client_idle: config.client_idle,
+    };
+    let (drain, drain_delay) = (config.drain, config.drain_delay);
+    let http = port.serve(Stop { shutdown: shutdown.clone(), drain_delay, drain, cut_off });
+    let settings = admin::Settings { tls: admin_tls, client_idle: config.client_idle };
+    let admin = admin::serve(control, listeners.admin, settings, shutdown.clone());
     let ((), served) = tokio::join!(http, async {
         let outcome = admin.await;
         // the admin plane ends by itself only when it has failed
@@ -203,6 +216,22 @@ pub async fn run(
     sqlite.close().await;
     tracing::info!("stopped");
     served.context("serving the admin plane")
+}
+
+/// Lowers the limits of the API to what the process has descriptors for, beside those of the admin plane.
+fn api_limits(configured: ConnectionLimits) -> ConnectionLimits {
+    let limit = descriptors::limit();
+    let Some(possible) = descriptors::max_api_connections(limit) else { return configured };
+    if configured.total.is_some_and(|total| total > possible) {
+        tracing::warn!(
+            max_connections = possible,
+            open_files = limit,
+            "the limit on open files allows fewer connections than `max_connections`; raise it \
+             (`ulimit -n`, systemd's LimitNOFILE)"
+        );
+    }
+    let total = configured.total.map_or(possible, |total| total.min(possible));
+    ConnectionLimits { total: Some(total), ..configured }
 }
 
 /// Tells the ledger what the keys that have a spending cap may still spend.
@@ -221,14 +250,14 @@ pub async fn run_simulator(
     shutdown: CancellationToken,
 ) {
     let tasks = TaskTracker::new();
-    while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
-        match accepted {
-            Ok((stream, _)) => {
-                let simulator = simulator.clone();
-                tasks.spawn(async move { simulator.serve(stream).await });
-            }
-            Err(error) => tracing::warn!(%error, "cannot accept a connection"),
-        }
+    let slots = ConnectionSlots::new(ConnectionLimits::default());
+    let mut acceptor = Acceptor::new(listener, "simulator", slots);
+    while let Some(accepted) = shutdown.run_until_cancelled(acceptor.accept()).await {
+        let simulator = simulator.clone();
+        tasks.spawn(async move {
+            let _slot = accepted.slot;
+            simulator.serve(accepted.stream).await;
+        });
     }
 }
 

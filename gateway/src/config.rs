@@ -15,6 +15,7 @@ use clap::{Args, ValueEnum};
 use etcetera::BaseStrategy;
 use serde::Deserialize;
 
+use crate::connections::ConnectionLimits;
 use crate::control::Registration;
 use crate::domain::durability::Durability;
 use crate::domain::money::Nanos;
@@ -28,7 +29,12 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 /// Where the admin plane is unless somebody says otherwise.
 pub const DEFAULT_ADMIN_LISTEN: &str = "127.0.0.1:8081";
 const DEFAULT_MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
+/// The memory for all request bodies, in bytes.
+const DEFAULT_BODY_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 const DEFAULT_DRAIN_SECONDS: u64 = 30;
+const DEFAULT_CLIENT_IDLE_SECONDS: u64 = 120;
+const DEFAULT_MAX_CONNECTIONS: usize = 8_192;
+const DEFAULT_MAX_CONNECTIONS_PER_ADDRESS: usize = 1_024;
 const DEFAULT_IDEMPOTENCY_MINUTES: u32 = 10;
 const DEFAULT_REGISTRATIONS_PER_HOUR: u32 = 10;
 const DEFAULT_TRIAL_DAILY_USD: u32 = 100;
@@ -71,9 +77,29 @@ pub struct Settings {
     /// Longest request body, in bytes [default: 33554432]
     #[arg(long, value_name = "BYTES", env = "TOLLGATE_MAX_BODY_BYTES")]
     pub max_body_bytes: Option<usize>,
+    /// Memory for all request bodies together, in bytes; an account gets a quarter of it [default:
+    /// 268435456, or as much as one body may be]
+    #[arg(long, value_name = "BYTES", env = "TOLLGATE_BODY_MEMORY_BYTES")]
+    pub body_memory_bytes: Option<usize>,
     /// How long a shutdown waits for requests under way, in seconds [default: 30]
     #[arg(long, value_name = "SECONDS", env = "TOLLGATE_DRAIN_SECONDS")]
     pub drain_seconds: Option<u64>,
+    /// How long a shutdown goes on accepting connections after `/readyz` says that it is not ready, in
+    /// seconds; load balancers notice in that time [default: 0]
+    #[arg(long, value_name = "SECONDS", env = "TOLLGATE_DRAIN_DELAY_SECONDS")]
+    pub drain_delay_seconds: Option<u64>,
+    /// How long a client may take nothing of its answer before it is left alone, in seconds; 0 for as long as
+    /// it wishes [default: 120]
+    #[arg(long, value_name = "SECONDS", env = "TOLLGATE_CLIENT_IDLE_SECONDS")]
+    pub client_idle_seconds: Option<u64>,
+    /// Most connections of the API at a time, as far as the limit on open files has room for them; 0 for
+    /// that limit alone [default: 8192]
+    #[arg(long, value_name = "N", env = "TOLLGATE_MAX_CONNECTIONS")]
+    pub max_connections: Option<usize>,
+    /// Most connections of the API from one address outside of this host; 0 for no limit, as behind a proxy
+    /// on another host [default: 1024]
+    #[arg(long, value_name = "N", env = "TOLLGATE_MAX_CONNECTIONS_PER_ADDRESS")]
+    pub max_connections_per_address: Option<usize>,
     /// Days to keep request records; sums and ledger entries stay. 0 keeps them [default: 0]
     #[arg(long, value_name = "DAYS", env = "TOLLGATE_RECORDS_KEEP_DAYS")]
     pub records_keep_days: Option<u32>,
@@ -135,8 +161,16 @@ pub struct Config {
     pub simulator: bool,
     /// Longest request body, in bytes.
     pub max_body_bytes: usize,
+    /// Memory for all request bodies together, in bytes; at least `max_body_bytes`.
+    pub body_memory_bytes: usize,
     /// How long a shutdown waits for requests under way.
     pub drain: Duration,
+    /// How long a shutdown accepts connections when it is no longer ready, before that.
+    pub drain_delay: Duration,
+    /// How long a client may take nothing of its answer; `None` for no limit.
+    pub client_idle: Option<Duration>,
+    /// Most connections of the API, as far as descriptors suffice.
+    pub connections: ConnectionLimits,
     /// Which request records are kept.
     pub records: KeepRecords,
     /// What records outlive.
@@ -172,7 +206,14 @@ impl Settings {
             trial_daily_usd: self.trial_daily_usd.or(lower.trial_daily_usd),
             no_simulator: self.no_simulator.or(lower.no_simulator),
             max_body_bytes: self.max_body_bytes.or(lower.max_body_bytes),
+            body_memory_bytes: self.body_memory_bytes.or(lower.body_memory_bytes),
             drain_seconds: self.drain_seconds.or(lower.drain_seconds),
+            drain_delay_seconds: self.drain_delay_seconds.or(lower.drain_delay_seconds),
+            client_idle_seconds: self.client_idle_seconds.or(lower.client_idle_seconds),
+            max_connections: self.max_connections.or(lower.max_connections),
+            max_connections_per_address: self
+                .max_connections_per_address
+                .or(lower.max_connections_per_address),
             records_keep_days: self.records_keep_days.or(lower.records_keep_days),
             records_max_rows: self.records_max_rows.or(lower.records_max_rows),
             durability: self.durability.or(lower.durability),
@@ -204,6 +245,15 @@ impl Settings {
             None if admin_listen.is_local() => Registration::Open,
             Some(RegistrationMode::Invite) | None => Registration::Invite,
         };
+        let max_body_bytes = self.max_body_bytes.unwrap_or(DEFAULT_MAX_BODY_BYTES);
+        let body_memory_bytes =
+            self.body_memory_bytes.unwrap_or(DEFAULT_BODY_MEMORY_BYTES.max(max_body_bytes));
+        if body_memory_bytes < max_body_bytes {
+            bail!(
+                "`body_memory_bytes` is {body_memory_bytes}, less than one body of `max_body_bytes` = \
+                 {max_body_bytes} takes; raise the first or lower the second"
+            );
+        }
         Ok(Config {
             data_dir,
             listen,
@@ -218,8 +268,21 @@ impl Settings {
                     * i64::from(self.trial_daily_usd.unwrap_or(DEFAULT_TRIAL_DAILY_USD)),
             ),
             simulator: !self.no_simulator.unwrap_or_default(),
-            max_body_bytes: self.max_body_bytes.unwrap_or(DEFAULT_MAX_BODY_BYTES),
+            max_body_bytes,
+            body_memory_bytes,
             drain: Duration::from_secs(self.drain_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS)),
+            drain_delay: Duration::from_secs(self.drain_delay_seconds.unwrap_or_default()),
+            client_idle: Some(self.client_idle_seconds.unwrap_or(DEFAULT_CLIENT_IDLE_SECONDS))
+                .filter(|&seconds| seconds > 0)
+                .map(Duration::from_secs),
+            connections: ConnectionLimits {
+                total: Some(self.max_connections.unwrap_or(DEFAULT_MAX_CONNECTIONS))
+                    .filter(|&limit| limit > 0),
+                per_address: Some(
+                    self.max_connections_per_address.unwrap_or(DEFAULT_MAX_CONNECTIONS_PER_ADDRESS),
+                )
+                .filter(|&limit| limit > 0),
+            },
             records: KeepRecords {
                 keep_for: self.records_keep_days.filter(|&days| days > 0).map(|days| DAY * days),
                 most: self.records_max_rows.filter(|&rows| rows > 0),
@@ -306,6 +369,32 @@ mod tests {
         let kept = resolve("records_keep_days = 2\nrecords_max_rows = 5");
         let two_days = Duration::from_hours(48);
         assert_eq!(kept, KeepRecords { keep_for: Some(two_days), most: Some(5) });
+    }
+
+    #[test]
+    fn nought_is_no_limit_on_clients() {
+        let resolve = |text: &str| {
+            let settings = Settings { data_dir: Some("d".into()), ..parse(text).unwrap() };
+            settings.resolve().unwrap()
+        };
+        let none = resolve(
+            "client_idle_seconds = 0\nmax_connections = 0\nmax_connections_per_address = 0",
+        );
+        assert_eq!((none.client_idle, none.connections), (None, ConnectionLimits::default()));
+        let some = resolve("max_connections = 3\nmax_connections_per_address = 2");
+        let limits = ConnectionLimits { total: Some(3), per_address: Some(2) };
+        assert_eq!((some.client_idle, some.connections), (Some(Duration::from_mins(2)), limits));
+    }
+
+    #[test]
+    fn the_memory_for_bodies_holds_one_of_the_greatest_length() {
+        let resolve =
+            |text: &str| Settings { data_dir: Some("d".into()), ..parse(text).unwrap() }.resolve();
+        assert_eq!(resolve("").unwrap().body_memory_bytes, DEFAULT_BODY_MEMORY_BYTES);
+        let long = resolve("max_body_bytes = 1000000000").unwrap();
+        assert_eq!(long.body_memory_bytes, 1_000_000_000);
+        let error = resolve("max_body_bytes = 9\nbody_memory_bytes = 8").unwrap_err().to_string();
+        assert!(error.contains("`body_memory_bytes`"), "{error}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! In reading order: [`domain`] has the nouns; [`pipeline`] is the life of a request, between
 //! [`http`] (clients) and [`upstream`] (chat servers), which write through the [`outbox`] and [`coalesce`]
-//! short buffers, with [`translate`] where the two speak differently; [`ledger`] and [`limits`] are what it
+//! short buffers over [`connections`], with [`translate`] where the two speak differently; [`ledger`] and [`limits`] are what it
 //! counts with, [`state`] what it remembers and [`retention`] what it forgets; [`control`] changes what
 //! [`admin`] is told to, on top of [`store`]; [`app`] puts it together.
 
@@ -30,6 +30,7 @@ pub mod catalogue;
 pub mod clock;
 pub mod coalesce;
 pub mod config;
+pub mod connections;
 mod data_dir;
 pub mod demo;
 pub mod listeners;

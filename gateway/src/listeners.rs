@@ -6,10 +6,10 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use futures_util::{Stream, stream};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use crate::config::AdminAddress;
+use crate::connections::Listen;
 
 /// Bound sockets: binding is the caller's, so that tests can ask for port 0.
 pub struct Listeners {
@@ -91,13 +91,14 @@ impl UnixSocket {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         Ok(socket)
     }
+}
 
-    /// Returns the connections that come.
-    pub fn incoming(self) -> impl Stream<Item = io::Result<UnixStream>> {
-        stream::unfold(self, async |socket| {
-            let accepted = socket.listener.accept().await;
-            Some((accepted.map(|(stream, _)| stream), socket))
-        })
+impl Listen for UnixSocket {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<(UnixStream, Option<SocketAddr>)> {
+        let (stream, _) = self.listener.accept().await?;
+        Ok((stream, None))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `gateway`: arguments → configuration → run → exit code.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use gateway::app::{self, Listeners, Seams};
 use gateway::config::Settings;
+use gateway::connections::descriptors;
 use gateway::demo::{self, DemoArgs};
 use gateway::simulator::{self, Simulator, TruthLog};
 use gateway::{telemetry, welcome};
@@ -91,6 +93,7 @@ async fn run() -> Result<()> {
         .install_default()
         .map_err(|_| anyhow::anyhow!("a TLS provider was installed before"))?;
     survive_size_limits()?;
+    raise_descriptor_limit();
     let shutdown = shutdown_on_signal()?;
     match cli.command {
         None => serve(cli.serve, shutdown).await,
@@ -137,17 +140,39 @@ fn survive_size_limits() -> Result<()> {
     Ok(())
 }
 
-/// Cancelled by the first SIGTERM or Ctrl-C; the second one ends the process at once.
+/// Takes as many descriptors as the process may have: each client and each upstream needs one.
+fn raise_descriptor_limit() {
+    if let Err(error) = descriptors::raise_limit() {
+        tracing::warn!(%error, "cannot raise the limit on open files");
+    }
+}
+
+/// Cancelled by the first SIGTERM or Ctrl-C; the second one ends the process at once. SIGHUP, which asks a
+/// service to read its configuration again, shuts down only what was started on a terminal that is gone.
 fn shutdown_on_signal() -> Result<CancellationToken> {
     let shutdown = CancellationToken::new();
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt, mut hangup) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::hangup())?,
+    );
+    let had_terminal = std::io::stdin().is_terminal();
     let token = shutdown.clone();
     let wait = async move {
         for code in [None, Some(130)] {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => break,
+                    _ = interrupt.recv() => break,
+                    _ = hangup.recv() => {}
+                }
+                if had_terminal && std::fs::File::open("/dev/tty").is_err() {
+                    tracing::info!("the terminal is gone: shutting down");
+                    break;
+                }
+                tracing::warn!(
+                    "SIGHUP is ignored: settings are read at the start, so restart to change them"
+                );
             }
             match code {
                 None => token.cancel(),

@@ -2,7 +2,10 @@
 //!
 //! `crash.rs` has that of `kill -9`.
 
+use std::time::Duration;
+
 use tests::drill::clients_gone::{ClientsGone, Crowd};
+use tests::drill::hostile::{Attack, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Round};
 
@@ -24,6 +27,12 @@ async fn clients_that_leave_stop_their_upstreams_and_leave_nothing_behind() {
     let round = ClientsGone::prepare(crowd).await.round().await;
     check(&round);
     assert!(round.verdict.cancelled > 0 && round.verdict.seen > 0, "{round}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attackers_of_every_kind_at_once_keep_honest_clients_served() {
+    let attack = Attack { duration: Duration::from_secs(2), clients: 6, max_slowdown: None };
+    check(&Hostile::prepare(attack).await.round().await);
 }
 
 #[cfg(target_os = "linux")]

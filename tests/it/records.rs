@@ -243,7 +243,7 @@ async fn what_a_shutdown_does_not_wait_for_is_cut_off_and_recorded() {
     call.closed().await;
     let product = home.start().await;
     let record = Session::sign_in(&product.admin, "alice").await.record().await;
-    check(&record, RequestStatus::Interrupted, Some(200), None);
+    check(&record, RequestStatus::Interrupted, Some(200), Some("server_shutting_down"));
     assert_eq!(
         (record.usage_basis(), record.tokens.unwrap().output),
         (UsageBasis::Counted, Some(2))

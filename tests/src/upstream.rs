@@ -71,11 +71,14 @@ impl RawUpstream {
 
     /// Answers the next request with a stream of words that ends only when the gateway hangs up.
     pub async fn answer_endlessly(&self) {
+        self.begin_stream().await.stream_endlessly().await;
+    }
+
+    /// Answers the next request with the head of a stream.
+    pub async fn begin_stream(&self) -> Call {
         let mut call = self.call().await;
         call.send(stream_head()).await;
-        let delta = json!({ "content": "word ".repeat(1_000) });
-        let piece = json!({ "choices": [{ "index": 0, "delta": delta }] });
-        while call.try_send(chunk(&format!("data: {piece}\n\n"))).await {}
+        call
     }
 }
 
@@ -104,6 +107,13 @@ impl Call {
     /// Sends bytes; `false` if the gateway has closed the connection.
     pub async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).await.is_ok()
+    }
+
+    /// Sends words until the gateway has closed the connection.
+    pub async fn stream_endlessly(&mut self) {
+        let delta = json!({ "content": "word ".repeat(1_000) });
+        let piece = json!({ "choices": [{ "index": 0, "delta": delta }] });
+        while self.try_send(chunk(&format!("data: {piece}\n\n"))).await {}
     }
 
     /// Says that nothing follows.

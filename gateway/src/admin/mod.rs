@@ -18,11 +18,12 @@ pub mod serve;
 mod status;
 #[cfg(test)]
 mod tests;
+mod track;
 mod traffic;
 mod upstreams;
 mod usage;
 
-pub use serve::{ServeError, serve};
+pub use serve::{ServeError, Settings, serve};
 
 use tonic::{Response, Status};
 

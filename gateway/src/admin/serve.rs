@@ -1,8 +1,10 @@
 //! The admin plane's server: its services, health and reflection on one listener.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{Stream, stream};
 use proto::v1::account_service_server::AccountServiceServer;
 use proto::v1::audit_service_server::AuditServiceServer;
 use proto::v1::catalogue_service_server::CatalogueServiceServer;
@@ -15,9 +17,9 @@ use proto::v1::plan_service_server::PlanServiceServer;
 use proto::v1::traffic_service_server::TrafficServiceServer;
 use proto::v1::upstream_service_server::UpstreamServiceServer;
 use proto::v1::usage_service_server::UsageServiceServer;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;
-use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -31,9 +33,14 @@ use super::ledger::Books;
 use super::maintenance::Maintenance;
 use super::models::Models;
 use super::plans::Plans;
+use super::track::TrackCalls;
 use super::traffic::Traffic;
 use super::upstreams::Upstreams;
 use super::usage::Usage;
+use crate::connections::descriptors::MAX_ADMIN_CONNECTIONS;
+use crate::connections::{
+    Accepted, Acceptor, ClientIo, ConnectionLimits, ConnectionSlots, IdlePolicy, Listen, Timeouts,
+};
 use crate::control::Control;
 use crate::listeners::AdminListener;
 use crate::tls::Pem;
@@ -43,6 +50,8 @@ const LARGEST_REQUEST: usize = 256 * 1024;
 /// The largest catalogue that is changed at once.
 const MAX_CATALOGUE_BYTES: usize = 4 * 1024 * 1024;
 const MOST_STREAMS: u32 = 256;
+/// The most connections from one address outside of this host.
+const MAX_CONNECTIONS_PER_ADDRESS: usize = 64;
 /// A client that is silent for this long is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -77,6 +86,14 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
+/// How the admin plane is served.
+pub struct Settings {
+    /// The certificate of a TCP port, if it speaks TLS.
+    pub tls: Option<Pem>,
+    /// How long a client may take nothing of what it is sent; `None` for no limit.
+    pub client_idle: Option<Duration>,
+}
+
 /// Serves the admin plane, on a TCP port within TLS if there is any, until `shutdown`, then lets open
 /// calls end, for at most five seconds.
 ///
@@ -85,7 +102,7 @@ pub enum ServeError {
 pub async fn serve(
     control: Arc<Control>,
     listener: AdminListener,
-    tls: Option<Pem>,
+    settings: Settings,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -103,11 +120,12 @@ pub async fn serve(
         };
     }
     let mut builder = Server::builder();
-    if let (Some(pem), AdminListener::Tcp(_)) = (tls, &listener) {
+    if let (Some(pem), AdminListener::Tcp(_)) = (settings.tls, &listener) {
         let identity = Identity::from_pem(pem.certificate, pem.key);
         builder = builder.tls_config(ServerTlsConfig::new().identity(identity))?;
     }
     let router = builder
+        .layer(TrackCalls)
         .max_concurrent_streams(MOST_STREAMS)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
@@ -140,15 +158,16 @@ pub async fn serve(
         shutdown.cancelled().await;
         end_watches(health).await;
     };
+    let timeouts = Timeouts { write: settings.client_idle, idle: IdlePolicy::Close };
     let serving = async {
         match listener {
             AdminListener::Tcp(listener) => {
-                let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-                let incoming = incoming.with_keepalive(Some(KEEPALIVE));
+                let incoming = incoming(listener, timeouts, |stream| stream.set_nodelay(true));
                 router.serve_with_incoming_shutdown(incoming, closing).await
             }
             AdminListener::Unix(socket) => {
-                router.serve_with_incoming_shutdown(socket.incoming(), closing).await
+                let incoming = incoming(socket, timeouts, |_| Ok(()));
+                router.serve_with_incoming_shutdown(incoming, closing).await
             }
         }
     };
@@ -163,6 +182,29 @@ pub async fn serve(
             Ok(())
         }
     }
+}
+
+/// Returns the connections that come to `listener`, each prepared by `set_up`.
+fn incoming<L>(
+    listener: L,
+    timeouts: Timeouts,
+    set_up: impl Fn(&L::Stream) -> io::Result<()> + Send,
+) -> impl Stream<Item = io::Result<ClientIo<L::Stream>>> + Send
+where
+    L: Listen,
+    L::Stream: AsyncRead + AsyncWrite + Unpin,
+{
+    let slots = ConnectionSlots::new(ConnectionLimits {
+        total: Some(MAX_ADMIN_CONNECTIONS),
+        per_address: Some(MAX_CONNECTIONS_PER_ADDRESS),
+    });
+    // whoever uses up the descriptors must not keep the operator out
+    let acceptor = Acceptor::new(listener, "admin", slots).with_spare_descriptors();
+    stream::unfold((acceptor, set_up), move |(mut acceptor, set_up)| async move {
+        let Accepted { stream, slot } = acceptor.accept().await;
+        let connection = set_up(&stream).map(|()| ClientIo::new(stream, slot, timeouts));
+        Some((connection, (acceptor, set_up)))
+    })
 }
 
 /// Tells health watchers that it is over, and ends their streams.

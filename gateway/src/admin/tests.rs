@@ -38,7 +38,8 @@ impl Served {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
         let listener = AdminListener::Tcp(listener);
-        let serving = super::serve(bench.control.clone(), listener, None, shutdown.clone());
+        let settings = super::Settings { tls: None, client_idle: None };
+        let serving = super::serve(bench.control.clone(), listener, settings, shutdown.clone());
         tasks.spawn(async { serving.await.unwrap() });
         Self { bench, url, tasks, shutdown }
     }

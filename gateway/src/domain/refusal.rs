@@ -72,6 +72,9 @@ pub enum Refusal {
     /// The body broke off, or is not framed as its headers say.
     #[error("the request body broke off or is not framed correctly; send it again")]
     BodyBrokenOff,
+    /// The gateway's memory for request bodies is used up. Worth a retry soon.
+    #[error("the gateway is receiving as many request bodies as it has memory for; try again soon")]
+    BodyMemoryExhausted,
     /// The body is of a kind that we do not read.
     #[error("{0}")]
     UnsupportedMediaType(String),
@@ -199,6 +202,9 @@ pub enum Refusal {
         /// The other request.
         first: RequestId,
     },
+    /// The gateway shuts down, and the request took longer than that waits. Worth a retry.
+    #[error("the gateway is shutting down and ended this request; send it again")]
+    ShuttingDown,
     /// We cannot keep records at the moment, and do not serve without.
     #[error("the gateway cannot record requests at the moment; try again soon")]
     RecorderBehind,

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use futures_util::FutureExt;
 use http::header::{HeaderName, UPGRADE, USER_AGENT};
@@ -13,10 +15,12 @@ use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 
-use super::body::{self, Reply};
+use super::body::Reply;
 use super::grpc;
 use super::models;
+use super::receive::BodyReceiver;
 use super::respond::{self, ErrorReply};
+use super::shutdown::Shutdown;
 use super::stored;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::record::RequestStatus;
@@ -27,17 +31,15 @@ use crate::pipeline::end::End;
 use crate::pipeline::responses::ClientKind;
 use crate::pipeline::serve::{Ask, serve};
 use crate::pipeline::tally::Tally;
-use crate::pipeline::{Fault, Gate};
+use crate::pipeline::{Fault, Gate, admit};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Serves requests. One for the whole gateway.
 pub struct Handler {
     gate: Arc<Gate>,
-    /// The longest request body that is taken, in bytes.
-    max_body_bytes: usize,
-    /// Whether requests should be sent here: from start-up until shutdown begins.
-    ready: AtomicBool,
+    bodies: BodyReceiver,
+    shutdown: Arc<Shutdown>,
 }
 
 /// A path of `/v1`, and what may be done there.
@@ -56,14 +58,14 @@ enum Target<'a> {
 }
 
 impl Handler {
-    /// A handler that takes bodies of up to `max_body_bytes`.
-    pub fn new(gate: Arc<Gate>, max_body_bytes: usize) -> Self {
-        Self { gate, max_body_bytes, ready: AtomicBool::new(true) }
+    /// A handler whose request bodies come through `bodies`.
+    pub fn new(gate: Arc<Gate>, bodies: BodyReceiver) -> Self {
+        Self { gate, bodies, shutdown: Arc::new(Shutdown::new()) }
     }
 
-    /// Makes `/readyz` say 503 from now on.
-    pub fn drain(&self) {
-        self.ready.store(false, Ordering::Relaxed);
+    /// Returns the shutdown that requests follow.
+    pub(super) fn shutdown(&self) -> Arc<Shutdown> {
+        self.shutdown.clone()
     }
 
     /// Answers one request. A panic is answered, too, and booked by the tally's drop.
@@ -105,7 +107,7 @@ impl Handler {
         let tally = Tally::open(self.gate.clone(), arrival, &principal, target.endpoint());
         let mut tally = Some(tally);
         let account = principal.account.id;
-        let outcome = async {
+        let serving = async {
             principal.check(arrival.at)?;
             match target {
                 Target::Chat => {
@@ -131,8 +133,18 @@ impl Handler {
                 }
                 Target::Unknown => Err(Refusal::UnknownUrl { path: shown(path) }.into()),
             }
-        }
-        .await;
+        };
+        let outcome = {
+            let mut serving = pin!(serving);
+            let next = poll_fn(|context| match serving.as_mut().poll(context) {
+                // the task is woken when the shutdown comes to this
+                Poll::Pending if self.shutdown.is_ending() => {
+                    Poll::Ready(Err(Refusal::ShuttingDown.into()))
+                }
+                polled => polled,
+            });
+            next.await
+        };
         let response = conclude(outcome, tally);
         if response.body().is_whole() {
             // a stream waits at its end; that the disk fails is logged, and no reason to keep an answer back
@@ -143,7 +155,7 @@ impl Handler {
 
     /// Whether requests should be sent here: not while we drain, and not while they cannot be recorded.
     fn readiness(&self) -> Response<Reply> {
-        if !self.ready.load(Ordering::Relaxed) {
+        if !self.shutdown.is_ready() {
             return health(false);
         }
         match self.gate.ledger.write_failure() {
@@ -165,7 +177,9 @@ impl Handler {
         incoming: Incoming,
         tally: &mut Option<Tally>,
     ) -> Result<Response<Reply>, Fault> {
-        let body = body::read(headers, incoming, self.max_body_bytes).await?;
+        let account = principal.account.id;
+        let take_place = || admit::receive(&self.gate, principal);
+        let body = self.bodies.receive(headers, incoming, account, take_place).await?;
         serve(&self.gate, principal, ask, headers, body, tally).await.map(respond::answer)
     }
 }

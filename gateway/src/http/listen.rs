@@ -1,109 +1,180 @@
 //! Accepts connections, and lets them finish when the gateway stops.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::rt::{Executor, Read, Write};
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
+use hyper::{Request, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::connection::{ClientBody, ServedConnection, StreamExecutor, StreamProgress};
 use super::handler::Handler;
+use super::shutdown::Phase;
 use crate::coalesce::Coalesced;
+use crate::connections::{Accepted, Acceptor, Activity, ClientIo, IdlePolicy, Timeouts};
 use crate::outbox::Outbox;
 
-/// How long a client may take to send the head of a request, and before that for its TLS handshake.
-const HEAD_DEADLINE: Duration = Duration::from_secs(30);
-/// The wait after a failed accept, which is nearly always "too many open files".
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+/// How long a client may take to send the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest head, and the most that is read ahead of a request's body, in bytes.
+const MAX_BUFFER: usize = 64 * 1024;
+/// What clients may send ahead on one stream of HTTP/2 and on one connection, in bytes. Each frame takes some
+/// hundred bytes until it is read, however short it is.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 512 * 1024;
+/// How long clients may take for the errors that end their requests in a shutdown.
+const ENDING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// When to stop, and how.
 pub struct Stop {
     /// Ends the accepting; requests under way go on.
     pub shutdown: CancellationToken,
-    /// How long they may.
+    /// How long connections are still accepted while `/readyz` says that no requests should be sent.
+    pub drain_delay: Duration,
+    /// How long requests may go on after that.
     pub drain: Duration,
-    /// Cancelled by us after that; connections are dropped then.
+    /// Cancelled by us after that; requests are ended then.
     pub cut_off: CancellationToken,
 }
 
-/// Runs the requests of an HTTP/2 connection, each a task, where a shutdown waits for them.
-#[derive(Clone)]
-struct Tracked(TaskTracker);
-
-impl<F> Executor<F> for Tracked
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    fn execute(&self, request: F) {
-        self.0.spawn(request);
-    }
+/// The API's port.
+pub struct Port {
+    /// Where connections come from.
+    pub acceptor: Acceptor<TcpListener>,
+    /// What is within TLS, if anything is.
+    pub tls: Option<TlsAcceptor>,
+    /// What answers requests.
+    pub handler: Arc<Handler>,
+    /// How answers leave.
+    pub outbox: Outbox,
+    /// What a shutdown waits for.
+    pub tasks: TaskTracker,
+    /// How long a client may take nothing of what it is sent; `None` for as long as it wishes.
+    pub client_idle: Option<Duration>,
 }
 
-/// Serves HTTP/1.1 and HTTP/2 on `listener`, within TLS if there is any, until `stop` says so, then waits
-/// for what is under way. Answers leave through `outbox`.
-pub async fn serve(
-    listener: TcpListener,
-    tls: Option<TlsAcceptor>,
-    handler: Arc<Handler>,
-    outbox: Outbox,
-    tasks: TaskTracker,
-    stop: Stop,
-) {
-    let graceful = GracefulShutdown::new();
-    let mut builder = auto::Builder::new(Tracked(tasks.clone()));
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(Some(Duration::from_secs(30)))
-        .max_concurrent_streams(1_000);
-    // they are aborted in the end: a token would be asked, under its lock, at every turn of each
-    let mut connections = JoinSet::new();
-    while let Some(accepted) = stop.shutdown.run_until_cancelled(listener.accept()).await {
-        match accepted {
-            Ok((stream, _)) => {
-                let server = Server {
-                    builder: builder.clone(),
-                    handler: handler.clone(),
-                    outbox: outbox.clone(),
-                    watcher: graceful.watcher(),
-                };
-                accept(stream, tls.clone(), server, &tasks, &mut connections);
-                while connections.try_join_next().is_some() {}
+// === impl Port ===
+
+impl Port {
+    /// Serves HTTP/1.1 and HTTP/2 until `stop` says so, then waits for what is under way.
+    pub async fn serve(mut self, stop: Stop) {
+        let shutdown = self.handler.shutdown();
+        let builder = self.builder();
+        // they are aborted in the end: a token would be asked, under its lock, at every turn of each
+        let mut connections = JoinSet::new();
+        stop.shutdown.run_until_cancelled(self.accept(&builder, &mut connections)).await;
+        shutdown.set_unready();
+        if !stop.drain_delay.is_zero() {
+            tracing::info!(
+                delay_ms = stop.drain_delay.as_millis(),
+                "shutting down: no longer ready, accepting for a while"
+            );
+            // that it takes this long is how it ends
+            _ = timeout(stop.drain_delay, self.accept(&builder, &mut connections)).await;
+        }
+        drop(self.acceptor);
+        shutdown.enter(Phase::Draining);
+        let is_late = timeout(stop.drain, all(&mut connections)).await.is_err();
+        stop.cut_off.cancel();
+        if is_late {
+            tracing::warn!(
+                waited_ms = stop.drain.as_millis(),
+                "ending requests that are still under way"
+            );
+            shutdown.enter(Phase::Ending);
+            _ = timeout(ENDING_TIMEOUT, all(&mut connections)).await;
+        }
+        connections.shutdown().await;
+    }
+
+    fn builder(&self) -> auto::Builder<StreamExecutor> {
+        let mut builder = auto::Builder::new(StreamExecutor {
+            tasks: self.tasks.clone(),
+            shutdown: self.handler.shutdown(),
+            client_idle: self.client_idle,
+        });
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(MAX_BUFFER);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(Some(Duration::from_secs(30)))
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_concurrent_streams(1_000);
+        builder
+    }
+
+    /// Serves connections as they come, each in a task of `connections`.
+    async fn accept(
+        &mut self,
+        builder: &auto::Builder<StreamExecutor>,
+        connections: &mut JoinSet<()>,
+    ) -> Infallible {
+        loop {
+            let Accepted { stream, slot } = self.acceptor.accept().await;
+            while connections.try_join_next().is_some() {}
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "a connection was gone at once");
+                continue;
             }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_BACKOFF).await;
+            let timeouts = Timeouts { write: self.client_idle, idle: IdlePolicy::Keep };
+            let stream = ClientIo::new(stream, slot, timeouts);
+            let server = Server {
+                builder: builder.clone(),
+                handler: self.handler.clone(),
+                outbox: self.outbox.clone(),
+                activity: stream.activity().clone(),
+            };
+            match &self.tls {
+                None => {
+                    let stream = Coalesced::new(TokioIo::new(stream));
+                    connections.spawn(self.tasks.track_future(server.serve(stream)));
+                }
+                Some(tls) => {
+                    // it ends with the first request's deadline
+                    let handshake = tls.accept(stream);
+                    let connection = async move {
+                        match handshake.await {
+                            Ok(stream) => server.serve(TokioIo::new(stream)).await,
+                            Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+                        }
+                    };
+                    connections.spawn(self.tasks.track_future(connection));
+                }
             }
         }
     }
-    drop(listener);
-    handler.drain();
-    if tokio::time::timeout(stop.drain, graceful.shutdown()).await.is_err() {
-        tracing::warn!(
-            waited_ms = stop.drain.as_millis(),
-            "cutting off requests that are still under way"
-        );
-    }
-    stop.cut_off.cancel();
-    connections.shutdown().await;
+}
+
+/// Waits until all connections have ended.
+async fn all(connections: &mut JoinSet<()>) {
+    while connections.join_next().await.is_some() {}
 }
 
 /// What serves one connection.
 struct Server {
-    builder: auto::Builder<Tracked>,
+    builder: auto::Builder<StreamExecutor>,
     handler: Arc<Handler>,
     outbox: Outbox,
-    watcher: Watcher,
+    activity: Arc<Activity>,
 }
+
+// === impl Server ===
 
 impl Server {
     /// Serves `stream`. What it takes to begin is let go before the first await.
@@ -111,47 +182,34 @@ impl Server {
     where
         S: Read + Write + Unpin + Send + 'static,
     {
-        let handler = self.handler;
+        let shutdown = self.handler.shutdown();
         let stream = self.outbox.connection(stream);
-        // boxed, so that a stream does not hold the memory of all that went before its first event
-        let service = service_fn(move |request| Box::pin(handler.clone().serve(request)));
-        let connection = self.builder.serve_connection(stream, service).into_owned();
-        // boxed, because each future around it would have room for it twice
-        let connection = Box::pin(self.watcher.watch(connection));
-        async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(error = describe(&*error), "a connection ended badly");
+        let (handler, requests) = (self.handler, self.activity.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            let guard = requests.begin();
+            if request.version() == Version::HTTP_2 {
+                requests.set_multiplexed();
             }
-        }
-    }
-}
-
-fn accept(
-    stream: TcpStream,
-    tls: Option<TlsAcceptor>,
-    server: Server,
-    tasks: &TaskTracker,
-    connections: &mut JoinSet<()>,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection was gone at once");
-        return;
-    }
-    match tls {
-        None => {
-            let stream = Coalesced::new(TokioIo::new(stream));
-            connections.spawn(tasks.track_future(server.serve(stream)));
-        }
-        Some(tls) => {
-            let shaking = tokio::time::timeout(HEAD_DEADLINE, tls.accept(stream));
-            let connection = async move {
-                match shaking.await {
-                    Ok(Ok(stream)) => server.serve(TokioIo::new(stream)).await,
-                    Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-                    Err(_) => tracing::debug!("a TLS handshake took too long"),
+            let (handler, shutdown) = (handler.clone(), handler.shutdown());
+            // boxed, so that a stream does not hold the memory of all that went before its first event
+            Box::pin(async move {
+                let response = handler.serve(request).await?;
+                let progress = StreamProgress::current();
+                Ok::<_, Infallible>(
+                    response.map(|reply| ClientBody::new(reply, shutdown, progress, guard)),
+                )
+            })
+        });
+        let connection = self.builder.serve_connection(stream, service).into_owned();
+        let connection = ServedConnection::new(connection, self.activity, &shutdown);
+        async move {
+            match connection.await {
+                Some(Err(error)) => {
+                    tracing::debug!(error = describe(&*error), "a connection ended badly");
                 }
-            };
-            connections.spawn(tasks.track_future(connection));
+                Some(Ok(())) => {}
+                None => tracing::debug!("an idle connection did not end when it was asked to"),
+            }
         }
     }
 }

@@ -4,10 +4,14 @@
 //! [`handler::Handler`].
 
 mod body;
+mod body_budget;
 mod codex;
+mod connection;
 mod grpc;
 pub mod handler;
 pub mod listen;
 mod models;
+pub mod receive;
 mod respond;
+mod shutdown;
 mod stored;

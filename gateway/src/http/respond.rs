@@ -87,15 +87,23 @@ fn with_headers(headers: HeaderMap, body: Reply) -> Response<Reply> {
 /// Ends a stream that broke: books it, and gives the events that tell the client, in the manner of its
 /// endpoint.
 pub(super) fn error_event(broken: Broken) -> Bytes {
-    tracing::warn!(request_id = %broken.tally.id(), error = %broken.fault, "a stream broke");
+    let request_id = broken.tally.as_ref().map(|tally| tracing::field::display(tally.id()));
+    tracing::warn!(request_id, error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault).with_wait_in_message();
     let end = End {
-        status: RequestStatus::Failed,
+        status: if broken.fault.status() == RequestStatus::Interrupted {
+            RequestStatus::Interrupted
+        } else {
+            // it was begun, and is not refused any more
+            RequestStatus::Failed
+        },
         http_status: Some(200),
         error_code: error.code.clone(),
     };
-    let usage = broken.tally.meter.reported;
-    broken.tally.fail(&broken.fault, end);
+    let usage = broken.tally.as_ref().and_then(|tally| tally.meter.reported);
+    if let Some(tally) = broken.tally {
+        tally.fail(&broken.fault, end);
+    }
     let mut out = BytesMut::new();
     match broken.course {
         Course::Responses(mut exchange) => exchange.fail(&error.failure(), usage, &mut out),
@@ -271,15 +279,23 @@ impl From<&Refusal> for ErrorReply {
             | Refusal::QuotaSpent { .. }
             | Refusal::KeyCapSpent { .. }
             | Refusal::OutputCapTooHigh { .. } => limited("insufficient_quota").no_retry(),
-            Refusal::RecorderBehind | Refusal::StateUnavailable | Refusal::CatalogueChanged => {
-                Self::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "server_error",
-                    "server_overloaded",
-                    refusal.to_string(),
-                )
-                .retry_after(Duration::from_secs(1))
-            }
+            Refusal::ShuttingDown => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "server_error",
+                "server_shutting_down",
+                refusal.to_string(),
+            )
+            .retry_after(Duration::from_secs(1)),
+            Refusal::RecorderBehind
+            | Refusal::StateUnavailable
+            | Refusal::CatalogueChanged
+            | Refusal::BodyMemoryExhausted => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "server_error",
+                "server_overloaded",
+                refusal.to_string(),
+            )
+            .retry_after(Duration::from_secs(1)),
         }
     }
 }

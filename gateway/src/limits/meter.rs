@@ -32,6 +32,8 @@ pub(super) struct Counts {
     requests: Option<Box<Window>>,
     tokens: Option<Box<Window>>,
     in_flight: u64,
+    /// Request bodies that are being received.
+    pub(super) receiving: u64,
     pub(super) month: Month,
 }
 

@@ -13,6 +13,7 @@ mod in_use;
 mod meter;
 mod month;
 mod permit;
+mod receive;
 mod window;
 
 use std::hash::Hash;
@@ -31,6 +32,7 @@ use permit::Grant;
 pub use in_use::{LimitUse, Limited};
 pub use month::month_start;
 pub use permit::{Permit, QuotaWait};
+pub use receive::ReceiveGuard;
 
 /// Counts what is limited. One for the whole gateway.
 ///

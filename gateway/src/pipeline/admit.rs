@@ -14,7 +14,7 @@ use crate::domain::limit::LimitKind;
 use crate::domain::model::Model;
 use crate::domain::refusal::Refusal;
 use crate::ledger::{Broke, Cover, Size};
-use crate::limits::{Cause, Exceeded, Moment, Permit, Subject};
+use crate::limits::{Cause, Exceeded, Moment, Permit, ReceiveGuard, Subject};
 
 /// Hardly any request has more bytes for each of its tokens: where so few tokens cannot be paid for,
 /// counting them would not help.
@@ -203,6 +203,16 @@ impl<'a> Asked<'a> {
 pub fn output_cap(tally: &Tally, model: &Model, size: &Size) -> Option<u64> {
     let longest = model.max_output_tokens.filter(|_| size.max_output.is_none() && !size.stream);
     tally.output_cap().or(longest.map(|tokens| tokens.0))
+}
+
+/// Takes a place for a request body that does not come all at once, before it is received.
+///
+/// # Errors
+/// The account or the key receives as many bodies as it may have requests under way.
+pub fn receive(gate: &Gate, principal: &Principal) -> Result<ReceiveGuard, Refusal> {
+    let account = (principal.account.id, &principal.plan.limits);
+    let key = (&principal.key.origin, &principal.key.limits);
+    gate.limiter.receive(account, key).map_err(refusal)
 }
 
 fn refusal(Exceeded { scope, kind, limit, cause }: Exceeded) -> Refusal {

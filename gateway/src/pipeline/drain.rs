@@ -89,7 +89,7 @@ async fn finish(work: Work) {
 async fn read(mut relay: Box<Relay>) {
     while let Some(read) = poll_fn(|context| relay.poll_bytes(context)).await {
         if let Err(broken) = read {
-            close(broken.tally, &broken.fault);
+            broken.tally.into_iter().for_each(|tally| close(tally, &broken.fault));
         }
     }
 }

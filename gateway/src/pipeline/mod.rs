@@ -100,6 +100,7 @@ impl Fault {
     /// How a request ends that gets no answer for this reason.
     pub fn status(&self) -> RequestStatus {
         match self {
+            Self::Refused(Refusal::ShuttingDown) => RequestStatus::Interrupted,
             Self::Refused(_) | Self::Upstream(UpstreamError::KeptBack(_)) => {
                 RequestStatus::Rejected
             }

@@ -107,8 +107,8 @@ enum Source {
 pub struct Broken {
     /// Why.
     pub fault: Fault,
-    /// The open tally.
-    pub tally: Tally,
+    /// The open tally; `None` if the request is booked, because its upstream had not answered.
+    pub tally: Option<Tally>,
     /// How the client is told.
     pub course: Course,
 }
@@ -378,11 +378,20 @@ impl Relay {
         }
         self.source = Source::Ended;
         self.keeper = None;
-        let broken = self.failure.take().zip(self.tally.take());
-        Poll::Ready(broken.map(|(fault, tally)| {
+        Poll::Ready(self.failure.take().map(|fault| {
             let course = std::mem::replace(&mut self.course, Course::Ended);
-            Err(Box::new(Broken { fault, tally, course }))
+            Err(Box::new(Broken { fault, tally: self.tally.take(), course }))
         }))
+    }
+
+    /// Ends the stream before its time because of `fault`: what there is of it is given, and the fault then.
+    pub fn interrupt(&mut self, fault: Fault) {
+        if self.is_booked() || self.failure.is_some() || self.course.is_done() {
+            return;
+        }
+        // an upstream that has not answered is left alone, and its tally with it
+        self.source = Source::Ended;
+        self.failure = Some(fault);
     }
 
     /// Whether all was given.

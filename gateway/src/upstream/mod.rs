@@ -10,6 +10,7 @@ mod error;
 mod outbound;
 mod pool;
 mod probe;
+mod read;
 mod remote;
 mod vitals;
 

@@ -1,10 +1,11 @@
 //! Looks at an upstream without a request of anybody's: its models, and whether it streams.
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use hyper::{Method, header::HeaderValue};
 use serde::Deserialize;
 
+use super::read::read_whole;
 use super::{Phase, Remote, UpstreamError};
 use crate::wire::chunk::ChunkView;
 use crate::wire::splice::splice;
@@ -33,10 +34,10 @@ impl Remote {
     pub async fn models(&self) -> Result<Vec<String>, UpstreamError> {
         let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
         let response = self.request(Method::GET, &self.models, nothing).await?;
-        let body = Limited::new(response.into_body(), LONGEST_LIST).collect();
+        let body = read_whole(response.into_body(), LONGEST_LIST);
         let body = tokio::time::timeout(self.idle_deadline(), body).await;
         let body = body.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
-        let body = body.map_err(|_| UpstreamError::CutOff)?.to_bytes();
+        let body = body?;
         let list: List = serde_json::from_slice(&body).map_err(|_| {
             UpstreamError::Invalid("its answer to GET /models is no list of models".to_owned())
         })?;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap,
@@ -23,6 +22,7 @@ use super::connect::{self, SimulatorDialer};
 use super::error::{Phase, UpstreamError};
 use super::outbound::{KeptBack, Outbound};
 use super::pool::Pool;
+use super::read::read_whole;
 use super::vitals::Vitals;
 use crate::domain::health::Health;
 use crate::domain::upstream::{Profile, Upstream};
@@ -216,10 +216,10 @@ impl Remote {
 
     async fn refusal(&self, response: Response<Incoming>) -> UpstreamError {
         let (head, body) = response.into_parts();
-        let read = Limited::new(body, LONGEST_ERROR).collect();
+        let read = read_whole(body, LONGEST_ERROR);
         let read = tokio::time::timeout(self.idle_deadline(), read).await;
         let said = match (read, check_encoding(&head.headers)) {
-            (Ok(Ok(body)), Ok(())) => ForeignError::parse(&body.to_bytes()),
+            (Ok(Ok(body)), Ok(())) => ForeignError::parse(&body),
             _ => ForeignError::default(),
         };
         let status = match head.status {

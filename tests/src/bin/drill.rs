@@ -9,6 +9,7 @@ use tests::drill::clients_gone::{ClientsGone, Crowd};
 use tests::drill::crash::{Crash, Kill, Pressure};
 #[cfg(target_os = "linux")]
 use tests::drill::disk_full::{Disk, DiskFull};
+use tests::drill::hostile::{Attack, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Total};
 
@@ -41,6 +42,19 @@ enum Name {
         /// How many times each comes
         #[arg(long, default_value_t = 40)]
         requests: usize,
+    },
+    /// Attack the gateway in every way at once: bodies in crumbs, silent connections, a revoked key, endless
+    /// streams, answers that nobody reads; and ask honest questions meanwhile
+    Hostile {
+        /// How long, in seconds
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// How many attackers of each kind there are; ten times as many that say nothing
+        #[arg(long, default_value_t = 16)]
+        clients: usize,
+        /// How long honest requests may take, in percent of what they take undisturbed; 0 for no limit
+        #[arg(long, default_value_t = 120)]
+        max_slowdown: usize,
     },
     /// Fill the gateway's disk under load, and make room again
     #[cfg(target_os = "linux")]
@@ -76,6 +90,11 @@ async fn main() -> ExitCode {
         Name::Overspend { requests } => play(&mut Overspend::prepare(requests).await, rounds).await,
         Name::ClientsGone { clients, requests } => {
             play(&mut ClientsGone::prepare(Crowd { clients, requests }).await, rounds).await
+        }
+        Name::Hostile { seconds, clients, max_slowdown } => {
+            let max_slowdown = (max_slowdown > 0).then_some(max_slowdown);
+            let attack = Attack { duration: Duration::from_secs(seconds), clients, max_slowdown };
+            play(&mut Hostile::prepare(attack).await, rounds).await
         }
         #[cfg(target_os = "linux")]
         Name::DiskFull { limit_files } => {

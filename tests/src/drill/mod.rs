@@ -1,7 +1,7 @@
 //! Drills: the real product under load while something goes wrong, and what its logs say afterwards.
 //!
 //! `cargo run --release -p tests --bin drill -- crash --rounds 100`. A drill is a file:
-//! [`crash`], [`overspend`], [`clients_gone`], [`disk_full`]. All play on a [`rig`], where `client` asks
+//! [`crash`], [`overspend`], [`clients_gone`], [`hostile`], [`disk_full`]. All play on a [`rig`], where `client` asks
 //! and notes what it saw, and `reconcile` holds that against what the upstream and the ledger say;
 //! `round` is what each comes to.
 
@@ -11,6 +11,7 @@ pub mod crash;
 mod descriptors;
 #[cfg(target_os = "linux")]
 pub mod disk_full;
+pub mod hostile;
 mod leaving;
 mod load;
 pub mod overspend;

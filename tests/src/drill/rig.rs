@@ -214,6 +214,11 @@ impl Rig {
         })
     }
 
+    /// How many requests have reached the upstream since the last round was judged.
+    pub fn asked(&mut self) -> usize {
+        self.truth.take().len()
+    }
+
     /// What the customer can spend, as the cap says to which an answer without end is lowered.
     /// Returns also how the answer ended, for the evidence.
     ///

@@ -1,0 +1,238 @@
+//! A connection that ends with an error when its client does nothing for too long.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::activity::Activity;
+use super::slots::ConnectionGuard;
+use super::stall::StallTimer;
+use super::{FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT};
+
+/// How long a client may do nothing, and what happens then.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// How long what is written may wait without the client taking a byte; `None` for no limit.
+    pub write: Option<Duration>,
+    /// What becomes of a connection without requests.
+    pub idle: IdlePolicy,
+}
+
+/// What becomes of a connection that had requests and has none for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdlePolicy {
+    /// It is closed.
+    Close,
+    /// That is for those who speak the protocol to decide.
+    Keep,
+}
+
+/// A client's connection, below TLS. Reads fail when no request comes in time, writes when the client takes
+/// nothing for too long.
+#[derive(Debug)]
+pub struct ClientIo<S> {
+    stream: S,
+    activity: Arc<Activity>,
+    waiting: Waiting,
+    write: StallTimer,
+    _slot: ConnectionGuard,
+}
+
+/// What the connection waits for, beside bytes.
+#[derive(Debug)]
+enum Waiting {
+    /// Its first request.
+    Opening(Pin<Box<Sleep>>, IdlePolicy),
+    /// The time to look whether any request has come since there were this many.
+    Idle(Pin<Box<Sleep>>, u64),
+    /// Nothing.
+    Nothing,
+}
+
+impl<S> ClientIo<S> {
+    /// Wraps a connection that was accepted just now. It keeps `slot` until it is dropped.
+    pub fn new(stream: S, slot: ConnectionGuard, timeouts: Timeouts) -> Self {
+        Self {
+            stream,
+            activity: Arc::default(),
+            waiting: Waiting::Opening(Box::pin(sleep(FIRST_REQUEST_TIMEOUT)), timeouts.idle),
+            write: StallTimer::new(timeouts.write),
+            _slot: slot,
+        }
+    }
+
+    /// Returns where requests are reported.
+    pub fn activity(&self) -> &Arc<Activity> {
+        &self.activity
+    }
+
+    /// Returns the connection itself.
+    pub const fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
+    /// Ready when the client has done nothing for too long. Called when there is nothing to read.
+    fn poll_silent(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &mut self.waiting {
+                Waiting::Opening(timer, _) if !self.activity.has_begun() => {
+                    return timer.as_mut().poll(context);
+                }
+                Waiting::Opening(_, IdlePolicy::Keep) => self.waiting = Waiting::Nothing,
+                Waiting::Opening(_, IdlePolicy::Close) => {
+                    let timer = Box::pin(sleep(IDLE_TIMEOUT));
+                    self.waiting = Waiting::Idle(timer, self.activity.started());
+                }
+                Waiting::Idle(timer, seen) => {
+                    ready!(timer.as_mut().poll(context));
+                    let started = self.activity.started();
+                    if self.activity.is_idle() && started == *seen {
+                        return Poll::Ready(());
+                    }
+                    *seen = started;
+                    timer.as_mut().reset(Instant::now() + IDLE_TIMEOUT);
+                }
+                Waiting::Nothing => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Fails a write that has been blocked for too long.
+    fn observe_write(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.write.progressed();
+            return written;
+        }
+        ready!(self.write.poll_stalled(context));
+        Poll::Ready(Err(timed_out("the client takes nothing of what it is sent")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for ClientIo<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() || matches!(self.waiting, Waiting::Nothing) {
+            return read;
+        }
+        ready!(self.poll_silent(context));
+        Poll::Ready(Err(timed_out("the client sends no request")))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for ClientIo<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.observe_write(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
+        self.observe_write(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+fn timed_out(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::super::slots::{ConnectionLimits, ConnectionSlots};
+    use super::*;
+
+    const WRITE_TIMEOUT: Duration = Duration::from_secs(7);
+
+    /// A connection that takes up to so many bytes before its client reads.
+    fn connection(buffer: usize, idle: IdlePolicy) -> (DuplexStream, ClientIo<DuplexStream>) {
+        let (client, server) = duplex(buffer);
+        let slot = ConnectionSlots::new(ConnectionLimits::default()).take(None).unwrap();
+        let timeouts = Timeouts { write: Some(WRITE_TIMEOUT), idle };
+        (client, ClientIo::new(server, slot, timeouts))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_sends_no_request_is_not_waited_for() {
+        // nothing, a part of the preface of HTTP/2, all of it
+        for bytes in ["", "P", "PRI", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+            let (mut client, mut server) = connection(1_024, IdlePolicy::Keep);
+            client.write_all(bytes.as_bytes()).await.unwrap();
+            let began = Instant::now();
+            let mut read = vec![0; bytes.len()];
+            server.read_exact(&mut read).await.unwrap();
+            let error = server.read_u8().await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{bytes:?}");
+            assert!(began.elapsed() >= FIRST_REQUEST_TIMEOUT);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_had_a_request_is_kept_while_another_is_under_way() {
+        let (_client, mut server) = connection(1_024, IdlePolicy::Close);
+        let request = server.activity().begin();
+        let long = tokio::time::timeout(IDLE_TIMEOUT * 10, server.read_u8()).await;
+        assert!(long.is_err(), "a request is under way");
+        drop(request);
+        let began = Instant::now();
+        assert_eq!(server.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(began.elapsed() <= IDLE_TIMEOUT * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_client_does_not_take_is_not_kept_for_it() {
+        let (mut client, mut server) = connection(10, IdlePolicy::Keep);
+        let write = async {
+            let began = Instant::now();
+            (server.write_all(&[0; 1_000]).await, began.elapsed())
+        };
+        let read = async {
+            // a byte now and then is enough
+            for _ in 0..10 {
+                tokio::time::sleep(WRITE_TIMEOUT - Duration::from_secs(1)).await;
+                client.read_u8().await.unwrap();
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            (written, took) = write => {
+                assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+                assert!(took >= (WRITE_TIMEOUT - Duration::from_secs(1)) * 10 + WRITE_TIMEOUT);
+            }
+            () = read => unreachable!("it waits"),
+        }
+    }
+}

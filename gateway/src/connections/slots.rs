@@ -1,0 +1,168 @@
+//! How many connections there may be, in all and from one address.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many connections a port serves at a time; `None` is "no limit".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// In all.
+    pub total: Option<usize>,
+    /// From one client address, or one IPv6 network of 2⁶⁴. Loopback addresses and Unix sockets are exempt:
+    /// proxies on the same host come from there.
+    pub per_address: Option<usize>,
+}
+
+/// Counts the connections of a port.
+#[derive(Clone, Debug)]
+pub struct ConnectionSlots(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limits: ConnectionLimits,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    total: usize,
+    /// Addresses without connections are not in here.
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// The place of one connection. Dropping it frees the place.
+#[derive(Debug)]
+pub struct ConnectionGuard {
+    slots: ConnectionSlots,
+    /// Where it counts; `None` if its address is exempt.
+    address: Option<IpAddr>,
+}
+
+/// The limit that a connection would exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LimitReachedError {
+    /// There are as many connections as there may be.
+    #[error("as many connections are open as `max_connections` allows")]
+    Total,
+    /// One address has as many as it may have.
+    #[error("its address has as many connections as `max_connections_per_address` allows")]
+    Address,
+}
+
+// === impl ConnectionSlots ===
+
+impl ConnectionSlots {
+    /// Slots under these limits.
+    pub fn new(limits: ConnectionLimits) -> Self {
+        Self(Arc::new(Shared { limits, counts: Mutex::default() }))
+    }
+
+    /// Takes a slot for a connection from `address`; `None` for a Unix socket.
+    ///
+    /// # Errors
+    /// A limit is reached.
+    pub fn take(&self, address: Option<IpAddr>) -> Result<ConnectionGuard, LimitReachedError> {
+        let limits = self.0.limits;
+        let address = address
+            .filter(|address| limits.per_address.is_some() && !address.to_canonical().is_loopback())
+            .map(client_prefix);
+        let mut counts = self.counts();
+        if limits.total.is_some_and(|limit| counts.total >= limit) {
+            return Err(LimitReachedError::Total);
+        }
+        if let Some(address) = address {
+            let count = counts.by_address.entry(address).or_default();
+            if limits.per_address.is_some_and(|limit| *count >= limit) {
+                return Err(LimitReachedError::Address);
+            }
+            *count += 1;
+        }
+        counts.total += 1;
+        drop(counts);
+        Ok(ConnectionGuard { slots: self.clone(), address })
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        // a panic elsewhere leaves only counts behind
+        self.0.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        let mut counts = self.slots.counts();
+        counts.total = counts.total.saturating_sub(1);
+        if let Some(address) = self.address
+            && let Some(count) = counts.by_address.get_mut(&address)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                counts.by_address.remove(&address);
+            }
+        }
+    }
+}
+
+/// Returns what is counted as one client: an IPv4 address, or an IPv6 network of 2⁶⁴, which is what a client
+/// gets.
+fn client_prefix(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(total: usize, per_address: usize) -> ConnectionSlots {
+        let limits = ConnectionLimits { total: Some(total), per_address: Some(per_address) };
+        ConnectionSlots::new(limits)
+    }
+
+    fn address(text: &str) -> Option<IpAddr> {
+        Some(text.parse().unwrap())
+    }
+
+    #[test]
+    fn a_slot_is_free_again_when_its_connection_has_gone() {
+        let slots = slots(2, 2);
+        let first = slots.take(None).unwrap();
+        let second = slots.take(address("192.0.2.1")).unwrap();
+        assert_eq!(slots.take(None).unwrap_err(), LimitReachedError::Total);
+        drop(first);
+        let third = slots.take(address("192.0.2.1")).unwrap();
+        drop((second, third));
+        assert_eq!(slots.counts().total, 0);
+        assert!(slots.counts().by_address.is_empty());
+    }
+
+    #[test]
+    fn one_client_has_its_share_whichever_address_of_its_network_it_uses() {
+        let slots = slots(10, 1);
+        for (first, same, other) in [
+            ("192.0.2.1", "192.0.2.1", "192.0.2.2"),
+            ("192.0.2.7", "::ffff:192.0.2.7", "192.0.2.8"),
+            ("2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1"),
+        ] {
+            let held = slots.take(address(first)).unwrap();
+            assert_eq!(slots.take(address(same)).unwrap_err(), LimitReachedError::Address);
+            assert!(slots.take(address(other)).is_ok());
+            drop(held);
+        }
+    }
+
+    #[test]
+    fn proxies_on_this_host_have_no_share_but_that_of_all() {
+        let slots = slots(4, 1);
+        let held: Vec<_> = [address("127.0.0.1"), address("127.0.0.1"), address("::1"), None]
+            .map(|address| slots.take(address).unwrap())
+            .into();
+        assert_eq!(slots.take(None).unwrap_err(), LimitReachedError::Total);
+        drop(held);
+    }
+}

@@ -1,0 +1,249 @@
+//! One connection of the API, and the requests on it: when they end before their time.
+//!
+//! hyper runs the protocol. Here a connection learns of the shutdown, an idle one is closed, and a stream of
+//! HTTP/2 whose client takes nothing is reset without the others on its connection.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::rt::Executor;
+use hyper_util::server::graceful::GracefulConnection;
+use tokio::task::futures::TaskLocalFuture;
+use tokio::task_local;
+use tokio::time::{Instant, Sleep, sleep};
+use tokio_util::task::TaskTracker;
+
+use super::body::Reply;
+use super::shutdown::{Phase, PhaseWatch, Shutdown};
+use crate::connections::{Activity, ActivityGuard, IDLE_TIMEOUT, StallTimer};
+
+/// How long a connection may take to end once it is asked to because it is idle.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
+
+task_local! {
+    /// The stream whose task is running.
+    static STREAM: Arc<StreamProgress>;
+}
+
+/// Runs a connection until it ends, which the shutdown and a long time without requests bring about.
+pub(super) struct ServedConnection<C> {
+    /// Boxed, because each future around it would have room for it twice.
+    connection: Pin<Box<C>>,
+    activity: Arc<Activity>,
+    phase: PhaseWatch,
+    idle: IdleWatch,
+}
+
+/// What is known of how long a connection is idle. HTTP/1 has its deadline for the head of a request.
+enum IdleWatch {
+    /// It does not carry several requests at a time, as far as is known.
+    Off,
+    /// The time to look whether any request has come since there were this many.
+    Watching(Pin<Box<Sleep>>, u64),
+    /// It was asked to end, and is dropped at this time.
+    Closing(Pin<Box<Sleep>>),
+}
+
+/// Runs the requests of HTTP/2 connections, each a task, where a shutdown waits for them.
+#[derive(Clone)]
+pub(super) struct StreamExecutor {
+    pub(super) tasks: TaskTracker,
+    pub(super) shutdown: Arc<Shutdown>,
+    /// How long a stream may wait for its client to take a byte.
+    pub(super) client_idle: Option<Duration>,
+}
+
+/// A request of HTTP/2. Ending the task resets its stream.
+struct StreamTask<F> {
+    request: Pin<Box<TaskLocalFuture<Arc<StreamProgress>, F>>>,
+    progress: Arc<StreamProgress>,
+    phase: PhaseWatch,
+    stalled: StallTimer,
+    /// How many pieces were taken when it was last looked.
+    seen: u64,
+}
+
+/// Whether what a stream's body has handed out was taken: hyper asks for the next piece only when there is
+/// room for it.
+#[derive(Debug, Default)]
+pub(super) struct StreamProgress {
+    pieces: AtomicU64,
+    is_blocked: AtomicBool,
+}
+
+/// The body of an answer on a connection.
+pub(super) struct ClientBody {
+    reply: Reply,
+    shutdown: Arc<Shutdown>,
+    /// `None` if the connection has but this one.
+    progress: Option<Arc<StreamProgress>>,
+    _request: ActivityGuard,
+}
+
+// === impl ServedConnection ===
+
+impl<C> ServedConnection<C> {
+    pub(super) fn new(connection: C, activity: Arc<Activity>, shutdown: &Shutdown) -> Self {
+        let phase = shutdown.watch();
+        Self { connection: Box::pin(connection), activity, phase, idle: IdleWatch::Off }
+    }
+}
+
+impl<C: GracefulConnection> ServedConnection<C> {
+    /// Ready when the connection is to be dropped because it is idle.
+    fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &mut self.idle {
+                IdleWatch::Off if self.activity.is_multiplexed() => {
+                    let timer = Box::pin(sleep(IDLE_TIMEOUT));
+                    self.idle = IdleWatch::Watching(timer, self.activity.started());
+                }
+                IdleWatch::Off => return Poll::Pending,
+                IdleWatch::Watching(timer, seen) => {
+                    ready!(timer.as_mut().poll(context));
+                    let started = self.activity.started();
+                    if self.activity.is_idle() && started == *seen {
+                        self.connection.as_mut().graceful_shutdown();
+                        self.idle = IdleWatch::Closing(Box::pin(sleep(CLOSE_TIMEOUT)));
+                        // polled again, so that the client is told
+                        context.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    *seen = started;
+                    timer.as_mut().reset(Instant::now() + IDLE_TIMEOUT);
+                }
+                IdleWatch::Closing(timer) => return timer.as_mut().poll(context),
+            }
+        }
+    }
+}
+
+impl<C: GracefulConnection> Future for ServedConnection<C> {
+    /// `None` if the connection was dropped because it was idle.
+    type Output = Option<Result<(), C::Error>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            if let Poll::Ready(ended) = this.connection.as_mut().poll(context) {
+                return Poll::Ready(Some(ended));
+            }
+            match this.phase.poll_changed(context) {
+                Poll::Ready(Phase::Draining) => this.connection.as_mut().graceful_shutdown(),
+                // polled again: the requests on it find out by themselves
+                Poll::Ready(Phase::Serving | Phase::Ending) => {}
+                Poll::Pending => return this.poll_idle(context).map(|()| None),
+            }
+        }
+    }
+}
+
+// === impl StreamExecutor ===
+
+impl<F> Executor<F> for StreamExecutor
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, request: F) {
+        let progress = Arc::<StreamProgress>::default();
+        self.tasks.spawn(StreamTask {
+            request: Box::pin(STREAM.scope(progress.clone(), request)),
+            progress,
+            phase: self.shutdown.watch(),
+            stalled: StallTimer::new(self.client_idle),
+            seen: 0,
+        });
+    }
+}
+
+impl<F: Future> Future for StreamTask<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        loop {
+            if this.request.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            if this.phase.poll_changed(context).is_pending() {
+                break;
+            }
+        }
+        let pieces = this.progress.pieces.load(Ordering::Relaxed);
+        if !this.progress.is_blocked.load(Ordering::Relaxed) {
+            this.stalled.progressed();
+            return Poll::Pending;
+        }
+        if std::mem::replace(&mut this.seen, pieces) != pieces {
+            this.stalled.progressed();
+        }
+        this.stalled.poll_stalled(context)
+    }
+}
+
+impl StreamProgress {
+    /// Returns the progress of the stream whose task is running; `None` on a connection without streams.
+    pub(super) fn current() -> Option<Arc<Self>> {
+        STREAM.try_with(Arc::clone).ok()
+    }
+
+    fn asked(&self) {
+        self.is_blocked.store(false, Ordering::Relaxed);
+    }
+
+    fn handed_out(&self) {
+        self.pieces.fetch_add(1, Ordering::Relaxed);
+        self.is_blocked.store(true, Ordering::Relaxed);
+    }
+}
+
+// === impl ClientBody ===
+
+impl ClientBody {
+    pub(super) fn new(
+        reply: Reply,
+        shutdown: Arc<Shutdown>,
+        progress: Option<Arc<StreamProgress>>,
+        request: ActivityGuard,
+    ) -> Self {
+        Self { reply, shutdown, progress, _request: request }
+    }
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = &mut *self;
+        if this.shutdown.is_ending() {
+            this.reply.end_for_shutdown();
+        }
+        let Some(progress) = &this.progress else {
+            return Pin::new(&mut this.reply).poll_frame(context);
+        };
+        progress.asked();
+        let polled = Pin::new(&mut this.reply).poll_frame(context);
+        if let Poll::Ready(Some(_)) = polled {
+            progress.handed_out();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.reply.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.reply.size_hint()
+    }
+}

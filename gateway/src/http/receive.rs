@@ -1,0 +1,294 @@
+//! Receives request bodies: whole, in bounded memory and in bounded time.
+//!
+//! Most bodies come with the head of their request, in one piece, and are used as they are. One that comes
+//! in several pieces is copied to one buffer: each piece would keep the read buffer it came in, and pieces
+//! may be of one byte. Such a body has a place among those of its account and key before it is buffered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::{Instant, timeout_at};
+
+use super::body_budget::{BodyBudget, BodyMemoryGuard};
+use crate::domain::id::AccountId;
+use crate::domain::refusal::Refusal;
+
+/// How long a client may take to send its body.
+const BODY_TIMEOUT: Duration = Duration::from_mins(2);
+/// How long a body may be slower than the minimum rate, counted from its head.
+const RATE_GRACE: Duration = Duration::from_secs(10);
+/// The minimum rate of a body, averaged from its head on, in bytes per second.
+const MIN_RATE: u64 = 1024;
+/// Bodies up to this length, in bytes, are not counted against the memory budget when they come in one
+/// piece: the connection that brings them takes more.
+const UNCOUNTED_BYTES: usize = 16 * 1024;
+/// The least capacity of the buffer of a body that comes in pieces, in bytes.
+const MIN_CAPACITY: usize = 16 * 1024;
+/// How the names of uploads' kinds begin.
+const MULTIPART: &str = "multipart/";
+
+/// Receives the bodies of requests. One for the whole gateway.
+pub struct BodyReceiver {
+    /// The longest body that is taken, in bytes.
+    max_body_bytes: usize,
+    budget: Arc<BodyBudget>,
+}
+
+/// A body and the memory that it holds until its last user has gone.
+struct CountedBody<B> {
+    bytes: B,
+    _memory: BodyMemoryGuard,
+}
+
+// === impl BodyReceiver ===
+
+impl BodyReceiver {
+    /// A receiver of bodies of up to `max_body_bytes`, which together take up to `memory_bytes`.
+    pub fn new(max_body_bytes: usize, memory_bytes: usize) -> Self {
+        Self { max_body_bytes, budget: BodyBudget::new(memory_bytes, max_body_bytes) }
+    }
+
+    /// Receives a JSON body whole. `take_place` is called for a body that comes in several pieces, and its
+    /// guard is held until the body is there.
+    ///
+    /// # Errors
+    /// The body is too long, of another kind, does not come in time or breaks off; there is no place or no
+    /// memory for it.
+    pub(super) async fn receive<G>(
+        &self,
+        headers: &HeaderMap,
+        mut body: Incoming,
+        account: AccountId,
+        take_place: impl FnOnce() -> Result<G, Refusal>,
+    ) -> Result<Bytes, Refusal> {
+        check_kind(headers)?;
+        // what the client announces is known before it is sent
+        if body.size_hint().lower() > self.max_body_bytes as u64 {
+            return Err(self.too_large());
+        }
+        let began = Instant::now();
+        let first = next_piece(&mut body, began + RATE_GRACE).await?.unwrap_or_default();
+        if body.is_end_stream() {
+            return self.whole(first, account).await;
+        }
+        // boxed, because few requests need it
+        Box::pin(async move {
+            // a body in chunks ends behind its last piece
+            let wait = began + RATE_GRACE;
+            let Some(second) = next_piece(&mut body, wait).await? else {
+                return self.whole(first, account).await;
+            };
+            let _place = take_place()?;
+            self.gather([first, second], body, account, began).await
+        })
+        .await
+    }
+
+    /// Returns a body that came in one piece.
+    async fn whole(&self, bytes: Bytes, account: AccountId) -> Result<Bytes, Refusal> {
+        if bytes.len() > self.max_body_bytes {
+            return Err(self.too_large());
+        }
+        if bytes.len() <= UNCOUNTED_BYTES {
+            return Ok(bytes);
+        }
+        let mut memory = self.budget.guard(account);
+        memory.grow_to(bytes.len()).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
+        Ok(Bytes::from_owner(CountedBody { bytes, _memory: memory }))
+    }
+
+    /// Receives the rest of a body, and returns all of it.
+    async fn gather(
+        &self,
+        pieces: [Bytes; 2],
+        mut body: Incoming,
+        account: AccountId,
+        began: Instant,
+    ) -> Result<Bytes, Refusal> {
+        let mut memory = self.budget.guard(account);
+        let announced = body.size_hint().exact();
+        let announced = announced.map(|rest| {
+            let received: usize = pieces.iter().map(Bytes::len).sum();
+            received.saturating_add(usize::try_from(rest).unwrap_or(usize::MAX))
+        });
+        let max_capacity = announced.unwrap_or(usize::MAX).min(self.max_body_bytes);
+        let mut bytes = Vec::new();
+        for piece in pieces {
+            self.append(&mut bytes, &piece, &mut memory, max_capacity).await?;
+        }
+        loop {
+            let paid_for = Duration::from_secs(bytes.len() as u64 / MIN_RATE);
+            let deadline = began + BODY_TIMEOUT.min(RATE_GRACE + paid_for);
+            let Some(piece) = next_piece(&mut body, deadline).await? else { break };
+            self.append(&mut bytes, &piece, &mut memory, max_capacity).await?;
+        }
+        Ok(Bytes::from_owner(CountedBody { bytes, _memory: memory }))
+    }
+
+    /// Appends `piece`. The buffer's capacity doubles, up to `max_capacity`, and never exceeds what `memory`
+    /// holds.
+    async fn append(
+        &self,
+        bytes: &mut Vec<u8>,
+        piece: &[u8],
+        memory: &mut BodyMemoryGuard,
+        max_capacity: usize,
+    ) -> Result<(), Refusal> {
+        let needed = bytes.len() + piece.len();
+        if needed > self.max_body_bytes {
+            return Err(self.too_large());
+        }
+        if needed > bytes.capacity() {
+            let capacity = bytes.capacity().saturating_mul(2).max(MIN_CAPACITY);
+            let capacity = capacity.min(max_capacity).max(needed);
+            memory.grow_to(capacity).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
+            bytes.reserve_exact(capacity - bytes.len());
+        }
+        bytes.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn too_large(&self) -> Refusal {
+        Refusal::RequestTooLarge { limit_bytes: self.max_body_bytes as u64 }
+    }
+}
+
+// === impl CountedBody ===
+
+impl<B: AsRef<[u8]>> AsRef<[u8]> for CountedBody<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
+
+/// Returns the next piece of a body; `None` at its end.
+async fn next_piece(body: &mut Incoming, deadline: Instant) -> Result<Option<Bytes>, Refusal> {
+    loop {
+        match timeout_at(deadline, body.frame()).await {
+            Ok(Some(Ok(frame))) => match frame.into_data() {
+                Ok(piece) if piece.is_empty() => {}
+                Ok(piece) => return Ok(Some(piece)),
+                // trailers say nothing to us
+                Err(_) => {}
+            },
+            Ok(Some(Err(_))) => return Err(Refusal::BodyBrokenOff),
+            Ok(None) => return Ok(None),
+            Err(_) => return Err(Refusal::BodyTooSlow),
+        }
+    }
+}
+
+/// JSON is taken under any name (`curl -d` calls it a form) but that of an upload; compressed bodies
+/// are not taken, because we do not say that we would.
+fn check_kind(headers: &HeaderMap) -> Result<(), Refusal> {
+    let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+    if let Some(coding) = text(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
+        let message =
+            format!("content encoding `{coding}` is not supported; send the body uncompressed");
+        return Err(Refusal::UnsupportedMediaType(message));
+    }
+    let kind = text(CONTENT_TYPE).unwrap_or_default();
+    if kind.get(..MULTIPART.len()).is_some_and(|start| start.eq_ignore_ascii_case(MULTIPART)) {
+        let message = format!("content type `{kind}` is not supported; send `application/json`");
+        return Err(Refusal::UnsupportedMediaType(message));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use hyper::Response;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::AsyncWriteExt;
+    use tokio::sync::mpsc;
+
+    use super::super::body::Reply;
+    use super::*;
+
+    const LIMIT: usize = 100 * 1024;
+    const MEMORY: usize = LIMIT;
+
+    /// What is read from a client that announces `length` bytes and sends `pieces`, one with the head and
+    /// each other after a `pause`.
+    async fn outcome(length: usize, pieces: &[&str], pause: Duration) -> Result<Bytes, Refusal> {
+        let (mut client, server) = tokio::io::duplex(4 * 1024);
+        let (outcomes, mut outcome) = mpsc::unbounded_channel();
+        let service = service_fn(async |request: hyper::Request<Incoming>| {
+            let (head, body) = request.into_parts();
+            let receiver = BodyReceiver::new(LIMIT, MEMORY);
+            let place = || Ok(());
+            let account = AccountId(uuid::Uuid::nil());
+            outcomes.send(receiver.receive(&head.headers, body, account, place).await).unwrap();
+            Ok::<_, Infallible>(Response::new(Reply::whole("")))
+        });
+        let serve = http1::Builder::new().serve_connection(TokioIo::new(server), service);
+        let send = async {
+            let head = format!("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n");
+            client.write_all(format!("{head}{}", pieces[0]).as_bytes()).await.unwrap();
+            for piece in &pieces[1..] {
+                tokio::time::sleep(pause).await;
+                client.write_all(piece.as_bytes()).await.unwrap();
+            }
+            std::future::pending::<()>().await;
+        };
+        let outcome = outcome.recv();
+        tokio::pin!(outcome);
+        tokio::select! {
+            outcome = &mut outcome => outcome.unwrap(),
+            // a connection whose request was not read to its end is closed
+            _ = serve => outcome.await.unwrap(),
+            () = send => unreachable!("it waits"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_read_whether_it_comes_at_once_or_in_pieces() {
+        let second = Duration::from_secs(1);
+        assert_eq!(outcome(2, &["{}"], second).await.unwrap(), "{}");
+        assert_eq!(outcome(2, &["", "{", "}"], second).await.unwrap(), "{}");
+        assert_eq!(outcome(LIMIT, &[&"a".repeat(LIMIT)], second).await.unwrap().len(), LIMIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_refused() {
+        let pause = RATE_GRACE + Duration::from_secs(1);
+        for pieces in [["", "{}"], ["{", "}"]] {
+            let slow = outcome(2, &pieces, pause).await;
+            assert!(matches!(slow, Err(Refusal::BodyTooSlow)), "{slow:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_announced_as_too_long_is_not_waited_for() {
+        let long = outcome(LIMIT + 1, &[""], Duration::ZERO).await;
+        assert!(matches!(long, Err(Refusal::RequestTooLarge { limit_bytes: 102_400 })), "{long:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_below_the_minimum_rate_is_refused_before_its_deadline() {
+        let second = Duration::from_secs(1);
+        let kib = "a".repeat(1024);
+        let at_the_rate = outcome(30 * 1024, &[kib.as_str(); 30], second).await;
+        assert_eq!(at_the_rate.unwrap().len(), 30 * 1024);
+        let below_it = outcome(30, &["a"; 30], second).await;
+        assert!(matches!(below_it, Err(Refusal::BodyTooSlow)), "{below_it:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_rate_is_high_enough_for_a_body_that_takes_longer_than_the_deadline() {
+        let kib = "a".repeat(1024);
+        let pause = Duration::from_millis(1_500);
+        let long = outcome(90 * 1024, &[kib.as_str(); 90], pause).await;
+        assert!(matches!(long, Err(Refusal::BodyTooSlow)), "{long:?}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Request bodies that are being received, counted against the limits on concurrent requests.
+//!
+//! A request is admitted once its body is known. Before that, an account and a key receive at most as many
+//! bodies at a time as they may have requests under way.
+
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use super::meter::{Counts, Meter};
+use super::{Cause, Exceeded, Limiter, meter};
+use crate::domain::id::{AccountId, KeyId};
+use crate::domain::limit::{LimitKind, LimitScope, Limits};
+
+/// When another try is worth it for a client whose bodies take up all its places.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The place of a body that is being received. Dropping it frees the place.
+#[derive(Debug)]
+pub struct ReceiveGuard {
+    /// The meters of the account and the key, where their concurrency is limited.
+    meters: [Option<Arc<Meter>>; 2],
+}
+
+impl Limiter {
+    /// Takes a place for a body that is about to be received.
+    ///
+    /// # Errors
+    /// The account or the key receives as many bodies as it may have requests under way. Limits that are
+    /// only observed refuse nothing.
+    pub fn receive(
+        &self,
+        account: (AccountId, &Limits),
+        key: (&KeyId, &Limits),
+    ) -> Result<ReceiveGuard, Exceeded> {
+        let limit = |limits: &Limits| limits.concurrency.filter(|_| !limits.observe);
+        let limits = [limit(account.1), limit(key.1)];
+        let meters = [
+            limits[0].map(|_| meter(&self.accounts, &account.0)),
+            limits[1].map(|_| meter(&self.keys, key.0)),
+        ];
+        let mut counts = lock(&meters);
+        for ((counts, limit), scope) in
+            counts.iter().zip(limits).zip([LimitScope::Plan, LimitScope::Key])
+        {
+            if let Some((counts, limit)) = counts.as_ref().zip(limit)
+                && counts.receiving >= limit
+            {
+                let (kind, cause) = (LimitKind::Concurrency, Cause::Wait(RETRY_AFTER));
+                return Err(Exceeded { scope, kind, limit, cause });
+            }
+        }
+        for counts in counts.iter_mut().flatten() {
+            counts.receiving += 1;
+        }
+        drop(counts);
+        Ok(ReceiveGuard { meters })
+    }
+}
+
+impl Drop for ReceiveGuard {
+    fn drop(&mut self) {
+        for counts in lock(&self.meters).iter_mut().flatten() {
+            counts.receiving = counts.receiving.saturating_sub(1);
+        }
+    }
+}
+
+/// Locks those that are there, the account's first, as everybody does.
+fn lock(meters: &[Option<Arc<Meter>>; 2]) -> [Option<MutexGuard<'_, Counts>>; 2] {
+    meters.each_ref().map(|meter| meter.as_ref().map(|meter| meter.lock()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Limits =
+        Limits { rpm: None, tpm: None, concurrency: Some(1), monthly_tokens: None, observe: false };
+    const NONE: Limits = Limits { concurrency: None, ..ONE };
+
+    #[test]
+    fn bodies_are_received_up_to_each_concurrency_limit() {
+        let limiter = Limiter::default();
+        let account = AccountId(uuid::Uuid::nil());
+        let key = KeyId::new("key");
+        let observed = Limits { observe: true, ..ONE };
+        for (plan, own, scope) in [
+            (ONE, NONE, Some(LimitScope::Plan)),
+            (NONE, ONE, Some(LimitScope::Key)),
+            (NONE, observed, None),
+        ] {
+            let receive = || limiter.receive((account, &plan), (&key, &own));
+            let first = receive().unwrap();
+            assert_eq!(receive().err().map(|exceeded| exceeded.scope), scope);
+            drop(first);
+            assert!(receive().is_ok(), "its place is free again");
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_refused_takes_no_place() {
+        let limiter = Limiter::default();
+        let account = AccountId(uuid::Uuid::nil());
+        let (busy, idle) = (KeyId::new("busy"), KeyId::new("idle"));
+        let plan = Limits { concurrency: Some(2), ..ONE };
+        let first = limiter.receive((account, &plan), (&busy, &ONE)).unwrap();
+        assert!(limiter.receive((account, &plan), (&busy, &ONE)).is_err());
+        let second = limiter.receive((account, &plan), (&idle, &ONE));
+        assert!(second.is_ok(), "the refused one holds no place of the plan");
+        drop((first, second));
+    }
+}

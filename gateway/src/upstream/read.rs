@@ -1,0 +1,24 @@
+//! Short answers of upstreams, read whole.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use super::error::UpstreamError;
+
+/// Reads a body of at most `limit` bytes into one buffer: kept one by one, pieces of a byte would take some
+/// seventy times their length.
+///
+/// # Errors
+/// It is longer, or breaks off.
+pub(super) async fn read_whole(mut body: Incoming, limit: usize) -> Result<Bytes, UpstreamError> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| UpstreamError::CutOff)?.into_data() else { continue };
+        if whole.len() + data.len() > limit {
+            return Err(UpstreamError::Invalid(format!("its answer is longer than {limit} bytes")));
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole.freeze())
+}

@@ -1,0 +1,124 @@
+//! Request bodies: what they cost in memory, and how many one key may have under way.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use proto::v1;
+use serde_json::json;
+use tests::process::Gateway;
+use tests::{Product, Session, question, soon};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A connection that has sent the head of a chat request, whose body comes in chunks.
+async fn begin_chunked(to: SocketAddr, key: &str) -> TcpStream {
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    );
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+/// A part of a body, in chunks of this size.
+fn chunked(text: &str, size: usize) -> Vec<u8> {
+    let mut chunks = String::new();
+    for piece in text.as_bytes().chunks(size) {
+        _ = write!(chunks, "{:x}\r\n{}\r\n", piece.len(), std::str::from_utf8(piece).unwrap());
+    }
+    chunks.into_bytes()
+}
+
+/// The status of the next answer on a connection.
+async fn status(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    let reading = async {
+        while !answer.ends_with(b"\n") {
+            answer.push(stream.read_u8().await.unwrap());
+        }
+    };
+    soon("an answer", reading).await;
+    String::from_utf8(answer).unwrap().split(' ').nth(1).unwrap().to_owned()
+}
+
+/// Resident memory of a process, in KiB.
+#[cfg(target_os = "linux")]
+fn resident_kib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Each chunk was kept as a buffer with its own header, some 70 bytes for a byte.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_body_in_chunks_of_one_byte_takes_little_more_memory_than_its_length() {
+    const MIB: usize = 1024 * 1024;
+    let dir = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(dir.path(), |_| {}).await;
+    let alice = Session::register(&gateway.admin, "alice", "correct horse battery alice").await;
+    let key = alice.key().await.secret;
+    let mut stream = begin_chunked(gateway.http, &key).await;
+    // an unfinished string, of which nobody can make sense before its end
+    stream.write_all(&chunked(r#"{"model":"sim-chat","messages":[],"x":""#, 1)).await.unwrap();
+    let before = resident_kib(gateway.id());
+    stream.write_all(&chunked(&"a".repeat(MIB), 1)).await.unwrap();
+    stream.write_all(&chunked("\"}", 1)).await.unwrap();
+    stream.write_all(b"0\r\n\r\n").await.unwrap();
+    assert_eq!(status(&mut stream).await, "400", "it has no messages");
+    let grown = resident_kib(gateway.id()).saturating_sub(before);
+    assert!(grown < 24 * 1024, "a body of a MiB made it grow by {grown} KiB");
+}
+
+/// Bodies were read before a place was taken, so that one key had as many under way as it wished.
+#[tokio::test]
+async fn a_key_has_no_more_bodies_under_way_than_places() {
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let one = v1::Limits { concurrency: Some(1), ..Default::default() };
+    let key = alice.key_with(|key| key.limits = Some(one)).await.secret;
+    let body = question("sim-chat", "hi").to_string();
+    let (first_half, second_half) = body.split_at(body.len() / 2);
+
+    let mut first = begin_chunked(product.http, &key).await;
+    first.write_all(&chunked(first_half, 5)).await.unwrap();
+    // that the first one is being read is known when the second one is refused
+    let refused = async {
+        loop {
+            let mut second = begin_chunked(product.http, &key).await;
+            second.write_all(&chunked(first_half, 5)).await.unwrap();
+            second.write_all(&chunked(second_half, 5)).await.unwrap();
+            second.write_all(b"0\r\n\r\n").await.unwrap();
+            if status(&mut second).await == "429" {
+                break;
+            }
+        }
+    };
+    soon("a refusal", refused).await;
+    let refused = alice.records(1).await.into_iter().find(|it| it.http_status == Some(429));
+    assert_eq!(refused.unwrap().error_code.as_deref(), Some("rate_limit_exceeded"));
+
+    first.write_all(&chunked(second_half, 5)).await.unwrap();
+    first.write_all(b"0\r\n\r\n").await.unwrap();
+    assert_eq!(status(&mut first).await, "200");
+    let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
+    assert_eq!(answer.status, 200, "its place is free again");
+}
+
+/// What is read in pieces is the same as what comes at once.
+#[tokio::test]
+async fn a_body_is_the_same_in_whatever_pieces_it_comes() {
+    let product = Product::start().await;
+    let key = product.member("alice").await.key().await.secret;
+    let text = "word ".repeat(40_000);
+    let body = json!({ "model": "sim-chat", "messages": [{ "role": "user", "content": text }] });
+    let whole = product.chat(&key, &body).answer().await;
+    assert_eq!(whole.status, 200, "{}", whole.text());
+    for size in [7, 1_000, 100_000] {
+        let mut stream = begin_chunked(product.http, &key).await;
+        stream.write_all(&chunked(&body.to_string(), size)).await.unwrap();
+        stream.write_all(b"0\r\n\r\n").await.unwrap();
+        assert_eq!(status(&mut stream).await, "200", "in pieces of {size} bytes");
+    }
+}

@@ -1,0 +1,194 @@
+//! Connections whose clients do nothing: they are closed, and keep nobody out meanwhile.
+//!
+//! Time is stopped where a test waits for a deadline: it goes on to the next timer when nothing else is left
+//! to do.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use proto::v1::RequestStatus;
+use serde_json::json;
+use tests::process::{self, Gateway};
+use tests::{Product, RawUpstream, Session, question, soon};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+/// What clients send who say no more: nothing, a letter, a part of the preface of HTTP/2, all of it, and a head
+/// of HTTP/1 that has no end.
+const SILENT: [&str; 5] =
+    ["", "P", "PRI", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /healthz HTTP/1.1\r\n"];
+
+/// Waits until the other side has closed a connection.
+async fn closed(mut stream: TcpStream) {
+    let mut buffer = [0; 1_024];
+    let closing = async { while matches!(stream.read(&mut buffer).await, Ok(1..)) {} };
+    soon("the end of a connection", closing).await;
+}
+
+async fn silent(to: SocketAddr, bytes: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    stream
+}
+
+fn address(admin: &str) -> SocketAddr {
+    admin.strip_prefix("http://").unwrap().parse().unwrap()
+}
+
+/// The detection of the protocol had no deadline, and the admin port had none at all.
+#[tokio::test]
+async fn a_connection_without_a_request_is_closed_on_both_ports() {
+    let product = Product::start().await;
+    for to in [product.http, address(&product.admin)] {
+        for bytes in SILENT {
+            let stream = silent(to, bytes).await;
+            tokio::time::pause();
+            closed(stream).await;
+            tokio::time::resume();
+        }
+    }
+}
+
+/// 1,010 of them stopped a process with 1,024 descriptors for good.
+#[tokio::test]
+async fn silent_connections_do_not_keep_the_operator_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    command.arg("-c").arg("ulimit -n 256; exec \"$0\" \"$@\"").arg(process::binary("gateway"));
+    command.env_clear().kill_on_drop(true);
+    let gateway = Gateway::serve(command, dir.path(), |_| {}).await;
+    let mut held = Vec::new();
+    for _ in 0..300 {
+        held.push(silent(gateway.http, "P").await);
+    }
+    let alice = Session::register(&gateway.admin, "alice", "correct horse battery alice").await;
+    assert_eq!(alice.account().await.name, "alice");
+    drop(held);
+    // with those gone, there is room again
+    let answer = async {
+        loop {
+            let asked = tests::http::Request::get(gateway.http, "/readyz").try_send().await;
+            if asked.is_ok_and(|answer| answer.status == 200) {
+                break;
+            }
+        }
+    };
+    soon("an answer", answer).await;
+    let log = gateway.stop().await;
+    assert!(log.contains("cannot take connections"), "{log}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_gateway_takes_as_many_descriptors_as_it_may_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    let script = "ulimit -Sn 300; ulimit -Hn 1500; exec \"$0\" \"$@\"";
+    command.arg("-c").arg(script).arg(process::binary("gateway"));
+    command.env_clear().kill_on_drop(true);
+    let gateway = Gateway::serve(command, dir.path(), |_| {}).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", gateway.id())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let (soft, hard) = (files.split_whitespace().nth(3), files.split_whitespace().nth(4));
+    assert_eq!((soft, hard), (Some("1500"), Some("1500")));
+}
+
+/// A gateway that waits some seconds for a client, an upstream and a key.
+async fn scene() -> (Product, RawUpstream, Session, String) {
+    let product =
+        Product::with(|setup| setup.config.client_idle = Some(Duration::from_secs(5))).await;
+    let upstream = RawUpstream::start().await;
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    (product, upstream, alice, key)
+}
+
+#[track_caller]
+fn check_cancelled(record: &proto::v1::RequestRecord) {
+    assert_eq!(record.status(), RequestStatus::Cancelled, "{record:?}");
+    assert_eq!(record.notes, ["client_gone:cancelled"]);
+}
+
+/// It kept its place and its upstream for good.
+#[tokio::test]
+async fn a_client_that_never_reads_its_answer_is_taken_to_have_gone() {
+    let (product, upstream, alice, key) = scene().await;
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let mut body = match path {
+            "/v1/responses" => json!({ "model": "asked", "input": "hi" }),
+            _ => question("asked", "hi"),
+        };
+        body["stream"] = json!(true);
+        let request = product.post(path).bearer(&key).json(&body);
+        let request = request.socket(|socket| socket.set_recv_buffer_size(4 * 1_024));
+        let mut client = request.connect().await.unwrap();
+        client.write_all(&request.bytes()).await.unwrap();
+        let mut call = upstream.begin_stream().await;
+        tokio::time::pause();
+        // it ends only when the gateway hangs up
+        soon("the end of the upstream's stream", call.stream_endlessly()).await;
+        tokio::time::resume();
+        drop(client);
+    }
+    for record in alice.records(2).await {
+        check_cancelled(&record);
+    }
+}
+
+/// A stream of HTTP/2 without a window, on a connection that lives.
+#[tokio::test]
+async fn a_stream_of_http2_that_takes_nothing_is_reset_without_its_neighbours() {
+    let (product, upstream, alice, key) = scene().await;
+    let stream = TcpStream::connect(product.http).await.unwrap();
+    let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(1_024)
+        .handshake::<_, Full<Bytes>>(TokioIo::new(stream))
+        .await
+        .unwrap();
+    let mut running = JoinSet::new();
+    running.spawn(async move { _ = connection.await });
+    let mut body = question("asked", "hi");
+    body["stream"] = json!(true);
+    let request = hyper::Request::post(format!("http://{}/v1/chat/completions", product.http))
+        .header("authorization", format!("Bearer {key}"))
+        .body(Full::new(Bytes::from(body.to_string())))
+        .unwrap();
+    let (response, mut call) = tokio::join!(sender.send_request(request), upstream.begin_stream());
+    let response = response.unwrap();
+    tokio::time::pause();
+    soon("the end of the upstream's stream", call.stream_endlessly()).await;
+    tokio::time::resume();
+    check_cancelled(&alice.record().await);
+    assert!(response.into_body().collect().await.is_err(), "it was reset");
+
+    let request = hyper::Request::get(format!("http://{}/healthz", product.http));
+    let request = request.body(Full::default()).unwrap();
+    let answer = soon("an answer", sender.send_request(request)).await.unwrap();
+    assert_eq!(answer.status(), 200, "its connection serves on");
+}
+
+#[tokio::test]
+async fn a_connection_of_http2_without_requests_is_closed() {
+    let product = Product::start().await;
+    let stream = TcpStream::connect(product.http).await.unwrap();
+    let (mut sender, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    let mut running = JoinSet::new();
+    running.spawn(async move { _ = connection.await });
+    let request = hyper::Request::get(format!("http://{}/healthz", product.http));
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    let answer = soon("an answer", sender.send_request(request)).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), 15);
+    tokio::time::pause();
+    // minutes pass: `soon` would give up before
+    running.join_next().await.unwrap().unwrap();
+    tokio::time::resume();
+    assert!(sender.is_closed());
+}

@@ -1,0 +1,151 @@
+//! What a shutdown tells clients, load balancers and operators.
+
+use std::time::Duration;
+
+use proto::v1::RequestStatus;
+use serde_json::{Value, json};
+use tests::http::Request;
+use tests::process::Gateway;
+use tests::{Product, RawUpstream, Session, chunk, question, soon, stream_head};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+const PIECE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
+
+/// It ended the process at once, with all its requests.
+#[tokio::test]
+async fn a_hangup_does_not_end_the_gateway() {
+    let dir = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(dir.path(), |_| {}).await;
+    let id = gateway.id().to_string();
+    let sent = Command::new("sh").args(["-c", "kill -HUP $0", &id]).status().await.unwrap();
+    assert!(sent.success());
+    soon("a word in the log", async {
+        while !gateway.log().contains("SIGHUP is ignored") {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(Request::get(gateway.http, "/readyz").answer().await.status, 200);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn readiness_ends_before_the_port_closes() {
+    let delay = Duration::from_secs(10);
+    let product = Product::with(|setup| setup.config.drain_delay = delay).await;
+    let key = product.member("alice").await.key().await.secret;
+    product.shutdown.cancel();
+    let unready =
+        async { while Request::get(product.http, "/readyz").answer().await.status != 503 {} };
+    soon("the end of readiness", unready).await;
+    let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
+    assert_eq!(answer.status, 200, "who comes before the load balancer notices is served");
+    tokio::time::pause();
+    let closed = async { while Request::get(product.http, "/readyz").connect().await.is_ok() {} };
+    soon("the end of the port", async {
+        tokio::time::sleep(delay).await;
+        closed.await;
+    })
+    .await;
+    tokio::time::resume();
+    product.stop().await;
+}
+
+/// A gateway whose shutdown waits for nobody, an upstream and a key.
+async fn scene() -> (Product, RawUpstream, String) {
+    let product = Product::with(|setup| setup.config.drain = Duration::ZERO).await;
+    let upstream = RawUpstream::start().await;
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let key = product.member("alice").await.key().await.secret;
+    (product, upstream, key)
+}
+
+/// Stops the gateway, and returns the one record it made.
+async fn record_of(product: Product) -> proto::v1::RequestRecord {
+    let product = product.stop().await.start().await;
+    Session::sign_in(&product.admin, "alice").await.record().await
+}
+
+/// It was cut in the middle of an event, or of a chunk of the transfer encoding.
+#[tokio::test]
+async fn a_stream_that_a_shutdown_ends_says_so() {
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let (product, upstream, key) = scene().await;
+        let mut body = match path {
+            "/v1/responses" => json!({ "model": "asked", "input": "hi" }),
+            _ => question("asked", "hi"),
+        };
+        body["stream"] = json!(true);
+        let begin = async {
+            let mut call = upstream.call().await;
+            call.send(format!("{}{}", stream_head(), chunk(PIECE))).await;
+            call
+        };
+        let request = product.post(path).bearer(&key).json(&body);
+        let (mut answer, mut call) = tokio::join!(request.send(), begin);
+        answer.event().await.unwrap();
+        product.shutdown.cancel();
+        let events = answer.events().await;
+        let last = events.iter().rfind(|event| event.as_str() != "data: [DONE]").unwrap();
+        let data = last.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+        let data: Value = serde_json::from_str(data).unwrap();
+        if path == "/v1/responses" {
+            assert_eq!(data["type"], "response.failed", "{events:?}");
+            assert_eq!(data["response"]["status"], "failed");
+        } else {
+            assert_eq!(data["error"]["code"], "server_shutting_down", "{events:?}");
+        }
+        let message = data.to_string();
+        assert!(message.contains("shutting down"), "{message}");
+        call.closed().await;
+        let record = record_of(product).await;
+        assert_eq!(record.status(), RequestStatus::Interrupted, "{record:?}");
+        assert_eq!(record.error_code.as_deref(), Some("server_shutting_down"));
+        assert_eq!(record.tokens.unwrap().output, Some(1), "what was streamed is paid for");
+    }
+}
+
+/// A Responses stream whose head went out while the upstream still thinks.
+#[tokio::test]
+async fn a_stream_whose_upstream_has_not_answered_says_so_too() {
+    let (product, upstream, key) = scene().await;
+    let body = json!({ "model": "asked", "input": "hi", "stream": true });
+    let request = product.post("/v1/responses").bearer(&key).json(&body);
+    let waiting = async {
+        let call = upstream.call().await;
+        // the head is held back for some seconds
+        tokio::time::pause();
+        call
+    };
+    let (mut answer, _call) = tokio::join!(request.send(), waiting);
+    tokio::time::resume();
+    answer.event().await.unwrap();
+    product.shutdown.cancel();
+    let events = answer.events().await;
+    assert!(events.iter().any(|event| event.contains("response.failed")), "{events:?}");
+    let record = record_of(product).await;
+    assert_eq!(record.status(), RequestStatus::Interrupted, "{record:?}");
+}
+
+#[tokio::test]
+async fn a_request_without_an_answer_gets_503_when_a_shutdown_ends_it() {
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let (product, upstream, key) = scene().await;
+        let body = match path {
+            "/v1/responses" => json!({ "model": "asked", "input": "hi" }),
+            _ => question("asked", "hi"),
+        };
+        let request = product.post(path).bearer(&key).json(&body);
+        let mut client = JoinSet::new();
+        client.spawn(async move { request.answer().await });
+        let mut call = upstream.call().await;
+        product.shutdown.cancel();
+        let answer = soon("an answer", client.join_next()).await.unwrap().unwrap();
+        assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{path}");
+        assert_eq!(answer.error()["code"], "server_shutting_down");
+        call.closed().await;
+        let record = record_of(product).await;
+        assert_eq!((record.status(), record.http_status), (RequestStatus::Interrupted, Some(503)));
+    }
+}
