@@ -198,9 +198,11 @@ pub async fn run(
         client_idle: config.client_idle,
     };
     let (drain, drain_delay) = (config.drain, config.drain_delay);
-    let http = port.serve(Stop { shutdown: shutdown.clone(), drain_delay, drain, cut_off });
+    let stop = Stop { shutdown: shutdown.clone(), drain_delay, drain, cut_off };
+    // boxed, because this future would have room for each
+    let http = Box::pin(port.serve(stop));
     let settings = admin::Settings { tls: admin_tls, client_idle: config.client_idle };
-    let admin = admin::serve(control, listeners.admin, settings, shutdown.clone());
+    let admin = Box::pin(admin::serve(control, listeners.admin, settings, shutdown.clone()));
     let ((), served) = tokio::join!(http, async {
         let outcome = admin.await;
         // the admin plane ends by itself only when it has failed

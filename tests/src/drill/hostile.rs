@@ -189,7 +189,7 @@ impl Drill for Hostile {
             Figure::Time("honest median attacked", disturbed),
             Figure::Count("percent of the undisturbed median", ratio),
         ];
-        Round { verdict: Verdict { seen, upstream, differences, ..Verdict::default() }, figures }
+        Round { verdict: Verdict { upstream, seen, differences, ..Verdict::default() }, figures }
     }
 }
 
