@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tests::drill::clients_gone::{ClientsGone, Crowd};
-use tests::drill::hostile::{Attack, Hostile};
+use tests::drill::hostile::{Attack, Hostile, Kind};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Round};
 
@@ -31,7 +31,9 @@ async fn clients_that_leave_stop_their_upstreams_and_leave_nothing_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attackers_of_every_kind_at_once_keep_honest_clients_served() {
-    let attack = Attack { duration: Duration::from_secs(2), clients: 6, max_slowdown: None };
+    let kinds = vec![Kind::Crumbs, Kind::Silent, Kind::Revoked, Kind::Endless, Kind::Deaf];
+    let duration = Duration::from_secs(2);
+    let attack = Attack { duration, kinds, clients: 6, max_slowdown: None };
     check(&Hostile::prepare(attack).await.round().await);
 }
 

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use gateway::domain::durability::Durability;
 use tests::drill::clients_gone::{ClientsGone, Crowd};
 use tests::drill::crash::{Crash, Kill, Pressure};
 #[cfg(target_os = "linux")]
 use tests::drill::disk_full::{Disk, DiskFull};
-use tests::drill::hostile::{Attack, Hostile};
+use tests::drill::hostile::{Attack, Hostile, Kind};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Total};
 
@@ -50,8 +50,11 @@ enum Name {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
         /// How many attackers of each kind there are; ten times as many that say nothing
-        #[arg(long, default_value_t = 16)]
+        #[arg(long, default_value_t = 8)]
         clients: usize,
+        /// Leave out all attackers but these
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<Kind>,
         /// How long honest requests may take, in percent of what they take undisturbed; 0 for no limit
         #[arg(long, default_value_t = 120)]
         max_slowdown: usize,
@@ -91,9 +94,11 @@ async fn main() -> ExitCode {
         Name::ClientsGone { clients, requests } => {
             play(&mut ClientsGone::prepare(Crowd { clients, requests }).await, rounds).await
         }
-        Name::Hostile { seconds, clients, max_slowdown } => {
+        Name::Hostile { seconds, clients, only, max_slowdown } => {
             let max_slowdown = (max_slowdown > 0).then_some(max_slowdown);
-            let attack = Attack { duration: Duration::from_secs(seconds), clients, max_slowdown };
+            let kinds = if only.is_empty() { Kind::value_variants().to_vec() } else { only };
+            let duration = Duration::from_secs(seconds);
+            let attack = Attack { duration, kinds, clients, max_slowdown };
             play(&mut Hostile::prepare(attack).await, rounds).await
         }
         #[cfg(target_os = "linux")]

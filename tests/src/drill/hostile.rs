@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use gateway::domain::money::Nanos;
 use proto::v1;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,11 +19,28 @@ use super::round::{Drill, Figure, Round};
 use crate::PATIENCE;
 use crate::http::Request;
 
+/// A kind of attacker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Sends bodies without end, a byte to a chunk
+    Crumbs,
+    /// Connects and says nothing, or next to nothing
+    Silent,
+    /// Asks with a key that was revoked
+    Revoked,
+    /// Reads one long answer after the other
+    Endless,
+    /// Asks for long answers, and reads none
+    Deaf,
+}
+
 /// How hard the gateway is attacked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Attack {
     /// For how long.
     pub duration: Duration,
+    /// By whom.
+    pub kinds: Vec<Kind>,
     /// How many clients of each kind there are; ten times as many that say nothing.
     pub clients: usize,
     /// How much longer an honest request may take than without the attack, in percent of that; `None` where
@@ -60,13 +78,14 @@ const MAX_RESIDENT_MIB: usize = 200;
 const PLENTY: Nanos = Nanos(1_000_000_000_000);
 /// How long an honest client waits between two requests.
 const HONEST_PAUSE: Duration = Duration::from_millis(20);
-/// An attacker sends so many chunks, then waits: the drill's own work must not be what is measured.
+/// An attacker sends so many chunks or requests, then waits: the drill's own work must not be what is measured.
 const CHUNKS_AT_ONCE: usize = 256;
+const REQUESTS_AT_ONCE: usize = 8;
 const ATTACK_PAUSE: Duration = Duration::from_millis(20);
-/// An answer that goes on for as long as an attacker likes.
-const ENDLESS: &str = "[sim words=100000 pace_ms=2]";
+/// An answer that goes on for long; the attacker asks for another one then.
+const ENDLESS: &str = "[sim words=5000 pace_ms=2]";
 /// An answer that fills what buffers there are on its way.
-const LONG: &str = "[sim words=100000 chunk=1000]";
+const LONG: &str = "[sim words=30000 chunk=1000]";
 
 impl Hostile {
     /// Starts the gateway.
@@ -113,15 +132,24 @@ impl Hostile {
         let gateway = self.rig.gateway();
         let admin = gateway.admin.strip_prefix("http://").and_then(|it| it.parse().ok());
         let mut attackers = JoinSet::new();
-        for number in 0..self.attack.clients {
+        let at_once =
+            |kind| if self.attack.kinds.contains(&kind) { self.attack.clients } else { 0 };
+        for number in 0..at_once(Kind::Crumbs) {
             let key = if number % 2 == 0 { &parties.hostile.key } else { &parties.narrow };
             attackers.spawn(send_crumbs(gateway.http, key.clone()));
-            attackers.spawn(flood(gateway.http, parties.revoked.clone()));
-            let (endless, deaf) = (parties.hostile.clone(), parties.hostile.clone());
-            attackers.spawn(async move { read_endlessly(&endless, number).await });
-            attackers.spawn(async move { read_nothing(&deaf, number).await });
         }
-        for number in 0..self.attack.clients * 10 {
+        for _ in 0..at_once(Kind::Revoked) {
+            attackers.spawn(flood(gateway.http, parties.revoked.clone()));
+        }
+        for number in 0..at_once(Kind::Endless) {
+            let client = parties.hostile.clone();
+            attackers.spawn(async move { read_endlessly(&client, number).await });
+        }
+        for number in 0..at_once(Kind::Deaf) {
+            let client = parties.hostile.clone();
+            attackers.spawn(async move { read_nothing(&client, number).await });
+        }
+        for number in 0..at_once(Kind::Silent) * 10 {
             attackers.spawn(stay_silent(gateway.http, SILENT[number % SILENT.len()]));
             if let Some(admin) = admin.filter(|_| number % 5 == 0) {
                 attackers.spawn(stay_silent(admin, SILENT[number % SILENT.len()]));
@@ -247,7 +275,7 @@ async fn send_crumbs(to: SocketAddr, key: String) {
 /// Asks with a key that is refused, many requests at a time.
 async fn flood(to: SocketAddr, key: String) {
     let request = Request::post(to, "/v1/chat/completions").bearer(&key).body("{}").bytes();
-    let burst = request.repeat(CHUNKS_AT_ONCE / 8);
+    let burst = request.repeat(REQUESTS_AT_ONCE);
     let mut answers = vec![0; 64 * 1024];
     loop {
         if let Ok(mut stream) = TcpStream::connect(to).await {
@@ -262,7 +290,7 @@ async fn flood(to: SocketAddr, key: String) {
     }
 }
 
-/// Reads one endless answer after the other.
+/// Reads one long answer after the other, so that there is always one.
 async fn read_endlessly(client: &Client, number: usize) {
     loop {
         let shape = Shape::QUICK[1 + 2 * (number % 2)];
