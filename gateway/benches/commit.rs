@@ -5,6 +5,7 @@
 
 mod processor;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -99,5 +100,6 @@ fn record(n: u64) -> RequestRecord {
         ttft: Some(Duration::from_millis(210)),
         notes: Vec::new(),
         idempotency: None,
+        count: NonZeroU32::MIN,
     }
 }

@@ -1,6 +1,7 @@
 //! What a request costs in the journal: its opening, its record, and the news of a stream.
 //! `cargo bench -p gateway --bench journal`.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,7 @@ fn record(number: u32) -> RequestRecord {
         ttft: Some(Duration::from_millis(123)),
         notes: Vec::new(),
         idempotency: None,
+        count: NonZeroU32::MIN,
     }
 }
 

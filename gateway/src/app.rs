@@ -126,6 +126,8 @@ pub async fn run(
         store.consumption(limits::month_start(now)).await.context("reading what was used")?;
     resume_caps(&ledger, &prepared.everything.keys, &used);
     let ledger = Arc::new(ledger);
+    let (merging, stop) = (ledger.clone(), recorder_stop.clone());
+    writing.spawn(async move { merging.record_merged_until(stop).await });
     let state = config.responses.retention.map(|retention| {
         let (state, task) = State::new(store.clone(), retention, seams.clock.clone());
         writing.spawn(task.run(recorder_stop.clone()));
@@ -167,7 +169,7 @@ pub async fn run(
     let control = Arc::new(Control::new(Parts {
         store,
         directory,
-        ledger,
+        ledger: ledger.clone(),
         credentials,
         clock: seams.clock,
         entropy: seams.entropy,
@@ -212,6 +214,7 @@ pub async fn run(
 
     tasks.close();
     tasks.wait().await;
+    ledger.record_merged();
     recorder_stop.cancel();
     writing.close();
     writing.wait().await;

@@ -113,6 +113,62 @@ async fn refusals_are_recorded_and_cost_nothing() {
     assert_eq!(alice.account().await.balance_usd, "5");
 }
 
+/// Sends `count` requests one after another over one connection, and returns the answers.
+async fn send_pipelined(product: &Product, request: &str, count: usize) -> String {
+    let mut bytes = request.repeat(count - 1);
+    bytes.push_str(&request.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n"));
+    tests::http::raw(product.http, bytes.as_bytes()).await
+}
+
+/// Has a key make many requests that never go upstream, and checks that they fill no disk and that the sums
+/// count all of them. Requests that were each recorded on their own are what failed here.
+async fn check_requests_beyond_a_rate(revoke: bool, status: RequestStatus, http_status: u32) {
+    const SENT: usize = 1_000;
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await;
+    if revoke {
+        alice.keys().revoke_key(v1::RevokeKeyRequest { id: key.id.clone() }).await.unwrap();
+    }
+    let request = format!(
+        "GET /v1/models HTTP/1.1\r\nhost: tollgate\r\nauthorization: Bearer {}\r\n\r\n",
+        key.secret
+    );
+    let line = format!("HTTP/1.1 {http_status} ");
+    for _ in 0..10 {
+        let answers = send_pipelined(&product, &request, SENT / 10).await;
+        assert_eq!(answers.matches(&line).count(), SENT / 10);
+    }
+    // a shutdown records what was counted and not yet written
+    let product = product.stop().await.start().await;
+    let alice = Session::sign_in(&product.admin, "alice").await;
+    let records = alice.records(1).await;
+    assert!(records.len() < SENT / 2, "{} records of {SENT} requests", records.len());
+    assert_eq!(records.iter().map(|record| record.count as usize).sum::<usize>(), SENT);
+    assert!(records.iter().any(|record| record.count > 1));
+    for record in &records {
+        let seen = (record.status(), record.http_status, record.key.as_str());
+        assert_eq!(seen, (status, Some(http_status), key.id.as_str()), "{record:#?}");
+    }
+    let asked = alice.usage().summarize_usage(v1::SummarizeUsageRequest::default()).await;
+    let totals = asked.unwrap().into_inner().totals.unwrap();
+    let errors = if revoke { SENT as u64 } else { 0 };
+    assert_eq!((totals.requests, totals.errors), (SENT as u64, errors));
+    let operator = product.operator().await;
+    let proof = operator.ledger().verify_ledger(v1::VerifyLedgerRequest {}).await.unwrap();
+    assert_eq!(proof.into_inner().differences, []);
+}
+
+#[tokio::test]
+async fn refusals_of_a_key_beyond_a_rate_are_counted_in_one_record() {
+    check_requests_beyond_a_rate(true, RequestStatus::Rejected, 401).await;
+}
+
+#[tokio::test]
+async fn free_answers_to_a_key_beyond_a_rate_are_counted_in_one_record() {
+    check_requests_beyond_a_rate(false, RequestStatus::Completed, 200).await;
+}
+
 #[tokio::test]
 async fn an_upstream_failure_is_recorded() {
     let (product, upstream, alice, key) = product().await;

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 pub use clock::ManualClock;
 pub use product::{Home, Product, Setup, priced_model};
-pub use session::{NewKey, Session};
+pub use session::{NewKey, Session, requests_of};
 pub use terminal::Terminal;
 pub use upstream::{Call, RawUpstream, chunk, closed_port, json_answer, raw_answer, stream_head};
 

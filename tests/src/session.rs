@@ -18,6 +18,11 @@ use proto::v1::{self, RequestRecord};
 use crate::product::{password_of, priced_model};
 use crate::soon;
 
+/// Returns how many requests records stand for; those of an older gateway do not say.
+pub fn requests_of<'a>(records: impl IntoIterator<Item = &'a RequestRecord>) -> usize {
+    records.into_iter().map(|record| record.count.max(1) as usize).sum()
+}
+
 /// Somebody on the admin plane, signed in or not. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -167,7 +172,7 @@ impl Session {
         answer.into_inner().account.unwrap()
     }
 
-    /// Waits until there are `count` records that it may see, and returns all, oldest first.
+    /// Waits until there are records of `count` requests that it may see, and returns all, oldest first.
     ///
     /// # Panics
     /// They do not come.
@@ -180,7 +185,7 @@ impl Session {
                 let news = tail.message().await.unwrap().unwrap();
                 records.extend(news.requests);
                 // all history is there once it is live: what comes later was asked for
-                if news.live && records.len() >= count {
+                if news.live && requests_of(&records) >= count {
                     return;
                 }
             }

@@ -41,6 +41,7 @@ pub(super) struct Line {
     deployment: Option<String>,
     price_version: Option<u32>,
     notes: Vec<String>,
+    count: u32,
 }
 
 /// Runs `ctl request …`.
@@ -105,14 +106,16 @@ pub(super) fn filter(
 // === impl Line ===
 
 impl Line {
-    /// How it ended, in a word: what the client was refused with says more than that it was.
+    /// How it ended, in a word: what the client was refused with says more than that it was. With the
+    /// number of requests, where the record stands for several.
     fn short_status(&self) -> String {
         let status = self.status.clone().unwrap_or_default();
-        match (&self.error_code, self.http_status.filter(|status| *status >= 400)) {
+        let status = match (&self.error_code, self.http_status.filter(|status| *status >= 400)) {
             (Some(code), Some(http_status)) => format!("{http_status} {code}"),
             (Some(code), None) => format!("{status} {code}"),
             (None, _) => status,
-        }
+        };
+        if self.count > 1 { format!("{status} x{}", self.count) } else { status }
     }
 }
 
@@ -141,6 +144,7 @@ impl From<RequestRecord> for Line {
             deployment: record.deployment,
             price_version: record.price_version,
             notes: record.notes,
+            count: record.count.max(1),
         }
     }
 }
@@ -168,6 +172,7 @@ impl Record for Line {
         "deployment",
         "price_version",
         "notes",
+        "count",
     ];
     const COLUMNS: &'static [&'static str] = &[
         "id",
@@ -175,6 +180,7 @@ impl Record for Line {
         "status",
         "http_status",
         "error_code",
+        "count",
         "model",
         "input_tokens",
         "output_tokens",

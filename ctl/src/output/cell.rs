@@ -46,7 +46,7 @@ pub(super) fn heading(name: &str) -> String {
 pub(super) fn is_number(name: &str) -> bool {
     ["_usd", "_tokens", "_ms", "_window", "_version"].iter().any(|it| name.ends_with(it))
         || ["rpm", "tpm", "concurrency"].contains(&name)
-        || ["requests", "errors", "failures", "in_flight", "http_status"].contains(&name)
+        || ["requests", "errors", "failures", "in_flight", "http_status", "count"].contains(&name)
 }
 
 /// Whether the beginning of a field says something without its end: neither of a number nor of a time.

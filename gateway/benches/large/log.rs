@@ -1,6 +1,7 @@
 //! Who and what is in the store: sixty days of two hundred accounts, with three keys each that use two models
 //! each, and of one account that is hardly ever there.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,6 +165,7 @@ impl Log {
             ttft: Some(Duration::from_millis(210)),
             notes: Vec::new(),
             idempotency: None,
+            count: NonZeroU32::MIN,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Request records: what is known of each request of a known key, once it has ended.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -55,6 +56,10 @@ pub struct RequestRecord {
     pub notes: Vec<String>,
     /// What its retries are known by, if it came with an idempotency key and was answered in whole.
     pub idempotency: Option<IdempotencyDigest>,
+    /// The number of requests that the record stands for. More than one only where requests that never
+    /// went upstream came faster than they are recorded individually; the other fields are then those
+    /// of the first one, as far as all agree.
+    pub count: NonZeroU32,
 }
 
 /// Where a request was served.

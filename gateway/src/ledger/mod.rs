@@ -6,6 +6,7 @@
 //! and charge behind. Memory starts from the sum of the stored entries, after the journal was replayed
 //! into the store, so the two cannot drift apart over a restart.
 
+mod aggregate;
 mod bound;
 mod cover;
 mod funds;
@@ -16,6 +17,7 @@ mod recorder;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::sync::watch;
@@ -31,6 +33,7 @@ use crate::domain::money::Nanos;
 use crate::domain::record::RequestRecord;
 use crate::domain::usage::Tokens;
 use crate::store::{Cursor, DiskFault, Store, StoreError};
+use aggregate::Aggregator;
 use bound::{Bound, Calibration};
 use funds::Funds;
 use journal::{Journal, Open, Unsynced, Unwritten};
@@ -44,6 +47,9 @@ pub use funds::{Broke, FundsWait};
 /// Requests of one account that wait at once for what others give back: more would not get it in time.
 const MAX_WAITING_REQUESTS: usize = 64;
 
+/// How often merged records are recorded: what the death of the process may lose of their counts.
+const AGGREGATION_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A wait for the disk.
 pub type Syncing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -53,6 +59,7 @@ pub struct Ledger {
     /// What keys with a cap may still spend, by their origin.
     caps: papaya::HashMap<KeyId, Arc<Purse>, RandomState>,
     calibration: Calibration,
+    aggregator: Aggregator,
     recorder: Recorder,
     journal: Arc<Journal>,
     store: Arc<dyn Store>,
@@ -108,7 +115,8 @@ impl Ledger {
         let task = RecorderTask { inbox, journal: journal.clone(), store: store.clone(), observer };
         let calibration = Calibration::default();
         let caps = papaya::HashMap::default();
-        (Self { purses: map, caps, calibration, recorder, journal, store }, task)
+        let aggregator = Aggregator::default();
+        (Self { purses: map, caps, calibration, aggregator, recorder, journal, store }, task)
     }
 
     /// Returns an account's balance.
@@ -217,11 +225,21 @@ impl Ledger {
 
     /// Books the end of a request: charges its cost, as far as there is money, and hands its record
     /// on to be written. What an upstream used beyond that is the house's loss, not the account's debt.
-    /// Its client may be told after [`write_down`](Self::write_down). While [too many](Self::is_behind)
-    /// records wait, a request that went to no upstream is only counted.
+    /// Its client may be told after [`write_down`](Self::write_down). Records of requests that cost nothing
+    /// and never went upstream are [merged](Self::record_merged) where one key makes many of them; while
+    /// [too many](Self::is_behind) records wait, such a request is only counted.
     pub fn settle(&self, mut record: Box<RequestRecord>, cover: Option<Cover>) {
         if self.recorder.is_behind() && !self.journal.is_open(record.id) {
-            return self.recorder.leave_out();
+            return self.recorder.leave_out(record.count);
+        }
+        if Aggregator::applies_to(&record) {
+            if self.aggregator.is_full() {
+                self.record_merged();
+            }
+            match self.aggregator.admit(record) {
+                Some(individual) => record = individual,
+                None => return,
+            }
         }
         if let Some(cost) = record.cost.filter(|&cost| cost > Nanos::ZERO) {
             let Payment { charged, overrun } = match cover {
@@ -233,6 +251,31 @@ impl Ledger {
         }
         let place = self.journal.close(&record);
         self.recorder.send(record, place);
+    }
+
+    /// Records what was merged so far. To be called once more after the last request has ended.
+    pub fn record_merged(&self) {
+        let mut is_changed = false;
+        for record in self.aggregator.take() {
+            if self.recorder.is_behind() {
+                self.recorder.leave_out(record.count);
+            } else {
+                let place = self.journal.close(&record);
+                self.recorder.send(record, place);
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            // a failure is logged there, and tried again
+            _ = self.write_down();
+        }
+    }
+
+    /// Records what was merged, once a second, until `stop` is cancelled.
+    pub async fn record_merged_until(&self, stop: CancellationToken) {
+        while stop.run_until_cancelled(tokio::time::sleep(AGGREGATION_INTERVAL)).await.is_some() {
+            self.record_merged();
+        }
     }
 
     /// Waits, where words shall outlive the machine's power, until the disk has all that was written

@@ -6,6 +6,7 @@
 //! What waits can be looked at, and a reader of the store can wait until it has been written.
 
 use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -155,10 +156,10 @@ impl Recorder {
         self.queue.pushed.notify_one();
     }
 
-    /// Counts a request that gets no record. How many those were is logged once records are written
+    /// Counts requests that get no record. How many those were is logged once records are written
     /// again.
-    pub(super) fn leave_out(&self) {
-        self.queue.left_out.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn leave_out(&self, count: NonZeroU32) {
+        self.queue.left_out.fetch_add(u64::from(count.get()), Ordering::Relaxed);
     }
 
     pub(super) fn is_behind(&self) -> bool {
@@ -357,6 +358,7 @@ mod tests {
             usage: None,
             cost: Some(Nanos::ZERO),
             overrun: Nanos::ZERO,
+            count: NonZeroU32::MIN,
             ..ended(number)
         }
     }

@@ -3,6 +3,7 @@
 //! A [`Tally`] is opened for every request of a known key; `settle.rs` books it when it is closed or
 //! dropped.
 
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -97,6 +98,7 @@ impl Tally {
             ttft: None,
             notes: Vec::new(),
             idempotency: None,
+            count: NonZeroU32::MIN,
         });
         Self {
             meter: Meter::default(),

@@ -13,6 +13,7 @@ use super::client::{Seen, Shape};
 use super::rig::{balance, price_of};
 use super::round::Figure;
 use crate::Session;
+use crate::session::requests_of;
 
 /// Request records by id.
 pub type Records = BTreeMap<String, v1::RequestRecord>;
@@ -124,7 +125,7 @@ async fn proof(operator: &Session) -> Vec<String> {
 pub fn reconcile(evidence: &Evidence, books: &Books) -> Verdict {
     let records = &books.records;
     let asked: BTreeSet<_> = evidence.truth.iter().filter_map(|entry| entry.id.as_ref()).collect();
-    let ended = |status| records.values().filter(|record| record.status() == status).count();
+    let ended = |status| requests_of(records.values().filter(|record| record.status() == status));
     let counted = records.values().filter(|it| it.usage_basis() == UsageBasis::Counted);
     let mut verdict = Verdict {
         upstream: asked.len(),
@@ -151,8 +152,15 @@ pub fn reconcile(evidence: &Evidence, books: &Books) -> Verdict {
         let wrong = if asked.contains(id) { unpaid(record, overrun) } else { unasked(record) };
         differences.extend(wrong.map(|what| format!("{id} {what}: {record:?}")));
     }
+    let mut merged = merged_by_http_status(records);
     for seen in &evidence.seen {
         let record = records.get(&seen.id);
+        if record.is_none()
+            && let Some(count @ 1..) = merged.get_mut(&u32::from(seen.status))
+        {
+            *count -= 1;
+            continue;
+        }
         let wrong = unlike_seen(seen, record);
         differences.extend(wrong.map(|what| format!("{seen:?} {what}: {record:?}")));
     }
@@ -175,6 +183,18 @@ pub fn reconcile(evidence: &Evidence, books: &Books) -> Verdict {
     }
     differences.extend(books.proof.iter().map(|what| format!("the ledger does not prove: {what}")));
     verdict
+}
+
+/// The number of requests, by what their clients got, that have no record under their own id, since they
+/// are counted in another's.
+fn merged_by_http_status(records: &Records) -> BTreeMap<u32, u32> {
+    let mut merged = BTreeMap::new();
+    for record in records.values() {
+        if let Some(status) = record.http_status {
+            *merged.entry(status).or_default() += record.count.saturating_sub(1);
+        }
+    }
+    merged
 }
 
 /// What is wrong with the record of a request that did not reach the upstream.

@@ -100,6 +100,8 @@ pub struct Record {
     pub ttft_ms: Option<f64>,
     /// What was lost or mended in translation.
     pub notes: Vec<String>,
+    /// The number of requests that the record stands for; 0 means 1.
+    pub count: u32,
 }
 
 /// A piece of the request log.

@@ -261,13 +261,22 @@ fn cells(model: &Model, record: &Record) -> Vec<Span<'static>> {
         plain(record.model.clone().unwrap_or_else(|| UNKNOWN.to_owned())),
         plain(record.endpoint.clone()),
         Span::styled(status, model.theme.status(record.status)),
-        Span::styled(record.error_code.clone().unwrap_or_default(), model.theme.bad()),
+        Span::styled(error_and_count(record), model.theme.bad()),
         plain(short_count(record.tokens.input)),
         plain(short_count(record.tokens.output)),
         plain(duration(record.ttft_ms)),
         plain(duration(record.duration_ms)),
         plain(dollars(record.cost_usd.as_deref())),
     ]
+}
+
+/// The error code, and the number of requests where the record stands for several.
+fn error_and_count(record: &Record) -> String {
+    let code = record.error_code.as_deref().unwrap_or_default();
+    match record.count {
+        0 | 1 => code.to_owned(),
+        several => format!("×{} {code}", short_count(Some(several.into()))),
+    }
 }
 
 fn all_of<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
@@ -285,6 +294,7 @@ fn all_of<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
     let stream = if record.stream { ", as a stream" } else { "" };
     detail
         .row("status", Span::styled(status, theme.status(record.status)))
+        .maybe("requests", (record.count > 1).then(|| plain(count(Some(record.count.into())))))
         .maybe("error", record.error_code.as_deref().map(|it| Span::styled(it, theme.bad())))
         .row("started", plain(date_and_time(record.started_at, &model.zone)))
         .row("took", plain(took))

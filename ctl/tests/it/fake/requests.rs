@@ -36,6 +36,7 @@ pub(crate) fn records() -> Vec<RequestRecord> {
         duration_ms: Some(412.5),
         ttft_ms: Some(38.062_5),
         notes: vec!["grammar not enforced".to_owned()],
+        count: 1,
     };
     let unknown = RequestRecord {
         id: "019a9f0e-0000-7000-8000-00000000000b".to_owned(),
@@ -45,6 +46,7 @@ pub(crate) fn records() -> Vec<RequestRecord> {
         status: RequestStatus::Interrupted.into(),
         started_at: at(2, 0),
         duration_ms: None,
+        count: 1_234,
         ..RequestRecord::default()
     };
     let refused = RequestRecord {

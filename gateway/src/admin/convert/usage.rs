@@ -82,6 +82,7 @@ pub(in super::super) fn record(view: RecordView) -> v1::RequestRecord {
         duration_ms: Some(millis(record.duration)),
         ttft_ms: record.ttft.map(millis),
         notes: record.notes,
+        count: record.count.get(),
     }
 }
 

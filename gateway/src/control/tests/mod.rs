@@ -13,6 +13,7 @@ mod tail;
 mod upstreams;
 mod usage;
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -191,6 +192,7 @@ impl Bench {
             ttft: None,
             notes: Vec::new(),
             idempotency: None,
+            count: NonZeroU32::MIN,
         }
     }
 }

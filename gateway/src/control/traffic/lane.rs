@@ -82,11 +82,13 @@ impl Default for Buckets {
 // === impl Lane ===
 
 impl Lane {
-    /// Counts a request that has ended at `now`.
+    /// Counts the requests of a record, which have ended by `now`.
     pub(super) fn ended(&mut self, record: &RequestRecord, now: Duration) {
         let (second, minute) = (now.as_secs(), now.as_secs() / 60);
         let tokens = record.usage.map_or(0, |usage| usage.total().0);
-        let count = Count { requests: 1, errors: u64::from(record.status.is_error()), tokens };
+        let requests = u64::from(record.count.get());
+        let errors = if record.status.is_error() { requests } else { 0 };
+        let count = Count { requests, errors, tokens };
         self.seconds.at(second).add(count);
         self.minutes.at(minute).add(count);
         if let Some(ttft) = record.ttft {
@@ -97,7 +99,7 @@ impl Lane {
         if record.status.is_error() {
             let code = record.error_code.as_deref().unwrap_or(record.status.as_str());
             let cause = self.cause(code, minute);
-            *cause.counts.at(minute) += 1;
+            *cause.counts.at(minute) += requests;
             let ended_at = record.started_at.saturating_add(record.duration);
             cause.last_at = cause.last_at.max(ended_at.unwrap_or(record.started_at));
         }

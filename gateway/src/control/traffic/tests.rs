@@ -1,5 +1,7 @@
 //! The last hour as it is told, second by second.
 
+use std::num::NonZeroU32;
+
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -32,6 +34,7 @@ fn record(account: u128, status: RequestStatus, error_code: Option<&str>) -> Req
         ttft: Some(Duration::from_millis(400)),
         notes: Vec::new(),
         idempotency: None,
+        count: NonZeroU32::MIN,
     }
 }
 

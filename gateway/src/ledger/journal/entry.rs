@@ -1,11 +1,14 @@
 //! What a journal holds: requests that are open, and records of those that are closed.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut};
 use jiff::Timestamp;
 
-use super::fields::{Unreadable, put_price, put_record, take_digest, take_price, take_record};
+use super::fields::{
+    Unreadable, put_price, put_record, take_count, take_digest, take_price, take_record,
+};
 use crate::domain::price::Price;
 use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::usage::{Usage, UsageBasis};
@@ -14,6 +17,8 @@ const OPEN: u8 = 1;
 const CLOSED: u8 = 2;
 /// Added to either where the request's idempotency digest follows.
 const KEYED: u8 = 0x10;
+/// Added to either where the number of requests follows that the record stands for: more than one.
+const COUNTED: u8 = 0x20;
 
 /// A request on its way: all that is needed to record and charge it, should it never be closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,14 +74,17 @@ pub(super) fn put_closed(record: &RequestRecord, out: &mut Vec<u8>) {
     put_record(record, out);
 }
 
-/// Appends what kind of entry follows. Few requests have an idempotency key, so it is no field of theirs.
+/// Appends what kind of entry follows. Few records have an idempotency key or stand for more than one
+/// request, so neither is a field of all.
 fn put_kind(kind: u8, record: &RequestRecord, out: &mut Vec<u8>) {
-    match &record.idempotency {
-        None => out.put_u8(kind),
-        Some(digest) => {
-            out.put_u8(kind | KEYED);
-            out.put_slice(&digest.0);
-        }
+    let keyed = if record.idempotency.is_some() { KEYED } else { 0 };
+    let counted = if record.count > NonZeroU32::MIN { COUNTED } else { 0 };
+    out.put_u8(kind | keyed | counted);
+    if let Some(digest) = &record.idempotency {
+        out.put_slice(&digest.0);
+    }
+    if counted != 0 {
+        out.put_u32(record.count.get());
     }
 }
 
@@ -85,7 +93,9 @@ pub(super) fn read(mut from: &[u8]) -> Result<Entry, Unreadable> {
     let from = &mut from;
     let kind = from.try_get_u8()?;
     let idempotency = (kind & KEYED != 0).then(|| take_digest(from)).transpose()?;
-    let mut entry = match kind & !KEYED {
+    let count = (kind & COUNTED != 0).then(|| take_count(from)).transpose()?;
+    let count = count.unwrap_or(NonZeroU32::MIN);
+    let mut entry = match kind & !(KEYED | COUNTED) {
         OPEN => Entry::Open(Box::new(Open {
             record: take_record(from)?,
             price: take_price(from)?,
@@ -95,9 +105,10 @@ pub(super) fn read(mut from: &[u8]) -> Result<Entry, Unreadable> {
         CLOSED => Entry::Closed(Box::new(take_record(from)?)),
         _ => return Err(Unreadable::Unknown(kind)),
     };
-    match &mut entry {
-        Entry::Open(open) => open.record.idempotency = idempotency,
-        Entry::Closed(record) => record.idempotency = idempotency,
-    }
+    let record = match &mut entry {
+        Entry::Open(open) => &mut open.record,
+        Entry::Closed(record) => record,
+    };
+    (record.idempotency, record.count) = (idempotency, count);
     if from.is_empty() { Ok(entry) } else { Err(Unreadable::Long) }
 }

@@ -2,6 +2,7 @@
 //!
 //! Writing cannot fail; reading never panics, whatever the bytes are.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, TryGetError};
@@ -62,8 +63,9 @@ pub(super) fn put_record(record: &RequestRecord, out: &mut Vec<u8>) {
         duration,
         ttft,
         notes,
-        // stands before the record, where there is one
+        // both precede the record, where there is something to say
         idempotency: _,
+        count: _,
     } = record;
     out.put_slice(id.0.as_bytes());
     out.put_slice(account.0.as_bytes());
@@ -120,6 +122,7 @@ pub(super) fn take_record(from: &mut &[u8]) -> Taken<RequestRecord> {
             (0..count).map(|_| take_text(from).map(str::to_owned)).collect::<Taken<_>>()?
         },
         idempotency: None,
+        count: NonZeroU32::MIN,
     })
 }
 
@@ -128,6 +131,11 @@ pub(super) fn take_digest(from: &mut &[u8]) -> Taken<IdempotencyDigest> {
     let (digest, rest) = from.split_first_chunk().ok_or(Unreadable::Short)?;
     *from = rest;
     Ok(IdempotencyDigest(*digest))
+}
+
+/// Takes a number of requests off the front of `from`.
+pub(super) fn take_count(from: &mut &[u8]) -> Taken<NonZeroU32> {
+    NonZeroU32::new(from.try_get_u32()?).ok_or(Unreadable::Unknown(0))
 }
 
 /// Appends a price.

@@ -4,6 +4,7 @@
 //! own insertion and little else; `benches/commit.rs` measures it.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
@@ -44,6 +45,7 @@ static REQUESTS: LazyLock<Insertion> = LazyLock::new(|| {
         "notes",
         "overrun",
         "idempotency",
+        "count",
     ];
     Insertion::new("requests", &columns, "ON CONFLICT (id) DO NOTHING")
 });
@@ -170,6 +172,7 @@ fn bind_record(record: &RequestRecord, values: &mut Values<'_, '_>) -> rusqlite:
         (!record.notes.is_empty()).then(|| List::of(notes)),
         (record.overrun != Nanos::ZERO).then_some(record.overrun),
         record.idempotency.map(|digest| digest.0),
+        (record.count > NonZeroU32::MIN).then_some(record.count),
     ])
 }
 

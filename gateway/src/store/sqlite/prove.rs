@@ -134,7 +134,7 @@ fn check_requests(
         hours.insert(row.get::<_, i64>(0)?, (row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
     }
     let mut listed = Listed { runs: &runs::REQUESTS, run: None };
-    let sql = "SELECT account, started_at, key, ifnull(model, 0), status, 1, ifnull(input, 0), \
+    let sql = "SELECT account, started_at, key, ifnull(model, 0), status, ifnull(count, 1), ifnull(input, 0), \
         ifnull(cached, 0), ifnull(output, 0), ifnull(reasoning, 0), ifnull(cost, 0), seq, id \
         FROM requests ORDER BY seq";
     let mut select = tx.prepare(sql)?;

@@ -1,5 +1,6 @@
 //! The request log: one record, pages in both directions, counts.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -197,6 +198,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
         error_code: row.get(21)?,
         notes: row.get::<_, Option<List>>(22)?.map_or_else(Vec::new, |notes| notes.0),
         idempotency: row.get::<_, Option<_>>("idempotency")?.map(IdempotencyDigest),
+        count: row.get::<_, Option<NonZeroU32>>("count")?.unwrap_or(NonZeroU32::MIN),
     };
     Ok((Cursor(row.get(0)?), record))
 }

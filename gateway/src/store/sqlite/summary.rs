@@ -96,7 +96,8 @@ fn is_forgotten(tx: &Connection, hour: i64) -> Result<bool, StoreError> {
 fn add_log(tx: &Connection, choice: &Choice, sums: &mut Sums) -> Result<(), StoreError> {
     let condition = choice.condition(tx, EVERYTHING)?;
     let select = format!(
-        "SELECT model, started_at, status, 1, input, cached, output, reasoning, cost, account, key \
+        "SELECT model, started_at, status, ifnull(count, 1), input, cached, output, reasoning, cost, \
+            account, key \
             FROM {}",
         choice.source()
     );

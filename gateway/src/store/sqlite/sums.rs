@@ -143,10 +143,11 @@ fn bind_totals(totals: &Totals, values: &mut Values<'_, '_>) -> rusqlite::Result
 
 fn totals_of(record: &RequestRecord) -> Totals {
     let usage = record.usage.unwrap_or_default();
+    let requests = u64::from(record.count.get());
     let known = |tokens: Option<Tokens>| tokens.map_or(0, |tokens| tokens.0);
     Totals {
-        requests: 1,
-        errors: u64::from(record.status.is_error()),
+        requests,
+        errors: if record.status.is_error() { requests } else { 0 },
         input: usage.input.0,
         cached: known(usage.cached),
         output: usage.output.0,

@@ -2,6 +2,7 @@
 
 mod books;
 
+use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ fn batch(numbers: std::ops::Range<u64>) -> Vec<RequestRecord> {
         ttft: None,
         notes: Vec::new(),
         idempotency: None,
+        count: NonZeroU32::MIN,
     };
     numbers.map(record).collect()
 }

@@ -1,6 +1,7 @@
 //! Request records and the ledger: what is read back against the same questions asked of a list.
 
 use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -243,11 +244,13 @@ fn holds(filter: &RequestFilter, record: &RequestRecord) -> bool {
 
 fn add(totals: &mut Totals, record: &RequestRecord) {
     let usage = record.usage.unwrap_or_default();
-    totals.requests += 1;
-    totals.errors += u64::from(matches!(
-        record.status,
-        RequestStatus::Failed | RequestStatus::Interrupted | RequestStatus::Rejected
-    ));
+    let requests = u64::from(record.count.get());
+    totals.requests += requests;
+    if let RequestStatus::Failed | RequestStatus::Interrupted | RequestStatus::Rejected =
+        record.status
+    {
+        totals.errors += requests;
+    }
     totals.input += usage.input.0;
     totals.cached += usage.cached.unwrap_or_default().0;
     totals.output += usage.output.0;
@@ -289,6 +292,7 @@ fn record(n: u64) -> RequestRecord {
         duration: Duration::from_micros(n * 1_001),
         ttft: has(5).then(|| Duration::from_micros(n)),
         notes: if has(9) { vec![] } else { vec!["a \"note\"".into(), "ü".into()] },
+        count: NonZeroU32::new(if has(13) { 1 } else { 1_234 }).unwrap(),
         idempotency: (!has(8)).then(|| IdempotencyDigest([u8::try_from(n % 251).unwrap(); 32])),
     }
 }

@@ -47,6 +47,7 @@ pub(in crate::connection) fn record(record: v1::RequestRecord) -> Record {
         duration_ms: record.duration_ms,
         ttft_ms: record.ttft_ms,
         notes: record.notes,
+        count: record.count,
     }
 }
 

@@ -280,6 +280,7 @@ pub(crate) fn record(index: usize) -> Record {
         cost_usd: known.then(|| format!("0.{:07}", number * 12_345)),
         price_version: known.then_some(2),
         notes: vec!["the grammar of tool `patch` was not enforced".to_owned(); index % 3],
+        count: if status == Some(Status::Rejected) { 1_234 } else { 1 },
     }
 }
 

@@ -7,6 +7,7 @@ mod properties;
 mod replay;
 
 use std::fs::OpenOptions;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -55,6 +56,7 @@ fn going(number: u128) -> RequestRecord {
         ttft: None,
         notes: Vec::new(),
         idempotency: None,
+        count: NonZeroU32::MIN,
     }
 }
 
@@ -75,7 +77,8 @@ fn end(journal: &Journal, number: u128) {
     journal.write_down().unwrap();
 }
 
-/// A request that has ended; those of even numbers came with an idempotency key.
+/// A request that has ended; those of even numbers came with an idempotency key, and those of every
+/// third number are several.
 pub(in crate::ledger) fn ended(number: u128) -> RequestRecord {
     RequestRecord {
         status: RequestStatus::Completed,
@@ -87,6 +90,7 @@ pub(in crate::ledger) fn ended(number: u128) -> RequestRecord {
         duration: Duration::from_micros(1_234),
         ttft: Some(Duration::from_micros(234)),
         notes: vec!["lossy: ü".to_owned()],
+        count: NonZeroU32::new(if number.is_multiple_of(3) { 70_000 } else { 1 }).unwrap(),
         idempotency: number.is_multiple_of(2).then_some(IdempotencyDigest([7; 32])),
         ..going(number)
     }
