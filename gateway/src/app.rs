@@ -185,6 +185,9 @@ pub async fn run(
         traffic,
     }));
 
+    let (reporting, stop) = (control.clone(), recorder_stop.clone());
+    writing.spawn(async move { reporting.report_refused_until(stop).await });
+
     let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
     let threads = Handle::current().metrics().num_workers();
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), threads, "serving");

@@ -39,6 +39,7 @@ mod responses;
 mod retention;
 mod secrets;
 mod shutdown;
+mod sign_in;
 mod standing;
 mod story_ctl;
 mod story_tui;

@@ -144,6 +144,7 @@ async fn the_audit_log_outlives_the_gateway_and_names_who_did_what() {
     let log = operator.audit().list_audit(request).await.unwrap().into_inner().entries;
     let lines: Vec<_> = log
         .iter()
+        .filter(|entry| entry.action != "session.create")
         .map(|entry| [&*entry.actor, &*entry.action, &*entry.object, &*entry.account])
         .collect();
     assert_eq!(

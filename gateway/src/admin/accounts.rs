@@ -20,7 +20,7 @@ impl AccountService for Accounts {
         request: Request<v1::RegisterRequest>,
     ) -> Answer<v1::RegisterResponse> {
         let caller = auth::anybody(&self.control, request.metadata()).await?;
-        let address = request.remote_addr().map(|address| address.ip());
+        let address = auth::address(&request);
         let v1::RegisterRequest { name, password, invite_code } = request.into_inner();
         let (caller, password, code) = (caller.as_ref(), password.into(), invite_code.into());
         let made = self.control.register(caller, address, &name, password, &code).await?;
@@ -32,8 +32,9 @@ impl AccountService for Accounts {
     }
 
     async fn sign_in(&self, request: Request<v1::SignInRequest>) -> Answer<v1::SignInResponse> {
+        let address = auth::address(&request);
         let v1::SignInRequest { name, password } = request.into_inner();
-        let signed_in = self.control.sign_in(&name, password.into()).await?;
+        let signed_in = self.control.sign_in(address, &name, password.into()).await?;
         Ok(Response::new(v1::SignInResponse {
             token: convert::reveal(&signed_in.token),
             expires_at: Some(convert::time(signed_in.expires_at)),
@@ -42,13 +43,13 @@ impl AccountService for Accounts {
     }
 
     async fn sign_out(&self, request: Request<v1::SignOutRequest>) -> Answer<v1::SignOutResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         self.control.sign_out(&caller).await?;
         Ok(Response::new(v1::SignOutResponse {}))
     }
 
     async fn who_am_i(&self, request: Request<v1::WhoAmIRequest>) -> Answer<v1::WhoAmIResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let account = self.control.view(caller.account);
         Ok(Response::new(v1::WhoAmIResponse { account: Some(convert::account(&account)) }))
     }
@@ -57,7 +58,7 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::ListAccountsRequest>,
     ) -> Answer<v1::ListAccountsResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let v1::ListAccountsRequest { page_size: asked, page_token } = request.into_inner();
         let page = self.control.list_accounts(&caller, page_size(asked, 100), &page_token)?;
         Ok(Response::new(v1::ListAccountsResponse {
@@ -70,7 +71,7 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::GetAccountRequest>,
     ) -> Answer<v1::GetAccountResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let account = self.control.get_account(&caller, &request.into_inner().account)?;
         Ok(Response::new(v1::GetAccountResponse { account: Some(convert::account(&account)) }))
     }
@@ -127,7 +128,7 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::ListSessionsRequest>,
     ) -> Answer<v1::ListSessionsResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let sessions = self.control.list_sessions(&caller).await?;
         let sessions = sessions.iter().map(convert::session).collect();
         Ok(Response::new(v1::ListSessionsResponse { sessions }))

@@ -18,7 +18,7 @@ impl AuditService for Audit {
         &self,
         request: Request<v1::ListAuditRequest>,
     ) -> Answer<v1::ListAuditResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let v1::ListAuditRequest { account, since, until, page_size: asked, page_token } =
             request.into_inner();
         let choice = convert::audit_choice(account, since, until)?;

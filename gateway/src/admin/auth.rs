@@ -1,5 +1,8 @@
 //! Finds out who makes a call: the token in the metadata entry `authorization: Bearer …`.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use prost::Message;
 use secrecy::SecretString;
 use tonic::metadata::MetadataMap;
@@ -10,10 +13,22 @@ use crate::control::{Caller, Control, ControlError};
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Returns the caller; refuses who is not signed in.
-pub(super) async fn caller(control: &Control, metadata: &MetadataMap) -> Result<Caller, Status> {
-    let token = bearer(metadata)
+pub(super) async fn caller<M>(
+    control: &Arc<Control>,
+    request: &Request<M>,
+) -> Result<Caller, Status> {
+    let token = bearer(request.metadata())
         .ok_or_else(|| ControlError::Unauthenticated("this call needs a token".into()))?;
-    Ok(control.authenticate(&token).await?)
+    let authenticated = control.authenticate(&token).await;
+    if let Err(ControlError::Unauthenticated(_)) = authenticated {
+        control.note_refused_token(address(request));
+    }
+    Ok(authenticated?)
+}
+
+/// Returns where a call comes from; `None` for the Unix socket.
+pub(super) fn address<M>(request: &Request<M>) -> Option<IpAddr> {
+    request.remote_addr().map(|address| address.ip())
 }
 
 /// Returns the caller of a method that anybody may call. A token that does not hold any more is as
@@ -33,10 +48,10 @@ pub(super) async fn anybody(
 /// Returns the caller of a method that changes something, with the call itself if it may be made again:
 /// it then has the metadata entry `idempotency-key`.
 pub(super) async fn changer<M: Message>(
-    control: &Control,
+    control: &Arc<Control>,
     request: &Request<M>,
 ) -> Result<Caller, Status> {
-    let caller = caller(control, request.metadata()).await?;
+    let caller = caller(control, request).await?;
     let Some(key) = request.metadata().get(IDEMPOTENCY_KEY) else { return Ok(caller) };
     let method = std::any::type_name::<M>();
     let method = method.rsplit("::").next().unwrap_or(method);

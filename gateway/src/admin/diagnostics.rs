@@ -25,7 +25,7 @@ impl DiagnosticsService for Diagnostics {
         &self,
         request: Request<v1::DiagnoseRequest>,
     ) -> Answer<Self::DiagnoseStream> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let found = self.control.diagnose(&caller, request.into_inner().send_requests)?;
         let found = found.take_until(self.shutdown.clone().cancelled_owned());
         Ok(Response::new(found.map(|view| Ok(convert::finding(view))).boxed()))

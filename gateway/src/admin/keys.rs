@@ -33,7 +33,7 @@ impl KeyService for Keys {
         &self,
         request: Request<v1::ListKeysRequest>,
     ) -> Answer<v1::ListKeysResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let of = match request.get_ref().account.as_str() {
             "" => KeysOf::Caller,
             "*" => KeysOf::All,

@@ -18,7 +18,7 @@ impl LedgerService for Books {
         &self,
         request: Request<v1::ListEntriesRequest>,
     ) -> Answer<v1::ListEntriesResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let v1::ListEntriesRequest { account, page_size: asked, page_token } = request.into_inner();
         let account = (!account.is_empty()).then_some(&*account);
         let size = page_size(asked, 50);
@@ -33,7 +33,7 @@ impl LedgerService for Books {
         &self,
         request: Request<v1::VerifyLedgerRequest>,
     ) -> Answer<v1::VerifyLedgerResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let verdict = self.control.verify_ledger(&caller).await?;
         Ok(Response::new(convert::verdict(verdict)))
     }

@@ -22,7 +22,7 @@ impl MaintenanceService for Maintenance {
     type BackupStream = BoxStream<'static, Result<v1::BackupResponse, Status>>;
 
     async fn backup(&self, request: Request<v1::BackupRequest>) -> Answer<Self::BackupStream> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let copy = self.control.backup(&caller).await?;
         let size_bytes = copy.bytes;
         let file = tokio::fs::File::from_std(copy.file);

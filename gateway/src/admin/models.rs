@@ -18,7 +18,7 @@ impl ModelService for Models {
         &self,
         request: Request<v1::ListModelsRequest>,
     ) -> Answer<v1::ListModelsResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let models = self.control.list_models(&caller)?;
         let models = models.iter().map(|model| convert::model(model)).collect();
         Ok(Response::new(v1::ListModelsResponse { models }))
@@ -28,7 +28,7 @@ impl ModelService for Models {
         &self,
         request: Request<v1::GetModelRequest>,
     ) -> Answer<v1::GetModelResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let model = self.control.get_model(&caller, &request.into_inner().id)?;
         Ok(Response::new(v1::GetModelResponse { model: Some(convert::model(&model)) }))
     }

@@ -18,14 +18,14 @@ impl PlanService for Plans {
         &self,
         request: Request<v1::ListPlansRequest>,
     ) -> Answer<v1::ListPlansResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let plans = self.control.list_plans(&caller)?;
         let plans = plans.iter().map(|plan| convert::plan(plan)).collect();
         Ok(Response::new(v1::ListPlansResponse { plans }))
     }
 
     async fn get_plan(&self, request: Request<v1::GetPlanRequest>) -> Answer<v1::GetPlanResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let plan = self.control.get_plan(&caller, &request.into_inner().name)?;
         Ok(Response::new(v1::GetPlanResponse { plan: Some(convert::plan(&plan)) }))
     }

@@ -29,7 +29,7 @@ impl TrafficService for Traffic {
         &self,
         request: Request<v1::WatchTrafficRequest>,
     ) -> Answer<Self::WatchTrafficStream> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let v1::WatchTrafficRequest { account, interval_ms } = request.into_inner();
         let interval = match interval_ms {
             0 => INTERVAL,
@@ -44,7 +44,7 @@ impl TrafficService for Traffic {
         &self,
         request: Request<v1::ListLimitUseRequest>,
     ) -> Answer<v1::ListLimitUseResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let limits = self.control.list_limit_use(&caller, &request.into_inner().account).await?;
         let limits = limits.into_iter().map(convert::limit_use).collect();
         Ok(Response::new(v1::ListLimitUseResponse { limits }))
@@ -54,7 +54,7 @@ impl TrafficService for Traffic {
         &self,
         request: Request<v1::ListUpstreamHealthRequest>,
     ) -> Answer<v1::ListUpstreamHealthResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let upstreams = self.control.list_upstream_health(&caller)?;
         let upstreams = upstreams.into_iter().map(convert::upstream_health).collect();
         Ok(Response::new(v1::ListUpstreamHealthResponse { upstreams }))

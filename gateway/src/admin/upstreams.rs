@@ -18,7 +18,7 @@ impl UpstreamService for Upstreams {
         &self,
         request: Request<v1::ListUpstreamsRequest>,
     ) -> Answer<v1::ListUpstreamsResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let upstreams = self.control.list_upstreams(&caller)?;
         let upstreams = upstreams.into_iter().map(convert::upstream).collect();
         Ok(Response::new(v1::ListUpstreamsResponse { upstreams }))

@@ -23,7 +23,7 @@ impl UsageService for Usage {
         &self,
         request: Request<v1::ListRequestsRequest>,
     ) -> Answer<v1::ListRequestsResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let v1::ListRequestsRequest { filter, page_size: asked, page_token } = request.into_inner();
         let (choice, size) = (convert::choice(filter)?, page_size(asked, 50));
         let page = self.control.list_requests(&caller, choice, size, &page_token).await?;
@@ -37,7 +37,7 @@ impl UsageService for Usage {
         &self,
         request: Request<v1::GetRequestRequest>,
     ) -> Answer<v1::GetRequestResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let record = self.control.get_request(&caller, &request.into_inner().id).await?;
         Ok(Response::new(v1::GetRequestResponse { request: Some(convert::record(record)) }))
     }
@@ -48,7 +48,7 @@ impl UsageService for Usage {
         &self,
         request: Request<v1::TailRequestsRequest>,
     ) -> Answer<Self::TailRequestsStream> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let (choice, start) = convert::tail(request.into_inner())?;
         let tail = self.control.tail(&caller, choice, start, self.shutdown.clone())?;
         let answers = tail.map(|news| news.map(convert::news).map_err(Status::from));
@@ -61,7 +61,7 @@ impl UsageService for Usage {
         &self,
         request: Request<v1::ExportRequestsRequest>,
     ) -> Answer<Self::ExportRequestsStream> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let choice = convert::choice(request.into_inner().filter)?;
         let stop = self.shutdown.clone();
         let pages = self.control.export_requests(&caller, choice, stop).await?;
@@ -73,7 +73,7 @@ impl UsageService for Usage {
         &self,
         request: Request<v1::SummarizeUsageRequest>,
     ) -> Answer<v1::SummarizeUsageResponse> {
-        let caller = auth::caller(&self.control, request.metadata()).await?;
+        let caller = auth::caller(&self.control, &request).await?;
         let choice = convert::choice(request.into_inner().filter)?;
         let summary = self.control.summarize(&caller, choice).await?;
         Ok(Response::new(convert::summary(summary)))

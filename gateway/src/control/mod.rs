@@ -23,6 +23,7 @@ pub mod ledger;
 pub mod limit_use;
 pub mod maintenance;
 pub mod models;
+mod occurrences;
 mod password_change;
 pub mod passwords;
 pub mod plans;
@@ -31,11 +32,14 @@ mod rotation;
 pub mod seal;
 mod secret_file;
 pub mod sessions;
+mod sign_in;
 mod signups;
+pub mod source;
 mod standing;
 pub mod tail;
 #[cfg(test)]
 pub(crate) mod tests;
+mod throttle;
 mod token;
 pub mod traffic;
 pub mod upstreams;
@@ -61,6 +65,7 @@ pub use directory::Directory;
 pub use error::ControlError;
 
 use passwords::Passwords;
+use sign_in::SignInGuard;
 use signups::SignUps;
 use traffic::{LastCount, Traffic};
 
@@ -77,6 +82,7 @@ pub struct Control {
     entropy: Arc<dyn Entropy>,
     registration: Registration,
     sign_ups: SignUps,
+    sign_ins: SignInGuard,
     trial_daily: Nanos,
     operator_token: [u8; 32],
     tasks: TaskTracker,
@@ -150,6 +156,7 @@ impl Control {
             entropy: parts.entropy,
             registration: parts.registration,
             sign_ups: SignUps::new(parts.registrations_per_hour),
+            sign_ins: SignInGuard::default(),
             trial_daily: parts.trial_daily,
             operator_token: parts.operator_token,
             tasks: parts.tasks,

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
+use super::passwords::Requester;
+use super::source::Source;
 use super::{Caller, Control, ControlError};
 use crate::domain::account::Account;
 use crate::domain::audit::AuditAction;
@@ -14,8 +16,8 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] if the old one is wrong, or for the operator token, which has none;
-    /// [`ControlError::Invalid`] if the new one is too short or too long; [`ControlError::Busy`] if too
-    /// many are signing in.
+    /// [`ControlError::Invalid`] if the new one is too short or too long; [`ControlError::Limited`] after
+    /// too many wrong ones; [`ControlError::Busy`] if too many are signing in.
     pub async fn change_password(
         self: &Arc<Self>,
         caller: &Caller,
@@ -36,10 +38,9 @@ impl Control {
         let (account, keep) = (caller.account.clone(), caller.session);
         Account::check_new_password(new.expose_secret())?;
         let hash = self.store.find_password_hash(&account.name).await?.map(|(_, hash)| hash);
-        if !self.passwords.verify(old, hash.clone()).await? {
-            return Err(ControlError::Forbidden("the old password is wrong".into()));
-        }
-        let new_hash = self.passwords.hash(new).await?;
+        self.check_own_password(caller, old, hash.clone()).await?;
+        let requester = Requester { source: Source::Local, is_trusted: true };
+        let new_hash = self.passwords.hash(requester, new).await?;
         self.write(Some(caller), move |control| async move {
             let stored = control.store.find_password_hash(&account.name).await?;
             if stored.map(|(_, hash)| hash) != hash {

@@ -1,15 +1,18 @@
 //! Passwords: argon2id on threads of their own, few at a time.
 //!
 //! A hash takes some 20 ms and 19 MiB, and anybody may ask for one: two run at once, some more wait,
-//! the rest is told to come again. Nothing here keeps or prints a password.
+//! the rest is told to come again. One source holds only a few of the places, and some are reserved for
+//! those who proved before that an account is theirs. Nothing here keeps or prints a password.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use argon2::{Argon2, PasswordHasher, PasswordVerifier};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::ControlError;
+use super::source::Source;
 use crate::clock::Entropy;
 
 /// A well-formed hash that no known password has: for accounts that nobody signs in to, and for
@@ -19,22 +22,51 @@ pub const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
 
 const RUNNING: usize = 2;
 const WAITING: usize = 32;
+/// Of these places, those for trusted callers alone.
+const RESERVED: usize = 8;
+/// The most places of one source whose callers are not trusted.
+const MAX_PER_SOURCE: usize = 8;
 
 /// Makes and checks hashes.
 pub struct Passwords {
-    admitted: Arc<Semaphore>,
+    places: Arc<Places>,
     running: Arc<Semaphore>,
     entropy: Arc<dyn Entropy>,
 }
 
+/// Whom a hash is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Requester {
+    /// Where the call comes from.
+    pub source: Source,
+    /// Whether the caller has a session, or has signed in from this source before.
+    pub is_trusted: bool,
+}
+
+/// The places of hashes that are made or wait to be.
+#[derive(Default)]
+struct Places {
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    total: usize,
+    by_source: HashMap<Source, usize>,
+}
+
+/// A place; dropping it gives it back.
+struct PlaceGuard {
+    places: Arc<Places>,
+    source: Source,
+}
+
+// === impl Passwords ===
+
 impl Passwords {
     /// Salts come from `entropy`.
     pub fn new(entropy: Arc<dyn Entropy>) -> Self {
-        Self {
-            admitted: Arc::new(Semaphore::new(RUNNING + WAITING)),
-            running: Arc::new(Semaphore::new(RUNNING)),
-            entropy,
-        }
+        Self { places: Arc::default(), running: Arc::new(Semaphore::new(RUNNING)), entropy }
     }
 
     /// Hashes a password; the answer is a PHC string.
@@ -42,10 +74,14 @@ impl Passwords {
     /// # Errors
     /// [`ControlError::Busy`] if too many are waiting.
     #[expect(clippy::missing_panics_doc, reason = "the parameters are constant and valid")]
-    pub async fn hash(&self, password: SecretString) -> Result<String, ControlError> {
+    pub async fn hash(
+        &self,
+        requester: Requester,
+        password: SecretString,
+    ) -> Result<String, ControlError> {
         let mut salt = [0; 16];
         self.entropy.fill(&mut salt);
-        self.run(move || {
+        self.run(requester, move || {
             let password = password.expose_secret().as_bytes();
             Argon2::default()
                 .hash_password_with_salt(password, &salt)
@@ -61,10 +97,11 @@ impl Passwords {
     /// [`ControlError::Busy`] if too many are waiting.
     pub async fn verify(
         &self,
+        requester: Requester,
         password: SecretString,
         hash: Option<String>,
     ) -> Result<bool, ControlError> {
-        self.run(move || {
+        self.run(requester, move || {
             let hash = hash.as_deref().unwrap_or(NOBODY);
             Argon2::default().verify_password(password.expose_secret().as_bytes(), hash).is_ok()
         })
@@ -73,21 +110,61 @@ impl Passwords {
 
     async fn run<T: Send + 'static>(
         &self,
+        requester: Requester,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ControlError> {
         let busy = || ControlError::Busy("too many are signing in; try again in a second".into());
-        let admitted = self.admitted.clone().try_acquire_owned().map_err(|_| busy())?;
+        let place = Places::take(&self.places, requester).ok_or_else(busy)?;
         let running = self.running.clone().acquire_owned().await.map_err(|_| busy())?;
-        // the permits go along: the work goes on when the caller goes away, and must still count
-        let permits: [OwnedSemaphorePermit; 2] = [admitted, running];
+        // both go along: the work goes on when the caller goes away, and must still count
+        let guards = (place, running);
         let task = tokio::task::spawn_blocking(move || {
-            let _permits = permits;
+            let _guards = guards;
             work()
         });
         task.await.map_err(|error| match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => busy(),
         })
+    }
+}
+
+// === impl Places ===
+
+impl Places {
+    /// Takes a place, if there is one for `requester`.
+    fn take(places: &Arc<Self>, requester: Requester) -> Option<PlaceGuard> {
+        let Requester { source, is_trusted } = requester;
+        let mut taken = places.lock();
+        let of_source = taken.by_source.get(&source).copied().unwrap_or_default();
+        let is_free = if is_trusted {
+            taken.total < RUNNING + WAITING
+        } else {
+            taken.total < RUNNING + WAITING - RESERVED && of_source < MAX_PER_SOURCE
+        };
+        is_free.then(|| {
+            taken.total += 1;
+            taken.by_source.insert(source, of_source + 1);
+            PlaceGuard { places: places.clone(), source }
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for PlaceGuard {
+    fn drop(&mut self) {
+        let mut taken = self.places.lock();
+        taken.total -= 1;
+        let is_last = taken.by_source.get_mut(&self.source).is_none_or(|count| {
+            *count -= 1;
+            *count == 0
+        });
+        if is_last {
+            taken.by_source.remove(&self.source);
+        }
     }
 }
 
@@ -102,15 +179,35 @@ mod tests {
         Passwords::new(Arc::new(CountingEntropy::default()))
     }
 
+    fn stranger(number: u32) -> Requester {
+        let address = std::net::Ipv4Addr::from_bits(number).into();
+        Requester { source: Source::Network(address), is_trusted: false }
+    }
+
+    const OWNER: Requester = Requester { source: Source::Local, is_trusted: true };
+
+    async fn verify_at_once(
+        passwords: &Passwords,
+        requesters: impl Iterator<Item = Requester>,
+    ) -> usize {
+        let verify = |requester| passwords.verify(requester, "x".into(), None);
+        let results = join_all(requesters.map(verify)).await;
+        let busy = results.iter().filter(|r| matches!(r, Err(ControlError::Busy(_)))).count();
+        results.len() - busy
+    }
+
     #[tokio::test]
     async fn a_hash_fits_its_password_alone() {
         let passwords = passwords();
-        let hash = passwords.hash("correct horse".into()).await.unwrap();
+        let hash = passwords.hash(OWNER, "correct horse".into()).await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
-        assert!(passwords.verify("correct horse".into(), Some(hash.clone())).await.unwrap());
-        assert!(!passwords.verify("correct house".into(), Some(hash)).await.unwrap());
-        assert!(!passwords.verify("correct horse".into(), None).await.unwrap());
-        assert!(!passwords.verify("x".into(), Some("not a hash".into())).await.unwrap());
+        let verify = async |password: &str, hash: Option<String>| {
+            passwords.verify(OWNER, password.into(), hash).await.unwrap()
+        };
+        assert!(verify("correct horse", Some(hash.clone())).await);
+        assert!(!verify("correct house", Some(hash)).await);
+        assert!(!verify("correct horse", None).await);
+        assert!(!verify("x", Some("not a hash".into())).await);
     }
 
     #[test]
@@ -123,10 +220,27 @@ mod tests {
     #[tokio::test]
     async fn too_many_at_once_are_told_to_come_again() {
         let passwords = passwords();
-        let results = join_all((0..40).map(|_| passwords.verify("x".into(), None))).await;
-        let busy = results.iter().filter(|r| matches!(r, Err(ControlError::Busy(_)))).count();
-        assert_eq!(busy, 40 - RUNNING - WAITING);
-        assert!(passwords.verify("x".into(), None).await.is_ok());
+        let admitted = verify_at_once(&passwords, (0..40).map(stranger)).await;
+        assert_eq!(admitted, RUNNING + WAITING - RESERVED);
+        assert_eq!(verify_at_once(&passwords, (0..40).map(|_| OWNER)).await, RUNNING + WAITING);
+        assert!(passwords.verify(OWNER, "x".into(), None).await.is_ok());
+        assert!(passwords.places.lock().by_source.is_empty());
+    }
+
+    #[tokio::test]
+    async fn one_source_keeps_nobody_else_out() {
+        let passwords = passwords();
+        let one = (0..100).map(|_| stranger(1));
+        let admitted = verify_at_once(&passwords, one.chain([stranger(2), stranger(3)])).await;
+        assert_eq!(admitted, MAX_PER_SOURCE + 2);
+    }
+
+    #[tokio::test]
+    async fn strangers_from_everywhere_leave_room_for_owners() {
+        let passwords = passwords();
+        let owners = (0..RESERVED).map(|_| OWNER);
+        let admitted = verify_at_once(&passwords, (0..100).map(stranger).chain(owners)).await;
+        assert_eq!(admitted, RUNNING + WAITING);
     }
 
     #[tokio::test]
@@ -134,15 +248,15 @@ mod tests {
         let passwords = passwords();
         for _ in 0..10 {
             let mut waiting: Vec<_> = (0..RUNNING + WAITING)
-                .map(|_| Box::pin(passwords.verify("x".into(), None)))
+                .map(|_| Box::pin(passwords.verify(OWNER, "x".into(), None)))
                 .collect();
             for verify in &mut waiting {
                 let _ = futures_util::poll!(verify);
             }
             drop(waiting);
-            let at_work = RUNNING + WAITING - passwords.admitted.available_permits();
+            let at_work = passwords.places.lock().total;
             assert!(at_work <= RUNNING, "{at_work} go on after their callers");
         }
-        assert!(passwords.verify("x".into(), None).await.is_ok());
+        assert!(passwords.verify(OWNER, "x".into(), None).await.is_ok());
     }
 }

@@ -7,6 +7,8 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::accounts::AccountView;
 use super::error::shown;
+use super::passwords::Requester;
+use super::source::Source;
 use super::{Caller, Control, ControlError, Registration, token};
 use crate::domain::Invalid;
 use crate::domain::account::{Account, AccountStatus, Role};
@@ -53,7 +55,8 @@ impl Control {
         if let Some(address) = address.filter(|_| operator.is_none()) {
             self.sign_ups.admit(address, self.clock.now())?;
         }
-        let hash = self.passwords.hash(password).await?;
+        let requester = Requester { source: Source::of(address), is_trusted: operator.is_some() };
+        let hash = self.passwords.hash(requester, password).await?;
 
         let name = name.to_owned();
         self.write(operator, move |control| async move {

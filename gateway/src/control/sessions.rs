@@ -1,9 +1,8 @@
-//! Signing in and out, the sessions that an account has, and who a token belongs to.
+//! The sessions that an account has, their end, and who a token belongs to. `sign_in` opens them.
 
 use std::sync::Arc;
 
-use data_encoding::HEXLOWER;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use secrecy::SecretString;
 
 use super::accounts::AccountView;
@@ -13,10 +12,6 @@ use crate::domain::account::{OPERATOR, Session};
 use crate::domain::audit::AuditAction;
 use crate::domain::id::SessionId;
 use crate::store::StoreError;
-
-/// How long a session lasts.
-const LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
-const ID_BYTES: usize = 6;
 
 /// A new session.
 #[derive(Debug)]
@@ -39,49 +34,6 @@ pub struct SessionView {
 }
 
 impl Control {
-    /// Checks a password and opens a session. An unknown name costs and reads the same as a wrong
-    /// password. A suspended account may sign in, to see that it is.
-    ///
-    /// # Errors
-    /// [`ControlError::Unauthenticated`] if the two do not fit, [`ControlError::Busy`] if too many
-    /// are signing in.
-    pub async fn sign_in(
-        self: &Arc<Self>,
-        name: &str,
-        password: SecretString,
-    ) -> Result<SignedIn, ControlError> {
-        let account = self.directory.find_account_named(name);
-        // asked for unknown names, too: both must cost the same
-        let stored_name = account.as_ref().map_or(name, |account| &account.name);
-        let stored = self.store.find_password_hash(stored_name).await?;
-        let hash = stored.map(|(_, hash)| hash);
-        let fits = self.passwords.verify(password, hash.clone()).await?;
-        let account = account.filter(|_| fits).ok_or_else(wrong)?;
-
-        let token = token::make(token::SESSION, &*self.entropy);
-        let now = self.clock.now();
-        let mut id = [0; ID_BYTES];
-        self.entropy.fill(&mut id);
-        let session = Session {
-            id: SessionId::new(HEXLOWER.encode(&id)),
-            digest: token::digest(&token),
-            account: account.id,
-            created_at: now,
-            expires_at: now.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX),
-        };
-        let (expires_at, name) = (session.expires_at, account.name.clone());
-        self.write(None, move |control| async move {
-            // a change of the password ends sessions: none may be opened with the old one after it
-            let stored = control.store.find_password_hash(&name).await?;
-            if stored.map(|(_, hash)| hash) != hash {
-                return Err(wrong());
-            }
-            Ok(control.store.add_session(&session).await?)
-        })
-        .await?;
-        Ok(SignedIn { token, expires_at, account: self.view(account) })
-    }
-
     /// Ends the caller's session.
     ///
     /// # Errors
@@ -170,8 +122,4 @@ impl Control {
         })?;
         Ok(Caller { account, session: digest, call: None })
     }
-}
-
-fn wrong() -> ControlError {
-    ControlError::Unauthenticated("wrong name or password".into())
 }

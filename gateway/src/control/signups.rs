@@ -5,13 +5,14 @@
 //! the number of addresses.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::ControlError;
+use super::source::client_prefix;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const MOST_ADDRESSES: usize = 10_000;
@@ -38,7 +39,7 @@ impl SignUps {
         if self.per_hour == 0 {
             return Ok(());
         }
-        let address = household(address);
+        let address = client_prefix(address);
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         if counted.len() >= MOST_ADDRESSES && !counted.contains_key(&address) {
             counted.retain(|_, times| times.back().is_some_and(|last| is_recent(*last, now)));
@@ -66,16 +67,6 @@ impl SignUps {
 
 fn is_recent(then: Timestamp, now: Timestamp) -> bool {
     now.duration_since(then) < HOUR
-}
-
-/// Who has one IPv6 address has the 2⁶⁴ of its network.
-fn household(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => {
-            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
-        }
-    }
 }
 
 fn limited(why: &str, retry_after: Duration) -> ControlError {

@@ -1,4 +1,4 @@
-//! The audit log's entries: who changed what, and when.
+//! The audit log's entries: who changed what, and when; and who signed in, or tried to.
 
 use jiff::Timestamp;
 
@@ -62,6 +62,12 @@ actions! {
     AccountPlan = "account.plan",
     /// A password was changed.
     AccountPassword = "account.password",
+    /// Somebody signed in.
+    SessionCreate = "session.create",
+    /// Sign-ins to an account failed.
+    SessionRefuse = "session.refuse",
+    /// Tokens of the admin plane were refused that are unknown or have ended.
+    TokenRefuse = "token.refuse",
     /// A session was ended from another one.
     SessionRevoke = "session.revoke",
     /// All sessions but one were ended.

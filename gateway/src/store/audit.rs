@@ -12,6 +12,8 @@ use crate::domain::idempotency::{AdminCall, DoneCall};
 /// it; this reads.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
+    /// Adds an entry that goes with no change.
+    async fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError>;
     /// Returns the call that `actor` made by the same method under the same key, if it is remembered.
     async fn find_call(
         &self,

@@ -175,7 +175,7 @@ pub trait Identities: Send + Sync {
 
     /// Adds a session, and forgets those that ended before its `created_at`.
     /// [`StoreError::NotFound`] if there is no such account.
-    async fn add_session(&self, session: &Session) -> Result<(), StoreError>;
+    async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Returns a session by the digest of its token, ended or not.
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError>;
     /// Forgets a session; no error if there is none.

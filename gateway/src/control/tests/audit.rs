@@ -51,6 +51,8 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
     let week = now + Duration::from_hours(7 * 24);
     let model =
         "input_usd: 0, cached_usd: 0, output_usd: 0, price_version: 1, deployments: [sim:m]";
+    let (sign_ins, lines): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|line| line.contains(" session.create "));
     let expected = [
         " account.register operator (operator) by the first start, plan `free`, credit 5 dollars"
             .to_owned(),
@@ -73,6 +75,8 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
             .to_owned(),
     ];
     assert_eq!(lines, expected);
+    let [sign_in] = &sign_ins[..] else { panic!("{sign_ins:?}") };
+    assert!(sign_in.starts_with("ann ") && sign_in.ends_with(" (ann) from the admin socket"));
     let shown = lines.concat();
     for secret in
         [PASSWORD, new_password, "sk-hidden", secrecy::ExposeSecret::expose_secret(&secret)]
@@ -137,13 +141,13 @@ async fn members_read_what_concerns_them_and_nothing_else() {
     bench.control.suspend_account(&bench.operator, "bob", "spam").await.unwrap();
     bench.model("m").await;
     let seen = log(&bench, &ann, AuditChoice::default()).await;
-    assert!(seen.len() == 1 && seen[0].contains("register ann"), "{seen:?}");
+    assert!(seen.len() == 2 && seen[0].contains("register ann"), "{seen:?}");
     let seen = log(&bench, &bob, AuditChoice::default()).await;
-    assert!(seen.len() == 2 && seen[1].ends_with("(bob) spam"), "the reason is told: {seen:?}");
+    assert!(seen.len() == 3 && seen[2].ends_with("(bob) spam"), "the reason is told: {seen:?}");
     let of = |name: &str| AuditChoice { account: Some(name.into()), ..AuditChoice::default() };
     let refused = bench.control.list_audit(&ann, of("bob"), 9, "").await;
     assert!(matches!(refused, Err(ControlError::NotFound(_))), "{refused:?}");
-    assert_eq!(log(&bench, &bench.operator, of("bob")).await.len(), 2);
+    assert_eq!(log(&bench, &bench.operator, of("bob")).await.len(), 3);
 }
 
 #[tokio::test]
@@ -154,13 +158,15 @@ async fn a_refused_change_leaves_no_entry_and_pages_go_on_where_they_ended() {
     bench.control.create_key(&ann, wish).await.unwrap_err();
     bench.control.revoke_session(&ann, "nix").await.unwrap_err();
     let all = log(&bench, &bench.operator, AuditChoice::default()).await;
-    assert_eq!(all.len(), 2, "{all:?}");
+    assert_eq!(all.len(), 3, "{all:?}");
     let list = async |token: &str| {
         bench.control.list_audit(&bench.operator, AuditChoice::default(), 1, token).await
     };
     let first = list("").await.unwrap();
-    assert_eq!(first.items[0].entry.action, AuditAction::AccountRegister);
+    assert_eq!(first.items[0].entry.action, AuditAction::SessionCreate);
     let second = list(&first.next.unwrap()).await.unwrap();
-    assert_eq!((second.items[0].entry.object.as_str(), second.next), ("operator", None));
+    assert_eq!(second.items[0].entry.object, "ann");
+    let third = list(&second.next.unwrap()).await.unwrap();
+    assert_eq!((third.items[0].entry.object.as_str(), third.next), ("operator", None));
     assert_eq!(field(list("x").await), "page_token");
 }

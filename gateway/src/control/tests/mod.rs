@@ -50,6 +50,9 @@ impl Entropy for CountingEntropy {
     }
 }
 
+/// When the clock begins, in seconds since 1970.
+const START: i64 = 1_800_000_000;
+
 /// A clock that stands still until it is moved.
 pub(crate) struct ManualClock(AtomicI64);
 
@@ -65,7 +68,8 @@ impl Clock for ManualClock {
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::ZERO
+        let elapsed = self.0.load(Ordering::Relaxed) - START;
+        Duration::from_secs(elapsed.cast_unsigned())
     }
 }
 
@@ -91,7 +95,7 @@ impl Bench {
     pub(crate) async fn over(dir: Arc<TempDir>, registration: Registration) -> Self {
         let store: Arc<dyn Store> =
             Arc::new(SqliteStore::open(&dir.path().join("gateway.db")).unwrap());
-        let clock = Arc::new(ManualClock(AtomicI64::new(1_800_000_000)));
+        let clock = Arc::new(ManualClock(AtomicI64::new(START)));
         let entropy: Arc<dyn Entropy> = Arc::new(CountingEntropy::default());
         let seed = bootstrap::Seed::default();
         let prepared =
@@ -144,7 +148,7 @@ impl Bench {
     pub(crate) async fn member(&self, name: &str) -> Caller {
         let (operator, password) = (Some(&self.operator), PASSWORD.into());
         self.control.register(operator, None, name, password, &"".into()).await.unwrap();
-        let signed_in = self.control.sign_in(name, PASSWORD.into()).await.unwrap();
+        let signed_in = self.control.sign_in(None, name, PASSWORD.into()).await.unwrap();
         self.control.authenticate(&signed_in.token).await.unwrap()
     }
 

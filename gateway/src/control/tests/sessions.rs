@@ -9,7 +9,7 @@ async fn an_unknown_name_reads_like_a_wrong_password() {
     let bench = Bench::new(Registration::Open).await;
     bench.member("ann").await;
     let sign_in =
-        async |name: &str, password: &str| bench.control.sign_in(name, password.into()).await;
+        async |name: &str, password: &str| bench.control.sign_in(None, name, password.into()).await;
     let unknown = sign_in("nobody", PASSWORD).await.unwrap_err();
     for (name, password) in [("ann", "wrong horse"), ("operator", PASSWORD), ("operator", "")] {
         let wrong = sign_in(name, password).await.unwrap_err();
@@ -23,7 +23,7 @@ async fn an_unknown_name_reads_like_a_wrong_password() {
 async fn a_session_lasts_thirty_days_and_its_token_is_stored_nowhere() {
     let bench = Bench::new(Registration::Open).await;
     bench.member("ann").await;
-    let signed_in = bench.control.sign_in("ann", PASSWORD.into()).await.unwrap();
+    let signed_in = bench.control.sign_in(None, "ann", PASSWORD.into()).await.unwrap();
     let token = signed_in.token.expose_secret();
     assert!(token.starts_with("tgs-") && token.len() == 4 + 48, "{token}");
     assert!(!format!("{signed_in:?}").contains(&token[4..]));
@@ -50,8 +50,8 @@ async fn a_session_lasts_thirty_days_and_its_token_is_stored_nowhere() {
 async fn signing_out_ends_this_session_only() {
     let bench = Bench::new(Registration::Open).await;
     bench.member("ann").await;
-    let one = bench.control.sign_in("ann", PASSWORD.into()).await.unwrap().token;
-    let two = bench.control.sign_in("ann", PASSWORD.into()).await.unwrap().token;
+    let one = bench.control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
+    let two = bench.control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
     let caller = bench.control.authenticate(&one).await.unwrap();
     bench.control.sign_out(&caller).await.unwrap();
     assert!(bench.control.authenticate(&one).await.is_err());
@@ -66,7 +66,7 @@ async fn sessions_are_listed_and_ended_one_by_one() {
     let (control, ann) = (&bench.control, bench.member("ann").await);
     let bob = bench.member("bob").await;
     bench.clock.advance(Duration::from_mins(1));
-    let second = control.sign_in("ann", PASSWORD.into()).await.unwrap();
+    let second = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap();
     let listed = control.list_sessions(&ann).await.unwrap();
     let current: Vec<_> = listed.iter().map(|view| view.current).collect();
     assert_eq!(current, [false, true], "newest first");
@@ -92,7 +92,7 @@ async fn ending_the_others_leaves_the_one_that_asks() {
     let bob = bench.member("bob").await;
     let mut tokens = Vec::new();
     for _ in 0..3 {
-        tokens.push(control.sign_in("ann", PASSWORD.into()).await.unwrap().token);
+        tokens.push(control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token);
     }
     assert_eq!(control.revoke_other_sessions(&ann).await.unwrap(), 3);
     assert_eq!(control.revoke_other_sessions(&ann).await.unwrap(), 0);
@@ -107,7 +107,7 @@ async fn ending_the_others_leaves_the_one_that_asks() {
 async fn a_new_password_ends_other_sessions_and_the_old_one() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
-    let other = control.sign_in("ann", PASSWORD.into()).await.unwrap().token;
+    let other = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
     let change =
         async |old: &str, new: &str| control.change_password(&ann, old.into(), new.into()).await;
     assert_eq!(field(change(PASSWORD, "short").await), "new_password");
@@ -118,8 +118,8 @@ async fn a_new_password_ends_other_sessions_and_the_old_one() {
     assert_eq!(change(PASSWORD, "new horse").await.unwrap(), 1);
     assert!(control.authenticate(&other).await.is_err());
     assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 1, "the one that asked");
-    assert!(control.sign_in("ann", PASSWORD.into()).await.is_err());
-    assert!(control.sign_in("ann", "new horse".into()).await.is_ok());
+    assert!(control.sign_in(None, "ann", PASSWORD.into()).await.is_err());
+    assert!(control.sign_in(None, "ann", "new horse".into()).await.is_ok());
     let refused = control.change_password(&bench.operator, "".into(), "new horse".into()).await;
     assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
 }
@@ -129,8 +129,9 @@ async fn no_session_is_opened_with_a_password_that_was_changed_meanwhile() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
     let change = control.change_password(&ann, PASSWORD.into(), "new horse".into());
-    let sign_ins =
-        futures_util::future::join_all((0..8).map(|_| control.sign_in("ann", PASSWORD.into())));
+    let sign_ins = futures_util::future::join_all(
+        (0..8).map(|_| control.sign_in(None, "ann", PASSWORD.into())),
+    );
     let (changed, signed_in) = tokio::join!(change, sign_ins);
     changed.unwrap();
     for signed_in in signed_in.into_iter().flatten() {

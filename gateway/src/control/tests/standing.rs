@@ -33,7 +33,7 @@ async fn a_suspended_account_may_look_and_change_nothing() {
     );
 
     // signed in before or after, it sees that it is
-    let token = control.sign_in("ann", PASSWORD.into()).await.unwrap().token;
+    let token = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
     let again = control.authenticate(&token).await.unwrap();
     assert_eq!(again.account.status, AccountStatus::Suspended);
     assert_eq!(control.list_keys(&ann, KeysOf::Caller).await.unwrap().len(), 1);

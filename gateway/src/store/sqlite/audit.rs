@@ -24,6 +24,10 @@ impl AuditLog for SqliteStore {
         self.read(move |tx| page(tx, &filter, before, limit)).await
     }
 
+    async fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError> {
+        self.write_audited(entry, |_| Ok(())).await
+    }
+
     async fn find_call(
         &self,
         actor: AccountId,

@@ -121,9 +121,9 @@ impl Identities for SqliteStore {
         .await
     }
 
-    async fn add_session(&self, session: &Session) -> Result<(), StoreError> {
+    async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError> {
         let session = session.clone();
-        self.write(move |tx| sessions::insert(tx, &session)).await
+        self.write_audited(audit, move |tx| sessions::insert(tx, &session)).await
     }
 
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {

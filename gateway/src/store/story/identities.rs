@@ -78,12 +78,12 @@ async fn sessions_come_and_go(store: &dyn Store) {
         created_at: at(from),
         expires_at: at(to),
     };
-    store.add_session(&session(1, 0, 10)).await.unwrap();
-    store.add_session(&session(2, 5, 15)).await.unwrap();
-    conflicts(store.add_session(&session(2, 5, 15)).await, "session");
+    store.add_session(&session(1, 0, 10), &noted("o")).await.unwrap();
+    store.add_session(&session(2, 5, 15), &noted("o")).await.unwrap();
+    conflicts(store.add_session(&session(2, 5, 15), &noted("o")).await, "session");
     assert_eq!(store.find_session([1; 32]).await.unwrap(), Some(session(1, 0, 10)));
 
-    store.add_session(&session(3, 12, 30)).await.unwrap();
+    store.add_session(&session(3, 12, 30), &noted("o")).await.unwrap();
     assert_eq!(store.find_session([1; 32]).await.unwrap(), None, "it ended before 12");
     assert_eq!(store.find_session([2; 32]).await.unwrap(), Some(session(2, 5, 15)));
     store.remove_session([2; 32]).await.unwrap();
@@ -91,7 +91,9 @@ async fn sessions_come_and_go(store: &dyn Store) {
     assert_eq!(store.find_session([2; 32]).await.unwrap(), None);
     sessions_are_shown_and_ended(store, &session).await;
     let nobody = AccountId(uuid::Uuid::from_u128(0));
-    is_not_found(store.add_session(&Session { account: nobody, ..session(4, 12, 30) }).await);
+    is_not_found(
+        store.add_session(&Session { account: nobody, ..session(4, 12, 30) }, &noted("o")).await,
+    );
 }
 
 /// Three is open; four and five join it. Passwords and sessions end together.
@@ -103,10 +105,10 @@ async fn sessions_are_shown_and_ended(
         let sessions = store.sessions(ALICE).await.unwrap();
         sessions.into_iter().map(|session| session.id.to_string()).collect()
     };
-    store.add_session(&session(4, 13, 40)).await.unwrap();
-    store.add_session(&session(5, 14, 40)).await.unwrap();
+    store.add_session(&session(4, 13, 40), &noted("o")).await.unwrap();
+    store.add_session(&session(5, 14, 40), &noted("o")).await.unwrap();
     conflicts(
-        store.add_session(&Session { digest: [6; 32], ..session(5, 14, 40) }).await,
+        store.add_session(&Session { digest: [6; 32], ..session(5, 14, 40) }, &noted("o")).await,
         "session",
     );
     assert_eq!(ids().await, ["5", "4", "3"]);

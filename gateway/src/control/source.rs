@@ -1,0 +1,41 @@
+//! Where somebody who is not signed in comes from, as far as that tells people apart.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Where a call of the admin plane comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The admin plane's Unix socket.
+    Local,
+    /// An IPv4 address, or the /64 network of an IPv6 address.
+    Network(IpAddr),
+}
+
+impl Source {
+    /// Returns the source of a connection from `address`; `None` is a Unix socket.
+    pub fn of(address: Option<IpAddr>) -> Self {
+        address.map_or(Self::Local, |address| Self::Network(client_prefix(address)))
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("the admin socket"),
+            Self::Network(IpAddr::V4(address)) => address.fmt(f),
+            Self::Network(IpAddr::V6(network)) => write!(f, "{network}/64"),
+        }
+    }
+}
+
+/// Returns the addresses that one client has at its disposal: whoever has one IPv6 address has the 2⁶⁴ of
+/// its network.
+pub(super) fn client_prefix(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Who tries passwords is slowed down, and seen; who knows one is not kept out by that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::v1;
+use tests::{ManualClock, Product, Session};
+use tokio::task::JoinSet;
+use tonic::{Code, Status};
+
+const WRONG: &str = "wrong password";
+
+async fn sign_in(product: &Product, name: &str, password: &str) -> Result<(), Status> {
+    let request = v1::SignInRequest { name: name.to_owned(), password: password.to_owned() };
+    product.stranger().await.accounts().sign_in(request).await.map(|_| ())
+}
+
+fn password_of(name: &str) -> String {
+    format!("correct horse battery {name}")
+}
+
+/// Checks that an attempt was refused unseen, and returns how long to wait, in seconds.
+#[track_caller]
+fn wait_of(refused: Result<(), Status>) -> u64 {
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
+    assert!(refused.message().contains("try again in"), "{refused:?}");
+    refused.metadata().get("retry-after").unwrap().to_str().unwrap().parse().unwrap()
+}
+
+/// The audit log's entries of `action`, newest first, as (account, details).
+async fn audited(operator: &Session, action: &str) -> Vec<(String, String)> {
+    let log = operator.audit().list_audit(v1::ListAuditRequest::default()).await.unwrap();
+    let entries = log.into_inner().entries.into_iter().filter(|entry| entry.action == action);
+    entries.map(|entry| (entry.account, entry.details)).collect()
+}
+
+#[tokio::test]
+async fn wrong_passwords_make_the_next_attempt_wait_longer_and_longer() {
+    let clock = ManualClock::at("2026-11-20T12:00:00Z");
+    let product = Product::with(|setup| setup.clock = Arc::new(clock.clone())).await;
+    product.member("alice").await;
+    for name in ["alice", "nobody"] {
+        for _ in 0..5 {
+            assert_eq!(
+                sign_in(&product, name, WRONG).await.unwrap_err().code(),
+                Code::Unauthenticated
+            );
+        }
+        // the right one is not looked at either, and an unknown account reads the same
+        assert_eq!(wait_of(sign_in(&product, name, &password_of(name)).await), 1);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(sign_in(&product, name, WRONG).await.unwrap_err().code(), Code::Unauthenticated);
+        assert_eq!(wait_of(sign_in(&product, name, &password_of(name)).await), 2);
+    }
+    clock.advance(Duration::from_secs(2));
+    sign_in(&product, "alice", &password_of("alice")).await.unwrap();
+    assert_eq!(sign_in(&product, "alice", WRONG).await.unwrap_err().code(), Code::Unauthenticated);
+}
+
+#[tokio::test]
+async fn parallel_attempts_on_one_account_keep_nobody_else_out() {
+    // the clock stands still: nobody has waited long enough to try again
+    let clock = ManualClock::at("2026-11-20T12:00:00Z");
+    let product = Product::with(|setup| setup.clock = Arc::new(clock)).await;
+    product.member("alice").await;
+    product.member("bob").await;
+    let product = Arc::new(product);
+    let mut attempts = JoinSet::new();
+    for _ in 0..40 {
+        let product = product.clone();
+        attempts.spawn(async move { sign_in(&product, "alice", WRONG).await });
+    }
+    sign_in(&product, "bob", &password_of("bob")).await.unwrap();
+    let refused = attempts.join_all().await;
+    let codes: Vec<_> = refused.into_iter().map(|it| it.unwrap_err().code()).collect();
+    let looked_at = codes.iter().filter(|code| **code == Code::Unauthenticated).count();
+    assert_eq!(looked_at, 5, "{codes:?}");
+}
+
+#[tokio::test]
+async fn a_session_does_not_let_its_holder_guess_the_password() {
+    let clock = ManualClock::at("2026-11-20T12:00:00Z");
+    let product = Product::with(|setup| setup.clock = Arc::new(clock.clone())).await;
+    let alice = product.member("alice").await;
+    let change = async |old: &str| {
+        let (old_password, new_password) = (old.to_owned(), "another horse".to_owned());
+        let request = v1::ChangePasswordRequest { old_password, new_password };
+        alice.accounts().change_password(request).await.map(|_| ())
+    };
+    for _ in 0..5 {
+        assert_eq!(change(WRONG).await.unwrap_err().code(), Code::PermissionDenied);
+    }
+    assert_eq!(wait_of(change(&password_of("alice")).await), 1);
+    sign_in(&product, "alice", &password_of("alice")).await.unwrap();
+    clock.advance(Duration::from_secs(1));
+    change(&password_of("alice")).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_audit_log_tells_of_sign_ins_failed_ones_and_refused_tokens_and_cannot_be_filled() {
+    let product = Product::start().await;
+    product.member("alice").await;
+    for name in ["alice", "nobody"] {
+        for _ in 0..20 {
+            sign_in(&product, name, WRONG).await.unwrap_err();
+        }
+    }
+    for _ in 0..20 {
+        let thief = Session::with_token(&product.admin, "thief", "tgs-0000").await;
+        let refused = thief.accounts().who_am_i(v1::WhoAmIRequest {}).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated);
+    }
+    // a shutdown writes down what was counted and not yet reported
+    let product = product.stop().await.start().await;
+    let operator = product.operator().await;
+    let entry = |account: &str, details: &str| (account.to_owned(), details.to_owned());
+    assert_eq!(audited(&operator, "session.create").await, [entry("alice", "from 127.0.0.1")]);
+    let failed = ["19 times, from 127.0.0.1", "once, from 127.0.0.1"];
+    assert_eq!(audited(&operator, "session.refuse").await, failed.map(|it| entry("alice", it)));
+    assert_eq!(audited(&operator, "token.refuse").await, failed.map(|it| entry("", it)));
+}
