@@ -209,5 +209,6 @@ fn meaning(code: Code) -> (Exit, &'static str) {
 
 /// Keeps a message on its line, and a terminal safe from what a server wrote into it.
 pub(crate) fn one_line(text: &str) -> String {
-    text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    let spaced = |c: char| if c.is_control() { ' ' } else { c };
+    proto::text::visible(&text.trim_end().chars().map(spaced).collect::<String>())
 }

@@ -225,9 +225,7 @@ impl<'a> Output<'a> {
     fn csv_rows<R: Record>(&mut self, records: &[R]) -> Result<(), Failure> {
         records.iter().try_for_each(|record| {
             let fields = cell::fields(record)?;
-            let cells = R::FIELDS
-                .iter()
-                .map(|name| record.text(name).unwrap_or_else(|| cell::plain(&fields[*name], ";")));
+            let cells = R::FIELDS.iter().map(|name| cell::csv(record, &fields, name));
             self.text(&cell::csv_line(cells))
         })
     }

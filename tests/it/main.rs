@@ -30,6 +30,7 @@ mod filter;
 mod growth;
 mod isolation;
 mod limits;
+mod names;
 mod power;
 mod quotas;
 mod readme;

@@ -1,6 +1,7 @@
 //! How a field of a record reads in a table's cell and in CSV.
 
 use jiff::Timestamp;
+use proto::text::{is_hidden, visible};
 use serde_json::{Map, Value};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -79,8 +80,9 @@ pub(super) fn shown<R: Record>(record: &R, fields: &Map<String, Value>, name: &s
     if text.is_empty() {
         return "-".to_owned();
     }
-    // A record may carry what a stranger sent (a model's name); it must not drive the terminal.
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    // A record may carry what a stranger sent (a model's name); it must not drive the terminal, nor look
+    // like another's.
+    visible(&text)
 }
 
 /// A time of RFC 3339 in the given form; what is none, as it is.
@@ -112,6 +114,25 @@ pub(super) fn plain(value: &Value, separator: &str) -> String {
         }
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
+}
+
+/// A field as a spreadsheet may open it: a text is never a formula, and has no hidden characters.
+pub(super) fn csv<R: Record>(record: &R, fields: &Map<String, Value>, name: &str) -> String {
+    let value = value(fields, name);
+    let text = record.text(name).unwrap_or_else(|| plain(value, ";"));
+    let text: String = text
+        .chars()
+        .map(|c| match c {
+            '\n' | '\r' | '\t' => ' ',
+            c if is_hidden(c) => '\u{fffd}',
+            c => c,
+        })
+        .collect();
+    let is_amount =
+        is_number(name) && text.bytes().all(|b| b == b'-' || b == b'.' || b.is_ascii_digit());
+    // also as they are written at full width, which spreadsheets take for the same
+    let is_formula = text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
+    if is_formula && !value.is_number() && !is_amount { format!("'{text}") } else { text }
 }
 
 /// A line of RFC 4180, but for the line's end, which is the one that Unix tools expect.

@@ -128,6 +128,35 @@ fn csv_quotes_what_needs_it_and_leaves_the_unknown_empty() {
 }
 
 #[test]
+fn no_cell_of_csv_is_a_formula_and_amounts_stay_numbers() {
+    #[derive(Serialize)]
+    struct Entry {
+        note: &'static str,
+        amount_usd: &'static str,
+    }
+    impl Record for Entry {
+        const FIELDS: &'static [&'static str] = &["note", "amount_usd"];
+        const COLUMNS: &'static [&'static str] = Self::FIELDS;
+    }
+    for (note, amount_usd, line) in [
+        ("=1+1", "-0.5", "'=1+1,-0.5"),
+        ("+1", "-12", "'+1,-12"),
+        ("-1", "-1+cmd", "'-1,'-1+cmd"),
+        ("@SUM(A1,B1)", "0", "\"'@SUM(A1,B1)\",0"),
+        ("＝1", "1", "'＝1,1"),
+        ("\tx\r\ny", "1", " x  y,1"),
+        ("bob\u{202e}\u{1b}", "1", "bob\u{fffd}\u{fffd},1"),
+        ("a-b", "1", "a-b,1"),
+    ] {
+        let entry = [Entry { note, amount_usd }];
+        let (out, _) = print(Format::Csv, None, |output| output.many(&entry));
+        assert_eq!(out, format!("note,amount_usd\n{line}\n"));
+        let (out, _) = print(Format::Json, None, |output| output.many(&entry));
+        assert_eq!(out, format!("{}\n", serde_json::to_string_pretty(&entry).unwrap()), "exact");
+    }
+}
+
+#[test]
 fn an_empty_list_is_a_header_or_an_empty_array() {
     let none: &[Row] = &[];
     assert_eq!(print(Format::Json, None, |output| output.many(none)).0, "[]\n");

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 
 use crate::domain::account::Account;
+use crate::domain::account_name::{AccountName, Appearance, normalized};
 use crate::domain::id::{AccountId, ModelId, PlanName, UpstreamName};
 use crate::domain::key::{Key, KeyDigest};
 use crate::domain::model::Model;
@@ -23,6 +24,8 @@ pub struct Directory {
     keys: Map<KeyDigest, Arc<Key>>,
     accounts: Map<AccountId, Arc<Account>>,
     names: Map<String, AccountId>,
+    /// What the names look like.
+    appearances: Map<Appearance, AccountId>,
     catalogue: ArcSwap<Catalogue>,
 }
 
@@ -49,6 +52,7 @@ impl Directory {
             keys: Map::default(),
             accounts: Map::default(),
             names: Map::default(),
+            appearances: Map::default(),
             catalogue: ArcSwap::from_pointee(catalogue),
         };
         for account in everything.accounts {
@@ -68,10 +72,20 @@ impl Directory {
         self.accounts.pin().get(&id).cloned()
     }
 
-    /// Returns an account by its name, compared without case.
+    /// Returns an account by its name, compared without case: as it is, for names from before they were
+    /// normalised, else in its normal form.
     pub fn find_account_named(&self, name: &str) -> Option<Arc<Account>> {
-        let id = *self.names.pin().get(&name.to_lowercase())?;
+        let names = self.names.pin();
+        let found = names.get(&name.to_lowercase());
+        let id = *found.or_else(|| names.get(&normalized(name).to_lowercase()))?;
         self.find_account(id)
+    }
+
+    /// Whether there is an account whose name could be taken for `name`.
+    pub fn has_account_like(&self, name: &AccountName) -> bool {
+        let appearances = self.appearances.pin();
+        let conflicts = Appearance::all(name.as_str());
+        conflicts.iter().flat_map(Appearance::conflicts).any(|it| appearances.contains_key(&it))
     }
 
     /// Returns all accounts, by name.
@@ -90,6 +104,9 @@ impl Directory {
         let account = Arc::new(account);
         self.accounts.pin().insert(account.id, account.clone());
         self.names.pin().insert(account.name.to_lowercase(), account.id);
+        for appearance in Appearance::all(&account.name) {
+            self.appearances.pin().insert(appearance, account.id);
+        }
         account
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::domain::Invalid;
 use crate::domain::idempotency::DoneCall;
+use crate::domain::text::is_hidden;
 use crate::store::StoreError;
 
 /// Why an operation was not done. `Display` is what the caller reads.
@@ -80,7 +81,7 @@ impl ControlError {
     }
 }
 
-/// A text of the caller's as it may stand in a message: short, and without control characters.
+/// A text of the caller's as it may stand in a message: short, and without hidden characters.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().take(128).map(|c| if c.is_control() { '?' } else { c }).collect()
+    text.chars().take(128).map(|c| if is_hidden(c) { '?' } else { c }).collect()
 }

@@ -12,6 +12,7 @@ use super::source::Source;
 use super::{Caller, Control, ControlError, Registration, token};
 use crate::domain::Invalid;
 use crate::domain::account::{Account, AccountStatus, Role};
+use crate::domain::account_name::AccountName;
 use crate::domain::audit::AuditAction;
 use crate::domain::id::{AccountId, PlanName};
 use crate::domain::ledger::{Entry, EntryKind};
@@ -36,7 +37,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] or [`ControlError::Invalid`] if the registration mode does not let
-    /// `caller` in, [`ControlError::Exists`] if the name is taken, [`ControlError::Limited`] if
+    /// `caller` in or the name is none, [`ControlError::Exists`] if it is taken or looks like one that is, [`ControlError::Limited`] if
     /// too many were registered from `address`.
     pub async fn register(
         self: &Arc<Self>,
@@ -47,10 +48,14 @@ impl Control {
         invite_code: &SecretString,
     ) -> Result<Registered, ControlError> {
         let invite = self.admission(caller, invite_code)?;
-        Account::check_name(name)?;
+        // a name that is taken is told to be that, be it reserved or from before there were rules
+        if self.directory.find_account_named(name).is_some() {
+            return Err(taken(name));
+        }
+        let name = AccountName::parse(name)?;
         Account::check_password(password.expose_secret())?;
         // asked again below, where nobody can come in between; here it saves the hash
-        self.refuse_taken(name)?;
+        self.refuse_taken(&name)?;
         let operator = caller.filter(|caller| caller.is_operator());
         if let Some(address) = address.filter(|_| operator.is_none()) {
             self.sign_ups.admit(address, self.clock.now())?;
@@ -58,13 +63,12 @@ impl Control {
         let requester = Requester { source: Source::of(address), is_trusted: operator.is_some() };
         let hash = self.passwords.hash(requester, password).await?;
 
-        let name = name.to_owned();
         self.write(operator, move |control| async move {
             control.refuse_taken(&name)?;
             let now = control.clock.now();
             let account = Account {
                 id: AccountId(control.entropy.uuid(now)),
-                name,
+                name: name.into_string(),
                 role: Role::Member,
                 status: AccountStatus::Active,
                 plan: PlanName::new(DEFAULT_PLAN),
@@ -121,11 +125,16 @@ impl Control {
         }
     }
 
-    fn refuse_taken(&self, name: &str) -> Result<(), ControlError> {
-        match self.directory.find_account_named(name) {
-            None => Ok(()),
-            Some(_) => Err(taken(name)),
+    fn refuse_taken(&self, name: &AccountName) -> Result<(), ControlError> {
+        if self.directory.find_account_named(name.as_str()).is_some() {
+            return Err(taken(name.as_str()));
         }
+        if self.directory.has_account_like(name) {
+            return Err(ControlError::Exists(format!(
+                "the name `{name}` looks like that of another account; choose another"
+            )));
+        }
+        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ use super::source::Source;
 use super::throttle::{Attempt, NameDigest, Throttle};
 use super::{Caller, Control, ControlError, token};
 use crate::domain::account::{Account, Session};
+use crate::domain::account_name::normalized;
 use crate::domain::audit::{AuditAction, AuditEntry};
 use crate::domain::id::{AccountId, SessionId};
 
@@ -76,8 +77,11 @@ impl Control {
     ) -> Result<SignedIn, ControlError> {
         let source = Source::of(address);
         let account = self.directory.find_account_named(name);
-        let begun =
-            self.sign_ins.throttle().begin(NameDigest::of(name), source, self.clock.monotonic());
+        let begun = self.sign_ins.throttle().begin(
+            NameDigest::of(&normalized(name)),
+            source,
+            self.clock.monotonic(),
+        );
         let attempt = match begun {
             Ok(attempt) => attempt,
             Err(wait) => {

@@ -70,23 +70,6 @@ pub struct Invite {
 }
 
 impl Account {
-    /// Checks a name: 1 to 128 characters, none of them white space or control.
-    ///
-    /// # Errors
-    /// [`Invalid`] for `name` if it is not of that form.
-    pub fn check_name(name: &str) -> Result<(), Invalid> {
-        if name.is_empty() || name.chars().count() > 128 {
-            return Err(Invalid::new("name", "`name` must have 1 to 128 characters"));
-        }
-        if name.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err(Invalid::new(
-                "name",
-                "`name` must not contain spaces or control characters",
-            ));
-        }
-        Ok(())
-    }
-
     /// Checks a password's length: 8 to 1,024 bytes.
     ///
     /// # Errors

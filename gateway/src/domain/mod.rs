@@ -4,6 +4,7 @@
 //! [`record::RequestRecord`], which names most of them.
 
 pub mod account;
+pub mod account_name;
 pub mod audit;
 pub mod consumption;
 pub mod difference;
@@ -26,6 +27,7 @@ pub mod proof;
 pub mod record;
 pub mod refusal;
 pub mod response;
+pub mod text;
 pub mod upstream;
 pub mod usage;
 

@@ -149,8 +149,7 @@ fn fit(name: &str, unicode: bool) -> String {
     if name.is_empty() {
         return "-".to_owned();
     }
-    let safe: String = name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    cut(&safe, LONGEST_NAME, unicode)
+    cut(&proto::text::visible(name), LONGEST_NAME, unicode)
 }
 
 #[cfg(test)]

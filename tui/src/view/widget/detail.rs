@@ -1,5 +1,8 @@
 //! All there is to say of one thing: labels at the left, values beside them, long ones on more lines.
 
+use std::borrow::Cow;
+
+use proto::text::{is_hidden, visible};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -115,6 +118,10 @@ impl<'a> Detail<'a> {
 }
 
 /// Returns a span in the style that says nothing.
-pub fn plain<'a>(text: impl Into<std::borrow::Cow<'a, str>>) -> Span<'a> {
+pub fn plain<'a>(text: impl Into<Cow<'a, str>>) -> Span<'a> {
+    let text = text.into();
+    if text.contains(is_hidden) {
+        return Span::styled(visible(&text), Style::new());
+    }
     Span::styled(text, Style::new())
 }

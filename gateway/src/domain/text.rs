@@ -1,0 +1,39 @@
+//! Text that is shown to people.
+
+use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
+
+/// Whether a character is not seen where it is printed, or changes what is printed around it: controls,
+/// formats such as those of text direction, separators of lines, fillers, what Unicode has not assigned.
+pub fn is_hidden(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    match c.general_category_group() {
+        GeneralCategoryGroup::Other => true,
+        GeneralCategoryGroup::Separator => is_line_end(c),
+        _ => is_filler(c),
+    }
+}
+
+fn is_line_end(c: char) -> bool {
+    matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// Letters and marks without a shape.
+fn is_filler(c: char) -> bool {
+    let fillers =
+        ['\u{34f}', '\u{115f}', '\u{1160}', '\u{17b4}', '\u{17b5}', '\u{3164}', '\u{ffa0}'];
+    fillers.contains(&c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_seen_is_not_hidden() {
+        assert!(!"aÄ1 -«»李ي\u{e31}\u{a0}…–😀".chars().any(is_hidden));
+        let hidden = "\0\n\u{1b}\u{7f}\u{9b}\u{ad}\u{34f}\u{200b}\u{200e}\u{2028}\u{202e}\u{2066}\u{3164}\u{feff}\u{e0041}\u{378}";
+        assert!(hidden.chars().all(is_hidden));
+    }
+}

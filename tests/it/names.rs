@@ -1,0 +1,60 @@
+//! No account has a name that passes for another's, or that does harm where it is printed.
+
+use proto::v1;
+use tests::{Product, Session};
+use tonic::{Code, Status};
+
+async fn register(product: &Product, name: &str) -> Result<String, Status> {
+    let request = v1::RegisterRequest {
+        name: name.to_owned(),
+        password: format!("correct horse battery {name}"),
+        invite_code: String::new(),
+    };
+    let answer = product.stranger().await.accounts().register(request).await;
+    answer.map(|answer| answer.into_inner().account.unwrap().name)
+}
+
+#[tokio::test]
+async fn a_name_that_passes_for_another_is_refused() {
+    let product = Product::start().await;
+    for name in ["bob", "scope", "anna@example.org"] {
+        assert_eq!(register(&product, name).await.unwrap(), name);
+    }
+    let invalid =
+        ["operator\u{200b}", "bob\u{202e}", "b\u{43e}b", "*", "=1+1", "admin", "a\u{1b}[2J", "x y"];
+    for name in invalid {
+        let refused = register(&product, name).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{name:?}: {refused:?}");
+        assert!(!refused.message().contains(proto::text::is_hidden), "{refused:?}");
+    }
+    // of one script each, and nevertheless alike
+    for name in ["\u{455}\u{441}\u{43e}\u{440}\u{435}", "ＢＯＢ", "b0b"] {
+        let refused = register(&product, name).await.unwrap_err();
+        assert_eq!(refused.code(), Code::AlreadyExists, "{name}: {refused:?}");
+    }
+    assert_eq!(
+        register(&product, "ａｌｉｃｅ").await.unwrap(),
+        "alice",
+        "stored in its normal form"
+    );
+    assert_eq!(register(&product, "\u{438}\u{432}\u{430}\u{43d}").await.unwrap(), "иван");
+}
+
+#[tokio::test]
+async fn an_account_whose_name_is_from_before_the_rules_signs_in_and_is_shown_for_what_it_is() {
+    let product = Product::start().await;
+    product.member("bob").await;
+    let home = product.stop().await;
+    let database = rusqlite::Connection::open(home.data_dir().join("tollgate.db")).unwrap();
+    let odd = "bob\u{202e}";
+    let sql = "UPDATE accounts SET name = ?1, folded_name = ?1 WHERE name = 'bob'";
+    assert_eq!(database.execute(sql, [odd]).unwrap(), 1);
+    drop(database);
+    let product = home.start().await;
+    let password = "correct horse battery bob".to_owned();
+    let request = v1::SignInRequest { name: odd.to_owned(), password };
+    let answer = product.stranger().await.accounts().sign_in(request).await.unwrap();
+    let session = Session::with_token(&product.admin, odd, &answer.into_inner().token).await;
+    assert_eq!(session.account().await.name, odd);
+    assert_eq!(register(&product, "bob").await.unwrap_err().code(), Code::AlreadyExists);
+}
