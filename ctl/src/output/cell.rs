@@ -1,7 +1,7 @@
 //! How a field of a record reads in a table's cell and in CSV.
 
 use jiff::Timestamp;
-use proto::text::{is_hidden, visible};
+use proto::text::visible;
 use serde_json::{Map, Value};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -120,14 +120,7 @@ pub(super) fn plain(value: &Value, separator: &str) -> String {
 pub(super) fn csv<R: Record>(record: &R, fields: &Map<String, Value>, name: &str) -> String {
     let value = value(fields, name);
     let text = record.text(name).unwrap_or_else(|| plain(value, ";"));
-    let text: String = text
-        .chars()
-        .map(|c| match c {
-            '\n' | '\r' | '\t' => ' ',
-            c if is_hidden(c) => '\u{fffd}',
-            c => c,
-        })
-        .collect();
+    let text = visible(&text.replace(['\n', '\r', '\t'], " "));
     let is_amount =
         is_number(name) && text.bytes().all(|b| b == b'-' || b == b'.' || b.is_ascii_digit());
     // also as they are written at full width, which spreadsheets take for the same

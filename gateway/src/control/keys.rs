@@ -16,7 +16,7 @@ use crate::domain::id::{AccountId, KeyId, ModelId};
 use crate::domain::key::{ClientGone, Key, NewKeyText, Translation};
 use crate::domain::limit::Limits;
 use crate::domain::money::Nanos;
-use crate::domain::text::is_hidden;
+use crate::domain::text::has_hidden;
 use crate::store::StoreError;
 
 const LONGEST_LABEL: usize = 64;
@@ -263,7 +263,7 @@ fn check_label(label: &str) -> Result<String, Invalid> {
         let message = format!("`label` must have 1 to {LONGEST_LABEL} characters");
         return Err(Invalid::new("label", message));
     }
-    if label.chars().any(is_hidden) {
+    if has_hidden(label) {
         let message = "`label` must not contain control or invisible characters";
         return Err(Invalid::new("label", message));
     }

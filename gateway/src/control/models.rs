@@ -17,7 +17,7 @@ use crate::domain::limit::Limits;
 use crate::domain::model::{Ability, Deployment, Model};
 use crate::domain::money::Nanos;
 use crate::domain::price::Price;
-use crate::domain::text::is_hidden;
+use crate::domain::text::has_hidden;
 use crate::domain::usage::Tokens;
 
 /// What to change of a model; `None` stays as it is.
@@ -332,7 +332,7 @@ fn check_texts(model: &Model) -> Result<(), Invalid> {
         if text.len() > longest {
             return Err(Invalid::new(field, format!("`{field}` is longer than {longest} bytes")));
         }
-        if text.chars().any(is_hidden) {
+        if has_hidden(text) {
             let message = format!("`{field}` must not contain control or invisible characters");
             return Err(Invalid::new(field, message));
         }

@@ -15,6 +15,18 @@ pub fn is_hidden(c: char) -> bool {
     }
 }
 
+/// Whether a text has a character that is [hidden](is_hidden), other than a joiner after a symbol: emoji are
+/// made so.
+pub fn has_hidden(text: &str) -> bool {
+    let mut is_symbol = false;
+    text.chars().any(|c| {
+        let is_kept = c == '\u{200d}' && is_symbol;
+        is_symbol = c.general_category_group() == GeneralCategoryGroup::Symbol
+            || (is_symbol && c == '\u{fe0f}');
+        is_hidden(c) && !is_kept
+    })
+}
+
 fn is_line_end(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}')
 }
@@ -32,6 +44,8 @@ mod tests {
 
     #[test]
     fn what_is_seen_is_not_hidden() {
+        assert!(!has_hidden("👩\u{200d}🔬 🏳\u{fe0f}\u{200d}🌈"));
+        assert!(has_hidden("bob\u{200d}") && has_hidden("👩\u{200d}\u{200d}"));
         assert!(!"aÄ1 -«»李ي\u{e31}\u{a0}…–😀".chars().any(is_hidden));
         let hidden = "\0\n\u{1b}\u{7f}\u{9b}\u{ad}\u{34f}\u{200b}\u{200e}\u{2028}\u{202e}\u{2066}\u{3164}\u{feff}\u{e0041}\u{378}";
         assert!(hidden.chars().all(is_hidden));
