@@ -7,7 +7,7 @@ use std::time::Duration;
 use tests::drill::clients_gone::{ClientsGone, Crowd};
 use tests::drill::hostile::{Attack, Hostile, Kind};
 use tests::drill::overspend::Overspend;
-use tests::drill::round::{Drill, Round};
+use tests::drill::round::{Drill, Figure, Round};
 
 fn check(round: &Round) {
     assert!(round.verdict.differences.is_empty(), "{round}");
@@ -16,9 +16,10 @@ fn check(round: &Round) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_at_once_spend_what_there_is_and_a_dollar_serves_as_much_as_it_pays_for() {
-    let round = Overspend::prepare(300).await.round().await;
+    let round = Overspend::prepare(300, 13).await.round().await;
     check(&round);
     assert!(round.verdict.rejected > 0, "{round}");
+    assert!(!round.figures.contains(&Figure::Count("served by lenient upstreams", 0)), "{round}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -28,7 +28,8 @@ enum Name {
     /// Kill the gateway in mid-load, start it again, and hold the three logs against each other; in
     /// the end, tamper with copies of what is left to see that it would have been found
     Crash(CrashArgs),
-    /// Send more requests at once than the balance pays for
+    /// Send more requests at once than the balance pays for, and every spelling of a cap to upstreams that
+    /// honour each one
     Overspend {
         /// How many requests are sent at once
         #[arg(long, default_value_t = 1_000)]
@@ -90,7 +91,9 @@ async fn main() -> ExitCode {
     let Cli { drill, rounds } = Cli::parse();
     let good = match drill {
         Name::Crash(args) => crash(args, rounds).await,
-        Name::Overspend { requests } => play(&mut Overspend::prepare(requests).await, rounds).await,
+        Name::Overspend { requests } => {
+            play(&mut Overspend::prepare(requests, rounds.clamp(1, 10)).await, rounds).await
+        }
         Name::ClientsGone { clients, requests } => {
             play(&mut ClientsGone::prepare(Crowd { clients, requests }).await, rounds).await
         }

@@ -13,12 +13,14 @@ mod descriptors;
 pub mod disk_full;
 pub mod hostile;
 mod leaving;
+mod lenient;
 mod load;
 pub mod overspend;
 pub mod reconcile;
 pub mod rig;
 pub mod round;
 pub mod sabotage;
+mod spellings;
 mod truth;
 
 use gateway::clock::{Entropy, SystemEntropy};

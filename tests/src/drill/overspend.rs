@@ -1,4 +1,5 @@
-//! More requests at once than the balance pays for, and one that asks for far more than it.
+//! More requests at once than the balance pays for, one that asks for far more than it, and those that
+//! ask for more than they seem to.
 
 use gateway::domain::money::Nanos;
 use tokio::task::JoinSet;
@@ -7,6 +8,7 @@ use super::client::{Seen, Shape};
 use super::reconcile::Verdict;
 use super::rig::{Customer, DEAR, MODEL, Rig, balance};
 use super::round::{Drill, Figure, Round};
+use super::spellings::Spellings;
 
 /// What the balance is at first: some ten answers of a hundred tokens, which cost two dollars a million.
 const BALANCE: Nanos = Nanos(2_200_000);
@@ -30,13 +32,19 @@ pub struct Overspend {
     rig: Rig,
     /// Requests at once.
     requests: usize,
+    spellings: Spellings,
+    /// How many rounds it takes to send every spelling of a cap.
+    spread: usize,
     rounds: usize,
 }
 
 impl Overspend {
-    /// Starts the gateway.
-    pub async fn prepare(requests: usize) -> Self {
-        Self { rig: Rig::start().await, requests, rounds: 0 }
+    /// Starts the gateway. A round has so many requests at once, and one in `spread` of all spellings of
+    /// a cap, others than the round before.
+    pub async fn prepare(requests: usize, spread: usize) -> Self {
+        let rig = Rig::start().await;
+        let spellings = Spellings::prepare(&rig).await;
+        Self { rig, requests, spellings, spread, rounds: 0 }
     }
 
     /// Sends all requests at once, and returns the ends that came.
@@ -115,6 +123,11 @@ impl Drill for Overspend {
         self.rounds += 1;
         let mut round = self.many().await;
         round.verdict += self.much().await;
+        let name = format!("spelled-{}", self.rounds);
+        let (verdict, served) =
+            self.spellings.play(&self.rig, &name, (self.rounds, self.spread)).await;
+        round.verdict += verdict;
+        round.figures.push(Figure::Count("served by lenient upstreams", served));
         round
     }
 }

@@ -12,6 +12,7 @@ use tokio::process::Command;
 
 use super::client::{Client, Seen, Shape};
 use super::reconcile::{self, Books, Evidence, Verdict};
+use super::spellings::LENIENT;
 use super::truth::Truth;
 use crate::process::{self, Gateway, Simulator};
 use crate::product::{password_of, priced_model};
@@ -59,6 +60,7 @@ pub struct Customer {
 
 /// What a model of the drills costs.
 pub(super) fn price_of(model: &str) -> Option<Price> {
+    let model = if model.starts_with(LENIENT) { DEAR } else { model };
     let (_, [input, cached, output]) = MODELS.into_iter().find(|(id, _)| *id == model)?;
     Some(Price { input: Nanos(input), cached: Nanos(cached), output: Nanos(output), version: 1 })
 }
