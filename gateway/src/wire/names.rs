@@ -11,6 +11,10 @@ use crate::domain::refusal::{Refusal, RequestFault};
 /// The longest folded name that stands for anything, in bytes.
 const MAX_LENGTH: usize = 24;
 
+/// The fields that the gateway reads.
+const OURS: [&str; 7] =
+    ["model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "n"];
+
 /// What a field's name stands for, however it is spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
@@ -43,26 +47,25 @@ impl Folded {
     pub(crate) fn new(name: &str) -> Option<Self> {
         const DOT_ABOVE: char = '\u{307}';
         let mut folded = Self { bytes: [0; MAX_LENGTH], length: 0 };
+        if name.is_ascii() {
+            name.bytes().try_for_each(|byte| folded.push(byte))?;
+            return Some(folded);
+        }
         for character in name.chars() {
-            if character.is_ascii() {
-                folded.push(character)?;
-                continue;
-            }
             let lower = character.to_lowercase();
             for character in lower.flat_map(char::to_uppercase).flat_map(char::to_lowercase) {
                 if character != DOT_ABOVE {
-                    folded.push(character)?;
+                    folded.push(u8::try_from(character).ok().filter(u8::is_ascii)?)?;
                 }
             }
         }
         Some(folded)
     }
 
-    fn push(&mut self, character: char) -> Option<()> {
-        if matches!(character, '_' | '-') {
+    fn push(&mut self, byte: u8) -> Option<()> {
+        if matches!(byte, b'_' | b'-') {
             return Some(());
         }
-        let byte = u8::try_from(character).ok().filter(u8::is_ascii)?;
         *self.bytes.get_mut(self.length)? = byte.to_ascii_lowercase();
         self.length += 1;
         Some(())
@@ -83,6 +86,9 @@ impl Folded {
 /// The right spelling of a field that the gateway reads is [`Meaning::Ours`], too.
 pub(super) fn meaning(name: &str) -> Option<Meaning> {
     use Meaning::{Container, ForeignCap, ModelChoice, Multiplier, Ours};
+    if let Some(name) = OURS.into_iter().find(|ours| *ours == name) {
+        return Some(Ours(name));
+    }
     Some(match Folded::new(name)?.as_str() {
         "model" => Ours("model"),
         "messages" => Ours("messages"),

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::super::names::{Folded, ambiguous};
-use super::fields::{Text, end};
+use super::fields::end;
 use crate::domain::refusal::Refusal;
 
 /// The members of a message that servers read.
@@ -62,6 +62,19 @@ impl<'de> DeserializeSeed<'de> for MessageReader<'_> {
     fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
         value.deserialize_any(self)
     }
+}
+
+/// Reads the name of a message's member.
+struct NameReader;
+
+/// The name of a message's member.
+enum Name {
+    /// One of [`NAMES`], by its place.
+    Known(usize),
+    /// A name that some server may take for that of [`NAMES`].
+    Like(Box<str>, &'static str),
+    /// Any other.
+    Other,
 }
 
 /// The values that are neither an object nor an array, which both readers accept.
@@ -129,14 +142,16 @@ impl<'de> Visitor<'de> for MessageReader<'_> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
         let mut seen = [false; NAMES.len()];
-        while let Some(Text(key)) = map.next_key()? {
-            if let Some(known) = NAMES.iter().position(|name| *name == key) {
-                if std::mem::replace(&mut seen[known], true) {
+        while let Some(name) = map.next_key_seed(NameReader)? {
+            match name {
+                Name::Known(known) if std::mem::replace(&mut seen[known], true) => {
                     return Err(M::Error::duplicate_field(NAMES[known]));
                 }
-            } else if let Some(name) = read_as(&key) {
-                let parent = format!("messages[{}]", self.place);
-                return Err(end(self.refusal, ambiguous(&parent, &key, name)));
+                Name::Like(key, name) => {
+                    let parent = format!("messages[{}]", self.place);
+                    return Err(end(self.refusal, ambiguous(&parent, &key, name)));
+                }
+                Name::Known(_) | Name::Other => {}
             }
             map.next_value::<IgnoredAny>()?;
         }
@@ -144,8 +159,26 @@ impl<'de> Visitor<'de> for MessageReader<'_> {
     }
 }
 
-/// The member of a message that some server may take `key` for.
-fn read_as(key: &str) -> Option<&'static str> {
-    let folded = Folded::new(key)?;
-    NAMES.into_iter().find(|name| folded.is(name))
+impl<'de> DeserializeSeed<'de> for NameReader {
+    type Value = Name;
+
+    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<Name, D::Error> {
+        name.deserialize_identifier(self)
+    }
+}
+
+impl Visitor<'_> for NameReader {
+    type Value = Name;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<Name, E> {
+        if let Some(known) = NAMES.iter().position(|name| *name == key) {
+            return Ok(Name::Known(known));
+        }
+        let like = Folded::new(key).and_then(|key| NAMES.into_iter().find(|name| key.is(name)));
+        Ok(like.map_or(Name::Other, |name| Name::Like(key.into(), name)))
+    }
 }
