@@ -24,10 +24,15 @@ use secret_file::{OPERATOR_TOKEN, read_token};
 
 pub(crate) use address::is_local;
 pub(crate) use file::{Profile, ProfileFile};
-pub(crate) use secret_file::{is_operator_token, remove_token, write_token};
+pub(crate) use secret_file::{
+    ensure_token_writable, is_operator_token, remove_token, write_token,
+};
 
 /// Where a gateway on this host listens by default.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:8081";
+
+const UNSET_TOKEN_FILE: &str =
+    "unset TOLLGATE_TOKEN_FILE, which names it, or sign in with `ctl login NAME`";
 
 /// All that `ctl` takes from the process it runs in, besides arguments and streams.
 #[derive(Clone, Debug)]
@@ -113,6 +118,20 @@ pub fn resolve(
     token_file_flag: Option<&Path>,
 ) -> Result<Endpoint, Failure> {
     Environment::of_process().resolve(server_flag, token_file_flag)
+}
+
+/// Finds the endpoint as [`resolve`] does, for somebody who may sign in: where the token file cannot be
+/// read, the endpoint is that of [`Environment::choose_for_sign_in`], and the failure is returned beside it.
+///
+/// # Errors
+/// The server is no address, or the profile file cannot be read.
+pub fn resolve_for_sign_in(
+    server_flag: Option<&str>,
+    token_file_flag: Option<&Path>,
+) -> Result<(Endpoint, Option<Failure>), Failure> {
+    let choice =
+        Choice { server: server_flag, token_file: token_file_flag, ..Choice::default() };
+    Environment::of_process().choose_for_sign_in(choice)
 }
 
 /// Keeps a session in the profile file of the process's user; it is the default server from now on.
@@ -216,7 +235,8 @@ impl Environment {
         } else if let Some(token) = &self.token {
             (Some(token.clone()), TokenSource::Variable)
         } else if let Some(path) = &self.token_file {
-            (Some(read_token(path)?), TokenSource::File(path.clone()))
+            let token = read_token(path).map_err(|failure| failure.advise(UNSET_TOKEN_FILE))?;
+            (Some(token), TokenSource::File(path.clone()))
         } else if let Some(session) = self.profile_file()?.sessions.remove(&stranger.server) {
             (Some(SecretString::from(session.token)), TokenSource::Profile)
         } else if let Some(token) = self.operator_token(&stranger.server) {
@@ -225,6 +245,32 @@ impl Environment {
             (None, TokenSource::Nowhere)
         };
         Ok(Endpoint { token, source, ..stranger })
+    }
+
+    /// Finds the endpoint for a command that can sign in, which a token file that cannot be read does not
+    /// stop: returns why it cannot be read beside the endpoint.
+    ///
+    /// A file that can be written gets the new session, so the caller presents no token. One that cannot
+    /// (a variable from another shell or an earlier gateway names it) counts as not named.
+    ///
+    /// # Errors
+    /// As [`Self::choose`], token files aside.
+    pub fn choose_for_sign_in(
+        &self,
+        choice: Choice<'_>,
+    ) -> Result<(Endpoint, Option<Failure>), Failure> {
+        let failure = match self.choose(choice) {
+            Err(failure) if failure.exit() == Exit::NotAllowed => failure,
+            other => return other.map(|endpoint| (endpoint, None)),
+        };
+        let is_usable = |path: &PathBuf| ensure_token_writable(path).is_ok();
+        let endpoint = if choice.token_file.is_some() || self.token_file.as_ref().is_some_and(is_usable)
+        {
+            self.gateway(choice)?
+        } else {
+            Self { token_file: None, ..self.clone() }.choose(choice)?
+        };
+        Ok((endpoint, Some(failure)))
     }
 
     /// Returns the gateway that is meant, without a token: flags, environment, profile file,
@@ -272,6 +318,11 @@ impl Environment {
             file.sessions.insert(server, session);
             Ok(())
         })
+    }
+
+    /// Makes sure that [`Self::remember`] will be able to write the profile file.
+    pub(crate) fn ensure_profile_writable(&self) -> Result<(), Failure> {
+        ProfileFile::ensure_writable(self.profile_dir()?)
     }
 
     /// Does what [`forget`] does, in this environment.
@@ -328,12 +379,14 @@ impl Environment {
         &self,
         edit: impl FnOnce(&mut ProfileFile) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let Some(dir) = &self.config_dir else {
-            let advice = "set HOME or XDG_CONFIG_HOME, or use --token-file FILE";
-            return Err(Failure::new(Exit::Failed, "there is no home directory for the profile")
-                .advise(advice));
-        };
-        ProfileFile::change(dir, edit)
+        ProfileFile::change(self.profile_dir()?, edit)
+    }
+
+    fn profile_dir(&self) -> Result<&Path, Failure> {
+        self.config_dir.as_deref().ok_or_else(|| {
+            Failure::new(Exit::Failed, "there is no home directory for the profile")
+                .advise("set HOME or XDG_CONFIG_HOME, or use --token-file FILE")
+        })
     }
 
     /// Where a gateway on this host keeps its operator token.

@@ -7,7 +7,7 @@ use std::fs::Permissions;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -27,8 +27,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{self, Listeners, Seams};
-use crate::config::Settings;
+use crate::config::{AdminAddress, DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, Settings};
 use crate::control::bootstrap::TOKEN_FILE;
+use crate::programs::{Programs, quoted};
 use crate::wire::sse;
 
 const NAME: &str = "demo";
@@ -41,11 +42,13 @@ pub struct DemoArgs {
     #[arg(long)]
     once: bool,
     /// Address of the API
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN, env = "TOLLGATE_LISTEN")]
     listen: SocketAddr,
-    /// Address of the admin plane
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
-    admin_listen: SocketAddr,
+    /// Address of the admin plane, or `unix:/PATH` of a socket
+    #[arg(
+        long, value_name = "ADDR", default_value = DEFAULT_ADMIN_LISTEN, env = "TOLLGATE_ADMIN_LISTEN"
+    )]
+    admin_listen: AdminAddress,
 }
 
 /// The running gateway, as its clients know it.
@@ -55,19 +58,25 @@ struct Product {
     data_dir: PathBuf,
 }
 
-/// Demonstrates on `out`, then serves until `shutdown` unless told otherwise.
+/// Demonstrates on `out`, with hints that name `programs`, then serves until `shutdown` unless told otherwise.
 ///
 /// # Errors
 /// The gateway does not start, or does not do what it should.
-pub async fn run(args: DemoArgs, out: &mut impl Write, shutdown: CancellationToken) -> Result<()> {
+pub async fn run(
+    args: DemoArgs,
+    programs: &Programs,
+    out: &mut impl Write,
+    shutdown: CancellationToken,
+) -> Result<()> {
     let scratch = tempfile::Builder::new()
         .prefix("tollgate-demo-")
         .permissions(Permissions::from_mode(0o700))
         .tempdir()
         .context("making a data directory for the demonstration")?;
     ensure!(
-        args.admin_listen.ip().is_loopback(),
-        "the demonstration lets everybody register: keep --admin-listen on a loopback address"
+        args.admin_listen.is_local(),
+        "the demonstration lets everybody register: keep --admin-listen (TOLLGATE_ADMIN_LISTEN) on a \
+         loopback address"
     );
     let listeners = Listeners::bind(args.listen, args.admin_listen).await?;
     let product = Product {
@@ -79,7 +88,7 @@ pub async fn run(args: DemoArgs, out: &mut impl Write, shutdown: CancellationTok
     let config = settings.resolve()?;
     let serving = app::run(&config, listeners, Seams::default(), shutdown.clone());
     let showing = async {
-        let shown = show(&product, out).await;
+        let shown = show(&product, programs, out).await;
         if shown.is_err() || args.once {
             shutdown.cancel();
         }
@@ -89,7 +98,7 @@ pub async fn run(args: DemoArgs, out: &mut impl Write, shutdown: CancellationTok
     shown.and(served)
 }
 
-async fn show(product: &Product, out: &mut impl Write) -> Result<()> {
+async fn show(product: &Product, programs: &Programs, out: &mut impl Write) -> Result<()> {
     writeln!(out, "Tollgate is serving {} (admin plane: {})\n", product.api, product.admin)?;
     let password = SecretString::from("correct horse battery staple");
     let account = register(product, &password).await?;
@@ -118,26 +127,24 @@ async fn show(product: &Product, out: &mut impl Write) -> Result<()> {
     }
     let account = who_am_i(product, &session).await?;
     writeln!(out, "   balance ${}\n", account.balance_usd)?;
-    try_next(product, out)
+    try_next(product, programs, out)
 }
 
-fn try_next(product: &Product, out: &mut impl Write) -> Result<()> {
+fn try_next(product: &Product, programs: &Programs, out: &mut impl Write) -> Result<()> {
     let token = product.data_dir.join(TOKEN_FILE);
     writeln!(out, "Try next, in another terminal:")?;
     writeln!(out, "   export TOLLGATE_SERVER={}", product.admin)?;
-    writeln!(out, "   export TOLLGATE_TOKEN_FILE={}", shown(&token))?;
-    writeln!(out, "   cargo run --release -p tui                  # the dashboard")?;
-    writeln!(out, "   cargo run --release -p ctl -- model list    # the catalogue")?;
-    writeln!(out, "   KEY=$(cargo run --release -p ctl -- key create mine --quiet)")?;
+    writeln!(out, "   export TOLLGATE_TOKEN_FILE={}", quoted(&token))?;
+    let (dashboard, catalogue) = (programs.tui(), programs.ctl("model list"));
+    let width = dashboard.len().max(catalogue.len()) + 4;
+    writeln!(out, "   {dashboard:width$}# the dashboard")?;
+    writeln!(out, "   {catalogue:width$}# the catalogue")?;
+    writeln!(out, "   KEY=$({})", programs.ctl("key create mine --quiet"))?;
     writeln!(out, "   curl {}/chat/completions -H \"Authorization: Bearer $KEY\" \\", product.api)?;
     let body = json!({ "model": MODEL, "messages": [{ "role": "user", "content": "Hi" }] });
     writeln!(out, "     -d '{body}'")?;
     out.flush()?;
     Ok(())
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }
 
 // === over the admin plane ===

@@ -35,6 +35,7 @@ mod data_dir;
 pub mod demo;
 pub mod listeners;
 pub mod outbox;
+pub mod programs;
 pub mod simulator;
 pub mod telemetry;
 pub mod tls;

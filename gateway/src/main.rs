@@ -11,6 +11,7 @@ use gateway::app::{self, Listeners, Seams};
 use gateway::config::Settings;
 use gateway::connections::descriptors;
 use gateway::demo::{self, DemoArgs};
+use gateway::programs::Programs;
 use gateway::simulator::{self, Simulator, TruthLog};
 use gateway::{telemetry, welcome};
 use tokio::runtime::{Builder, Runtime};
@@ -99,7 +100,7 @@ async fn run() -> Result<()> {
         None => serve(cli.serve, shutdown).await,
         Some(Command::Serve(args)) => serve(*args, shutdown).await,
         Some(Command::Demo(args)) => {
-            Box::pin(demo::run(args, &mut std::io::stdout(), shutdown)).await
+            Box::pin(demo::run(args, &programs(), &mut std::io::stdout(), shutdown)).await
         }
         Some(Command::Simulator(args)) => simulate(args, shutdown).await,
     }
@@ -111,9 +112,18 @@ async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
     let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
     if welcome::is_first_start(&config) {
         let (http, admin) = (listeners.http.local_addr()?, listeners.admin.address()?);
-        eprint!("{}", welcome::text(&config, http, &admin));
+        eprint!("{}", welcome::text(&config, http, &admin, &programs()));
     }
     app::run(&config, listeners, Seams::default(), shutdown).await
+}
+
+/// The programs that hints name. Cargo sets `CARGO_PKG_NAME` for what it runs, and nothing else does.
+#[expect(clippy::disallowed_methods, reason = "it is no setting, but how the process was started")]
+fn programs() -> Programs {
+    if std::env::var_os("CARGO_PKG_NAME").is_some_and(|name| name == env!("CARGO_PKG_NAME")) {
+        return Programs::of_cargo();
+    }
+    Programs::beside(std::env::args_os().next().unwrap_or_default().as_ref())
 }
 
 async fn simulate(args: SimulatorArgs, shutdown: CancellationToken) -> Result<()> {

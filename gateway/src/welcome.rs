@@ -6,14 +6,20 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::config::{AdminAddress, Config, DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, default_data_dir};
 use crate::control::bootstrap::TOKEN_FILE;
+use crate::programs::{Programs, quoted};
 
 /// Whether nobody has started a gateway on this data directory yet.
 pub fn is_first_start(config: &Config) -> bool {
     !config.data_dir.join(TOKEN_FILE).exists()
 }
 
-/// Says what is next, of a gateway that is reached at `http` and `admin`.
-pub fn text(config: &Config, http: SocketAddr, admin: &AdminAddress) -> String {
+/// Says what is next, of a gateway that is reached at `http` and `admin`, with `programs`.
+pub fn text(
+    config: &Config,
+    http: SocketAddr,
+    admin: &AdminAddress,
+    programs: &Programs,
+) -> String {
     let dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let url = |address: SocketAddr| format!("{scheme}://{}", reached(address));
@@ -31,15 +37,16 @@ pub fn text(config: &Config, http: SocketAddr, admin: &AdminAddress) -> String {
         _ = writeln!(text, "   export TOLLGATE_SERVER={server}");
     }
     if default_data_dir().ok().as_ref() != Some(&dir) {
-        _ = writeln!(text, "   export TOLLGATE_DATA_DIR='{}'", dir.display());
+        _ = writeln!(text, "   export TOLLGATE_DATA_DIR={}", quoted(&dir));
     }
-    let mut quickstart = "ctl quickstart".to_owned();
+    let mut quickstart = programs.ctl("quickstart");
     if http.to_string() != DEFAULT_LISTEN {
         _ = write!(quickstart, " --base-url {}/v1", url(http));
     }
-    let gap = quickstart.len();
-    _ = writeln!(text, "   {quickstart}  # an account, a key, code");
-    _ = writeln!(text, "   {:gap$}  # the dashboard", "tui");
+    let dashboard = programs.tui();
+    let width = quickstart.len().max(dashboard.len()) + 2;
+    _ = writeln!(text, "   {quickstart:width$}# an account, a key, code");
+    _ = writeln!(text, "   {dashboard:width$}# the dashboard");
     text
 }
 
@@ -52,11 +59,15 @@ fn reached(address: SocketAddr) -> SocketAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::config::Settings;
 
     fn said(settings: Settings, http: &str, admin: &str) -> String {
-        text(&settings.resolve().unwrap(), http.parse().unwrap(), &admin.parse().unwrap())
+        let config = settings.resolve().unwrap();
+        let programs = Programs::beside(Path::new("gateway"));
+        text(&config, http.parse().unwrap(), &admin.parse().unwrap(), &programs)
     }
 
     #[test]

@@ -5,8 +5,9 @@
 
 use std::path::Path;
 
-use tests::process::command;
+use tests::process::{binary, command};
 use tests::soon;
+use tokio::process::Command;
 
 /// How it begins, the characters that it goes on with, what is shown in its place.
 type Rule = (&'static str, fn(char) -> bool, &'static str);
@@ -50,9 +51,12 @@ fn transcript() -> String {
     block.lines().filter(|line| !line.starts_with("```")).collect::<Vec<_>>().join("\n")
 }
 
-async fn demonstrate() -> String {
+/// What the demonstration prints on free ports, which the environment names.
+async fn demonstrate(change: impl FnOnce(&mut Command)) -> String {
     let mut demo = command("gateway");
-    demo.args(["demo", "--once", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    demo.args(["demo", "--once"]);
+    demo.env("TOLLGATE_LISTEN", "127.0.0.1:0").env("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0");
+    change(&mut demo);
     let output = soon("the end of the demonstration", demo.output()).await.unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
@@ -63,6 +67,30 @@ async fn demonstrate() -> String {
 #[tokio::test]
 async fn the_readme_shows_what_the_demo_prints() {
     let temp = std::env::temp_dir();
-    let (shown, printed) = (normalised(&transcript(), &temp), demonstrate().await);
+    // the README runs it with cargo, which says so
+    let printed = demonstrate(|demo| _ = demo.env("CARGO_PKG_NAME", "gateway")).await;
+    let shown = normalised(&transcript(), &temp);
     assert_eq!(shown, normalised(&printed, &temp), "put this into README.md:\n{printed}");
+}
+
+#[tokio::test]
+async fn the_demo_names_the_binaries_beside_the_one_that_runs() {
+    let printed = demonstrate(|_| {}).await;
+    assert!(!printed.contains("cargo"), "{printed}");
+    let (ctl, tui) = (binary("ctl"), binary("tui"));
+    for hint in [format!("   {} ", tui.display()), format!("KEY=$({} key create", ctl.display())] {
+        assert!(printed.contains(&hint), "`{hint}` is missing in {printed}");
+    }
+}
+
+#[tokio::test]
+async fn the_demo_listens_where_the_environment_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("admin.sock");
+    let admin = format!("unix:{}", socket.display());
+    let printed = demonstrate(|demo| _ = demo.env("TOLLGATE_ADMIN_LISTEN", &admin)).await;
+    assert!(printed.contains(&format!("export TOLLGATE_SERVER={admin}\n")), "{printed}");
+    let public = command("gateway").args(["demo", "--admin-listen", "0.0.0.0:0"]).output().await;
+    let said = String::from_utf8(public.unwrap().stderr).unwrap();
+    assert!(said.contains("TOLLGATE_ADMIN_LISTEN"), "{said}");
 }

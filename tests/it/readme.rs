@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use gateway::config::Settings;
+use gateway::programs::Programs;
 use serde_json::Value;
 use tests::http::Request;
 use tests::process::{Gateway, binary};
@@ -47,7 +48,9 @@ async fn shell(commands: &[String], home: &Path, admin: &str) -> String {
 fn the_readme_shows_what_the_first_start_says() {
     let config = Settings::default().resolve().unwrap();
     let admin = config.admin_listen.clone();
-    let said = gateway::welcome::text(&config, config.listen, &admin);
+    // as it is started there
+    let programs = Programs::in_directory(Path::new("target/release"));
+    let said = gateway::welcome::text(&config, config.listen, &admin, &programs);
     let dir = config.data_dir.display().to_string();
     let said = said.replace(&dir, "~/.local/share/tollgate");
     assert_eq!(block("welcome"), format!("```text\n{said}```\n"));
@@ -63,7 +66,7 @@ async fn what_is_next_is_said_at_the_first_start_alone() {
         for said in [
             format!("will be in {}/operator.token,", home.path().display()),
             format!("   export TOLLGATE_SERVER={admin}\n"),
-            format!("   ctl quickstart --base-url http://{http}/v1 "),
+            format!("{} quickstart --base-url http://{http}/v1 ", binary("ctl").display()),
         ] {
             assert_eq!(log.contains(&said), is_first, "{said}: {log}");
         }

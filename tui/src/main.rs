@@ -71,7 +71,10 @@ async fn main() -> ExitCode {
 /// Runs the event loop: wait for something to happen, take it in, and draw when there is something
 /// to draw and the last drawing is a frame ago.
 async fn run(args: Args) -> Result<ExitCode> {
-    let endpoint = ctl::profile::resolve(args.server.as_deref(), args.token_file.as_deref())?;
+    let (endpoint, unreadable) = ctl::profile::resolve_for_sign_in(
+        args.server.as_deref(),
+        args.token_file.as_deref(),
+    )?;
     let theme = Theme::new(args.theme.unwrap_or_else(palette));
     let mut signals = Signals::new()?;
     let mut terminal = Terminal::take()?;
@@ -85,7 +88,11 @@ async fn run(args: Args) -> Result<ExitCode> {
     let (columns, rows) = terminal.size()?;
     let mut first = vec![Message::Tick(clock::now()), Message::Resized(columns, rows)];
     first.extend(args.mouse.then_some(Message::Act(keymap::Action::Mouse)));
-    first.extend(endpoint.token.map(Message::TokenFound));
+    // Whoever named a token file is not taken for somebody else: the person signs in.
+    first.extend(match unreadable {
+        Some(failure) => Some(Message::SignInFailed(failure.to_string())),
+        None => endpoint.token.map(Message::TokenFound),
+    });
     for message in first {
         if take(&mut model, message, &mut runner, &mut terminal)?.is_break() {
             return Ok(ExitCode::SUCCESS);

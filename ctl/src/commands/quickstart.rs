@@ -40,7 +40,7 @@ struct QuickstartRecord {
 
 /// Runs `ctl quickstart`.
 pub(super) async fn run(shell: &mut Shell<'_>, input: Quickstart) -> Result<(), Failure> {
-    let endpoint = session::lenient(shell)?;
+    let endpoint = session::endpoint_for_sign_in(shell)?;
     let base_url = api::base_url(input.base_url.as_deref(), &endpoint.server)?;
     let api = Api::new(&base_url, PATIENCE);
     // Before anything is made that would be for an address that is wrong.
@@ -104,6 +104,7 @@ async fn signed_in(
             Err(status) => return Err(status.into()),
         }
     }
+    let store = session::session_store(shell)?;
     let answer = match &input.name {
         Some(name) => {
             let password = session::password(shell, &input.password, false)?;
@@ -140,7 +141,7 @@ async fn signed_in(
         }
     };
     let token = SecretString::from(answer.token.clone());
-    let account = session::keep(shell, &endpoint.server, answer)?;
+    let account = session::keep(shell, &endpoint.server, answer, &store)?;
     Ok((Endpoint { token: Some(token), source: TokenSource::Profile, ..endpoint }, account))
 }
 

@@ -1,5 +1,7 @@
 //! `ctl register`, `login`, `logout` and `whoami`: who is at the keyboard.
 
+use std::path::PathBuf;
+
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
     Account, RegisterRequest, RegisterResponse, SignInRequest, SignInResponse, SignOutRequest,
@@ -15,9 +17,17 @@ use crate::error::{Exit, Failure};
 use crate::profile::{self, Endpoint, TokenSource};
 use crate::{Shell, connect};
 
+/// Where a new session is kept for later commands.
+pub(super) enum SessionStore {
+    /// In the profile file.
+    Profile,
+    /// In a token file.
+    TokenFile(PathBuf),
+}
+
 /// Runs `ctl register`.
 pub(super) async fn register(shell: &mut Shell<'_>, input: Register) -> Result<(), Failure> {
-    let endpoint = lenient(shell)?;
+    let endpoint = endpoint_for_sign_in(shell)?;
     let password = password(shell, &input.password, true)?;
     let made = create(&endpoint, &input.name, &password, input.invite).await?;
     let account = present(made.account, "account")?;
@@ -32,9 +42,10 @@ pub(super) async fn register(shell: &mut Shell<'_>, input: Register) -> Result<(
 /// Runs `ctl login`.
 pub(super) async fn login(shell: &mut Shell<'_>, input: Login) -> Result<(), Failure> {
     let gateway = shell.gateway()?;
+    let store = session_store(shell)?;
     let password = password(shell, &input.password, false)?;
     let answer = sign_in(&gateway, &input.name, &password).await?;
-    let account = keep(shell, &gateway.server, answer)?;
+    let account = keep(shell, &gateway.server, answer, &store)?;
     shell.output.one(&AccountRecord::from(account))
 }
 
@@ -74,12 +85,36 @@ pub(super) async fn whoami(shell: &mut Shell<'_>) -> Result<(), Failure> {
     shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
 }
 
-/// Returns the endpoint, without a token if the token file is not there (yet).
-pub(super) fn lenient(shell: &Shell<'_>) -> Result<Endpoint, Failure> {
-    match shell.endpoint() {
-        Err(failure) if failure.exit() == Exit::NotAllowed => shell.gateway(),
-        other => other,
+/// Returns the endpoint for a command that can sign in, and reports a token file that cannot be read.
+pub(super) fn endpoint_for_sign_in(shell: &mut Shell<'_>) -> Result<Endpoint, Failure> {
+    let choice = shell.globals.choice();
+    let (endpoint, unreadable) = shell.environment.choose_for_sign_in(choice)?;
+    // The file that a flag names is there to be written.
+    if let Some(failure) = unreadable.filter(|_| shell.globals.token_file.is_none()) {
+        shell.output.note(&format!("warning: {failure}"));
     }
+    Ok(endpoint)
+}
+
+/// Returns where a new session will be kept, after making sure that it can be kept there.
+///
+/// Must be called before an account is made or a session opened: neither is of use to somebody who does
+/// not get the token, and the account's trial credit would be given for nothing.
+pub(super) fn session_store(shell: &mut Shell<'_>) -> Result<SessionStore, Failure> {
+    if let Some(path) = &shell.globals.token_file {
+        profile::ensure_token_writable(path)?;
+        return Ok(SessionStore::TokenFile(path.clone()));
+    }
+    if let Some(path) = &shell.environment.token_file {
+        match profile::ensure_token_writable(path) {
+            Ok(()) => return Ok(SessionStore::TokenFile(path.clone())),
+            Err(failure) => shell.output.note(&format!(
+                "warning: the session will not be in the file of TOLLGATE_TOKEN_FILE: {failure}"
+            )),
+        }
+    }
+    shell.environment.ensure_profile_writable()?;
+    Ok(SessionStore::Profile)
 }
 
 /// Registers an account: as who asks, for a gateway that is closed to strangers.
@@ -132,20 +167,28 @@ pub(super) fn keep(
     shell: &mut Shell<'_>,
     server: &str,
     answer: SignInResponse,
+    store: &SessionStore,
 ) -> Result<Account, Failure> {
     let token = SecretString::from(answer.token);
     let account = present(answer.account, "account")?;
-    let named = shell.globals.token_file.as_ref().or(shell.environment.token_file.as_ref());
-    let place = if let Some(path) = named {
-        profile::write_token(path, &token)?;
-        format!("the token is in {}", path.display())
-    } else {
-        shell.environment.remember(server, &account.name, &token)?;
-        "the session is in your profile".to_owned()
+    let place = match store {
+        SessionStore::TokenFile(path) => {
+            profile::write_token(path, &token)?;
+            format!("the token is in {}", path.display())
+        }
+        SessionStore::Profile => {
+            shell.environment.remember(server, &account.name, &token)?;
+            "the session is in your profile".to_owned()
+        }
     };
     shell.output.note(&format!("signed in to {server} as {}; {place}", account.name));
     if shell.environment.token.is_some() && shell.globals.token_file.is_none() {
         shell.output.note("warning: TOLLGATE_TOKEN is set, and goes before the new session");
+    }
+    if shell.environment.token_file.is_some() && matches!(store, SessionStore::Profile) {
+        let warning = "warning: TOLLGATE_TOKEN_FILE goes before the new session; \
+                       unset TOLLGATE_TOKEN_FILE to use it";
+        shell.output.note(warning);
     }
     Ok(account)
 }

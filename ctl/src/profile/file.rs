@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::secret_file::write_private;
+use super::secret_file::{ensure_writable, write_private};
 use crate::error::{Exit, Failure};
 
 /// What the profile file holds.
@@ -69,11 +69,7 @@ impl ProfileFile {
         dir: &Path,
         edit: impl FnOnce(&mut Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .map_err(|error| Failure::file("making", dir, &error))?;
+        create_private_dir(dir)?;
         let turn = dir.join("profile.lock");
         let _turn = File::create(&turn)
             .and_then(|file| file.lock().map(|()| file))
@@ -86,6 +82,13 @@ impl ProfileFile {
         Ok(done)
     }
 
+    /// Makes sure that [`Self::change`] will be able to write the file in `dir`, and changes nothing.
+    pub(super) fn ensure_writable(dir: &Path) -> Result<(), Failure> {
+        create_private_dir(dir)?;
+        Self::read(dir)?;
+        ensure_writable(&Self::path(dir))
+    }
+
     /// Returns a profile by its name.
     pub(crate) fn named(&self, name: &str) -> Result<&Profile, Failure> {
         self.profiles.get(name).ok_or_else(|| {
@@ -93,4 +96,12 @@ impl ProfileFile {
                 .advise("see `ctl profile list`; `ctl profile set NAME --server URL` makes one")
         })
     }
+}
+
+fn create_private_dir(dir: &Path) -> Result<(), Failure> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|error| Failure::file("making", dir, &error))
 }

@@ -10,14 +10,26 @@ use crate::error::{Exit, Failure};
 
 /// The file in a gateway's data directory that holds its operator token.
 pub(super) const OPERATOR_TOKEN: &str = "operator.token";
+const OTHER_TOKEN_FILE: &str = "name another file with --token-file FILE";
 
 /// Writes a session token to a file of its own, for its owner only.
 pub(crate) fn write_token(path: &Path, token: &SecretString) -> Result<(), Failure> {
+    refuse_operator_token(path)?;
+    write_private(path, &format!("{}\n", token.expose_secret()))
+}
+
+/// Makes sure that [`write_token`] will be able to write this file; leaves nothing behind.
+pub(crate) fn ensure_token_writable(path: &Path) -> Result<(), Failure> {
+    refuse_operator_token(path)?;
+    ensure_writable(path).map_err(|failure| failure.advise(OTHER_TOKEN_FILE))
+}
+
+fn refuse_operator_token(path: &Path) -> Result<(), Failure> {
     if is_operator_token(path) {
         let message = format!("`{}` holds the gateway's operator token", path.display());
-        return Err(Failure::usage(message).advise("name another file with --token-file FILE"));
+        return Err(Failure::usage(message).advise(OTHER_TOKEN_FILE));
     }
-    write_private(path, &format!("{}\n", token.expose_secret()))
+    Ok(())
 }
 
 /// Removes a token file; one that is gone already is fine.
@@ -50,15 +62,29 @@ pub(super) fn read_token(path: &Path) -> Result<SecretString, Failure> {
 
 /// Replaces a file in one step; it is readable by its owner only from its first moment.
 pub(super) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
-    let dir = match path.parent() {
-        Some(dir) if dir != Path::new("") => dir,
-        _ => Path::new("."),
-    };
     let write = || {
-        let mut file = tempfile::NamedTempFile::new_in(dir)?;
+        let mut file = tempfile::NamedTempFile::new_in(directory_of(path))?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|error| error.error)
     };
     write().map(|_| ()).map_err(|error| Failure::file("writing", path, &error))
+}
+
+/// Makes sure that [`write_private`] will be able to write a file; leaves nothing behind.
+pub(super) fn ensure_writable(path: &Path) -> Result<(), Failure> {
+    let check = || {
+        if path.is_dir() {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        tempfile::NamedTempFile::new_in(directory_of(path)).map(drop)
+    };
+    check().map_err(|error| Failure::file("writing", path, &error))
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
+    }
 }

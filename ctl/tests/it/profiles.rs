@@ -118,6 +118,38 @@ async fn login_writes_the_token_file_instead_of_the_profile() {
 }
 
 #[tokio::test]
+async fn login_keeps_the_session_in_the_profile_where_the_variables_token_file_is_gone() {
+    let (fake, mut person) = stranger().await;
+    let gone = person.path("tollgate-demo/operator.token");
+    person.environment.token_file = Some(gone.clone());
+    let ran = person.ctl("whoami").await;
+    assert_eq!((ran.code, fake.calls().len()), (3, 0), "another identity is not taken silently");
+    assert!(ran.err.contains("unset TOLLGATE_TOKEN_FILE"), "{}", ran.err);
+    for line in ["register alice", "login alice"] {
+        let ran = person.ctl_with(&format!("{line} --password-stdin"), "password\n").await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.err.contains(&gone.display().to_string()), "{}", ran.err);
+    }
+    assert!(!gone.exists());
+    person.environment.token_file = None;
+    person.ctl("whoami").await.ok();
+    assert_eq!(fake.last().token.as_deref(), Some("session-of-alice"));
+}
+
+#[tokio::test]
+async fn login_opens_no_session_that_cannot_be_kept() {
+    let (fake, mut person) = stranger().await;
+    let line = "login alice --password-stdin --token-file";
+    for file in ["nowhere/x.token", "operator.token"] {
+        let line = format!("{line} {}", person.path(file).display());
+        assert_ne!(person.ctl_with(&line, "password").await.code, 0, "{file}");
+    }
+    person.environment.config_dir = None;
+    let ran = person.ctl_with("login alice --password-stdin", "password").await;
+    assert_eq!((ran.code, fake.calls().len()), (1, 0), "{ran:?}");
+}
+
+#[tokio::test]
 async fn login_and_logout_spare_the_operator_token() {
     let (fake, person) = stranger().await;
     let file = person.path("operator.token");

@@ -81,6 +81,41 @@ async fn nothing_is_made_for_an_api_that_is_elsewhere() {
 }
 
 #[tokio::test]
+async fn a_token_file_that_is_gone_is_reported_and_does_not_stop_it() {
+    let (fake, mut person) = stranger().await;
+    let gone = person.path("tollgate-demo/operator.token");
+    person.environment.token_file = Some(gone.clone());
+    let line = format!("quickstart --base-url {}", api(&["sim-fast"]).await);
+    let ran = person.ctl(&line).await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.err.contains(&gone.display().to_string()), "{}", ran.err);
+    assert!(ran.err.contains("unset TOLLGATE_TOKEN_FILE"), "{}", ran.err);
+    assert_eq!(methods(&fake, 0), ["Register", "SignIn", "ListModels", "CreateKey"]);
+    // The session of the first run is found, so that no second account is made.
+    assert_eq!(person.ctl(&line).await.code, 0);
+    assert_eq!(methods(&fake, 4), ["WhoAmI", "ListModels", "CreateKey"]);
+}
+
+#[tokio::test]
+async fn no_account_is_made_where_its_session_cannot_be_kept() {
+    let (fake, person) = stranger().await;
+    let url = api(&["sim-fast"]).await;
+    for (file, code) in [("nowhere/x.token", 1), ("operator.token", 2)] {
+        let file = person.path(file).display().to_string();
+        let ran = person.ctl(&format!("quickstart --base-url {url} --token-file {file}")).await;
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{ran:?}");
+        assert!(ran.err.contains(&file) && ran.err.contains("--token-file FILE"), "{}", ran.err);
+    }
+    // Neither can a profile whose directory is a file.
+    let config = person.environment.config_dir.as_deref().unwrap();
+    std::fs::create_dir_all(config.parent().unwrap()).unwrap();
+    std::fs::write(config, "").unwrap();
+    let ran = person.ctl(&format!("quickstart --base-url {url}")).await;
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
+    assert_eq!(fake.calls().len(), 0);
+}
+
+#[tokio::test]
 async fn it_signs_in_or_registers_the_named_account() {
     let (fake, person) = stranger().await;
     let url = api(&["sim-fast"]).await;

@@ -7,7 +7,7 @@ use tests::Product;
 
 /// A person with a home directory of their own.
 pub(super) struct Person {
-    environment: Environment,
+    pub(super) environment: Environment,
     _home: TempDir,
 }
 

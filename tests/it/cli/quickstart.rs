@@ -41,3 +41,17 @@ async fn the_operator_can_start_as_well() {
     let (code, started, said) = quickstart(&product, &Person::operator(&product), "").await;
     assert_eq!((code, &started["account"]), (0, &"operator".into()), "{said}");
 }
+
+#[tokio::test]
+async fn what_the_demo_exported_does_not_make_accounts_after_its_end() {
+    let product = Product::start().await;
+    let mut newcomer = Person::new(&product);
+    let gone = product.home.scratch().join("tollgate-demo/operator.token");
+    newcomer.environment.token_file = Some(gone);
+    for _ in 0..2 {
+        let (code, _, said) = quickstart(&product, &newcomer, "").await;
+        assert_eq!(code, 0, "{said}");
+    }
+    let accounts = Person::operator(&product).json("account list").await;
+    assert_eq!(accounts.as_array().unwrap().len(), 2, "the operator and the newcomer: {accounts}");
+}
