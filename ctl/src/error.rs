@@ -6,7 +6,9 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use proto::client::SpeaksTlsError;
 use tonic::{Code, Status};
+use trust::TlsProblem;
 
 use crate::output::wrapped;
 
@@ -64,11 +66,12 @@ impl Failure {
     pub(crate) fn connecting(server: &str, error: &anyhow::Error) -> Self {
         let unreachable = error.chain().any(<dyn std::error::Error>::is::<tonic::transport::Error>);
         let cause = error.root_cause().to_string();
+        if let Some(problem) = TlsProblem::find(error.as_ref()) {
+            return Self::tls(&format!("the gateway at `{server}`"), &problem);
+        }
         if unreachable {
             let message = format!("no gateway answers at `{server}`: {cause}");
-            let advice = if cause.contains("certificate") {
-                "if its certificate is of a private authority, name that with --ca-file FILE"
-            } else if cause.contains("lookup") {
+            let advice = if cause.contains("lookup") {
                 "check the name of its host, or name another with --server URL"
             } else {
                 "start one with `gateway`, or name another with --server URL"
@@ -77,6 +80,12 @@ impl Failure {
         } else {
             Self::new(Exit::Failed, format!("connecting to `{server}`: {cause}"))
         }
+    }
+
+    /// Makes the failure for a server, `whose` words name it, with which no TLS connection can be made.
+    pub(crate) fn tls(whose: &str, problem: &TlsProblem) -> Self {
+        Self::new(Exit::Unavailable, format!("no TLS connection to {whose}: {problem}"))
+            .advise(problem.advice("--ca-file FILE"))
     }
 
     /// Says what to do next.
@@ -141,6 +150,10 @@ impl From<Status> for Failure {
     fn from(status: Status) -> Self {
         // The gateway's own statuses have no source: this one was made here, from a connection
         // that broke.
+        if SpeaksTlsError::caused(&status) {
+            return Self::new(Exit::Unavailable, "the gateway speaks TLS, and was addressed in clear")
+                .advise("use https:// in the address that --server names");
+        }
         if status.code() != Code::Ok && std::error::Error::source(&status).is_some() {
             return Self::new(Exit::Unavailable, "the connection to the gateway broke")
                 .advise("try again in a moment");

@@ -15,7 +15,6 @@ pub mod profile;
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
-use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches};
 use proto::client::{CallKeys, Connection};
@@ -157,13 +156,7 @@ impl Shell<'_> {
 
 /// Connects to `endpoint`.
 async fn connect(endpoint: &Endpoint) -> Result<Connection, Failure> {
-    let read = |path: &PathBuf| {
-        std::fs::read(path).map_err(|error| {
-            let failure = Failure::file("reading", path, &error);
-            failure.advise("name the authority's certificate (PEM) with --ca-file FILE")
-        })
-    };
-    let authorities = endpoint.ca_file.as_ref().map(read).transpose()?;
+    let authorities = endpoint.authorities()?;
     let (server, token) = (&endpoint.server, endpoint.token.as_ref());
     proto::client::connect_trusting(server, token, authorities.as_deref())
         .await

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
+use trust::Trust;
 
 use crate::clock;
 use crate::error::{Exit, Failure};
@@ -407,8 +408,29 @@ impl Environment {
 }
 
 impl Endpoint {
+    /// Reads the certificates to trust instead of the host's and the public ones, in PEM; `None` if no file
+    /// is named.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no certificate.
+    pub fn authorities(&self) -> Result<Option<Vec<u8>>, Failure> {
+        self.ca_file.as_deref().map(read_authorities).transpose()
+    }
+
     /// Returns the same gateway for somebody who presents no token.
     pub(crate) fn stranger(&self) -> Self {
         Self { token: None, source: TokenSource::Nowhere, ..self.clone() }
     }
+}
+
+/// Reads a PEM file of certificates, and checks that it is one.
+pub(crate) fn read_authorities(path: &Path) -> Result<Vec<u8>, Failure> {
+    let advice = "name the authority's certificate (PEM) with --ca-file FILE";
+    let pem = std::fs::read(path)
+        .map_err(|error| Failure::file("reading", path, &error).advise(advice))?;
+    Trust::only(&pem).map_err(|error| {
+        let message = format!("`{}` cannot be trusted: {error}", path.display());
+        Failure::new(Exit::Failed, message).advise(advice)
+    })?;
+    Ok(pem)
 }

@@ -24,6 +24,7 @@ pub fn simulated(now: Timestamp) -> Seed {
         credential: CredentialSource::None,
         profile: Profile::Generic,
         deadlines: Deadlines::default(),
+        ca_certificates: None,
         created_at: now,
     };
     let chat = model(

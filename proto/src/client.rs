@@ -4,16 +4,20 @@
 mod connection;
 
 use anyhow::{Context, Result, bail};
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::UnixStream;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Uri};
+use tonic::transport::{Channel, Endpoint, Uri};
+use tower::ServiceExt;
+use trust::Trust;
 
 use std::time::Duration;
 
-pub use connection::{CallKeys, Connection};
+pub use connection::{CallKeys, Connection, SpeaksTlsError};
 
 /// Connects to `server`: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/path/of/socket`.
 ///
@@ -24,46 +28,62 @@ pub async fn connect(server: &str, token: Option<&SecretString>) -> Result<Conne
     connect_trusting(server, token, None).await
 }
 
-/// Connects as [`connect`] does; where that is over TLS, it trusts the certificate authorities in
-/// `authorities` (PEM) instead of those of the host.
+/// Connects as [`connect`] does; where that is over TLS, it trusts the certificates in `authorities` (PEM)
+/// instead of the host's and the public ones.
 ///
 /// # Errors
-/// As [`connect`]; also if the gateway's certificate is of none of the authorities.
+/// As [`connect`]; also if `authorities` holds no certificate, or the gateway's is of none of them.
 pub async fn connect_trusting(
     server: &str,
     token: Option<&SecretString>,
     authorities: Option<&[u8]>,
 ) -> Result<Connection> {
-    let channel = endpoint(server, authorities)?;
-    let connected = if let Some(path) = server.strip_prefix("unix:") {
-        let path = path.to_owned();
-        let dial = tower::service_fn(move |_: Uri| {
-            let path = path.clone();
-            async move { UnixStream::connect(path).await.map(TokioIo::new) }
-        });
-        channel.connect_with_connector(dial).await
-    } else {
-        channel.connect().await
-    };
-    let channel = connected.with_context(|| format!("connecting to `{server}`"))?;
-    Ok(Connection::new(channel, Bearer::new(token)?))
-}
-
-fn endpoint(server: &str, authorities: Option<&[u8]>) -> Result<Endpoint> {
-    let trust = match authorities {
-        Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
-        None => ClientTlsConfig::new().with_enabled_roots(),
-    };
-    let base = match server.split_once(':') {
-        Some(("unix", _)) => Endpoint::from_static("http://unix.invalid"),
-        Some(("http", _)) => Endpoint::from_shared(server.to_owned())?,
-        Some(("https", _)) => Endpoint::from_shared(server.to_owned())?.tls_config(trust)?,
+    let connected = match server.split_once(':') {
+        Some(("unix", path)) => {
+            let path = path.to_owned();
+            let dial = tower::service_fn(move |_: Uri| {
+                let path = path.clone();
+                async move { UnixStream::connect(path).await.map(TokioIo::new) }
+            });
+            let channel = settings(Endpoint::from_static("http://unix.invalid"));
+            channel.connect_with_connector(dial).await
+        }
+        Some(("http", _)) => settings(Endpoint::from_shared(server.to_owned())?).connect().await,
+        Some(("https", _)) => connect_tls(server, authorities).await?,
         _ => bail!("`{server}` is not http://HOST:PORT, https://HOST:PORT or unix:/PATH"),
     };
-    Ok(base
+    let channel = connected.with_context(|| format!("connecting to `{server}`"))?;
+    Ok(Connection::new(channel, Bearer::new(token)?, server))
+}
+
+/// Connects over TLS by ourselves, because tonic's own way cannot be told what to trust beyond a list of
+/// authorities.
+async fn connect_tls(
+    server: &str,
+    authorities: Option<&[u8]>,
+) -> Result<Result<Channel, tonic::transport::Error>> {
+    let trust = Trust::of(authorities).context("reading the certificates to trust")?;
+    let address: Uri = server.parse()?;
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(trust.client_config())
+        .https_only()
+        .enable_http2()
+        .wrap_connector(tcp);
+    let dialled = address.clone();
+    // The endpoint does not know of TLS, or it would demand a configuration of its own.
+    let dial = tower::service_fn(move |_: Uri| connector.clone().oneshot(dialled.clone()));
+    let endpoint = Endpoint::from_shared(server.replacen("https:", "http:", 1))?.origin(address);
+    Ok(settings(endpoint).connect_with_connector(dial).await)
+}
+
+fn settings(endpoint: Endpoint) -> Endpoint {
+    endpoint
         .connect_timeout(Duration::from_secs(5))
         .tcp_nodelay(true)
-        .http2_keep_alive_interval(Duration::from_secs(20)))
+        .http2_keep_alive_interval(Duration::from_secs(20))
 }
 
 /// Adds `authorization: Bearer …` to every call.

@@ -3,6 +3,7 @@
 mod following;
 mod person;
 mod quickstart;
+mod upstream_tls;
 mod watching;
 
 use serde_json::Value;

@@ -1,5 +1,7 @@
 //! `ctl upstream …`
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use proto::v1::Profile;
 
@@ -17,7 +19,8 @@ pub(crate) enum UpstreamCommand {
     /// Adds an upstream
     #[command(after_help = "Example:\n  \
         ctl upstream add openai --url https://api.openai.com/v1 --key-env OPENAI_API_KEY --profile openai\n  \
-        ctl upstream add local --url http://127.0.0.1:8000/v1 --profile vllm")]
+        ctl upstream add local --url http://127.0.0.1:8000/v1 --profile vllm\n  \
+        ctl upstream add inner --url https://models.internal/v1 --upstream-ca-file internal-ca.pem")]
     Add(Add),
     /// Changes the given fields of an upstream
     #[command(after_help = "Example:\n  ctl upstream update openai --key-stdin < key.txt")]
@@ -70,6 +73,10 @@ pub(crate) struct Add {
     /// What dialect of chat completions it speaks
     #[arg(long, value_parser = value::profile(), default_value = "generic")]
     pub(crate) profile: Profile,
+    /// Certificates to trust there instead of the host's and the public ones: a PEM file of this host, which
+    /// the gateway stores
+    #[arg(long, value_name = "FILE")]
+    pub(crate) upstream_ca_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) deadlines: Deadlines,
 }
@@ -90,6 +97,13 @@ pub(crate) struct Update {
     /// The new dialect
     #[arg(long, value_parser = value::profile())]
     pub(crate) profile: Option<Profile>,
+    /// Certificates to trust there instead of the host's and the public ones: a PEM file of this host, which
+    /// the gateway stores
+    #[arg(long, value_name = "FILE")]
+    pub(crate) upstream_ca_file: Option<PathBuf>,
+    /// Trust the host's certificates and the public ones there again
+    #[arg(long, conflicts_with = "upstream_ca_file")]
+    pub(crate) no_upstream_ca: bool,
     #[command(flatten)]
     pub(crate) deadlines: Deadlines,
 }

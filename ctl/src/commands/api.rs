@@ -15,9 +15,11 @@ use hyper_util::rt::TokioExecutor;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::timeout;
+use trust::{TlsProblem, Trust};
 
 use super::agent_config::shortened;
 use crate::error::{Exit, Failure};
+use crate::profile::Endpoint;
 
 /// An error answer is shorter.
 const MAX_ERROR_BYTES: usize = 1 << 20;
@@ -35,12 +37,22 @@ pub(super) struct Api {
 // === impl Api ===
 
 impl Api {
-    /// Makes a client of the API at `base_url`.
-    pub(super) fn new(base_url: &str, patience: Duration) -> Self {
-        let connector =
-            HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().build();
+    /// Makes a client of the API at `base_url`, which trusts what calls to `endpoint`, the same gateway's
+    /// admin plane, trust.
+    pub(super) fn new(
+        base_url: &str,
+        endpoint: &Endpoint,
+        patience: Duration,
+    ) -> Result<Self, Failure> {
+        let trust = Trust::of(endpoint.authorities()?.as_deref())
+            .map_err(|error| Failure::new(Exit::Failed, error))?;
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(trust.client_config())
+            .https_or_http()
+            .enable_http1()
+            .build();
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        Self { client, base_url: base_url.to_owned(), patience }
+        Ok(Self { client, base_url: base_url.to_owned(), patience })
     }
 
     /// Finds out whether who answers there knows `/models`: to refuse a stranger will do.
@@ -76,10 +88,12 @@ impl Api {
     async fn send(&self, request: Builder, body: Bytes) -> Result<Response<Incoming>, Failure> {
         let failed = |why| Failure::new(Exit::Failed, why);
         let request = request.body(Full::new(body)).map_err(|error| failed(error.to_string()))?;
-        timeout(self.patience, self.client.request(request))
-            .await
-            .map_err(|_| failed(format!("nothing came for {} s", self.patience.as_secs())))?
-            .map_err(|error| self.unreachable(&error))
+        let answer = timeout(self.patience, self.client.request(request)).await;
+        match answer {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(self.unreachable(&error).await),
+            Err(_) => Err(failed(format!("nothing came for {} s", self.patience.as_secs()))),
+        }
     }
 
     fn uri(&self, path: &str) -> Result<Uri, Failure> {
@@ -87,7 +101,15 @@ impl Api {
         uri.parse().map_err(|_| Failure::usage(format!("`{uri}` is no address")))
     }
 
-    fn unreachable(&self, error: &hyper_util::client::legacy::Error) -> Failure {
+    async fn unreachable(&self, error: &hyper_util::client::legacy::Error) -> Failure {
+        if let Some(problem) = TlsProblem::find(error) {
+            return Failure::tls(&format!("the API at `{}`", self.base_url), &problem);
+        }
+        if self.base_url.starts_with("http:") && trust::speaks_tls(&self.base_url).await {
+            let message = format!("the API at `{}` speaks TLS", self.base_url);
+            return Failure::new(Exit::Unavailable, message)
+                .advise("give --base-url https://HOST:PORT/v1");
+        }
         let mut cause: &dyn std::error::Error = error;
         while let Some(source) = cause.source() {
             cause = source;

@@ -2,6 +2,8 @@
 
 mod health;
 
+use std::path::Path;
+
 use proto::v1::credential::Source;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::{
@@ -10,6 +12,7 @@ use proto::v1::{
 };
 use secrecy::ExposeSecret;
 use serde::Serialize;
+use trust::Trust;
 
 use super::{filled, listed, nothing_to_change, present, secret_line, time, word};
 use crate::Shell;
@@ -32,6 +35,8 @@ struct UpstreamRecord {
     idle_ms: Option<u64>,
     created_at: Option<String>,
     problem: Option<String>,
+    /// The certificates that are trusted there instead of the host's and the public ones, in PEM.
+    ca_certificates: Option<String>,
     /// Whether requests are sent to it; known to lists only.
     breaker: Option<String>,
 }
@@ -74,6 +79,7 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
         deadlines: deadlines(&input.deadlines),
         created_at: None,
         problem: String::new(),
+        ca_certificates: input.upstream_ca_file.as_deref().map(certificates).transpose()?.unwrap_or_default(),
     };
     let mut client = UpstreamServiceClient::new(shell.connect().await?);
     let request = AddUpstreamRequest { upstream: Some(upstream) };
@@ -93,6 +99,10 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
         credential,
         profile: input.profile.map(Into::into),
         deadlines: deadlines(&input.deadlines),
+        ca_certificates: match input.upstream_ca_file {
+            Some(path) => Some(certificates(&path)?),
+            None => input.no_upstream_ca.then(String::new),
+        },
     };
     if request
         == (UpdateUpstreamRequest {
@@ -136,6 +146,18 @@ fn credential(
     Ok(Some(Credential { source: Some(source) }))
 }
 
+/// Reads a file of certificates for the gateway to trust.
+fn certificates(path: &Path) -> Result<String, Failure> {
+    let advice = "name certificates in PEM with --upstream-ca-file FILE";
+    let pem = std::fs::read_to_string(path)
+        .map_err(|error| Failure::file("reading", path, &error).advise(advice))?;
+    Trust::only(pem.as_bytes()).map_err(|error| {
+        let message = format!("`{}` cannot be trusted: {error}", path.display());
+        Failure::usage(message).advise(advice)
+    })?;
+    Ok(pem)
+}
+
 fn deadlines(given: &cli::Deadlines) -> Option<Deadlines> {
     let deadlines = Deadlines {
         connect_ms: given.connect_ms,
@@ -168,6 +190,7 @@ impl From<Upstream> for UpstreamRecord {
             idle_ms: deadlines.idle_ms,
             created_at: time(upstream.created_at),
             problem: filled(upstream.problem),
+            ca_certificates: filled(upstream.ca_certificates),
             breaker: None,
         }
     }
@@ -185,6 +208,7 @@ impl Record for UpstreamRecord {
         "idle_ms",
         "created_at",
         "problem",
+        "ca_certificates",
         "breaker",
     ];
     const COLUMNS: &'static [&'static str] =

@@ -33,7 +33,7 @@ use tonic::transport::server::Connected;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Code, Request, Response, Status};
 
-pub(crate) use api::api;
+pub(crate) use api::{api, api_tls};
 
 /// A running fake; it stops with the test's runtime.
 #[derive(Clone)]

@@ -22,4 +22,5 @@ mod operations;
 mod profiles;
 mod quickstart;
 mod requests;
+mod tls;
 mod usage;

@@ -127,6 +127,7 @@ mod tests {
             credential,
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
+            ca_certificates: None,
             created_at: Timestamp::UNIX_EPOCH,
         })
     }

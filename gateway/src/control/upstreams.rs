@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use trust::Trust;
 
 use super::change::{Again, Change};
 use super::directory::Catalogue;
@@ -17,6 +18,8 @@ use crate::store::StoreError;
 
 const LONGEST_URL: usize = 2_048;
 const LONGEST_SOURCE: usize = 4_096;
+/// Leaves room in a request of the admin plane, which has at most 256 KiB.
+const MAX_CA_BYTES: usize = 128 * 1024;
 const LONGEST_DEADLINE: Duration = Duration::from_hours(24);
 
 /// What to change of an upstream; `None` stays as it is.
@@ -30,6 +33,8 @@ pub struct UpstreamChange {
     pub profile: Option<Profile>,
     /// How long to wait for it; within, `None` stays and zero means the default.
     pub deadlines: Deadlines,
+    /// The certificates to trust there, in PEM; an empty text stands for the host's and the public ones.
+    pub ca_certificates: Option<String>,
 }
 
 /// A credential as an operator gives it.
@@ -165,6 +170,7 @@ impl Control {
             credential: CredentialSource::None,
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
+            ca_certificates: None,
             created_at: self.clock.now(),
         };
         self.changed_upstream(&upstream, change)
@@ -186,12 +192,22 @@ impl Control {
             Some(wish) => self.check_credential(wish)?,
             None => upstream.credential.clone(),
         };
+        let url = check_url(change.url.as_deref().unwrap_or(&upstream.url))?;
+        let ca_certificates = match change.ca_certificates {
+            Some(pem) => check_authorities(pem)?,
+            None => upstream.ca_certificates.clone(),
+        };
+        if ca_certificates.is_some() && !url.starts_with("https:") {
+            let message = "`ca_certificates` are for an upstream whose `url` begins with `https:`";
+            return Err(Invalid::new("ca_certificates", message));
+        }
         Ok(Upstream {
             name: upstream.name.clone(),
-            url: check_url(change.url.as_deref().unwrap_or(&upstream.url))?,
+            url,
             credential,
             profile: change.profile.unwrap_or(upstream.profile),
             deadlines,
+            ca_certificates,
             created_at: upstream.created_at,
         })
     }
@@ -334,6 +350,21 @@ fn check_url(url: &str) -> Result<String, Invalid> {
         return invalid("`url` must not have a query or a fragment: a path is added to it");
     }
     Ok(url.trim_end_matches('/').to_owned())
+}
+
+/// Checks certificates to trust; an empty text is none.
+fn check_authorities(pem: String) -> Result<Option<String>, Invalid> {
+    let invalid = |why: &dyn std::fmt::Display| {
+        Invalid::new("ca_certificates", format!("`ca_certificates` cannot be used: {why}"))
+    };
+    if pem.is_empty() {
+        return Ok(None);
+    }
+    if pem.len() > MAX_CA_BYTES {
+        return Err(invalid(&format_args!("it has more than {MAX_CA_BYTES} bytes")));
+    }
+    Trust::only(pem.as_bytes()).map_err(|error| invalid(&error))?;
+    Ok(Some(pem))
 }
 
 fn check_deadline(

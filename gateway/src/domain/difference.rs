@@ -49,6 +49,11 @@ pub fn between<T: Audited>(before: &T, after: &T) -> String {
     if differing.is_empty() { NO_CHANGE.to_owned() } else { differing.join(", ") }
 }
 
+/// A long text, as far as it takes to see that it is another one.
+fn checksum(text: &str) -> String {
+    format!("{} bytes, CRC-32 {:08x}", text.len(), crc32fast::hash(text.as_bytes()))
+}
+
 // === impl Audited ===
 
 impl Audited for Plan {
@@ -112,7 +117,8 @@ impl Audited for Model {
 
 impl Audited for Upstream {
     fn audited_fields(&self) -> Vec<Field> {
-        let Self { name: _, url, credential, profile, deadlines, created_at: _ } = self;
+        let Self { name: _, url, credential, profile, deadlines, ca_certificates, created_at: _ } =
+            self;
         let Deadlines { connect, first_byte, idle } = deadlines;
         let credential = match credential {
             CredentialSource::None => None,
@@ -136,6 +142,7 @@ impl Audited for Upstream {
             ("connect_ms", milliseconds(connect)),
             ("first_byte_ms", milliseconds(first_byte)),
             ("idle_ms", milliseconds(idle)),
+            ("ca_certificates", ca_certificates.as_deref().map(checksum)),
         ]
     }
 }

@@ -19,6 +19,8 @@ pub struct Upstream {
     pub profile: Profile,
     /// How long to wait for it.
     pub deadlines: Deadlines,
+    /// The certificates to trust there, in PEM, instead of the host's and the public ones.
+    pub ca_certificates: Option<String>,
     /// When it was added.
     pub created_at: Timestamp,
 }

@@ -6,29 +6,45 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use trust::TlsProblem;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Returns the time until which the certificate that `host` shows is good.
+use crate::domain::upstream::Upstream;
+
+/// Why the certificate of a server could not be examined, as an operator should read it.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// No TLS connection could be made.
+    #[error("{0}")]
+    Tls(TlsProblem),
+    /// There is no connection at all, or the certificate is not readable.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Returns the time until which the certificate that `upstream` shows on `host` is good.
 ///
 /// # Errors
-/// What is wrong with the server, or with its certificate, as an operator should read it.
-pub async fn expires_at(host: &str, port: u16) -> Result<Timestamp, String> {
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
-    let tcp = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
-    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp).await;
-    let tls = tls.map_err(|error| error.to_string())?;
+/// What is wrong with the server, or with its certificate.
+pub async fn expires_at(
+    upstream: &Upstream,
+    host: &str,
+    port: u16,
+) -> Result<Timestamp, CertificateError> {
+    let other = |error: &dyn std::fmt::Display| CertificateError::Other(error.to_string());
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| other(&error))?;
+    let tcp = TcpStream::connect((host, port)).await.map_err(|error| other(&error))?;
+    let trust = super::trust(upstream).map_err(CertificateError::Other)?;
+    let tls = TlsConnector::from(Arc::new(trust.client_config())).connect(name, tcp).await;
+    let tls = tls.map_err(|error| match TlsProblem::find(&error) {
+        Some(problem) => CertificateError::Tls(problem),
+        None => other(&error),
+    })?;
     let shown = tls.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    not_after(shown.ok_or("it shows no certificate")?)
+    let shown = shown.ok_or_else(|| other(&"it shows no certificate"))?;
+    not_after(shown).map_err(CertificateError::Other)
 }
 
 /// Returns the time until which the certificate in a PEM file is good. Blocks.

@@ -12,6 +12,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tower_service::Service;
+use trust::Trust;
 
 /// Opens connections to the simulator in this process, so that it needs no port.
 #[derive(Clone)]
@@ -47,10 +48,10 @@ pub(super) fn tcp(connect_timeout: Duration) -> HttpConnector {
     tcp
 }
 
-/// TLS over `tcp`, with HTTP/2 where the server offers it.
-pub(super) fn tls(tcp: HttpConnector) -> HttpsConnector<HttpConnector> {
+/// TLS over `tcp`, with HTTP/2 where the server offers it, trusting `trust`.
+pub(super) fn tls(tcp: HttpConnector, trust: &Trust) -> HttpsConnector<HttpConnector> {
     HttpsConnectorBuilder::new()
-        .with_webpki_roots()
+        .with_tls_config(trust.client_config())
         .https_only()
         .enable_all_versions()
         .wrap_connector(tcp)

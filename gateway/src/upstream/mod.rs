@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use secrecy::SecretString;
+use trust::Trust;
 
 use crate::domain::health::Health;
 use crate::domain::id::UpstreamName;
@@ -28,6 +29,12 @@ use crate::outbox::Outbox;
 pub use connect::SimulatorDialer;
 pub use error::{Phase, UpstreamError};
 pub use remote::Remote;
+
+/// The certificates that are trusted at an upstream.
+fn trust(upstream: &Upstream) -> Result<Trust, String> {
+    let own = upstream.ca_certificates.as_deref().map(str::as_bytes);
+    Trust::of(own).map_err(|error| format!("its certificate authorities: {error}"))
+}
 
 /// The clients of all upstreams, each made when it is first needed.
 pub struct Fleet {

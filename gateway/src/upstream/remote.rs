@@ -75,7 +75,8 @@ impl Remote {
         let client = if chat_completions.scheme() == Some(&Scheme::HTTPS) {
             let mut builder = Client::builder(TokioExecutor::new());
             builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
-            Pooled::Secure(Box::new(builder.build(connect::tls(connector))))
+            let trust = super::trust(&upstream).map_err(UpstreamError::Misconfigured)?;
+            Pooled::Secure(Box::new(builder.build(connect::tls(connector, &trust))))
         } else {
             // what a client of many servers makes out of the address of each request
             headers.insert(HOST, host(&chat_completions)?);
@@ -315,6 +316,7 @@ mod tests {
             credential: CredentialSource::None,
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
+            ca_certificates: None,
             created_at: Timestamp::UNIX_EPOCH,
         };
         let credential = SecretString::from("sk-upstream");

@@ -31,7 +31,13 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1
 pub struct Connection {
     channel: Bearing,
     keys: Option<CallKeys>,
+    /// The address, if calls go there in clear over a network.
+    clear: Option<Arc<str>>,
 }
+
+/// Calls were sent in clear to a server that expects TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpeaksTlsError;
 
 /// Names calls: the first one of each kind by a key, the others by that and a number. Clones go on with
 /// the same numbers.
@@ -48,8 +54,9 @@ type Failure = Box<dyn Error + Send + Sync>;
 // === impl Connection ===
 
 impl Connection {
-    pub(super) fn new(channel: Channel, bearer: Bearer) -> Self {
-        Self { channel: InterceptedService::new(channel, bearer), keys: None }
+    pub(super) fn new(channel: Channel, bearer: Bearer, server: &str) -> Self {
+        let clear = server.starts_with("http:").then(|| Arc::from(server));
+        Self { channel: InterceptedService::new(channel, bearer), keys: None, clear }
     }
 
     /// Names calls from here on, so that the gateway makes each change once. They are sent again if the
@@ -73,9 +80,15 @@ impl Service<Request<Body>> for Connection {
         // the one that is ready, and a new one for the next call
         let next = self.channel.clone();
         let mut channel = std::mem::replace(&mut self.channel, next);
+        let clear = self.clear.clone();
         let Some(keys) = &self.keys else {
             let answer = channel.call(request);
-            return Box::pin(async move { Ok(answer.await?) });
+            return Box::pin(async move {
+                match answer.await {
+                    Ok(answer) => Ok(answer),
+                    Err(error) => Err(explain(error, clear.as_deref()).await),
+                }
+            });
         };
         let key = keys.next(request.uri().path());
         request.headers_mut().insert(KEY, key);
@@ -97,8 +110,19 @@ impl Service<Request<Body>> for Connection {
                     Err(error) => Err(error),
                 };
             }
-            Ok(answer?)
+            match answer {
+                Ok(answer) => Ok(answer),
+                Err(error) => Err(explain(error, clear.as_deref()).await),
+            }
         })
+    }
+}
+
+/// Finds out whether a call failed because the server at `clear` expects TLS.
+async fn explain(error: impl Into<Failure>, clear: Option<&str>) -> Failure {
+    match clear {
+        Some(server) if trust::speaks_tls(server).await => Box::new(SpeaksTlsError),
+        _ => error.into(),
     }
 }
 
@@ -107,6 +131,30 @@ fn is_unavailable<B>(answer: &Response<B>) -> bool {
     let status = answer.headers().get("grpc-status");
     status.is_some_and(|status| Code::from_bytes(status.as_bytes()) == Code::Unavailable)
 }
+
+// === impl SpeaksTlsError ===
+
+impl SpeaksTlsError {
+    /// Whether this is why a call failed.
+    pub fn caused(status: &tonic::Status) -> bool {
+        let mut cause = status.source();
+        while let Some(error) = cause {
+            if error.is::<Self>() {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+}
+
+impl std::fmt::Display for SpeaksTlsError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the server speaks TLS: use https:// in its address")
+    }
+}
+
+impl Error for SpeaksTlsError {}
 
 // === impl CallKeys ===
 

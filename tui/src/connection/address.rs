@@ -1,18 +1,17 @@
 //! Where a gateway is, and whose word is taken for that it is the right one.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ctl::profile::Endpoint;
 use proto::client;
 use secrecy::SecretString;
 
-use std::path::Path;
 use std::sync::Arc;
 
 /// A gateway's admin address. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Address {
     server: String,
-    /// Certificate authorities in PEM, instead of the host's.
+    /// Certificates to trust in PEM, instead of the host's and the public ones.
     authorities: Option<Arc<[u8]>>,
 }
 
@@ -25,12 +24,9 @@ impl Address {
     /// Returns the address of `endpoint`, with the authorities that it names.
     ///
     /// # Errors
-    /// Their file cannot be read.
+    /// Their file cannot be read, or holds no certificate.
     pub fn of(endpoint: &Endpoint) -> Result<Self> {
-        let read = |path: &Path| {
-            std::fs::read(path).with_context(|| format!("reading `{}`", path.display()))
-        };
-        let authorities = endpoint.ca_file.as_deref().map(read).transpose()?;
+        let authorities = endpoint.authorities()?;
         Ok(Self { server: endpoint.server.clone(), authorities: authorities.map(Arc::from) })
     }
 

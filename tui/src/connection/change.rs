@@ -182,7 +182,7 @@ async fn upstream(
                 url: Some(url),
                 credential: credential.map(to_credential),
                 profile: Some(convert::to_profile(profile).into()),
-                deadlines: None,
+                ..Default::default()
             };
             timed(upstreams.update_upstream(request)).await?;
             notice

@@ -1,9 +1,15 @@
 //! Errors as a line that says what is wrong and what to do about it.
 
+use proto::client::SpeaksTlsError;
 use tonic::{Code, Status, transport};
+use trust::TlsProblem;
 
 /// Nobody answered at `server`, or it is no address.
 pub(super) fn unreachable(server: &str, error: &anyhow::Error) -> String {
+    if let Some(problem) = TlsProblem::find(error.as_ref()) {
+        let advice = problem.advice("TOLLGATE_CA_FILE=FILE");
+        return format!("no TLS connection to `{server}`: {problem}; {advice}");
+    }
     if error.chain().any(<dyn std::error::Error>::is::<transport::Error>) {
         format!("no gateway at `{server}`: start it, or name another with --server")
     } else {
@@ -58,6 +64,9 @@ pub(super) fn change(status: &Status) -> String {
 
 /// A call failed in a way that may pass.
 pub(super) fn call(status: &Status) -> String {
+    if SpeaksTlsError::caused(status) {
+        return SpeaksTlsError.to_string();
+    }
     match status.code() {
         Code::Unavailable => "the gateway went away".to_owned(),
         Code::DeadlineExceeded => "the gateway does not answer".to_owned(),

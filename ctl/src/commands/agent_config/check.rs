@@ -49,7 +49,8 @@ pub(super) async fn run(
         Wire::Responses => "responses",
         Wire::Chat => "chat/completions",
     };
-    let connection = Connection { api: Api::new(base_url, PATIENCE), path, key, wire };
+    let api = Api::new(base_url, &shell.gateway()?, PATIENCE)?;
+    let connection = Connection { api, path, key, wire };
     let mut steps = Stream::default();
 
     let request = turn::first(agent, model);

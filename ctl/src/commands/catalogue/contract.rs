@@ -34,6 +34,7 @@ impl From<v1::Upstream> for Upstream {
             connect_ms: deadlines.connect_ms,
             first_byte_ms: deadlines.first_byte_ms,
             idle_ms: deadlines.idle_ms,
+            ca_certificates: filled(upstream.ca_certificates),
             credential: upstream.credential.and_then(|it| it.source).map(|source| match source {
                 Source::Env(name) => Credential::Env(name),
                 Source::File(path) => Credential::File(path),
@@ -141,6 +142,7 @@ impl Upstream {
                 first_byte_ms: self.first_byte_ms,
                 idle_ms: self.idle_ms,
             }),
+            ca_certificates: self.ca_certificates.clone().unwrap_or_default(),
             ..v1::Upstream::default()
         }
     }
@@ -157,6 +159,10 @@ impl Upstream {
                 first_byte_ms: changed_number(before.first_byte_ms, self.first_byte_ms),
                 idle_ms: changed_number(before.idle_ms, self.idle_ms),
             }),
+            ca_certificates: changed_text(
+                before.ca_certificates.as_deref(),
+                self.ca_certificates.as_deref(),
+            ),
         }
     }
 

@@ -44,6 +44,8 @@ pub(super) struct Upstream {
     pub(super) connect_ms: Option<u64>,
     pub(super) first_byte_ms: Option<u64>,
     pub(super) idle_ms: Option<u64>,
+    /// What to trust there instead of the host's certificates and the public ones, in PEM.
+    pub(super) ca_certificates: Option<String>,
     pub(super) credential: Option<Credential>,
 }
 
@@ -143,6 +145,7 @@ impl Catalogue {
             {
                 *deadline = deadline.filter(|ms| *ms > 0);
             }
+            upstream.ca_certificates = upstream.ca_certificates.take().and_then(filled);
         }
         for (id, model) in &mut self.models {
             model.settle(id);

@@ -1,8 +1,14 @@
 //! The fake's API: models of which some answer.
 
+use std::sync::Arc;
+
+use rcgen::KeyPair;
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 /// Serves an API on a free port, whose base URL it returns: the models in `answering` answer, the others'
 /// upstreams cannot be reached, and whoever asks for `dear` has no money.
@@ -18,8 +24,38 @@ pub(crate) async fn api(answering: &'static [&'static str]) -> String {
     url
 }
 
+/// Does as [`api`], over TLS with this certificate for `localhost` and its key.
+#[expect(clippy::disallowed_methods, reason = "the test's runtime ends it")]
+pub(crate) async fn api_tls(
+    answering: &'static [&'static str],
+    certificate: &CertificateDer<'static>,
+    key: &KeyPair,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}/v1", listener.local_addr().unwrap().port());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move { serve(acceptor.accept(stream).await?, answering).await });
+        }
+    });
+    url
+}
+
 /// Answers one request.
-async fn serve(stream: TcpStream, answering: &'static [&'static str]) -> std::io::Result<()> {
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    answering: &'static [&'static str],
+) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let (mut length, mut line) = (0, String::new());
     stream.read_line(&mut line).await?;
@@ -44,5 +80,6 @@ async fn serve(stream: TcpStream, answering: &'static [&'static str]) -> std::io
     };
     let length = body.len();
     let head = format!("HTTP/1.1 {status} -\r\ncontent-length: {length}\r\nconnection: close\r\n");
-    stream.write_all(format!("{head}\r\n{body}").as_bytes()).await
+    stream.write_all(format!("{head}\r\n{body}").as_bytes()).await?;
+    stream.shutdown().await
 }

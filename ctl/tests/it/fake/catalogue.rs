@@ -55,6 +55,7 @@ fn upstream(name: &str) -> Upstream {
         deadlines: None,
         created_at: at(0, 0),
         problem: "environment variable `EXAMPLE_KEY` is not set".to_owned(),
+        ca_certificates: String::new(),
     }
 }
 

@@ -164,6 +164,7 @@ pub(in super::super) fn upstream(view: UpstreamView) -> v1::Upstream {
         deadlines: Some(deadlines(&upstream.deadlines)),
         created_at: Some(time(upstream.created_at)),
         problem: view.problem,
+        ca_certificates: upstream.ca_certificates.clone().unwrap_or_default(),
     }
 }
 

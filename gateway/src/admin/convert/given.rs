@@ -152,6 +152,7 @@ pub(in super::super) fn new_upstream(
         credential: upstream.credential.map(credential),
         profile: Some(profile(upstream.profile)?),
         deadlines: deadlines(upstream.deadlines),
+        ca_certificates: Some(upstream.ca_certificates).filter(|pem| !pem.is_empty()),
     };
     Ok((UpstreamName::parse(&upstream.name)?, change))
 }
@@ -164,6 +165,7 @@ pub(in super::super) fn upstream_change(
         credential: request.credential.map(credential),
         profile: request.profile.map(profile).transpose()?,
         deadlines: deadlines(request.deadlines),
+        ca_certificates: request.ca_certificates,
     };
     Ok((request.name, change))
 }

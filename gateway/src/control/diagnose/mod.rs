@@ -17,6 +17,7 @@ use futures_util::{Stream, StreamExt, stream};
 use jiff::Timestamp;
 
 use super::{Caller, Control, ControlError};
+use crate::domain::upstream::Upstream;
 
 /// How long a check of the host or of an upstream may take, and one that reads the whole database.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -139,11 +140,16 @@ impl Control {
                 Check::new(Area::Upstream, name, work)
             }));
             if let Some(host) = tls::host(&upstream.url) {
-                checks.push(Check::new(Area::Tls, name, tls::check(host, now)));
+                checks.push(Check::new(Area::Tls, name, tls::check(upstream.clone(), host, now)));
             }
         }
         checks
     }
+}
+
+/// How an operator has an upstream's certificate trusted.
+fn ca_option(upstream: &Upstream) -> String {
+    format!("`ctl upstream update {} --upstream-ca-file FILE`", upstream.name)
 }
 
 async fn run(control: Arc<Control>, check: Check) -> Vec<FindingView> {

@@ -1,11 +1,13 @@
 //! The certificates of upstreams, and our own: whether they are trusted, and for how long.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Finding, blocking};
-use crate::upstream::certificate;
+use crate::domain::upstream::Upstream;
+use crate::upstream::certificate::{self, CertificateError};
 
 /// Certificates that are renewed by themselves have longer than this.
 const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
@@ -18,15 +20,22 @@ pub(super) fn host(url: &str) -> Option<(String, u16)> {
     Some((host, url.port_u16().unwrap_or(443)))
 }
 
-pub(super) async fn check((host, port): (String, u16), now: Timestamp) -> Vec<Finding> {
-    vec![match certificate::expires_at(&host, port).await {
+pub(super) async fn check(
+    upstream: Arc<Upstream>,
+    (host, port): (String, u16),
+    now: Timestamp,
+) -> Vec<Finding> {
+    vec![match certificate::expires_at(&upstream, &host, port).await {
         Ok(expires_at) => judge(expires_at, now),
-        Err(error) => Finding::problem(
-            format!("no TLS connection could be made: {error}"),
-            format!(
-                "see which certificate `{host}:{port}` shows, and that a public authority signed it"
-            ),
-        ),
+        Err(error) => {
+            let remedy = match &error {
+                CertificateError::Tls(problem) => problem.advice(&super::ca_option(&upstream)),
+                CertificateError::Other(_) => {
+                    format!("see which certificate `{host}:{port}` shows")
+                }
+            };
+            Finding::problem(format!("no TLS connection could be made: {error}"), remedy)
+        }
     }]
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use trust::TlsProblem;
 
 use super::Finding;
 use crate::control::Control;
@@ -113,11 +114,12 @@ fn failed(what: &str, upstream: &Upstream, error: &UpstreamError) -> Finding {
         UpstreamError::Misconfigured(_) | UpstreamError::Refused { status: 401 | 403, .. } => {
             format!("give it a credential that works: `ctl upstream update {name} --key-…`")
         }
-        UpstreamError::Unreachable(_) => {
-            format!(
+        UpstreamError::Unreachable(source) => match TlsProblem::find(&**source) {
+            Some(problem) => problem.advice(&super::ca_option(upstream)),
+            None => format!(
                 "see that its server runs and that its address is right: `ctl upstream update {name} --url …`"
-            )
-        }
+            ),
+        },
         UpstreamError::KeptBack(_) => "see the log of the gateway".to_owned(),
         _ => "see the log of its server".to_owned(),
     };

@@ -122,6 +122,7 @@ pub(super) fn upstreams(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
                 first_byte: span("first_byte")?,
                 idle: span("idle")?,
             },
+            ca_certificates: row.get("ca_certificates")?,
             created_at: row.get::<_, At>("created_at")?.0,
         })
     };
@@ -153,11 +154,11 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         CredentialSource::Sealed(bytes) => ("sealed", bytes),
     };
     // Not REPLACE, which deletes the row first and so breaks the deployments that refer to it.
-    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
         url = excluded.url, credential_kind = excluded.credential_kind, \
         credential = excluded.credential, profile = excluded.profile, \
         connect = excluded.connect, first_byte = excluded.first_byte, idle = excluded.idle, \
-        created_at = excluded.created_at";
+        created_at = excluded.created_at, ca_certificates = excluded.ca_certificates";
     tx.prepare_cached(sql)?.execute(params![
         upstream.name,
         upstream.url,
@@ -167,7 +168,8 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         upstream.deadlines.connect.map(Span),
         upstream.deadlines.first_byte.map(Span),
         upstream.deadlines.idle.map(Span),
-        At(upstream.created_at)
+        At(upstream.created_at),
+        upstream.ca_certificates
     ])?;
     Ok(())
 }

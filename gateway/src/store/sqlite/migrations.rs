@@ -17,6 +17,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0009_runs.sql")),
     M::up(include_str!("migrations/0010_key_days_by_model.sql")),
     M::up(include_str!("migrations/0011_record_counts.sql")),
+    M::up(include_str!("migrations/0012_upstream_ca.sql")),
 ];
 
 /// What a database was before it was brought up to date.

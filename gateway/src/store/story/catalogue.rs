@@ -107,6 +107,7 @@ fn upstream(name: &str, credential: CredentialSource) -> Upstream {
             first_byte: None,
             idle: Some(Duration::ZERO),
         },
+        ca_certificates: None,
         created_at: at(0),
     }
 }

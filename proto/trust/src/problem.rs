@@ -1,0 +1,120 @@
+//! What is wrong between a TLS client and a server, found in the chain of an error.
+
+use std::error::Error as StdError;
+use std::io;
+
+use rustls::{CertificateError, Error};
+
+use crate::pinned::is_ca_used_as_end_entity;
+
+/// Why a TLS connection was not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsProblem {
+    /// What the server sent is not TLS.
+    NotTls,
+    /// The server shows a self-signed certificate that is not trusted.
+    SelfSigned,
+    /// The certificate leads to no trusted authority.
+    UnknownAuthority,
+    /// The certificate is for other names; the text names them.
+    WrongName(String),
+    /// The certificate has expired, or is not valid yet; the text says since or until when.
+    WrongTime(String),
+    /// Anything else that TLS complains of.
+    Other(String),
+}
+
+// === impl TlsProblem ===
+
+impl TlsProblem {
+    /// Finds the problem in an error and its sources; `None` if TLS was not what failed.
+    pub fn find(error: &(dyn StdError + 'static)) -> Option<Self> {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            if let Some(error) = error.downcast_ref::<Error>() {
+                return Some(Self::of(error));
+            }
+            // `source` of an I/O error skips the error that it was made of.
+            let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            cause = match inner {
+                Some(inner) => Some(inner),
+                None => error.source(),
+            };
+        }
+        None
+    }
+
+    /// Says what is wrong with `error`.
+    pub(crate) fn of(error: &Error) -> Self {
+        use CertificateError as C;
+
+        match error {
+            Error::InvalidMessage(_) => Self::NotTls,
+            error if is_ca_used_as_end_entity(error) => Self::SelfSigned,
+            Error::InvalidCertificate(C::UnknownIssuer) => Self::UnknownAuthority,
+            Error::InvalidCertificate(
+                reason @ (C::NotValidForName | C::NotValidForNameContext { .. }),
+            ) => Self::WrongName(reason.to_string()),
+            Error::InvalidCertificate(
+                reason @ (C::Expired
+                | C::ExpiredContext { .. }
+                | C::NotValidYet
+                | C::NotValidYetContext { .. }),
+            ) => Self::WrongTime(reason.to_string()),
+            error => Self::Other(error.to_string()),
+        }
+    }
+
+    /// Says what to do about it, where `option` is how the user names certificates to trust, such as
+    /// `--ca-file FILE`.
+    pub fn advice(&self, option: &str) -> String {
+        match self {
+            Self::NotTls => "use http:// instead of https://, or set up TLS there".to_owned(),
+            Self::SelfSigned => {
+                format!("if that is the right server, copy its certificate and name it with {option}")
+            }
+            Self::UnknownAuthority => format!(
+                "if its certificate is of a private authority, name the authority's certificate with {option}"
+            ),
+            Self::WrongName(_) => "use a name that is in its certificate, or make it one that has this \
+                name (`openssl req -x509 … -addext subjectAltName=DNS:NAME`, or IP:ADDRESS)"
+                .to_owned(),
+            Self::WrongTime(_) => {
+                "renew its certificate, or set the clock of this host right".to_owned()
+            }
+            Self::Other(_) => {
+                format!("see its certificate; to trust a private one, name it with {option}")
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for TlsProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotTls => f.write_str("the server does not speak TLS"),
+            Self::SelfSigned => {
+                f.write_str("it shows a self-signed certificate that is not trusted here")
+            }
+            Self::UnknownAuthority => {
+                f.write_str("its certificate is of no authority that is trusted here")
+            }
+            Self::WrongName(reason) | Self::WrongTime(reason) | Self::Other(reason) => {
+                f.write_str(reason)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tls_error_is_found_inside_of_io_errors() {
+        let tls = Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
+        assert_eq!(TlsProblem::find(&wrapped), Some(TlsProblem::UnknownAuthority));
+        assert_eq!(TlsProblem::find(&io::Error::from(io::ErrorKind::ConnectionRefused)), None);
+    }
+}
