@@ -241,7 +241,7 @@ pub(crate) struct Quickstart {
     /// The model that the code asks, by id or alias [default: the first that answers]
     #[arg(long, value_name = "ID")]
     pub(crate) model: Option<String>,
-    /// Where clients reach the gateway [default: port 8080 of the host of --server]
+    /// Where clients reach the gateway [default: what the gateway says, see its `public_url`]
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
 }

@@ -151,8 +151,11 @@ impl From<Status> for Failure {
         // The gateway's own statuses have no source: this one was made here, from a connection
         // that broke.
         if SpeaksTlsError::caused(&status) {
-            return Self::new(Exit::Unavailable, "the gateway speaks TLS, and was addressed in clear")
-                .advise("use https:// in the address that --server names");
+            return Self::new(
+                Exit::Unavailable,
+                "the gateway speaks TLS, and was addressed in clear",
+            )
+            .advise("use https:// in the address that --server names");
         }
         if status.code() != Code::Ok && std::error::Error::source(&status).is_some() {
             return Self::new(Exit::Unavailable, "the connection to the gateway broke")

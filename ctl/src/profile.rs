@@ -25,9 +25,7 @@ use secret_file::{OPERATOR_TOKEN, read_token};
 
 pub(crate) use address::is_local;
 pub(crate) use file::{Profile, ProfileFile};
-pub(crate) use secret_file::{
-    ensure_token_writable, is_operator_token, remove_token, write_token,
-};
+pub(crate) use secret_file::{ensure_token_writable, is_operator_token, remove_token, write_token};
 
 /// Where a gateway on this host listens by default.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:8081";
@@ -130,8 +128,7 @@ pub fn resolve_for_sign_in(
     server_flag: Option<&str>,
     token_file_flag: Option<&Path>,
 ) -> Result<(Endpoint, Option<Failure>), Failure> {
-    let choice =
-        Choice { server: server_flag, token_file: token_file_flag, ..Choice::default() };
+    let choice = Choice { server: server_flag, token_file: token_file_flag, ..Choice::default() };
     Environment::of_process().choose_for_sign_in(choice)
 }
 
@@ -265,12 +262,12 @@ impl Environment {
             other => return other.map(|endpoint| (endpoint, None)),
         };
         let is_usable = |path: &PathBuf| ensure_token_writable(path).is_ok();
-        let endpoint = if choice.token_file.is_some() || self.token_file.as_ref().is_some_and(is_usable)
-        {
-            self.gateway(choice)?
-        } else {
-            Self { token_file: None, ..self.clone() }.choose(choice)?
-        };
+        let endpoint =
+            if choice.token_file.is_some() || self.token_file.as_ref().is_some_and(is_usable) {
+                self.gateway(choice)?
+            } else {
+                Self { token_file: None, ..self.clone() }.choose(choice)?
+            };
         Ok((endpoint, Some(failure)))
     }
 

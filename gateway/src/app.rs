@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::connections::{Acceptor, ConnectionLimits, ConnectionSlots, descriptors};
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
-use crate::control::{Control, Credentials, Directory, Parts};
+use crate::control::{ApiAddress, Control, Credentials, Directory, Parts};
 use crate::data_dir::{self, DATABASE, JOURNAL};
 use crate::domain::consumption::Consumption;
 use crate::domain::durability::Durability;
@@ -149,6 +149,7 @@ pub async fn run(
     let fleet = Fleet::new(dialer(seams.simulator, serving.clone()), outbox.clone());
     let fleet = Arc::new(fleet);
 
+    let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
     let gate = Arc::new(Gate {
         directory: directory.clone(),
         ledger: ledger.clone(),
@@ -180,6 +181,7 @@ pub async fn run(
         tasks: tasks.clone(),
         data_dir: config.data_dir.clone(),
         tls: config.tls.clone(),
+        api: ApiAddress { public_url: config.public_url.clone(), listen: http_address },
         fleet,
         limiter,
         traffic,
@@ -188,7 +190,6 @@ pub async fn run(
     let (reporting, stop) = (control.clone(), recorder_stop.clone());
     writing.spawn(async move { reporting.report_refused_until(stop).await });
 
-    let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
     let threads = Handle::current().metrics().num_workers();
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), threads, "serving");
     let bodies = BodyReceiver::new(config.max_body_bytes, config.body_memory_bytes);

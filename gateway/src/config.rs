@@ -55,6 +55,10 @@ pub struct Settings {
     /// Address of the admin plane, or `unix:/PATH` of a socket [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_ADMIN_LISTEN")]
     pub admin_listen: Option<AdminAddress>,
+    /// The base URL that clients of the API use, as `https://gate.example/v1`, where a proxy or a name is
+    /// before the gateway; ctl and tui print it [default: the address that it listens on]
+    #[arg(long, value_name = "URL", env = "TOLLGATE_PUBLIC_URL")]
+    pub public_url: Option<String>,
     /// Certificate for both addresses, as a PEM file with its chain; without one they speak plain HTTP
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CERT")]
     pub tls_cert: Option<PathBuf>,
@@ -149,6 +153,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where the admin plane is.
     pub admin_listen: AdminAddress,
+    /// The base URL of the API for clients, if it is not the address that it listens on.
+    pub public_url: Option<String>,
     /// The certificate of both, and its key.
     pub tls: Option<TlsFiles>,
     /// Who may register.
@@ -199,6 +205,7 @@ impl Settings {
             data_dir: self.data_dir.or(lower.data_dir),
             listen: self.listen.or(lower.listen),
             admin_listen: self.admin_listen.or(lower.admin_listen),
+            public_url: self.public_url.or(lower.public_url),
             tls_cert: self.tls_cert.or(lower.tls_cert),
             tls_key: self.tls_key.or(lower.tls_key),
             registration: self.registration.or(lower.registration),
@@ -226,13 +233,15 @@ impl Settings {
     ///
     /// # Errors
     /// There is no home directory to put the data into, and no other place was named; a certificate was
-    /// set without its key, or a key without its certificate.
+    /// set without its key, or a key without its certificate; the public URL is none.
     pub fn resolve(self) -> Result<Config> {
         let data_dir = self.data_dir.map_or_else(default_data_dir, Ok)?;
         let is_address = "the default is an address";
         let listen = self.listen.unwrap_or_else(|| DEFAULT_LISTEN.parse().expect(is_address));
         let admin_listen =
             self.admin_listen.unwrap_or_else(|| DEFAULT_ADMIN_LISTEN.parse().expect(is_address));
+        let public_url = self.public_url.filter(|url| !url.is_empty());
+        let public_url = public_url.map(|url| address::public_url(&url)).transpose()?;
         let named = |file: Option<PathBuf>| file.filter(|path| !path.as_os_str().is_empty());
         let tls = match (named(self.tls_cert), named(self.tls_key)) {
             (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
@@ -258,6 +267,7 @@ impl Settings {
             data_dir,
             listen,
             admin_listen,
+            public_url,
             tls,
             registration,
             registrations_per_hour: self
@@ -355,6 +365,29 @@ mod tests {
         assert_eq!((both.certificate, both.key), ("c".into(), "k".into()));
         for text in ["tls_cert = \"c\"", "tls_key = \"k\"", "tls_cert = \"c\"\ntls_key = \"\""] {
             assert!(resolve(text).unwrap_err().to_string().contains("`tls_key`"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_public_url_is_the_base_url_of_the_api() {
+        let resolve = |url: &str| {
+            let settings = parse(&format!("public_url = \"{url}\"")).unwrap();
+            Settings { data_dir: Some("d".into()), ..settings }.resolve()
+        };
+        for (given, kept) in [
+            ("", None),
+            ("https://gate.example", Some("https://gate.example/v1")),
+            ("https://gate.example/", Some("https://gate.example/v1")),
+            ("https://gate.example:8443/v1/", Some("https://gate.example:8443/v1")),
+            ("http://gate.example/llm/v1", Some("http://gate.example/llm/v1")),
+        ] {
+            assert_eq!(resolve(given).unwrap().public_url.as_deref(), kept, "{given}");
+        }
+        for wrong in
+            ["gate.example", "ftp://gate.example", "https://u:p@gate.example", "https://a?b"]
+        {
+            let error = resolve(wrong).unwrap_err().to_string();
+            assert!(error.contains("public_url") && error.contains("https://"), "{error}");
         }
     }
 

@@ -111,8 +111,8 @@ async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
     let config = args.settings.or(file).resolve()?;
     let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
     if welcome::is_first_start(&config) {
-        let (http, admin) = (listeners.http.local_addr()?, listeners.admin.address()?);
-        eprint!("{}", welcome::text(&config, http, &admin, &programs()));
+        let admin = listeners.admin.address()?;
+        eprint!("{}", welcome::text(&config, &admin, &programs()));
     }
     app::run(&config, listeners, Seams::default(), shutdown).await
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::config::{AdminAddress, Config, DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, default_data_dir};
+use crate::config::{AdminAddress, Config, DEFAULT_ADMIN_LISTEN, default_data_dir};
 use crate::control::bootstrap::TOKEN_FILE;
 use crate::programs::{Programs, quoted};
 
@@ -13,13 +13,8 @@ pub fn is_first_start(config: &Config) -> bool {
     !config.data_dir.join(TOKEN_FILE).exists()
 }
 
-/// Says what is next, of a gateway that is reached at `http` and `admin`, with `programs`.
-pub fn text(
-    config: &Config,
-    http: SocketAddr,
-    admin: &AdminAddress,
-    programs: &Programs,
-) -> String {
+/// Says what is next, of a gateway whose admin plane is reached at `admin`, with `programs`.
+pub fn text(config: &Config, admin: &AdminAddress, programs: &Programs) -> String {
     let dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let url = |address: SocketAddr| format!("{scheme}://{}", reached(address));
@@ -39,10 +34,7 @@ pub fn text(
     if default_data_dir().ok().as_ref() != Some(&dir) {
         _ = writeln!(text, "   export TOLLGATE_DATA_DIR={}", quoted(&dir));
     }
-    let mut quickstart = programs.ctl("quickstart");
-    if http.to_string() != DEFAULT_LISTEN {
-        _ = write!(quickstart, " --base-url {}/v1", url(http));
-    }
+    let quickstart = programs.ctl("quickstart");
     let dashboard = programs.tui();
     let width = quickstart.len().max(dashboard.len()) + 2;
     _ = writeln!(text, "   {quickstart:width$}# an account, a key, code");
@@ -64,27 +56,27 @@ mod tests {
     use super::*;
     use crate::config::Settings;
 
-    fn said(settings: Settings, http: &str, admin: &str) -> String {
+    fn said(settings: Settings, admin: &str) -> String {
         let config = settings.resolve().unwrap();
         let programs = Programs::beside(Path::new("gateway"));
-        text(&config, http.parse().unwrap(), &admin.parse().unwrap(), &programs)
+        text(&config, &admin.parse().unwrap(), &programs)
     }
 
     #[test]
     fn it_says_what_is_not_as_ctl_takes_it_to_be_and_no_more() {
-        let plain = said(Settings::default(), DEFAULT_LISTEN, DEFAULT_ADMIN_LISTEN);
-        assert!(!plain.contains("export") && !plain.contains("--base-url"), "{plain}");
+        let plain = said(Settings::default(), DEFAULT_ADMIN_LISTEN);
+        assert!(!plain.contains("export"), "{plain}");
         let settings = Settings { data_dir: Some("/srv/toll gate".into()), ..Settings::default() };
-        let moved = said(settings, "0.0.0.0:80", "127.0.0.1:9");
+        let moved = said(settings, "127.0.0.1:9");
         for line in [
             "will be in /srv/toll gate/operator.token,",
             "export TOLLGATE_SERVER=http://127.0.0.1:9\n",
             "export TOLLGATE_DATA_DIR='/srv/toll gate'\n",
-            "ctl quickstart --base-url http://127.0.0.1:80/v1 ",
+            "   ctl quickstart ",
         ] {
             assert!(moved.contains(line), "`{line}` is missing in {moved}");
         }
-        let socket = said(Settings::default(), DEFAULT_LISTEN, "unix:/run/admin.sock");
+        let socket = said(Settings::default(), "unix:/run/admin.sock");
         assert!(socket.contains("TOLLGATE_SERVER=unix:/run/admin.sock\n"), "{socket}");
     }
 }

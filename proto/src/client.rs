@@ -1,6 +1,7 @@
 //! The way from a client to a gateway's admin plane: TCP, TLS or a Unix socket, with the token in
 //! every call.
 
+mod api_url;
 mod connection;
 
 use anyhow::{Context, Result, bail};
@@ -17,6 +18,7 @@ use trust::Trust;
 
 use std::time::Duration;
 
+pub use api_url::{api_url, guessed_api_url};
 pub use connection::{CallKeys, Connection, SpeaksTlsError};
 
 /// Connects to `server`: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/path/of/socket`.

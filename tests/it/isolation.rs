@@ -103,7 +103,7 @@ async fn no_rpc_gives_a_member_what_is_anothers() {
 }
 
 #[tokio::test]
-async fn no_rpc_but_registration_and_sign_in_is_for_strangers() {
+async fn no_rpc_but_registration_sign_in_and_the_address_is_for_strangers() {
     let product = Product::start().await;
     let victim = victim(&product).await;
     let stranger = product.stranger().await;

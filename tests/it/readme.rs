@@ -50,7 +50,7 @@ fn the_readme_shows_what_the_first_start_says() {
     let admin = config.admin_listen.clone();
     // as it is started there
     let programs = Programs::in_directory(Path::new("target/release"));
-    let said = gateway::welcome::text(&config, config.listen, &admin, &programs);
+    let said = gateway::welcome::text(&config, &admin, &programs);
     let dir = config.data_dir.display().to_string();
     let said = said.replace(&dir, "~/.local/share/tollgate");
     assert_eq!(block("welcome"), format!("```text\n{said}```\n"));
@@ -61,12 +61,12 @@ async fn what_is_next_is_said_at_the_first_start_alone() {
     let home = tempfile::tempdir().unwrap();
     for is_first in [true, false] {
         let gateway = Gateway::start(home.path(), |_| {}).await;
-        let (admin, http) = (gateway.admin.clone(), gateway.http);
+        let admin = gateway.admin.clone();
         let log = gateway.stop().await;
         for said in [
             format!("will be in {}/operator.token,", home.path().display()),
             format!("   export TOLLGATE_SERVER={admin}\n"),
-            format!("{} quickstart --base-url http://{http}/v1 ", binary("ctl").display()),
+            format!("   {} quickstart ", binary("ctl").display()),
         ] {
             assert_eq!(log.contains(&said), is_first, "{said}: {log}");
         }

@@ -45,7 +45,7 @@ struct Args {
     /// A file with the session token or the operator token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Where clients reach the API, if not at port 8080 of the same host
+    /// Where clients reach the API [default: what the gateway says, see its `public_url`]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// The colours; by default what the terminal is known to have, and none with `NO_COLOR`
@@ -71,10 +71,8 @@ async fn main() -> ExitCode {
 /// Runs the event loop: wait for something to happen, take it in, and draw when there is something
 /// to draw and the last drawing is a frame ago.
 async fn run(args: Args) -> Result<ExitCode> {
-    let (endpoint, unreadable) = ctl::profile::resolve_for_sign_in(
-        args.server.as_deref(),
-        args.token_file.as_deref(),
-    )?;
+    let (endpoint, unreadable) =
+        ctl::profile::resolve_for_sign_in(args.server.as_deref(), args.token_file.as_deref())?;
     let theme = Theme::new(args.theme.unwrap_or_else(palette));
     let mut signals = Signals::new()?;
     let mut terminal = Terminal::take()?;

@@ -37,6 +37,8 @@ pub enum Message {
     SignInFailed(String),
     /// The gateway does not accept the token any more; the text says what to do.
     SignedOut(String),
+    /// The gateway says that clients reach `/v1` at this base URL.
+    ApiFound(String),
     /// The connection came up or went down.
     LinkChanged(Link),
     /// Something was fetched.

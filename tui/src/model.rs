@@ -53,6 +53,8 @@ pub struct Model {
     pub server: String,
     /// Where clients reach `/v1`, as far as it is known.
     pub base_url: String,
+    /// Whether the user has said so, and the gateway is not asked.
+    pub base_url_is_given: bool,
     /// The time zone in which times are shown.
     pub zone: TimeZone,
     /// About what time it is; `None` before the first tick.
@@ -137,10 +139,11 @@ pub enum Notice {
 
 impl Model {
     /// Returns the model that the program starts with: on the sign-in screen, knowing nothing. Without
-    /// a `base_url`, the one of a gateway with default ports is taken.
+    /// a `base_url`, the one of a gateway with default ports is taken until the gateway says its own.
     pub fn new(server: String, base_url: Option<String>, zone: TimeZone, theme: Theme) -> Self {
         Self {
-            base_url: base_url.unwrap_or_else(|| default_base_url(&server)),
+            base_url_is_given: base_url.is_some(),
+            base_url: base_url.unwrap_or_else(|| proto::client::guessed_api_url(&server)),
             server,
             zone,
             now: None,
@@ -216,37 +219,5 @@ impl Model {
     /// Remembers to say what went wrong and what to do.
     pub fn complain(&mut self, text: impl Into<String>) {
         self.notice = Some(Notice::Trouble(text.into()));
-    }
-}
-
-/// Returns where clients reach the gateway of an admin address, if it has the default ports.
-fn default_base_url(server: &str) -> String {
-    let (scheme, host) = match server.split_once("://") {
-        Some((scheme @ ("http" | "https"), rest)) => {
-            let host = rest.split('/').next().unwrap_or_default();
-            // an IPv6 address has colons of its own, in brackets
-            let end = host.rfind(':').filter(|colon| !host[*colon..].contains(']'));
-            (scheme, &host[..end.unwrap_or(host.len())])
-        }
-        _ => ("http", "127.0.0.1"),
-    };
-    format!("{scheme}://{host}:8080/v1")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::default_base_url;
-
-    #[test]
-    fn clients_are_sent_to_the_default_port_of_the_same_host() {
-        for (server, url) in [
-            ("http://127.0.0.1:8081", "http://127.0.0.1:8080/v1"),
-            ("https://gate.example", "https://gate.example:8080/v1"),
-            ("https://gate.example:9/x", "https://gate.example:8080/v1"),
-            ("http://[::1]:8081", "http://[::1]:8080/v1"),
-            ("unix:/run/tollgate.sock", "http://127.0.0.1:8080/v1"),
-        ] {
-            assert_eq!(default_base_url(server), url);
-        }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct AgentConfig {
     /// The environment variable that the agent takes its key from
     #[arg(long, value_name = "VAR", default_value = "TOLLGATE_API_KEY", value_parser = variable)]
     pub(crate) key_env: String,
-    /// Where clients reach the gateway [default: port 8080 of the host of --server]
+    /// Where clients reach the gateway [default: what the gateway says, see its `public_url`]
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// Print no configuration, but do one tool turn as the agent would and say what happened

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use self::configuration::Target;
 pub(super) use self::turn::shortened;
+use super::api::BaseUrl;
 use super::{api, filled, present};
 use crate::Shell;
 use crate::cli::agent_config::{Agent, AgentConfig};
@@ -31,7 +32,7 @@ struct ConfigurationRecord {
 
 /// Runs `ctl agent-config`.
 pub(super) async fn run(shell: &mut Shell<'_>, input: AgentConfig) -> Result<(), Failure> {
-    let url = address(shell, input.base_url.as_deref())?;
+    let url = address(shell, input.base_url.as_deref()).await?;
     if input.check {
         let model = match input.model {
             Some(model) => model,
@@ -91,9 +92,9 @@ fn name(agent: Agent) -> String {
 }
 
 /// Where clients reach the gateway; says so if that is only a guess.
-fn address(shell: &mut Shell<'_>, given: Option<&str>) -> Result<String, Failure> {
-    let url = api::base_url(given, &shell.gateway()?.server)?;
-    if given.is_none() {
+async fn address(shell: &mut Shell<'_>, given: Option<&str>) -> Result<String, Failure> {
+    let BaseUrl { url, is_guess } = api::base_url(given, &shell.gateway()?).await?;
+    if is_guess {
         let guess = format!("the API is taken to be at {url}; --base-url URL says otherwise");
         shell.output.note(&guess);
     }

@@ -12,12 +12,16 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use proto::v1::DescribeGatewayRequest;
+use proto::v1::account_service_client::AccountServiceClient;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::timeout;
+use tonic::Code;
 use trust::{TlsProblem, Trust};
 
 use super::agent_config::shortened;
+use crate::connect;
 use crate::error::{Exit, Failure};
 use crate::profile::Endpoint;
 
@@ -137,23 +141,39 @@ pub(super) async fn accepted(answer: Response<Incoming>) -> Result<Response<Inco
     Err(Failure::new(Exit::Failed, format!("HTTP {status}: {said}")))
 }
 
-/// Where clients reach the gateway whose admin plane is at `server`: as given, or as it is by default.
-pub(super) fn base_url(given: Option<&str>, server: &str) -> Result<String, Failure> {
+/// The base URL of the API, and how it is known.
+pub(super) struct BaseUrl {
+    pub(super) url: String,
+    /// Whether neither the user nor the gateway has said so.
+    pub(super) is_guess: bool,
+}
+
+/// Returns where clients reach the API of the gateway at `endpoint`: as given, else as the gateway says, else
+/// as it is by default.
+///
+/// # Errors
+/// What is given is no base URL, or the gateway cannot be reached.
+pub(super) async fn base_url(given: Option<&str>, endpoint: &Endpoint) -> Result<BaseUrl, Failure> {
     if let Some(url) = given {
         let parsed = url.parse::<Uri>().ok();
         let scheme = parsed.as_ref().and_then(Uri::scheme_str);
         if !matches!(scheme, Some("http" | "https")) {
             return Err(Failure::usage(format!("`{url}` is no address of an API")).advise(SHAPES));
         }
-        return Ok(url.trim_end_matches('/').to_owned());
+        let url = url.trim_end_matches('/').to_owned();
+        return Ok(BaseUrl { url, is_guess: false });
     }
-    if server.starts_with("unix:") {
-        return Ok("http://127.0.0.1:8080/v1".to_owned());
-    }
-    let uri = server.parse::<Uri>().ok();
-    match uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?))) {
-        Some((scheme, host)) => Ok(format!("{scheme}://{host}:8080/v1")),
-        None => Err(Failure::usage("the gateway's HTTP address is not known")
-            .advise("give it with --base-url URL")),
+    let mut client = AccountServiceClient::new(connect(&endpoint.stranger()).await?);
+    match client.describe_gateway(DescribeGatewayRequest {}).await {
+        Ok(answer) => {
+            let url = proto::client::api_url(&endpoint.server, answer.get_ref());
+            Ok(BaseUrl { url, is_guess: false })
+        }
+        // A gateway of an earlier version.
+        Err(status) if status.code() == Code::Unimplemented && status.message().is_empty() => {
+            let url = proto::client::guessed_api_url(&endpoint.server);
+            Ok(BaseUrl { url, is_guess: true })
+        }
+        Err(status) => Err(status.into()),
     }
 }

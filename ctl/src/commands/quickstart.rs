@@ -41,7 +41,7 @@ struct QuickstartRecord {
 /// Runs `ctl quickstart`.
 pub(super) async fn run(shell: &mut Shell<'_>, input: Quickstart) -> Result<(), Failure> {
     let endpoint = session::endpoint_for_sign_in(shell)?;
-    let base_url = api::base_url(input.base_url.as_deref(), &endpoint.server)?;
+    let base_url = api::base_url(input.base_url.as_deref(), &endpoint).await?.url;
     let api = Api::new(&base_url, &endpoint, PATIENCE)?;
     // Before anything is made that would be for an address that is wrong.
     api.knock().await?;

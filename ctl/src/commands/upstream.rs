@@ -79,7 +79,12 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
         deadlines: deadlines(&input.deadlines),
         created_at: None,
         problem: String::new(),
-        ca_certificates: input.upstream_ca_file.as_deref().map(certificates).transpose()?.unwrap_or_default(),
+        ca_certificates: input
+            .upstream_ca_file
+            .as_deref()
+            .map(certificates)
+            .transpose()?
+            .unwrap_or_default(),
     };
     let mut client = UpstreamServiceClient::new(shell.connect().await?);
     let request = AddUpstreamRequest { upstream: Some(upstream) };

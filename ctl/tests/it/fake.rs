@@ -74,6 +74,8 @@ struct State {
     tails: Tails,
     clock_skew_ms: i64,
     damaged: bool,
+    /// Where it says that its API is; a gateway of an earlier version does not.
+    public_url: Option<String>,
     backups_break: bool,
 }
 
@@ -150,6 +152,11 @@ impl Fake {
     /// Ends a tail after its history, as a gateway that goes does.
     pub(crate) fn end_tails(&self) {
         self.state.lock().unwrap().tails = Tails::End;
+    }
+
+    /// Lets it say where its API is.
+    pub(crate) fn has_api_at(&self, url: &str) {
+        self.state.lock().unwrap().public_url = Some(url.to_owned());
     }
 
     /// Lets the ledger not add up from now on.

@@ -30,6 +30,22 @@ async fn it_makes_account_session_and_key() {
 }
 
 #[tokio::test]
+async fn the_gateway_says_where_its_api_is_and_a_flag_wins() {
+    let (fake, person) = stranger().await;
+    let (url, other) = (api(&["sim-fast"]).await, api(&["sim-fast"]).await);
+    fake.has_api_at(&url);
+    let printed = person.ctl("quickstart -o json").await.ok();
+    assert!(printed.contains(&format!(r#""base_url": "{url}""#)), "{printed}");
+    let ran = person.ctl("agent-config codex").await;
+    assert!(ran.out.contains(&format!("base_url = \"{url}\"")), "{ran:?}");
+    assert!(!ran.err.contains("taken to be"), "it is no guess: {ran:?}");
+    let doctor = person.ctl("doctor -o json").await.out;
+    assert!(doctor.contains(&url), "{doctor}");
+    let printed = person.ctl(&format!("quickstart -o json --base-url {other}")).await.ok();
+    assert!(printed.contains(&format!(r#""base_url": "{other}""#)), "{printed}");
+}
+
+#[tokio::test]
 async fn the_code_asks_for_the_first_model_that_answers() {
     let (_fake, person) = stranger().await;
     let url = api(&["sim-slow"]).await;

@@ -18,7 +18,9 @@ fn self_signed(names: &[&str]) -> CertifiedIssuer<'static, KeyPair> {
 }
 
 /// A certificate for `localhost` of this authority, and its key.
-fn signed_by(authority: &CertifiedIssuer<'_, KeyPair>) -> (CertificateDer<'static>, String, KeyPair) {
+fn signed_by(
+    authority: &CertifiedIssuer<'_, KeyPair>,
+) -> (CertificateDer<'static>, String, KeyPair) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(["localhost".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, authority).unwrap();
@@ -117,7 +119,8 @@ async fn a_file_without_certificates_is_refused_before_anything_is_sent() {
     let line = format!("whoami --server {} --ca-file {}", fake.server, file.display());
     let ran = person.ctl(&line).await;
     assert!(ran.code == 1 && ran.err.contains("holds no certificate"), "{ran:?}");
-    let line = format!("upstream add u --url https://u.example/v1 --upstream-ca-file {}", file.display());
+    let line =
+        format!("upstream add u --url https://u.example/v1 --upstream-ca-file {}", file.display());
     let ran = person.ctl(&line).await;
     assert!(ran.code == 2 && ran.err.contains("holds no certificate"), "{ran:?}");
 }

@@ -54,6 +54,18 @@ impl AccountService for Accounts {
         Ok(Response::new(v1::WhoAmIResponse { account: Some(convert::account(&account)) }))
     }
 
+    async fn describe_gateway(
+        &self,
+        _: Request<v1::DescribeGatewayRequest>,
+    ) -> Answer<v1::DescribeGatewayResponse> {
+        let (api, tls) = self.control.api_address();
+        Ok(Response::new(v1::DescribeGatewayResponse {
+            public_url: api.public_url.clone().unwrap_or_default(),
+            listen: api.listen.to_string(),
+            tls,
+        }))
+    }
+
     async fn list_accounts(
         &self,
         request: Request<v1::ListAccountsRequest>,

@@ -1,4 +1,4 @@
-//! Where the admin plane is: an address, or a Unix socket.
+//! Where the admin plane is, an address or a Unix socket; and where clients are told that the API is.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -76,6 +76,23 @@ impl fmt::Display for AdminAddress {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
+}
+
+/// A text that is no base URL of an API.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`public_url` must be the base URL that clients use, such as `https://gate.example/v1`")]
+pub(super) struct PublicUrlError;
+
+/// Checks the base URL of the API: one without a path has the API at `/v1`.
+pub(super) fn public_url(text: &str) -> Result<String, PublicUrlError> {
+    let url: http::Uri = text.parse().map_err(|_| PublicUrlError)?;
+    let is_http = matches!(url.scheme_str(), Some("http" | "https"));
+    let authority = url.authority().filter(|authority| !authority.as_str().contains('@'));
+    if !is_http || authority.is_none() || url.query().is_some() || text.contains('#') {
+        return Err(PublicUrlError);
+    }
+    let text = text.trim_end_matches('/');
+    Ok(if url.path() == "/" { format!("{text}/v1") } else { text.to_owned() })
 }
 
 #[cfg(test)]

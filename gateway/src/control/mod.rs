@@ -45,6 +45,7 @@ pub mod traffic;
 pub mod upstreams;
 pub mod usage;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -89,6 +90,7 @@ pub struct Control {
     passwords: Passwords,
     data_dir: PathBuf,
     tls: Option<TlsFiles>,
+    api: ApiAddress,
     fleet: Arc<Fleet>,
     limiter: Arc<Limiter>,
     traffic: Arc<Traffic>,
@@ -124,12 +126,23 @@ pub struct Parts {
     pub data_dir: PathBuf,
     /// Our own certificate.
     pub tls: Option<TlsFiles>,
+    /// Where the API is.
+    pub api: ApiAddress,
     /// The upstreams' clients.
     pub fleet: Arc<Fleet>,
     /// What is limited.
     pub limiter: Arc<Limiter>,
     /// The last hour, which the recorder tells of what has ended.
     pub traffic: Arc<Traffic>,
+}
+
+/// Where clients reach the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiAddress {
+    /// The base URL that the operator has set.
+    pub public_url: Option<String>,
+    /// The address that it listens on; with TLS if the gateway has a certificate.
+    pub listen: SocketAddr,
 }
 
 /// Who may register.
@@ -162,11 +175,17 @@ impl Control {
             tasks: parts.tasks,
             data_dir: parts.data_dir,
             tls: parts.tls,
+            api: parts.api,
             fleet: parts.fleet,
             limiter: parts.limiter,
             traffic: parts.traffic,
             last_count: LastCount::default(),
             writing: Mutex::new(()),
         }
+    }
+
+    /// Returns where clients reach the API, and whether it speaks TLS there.
+    pub fn api_address(&self) -> (&ApiAddress, bool) {
+        (&self.api, self.tls.is_some())
     }
 }

@@ -76,10 +76,9 @@ impl Trust {
         }
         let mut roots = RootCertStore::empty();
         for (number, certificate) in (1..).zip(&certificates) {
-            roots.add(certificate.clone()).map_err(|error| TrustError::Unreadable {
-                number,
-                reason: error.to_string(),
-            })?;
+            roots
+                .add(certificate.clone())
+                .map_err(|error| TrustError::Unreadable { number, reason: error.to_string() })?;
         }
         Ok(Self { roots: Arc::new(roots), pinned: certificates })
     }
@@ -104,10 +103,9 @@ impl Trust {
         if self.pinned.is_empty() {
             return config.with_root_certificates(self.roots.clone()).with_no_client_auth();
         }
-        let authorities =
-            WebPkiServerVerifier::builder_with_provider(self.roots.clone(), provider)
-                .build()
-                .expect("there is a root, and no revocation list");
+        let authorities = WebPkiServerVerifier::builder_with_provider(self.roots.clone(), provider)
+            .build()
+            .expect("there is a root, and no revocation list");
         let verifier = PinnedVerifier::new(authorities, self.pinned.clone());
         config
             .dangerous()

@@ -98,7 +98,12 @@ mod tests {
     /// A time at which the certificates of these tests are valid.
     const NOW: u64 = 1_800_000_000;
 
-    fn verify(trusted: &[u8], shown: &CertificateDer<'_>, name: &str, now: u64) -> Result<(), Error> {
+    fn verify(
+        trusted: &[u8],
+        shown: &CertificateDer<'_>,
+        name: &str,
+        now: u64,
+    ) -> Result<(), Error> {
         let trust = Trust::only(trusted).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let authorities =
@@ -130,7 +135,8 @@ mod tests {
     #[test]
     fn its_name_and_its_validity_are_checked_all_the_same() {
         let named = authority();
-        let verify = |name, now| verify(named.pem().as_bytes(), named.der(), name, now).unwrap_err();
+        let verify =
+            |name, now| verify(named.pem().as_bytes(), named.der(), name, now).unwrap_err();
         let error = verify("other.example", NOW);
         let expected = CertificateError::NotValidForNameContext {
             expected: ServerName::try_from("other.example").unwrap(),

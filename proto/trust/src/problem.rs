@@ -12,6 +12,8 @@ use crate::pinned::is_ca_used_as_end_entity;
 pub enum TlsProblem {
     /// What the server sent is not TLS.
     NotTls,
+    /// The server ended the connection in the middle of the handshake.
+    Closed,
     /// The server shows a self-signed certificate that is not trusted.
     SelfSigned,
     /// The certificate leads to no trusted authority.
@@ -33,6 +35,9 @@ impl TlsProblem {
         while let Some(error) = cause {
             if let Some(error) = error.downcast_ref::<Error>() {
                 return Some(Self::of(error));
+            }
+            if error.downcast_ref::<io::Error>().is_some_and(is_handshake_eof) {
+                return Some(Self::Closed);
             }
             // `source` of an I/O error skips the error that it was made of.
             let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -71,14 +76,18 @@ impl TlsProblem {
         match self {
             Self::NotTls => "use http:// instead of https://, or set up TLS there".to_owned(),
             Self::SelfSigned => {
-                format!("if that is the right server, copy its certificate and name it with {option}")
+                format!(
+                    "if that is the right server, copy its certificate and name it with {option}"
+                )
             }
             Self::UnknownAuthority => format!(
                 "if its certificate is of a private authority, name the authority's certificate with {option}"
             ),
-            Self::WrongName(_) => "use a name that is in its certificate, or make it one that has this \
+            Self::WrongName(_) => {
+                "use a name that is in its certificate, or make it one that has this \
                 name (`openssl req -x509 … -addext subjectAltName=DNS:NAME`, or IP:ADDRESS)"
-                .to_owned(),
+                    .to_owned()
+            }
             Self::WrongTime(_) => {
                 "renew its certificate, or set the clock of this host right".to_owned()
             }

@@ -6,9 +6,9 @@ use tests::{Product, closed_port, question};
 
 use super::person::Person;
 
-/// Starts quickly with the API of `product`; what is printed is JSON.
-async fn quickstart(product: &Product, who: &Person, more: &str) -> (u8, Value, String) {
-    let line = format!("quickstart --base-url http://{}/v1 -o json{more}", product.http);
+/// Starts quickly; what is printed is JSON.
+async fn quickstart(who: &Person, more: &str) -> (u8, Value, String) {
+    let line = format!("quickstart -o json{more}");
     let ran = who.ctl(&line).await;
     (ran.code, ran.out.parse().unwrap_or_default(), ran.err)
 }
@@ -19,8 +19,9 @@ async fn its_code_asks_for_a_model_whose_upstream_answers() {
     // the first of the catalogue, and nobody is there
     product.serve_model("a-first", &closed_port().await, "far").await;
     let newcomer = Person::new(&product);
-    let (code, started, said) = quickstart(&product, &newcomer, "").await;
+    let (code, started, said) = quickstart(&newcomer, "").await;
     assert_eq!((code, &started["model"]), (0, &"sim-chat".into()), "{said}");
+    assert_eq!(started["base_url"], format!("http://{}/v1", product.http));
     assert!(said.contains("a-first does not answer: HTTP 50"), "{said}");
 
     let secret = started["secret"].as_str().unwrap();
@@ -28,17 +29,17 @@ async fn its_code_asks_for_a_model_whose_upstream_answers() {
     let answer = request.json(&question("sim-chat", "hi")).answer().await;
     assert_eq!(answer.status, 200, "{}", answer.text());
 
-    let (code, started, said) = quickstart(&product, &newcomer, " --model a-first").await;
+    let (code, started, said) = quickstart(&newcomer, " --model a-first").await;
     assert_eq!((code, &started["model"]), (6, &"a-first".into()), "{said}");
     assert!(said.contains("`ctl doctor`"), "{said}");
-    let (code, started, said) = quickstart(&product, &newcomer, " --model gpt-9").await;
+    let (code, started, said) = quickstart(&newcomer, " --model gpt-9").await;
     assert_eq!((code, &started), (4, &Value::Null), "{said}");
 }
 
 #[tokio::test]
 async fn the_operator_can_start_as_well() {
     let product = Product::start().await;
-    let (code, started, said) = quickstart(&product, &Person::operator(&product), "").await;
+    let (code, started, said) = quickstart(&Person::operator(&product), "").await;
     assert_eq!((code, &started["account"]), (0, &"operator".into()), "{said}");
 }
 
@@ -49,9 +50,25 @@ async fn what_the_demo_exported_does_not_make_accounts_after_its_end() {
     let gone = product.home.scratch().join("tollgate-demo/operator.token");
     newcomer.environment.token_file = Some(gone);
     for _ in 0..2 {
-        let (code, _, said) = quickstart(&product, &newcomer, "").await;
+        let (code, _, said) = quickstart(&newcomer, "").await;
         assert_eq!(code, 0, "{said}");
     }
     let accounts = Person::operator(&product).json("account list").await;
     assert_eq!(accounts.as_array().unwrap().len(), 2, "the operator and the newcomer: {accounts}");
+}
+
+#[tokio::test]
+async fn the_address_that_the_operator_has_set_is_what_clients_are_told() {
+    let public_url = closed_port().await;
+    let product = Product::with(|setup| setup.config.public_url = Some(public_url.clone())).await;
+    let operator = Person::operator(&product);
+    let configuration = operator.ok("agent-config codex").await;
+    assert!(configuration.contains(&public_url), "{configuration}");
+    // Nobody answers there, which is said before anything is made.
+    let ran = operator.ctl("quickstart").await;
+    assert!(ran.code == 6 && ran.err.contains(&public_url), "{ran:?}");
+    let found = operator.json("doctor").await;
+    let api = found.as_array().unwrap().iter().find(|it| it["area"] == "api").unwrap();
+    assert_eq!((&api["subject"], &api["severity"]), (&Value::from(public_url), &"warning".into()));
+    assert!(api["remedy"].as_str().unwrap().contains("public_url"), "{api}");
 }

@@ -108,7 +108,8 @@ async fn certificates_of_an_upstream_are_kept_exported_and_taken_away_again() {
     let operator = Person::operator(&product);
     let pem = self_signed().pem();
     let path = file(&product, "ca.pem", &pem);
-    let add = format!("upstream add inner --url https://inner.example/v1 --upstream-ca-file {path}");
+    let add =
+        format!("upstream add inner --url https://inner.example/v1 --upstream-ca-file {path}");
     assert_eq!(operator.json(&add).await["ca_certificates"], json!(pem));
     let home = product.stop().await;
     let product = home.start().await;

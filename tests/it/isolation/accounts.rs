@@ -29,6 +29,11 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option
             // its own session is needed for the other calls, and another's cannot be named
             Rule::Own
         }
+        "AccountService/DescribeGateway" => {
+            let request = v1::DescribeGatewayRequest {};
+            all.push(shown(who.accounts().describe_gateway(request).await));
+            Rule::Open
+        }
         "AccountService/WhoAmI" => {
             all.push(shown(who.accounts().who_am_i(v1::WhoAmIRequest {}).await));
             Rule::Own

@@ -25,6 +25,13 @@ const PAGE: u32 = 1_000;
 /// How many pages of accounts are fetched at most.
 const PAGES: usize = 20;
 
+/// Fetches where clients reach the API of the gateway at `server`, if it says so.
+pub(super) async fn api_url(channel: client::Connection, server: &str) -> Option<String> {
+    let mut accounts = AccountServiceClient::new(channel);
+    let described = timed(accounts.describe_gateway(v1::DescribeGatewayRequest {})).await.ok()?;
+    Some(client::api_url(server, &described))
+}
+
 /// Fetches one thing; says which it was.
 pub(super) async fn fetch(
     channel: client::Connection,

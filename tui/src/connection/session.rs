@@ -34,6 +34,10 @@ impl Connection {
         let range = self.interest.borrow_and_update().range;
         let account = fetch::fetch(channel.clone(), Topic::Account, range).await.1?;
         self.tell(Message::Loaded(Box::new(account))).await?;
+        // A gateway of an earlier version does not say where its API is.
+        if let Some(url) = fetch::api_url(channel.clone(), self.gateway.server()).await {
+            self.tell(Message::ApiFound(url)).await?;
+        }
         self.tell(Message::LinkChanged(Link::Live)).await?;
 
         let mut schedule = Schedule::default();

@@ -28,6 +28,8 @@ pub(super) fn take(model: &mut Model, message: Message) -> Vec<Effect> {
             return vec![Effect::Wipe];
         }
         _ if model.screen == Screen::SignIn => {}
+        Message::ApiFound(_) if model.base_url_is_given => {}
+        Message::ApiFound(base_url) => model.base_url = base_url,
         Message::LinkChanged(link) => model.link = link,
         Message::Loaded(loaded) => {
             model.refreshing = false;

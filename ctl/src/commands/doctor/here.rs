@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use proto::client::Connection;
@@ -10,11 +11,14 @@ use proto::v1::WhoAmIRequest;
 use proto::v1::account_service_client::AccountServiceClient;
 
 use super::{Diagnosis, Report};
+use crate::commands::api::{Api, BaseUrl, base_url};
 use crate::commands::{present, word};
 use crate::error::Failure;
-use crate::profile::{ProfileFile, TokenSource, is_local};
+use crate::profile::{Endpoint, ProfileFile, TokenSource, is_local};
 use crate::{Shell, clock, connect};
 
+/// How long the API may take to refuse a stranger.
+const API_TIMEOUT: Duration = Duration::from_secs(10);
 /// Clocks may differ by so much, in milliseconds, before times in the log mislead.
 const TOLERATED_SKEW_MS: i64 = 2_000;
 
@@ -93,7 +97,7 @@ pub(super) async fn gateway(
         Ok(answer) => {
             let account = present(answer.into_inner().account, "account")?;
             let role = word(account.role().as_str_name(), "ROLE_").unwrap_or_default();
-            let from = match endpoint.source {
+            let from = match &endpoint.source {
                 TokenSource::File(path) => path.display().to_string(),
                 TokenSource::Variable => "TOLLGATE_TOKEN".to_owned(),
                 TokenSource::Profile => "the profile".to_owned(),
@@ -110,7 +114,31 @@ pub(super) async fn gateway(
     };
     let valid = finding.severity == "ok";
     report.add(shell, finding)?;
+    if let Some(finding) = api(&endpoint).await {
+        report.add(shell, finding)?;
+    }
     Ok(valid.then_some(connection))
+}
+
+/// Examines whether the API is where ctl and tui tell clients that it is; nothing of a gateway that does not
+/// say where that is.
+async fn api(endpoint: &Endpoint) -> Option<Diagnosis> {
+    let BaseUrl { url, is_guess: false } = base_url(None, endpoint).await.ok()? else {
+        return None;
+    };
+    let reached = match Api::new(&url, endpoint, API_TIMEOUT) {
+        Ok(api) => api.knock().await,
+        Err(failure) => Err(failure),
+    };
+    Some(match reached {
+        Ok(()) => Diagnosis::of("api", &url, "clients are sent there, and it answers"),
+        Err(failure) => {
+            let finding = format!("clients are sent there, but from here: {failure}");
+            let remedy =
+                "if clients have another address, set `public_url` in the gateway's settings";
+            Diagnosis::of("api", &url, finding).warning(remedy)
+        }
+    })
 }
 
 /// Compares the gateway's clock with this host's, as it was between asking and the answer.

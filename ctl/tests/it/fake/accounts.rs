@@ -35,6 +35,18 @@ impl AccountService for Fake {
         answer(SignOutResponse {})
     }
 
+    async fn describe_gateway(
+        &self,
+        request: Request<DescribeGatewayRequest>,
+    ) -> Answer<DescribeGatewayResponse> {
+        // Not noted: it is asked of gateways of every version.
+        let Some(public_url) = self.state.lock().unwrap().public_url.clone() else {
+            return Err(Status::unimplemented(""));
+        };
+        assert!(request.metadata().get("authorization").is_none(), "nobody's token is needed");
+        answer(DescribeGatewayResponse { public_url, ..DescribeGatewayResponse::default() })
+    }
+
     async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Answer<WhoAmIResponse> {
         let stranger = request.metadata().get("authorization").is_none();
         self.note("WhoAmI", request)?;

@@ -123,6 +123,7 @@ impl Bench {
             tasks: TaskTracker::new(),
             data_dir: dir.path().to_path_buf(),
             tls: None,
+            api: ApiAddress { public_url: None, listen: ([127, 0, 0, 1], 8080).into() },
             fleet: Arc::new(Fleet::new(
                 SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),
                 Outbox::new(Arc::new(|| Ok(())), TaskTracker::new()),

@@ -27,6 +27,14 @@ impl AccountService for Disk {
         Ok(Response::new(SignInResponse { token, account: Some(self.me()), expires_at: None }))
     }
 
+    async fn describe_gateway(
+        &self,
+        _: Request<proto::v1::DescribeGatewayRequest>,
+    ) -> Result<Response<proto::v1::DescribeGatewayResponse>, Status> {
+        let public_url = "https://gate.example/v1".to_owned();
+        Ok(Response::new(proto::v1::DescribeGatewayResponse { public_url, ..Default::default() }))
+    }
+
     async fn who_am_i(
         &self,
         request: Request<WhoAmIRequest>,
