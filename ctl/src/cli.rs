@@ -183,9 +183,11 @@ pub(crate) enum Command {
     )]
     Profile(profile::ProfileCommand),
     /// Copies the gateway's database while it serves (operators)
-    #[command(after_help = "Example:\n  ctl backup tollgate-$(date +%F).db\n\n\
+    #[command(
+        after_help = "Example:\n  ctl backup tollgate-$(date +%F).db\n  ctl backup - | gzip > tollgate.db.gz\n\n\
         With --yes it replaces a file that is there. To restore: put the file as `tollgate.db` into an empty data directory, with the `seal.key` \
-        of the old one.")]
+        of the old one."
+    )]
     Backup(Backup),
     /// Prints a script for a shell that completes commands and names
     #[command(after_help = "Example:\n  \
@@ -249,7 +251,7 @@ pub(crate) struct Quickstart {
 /// Input of `ctl backup`.
 #[derive(Debug, Args)]
 pub(crate) struct Backup {
-    /// The file to write; only its owner may read it
+    /// The file to write, which only its owner may read; `-` for stdout, if that is no terminal
     pub(crate) file: PathBuf,
 }
 

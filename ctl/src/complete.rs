@@ -30,6 +30,14 @@ use crate::profile::Environment;
 /// The variable by which a shell's script says that it is not a command that it runs.
 const VARIABLE: &str = "COMPLETE";
 
+/// Completes the line for which zsh has loaded the script from its `fpath`, as the function `_ctl`: what the
+/// script registers is asked from the next time on only.
+const ZSH_AUTOLOAD: &str = "\
+if [[ ${funcstack[1]} == _ctl ]]; then
+    _clap_dynamic_completer_ctl \"$@\"
+fi
+";
+
 /// How long a person waits for names.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
@@ -74,6 +82,9 @@ pub fn complete(
 pub(crate) fn registration(completer: &dyn EnvCompleter) -> Result<String, Failure> {
     let mut script = Vec::new();
     completer.write_registration(VARIABLE, "ctl", "ctl", "ctl", &mut script)?;
+    if completer.is("zsh") {
+        script.extend_from_slice(ZSH_AUTOLOAD.as_bytes());
+    }
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 

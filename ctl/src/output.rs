@@ -182,6 +182,11 @@ impl<'a> Output<'a> {
         Ok(self.out.write_all(text.as_bytes())?)
     }
 
+    /// Writes bytes as they are to stdout.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.out.write_all(bytes)?)
+    }
+
     /// Lets what was printed be seen.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)

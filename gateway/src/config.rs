@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use etcetera::BaseStrategy;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use crate::domain::durability::Durability;
 use crate::domain::money::Nanos;
 use crate::retention::KeepRecords;
 use crate::tls::TlsFiles;
-pub use address::AdminAddress;
+pub use address::{AdminAddress, ListenError, listen_address};
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 
 /// Where the API is unless somebody says otherwise.
@@ -31,6 +31,9 @@ pub const DEFAULT_ADMIN_LISTEN: &str = "127.0.0.1:8081";
 const DEFAULT_MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 /// The memory for all request bodies, in bytes.
 const DEFAULT_BODY_MEMORY_BYTES: usize = 256 * 1024 * 1024;
+/// A chat request with a question and a tool has less.
+const MIN_MAX_BODY_BYTES: usize = 1024;
+const MAX_DRAIN_SECONDS: u64 = 24 * 60 * 60;
 const DEFAULT_DRAIN_SECONDS: u64 = 30;
 const DEFAULT_CLIENT_IDLE_SECONDS: u64 = 120;
 const DEFAULT_MAX_CONNECTIONS: usize = 8_192;
@@ -50,7 +53,8 @@ pub struct Settings {
     #[arg(long, value_name = "DIR", env = "TOLLGATE_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
     /// Address of the API [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDR", env = "TOLLGATE_LISTEN")]
+    #[arg(long, value_name = "ADDR", env = "TOLLGATE_LISTEN", value_parser = listen_address)]
+    #[serde(deserialize_with = "address::deserialize_listen")]
     pub listen: Option<SocketAddr>,
     /// Address of the admin plane, or `unix:/PATH` of a socket [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_ADMIN_LISTEN")]
@@ -235,14 +239,14 @@ impl Settings {
     /// There is no home directory to put the data into, and no other place was named; a certificate was
     /// set without its key, or a key without its certificate; the public URL is none.
     pub fn resolve(self) -> Result<Config> {
-        let data_dir = self.data_dir.map_or_else(default_data_dir, Ok)?;
+        let named = |file: Option<PathBuf>| file.filter(|path| !path.as_os_str().is_empty());
+        let data_dir = named(self.data_dir).map_or_else(default_data_dir, Ok)?;
         let is_address = "the default is an address";
         let listen = self.listen.unwrap_or_else(|| DEFAULT_LISTEN.parse().expect(is_address));
         let admin_listen =
             self.admin_listen.unwrap_or_else(|| DEFAULT_ADMIN_LISTEN.parse().expect(is_address));
         let public_url = self.public_url.filter(|url| !url.is_empty());
         let public_url = public_url.map(|url| address::public_url(&url)).transpose()?;
-        let named = |file: Option<PathBuf>| file.filter(|path| !path.as_os_str().is_empty());
         let tls = match (named(self.tls_cert), named(self.tls_key)) {
             (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
             (None, None) => None,
@@ -263,6 +267,16 @@ impl Settings {
                  {max_body_bytes} takes; raise the first or lower the second"
             );
         }
+        ensure!(
+            max_body_bytes >= MIN_MAX_BODY_BYTES,
+            "`max_body_bytes` is {max_body_bytes}, and the gateway would refuse every request; set at least \
+             {MIN_MAX_BODY_BYTES}, or leave it out for {DEFAULT_MAX_BODY_BYTES}"
+        );
+        let drain_seconds = self.drain_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS);
+        ensure!(
+            drain_seconds <= MAX_DRAIN_SECONDS,
+            "`drain_seconds` is {drain_seconds}; set at most {MAX_DRAIN_SECONDS}, which is a day"
+        );
         Ok(Config {
             data_dir,
             listen,
@@ -280,7 +294,7 @@ impl Settings {
             simulator: !self.no_simulator.unwrap_or_default(),
             max_body_bytes,
             body_memory_bytes,
-            drain: Duration::from_secs(self.drain_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS)),
+            drain: Duration::from_secs(drain_seconds),
             drain_delay: Duration::from_secs(self.drain_delay_seconds.unwrap_or_default()),
             client_idle: Some(self.client_idle_seconds.unwrap_or(DEFAULT_CLIENT_IDLE_SECONDS))
                 .filter(|&seconds| seconds > 0)
@@ -304,7 +318,7 @@ impl Settings {
             idempotency: Duration::from_mins(u64::from(
                 self.idempotency_minutes.unwrap_or(DEFAULT_IDEMPOTENCY_MINUTES),
             )),
-            responses: self.responses.resolve(),
+            responses: self.responses.resolve()?,
         })
     }
 }
@@ -329,8 +343,9 @@ mod tests {
 
     #[test]
     fn the_higher_source_wins() {
-        let file = parse("listen = \"127.0.0.1:1\"\nregistration = \"closed\"\nmax_body_bytes = 9")
-            .unwrap();
+        let file =
+            parse("listen = \"127.0.0.1:1\"\nregistration = \"closed\"\nmax_body_bytes = 9000")
+                .unwrap();
         let flags = Settings {
             listen: "127.0.0.1:2".parse().ok(),
             data_dir: Some("d".into()),
@@ -339,7 +354,7 @@ mod tests {
         let config = flags.or(file).resolve().unwrap();
         assert_eq!(config.listen.port(), 2);
         assert_eq!(config.registration, Registration::Closed);
-        assert_eq!((config.max_body_bytes, config.simulator), (9, true));
+        assert_eq!((config.max_body_bytes, config.simulator), (9000, true));
     }
 
     #[test]
@@ -389,6 +404,23 @@ mod tests {
             let error = resolve(wrong).unwrap_err().to_string();
             assert!(error.contains("public_url") && error.contains("https://"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_setting_with_which_nothing_would_work_is_refused_by_name() {
+        for (text, name) in [
+            ("max_body_bytes = 0", "`max_body_bytes` is 0"),
+            ("max_body_bytes = 1023", "set at least 1024"),
+            ("drain_seconds = 18446744073709551615", "`drain_seconds`"),
+            ("[responses]\nretention_days = 0", "`responses.store`"),
+            ("[responses]\naccount_mib = 0", "`responses.store`"),
+        ] {
+            let settings = Settings { data_dir: Some("d".into()), ..parse(text).unwrap() };
+            let error = settings.resolve().unwrap_err().to_string();
+            assert!(error.contains(name), "{text}: {error}");
+        }
+        let unset = Settings { data_dir: Some("".into()), ..Settings::default() };
+        assert_eq!(unset.resolve().unwrap().data_dir, default_data_dir().unwrap());
     }
 
     #[test]

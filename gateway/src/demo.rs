@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{self, Listeners, Seams};
-use crate::config::{AdminAddress, DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, Settings};
+use crate::config::{AdminAddress, DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, Settings, listen_address};
 use crate::control::bootstrap::TOKEN_FILE;
 use crate::programs::{Programs, quoted};
 use crate::wire::sse;
@@ -42,7 +42,7 @@ pub struct DemoArgs {
     #[arg(long)]
     once: bool,
     /// Address of the API
-    #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN, env = "TOLLGATE_LISTEN")]
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN, env = "TOLLGATE_LISTEN", value_parser = listen_address)]
     listen: SocketAddr,
     /// Address of the admin plane, or `unix:/PATH` of a socket
     #[arg(

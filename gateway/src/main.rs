@@ -1,14 +1,14 @@
 //! `gateway`: arguments → configuration → run → exit code.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use gateway::app::{self, Listeners, Seams};
-use gateway::config::Settings;
+use gateway::config::{Settings, listen_address};
 use gateway::connections::descriptors;
 use gateway::demo::{self, DemoArgs};
 use gateway::programs::Programs;
@@ -43,6 +43,14 @@ enum Command {
     Demo(DemoArgs),
     /// Serve the built-in simulator alone, as an upstream for drills
     Simulator(SimulatorArgs),
+    /// Write the manual: a page for each command into a directory, or that of gateway alone on stdout
+    Man(ManArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ManArgs {
+    /// Where to write the pages
+    dir: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -57,7 +65,7 @@ struct ServeArgs {
 #[derive(Debug, clap::Args)]
 struct SimulatorArgs {
     /// Where to listen
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090", value_parser = listen_address)]
     listen: SocketAddr,
     /// Append what was asked and what was sent to this file, as JSON lines
     #[arg(long, value_name = "FILE")]
@@ -87,6 +95,9 @@ fn runtime() -> Result<Runtime> {
 
 async fn run() -> Result<()> {
     let cli = Cli::parse();
+    if let Some(Command::Man(args)) = cli.command {
+        return manual(args.dir.as_deref());
+    }
     // the demonstration's own words are what its user wants to read
     let quiet = matches!(cli.command, Some(Command::Demo(_))).then_some("warn");
     telemetry::init(cli.log.as_deref().or(quiet))?;
@@ -103,7 +114,22 @@ async fn run() -> Result<()> {
             Box::pin(demo::run(args, &programs(), &mut std::io::stdout(), shutdown)).await
         }
         Some(Command::Simulator(args)) => simulate(args, shutdown).await,
+        Some(Command::Man(args)) => manual(args.dir.as_deref()),
     }
+}
+
+/// Writes the manual, made from the command line.
+fn manual(dir: Option<&Path>) -> Result<()> {
+    let mut command = Cli::command().name("gateway").disable_help_subcommand(true);
+    command.build();
+    let Some(dir) = dir else {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command).render(&mut page)?;
+        return Ok(std::io::stdout().write_all(&page)?);
+    };
+    std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(command, dir))
+        .with_context(|| format!("writing the manual to `{}`", dir.display()))
 }
 
 async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {

@@ -35,6 +35,8 @@ fn help_names_every_command_and_setting() {
         "--max-body-bytes",
         "--drain-seconds",
         "TOLLGATE_LISTEN",
+        "TOLLGATE_CONFIG",
+        "--log",
     ] {
         assert!(help.contains(word), "{word} is not in:\n{help}");
     }
@@ -71,4 +73,37 @@ fn a_taken_address_is_named_with_its_flag() {
         text(&output.stderr).contains("--listen"),
         "it says which flag chooses another address"
     );
+}
+
+#[test]
+fn the_manual_has_a_page_for_every_command_and_names_every_variable() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = gateway(&["man", dir.path().to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page = std::fs::read_to_string(dir.path().join("gateway.1")).unwrap();
+    assert_eq!(page, text(&gateway(&["man"]).stdout));
+    for name in ["gateway-serve.1", "gateway-demo.1", "gateway-simulator.1"] {
+        assert!(dir.path().join(name).is_file(), "{name}");
+    }
+    for word in
+        [r"\-\-log", "TOLLGATE_LOG", r"\-\-config", "TOLLGATE_CONFIG", "TOLLGATE_PUBLIC_URL"]
+    {
+        assert!(page.contains(word), "{word} is not in {page}");
+    }
+}
+
+#[test]
+fn an_address_that_is_a_name_is_refused_with_what_to_write() {
+    let output = gateway(&["--listen", "gate.example:8080"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("several addresses") && said.contains("127.0.0.1:8080"), "{said}");
+}
+
+#[test]
+fn a_body_limit_of_nought_is_refused_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = gateway(&["--max-body-bytes", "0", "--data-dir", dir.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("`max_body_bytes` is 0"), "{}", text(&output.stderr));
 }

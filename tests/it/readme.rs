@@ -103,3 +103,22 @@ async fn the_story_in_the_readme_works_word_for_word() {
     assert!(printed.contains("sim-chat"), "{printed}");
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn the_readme_names_every_variable_of_the_gateway() {
+    let output = tests::process::command("gateway").arg("man").output().await.unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    let is_name = |c: char| c.is_ascii_uppercase() || c == '_';
+    let names = page.match_indices("TOLLGATE_").map(|(start, _)| {
+        let rest = &page[start..];
+        &rest[..rest.find(|c| !is_name(c)).unwrap_or(rest.len())]
+    });
+    let mut count = 0;
+    for name in names {
+        count += 1;
+        assert!(readme.contains(name), "README.md does not name {name}");
+    }
+    assert!(count > 20, "{page}");
+}

@@ -1,7 +1,7 @@
 //! `tui`: arguments, signals and the event loop. All else is in the library.
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use jiff::tz::TimeZone;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -16,7 +16,7 @@ use tui::theme::{Palette, Theme};
 use tui::update::update;
 use tui::{clock, input, keymap};
 
-use std::io::{Write, stderr};
+use std::io::{Write, stderr, stdout};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,11 +54,16 @@ struct Args {
     /// Listen to the mouse, too: scroll, click on tabs and rows
     #[arg(long)]
     mouse: bool,
+    /// Write the manual page to stdout, and end
+    #[arg(long)]
+    man: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    match Box::pin(run(Args::parse())).await {
+    let args = Args::parse();
+    let ended = if args.man { manual() } else { Box::pin(run(args)).await };
+    match ended {
         Ok(code) => code,
         Err(error) => {
             // there may be nobody left to read it
@@ -66,6 +71,14 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes the manual page, made from the command line.
+fn manual() -> Result<ExitCode> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Args::command().name("tui")).render(&mut page)?;
+    stdout().write_all(&page)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the event loop: wait for something to happen, take it in, and draw when there is something

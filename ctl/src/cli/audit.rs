@@ -19,10 +19,10 @@ pub(crate) struct List {
     /// What this account did or what concerns it, by name or id
     #[arg(long)]
     pub(crate) account: Option<String>,
-    /// From then on: 24h, 7d ago, or an RFC 3339 time
+    /// From then on: 24h, 7d ago, a day (its midnight, UTC), or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = value::when)]
     pub(crate) since: Option<When>,
-    /// Before then: 24h, 7d ago, or an RFC 3339 time
+    /// Before then: 24h, 7d ago, a day (its midnight, UTC), or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = value::when)]
     pub(crate) until: Option<When>,
     /// At most so many

@@ -51,7 +51,7 @@ pub(crate) struct Filter {
     /// Of this account, by name or id
     #[arg(long)]
     pub(crate) account: Option<String>,
-    /// From then on: 24h, 7d ago, or an RFC 3339 time
+    /// From then on: 24h, 7d ago, a day (its midnight, UTC), or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = value::when)]
     pub(crate) since: Option<When>,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Filter {
 pub(crate) struct List {
     #[command(flatten)]
     pub(crate) filter: Filter,
-    /// Before then: 24h, 7d ago, or an RFC 3339 time
+    /// Before then: 24h, 7d ago, a day (its midnight, UTC), or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = value::when)]
     pub(crate) until: Option<When>,
     /// At most so many
@@ -98,7 +98,7 @@ pub(crate) struct Tail {
 pub(crate) struct Export {
     #[command(flatten)]
     pub(crate) filter: Filter,
-    /// Before then: 24h, 7d ago, or an RFC 3339 time [default: now]
+    /// Before then: 24h, 7d ago, a day (its midnight, UTC), or an RFC 3339 time [default: now]
     #[arg(long, value_name = "WHEN", value_parser = value::when)]
     pub(crate) until: Option<When>,
     /// How records are written: csv or jsonl [default: jsonl, or what --output says]

@@ -31,7 +31,7 @@ pub(crate) enum UsageCommand {
 pub(crate) struct Summary {
     #[command(flatten)]
     pub(crate) filter: Filter,
-    /// Before then: 24h, 7d ago, or an RFC 3339 time [default: now]
+    /// Before then: 24h, 7d ago, a day (its midnight, UTC), or an RFC 3339 time [default: now]
     #[arg(long, value_name = "WHEN", value_parser = value::when)]
     pub(crate) until: Option<When>,
 }

@@ -1,6 +1,8 @@
 //! Words on the command line that mean more than themselves.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use proto::v1::{Ability, Deployment, Profile, RequestStatus};
 
@@ -64,13 +66,23 @@ pub(crate) fn span(text: &str) -> Result<SignedDuration, String> {
     Ok(SignedDuration::from_secs(i64::from(count) * seconds))
 }
 
-/// Parses a [`span`] or an RFC 3339 time.
+/// Parses a [`span`], an RFC 3339 time, or a day, which stands for its first moment in UTC: months, days of
+/// usage and all times that are printed are in UTC as well.
 pub(crate) fn when(text: &str) -> Result<When, String> {
-    span(text).map(When::Span).or_else(|_| {
-        text.parse().map(When::At).map_err(|_| {
-            format!("`{text}` is neither a time (2026-11-20T12:00:00Z) nor a span (90m, 12h, 30d)")
-        })
+    let time = || text.parse().ok().or_else(|| midnight(text)).map(When::At);
+    span(text).ok().map(When::Span).or_else(time).ok_or_else(|| {
+        format!(
+            "`{text}` is neither a time (2026-11-20T12:00:00Z), a day (2026-11-20, from midnight UTC) nor a \
+             span (90m, 12h, 30d)"
+        )
     })
+}
+
+/// The first moment of a day such as `2026-11-01`, in UTC.
+fn midnight(day: &str) -> Option<Timestamp> {
+    // A date is also read out of a time without a zone, which would be misunderstood.
+    let day: Date = day.parse().ok().filter(|_| day.len() == "2026-11-01".len())?;
+    Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
 /// Parses `NAME` or `NAME:UPSTREAM_MODEL`; a model's name may have colons, an upstream's has none.
@@ -156,7 +168,11 @@ mod tests {
         assert_eq!(day.after(now).unwrap().nanos, 500_000_000);
         let named = when("2026-11-20T13:00:00+01:00").unwrap();
         assert_eq!(named, When::At("2026-11-20T12:00:00Z".parse().unwrap()));
-        assert!(when("yesterday").is_err());
+        let day = when("2026-11-01").unwrap();
+        assert_eq!(day, When::At("2026-11-01T00:00:00Z".parse().unwrap()));
+        for wrong in ["yesterday", "2026-11-31", "2026-11", "2026-11-01T12:00"] {
+            assert!(when(wrong).unwrap_err().contains("midnight UTC"), "{wrong}");
+        }
     }
 
     #[test]

@@ -78,6 +78,17 @@ async fn bash_completes_with_the_script() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "sim-fast\n", "{output:?}");
 }
 
+/// zsh loads the script from its `fpath` as a function at the first press of the key, and calls it to
+/// complete that line.
+#[tokio::test]
+async fn zsh_completes_the_line_for_which_it_loads_the_script() {
+    let script = Person::new().ctl("completions zsh").await.ok();
+    assert!(script.starts_with("#compdef ctl\n"), "{script}");
+    let (_, end) = script.split_once("function _clap_dynamic_completer_ctl() {").unwrap();
+    let (_, autoloaded) = end.split_once("if [[ ${funcstack[1]} == _ctl ]]; then\n").unwrap();
+    assert_eq!(autoloaded.trim(), "_clap_dynamic_completer_ctl \"$@\"\nfi", "{script}");
+}
+
 #[tokio::test]
 async fn every_shell_has_a_script() {
     let person = Person::new();

@@ -82,3 +82,16 @@ async fn a_backup_replaces_a_file_when_it_is_told_to() {
     assert_eq!(std::fs::read(&file).unwrap(), b"a whole db");
     assert_eq!(mode(&file), 0o600);
 }
+
+#[tokio::test]
+async fn a_backup_goes_to_stdout_but_not_to_a_terminal() {
+    let (fake, mut person) = signed_in().await;
+    let ran = person.ctl("backup -").await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "a whole db"), "{ran:?}");
+    assert!(ran.err.contains("seal.key"), "{ran:?}");
+    assert!(!std::path::Path::new("-").exists());
+    person.environment.width = Some(80);
+    let ran = person.ctl("backup -").await;
+    assert_eq!((ran.code, ran.out.as_str(), fake.calls().len()), (2, "", 1), "{ran:?}");
+    assert!(ran.err.contains("terminal"), "{ran:?}");
+}

@@ -1,7 +1,7 @@
 //! Where the admin plane is, an address or a Unix socket; and where clients are told that the API is.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -17,10 +17,50 @@ pub enum AdminAddress {
     Unix(PathBuf),
 }
 
-/// A text that is no such address.
+/// Why a text is no address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is neither `HOST:PORT` with a numeric host nor `unix:/PATH`")]
-pub struct NoAddress(String);
+pub enum ListenError {
+    /// Its host is a name.
+    #[error(
+        "`{0}` names a host: a name can stand for several addresses, or none; write the one to listen on, \
+         such as 127.0.0.1:8080 for this host alone, or 0.0.0.0:8080 for everybody who reaches it"
+    )]
+    Name(String),
+    /// It has no host, or no port.
+    #[error("`{0}` is no address; write HOST:PORT with a numeric host, such as 127.0.0.1:8080")]
+    Malformed(String),
+    /// The path of a socket is not absolute.
+    #[error("`{0}` is no socket; write unix:/PATH with an absolute path")]
+    RelativePath(String),
+}
+
+/// Reads an address to listen on: a numeric one, or `localhost`, which is 127.0.0.1.
+///
+/// # Errors
+/// It is no such address; the text says what to write.
+pub fn listen_address(text: &str) -> Result<SocketAddr, ListenError> {
+    let malformed = || ListenError::Malformed(text.to_owned());
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let (host, port) = text.rsplit_once(':').ok_or_else(malformed)?;
+    let port: u16 = port.parse().map_err(|_| malformed())?;
+    if host.eq_ignore_ascii_case("localhost") {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    let is_name = host.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
+    Err(if is_name { ListenError::Name(text.to_owned()) } else { malformed() })
+}
+
+/// Reads an address to listen on from a file.
+pub(super) fn deserialize_listen<'de, D>(input: D) -> Result<Option<SocketAddr>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    let text = String::deserialize(input)?;
+    listen_address(&text).map(Some).map_err(serde::de::Error::custom)
+}
 
 impl AdminAddress {
     /// Whether only this host can reach it.
@@ -43,22 +83,21 @@ impl AdminAddress {
 }
 
 impl FromStr for AdminAddress {
-    type Err = NoAddress;
+    type Err = ListenError;
 
-    fn from_str(text: &str) -> Result<Self, NoAddress> {
-        let wrong = || NoAddress(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, ListenError> {
         match text.strip_prefix("unix:") {
             Some(path) if path.starts_with('/') => Ok(Self::Unix(path.into())),
-            Some(_) => Err(wrong()),
-            None => text.parse().map(Self::Tcp).map_err(|_| wrong()),
+            Some(_) => Err(ListenError::RelativePath(text.to_owned())),
+            None => listen_address(text).map(Self::Tcp),
         }
     }
 }
 
 impl TryFrom<String> for AdminAddress {
-    type Error = NoAddress;
+    type Error = ListenError;
 
-    fn try_from(text: String) -> Result<Self, NoAddress> {
+    fn try_from(text: String) -> Result<Self, ListenError> {
         text.parse()
     }
 }
@@ -110,8 +149,22 @@ mod tests {
             let address: AdminAddress = text.parse().unwrap();
             assert_eq!((address.to_string().as_str(), address.is_local()), (text, local));
         }
-        for text in ["", "8081", "localhost:1", "unix:", "unix:run/a"] {
+        for text in ["", "8081", ":8081", "gate.example:1", "localhost:x", "unix:", "unix:run/a"] {
             assert!(text.parse::<AdminAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_listened_on_says_what_to_write() {
+        assert_eq!(listen_address("localhost:8080"), Ok(([127, 0, 0, 1], 8080).into()));
+        for (text, said) in [
+            ("gate.example:8080", "several addresses"),
+            (":8080", "such as 127.0.0.1:8080"),
+            ("8080", "such as 127.0.0.1:8080"),
+            ("127.0.0.1", "such as 127.0.0.1:8080"),
+        ] {
+            let error = listen_address(text).unwrap_err().to_string();
+            assert!(error.contains(text) && error.contains(said), "{error}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
@@ -116,9 +117,18 @@ impl ResponsesSettings {
     }
 
     /// Fills in the defaults.
-    pub fn resolve(self) -> ResponsesConfig {
+    ///
+    /// # Errors
+    /// Responses are to be kept, but for no time or in no space.
+    pub fn resolve(self) -> Result<ResponsesConfig> {
         let days = self.retention_days.unwrap_or(DEFAULT_RETENTION_DAYS);
         let account_mib = self.account_mib.unwrap_or(DEFAULT_ACCOUNT_MIB);
+        let is_stored = self.store.unwrap_or(true);
+        ensure!(
+            !is_stored || (days > 0 && account_mib > 0),
+            "with 0 for `responses.retention_days` or `responses.account_mib` no response could be kept; \
+             to keep none, set `responses.store` to false"
+        );
         let retention = Retention {
             keep_for: Duration::from_secs(days.saturating_mul(SECONDS_PER_DAY)),
             account_bytes: account_mib.saturating_mul(BYTES_PER_MIB),
@@ -133,9 +143,9 @@ impl ResponsesSettings {
             Some(ReasoningSetting::Content) => ReasoningOutput::Content,
             Some(ReasoningSetting::Hidden) => ReasoningOutput::Hidden,
         };
-        ResponsesConfig {
-            retention: self.store.unwrap_or(true).then_some(retention),
+        Ok(ResponsesConfig {
+            retention: is_stored.then_some(retention),
             policy: Policy { done_marker: self.done_marker.unwrap_or(true), keep_alive, reasoning },
-        }
+        })
     }
 }

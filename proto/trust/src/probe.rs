@@ -29,6 +29,9 @@ async fn handshake(url: &str) -> Option<bool> {
     let connector = TlsConnector::from(Arc::new(Trust::of_host().client_config()));
     Some(match connector.connect(name, tcp).await {
         Ok(_) => true,
-        Err(error) => !matches!(TlsProblem::find(&error), None | Some(TlsProblem::NotTls)),
+        Err(error) => !matches!(
+            TlsProblem::find(&error),
+            None | Some(TlsProblem::NotTls | TlsProblem::Closed)
+        ),
     })
 }

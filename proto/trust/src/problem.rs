@@ -75,6 +75,7 @@ impl TlsProblem {
     pub fn advice(&self, option: &str) -> String {
         match self {
             Self::NotTls => "use http:// instead of https://, or set up TLS there".to_owned(),
+            Self::Closed => "if it does not speak TLS, use http:// instead of https://".to_owned(),
             Self::SelfSigned => {
                 format!(
                     "if that is the right server, copy its certificate and name it with {option}"
@@ -102,6 +103,7 @@ impl std::fmt::Display for TlsProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotTls => f.write_str("the server does not speak TLS"),
+            Self::Closed => f.write_str("the server closed the connection in the TLS handshake"),
             Self::SelfSigned => {
                 f.write_str("it shows a self-signed certificate that is not trusted here")
             }
@@ -115,8 +117,15 @@ impl std::fmt::Display for TlsProblem {
     }
 }
 
+/// What tokio-rustls makes of a connection that ends before the handshake does; it has no type of its own.
+fn is_handshake_eof(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof && error.to_string() == "tls handshake eof"
+}
+
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
 
     #[test]
@@ -125,5 +134,15 @@ mod tests {
         let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
         assert_eq!(TlsProblem::find(&wrapped), Some(TlsProblem::UnknownAuthority));
         assert_eq!(TlsProblem::find(&io::Error::from(io::ErrorKind::ConnectionRefused)), None);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_hangs_up_in_the_handshake_is_told_from_others() {
+        let (here, mut there) = tokio::io::duplex(16 * 1024);
+        there.shutdown().await.unwrap();
+        let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
+        let config = std::sync::Arc::new(crate::Trust::of_host().client_config());
+        let connected = tokio_rustls::TlsConnector::from(config).connect(name, here).await;
+        assert_eq!(TlsProblem::find(&connected.unwrap_err()), Some(TlsProblem::Closed));
     }
 }

@@ -179,3 +179,13 @@ fn help_of_the_command_line() {
     assert!(output.status.success());
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stdout));
 }
+
+#[test]
+fn the_manual_page_names_its_options() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tui")).arg("--man").env_clear().output().unwrap();
+    assert!(output.status.success());
+    let page = String::from_utf8(output.stdout).unwrap();
+    for word in [".SH SYNOPSIS", r"\-\-base\-url", "TOLLGATE_SERVER"] {
+        assert!(page.contains(word), "{word} is not in {page}");
+    }
+}

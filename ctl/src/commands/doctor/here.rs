@@ -114,7 +114,7 @@ pub(super) async fn gateway(
     };
     let valid = finding.severity == "ok";
     report.add(shell, finding)?;
-    if let Some(finding) = api(&endpoint).await {
+    if valid && let Some(finding) = api(&endpoint).await {
         report.add(shell, finding)?;
     }
     Ok(valid.then_some(connection))

@@ -39,11 +39,11 @@ impl AccountService for Fake {
         &self,
         request: Request<DescribeGatewayRequest>,
     ) -> Answer<DescribeGatewayResponse> {
-        // Not noted: it is asked of gateways of every version.
+        assert!(request.metadata().get("authorization").is_none(), "nobody's token is needed");
+        self.note("DescribeGateway", request)?;
         let Some(public_url) = self.state.lock().unwrap().public_url.clone() else {
             return Err(Status::unimplemented(""));
         };
-        assert!(request.metadata().get("authorization").is_none(), "nobody's token is needed");
         answer(DescribeGatewayResponse { public_url, ..DescribeGatewayResponse::default() })
     }
 

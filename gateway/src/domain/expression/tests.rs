@@ -83,6 +83,8 @@ fn times_narrow_to_what_all_of_them_allow() {
         [None, some("2026-11-17T23:00:00Z")]
     );
     assert_eq!(range("-until:24h"), [some("2026-11-19T12:00:00Z"), None]);
+    let midnight = Some("2026-11-01T00:00:00Z".to_owned());
+    assert_eq!(range("since:2026-11-01")[0], midnight, "a day is its midnight in UTC");
     assert_eq!(range("since:9999999d")[0], Some(Timestamp::MIN.to_string()));
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::domain::endpoint::Endpoint;
@@ -66,12 +68,19 @@ pub(super) fn time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
         // all of time is no longer than what is known of it
         Some(now.checked_sub(span).unwrap_or(Timestamp::MIN))
     };
-    ago().or_else(|| text.parse().ok()).ok_or_else(|| {
+    ago().or_else(|| text.parse().ok()).or_else(|| midnight(text)).ok_or_else(|| {
         format!(
-            "`{text}` is not a time: write how long ago, such as `15m`, `24h` or `7d`, or a time such \
-             as `2026-11-20T10:00:00Z`"
+            "`{text}` is not a time: write how long ago, such as `15m`, `24h` or `7d`, a day such as \
+             `2026-11-20` (from midnight UTC), or a time such as `2026-11-20T10:00:00Z`"
         )
     })
+}
+
+/// The first moment of a day such as `2026-11-20`, in UTC.
+fn midnight(day: &str) -> Option<Timestamp> {
+    // A date is also read out of a time without a zone, which would be misunderstood.
+    let day: Date = day.parse().ok().filter(|_| day.len() == "2026-11-20".len())?;
+    Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
 fn choice<const N: usize>(words: [&str; N]) -> String {
