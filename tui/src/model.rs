@@ -46,15 +46,30 @@ use self::traffic::Traffic;
 use self::upstreams::{Health, Upstream};
 use self::usage::UsageScreen;
 
+/// The base URL of the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BaseUrl {
+    /// The user has named it, whatever the gateway says.
+    Given(String),
+    /// What the gateway says, or a guess until it does.
+    Found(String),
+}
+
+impl BaseUrl {
+    /// Returns the URL.
+    pub fn as_str(&self) -> &str {
+        let (Self::Given(url) | Self::Found(url)) = self;
+        url
+    }
+}
+
 /// All that [`crate::view::render`] needs to know.
 #[derive(Debug)]
 pub struct Model {
     /// The gateway's address, as it was given.
     pub server: String,
     /// Where clients reach `/v1`, as far as it is known.
-    pub base_url: String,
-    /// Whether the user has said so, and the gateway is not asked.
-    pub base_url_is_given: bool,
+    pub base_url: BaseUrl,
     /// The time zone in which times are shown.
     pub zone: TimeZone,
     /// About what time it is; `None` before the first tick.
@@ -142,8 +157,10 @@ impl Model {
     /// a `base_url`, the one of a gateway with default ports is taken until the gateway says its own.
     pub fn new(server: String, base_url: Option<String>, zone: TimeZone, theme: Theme) -> Self {
         Self {
-            base_url_is_given: base_url.is_some(),
-            base_url: base_url.unwrap_or_else(|| proto::client::guessed_api_url(&server)),
+            base_url: base_url.map_or_else(
+                || BaseUrl::Found(proto::client::guessed_api_url(&server)),
+                BaseUrl::Given,
+            ),
             server,
             zone,
             now: None,

@@ -19,11 +19,11 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let current = model.data.offers.current().cloned();
     match (action, current) {
         (Action::Copy, Some(offer)) => {
-            let text = offer.curl(&model.base_url).join("\n");
+            let text = offer.curl(model.base_url.as_str()).join("\n");
             copy(model, text, "a curl command is in the clipboard")
         }
         (Action::CopyAgent, Some(offer)) => {
-            let text = offer.agent_config(&model.base_url).join("\n");
+            let text = offer.agent_config(model.base_url.as_str()).join("\n");
             copy(model, text, "the command that writes the configuration is in the clipboard")
         }
         (Action::New, _) => {

@@ -9,7 +9,7 @@ use crate::model::overlay::{Overlay, Secret};
 use crate::model::remote::Fetch;
 use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::Range;
-use crate::model::{Data, Model, Screen};
+use crate::model::{BaseUrl, Data, Model, Screen};
 
 use super::sign_in;
 
@@ -28,8 +28,11 @@ pub(super) fn take(model: &mut Model, message: Message) -> Vec<Effect> {
             return vec![Effect::Wipe];
         }
         _ if model.screen == Screen::SignIn => {}
-        Message::ApiFound(_) if model.base_url_is_given => {}
-        Message::ApiFound(base_url) => model.base_url = base_url,
+        Message::ApiFound(url) => {
+            if let BaseUrl::Found(known) = &mut model.base_url {
+                *known = url;
+            }
+        }
         Message::LinkChanged(link) => model.link = link,
         Message::Loaded(loaded) => {
             model.refreshing = false;

@@ -123,7 +123,7 @@ fn all_of<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
         .row("last used", plain(used(model, key)))
         .maybe("ends", key.expires_at.map(|end| time(Some(end))))
         .maybe("revoked", key.revoked_at.map(|end| time(Some(end))));
-    detail.heading("Use").text(plain(format!("base URL  {}", model.base_url)));
+    detail.heading("Use").text(plain(format!("base URL  {}", model.base_url.as_str())));
     detail.text(Span::styled(
         "The text of a key is shown when it is made, and never again.",
         model.theme.faint(),

@@ -114,11 +114,11 @@ fn all_of<'a>(model: &'a Model, offer: &'a Offer) -> Detail<'a> {
         }
     }
     detail.heading("Try it: `y` copies this");
-    for line in offer.curl(&model.base_url) {
+    for line in offer.curl(model.base_url.as_str()) {
         detail.text(plain(line));
     }
     detail.heading("Coding agent: `a` copies this");
-    for line in offer.agent_config(&model.base_url) {
+    for line in offer.agent_config(model.base_url.as_str()) {
         detail.text(plain(line));
     }
     detail

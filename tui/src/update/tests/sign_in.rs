@@ -3,8 +3,8 @@
 use secrecy::{ExposeSecret, SecretString};
 
 use super::*;
-use crate::model::Link;
 use crate::model::sign_in::{NAME, PASSWORD};
+use crate::model::{BaseUrl, Link};
 
 fn current(model: &Model) -> &str {
     let form = &model.sign_in.form;
@@ -100,4 +100,19 @@ fn a_token_that_is_no_longer_accepted_leads_to_the_form_and_hides_the_account() 
     assert_eq!((model.screen, problem(&model)), (Screen::SignIn, Some("sign in")));
     assert!(model.data.account.value.is_none() && model.overlay.is_none());
     assert_eq!(model.link, Link::Idle);
+}
+
+#[test]
+fn the_gateway_says_where_clients_reach_it_unless_the_user_has() {
+    let found = |given: Option<&str>| {
+        let mut model = model();
+        if let Some(url) = given {
+            model.base_url = BaseUrl::Given(url.to_owned());
+        }
+        update(&mut model, Message::TokenFound("secret".into()));
+        update(&mut model, Message::ApiFound("https://gate.example/v1".to_owned()));
+        model.base_url.as_str().to_owned()
+    };
+    assert_eq!(found(None), "https://gate.example/v1");
+    assert_eq!(found(Some("http://proxy.example/v1")), "http://proxy.example/v1");
 }
