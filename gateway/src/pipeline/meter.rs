@@ -455,7 +455,7 @@ mod tests {
             observe(&mut meter, &format!(r#"{{"index":{index},"delta":{{"content":"a"}}}}"#));
         }
         assert!(meter.check_choices().is_err());
-        assert_eq!((meter.choices.len(), meter.pending_bytes()), (128, 1));
+        assert_eq!((meter.texts.len(), meter.pending_bytes()), (128, 1));
         meter = Meter::default();
         meter.asked(200);
         observe(&mut meter, r#"{"index":199,"delta":{}}"#);
