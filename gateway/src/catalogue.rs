@@ -65,6 +65,7 @@ fn model(
             version: 1,
         },
         abilities: abilities.to_vec(),
+        inputs: Vec::new(),
         aliases: Vec::new(),
         deployments: vec![Deployment {
             upstream: UpstreamName::new(SIMULATOR.0),

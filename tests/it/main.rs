@@ -50,3 +50,4 @@ mod tail;
 mod tidy;
 mod traffic;
 mod upstream;
+mod usage_bounds;

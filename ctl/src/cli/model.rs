@@ -1,7 +1,7 @@
 //! `ctl model …`
 
 use clap::{Args, Subcommand};
-use proto::v1::{Ability, Deployment};
+use proto::v1::{Ability, Deployment, Input};
 
 use super::limits::LimitFlags;
 use super::value;
@@ -96,4 +96,8 @@ pub(crate) struct Entry {
     /// What it can do; repeatable; an empty one clears the list
     #[arg(long = "ability", value_name = "ABILITY", value_parser = value::ability(), value_delimiter = ',')]
     pub(crate) abilities: Option<Vec<Ability>>,
+    /// What its messages may hold, such as `text,image,file,audio`; anything else is refused; an empty one
+    /// clears the list
+    #[arg(long = "input", value_name = "INPUT", value_parser = value::input(), value_delimiter = ',')]
+    pub(crate) inputs: Option<Vec<Input>>,
 }

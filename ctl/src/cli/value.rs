@@ -4,7 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use proto::v1::{Ability, Deployment, Profile, RequestStatus};
+use proto::v1::{Ability, Deployment, Input, Profile, RequestStatus};
 
 use crate::error::Failure;
 
@@ -123,8 +123,23 @@ pub(crate) fn profile() -> impl TypedValueParser<Value = Profile> {
 
 /// Parses what a model can do; the empty word stands for nothing.
 pub(crate) fn ability() -> impl TypedValueParser<Value = Ability> {
-    words(&["tools", "vision", "reasoning", "structured_output", ""], "ABILITY_", |name| {
-        if name == "ABILITY_" { Some(Ability::Unspecified) } else { Ability::from_str_name(name) }
+    words(
+        &["tools", "vision", "reasoning", "structured_output", "verbosity", ""],
+        "ABILITY_",
+        |name| {
+            if name == "ABILITY_" {
+                Some(Ability::Unspecified)
+            } else {
+                Ability::from_str_name(name)
+            }
+        },
+    )
+}
+
+/// Parses what a model's messages may hold; the empty word stands for nothing.
+pub(crate) fn input() -> impl TypedValueParser<Value = Input> {
+    words(&["text", "image", "file", "audio", ""], "INPUT_", |name| {
+        if name == "INPUT_" { Some(Input::Unspecified) } else { Input::from_str_name(name) }
     })
 }
 

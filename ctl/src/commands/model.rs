@@ -3,7 +3,7 @@
 use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::{
     Ability, AbilityList, AddModelRequest, AliasList, Deployment, DeploymentList, GetModelRequest,
-    ListModelsRequest, Model, Price, RemoveModelRequest, UpdateModelRequest,
+    Input, InputList, ListModelsRequest, Model, Price, RemoveModelRequest, UpdateModelRequest,
 };
 use serde::Serialize;
 
@@ -29,6 +29,7 @@ struct ModelRecord {
     output_usd: Option<String>,
     price_version: Option<u32>,
     abilities: Vec<String>,
+    inputs: Vec<String>,
     aliases: Vec<String>,
     deployments: Vec<DeploymentRecord>,
     created_at: Option<String>,
@@ -86,6 +87,7 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
             version: 0,
         }),
         abilities: ability_list(entry.abilities.unwrap_or_default()),
+        inputs: input_list(entry.inputs.unwrap_or_default()),
         aliases: words(entry.aliases.unwrap_or_default()),
         deployments: input.deployments,
         created_at: None,
@@ -110,6 +112,7 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
         abilities: entry
             .abilities
             .map(|abilities| AbilityList { abilities: ability_list(abilities) }),
+        inputs: entry.inputs.map(|inputs| InputList { inputs: input_list(inputs) }),
         aliases: entry.aliases.map(|aliases| AliasList { aliases: words(aliases) }),
         deployments: input.deployments.map(|deployments| DeploymentList { deployments }),
     };
@@ -139,12 +142,18 @@ fn ability_list(abilities: Vec<Ability>) -> Vec<i32> {
     abilities.into_iter().filter(|it| *it != Ability::Unspecified).map(Into::into).collect()
 }
 
+/// The inputs as the contract wants them, without the empty word that clears the list.
+fn input_list(inputs: Vec<Input>) -> Vec<i32> {
+    inputs.into_iter().filter(|it| *it != Input::Unspecified).map(Into::into).collect()
+}
+
 // === impl ModelRecord ===
 
 impl From<Model> for ModelRecord {
     fn from(model: Model) -> Self {
         let abilities =
             model.abilities().filter_map(|it| word(it.as_str_name(), "ABILITY_")).collect();
+        let inputs = model.inputs().filter_map(|it| word(it.as_str_name(), "INPUT_")).collect();
         let price_version = model.price.as_ref().map(|price| price.version);
         let price = model.price.unwrap_or_default();
         Self {
@@ -159,6 +168,7 @@ impl From<Model> for ModelRecord {
             output_usd: filled(price.output_usd),
             price_version,
             abilities,
+            inputs,
             aliases: model.aliases,
             deployments: model.deployments.into_iter().map(DeploymentRecord::from).collect(),
             created_at: time(model.created_at),
@@ -197,6 +207,7 @@ impl Record for ModelRecord {
         "aliases",
         "deployments",
         "created_at",
+        "inputs",
     ];
     const COLUMNS: &'static [&'static str] = &[
         "id",

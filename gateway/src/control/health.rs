@@ -54,6 +54,7 @@ const UNTRIED: Health = Health {
     breaker: BreakerState::Closed,
     requests: 0,
     failures: 0,
+    miscounts: 0,
     latency: None,
     last_error: None,
 };

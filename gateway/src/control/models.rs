@@ -14,7 +14,7 @@ use crate::domain::audit::AuditAction;
 use crate::domain::difference;
 use crate::domain::id::{ModelId, UpstreamName};
 use crate::domain::limit::Limits;
-use crate::domain::model::{Ability, Deployment, Model};
+use crate::domain::model::{Ability, Deployment, Modality, Model};
 use crate::domain::money::Nanos;
 use crate::domain::price::Price;
 use crate::domain::text::has_hidden;
@@ -44,6 +44,8 @@ pub struct ModelChange {
     pub output: Option<Nanos>,
     /// What it can do.
     pub abilities: Option<Vec<Ability>>,
+    /// What its messages may hold; none makes it unknown.
+    pub inputs: Option<Vec<Modality>>,
     /// Other names that requests may use.
     pub aliases: Option<Vec<ModelId>>,
     /// Where it is served.
@@ -208,6 +210,7 @@ impl ModelChange {
             limits: Limits::default(),
             price: Price::default(),
             abilities: Vec::new(),
+            inputs: Vec::new(),
             aliases: Vec::new(),
             deployments: Vec::new(),
             created_at,
@@ -251,6 +254,9 @@ impl ModelChange {
         }
         if let Some(abilities) = self.abilities {
             model.abilities = without_repeats(abilities);
+        }
+        if let Some(inputs) = self.inputs {
+            model.inputs = without_repeats(inputs);
         }
         if let Some(aliases) = self.aliases {
             model.aliases = without_repeats(aliases);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::key::{ClientGone, Key, Translation};
 use super::limit::Limits;
-use super::model::{Ability, Deployment, Model};
+use super::model::{Ability, Deployment, Modality, Model};
 use super::plan::Plan;
 use super::price::Price;
 use super::upstream::{CredentialSource, Deadlines, Profile, Upstream};
@@ -90,6 +90,7 @@ impl Audited for Model {
             limits,
             price: Price { input, cached, output, version },
             abilities,
+            inputs,
             aliases,
             deployments,
             created_at: _,
@@ -108,6 +109,7 @@ impl Audited for Model {
             ("output_usd", Some(output.to_string())),
             ("price_version", Some(version.to_string())),
             ("abilities", list(&abilities)),
+            ("inputs", list(&inputs.iter().map(|input| modality_name(*input)).collect::<Vec<_>>())),
             ("aliases", list(aliases)),
             ("deployments", list(&deployments.iter().map(deployment).collect::<Vec<_>>())),
         ]);
@@ -193,6 +195,16 @@ fn ability_name(ability: Ability) -> &'static str {
         Ability::Vision => "vision",
         Ability::Reasoning => "reasoning",
         Ability::StructuredOutput => "structured_output",
+        Ability::Verbosity => "verbosity",
+    }
+}
+
+fn modality_name(modality: Modality) -> &'static str {
+    match modality {
+        Modality::Text => "text",
+        Modality::Image => "image",
+        Modality::File => "file",
+        Modality::Audio => "audio",
     }
 }
 

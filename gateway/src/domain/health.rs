@@ -15,6 +15,8 @@ pub struct Health {
     pub requests: u64,
     /// How many of them failed by its fault.
     pub failures: u64,
+    /// Answers within that time whose usage could not be true, and was not charged in full.
+    pub miscounts: u64,
     /// From sending a request to the head of the answer; `None` if none was given.
     pub latency: Option<Percentiles>,
     /// What went wrong last.

@@ -28,6 +28,8 @@ pub struct Model {
     pub price: Price,
     /// What it can do.
     pub abilities: Vec<Ability>,
+    /// What its messages may hold; empty if nobody said.
+    pub inputs: Vec<Modality>,
     /// Other names that requests may use.
     pub aliases: Vec<ModelId>,
     /// Where it is served.
@@ -60,4 +62,46 @@ pub enum Ability {
     Reasoning,
     /// It keeps to a JSON schema.
     StructuredOutput,
+    /// It takes `verbosity`.
+    Verbosity,
+}
+
+/// A kind of content that a message may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Modality {
+    /// Text.
+    Text,
+    /// Images.
+    Image,
+    /// Files.
+    File,
+    /// Recordings.
+    Audio,
+}
+
+impl Model {
+    /// Whether it takes such content; `None` if its entry does not say.
+    pub fn takes(&self, modality: Modality) -> Option<bool> {
+        match modality {
+            Modality::Text => Some(true),
+            _ if !self.inputs.is_empty() => Some(self.inputs.contains(&modality)),
+            // before there were inputs, this ability said it
+            Modality::Image if !self.abilities.is_empty() => {
+                Some(self.abilities.contains(&Ability::Vision))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Modality {
+    /// Its name for many, as in "takes no images".
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Image => "images",
+            Self::File => "files",
+            Self::Audio => "audio",
+        }
+    }
 }

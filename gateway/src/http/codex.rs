@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use crate::domain::model::{Ability, Model};
+use crate::domain::model::{Ability, Modality, Model};
 
 /// What Codex is told to be, in place of the instructions that it has for its own models.
 const INSTRUCTIONS: &str = include_str!("codex_instructions.md");
@@ -88,10 +88,14 @@ impl<'a> Entry<'a> {
             supported_in_api: true,
             priority,
             base_instructions: INSTRUCTIONS,
-            support_verbosity: false,
+            support_verbosity: can(Ability::Verbosity),
             truncation_policy: Truncation { mode: "tokens", limit: 10_000 },
             context_window: model.context_window.map(|tokens| tokens.0),
-            input_modalities: if can(Ability::Vision) { &["text", "image"] } else { &["text"] },
+            input_modalities: if model.takes(Modality::Image) == Some(true) {
+                &["text", "image"]
+            } else {
+                &["text"]
+            },
             supports_parallel_tool_calls: can(Ability::Tools),
             experimental_supported_tools: [],
         }

@@ -100,7 +100,7 @@ pub(super) fn error_event(broken: Broken) -> Bytes {
         http_status: Some(200),
         error_code: error.code.clone(),
     };
-    let usage = broken.tally.as_ref().and_then(|tally| tally.meter.reported);
+    let usage = broken.tally.as_ref().and_then(|tally| tally.reported_usage());
     if let Some(tally) = broken.tally {
         tally.fail(&broken.fault, end);
     }

@@ -14,7 +14,7 @@ use crate::domain::model::Model;
 use crate::domain::money::Nanos;
 
 /// The longest answer of a model that does not say, in tokens.
-const LONGEST_ANSWER: u64 = 131_072;
+pub(super) const LONGEST_ANSWER: u64 = 131_072;
 
 /// Tokens in a million bytes, before anything is known of a model. Texts have 0.2 to 0.4 tokens a byte.
 const FIRST_RATE: u64 = 500_000;
@@ -190,6 +190,7 @@ mod tests {
                 version: 1,
             },
             abilities: Vec::new(),
+            inputs: Vec::new(),
             aliases: Vec::new(),
             deployments: Vec::new(),
             created_at: Timestamp::UNIX_EPOCH,

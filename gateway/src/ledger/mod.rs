@@ -11,6 +11,7 @@ mod bound;
 mod cover;
 mod funds;
 pub mod journal;
+mod plausible;
 mod purse;
 mod recorder;
 
@@ -43,6 +44,7 @@ use recorder::{Inbox, Recorder};
 pub use bound::Size;
 pub use cover::Cover;
 pub use funds::{Broke, FundsWait};
+pub use plausible::UsageBound;
 
 /// Requests of one account that wait at once for what others give back: more would not get it in time.
 const MAX_WAITING_REQUESTS: usize = 64;
@@ -247,7 +249,7 @@ impl Ledger {
                 None => self.purse(record.account).pay(cost),
             };
             record.cost = Some(charged);
-            record.overrun = overrun;
+            record.overrun = record.overrun + overrun;
         }
         let place = self.journal.close(&record);
         self.recorder.send(record, place);

@@ -13,7 +13,7 @@ use crate::domain::id::ModelId;
 use crate::domain::limit::LimitKind;
 use crate::domain::model::Model;
 use crate::domain::refusal::Refusal;
-use crate::ledger::{Broke, Cover, Size};
+use crate::ledger::{Broke, Cover, Size, UsageBound};
 use crate::limits::{Cause, Exceeded, Moment, Permit, ReceiveGuard, Subject};
 
 /// Hardly any request has more bytes for each of its tokens: where so few tokens cannot be paid for,
@@ -53,6 +53,8 @@ pub struct Admission {
     pub permit: Permit,
     /// What is held for it; `None` if it costs nothing.
     pub cover: Option<Cover>,
+    /// What it may have used at most.
+    pub usage_bound: UsageBound,
 }
 
 /// What is asked of admission.
@@ -181,7 +183,8 @@ fn try_admit(
             }),
         );
     }
-    tally.admitted(Admission { permit: permit?, cover }, model);
+    let usage_bound = UsageBound::of(model, size);
+    tally.admitted(Admission { permit: permit?, cover, usage_bound }, model);
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use super::forward::{self, Outgoing};
 use super::passthrough::{self, Passthrough};
 use super::relay::{Answer, Relay};
 use super::tally::Tally;
-use super::{Fault, Gate, admit, route};
+use super::{Fault, Gate, admit, modalities, route};
 use crate::domain::key::Translation;
 use crate::domain::refusal::{Refusal, RequestFault};
 use crate::ledger::Size;
@@ -43,6 +43,7 @@ pub async fn chat(
     open.asked(request.stream, &request.model);
     let ignored = ignored(&request, principal.key.translation)?;
     let model = admit::find_model(gate, principal, &request.model)?;
+    modalities::check(&model, &body)?;
     let size = Size {
         input_bytes: body.len() as u64,
         max_output: request.max_output,

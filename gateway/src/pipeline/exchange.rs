@@ -20,7 +20,7 @@ use crate::upstream::UpstreamError;
 use crate::wire::chunk::AnswerForm;
 use crate::wire::error::ForeignError;
 use crate::wire::sse::{self, Fields, Splitter};
-use crate::wire::usage::UsageReport;
+use crate::wire::usage::AnswerUsage;
 
 /// One stream that is translated.
 pub struct Exchange {
@@ -63,7 +63,7 @@ impl Exchange {
     }
 
     /// Tells the client why the stream ends before its time, in the stream's last events.
-    pub fn fail(&mut self, failure: &Failure<'_>, usage: Option<UsageReport>, out: &mut BytesMut) {
+    pub fn fail(&mut self, failure: &Failure<'_>, usage: Option<AnswerUsage>, out: &mut BytesMut) {
         self.stream.fail(failure, usage, out);
         self.keep();
     }

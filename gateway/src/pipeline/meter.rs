@@ -12,7 +12,6 @@ use super::calls::Calls;
 use super::choices::Choices;
 use super::count::{TextTokens, text_in, tokens};
 use super::pieces::Text;
-use crate::domain::usage::Usage;
 use crate::upstream::UpstreamError;
 use crate::wire::chunk::{AnswerForm, ChoiceView, ChunkView, FinishReason, PieceView};
 use crate::wire::first_byte;
@@ -80,11 +79,6 @@ pub struct Produced {
 // === impl Meter ===
 
 impl Meter {
-    /// What records keep of what the upstream says that it used.
-    pub fn usage(&self) -> Option<Usage> {
-        self.reported.map(|reported| reported.usage)
-    }
-
     /// Whether every choice that has begun has ended.
     pub fn is_finished(&self) -> bool {
         self.choices.is_finished()
@@ -257,6 +251,10 @@ impl Meter {
                 added += self.other.push(&unknown_text(raw));
                 received += raw.get().len();
             }
+        }
+        for text in piece.unknown_texts() {
+            added += choice.content.push_escaped(&text);
+            received += text.len();
         }
         match piece.calls() {
             Ok(calls) => {

@@ -7,6 +7,7 @@
 pub mod admit;
 pub mod arrival;
 pub mod authenticate;
+mod believed;
 mod calls;
 pub mod chat;
 mod choices;
@@ -20,6 +21,7 @@ pub mod exchange;
 pub mod forward;
 mod gathering;
 pub mod meter;
+mod modalities;
 pub mod passthrough;
 mod patience;
 mod pieces;

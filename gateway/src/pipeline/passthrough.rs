@@ -217,7 +217,8 @@ mod tests {
         let (out, mut meter, outcome) = relay(&[STREAM], true);
         outcome.unwrap();
         assert_eq!(out, STREAM.replace("\"up\"", "\"mine\""));
-        assert_eq!(meter.usage().unwrap().total(), Tokens(5));
+        let used = meter.reported.unwrap().complete().unwrap().usage;
+        assert_eq!(used.total(), Tokens(5));
         assert_eq!(meter.take_produced().output, ["ab"]);
         assert!(meter.is_finished() && !meter.cut);
     }

@@ -28,7 +28,7 @@ use crate::state::{Limit, State, StateError};
 use crate::translate::answer::{self, Envelope, KeepAlive, ResponseStream};
 use crate::translate::dialect::Dialect;
 use crate::translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
-use crate::translate::request::{Earlier, HostedTools, Request, Terms, Translated};
+use crate::translate::request::{Earlier, HostedTools, Inputs, Request, Terms, Translated};
 use crate::upstream::UpstreamError;
 use crate::wire::chunk::AnswerForm;
 
@@ -304,10 +304,11 @@ impl Translations {
             if by_profile.iter().any(|(known, _)| *known == upstream.profile) {
                 continue;
             }
+            let dialect = Dialect::of(upstream.profile);
             let terms = Terms {
-                dialect: Dialect::of(upstream.profile),
-                // a model that says nothing of its abilities may have any
-                vision: model.abilities.is_empty() || model.abilities.contains(&Ability::Vision),
+                dialect,
+                inputs: Inputs::of(model, dialect),
+                verbosity: model.abilities.contains(&Ability::Verbosity),
                 strict,
                 hosted_tools,
                 reasoning: gate.responses.reasoning,

@@ -13,6 +13,7 @@ use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::domain::usage::{Usage, UsageBasis};
 use crate::ledger::Cover;
 use crate::limits::Permit;
+use crate::wire::usage::UsageReport;
 
 /// A record that lacks its token counts and cost.
 struct Uncounted {
@@ -21,6 +22,8 @@ struct Uncounted {
     permit: Option<Permit>,
     cover: Option<Cover>,
     counting: Counting,
+    /// What need not be counted.
+    report: UsageReport,
     /// What is charged if the count fails.
     bound: Usage,
 }
@@ -48,9 +51,17 @@ impl Tally {
             end = end.unseen();
         }
         let http_status = end.http_status.or_else(|| self.http_status());
+        let believed = self.believed();
         let Some(mut record) = self.record.take() else { return };
-        if let Some(remote) = self.remote.as_ref().filter(|_| is_whole) {
-            remote.learn_whether_it_reports(self.meter.reported.is_some());
+        if let Some(remote) = &self.remote {
+            if is_whole {
+                remote.learn_whether_it_reports(believed.report.is_complete());
+            }
+            if let Some(complaint) = believed.complaint() {
+                let (at, now) = (self.gate.clock.now(), self.gate.clock.monotonic());
+                tracing::warn!(request_id = %record.id, deployment = ?record.deployment, %complaint, "an upstream's usage cannot be true");
+                remote.miscounted(complaint, at, now);
+            }
         }
         record.duration = self.elapsed();
         record.idempotency = record.idempotency.filter(|_| is_whole);
@@ -70,16 +81,19 @@ impl Tally {
             duration_us = record.duration.as_micros(),
             "request ended"
         );
-        let owed = self.is_owed(&record);
+        let report = believed.report;
+        let owed = self.is_owed(&record) || !report.is_empty();
+        if let (Some(model), Some(input)) = (&record.model, report.input) {
+            self.gate.ledger.learn(model, self.request_body.len(), input);
+        }
+        believed.note(&mut record);
+        record.overrun = believed.loss(&self.price);
         let (price, permit, cover) = (self.price, self.permit.take(), self.cover.take());
-        if let Some(usage) = self.meter.usage() {
-            if let Some(model) = &record.model {
-                self.gate.ledger.learn(model, self.request_body.len(), usage.input);
-            }
-            charge(&mut record, &usage, UsageBasis::Upstream, &price);
+        if let Some(used) = report.complete() {
+            charge(&mut record, &used.usage, UsageBasis::Upstream, &price);
             deliver(&self.gate, record, permit, cover);
-        } else if let Some((usage, basis)) = self.counted {
-            charge(&mut record, &usage, basis, &price);
+        } else if let Some((counted, basis)) = self.counted {
+            charge(&mut record, &report.or_counted(&counted).usage, basis, &price);
             deliver(&self.gate, record, permit, cover);
         } else if owed {
             let counting = self.count_rest();
@@ -90,7 +104,7 @@ impl Tally {
             });
             let bound = self.bound();
             let gate = self.gate.clone();
-            let uncounted = Uncounted { record, price, permit, cover, counting, bound };
+            let uncounted = Uncounted { record, price, permit, cover, counting, report, bound };
             self.gate.tasks.spawn(async move { uncounted.settle(&gate).await });
         } else {
             deliver(&self.gate, record, permit, cover);
@@ -137,12 +151,13 @@ impl Drop for Tally {
 impl Uncounted {
     /// Waits for the count, and books the record with it.
     async fn settle(mut self, gate: &Gate) {
-        if let Some(usage) = self.counting.await.ok().flatten() {
-            charge(&mut self.record, &usage, UsageBasis::Counted, &self.price);
+        let (counted, basis) = if let Some(counted) = self.counting.await.ok().flatten() {
+            (counted, UsageBasis::Counted)
         } else {
             tracing::error!(request_id = %self.record.id, "a request could not be counted");
-            charge(&mut self.record, &self.bound, UsageBasis::Bounded, &self.price);
-        }
+            (self.bound, UsageBasis::Bounded)
+        };
+        charge(&mut self.record, &self.report.or_counted(&counted).usage, basis, &self.price);
         deliver(gate, self.record, self.permit, self.cover);
         write_down(gate);
     }

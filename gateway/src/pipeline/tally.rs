@@ -32,10 +32,10 @@ use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
 use crate::domain::refusal::Refusal;
 use crate::domain::usage::{Usage, UsageBasis};
 use crate::ledger::journal::Open;
-use crate::ledger::{Cover, Syncing};
+use crate::ledger::{Cover, Syncing, UsageBound};
 use crate::limits::Permit;
 use crate::upstream::Remote;
-use crate::wire::usage::UsageReport;
+use crate::wire::usage::AnswerUsage;
 
 /// As much of the name of a model that there is not stands on a record, in characters.
 const LONGEST_NAME: usize = 128;
@@ -56,6 +56,8 @@ pub struct Tally {
     standing: Standing,
     pub(super) cover: Option<Cover>,
     pub(super) price: Price,
+    /// What the request may have used at most; `None` before it is admitted.
+    pub(super) usage_bound: Option<UsageBound>,
     /// What was counted, if the answer could not do without it.
     pub(super) counted: Option<(Usage, UsageBasis)>,
     /// The counts that are under way.
@@ -110,6 +112,7 @@ impl Tally {
             standing: Standing::default(),
             cover: None,
             price: Price::default(),
+            usage_bound: None,
             counted: None,
             counts: Counts::default(),
             input_bytes: 0,
@@ -160,6 +163,7 @@ impl Tally {
         self.permit = Some(admission.permit);
         self.cover = admission.cover;
         self.price = model.price;
+        self.usage_bound = Some(admission.usage_bound);
         let record = self.record_mut();
         record.model = Some(model.id.clone());
         record.price_version = Some(model.price.version);
@@ -206,12 +210,15 @@ impl Tally {
         self.record_mut().notes.extend(notes);
     }
 
-    /// What the request used, as the upstream says; counted if it does not. An answer must not end
-    /// before it is known: its record is written first.
-    pub fn poll_used(&mut self, context: &mut Context<'_>) -> Poll<UsageReport> {
-        let counted = self.counted.map(|(usage, _)| usage.into());
-        if let Some(used) = self.meter.reported.or(counted) {
+    /// What the request used, as the upstream says, as far as that can be true; counted where it does
+    /// not say. An answer must not end before it is known: its record is written first.
+    pub fn poll_used(&mut self, context: &mut Context<'_>) -> Poll<AnswerUsage> {
+        let report = self.believed().report;
+        if let Some(used) = report.complete() {
             return Poll::Ready(used);
+        }
+        if let Some((counted, _)) = self.counted {
+            return Poll::Ready(report.or_counted(&counted));
         }
         let mut counting = self.count_rest();
         let Poll::Ready(counted) = Pin::new(&mut counting).poll(context) else {
@@ -225,7 +232,12 @@ impl Tally {
             (self.bound(), UsageBasis::Bounded)
         };
         self.counted = Some((usage, basis));
-        Poll::Ready(usage.into())
+        Poll::Ready(report.or_counted(&usage))
+    }
+
+    /// What the request is known to have used so far, without a count.
+    pub fn reported_usage(&self) -> Option<AnswerUsage> {
+        self.believed().report.complete()
     }
 
     /// Notes that an upstream has begun to answer.
@@ -306,6 +318,11 @@ impl Tally {
     /// What it is charged if nobody can count it.
     pub(super) fn bound(&self) -> Usage {
         Usage::bounded(self.input_bytes, self.output_bytes)
+    }
+
+    /// How much text was sent upstream, in bytes.
+    pub(super) fn input_bytes(&self) -> u64 {
+        self.input_bytes
     }
 
     pub(super) fn elapsed(&self) -> Duration {

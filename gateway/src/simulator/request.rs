@@ -212,12 +212,15 @@ fn check_window(tokens: u64) -> Result<(), Rejection> {
     })
 }
 
-/// Hashes the request, but for what only says how to send the answer.
+/// Hashes the request, but for what only says how to send the answer and how much of it: a gateway caps
+/// whole answers where it need not cap streams, and both say the same.
 fn digest(request: &Value, seed: u64) -> u64 {
     let mut request = request.clone();
     if let Some(fields) = request.as_object_mut() {
         fields.remove("stream");
         fields.remove("stream_options");
+        fields.remove("max_tokens");
+        fields.remove("max_completion_tokens");
     }
     hash(seed, &request.to_string())
 }
@@ -393,6 +396,7 @@ mod tests {
         let of = |change: Value| read(change).expect("a request").digest;
         let stream = json!({ "stream": true, "stream_options": { "include_usage": true } });
         assert_eq!(of(json!({})), of(stream));
+        assert_eq!(of(json!({})), of(json!({ "max_tokens": 9 })));
         assert_ne!(of(json!({})), of(json!({ "top_p": 1 })));
         assert_ne!(digest(&json!({}), 1), digest(&json!({}), 2));
     }

@@ -17,7 +17,8 @@ pub struct Dialect {
     pub late_system: LateSystem,
     /// Whether an assistant's refusal stays a part of its own (§2.1).
     pub refusal_part: bool,
-    /// Whether messages may hold files and audio (§2.1).
+    /// Whether files and audio are passed on where the model's entry does not say whether it takes them
+    /// (§2.1).
     pub files: bool,
     /// The field in which an assistant message carries its reasoning back (`I-12`); `None` drops it.
     pub reasoning_field: Option<&'static str>,
@@ -56,7 +57,7 @@ const GENERIC: Dialect = Dialect {
     developer_role: "system",
     late_system: LateSystem::Keep,
     refusal_part: false,
-    files: false,
+    files: true,
     reasoning_field: Some("reasoning_content"),
     tool_result_media: ToolResultMedia::UserMessage,
     strict: true,
@@ -80,7 +81,6 @@ impl Dialect {
                     caps: &["max_completion_tokens", "max_tokens"],
                     developer_role: "developer",
                     refusal_part: true,
-                    files: true,
                     reasoning_field: None,
                     allowed_tools: true,
                     // not `metadata` (`Q-24`): OpenAI refuses it without `store: true`
@@ -101,19 +101,25 @@ impl Dialect {
                     late_system: LateSystem::Hoist,
                     reasoning_field: Some("reasoning"),
                     tool_result_media: ToolResultMedia::Inline,
+                    files: false,
                     strict: false,
                     ..GENERIC
                 };
                 &VLLM
             }
             Profile::LlamaCpp => {
-                const LLAMACPP: Dialect =
-                    Dialect { late_system: LateSystem::Hoist, strict: false, ..GENERIC };
+                const LLAMACPP: Dialect = Dialect {
+                    late_system: LateSystem::Hoist,
+                    files: false,
+                    strict: false,
+                    ..GENERIC
+                };
                 &LLAMACPP
             }
             Profile::Ollama => {
                 const OLLAMA: Dialect = Dialect {
                     reasoning_field: Some("reasoning"),
+                    files: false,
                     strict: false,
                     tool_choice: false,
                     ..GENERIC
@@ -121,8 +127,12 @@ impl Dialect {
                 &OLLAMA
             }
             Profile::SgLang => {
-                const SGLANG: Dialect =
-                    Dialect { late_system: LateSystem::Hoist, strict: false, ..GENERIC };
+                const SGLANG: Dialect = Dialect {
+                    late_system: LateSystem::Hoist,
+                    files: false,
+                    strict: false,
+                    ..GENERIC
+                };
                 &SGLANG
             }
         }

@@ -153,6 +153,11 @@ impl Remote {
         self.opened(self.vitals.broke(error, at, now));
     }
 
+    /// Learns that an answer came with a usage that cannot be true; `now` is the monotonic time.
+    pub fn miscounted(&self, complaint: String, at: Timestamp, now: Duration) {
+        self.vitals.miscounted(complaint, at, now);
+    }
+
     fn opened(&self, pause: Option<Duration>) {
         if let Some(pause) = pause {
             let (upstream, pause_s) = (&self.upstream.name, pause.as_secs());

@@ -32,6 +32,7 @@ struct Minute {
     number: AtomicU64,
     requests: AtomicU32,
     failures: AtomicU32,
+    miscounts: AtomicU32,
     latency: [AtomicU32; BUCKETS],
 }
 
@@ -41,6 +42,7 @@ impl Default for Minute {
             number: AtomicU64::default(),
             requests: AtomicU32::default(),
             failures: AtomicU32::default(),
+            miscounts: AtomicU32::default(),
             latency: [const { AtomicU32::new(0) }; BUCKETS],
         }
     }
@@ -88,6 +90,12 @@ impl Vitals {
         })
     }
 
+    /// Learns that an answer came with a usage that cannot be true; `complaint` says what it was.
+    pub(super) fn miscounted(&self, complaint: String, at: Timestamp, now: Duration) {
+        self.minute(now).miscounts.fetch_add(1, Ordering::Relaxed);
+        self.last_error.store(Some(LastError { text: complaint, at }.into()));
+    }
+
     /// Returns what all that comes to, as of `now`.
     pub(super) fn health(&self, now: Duration) -> Health {
         let (requests, failures) = self.counts(now, MINUTES as u64);
@@ -101,6 +109,7 @@ impl Vitals {
             breaker: self.breaker.state(now),
             requests,
             failures,
+            miscounts: self.sum(now, MINUTES as u64, |minute| &minute.miscounts),
             latency: Percentiles::of(&latency),
             last_error: self.last_error.load().as_deref().cloned(),
         }
@@ -108,11 +117,13 @@ impl Vitals {
 
     /// Returns the requests and failures of the last minutes.
     fn counts(&self, now: Duration, minutes: u64) -> (u64, u64) {
-        let sum = |of: fn(&Minute) -> &AtomicU32| {
-            let counts = self.since(now, minutes).map(of);
-            counts.map(|count| u64::from(count.load(Ordering::Relaxed))).sum()
-        };
+        let sum = |of| self.sum(now, minutes, of);
         (sum(|minute| &minute.requests), sum(|minute| &minute.failures))
+    }
+
+    fn sum(&self, now: Duration, minutes: u64, of: fn(&Minute) -> &AtomicU32) -> u64 {
+        let counts = self.since(now, minutes).map(of);
+        counts.map(|count| u64::from(count.load(Ordering::Relaxed))).sum()
     }
 
     fn since(&self, now: Duration, minutes: u64) -> impl Iterator<Item = &Minute> {
@@ -134,6 +145,7 @@ impl Vitals {
         {
             minute.requests.store(0, relaxed);
             minute.failures.store(0, relaxed);
+            minute.miscounts.store(0, relaxed);
             minute.latency.iter().for_each(|cases| cases.store(0, relaxed));
         }
         minute

@@ -5,14 +5,17 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
 
-use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::call::CallPiece;
-use super::text::text_of;
-use super::{error::ForeignError, flaw, range_in};
+use super::text::{any_text_of, text_of};
+use super::{error::ForeignError, first_byte, flaw, range_in};
 
 /// How an answer comes. Its words do not tell: some servers stream a `message` instead of a `delta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,31 +67,42 @@ pub struct ChoiceView<'a> {
 }
 
 /// What a model produced, as raw JSON values: strings, and for tool calls an array.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default)]
 pub struct PieceView<'a> {
     /// Text.
-    #[serde(borrow)]
     pub content: Option<&'a RawValue>,
     /// Text in which the model declines.
-    #[serde(borrow)]
     pub refusal: Option<&'a RawValue>,
-    #[serde(borrow)]
     reasoning_content: Option<&'a RawValue>,
-    #[serde(borrow)]
     reasoning: Option<&'a RawValue>,
-    #[serde(borrow)]
     reasoning_details: Option<&'a RawValue>,
-    #[serde(borrow)]
+    thinking: Option<&'a RawValue>,
     tool_calls: Option<&'a RawValue>,
     /// The one call of servers that know no `tool_calls`.
-    #[serde(borrow)]
     function_call: Option<&'a RawValue>,
     /// The calls of either, once somebody has asked for them.
-    #[serde(skip)]
     calls: OnceCell<Result<Vec<CallPiece<'a>>, MalformedCalls<'a>>>,
     /// What the text refers to.
-    #[serde(borrow)]
     pub annotations: Option<&'a RawValue>,
+    /// Fields that are none of these and may hold text.
+    unknown: Vec<&'a RawValue>,
+}
+
+/// The fields of a piece.
+enum Field {
+    Content,
+    Refusal,
+    ReasoningContent,
+    Reasoning,
+    ReasoningDetails,
+    Thinking,
+    ToolCalls,
+    FunctionCall,
+    Annotations,
+    /// One that holds nothing that a model wrote.
+    Label,
+    /// Any other.
+    Unknown,
 }
 
 /// Why a choice ended (§4.3 of the mapping).
@@ -175,6 +189,94 @@ impl<'a> ChoiceView<'a> {
     }
 }
 
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = Field;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a field's name")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Field, E> {
+                Ok(match name {
+                    "content" => Field::Content,
+                    "refusal" => Field::Refusal,
+                    "reasoning_content" => Field::ReasoningContent,
+                    "reasoning" => Field::Reasoning,
+                    "reasoning_details" => Field::ReasoningDetails,
+                    "thinking" => Field::Thinking,
+                    "tool_calls" => Field::ToolCalls,
+                    "function_call" => Field::FunctionCall,
+                    "annotations" => Field::Annotations,
+                    "role"
+                    | "name"
+                    | "id"
+                    | "type"
+                    | "object"
+                    | "model"
+                    | "status"
+                    | "finish_reason"
+                    | "stop_reason"
+                    | "tool_call_id"
+                    | "signature"
+                    | "reasoning_signature"
+                    | "thought_signature"
+                    | "encrypted_content"
+                    | "images" => Field::Label,
+                    _ => Field::Unknown,
+                })
+            }
+        }
+        deserializer.deserialize_identifier(Name)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for PieceView<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<'a>(PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
+            type Value = PieceView<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a message or a piece of one")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut piece = PieceView::default();
+                while let Some(field) = map.next_key()? {
+                    let place = match field {
+                        Field::Content => &mut piece.content,
+                        Field::Refusal => &mut piece.refusal,
+                        Field::ReasoningContent => &mut piece.reasoning_content,
+                        Field::Reasoning => &mut piece.reasoning,
+                        Field::ReasoningDetails => &mut piece.reasoning_details,
+                        Field::Thinking => &mut piece.thinking,
+                        Field::ToolCalls => &mut piece.tool_calls,
+                        Field::FunctionCall => &mut piece.function_call,
+                        Field::Annotations => &mut piece.annotations,
+                        Field::Label => {
+                            map.next_value::<IgnoredAny>()?;
+                            continue;
+                        }
+                        Field::Unknown => {
+                            let raw: &'a RawValue = map.next_value()?;
+                            if matches!(first_byte(raw), b'"' | b'{' | b'[') {
+                                piece.unknown.push(raw);
+                            }
+                            continue;
+                        }
+                    };
+                    *place = map.next_value()?;
+                }
+                Ok(piece)
+            }
+        }
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
 impl<'a> PieceView<'a> {
     /// The calls, whole or in pieces; none if there are none.
     ///
@@ -211,8 +313,25 @@ impl<'a> PieceView<'a> {
 
     /// Reasoning under each of its names, best first: two of them, or a text that is empty under one
     /// and not under the other, come from real servers (rule R-8).
-    fn reasonings(&self) -> [Option<&'a RawValue>; 3] {
-        [self.reasoning_content, self.reasoning, self.reasoning_details]
+    fn reasonings(&self) -> [Option<&'a RawValue>; 4] {
+        [self.reasoning_content, self.reasoning, self.reasoning_details, self.thinking]
+    }
+
+    /// Text that the model wrote into fields that are not known, as escaped text, but for what is also in
+    /// a field that is.
+    pub fn unknown_texts(&self) -> Vec<Cow<'a, str>> {
+        let mut texts: Vec<Cow<'a, str>> = Vec::new();
+        for raw in &self.unknown {
+            let text = any_text_of(raw);
+            let is_known = || {
+                let known = [self.content, self.refusal].into_iter().chain(self.reasonings());
+                known.map(text_of).any(|known| known == text) || texts.contains(&text)
+            };
+            if !text.is_empty() && !is_known() {
+                texts.push(text);
+            }
+        }
+        texts
     }
 }
 
@@ -278,6 +397,24 @@ mod tests {
         check(r#"{"message":"x","usage":{}}"#, None);
         check(r#"{"type":"ping"}"#, None);
         check(r#"{"error":null,"object":"chat.completion.chunk","choices":[]}"#, None);
+    }
+
+    #[test]
+    fn text_in_fields_that_are_not_known_is_found_once() {
+        let check = |piece: &str, expected: &[&str]| {
+            let json = format!(r#"{{"choices":[{{"delta":{piece}}}]}}"#);
+            let view = ChunkView::parse(&json).unwrap();
+            assert_eq!(view.choices()[0].piece().unwrap().unknown_texts(), expected, "{piece}");
+        };
+        check(r#"{"role":"assistant","content":"a","tool_call_id":"c","signature":"s"}"#, &[]);
+        check(r#"{"thought":"hm\n","count":3,"flag":true,"none":null}"#, &[r"hm\n"]);
+        check(r#"{"audio":{"id":"a","data":"UklG","transcript":"hello"}}"#, &["hello"]);
+        check(r#"{"blocks":[{"type":"thinking","thinking":"a"},{"text":"b"},"c"]}"#, &["abc"]);
+        check(
+            r#"{"content":"a","text":"a","reasoning":"b","thought":"b","x":"c","y":"c"}"#,
+            &["c"],
+        );
+        check(r#"{"th\u006fught":"hm"}"#, &["hm"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod call;
 pub mod chat;
 pub mod chunk;
+pub mod content;
 pub mod error;
 pub(crate) mod names;
 pub mod splice;

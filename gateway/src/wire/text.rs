@@ -30,6 +30,39 @@ pub(crate) fn text_of(raw: Option<&RawValue>) -> Cow<'_, str> {
     }
 }
 
+/// The escaped text of a value whose shape is not known: of a string, of an object under the names that
+/// text has in objects, or of an array of those.
+pub(crate) fn any_text_of(raw: &RawValue) -> Cow<'_, str> {
+    #[derive(Deserialize)]
+    struct Holder<'a> {
+        #[serde(borrow)]
+        text: Option<&'a RawValue>,
+        #[serde(borrow)]
+        transcript: Option<&'a RawValue>,
+        #[serde(borrow)]
+        thinking: Option<&'a RawValue>,
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
+    }
+    match first_byte(raw) {
+        b'"' => Cow::Borrowed(inner(raw)),
+        b'{' => {
+            let Ok(holder) = serde_json::from_str::<Holder<'_>>(raw.get()) else {
+                return Cow::Borrowed("");
+            };
+            let names = [holder.text, holder.transcript, holder.thinking, holder.content];
+            let texts = names.into_iter().map(text_of);
+            texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+        }
+        b'[' => {
+            let values: Vec<&RawValue> = serde_json::from_str(raw.get()).unwrap_or_default();
+            let flat = values.into_iter().filter(|value| first_byte(value) != b'[');
+            Cow::Owned(flat.map(any_text_of).collect())
+        }
+        _ => Cow::Borrowed(""),
+    }
+}
+
 /// What stands between the quotes of a raw string.
 pub(crate) fn inner(raw: &RawValue) -> &str {
     &raw.get()[1..raw.get().len() - 1]

@@ -1,5 +1,6 @@
 //! `/v1/responses` over chat upstreams, as clients meet it.
 
+mod inputs;
 mod modes;
 mod refusals;
 mod state;

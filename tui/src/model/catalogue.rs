@@ -23,6 +23,8 @@ pub struct Offer {
     pub price: Price,
     /// What it can do.
     pub abilities: Vec<Ability>,
+    /// What its messages may hold; empty if nobody said.
+    pub inputs: Vec<Input>,
     /// Other names that requests may use.
     pub aliases: Vec<String>,
     /// Where it is served; only operators know.
@@ -53,6 +55,21 @@ pub enum Ability {
     Reasoning,
     /// It keeps to a JSON schema.
     StructuredOutput,
+    /// It takes `verbosity`.
+    Verbosity,
+}
+
+/// A kind of content that messages may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Text.
+    Text,
+    /// Images.
+    Image,
+    /// Files.
+    File,
+    /// Recordings.
+    Audio,
 }
 
 /// A place where a model is served.
@@ -76,6 +93,19 @@ impl Ability {
             Self::Vision => "vision",
             Self::Reasoning => "reasoning",
             Self::StructuredOutput => "structured output",
+            Self::Verbosity => "verbosity",
+        }
+    }
+}
+
+impl Input {
+    /// Returns the word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Image => "image",
+            Self::File => "file",
+            Self::Audio => "audio",
         }
     }
 }

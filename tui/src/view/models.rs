@@ -98,6 +98,10 @@ fn all_of<'a>(model: &'a Model, offer: &'a Offer) -> Detail<'a> {
         .row("max output", plain(count(offer.max_output)))
         .row("per million", plain(prices))
         .row("limits", plain(limits(offer.limits)));
+    if !offer.inputs.is_empty() {
+        let inputs: Vec<_> = offer.inputs.iter().map(|it| it.name()).collect();
+        detail.row("inputs", plain(inputs.join(", ")));
+    }
     if !offer.description.is_empty() {
         detail.gap().text(plain(offer.description.as_str()));
     }

@@ -3,7 +3,7 @@
 use proto::v1;
 use proto::v1::credential::Source;
 
-use super::file::{Ability, Credential, Deployment, Model, Plan, Profile, Upstream};
+use super::file::{Ability, Credential, Deployment, Input, Model, Plan, Profile, Upstream};
 use crate::commands::filled;
 
 // === from the contract ===
@@ -52,7 +52,16 @@ impl From<v1::Model> for Model {
             v1::Ability::Vision => Some(Ability::Vision),
             v1::Ability::Reasoning => Some(Ability::Reasoning),
             v1::Ability::StructuredOutput => Some(Ability::StructuredOutput),
+            v1::Ability::Verbosity => Some(Ability::Verbosity),
         };
+        let input = |input| match input {
+            v1::Input::Unspecified => None,
+            v1::Input::Text => Some(Input::Text),
+            v1::Input::Image => Some(Input::Image),
+            v1::Input::File => Some(Input::File),
+            v1::Input::Audio => Some(Input::Audio),
+        };
+        let inputs = model.inputs().filter_map(input).collect();
         let abilities = model.abilities().filter_map(ability).collect();
         let price = model.price.unwrap_or_default();
         Self {
@@ -64,6 +73,7 @@ impl From<v1::Model> for Model {
             cached_usd: filled(price.cached_usd),
             output_usd: filled(price.output_usd),
             abilities,
+            inputs,
             aliases: model.aliases,
             limits: model.limits.unwrap_or_default().into(),
             deployments: model
@@ -102,6 +112,18 @@ impl From<Ability> for v1::Ability {
             Ability::Vision => Self::Vision,
             Ability::Reasoning => Self::Reasoning,
             Ability::StructuredOutput => Self::StructuredOutput,
+            Ability::Verbosity => Self::Verbosity,
+        }
+    }
+}
+
+impl From<Input> for v1::Input {
+    fn from(input: Input) -> Self {
+        match input {
+            Input::Text => Self::Text,
+            Input::Image => Self::Image,
+            Input::File => Self::File,
+            Input::Audio => Self::Audio,
         }
     }
 }
@@ -193,6 +215,7 @@ impl Model {
                 version: 0,
             }),
             abilities: self.ability_list().abilities,
+            inputs: self.input_list().inputs,
             aliases: self.aliases.clone(),
             deployments: self.deployment_list().deployments,
             created_at: None,
@@ -214,6 +237,7 @@ impl Model {
             cached_usd: changed_text(before.cached_usd.as_deref(), self.cached_usd.as_deref()),
             output_usd: changed_text(before.output_usd.as_deref(), self.output_usd.as_deref()),
             abilities: (before.abilities != self.abilities).then(|| self.ability_list()),
+            inputs: (before.inputs != self.inputs).then(|| self.input_list()),
             aliases: changed(&before.aliases, &self.aliases)
                 .map(|aliases| v1::AliasList { aliases }),
             deployments: (before.deployments != self.deployments).then(|| self.deployment_list()),
@@ -223,6 +247,11 @@ impl Model {
     fn ability_list(&self) -> v1::AbilityList {
         let abilities = self.abilities.iter().map(|it| v1::Ability::from(*it).into()).collect();
         v1::AbilityList { abilities }
+    }
+
+    fn input_list(&self) -> v1::InputList {
+        let inputs = self.inputs.iter().map(|it| v1::Input::from(*it).into()).collect();
+        v1::InputList { inputs }
     }
 
     fn deployment_list(&self) -> v1::DeploymentList {

@@ -82,6 +82,17 @@ pub(super) enum Ability {
     Vision,
     Reasoning,
     StructuredOutput,
+    Verbosity,
+}
+
+/// What messages may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Input {
+    Text,
+    Image,
+    File,
+    Audio,
 }
 
 /// A catalogue entry.
@@ -97,6 +108,8 @@ pub(super) struct Model {
     pub(super) output_usd: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) abilities: Vec<Ability>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) inputs: Vec<Input>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) aliases: Vec<String>,
     #[serde(skip_serializing_if = "is_default")]
@@ -167,6 +180,7 @@ impl Model {
         self.cached_usd = self.cached_usd.take().or_else(|| self.input_usd.clone());
         amount(&mut self.cached_usd);
         sort(&mut self.abilities);
+        sort(&mut self.inputs);
         sort(&mut self.aliases);
         self.limits = self.limits.settled();
         for deployment in &mut self.deployments {

@@ -21,6 +21,8 @@ struct HealthRecord {
     /// Of the last five minutes, as all that follow.
     requests: u64,
     failures: u64,
+    /// Answers whose usage could not be true.
+    implausible_usage: u64,
     p50_ms: Option<f64>,
     p90_ms: Option<f64>,
     p99_ms: Option<f64>,
@@ -59,6 +61,7 @@ impl From<UpstreamHealth> for HealthRecord {
             in_flight: health.in_flight,
             requests: health.requests,
             failures: health.failures,
+            implausible_usage: health.implausible_usage,
             p50_ms,
             p90_ms,
             p99_ms,
@@ -81,6 +84,7 @@ impl Record for HealthRecord {
         "p99_ms",
         "last_error",
         "last_error_at",
+        "implausible_usage",
     ];
     const COLUMNS: &'static [&'static str] = &[
         "name",

@@ -24,6 +24,7 @@ fn model(id: &str) -> Model {
             version: 3,
         }),
         abilities: vec![Ability::Tools.into(), Ability::StructuredOutput.into()],
+        inputs: Vec::new(),
         aliases: vec!["fast".to_owned()],
         deployments: vec![Deployment {
             upstream: "sim".to_owned(),

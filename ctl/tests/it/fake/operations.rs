@@ -80,6 +80,7 @@ impl TrafficService for Fake {
             requests: 40,
             failures: 9,
             latency: Some(Percentiles { p50_ms: 21.0, p90_ms: 80.5, p99_ms: 300.0 }),
+            implausible_usage: 0,
             last_error: "connection refused".to_owned(),
             last_error_at: at(-5, 0),
         };

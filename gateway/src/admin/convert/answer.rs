@@ -14,7 +14,7 @@ use crate::control::upstreams::UpstreamView;
 use crate::domain::account::{AccountStatus, Role};
 use crate::domain::key::{ClientGone, Translation};
 use crate::domain::limit::Limits;
-use crate::domain::model::{Ability, Deployment, Model};
+use crate::domain::model::{Ability, Deployment, Modality, Model};
 use crate::domain::plan::Plan;
 use crate::domain::upstream::{CredentialSource, Deadlines, Profile};
 
@@ -105,8 +105,18 @@ pub(in super::super) fn model(model: &Model) -> v1::Model {
             Ability::Vision => v1::Ability::Vision,
             Ability::Reasoning => v1::Ability::Reasoning,
             Ability::StructuredOutput => v1::Ability::StructuredOutput,
+            Ability::Verbosity => v1::Ability::Verbosity,
         };
         ability.into()
+    };
+    let input = |modality: &Modality| {
+        let input = match modality {
+            Modality::Text => v1::Input::Text,
+            Modality::Image => v1::Input::Image,
+            Modality::File => v1::Input::File,
+            Modality::Audio => v1::Input::Audio,
+        };
+        input.into()
     };
     v1::Model {
         id: model.id.to_string(),
@@ -122,6 +132,7 @@ pub(in super::super) fn model(model: &Model) -> v1::Model {
             version: model.price.version,
         }),
         abilities: model.abilities.iter().map(ability).collect(),
+        inputs: model.inputs.iter().map(input).collect(),
         aliases: model.aliases.iter().map(ToString::to_string).collect(),
         deployments: model.deployments.iter().map(deployment).collect(),
         created_at: Some(time(model.created_at)),

@@ -14,7 +14,7 @@ use crate::domain::Invalid;
 use crate::domain::id::{ModelId, PlanName, UpstreamName};
 use crate::domain::key::{ClientGone, Translation};
 use crate::domain::limit::Limits;
-use crate::domain::model::Ability;
+use crate::domain::model::{Ability, Modality};
 use crate::domain::money::Nanos;
 use crate::domain::upstream::{Deadlines, Profile};
 
@@ -89,6 +89,7 @@ pub(in super::super) fn new_model(
         cached: Some(cached_price("price.cached_usd", &prices.cached_usd)?),
         output: Some(price("price.output_usd", &prices.output_usd)?),
         abilities: Some(abilities(&model.abilities)?),
+        inputs: Some(inputs(&model.inputs)?),
         aliases: Some(aliases(&model.aliases)?),
         deployments: Some(deployments(model.deployments)?),
     };
@@ -110,6 +111,7 @@ pub(in super::super) fn model_change(
         cached: request.cached_usd.map(|text| cached_price("cached_usd", &text)).transpose()?,
         output: price("output_usd", request.output_usd)?,
         abilities: request.abilities.map(|list| abilities(&list.abilities)).transpose()?,
+        inputs: request.inputs.map(|list| inputs(&list.inputs)).transpose()?,
         aliases: request.aliases.map(|list| aliases(&list.aliases)).transpose()?,
         deployments: request.deployments.map(|list| deployments(list.deployments)).transpose()?,
     };
@@ -122,9 +124,21 @@ fn abilities(given: &[i32]) -> Result<Vec<Ability>, Invalid> {
         Ok(v1::Ability::Vision) => Ok(Ability::Vision),
         Ok(v1::Ability::Reasoning) => Ok(Ability::Reasoning),
         Ok(v1::Ability::StructuredOutput) => Ok(Ability::StructuredOutput),
+        Ok(v1::Ability::Verbosity) => Ok(Ability::Verbosity),
         Ok(v1::Ability::Unspecified) | Err(_) => Err(unknown("abilities", number)),
     };
     given.iter().map(ability).collect()
+}
+
+fn inputs(given: &[i32]) -> Result<Vec<Modality>, Invalid> {
+    let modality = |&number: &i32| match v1::Input::try_from(number) {
+        Ok(v1::Input::Text) => Ok(Modality::Text),
+        Ok(v1::Input::Image) => Ok(Modality::Image),
+        Ok(v1::Input::File) => Ok(Modality::File),
+        Ok(v1::Input::Audio) => Ok(Modality::Audio),
+        Ok(v1::Input::Unspecified) | Err(_) => Err(unknown("inputs", number)),
+    };
+    given.iter().map(modality).collect()
 }
 
 fn aliases(given: &[String]) -> Result<Vec<ModelId>, Invalid> {

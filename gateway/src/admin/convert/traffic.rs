@@ -78,6 +78,7 @@ pub(in super::super) fn upstream_health(view: HealthView) -> v1::UpstreamHealth 
         in_flight,
         requests: health.requests,
         failures: health.failures,
+        implausible_usage: health.miscounts,
         latency: health.latency.map(percentiles),
         last_error,
         last_error_at,

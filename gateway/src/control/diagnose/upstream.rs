@@ -48,11 +48,14 @@ pub(super) async fn listing(
     let listed = match remote.models().await {
         Ok(listed) => listed,
         Err(UpstreamError::Refused { status: 404 | 405, .. }) => {
-            return vec![Finding::ok("it answers, but does not list its models")];
+            let mut found = vec![Finding::ok("it answers, but does not list its models")];
+            found.extend(miscounts(&control, &upstream));
+            return found;
         }
         Err(error) => return vec![failed("it does not list its models", &upstream, &error)],
     };
     let mut found = vec![Finding::ok(format!("it answers, and lists {} models", listed.len()))];
+    found.extend(miscounts(&control, &upstream));
     // what follows a question mark is for the simulator
     let plain = |name: &str| name.split('?').next().unwrap_or(name).to_owned();
     let missing = deployed.iter().filter(|it| !listed.contains(&plain(&it.upstream_model)));
@@ -98,6 +101,22 @@ pub(super) async fn streaming(
             &error,
         ),
     }]
+}
+
+/// Whether it counts tokens in a way that cannot be true.
+fn miscounts(control: &Control, upstream: &Arc<Upstream>) -> Option<Finding> {
+    let health = control.fleet.health(upstream, control.clock.monotonic())?;
+    (health.miscounts > 0).then(|| {
+        let count = health.miscounts;
+        Finding::warning(
+            format!("{count} of its answers in the last five minutes reported a usage that cannot be true"),
+            format!(
+                "see `ctl upstream health` for the last one, and the context window and longest answer of \
+                 the models on `{}`; nobody was charged for what is beyond them",
+                upstream.name
+            ),
+        )
+    })
 }
 
 /// The client of an upstream.

@@ -13,7 +13,7 @@ use crate::domain::audit::AuditAction;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, SessionId, UpstreamName};
 use crate::domain::key::{KeyDigest, Translation};
-use crate::domain::model::Ability;
+use crate::domain::model::{Ability, Modality};
 use crate::domain::money::Nanos;
 use crate::domain::record::RequestStatus;
 use crate::domain::upstream::Profile;
@@ -89,6 +89,13 @@ codes!(Ability: &'static str, as_str {
     Vision = "vision",
     Reasoning = "reasoning",
     StructuredOutput = "structured_output",
+    Verbosity = "verbosity",
+});
+codes!(Modality: &'static str, as_str {
+    Text = "text",
+    Image = "image",
+    File = "file",
+    Audio = "audio",
 });
 codes!(Profile: &'static str, as_str {
     Generic = "generic",
@@ -176,6 +183,11 @@ impl List {
         self.0.into_iter().map(ModelId::new).collect()
     }
 
+    /// Turns every item into a modality.
+    pub(super) fn into_modalities(self) -> FromSqlResult<Vec<Modality>> {
+        self.0.iter().map(|word| Modality::column_result(ValueRef::from(word.as_str()))).collect()
+    }
+
     /// Turns every item into an ability.
     pub(super) fn into_abilities(self) -> FromSqlResult<Vec<Ability>> {
         self.0.iter().map(|word| Ability::column_result(ValueRef::from(word.as_str()))).collect()
@@ -226,6 +238,7 @@ mod tests {
         round_trips(AuditAction::ALL);
         round_trips(AccountStatus::ALL);
         round_trips(Ability::ALL);
+        round_trips(Modality::ALL);
         round_trips(Profile::ALL);
         round_trips(Endpoint::ALL.as_slice());
         round_trips(UsageBasis::ALL);

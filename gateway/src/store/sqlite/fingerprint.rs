@@ -10,6 +10,9 @@ use rusqlite::types::ValueRef;
 
 use crate::store::StoreError;
 
+/// The columns of numbers: requests, the four counts of tokens, cost.
+pub(super) const NUMBERS: std::ops::Range<usize> = 5..11;
+
 /// Odd numbers without a pattern, one per column of numbers.
 const WEIGHTS: [u64; 6] = [
     0x9e37_79b9_7f4a_7c15,
@@ -29,13 +32,31 @@ pub(super) enum Of {
     Everybody,
 }
 
-/// Returns the numbers of a row times a hash of what it is about.
-pub(super) fn fingerprint(row: &Row<'_>, of: Of) -> Result<u64, StoreError> {
-    Ok(group(row, of)?.wrapping_mul(weighed(row)?))
+/// Returns the numbers of a row times a hash of what it is about, without those for which `is_left_out`
+/// holds of that hash, their column and themselves.
+pub(super) fn fingerprint(
+    row: &Row<'_>,
+    of: Of,
+    mut is_left_out: impl FnMut(u64, usize, i64) -> bool,
+) -> Result<u64, StoreError> {
+    let group = group(row, of)?;
+    let mut sum = 0_u64;
+    for (column, weight) in NUMBERS.zip(WEIGHTS) {
+        let number = number(row, column)?;
+        if !is_left_out(group, column, number) {
+            sum = sum.wrapping_add(number.cast_unsigned().wrapping_mul(weight));
+        }
+    }
+    Ok(group.wrapping_mul(sum))
+}
+
+/// Returns a number of a row.
+pub(super) fn number(row: &Row<'_>, column: usize) -> Result<i64, StoreError> {
+    Ok(row.get(column)?)
 }
 
 /// Hashes what a row is about.
-fn group(row: &Row<'_>, of: Of) -> Result<u64, StoreError> {
+pub(super) fn group(row: &Row<'_>, of: Of) -> Result<u64, StoreError> {
     let mut hasher = DefaultHasher::new();
     if let Of::Everybody = of {
         (&[0_u8; 0][..], &[0_u8; 0][..]).hash(&mut hasher);
@@ -56,14 +77,4 @@ fn group(row: &Row<'_>, of: Of) -> Result<u64, StoreError> {
 pub(super) fn bytes<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8], StoreError> {
     let value = row.get_ref(column)?;
     Ok(value.as_bytes().map_err(rusqlite::Error::from)?)
-}
-
-/// The numbers of a row as one: requests, the four counts of tokens, cost.
-fn weighed(row: &Row<'_>) -> Result<u64, StoreError> {
-    let mut sum = 0_u64;
-    for (column, weight) in (5..).zip(WEIGHTS) {
-        let number = row.get::<_, i64>(column)?.cast_unsigned();
-        sum = sum.wrapping_add(number.wrapping_mul(weight));
-    }
-    Ok(sum)
 }

@@ -18,6 +18,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0010_key_days_by_model.sql")),
     M::up(include_str!("migrations/0011_record_counts.sql")),
     M::up(include_str!("migrations/0012_upstream_ca.sql")),
+    M::up(include_str!("migrations/0013_inputs.sql")),
 ];
 
 /// What a database was before it was brought up to date.

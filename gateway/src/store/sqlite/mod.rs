@@ -33,6 +33,7 @@ mod requests;
 mod responses;
 mod rows;
 mod runs;
+mod saturated;
 mod sessions;
 mod summary;
 mod sums;

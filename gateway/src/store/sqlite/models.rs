@@ -79,7 +79,7 @@ pub(super) fn all(tx: &Connection) -> Result<Vec<Model>, StoreError> {
 }
 
 fn insert(tx: &Connection, model: &Model) -> Result<(), StoreError> {
-    let sql = "INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let sql = "INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     tx.prepare_cached(sql)?.execute(params![
         model.id,
         model.display_name,
@@ -96,7 +96,8 @@ fn insert(tx: &Connection, model: &Model) -> Result<(), StoreError> {
         List::of(model.abilities.iter().map(|ability| ability.code())),
         At(model.created_at),
         model.limits.monthly_tokens.map(Count),
-        model.limits.observe
+        model.limits.observe,
+        List::of(model.inputs.iter().map(|modality| modality.code()))
     ])?;
     Ok(())
 }
@@ -151,6 +152,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Model> {
             version: row.get("price_version")?,
         },
         abilities: row.get::<_, List>("abilities")?.into_abilities()?,
+        inputs: row.get::<_, List>("inputs")?.into_modalities()?,
         aliases: Vec::new(),
         deployments: Vec::new(),
         created_at: row.get::<_, At>("created_at")?.0,

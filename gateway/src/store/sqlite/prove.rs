@@ -2,7 +2,7 @@
 //!
 //! Every table is read once, in its own order. Sums are compared by their fingerprints.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, Transaction};
@@ -12,6 +12,7 @@ use super::commit;
 use super::filter::{DAY, HOUR};
 use super::fingerprint::{Of, bytes, fingerprint};
 use super::runs::{self, Ends, Runs};
+use super::saturated::Saturated;
 use crate::domain::id::{AccountId, RequestId};
 use crate::domain::money::Nanos;
 use crate::domain::proof::{Difference, Proof};
@@ -39,6 +40,8 @@ struct Sums {
     hours: BTreeMap<i64, u64>,
     /// By day: the fingerprint of its keys' sums, less those of its hours.
     days: BTreeMap<i64, u64>,
+    /// Those that fingerprints cannot tell anything of.
+    saturated: Saturated,
 }
 
 /// Proves the ledger.
@@ -47,14 +50,14 @@ pub(super) fn prove(source: &mut Connection, wanted: &Wanted) -> Result<Proof, S
     let mut proof = Proof::default();
     let mut charged = Charged::over(&tx)?;
     let unrecorded = check_entries(&tx, wanted, &mut charged, &mut proof)?;
-    let mut sums = Sums::default();
+    let mut sums = Sums { saturated: Saturated::find(&tx)?, ..Sums::default() };
     check_requests(&tx, wanted, &charged, &mut sums, &mut proof)?;
     add_sums(&tx, wanted, &mut sums, &mut proof)?;
     let removed = subtract_forgotten(&tx, wanted, &mut sums)?;
-    for hour in differing(&sums.hours, HOUR) {
+    for hour in differing(&sums.hours, sums.saturated.wrong_hours(), HOUR) {
         proof.note(Difference::Sums { hour });
     }
-    for day in differing(&sums.days, DAY) {
+    for day in differing(&sums.days, sums.saturated.wrong_days(), DAY) {
         proof.note(Difference::KeySums { day });
     }
     check_unrecorded(&unrecorded, &removed, &mut proof);
@@ -155,9 +158,14 @@ fn check_requests(
             proof.note(Difference::Unlisted { account });
         }
         // Once among its key's sums, and once among everybody's.
-        let rest = sums.hours.entry(hour).or_default();
-        *rest = rest.wrapping_sub(fingerprint(row, Of::Key)?);
-        *rest = rest.wrapping_sub(fingerprint(row, Of::Everybody)?);
+        let Sums { hours, saturated, .. } = &mut *sums;
+        let rest = hours.entry(hour).or_default();
+        for of in [Of::Key, Of::Everybody] {
+            let fingerprint = fingerprint(row, of, |group, column, number| {
+                saturated.add_to_hour((hour, group, column), number)
+            });
+            *rest = rest.wrapping_sub(fingerprint?);
+        }
     }
     Ok(())
 }
@@ -174,12 +182,18 @@ fn add_sums(
         wanted.check()?;
         proof.sums += 1;
         let hour = row.get::<_, i64>(1)?;
-        let fingerprint = fingerprint(row, Of::Key)?;
-        let rest = sums.hours.entry(hour).or_default();
-        *rest = rest.wrapping_add(fingerprint);
+        let Sums { hours, days, saturated } = &mut *sums;
+        let of_hour =
+            fingerprint(row, Of::Key, |group, column, _| saturated.has_hour((hour, group, column)));
+        let rest = hours.entry(hour).or_default();
+        *rest = rest.wrapping_add(of_hour?);
         if !is_everybodys(row)? {
-            let rest = sums.days.entry(hour.div_euclid(24)).or_default();
-            *rest = rest.wrapping_sub(fingerprint);
+            let day = hour.div_euclid(24);
+            let part_of_day = fingerprint(row, Of::Key, |group, column, number| {
+                saturated.add_to_day((day, group, column), number)
+            });
+            let rest = days.entry(day).or_default();
+            *rest = rest.wrapping_sub(part_of_day?);
         }
     }
     drop(rows);
@@ -190,8 +204,12 @@ fn add_sums(
     while let Some(row) = rows.next()? {
         wanted.check()?;
         proof.sums += 1;
-        let rest = sums.days.entry(row.get(1)?).or_default();
-        *rest = rest.wrapping_add(fingerprint(row, Of::Key)?);
+        let day = row.get(1)?;
+        let Sums { days, saturated, .. } = &mut *sums;
+        let of_day =
+            fingerprint(row, Of::Key, |group, column, _| saturated.has_day((day, group, column)));
+        let rest = days.entry(day).or_default();
+        *rest = rest.wrapping_add(of_day?);
     }
     Ok(())
 }
@@ -207,8 +225,13 @@ fn subtract_forgotten(
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         wanted.check()?;
-        let rest = sums.hours.entry(row.get(1)?).or_default();
-        *rest = rest.wrapping_sub(fingerprint(row, Of::Key)?);
+        let hour = row.get(1)?;
+        let Sums { hours, saturated, .. } = &mut *sums;
+        let fingerprint = fingerprint(row, Of::Key, |group, column, number| {
+            saturated.add_to_hour((hour, group, column), number)
+        });
+        let rest = hours.entry(hour).or_default();
+        *rest = rest.wrapping_sub(fingerprint?);
         if !is_everybodys(row)? {
             *removed.entry(row.get(0)?).or_default() += i128::from(row.get::<_, Nanos>(10)?.0);
         }
@@ -233,10 +256,16 @@ fn check_unrecorded(
     }
 }
 
-/// When those begin whose sums differ; `unit` is their length.
-fn differing(rests: &BTreeMap<i64, u64>, unit: i64) -> impl Iterator<Item = Timestamp> {
+/// When those begin whose sums differ, and those that are `wrong` for another reason; `unit` is their
+/// length.
+fn differing(
+    rests: &BTreeMap<i64, u64>,
+    wrong: impl Iterator<Item = i64>,
+    unit: i64,
+) -> impl Iterator<Item = Timestamp> {
     let numbers = rests.iter().filter(|(_, rest)| **rest != 0).map(|(number, _)| *number);
-    numbers.map(move |number| {
+    let numbers: BTreeSet<_> = numbers.chain(wrong).collect();
+    numbers.into_iter().map(move |number| {
         Timestamp::from_microsecond(number.saturating_mul(unit)).unwrap_or_default()
     })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{at, conflicts, is_not_found, noted};
 use crate::domain::id::{ModelId, PlanName, UpstreamName};
 use crate::domain::limit::Limits;
-use crate::domain::model::{Ability, Deployment, Model};
+use crate::domain::model::{Ability, Deployment, Modality, Model};
 use crate::domain::money::Nanos;
 use crate::domain::plan::Plan;
 use crate::domain::price::Price;
@@ -128,6 +128,7 @@ fn model(id: &str, aliases: &[&str], upstreams: &[&str]) -> Model {
         limits: Limits { monthly_tokens: Some(5), ..Limits::default() },
         price: Price { input: Nanos(3), cached: Nanos(1), output: Nanos(15), version: 4 },
         abilities: vec![Ability::StructuredOutput, Ability::Tools],
+        inputs: vec![Modality::Text, Modality::File],
         aliases: aliases.iter().map(|alias| ModelId::new(*alias)).collect(),
         deployments: (0..).zip(upstreams).map(deployment).collect(),
         created_at: at(1),

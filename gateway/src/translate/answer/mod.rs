@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use super::plan::ReasoningSealer;
 use crate::wire::error::ForeignError;
-pub use crate::wire::usage::UsageReport;
+pub use crate::wire::usage::AnswerUsage;
 pub use stream::{KeepAlive, ResponseStream};
 pub use whole::{Whole, whole};
 
@@ -57,7 +57,7 @@ pub struct End {
     /// Now, in seconds since 1970.
     pub now: i64,
     /// What it used: as reported, or as counted.
-    pub usage: UsageReport,
+    pub usage: AnswerUsage,
 }
 
 /// Why a stream fails after it has begun (§5.7).

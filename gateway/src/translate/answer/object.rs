@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 
 use super::events::{number, put, quoted, string};
-use super::{Envelope, Failure, UsageReport};
+use super::{AnswerUsage, Envelope, Failure};
 use crate::translate::plan::Plan;
 use crate::wire::text::encode;
 
@@ -46,7 +46,7 @@ pub(super) fn write(
     state: State<'_>,
     tier: Option<&str>,
     output: &[u8],
-    usage: Option<&UsageReport>,
+    usage: Option<&AnswerUsage>,
 ) {
     out.reserve(output.len() + plan.echo.len() + 1_024);
     quoted(out, "{\"id\":", &head.id);
@@ -101,7 +101,7 @@ pub(super) fn write(
 }
 
 /// Writes the token counts, both details always (`R-7`).
-fn write_usage(out: &mut BytesMut, report: &UsageReport) {
+fn write_usage(out: &mut BytesMut, report: &AnswerUsage) {
     let usage = &report.usage;
     put(out, "{\"input_tokens\":");
     number(out, usage.input.0);

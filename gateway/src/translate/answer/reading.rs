@@ -11,7 +11,7 @@ use super::extras;
 use super::items::{Items, Voice};
 use super::message::PartKind;
 use super::object::{self, Head, State};
-use super::{Envelope, Outcome, Trouble, UsageReport};
+use super::{AnswerUsage, Envelope, Outcome, Trouble};
 use crate::translate::plan::Plan;
 use crate::wire::chunk::{AnswerForm, ChoiceView, ChunkView, FinishReason, PieceView};
 use crate::wire::error::ForeignError;
@@ -124,7 +124,7 @@ impl Reading {
         &self,
         head: &Head,
         state: State<'_>,
-        usage: Option<&UsageReport>,
+        usage: Option<&AnswerUsage>,
     ) -> Bytes {
         let mut out = BytesMut::new();
         let (tier, output) = (self.tier.as_deref(), self.items.output());

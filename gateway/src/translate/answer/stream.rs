@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::events::{Events, put, string};
 use super::object::{self, Head, State};
 use super::reading::Reading;
-use super::{End, Envelope, Failure, Outcome, Trouble, UsageReport};
+use super::{AnswerUsage, End, Envelope, Failure, Outcome, Trouble};
 use crate::translate::plan::Plan;
 use crate::wire::chunk::{AnswerForm, ChunkView, FinishReason};
 use crate::wire::flaw;
@@ -148,7 +148,7 @@ impl ResponseStream {
     }
 
     /// Ends a stream that broke (§5.7). Does nothing after a terminal event.
-    pub fn fail(&mut self, failure: &Failure<'_>, usage: Option<UsageReport>, out: &mut BytesMut) {
+    pub fn fail(&mut self, failure: &Failure<'_>, usage: Option<AnswerUsage>, out: &mut BytesMut) {
         if self.object.is_some() {
             return;
         }
@@ -197,7 +197,7 @@ impl ResponseStream {
         &mut self,
         name: &str,
         state: State<'_>,
-        usage: Option<&UsageReport>,
+        usage: Option<&AnswerUsage>,
         out: &mut BytesMut,
     ) {
         let object = self.reading.object(&self.head, state, usage);

@@ -6,7 +6,7 @@ use super::super::dialect::ToolResultMedia;
 use super::super::path::Path;
 use super::chat::{Audio, ChatPart, Content, File, ImageUrl};
 use super::part::Part;
-use super::terms::Terms;
+use super::terms::{Inputs, Terms};
 use crate::domain::refusal::{Refusal, RequestFault};
 
 /// What a tool gave back: what its message says, and what must follow in another one.
@@ -34,11 +34,11 @@ fn in_chat<'s>(
     terms: &Terms<'_>,
     at: &Path<'_>,
 ) -> Result<ChatPart<'s>, Refusal> {
-    let files = terms.dialect.files;
+    let Inputs { images, files, audio } = terms.inputs;
     Ok(match part {
         Part::Text(text) => ChatPart::Text { text: Cow::Borrowed(text) },
         Part::Refusal(text) => ChatPart::Refusal { refusal: Cow::Borrowed(text) },
-        Part::Image { .. } if !terms.vision => {
+        Part::Image { .. } if !images => {
             return Err(unsupported(at, "this model sees no images"));
         }
         Part::Image { url, detail } => {
@@ -48,13 +48,11 @@ fn in_chat<'s>(
             let filename = filename.as_deref();
             ChatPart::File { file: File { file_data: data, filename } }
         }
-        Part::Audio { data, format } if files => {
+        Part::Audio { data, format } if audio => {
             ChatPart::InputAudio { input_audio: Audio { data, format } }
         }
-        Part::File { .. } | Part::Audio { .. } => {
-            let message = "the upstream of this model takes neither files nor audio";
-            return Err(unsupported(at, message));
-        }
+        Part::File { .. } => return Err(unsupported(at, "this model takes no files")),
+        Part::Audio { .. } => return Err(unsupported(at, "this model takes no audio")),
     })
 }
 

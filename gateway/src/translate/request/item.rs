@@ -229,7 +229,9 @@ fn output<'a>(object: &Object<'a, '_>) -> Result<Output<'a>, Refusal> {
     let call_id = object.word("call_id")?;
     let at = object.path("output");
     let parts = match object.get("output") {
-        None => vec![Part::Text(Cow::Borrowed(""))],
+        // a tool may have given nothing, but has to say so
+        None if object.has("output") => vec![Part::Text(Cow::Borrowed(""))],
+        None => return Err(at.missing()),
         Some(raw) => match first_byte(raw) {
             b'"' => {
                 let text = string(raw, &at)?;

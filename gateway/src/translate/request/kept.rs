@@ -82,7 +82,7 @@ fn strict(
         let value: &RawValue = value;
         match (kind.as_ref(), name.as_ref()) {
             (_, "id" | "type") => {}
-            (_, "status") if value.get() == "null" => {}
+            (_, "status" | "output") if value.get() == "null" => {}
             ("message", "content") => item.put_json("content", &content(value, assistant)?),
             ("function_call", "arguments") if first_byte(value) != b'"' => {
                 item.put("arguments", value.get());
@@ -96,7 +96,8 @@ fn strict(
         ("custom_tool_call_output", "output", "\"\""),
         ("reasoning", "summary", "[]"),
     ] {
-        if kind == of && !object.has(name) {
+        let is_absent = object.get(name).is_none() && (name == "output" || !object.has(name));
+        if kind == of && is_absent {
             item.put_json(name, absent);
         }
     }

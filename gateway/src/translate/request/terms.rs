@@ -6,15 +6,17 @@ use serde_json::value::RawValue;
 
 use super::super::dialect::Dialect;
 use super::super::plan::{ReasoningOutput, ReasoningSealer};
+use crate::domain::model::{Modality, Model};
 
 /// On what terms a request is translated. They differ from deployment to deployment.
 #[derive(Clone, Copy)]
 pub struct Terms<'t> {
     /// What the upstream takes.
     pub dialect: &'t Dialect,
-    /// Whether the model sees images; true where that is not known. If it does not, they are refused
-    /// (§2.1).
-    pub vision: bool,
+    /// What the model takes beside text; the rest is refused (§2.1).
+    pub inputs: Inputs,
+    /// Whether the model takes `verbosity` whatever the dialect says (`Q-22`).
+    pub verbosity: bool,
     /// Whether any loss is a refusal instead of a note.
     pub strict: bool,
     /// What becomes of hosted tools.
@@ -25,6 +27,28 @@ pub struct Terms<'t> {
     pub sealer: &'t dyn ReasoningSealer,
     /// What the request goes on from.
     pub earlier: Earlier<'t>,
+}
+
+/// What messages may hold beside text (§2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inputs {
+    /// Images.
+    pub images: bool,
+    /// Files.
+    pub files: bool,
+    /// Recordings.
+    pub audio: bool,
+}
+
+impl Inputs {
+    /// What `model` takes from an upstream of `dialect`, which decides where the model's entry does not say.
+    pub fn of(model: &Model, dialect: &Dialect) -> Self {
+        Self {
+            images: model.takes(Modality::Image).unwrap_or(true),
+            files: model.takes(Modality::File).unwrap_or(dialect.files),
+            audio: model.takes(Modality::Audio).unwrap_or(dialect.files),
+        }
+    }
 }
 
 /// What becomes of tools that would run at the API's operator (§9.7).

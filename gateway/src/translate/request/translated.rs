@@ -122,7 +122,7 @@ impl Request<'_> {
             value.is_some_and(|value| !usual.contains(&value))
                 && !terms.dialect.passes.contains(&name)
         };
-        if ignored("verbosity", self.fields.verbosity.as_deref(), &["medium"]) {
+        if !terms.verbosity && ignored("verbosity", self.fields.verbosity.as_deref(), &["medium"]) {
             let text = Path::Root.field("text");
             notes.add(Loss::FieldIgnored, "text.verbosity", &text.field("verbosity"))?;
         }
@@ -243,11 +243,14 @@ impl Request<'_> {
         if let Some(effort) = &fields.effort {
             chat.put("reasoning_effort", effort);
         }
+        if let Some(verbosity) = &fields.verbosity
+            && (terms.verbosity || dialect.passes.contains(&"verbosity"))
+        {
+            chat.put("verbosity", verbosity);
+        }
         for &name in dialect.passes {
             if name == "verbosity" {
-                if let Some(verbosity) = &fields.verbosity {
-                    chat.put(name, verbosity);
-                }
+                // it comes from `text`
             } else if let Some(raw) = fields.body.get(name) {
                 chat.put_json(name, raw.get());
             }

@@ -3,15 +3,17 @@
 use proto::v1;
 
 use super::{limits, present, time, to_limits};
-use crate::model::catalogue::{Ability, Deployment, Offer, Price};
+use crate::model::catalogue::{Ability, Deployment, Input, Offer, Price};
 use crate::model::upstreams::{Credential, Profile, Upstream};
 
 /// Converts a catalogue entry.
 pub(in crate::connection) fn offer(model: v1::Model) -> Offer {
     let abilities = model.abilities().filter_map(ability).collect();
+    let inputs = model.inputs().filter_map(input).collect();
     let price = model.price.unwrap_or_default();
     Offer {
         abilities,
+        inputs,
         context: model.context_window,
         max_output: model.max_output_tokens,
         limits: limits(model.limits),
@@ -36,6 +38,26 @@ fn ability(ability: v1::Ability) -> Option<Ability> {
         v1::Ability::Vision => Some(Ability::Vision),
         v1::Ability::Reasoning => Some(Ability::Reasoning),
         v1::Ability::StructuredOutput => Some(Ability::StructuredOutput),
+        v1::Ability::Verbosity => Some(Ability::Verbosity),
+    }
+}
+
+fn input(input: v1::Input) -> Option<Input> {
+    match input {
+        v1::Input::Unspecified => None,
+        v1::Input::Text => Some(Input::Text),
+        v1::Input::Image => Some(Input::Image),
+        v1::Input::File => Some(Input::File),
+        v1::Input::Audio => Some(Input::Audio),
+    }
+}
+
+fn to_input(input: Input) -> v1::Input {
+    match input {
+        Input::Text => v1::Input::Text,
+        Input::Image => v1::Input::Image,
+        Input::File => v1::Input::File,
+        Input::Audio => v1::Input::Audio,
     }
 }
 
@@ -60,6 +82,7 @@ pub(in crate::connection) fn to_model(offer: Offer) -> v1::Model {
             version: 0,
         }),
         abilities: offer.abilities.into_iter().map(|it| to_ability(it).into()).collect(),
+        inputs: offer.inputs.into_iter().map(|it| to_input(it).into()).collect(),
         aliases: offer.aliases,
         deployments: offer.deployments.into_iter().map(to_deployment).collect(),
         created_at: None,
@@ -67,7 +90,7 @@ pub(in crate::connection) fn to_model(offer: Offer) -> v1::Model {
 }
 
 /// Returns what makes `before` into `after`, and leaves the rest to whoever changes it meanwhile.
-/// Description, abilities and aliases are no part of it.
+/// Description, abilities, inputs and aliases are no part of it.
 pub(in crate::connection) fn to_model_change(
     before: &Offer,
     after: Offer,
@@ -103,6 +126,7 @@ fn to_ability(ability: Ability) -> v1::Ability {
         Ability::Vision => v1::Ability::Vision,
         Ability::Reasoning => v1::Ability::Reasoning,
         Ability::StructuredOutput => v1::Ability::StructuredOutput,
+        Ability::Verbosity => v1::Ability::Verbosity,
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tui::model::accounts::{Account, Role};
 use tui::model::audit::Entry;
-use tui::model::catalogue::{Ability, Deployment, Offer, Price};
+use tui::model::catalogue::{Ability, Deployment, Input, Offer, Price};
 use tui::model::keys::Key;
 use tui::model::plans::{Limits, Plan};
 use tui::model::record::{Basis, Record, Status, Tokens, Totals};
@@ -87,6 +87,7 @@ pub(super) fn offer(index: usize, state: State) -> Offer {
             version: 2,
         },
         abilities: abilities[..index % 5].to_vec(),
+        inputs: if index == 0 { vec![Input::Text, Input::Image] } else { Vec::new() },
         aliases: vec!["coder".to_owned(); index % 2],
         deployments: vec![Deployment {
             upstream: name("local", 0, state),

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use uuid::Uuid;
@@ -9,8 +10,9 @@ use uuid::Uuid;
 use super::{SqliteStore, assert_plan, batch, place};
 use crate::domain::id::AccountId;
 use crate::domain::proof::Difference;
+use crate::domain::usage::{Tokens, Usage};
 use crate::store::sqlite::books::page_sql;
-use crate::store::{Books, Cursor, Forget, Requests, Upkeep};
+use crate::store::{Books, Cursor, Forget, RequestFilter, Requests, Upkeep};
 
 /// A store of 50 requests, the first 10 of them forgotten.
 async fn store(path: &std::path::Path) -> SqliteStore {
@@ -77,6 +79,51 @@ async fn every_kind_of_damage_is_found_and_named() {
         expected.sort_unstable();
         assert_eq!(sorted, expected, "{damage}: {:?}", proof.differences);
         assert_eq!(proof.found, proof.differences.len() as u64);
+    }
+}
+
+/// A proof failed for good once two counts had come to more than a column holds.
+#[tokio::test]
+async fn sums_at_the_end_of_their_range_are_proved() {
+    // beside sums that are not at its end: an hour's, and the number of requests
+    let damages = [
+        "SELECT 1",
+        "UPDATE key_days SET requests = requests + 1",
+        "UPDATE request_sums SET output = output + 1 WHERE output < 100",
+        "UPDATE request_sums SET output = 9223372036854775807 WHERE output < 100",
+        "UPDATE requests SET reasoning = 0 WHERE reasoning > 0",
+    ];
+    for damage in damages {
+        let (_folder, path) = place();
+        let store = SqliteStore::open(&path).unwrap();
+        let mut records = batch(0..20);
+        for (at, record) in (0..).zip(&mut records) {
+            record.started_at += Duration::from_secs(3_600 * (at % 4));
+            // as a version stored it that believed its upstreams; one hour has none
+            if at % 4 != 1 && at < 16 {
+                let tokens = Tokens(if at % 4 == 2 { u64::MAX / 4 } else { u64::MAX });
+                let some = Some(tokens);
+                record.usage =
+                    Some(Usage { input: tokens, cached: some, output: tokens, reasoning: some });
+            }
+        }
+        for part in records.chunks(7) {
+            store.commit(Arc::new(part.to_vec())).await.unwrap();
+        }
+        assert!(store.prove().await.unwrap().holds());
+        let summary = store.summarize(&RequestFilter::default()).await.unwrap();
+        let huge = i64::MAX.unsigned_abs();
+        assert_eq!(summary.totals.requests, 20);
+        assert!(summary.totals.input >= huge, "{:?}", summary.totals);
+        let wish = Forget {
+            before: None,
+            beyond: Some(12),
+            ended_before: "2100-01-01T00:00Z".parse().unwrap(),
+        };
+        assert_eq!(store.forget_requests(wish, 100).await.unwrap(), 8);
+        Connection::open(&path).unwrap().execute_batch(damage).unwrap();
+        let proof = store.prove().await.unwrap();
+        assert_eq!(proof.holds(), damage == damages[0], "{damage}: {:?}", proof.differences);
     }
 }
 

@@ -90,7 +90,7 @@ fn r_7_usage_has_every_dialect_and_both_details() {
     );
     check(
         json!({"input_tokens": 9, "output_tokens": null, "prompt_cache_hit_tokens": 4}),
-        [9, 4, 0, 0, 0],
+        [9, 4, 0, 5, 0],
     );
     // none of the upstream's: what the end brings
     check(Value::Null, [10, 0, 0, 5, 0]);

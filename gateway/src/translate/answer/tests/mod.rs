@@ -21,6 +21,7 @@ use crate::domain::usage::{Tokens, Usage};
 use crate::translate::plan::{Plan, ReasoningSealer, Tool, ToolKind};
 use crate::wire::chunk::ChunkView;
 use crate::wire::sse;
+use crate::wire::usage::UsageReport;
 
 /// The response's id in every test.
 pub(super) const ID: &str = "resp_00000000000000000000000000000000";
@@ -67,8 +68,8 @@ pub(super) fn plan() -> Plan {
     plan
 }
 
-pub(super) fn usage() -> UsageReport {
-    UsageReport::from(Usage { input: Tokens(10), output: Tokens(5), ..Usage::default() })
+pub(super) fn usage() -> AnswerUsage {
+    AnswerUsage::from(Usage { input: Tokens(10), output: Tokens(5), ..Usage::default() })
 }
 
 /// A chunk with this `delta`.
@@ -164,9 +165,9 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
     Run { events, trouble, bytes: String::from_utf8(out.to_vec()).unwrap() }
 }
 
-/// What the upstream says that an answer used, as the pipeline learns it.
-fn reported(view: &ChunkView<'_>) -> Option<UsageReport> {
-    view.usage.and_then(UsageReport::parse)
+/// What the upstream says that an answer used, as the pipeline learns it: the rest is counted.
+fn reported(view: &ChunkView<'_>) -> Option<AnswerUsage> {
+    Some(view.usage.and_then(UsageReport::parse)?.or_counted(&usage().usage))
 }
 
 /// Reads events as a client does, and checks their frames (`S-2`, `S-3`, `S-4`).

@@ -173,6 +173,18 @@ fn items_out_of_rule_are_refused_by_place() {
             "input[1].call_id",
         ),
         (
+            "I-10",
+            json!({"type": "function_call_output", "call_id": "c"}),
+            MissingRequiredParameter,
+            "input[1].output",
+        ),
+        (
+            "I-10",
+            json!({"type": "custom_tool_call_output", "call_id": "c"}),
+            MissingRequiredParameter,
+            "input[1].output",
+        ),
+        (
             "I-11",
             json!({"type": "custom_tool_call", "call_id": "c", "name": "f"}),
             MissingRequiredParameter,
@@ -265,13 +277,6 @@ fn parts_out_of_rule_are_refused_by_place() {
             json!({"type": "input_file", "file_url": "f"}),
             UnsupportedContentPart,
             "file_url",
-        ),
-        ("user", json!({"type": "input_file", "file_data": "f"}), UnsupportedContentPart, "type"),
-        (
-            "user",
-            json!({"type": "input_audio", "input_audio": {"data": "a", "format": "mp3"}}),
-            UnsupportedContentPart,
-            "type",
         ),
         ("user", json!({"type": "input_video"}), UnsupportedContentPart, "type"),
         (

@@ -218,6 +218,15 @@ fn null_is_absent() {
     }
 }
 
+/// `Q-22`: it was lost on every upstream but OpenAI's.
+#[test]
+fn verbosity_goes_where_the_model_takes_it() {
+    let takes = Terms { verbosity: true, ..generic() };
+    let members = json!({"text": {"verbosity": "low"}});
+    assert_eq!(chat(&members, &takes)["verbosity"], "low");
+    assert_eq!(losses(&members, &takes), None);
+}
+
 #[test]
 fn what_has_no_effect_is_reported() {
     for (rule, members, expected) in [

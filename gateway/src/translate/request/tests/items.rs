@@ -129,7 +129,8 @@ fn parts_are_said_in_chats_words() {
 /// §2.1: they were sent all the same.
 #[test]
 fn images_for_a_model_that_sees_none_are_refused() {
-    let blind = Terms { vision: false, ..generic() };
+    let blind = Inputs { images: false, ..generic().inputs };
+    let blind = Terms { inputs: blind, ..generic() };
     let image = json!({"type": "input_image", "image_url": "data:x"});
     let text = json!({"type": "input_text", "text": "see"});
     let call = json!({"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"});
@@ -143,14 +144,37 @@ fn images_for_a_model_that_sees_none_are_refused() {
     for result in [listed.clone(), json!(listed.to_string())] {
         let members = json!({"input": [call, output(result)]});
         refused(&members, &blind, (code, "input[1].output[0].type"));
-        let inline = Terms { vision: false, ..terms(Profile::Vllm) };
+        let inline = Terms { inputs: blind.inputs, ..terms(Profile::Vllm) };
         refused(&members, &inline, (code, "input[1].output[0].type"));
     }
     let earlier = Kept::new(&[user(&json!([image]))], &[]);
-    let kept = Terms { vision: false, ..earlier.terms() };
+    let kept = Terms { inputs: blind.inputs, ..earlier.terms() };
     let members = json!({"previous_response_id": "resp_1"});
     refused(&members, &kept, (code, "previous_response_id"));
     check_messages(&json!([user(&json!([text]))]), &blind, &json!([user(&json!("see"))]));
+}
+
+/// §2.1: what a model takes is the model's property, not the profile's of its upstream.
+#[test]
+fn files_and_audio_go_where_the_model_takes_them() {
+    let file = json!({"type": "input_file", "file_data": "data:x", "filename": "a.pdf"});
+    let audio = json!({"type": "input_audio", "input_audio": {"data": "AA", "format": "mp3"}});
+    let text = json!({"type": "input_text", "text": "see"});
+    let code = RequestFault::UnsupportedContentPart;
+    for (part, kind) in [(file, "file"), (audio, "input_audio")] {
+        let members = json!({"input": [user(&json!([text, part]))]});
+        let sent = |terms: &Terms<'_>| chat(&members, terms)["messages"][0]["content"][1].clone();
+        assert_eq!(sent(&generic())["type"], kind);
+        let none = Inputs { images: true, files: false, audio: false };
+        let refuses = Terms { inputs: none, ..generic() };
+        let message = refused(&members, &refuses, (code, "input[0].content[1].type"));
+        assert!(message.contains("this model takes no"), "{message}");
+        // unless the model's entry says so, servers that are known to refuse them are not asked
+        refused(&members, &terms(Profile::Ollama), (code, "input[0].content[1].type"));
+        let all = Inputs { images: true, files: true, audio: true };
+        let takes = Terms { inputs: all, ..terms(Profile::Ollama) };
+        assert_eq!(sent(&takes)["type"], kind);
+    }
 }
 
 #[test]
@@ -375,7 +399,9 @@ fn a_fault_in_an_earlier_item_is_the_previous_responses() {
         &[],
     );
     let expected = (RequestFault::UnsupportedContentPart, "previous_response_id");
-    refused(&json!({"previous_response_id": "resp_1"}), &kept.terms(), expected);
+    let none = Inputs { images: true, files: false, audio: false };
+    let terms = Terms { inputs: none, ..kept.terms() };
+    refused(&json!({"previous_response_id": "resp_1"}), &terms, expected);
 }
 
 #[test]

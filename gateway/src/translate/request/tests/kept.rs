@@ -39,7 +39,7 @@ fn input_is_kept_in_strict_form() {
             {"type": "message", "id": "msg_own", "status": "in_progress", "role": "assistant", "content": "ok"},
             {"role": "assistant", "content": [{"type": "output_text", "text": "ok"}]},
             {"type": "function_call", "call_id": "c", "name": "f", "namespace": "n", "arguments": {"a": 1}},
-            {"type": "function_call_output", "call_id": "c"},
+            {"type": "function_call_output", "call_id": "c", "output": null},
             {"type": "custom_tool_call", "call_id": "d", "name": "c", "input": "x"},
             {"type": "custom_tool_call_output", "call_id": "d", "output": [image]},
             {"type": "reasoning", "summary": []},
@@ -76,7 +76,7 @@ fn kept_items_are_items() {
     let body = json!({"model": "m", "input": [
         {"role": "user", "content": "hi"},
         {"type": "function_call", "call_id": "c", "name": "f"},
-        {"type": "function_call_output", "call_id": "c"},
+        {"type": "function_call_output", "call_id": "c", "output": null},
     ]});
     let text = body.to_string();
     let request = Request::parse(text.as_bytes()).unwrap();

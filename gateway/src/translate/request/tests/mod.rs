@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::Inputs;
 use super::{Earlier, HostedTools, Request, Terms, Translated};
 use crate::domain::refusal::{Refusal, RequestFault};
 use crate::domain::upstream::Profile;
@@ -35,9 +36,11 @@ impl ReasoningSealer for Prefix {
 
 /// The terms of a profile, with nothing kept.
 pub(in crate::translate) fn terms(profile: Profile) -> Terms<'static> {
+    let dialect = Dialect::of(profile);
     Terms {
-        dialect: Dialect::of(profile),
-        vision: true,
+        dialect,
+        inputs: Inputs { images: true, files: dialect.files, audio: dialect.files },
+        verbosity: false,
         strict: false,
         hosted_tools: HostedTools::Refuse,
         reasoning: ReasoningOutput::Summary,

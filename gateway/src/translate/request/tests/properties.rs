@@ -211,7 +211,7 @@ fn a_hundred_thousand_items_are_read_at_once() {
         r#"{"role":"system","content":"x"}"#,
         r#"{"type":"reasoning","summary":[{"text":"x"}]}"#,
         r#"{"type":"function_call","call_id":"c","name":"f","arguments":"{"}"#,
-        r#"{"type":"function_call","call_id":"c","name":"f"},{"type":"function_call_output","call_id":"c"}"#,
+        r#"{"type":"function_call","call_id":"c","name":"f"},{"type":"function_call_output","call_id":"c","output":""}"#,
         r#"{"type":"additional_tools","tools":[{"type":"function","name":"f"},{"type":"x"}]}"#,
         r#"{"type":"web_search_call"}"#,
     ] {

@@ -1,0 +1,103 @@
+//! The most that one request can have used, whatever its upstream reports.
+//!
+//! An upstream's counts are believed up to here; nobody is charged for what is beyond. The bounds are
+//! generous: no upstream that counts right comes near them.
+
+use super::bound::{LONGEST_ANSWER, Size};
+use crate::domain::model::Model;
+
+/// Tokens that a chat template and a system prompt of the server's own may add to a prompt.
+const TEMPLATE_TOKENS: u64 = 16_384;
+/// Tokens that an image, a recording or a file may be, beside those of its bytes.
+const MEDIA_PART_TOKENS: u64 = 131_072;
+/// The longest answer that a client may ask of a model whose entry says nothing about its length.
+const MAX_ANSWER: u64 = 1_048_576;
+
+/// What one request may have used at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageBound {
+    /// The model's context window, in tokens.
+    context_window: Option<u64>,
+    /// The longest answer that the model's entry allows, in tokens.
+    model_output: Option<u64>,
+    /// The client's own cap on each answer, in tokens.
+    client_cap: Option<u64>,
+    choices: u64,
+}
+
+impl UsageBound {
+    /// The bound of a request of `size` to `model`.
+    pub fn of(model: &Model, size: &Size) -> Self {
+        let context_window = model.context_window.map(|tokens| tokens.0);
+        Self {
+            context_window,
+            model_output: model.max_output_tokens.map(|tokens| tokens.0).or(context_window),
+            client_cap: size.max_output,
+            choices: size.choices.max(1),
+        }
+    }
+
+    /// Returns the most tokens that a prompt of `bytes` is that holds so many images, recordings and
+    /// files. No tokenizer makes more than one token of a byte.
+    pub fn input_tokens(&self, bytes: u64, media_parts: u64) -> u64 {
+        let media = media_parts.saturating_mul(MEDIA_PART_TOKENS);
+        let tokens = bytes.saturating_add(media).saturating_add(TEMPLATE_TOKENS);
+        self.context_window.map_or(tokens, |window| window.min(tokens))
+    }
+
+    /// Returns the most tokens that all answers are, of which `produced_bytes` were seen: what is not
+    /// seen is reasoning. `lowered_cap` is the cap that was sent where it is less than the client's.
+    pub fn output_tokens(&self, lowered_cap: Option<u64>, produced_bytes: u64) -> u64 {
+        let of_all = |tokens: u64| tokens.saturating_mul(self.choices);
+        let cap = self.client_cap.into_iter().chain(lowered_cap).min();
+        let longest = match (cap, self.model_output) {
+            (_, Some(longest)) => longest,
+            (Some(_), None) => MAX_ANSWER,
+            (None, None) => LONGEST_ANSWER,
+        };
+        let tokens = of_all(longest).max(produced_bytes);
+        let limits = [cap, self.context_window].into_iter().flatten().map(of_all);
+        limits.fold(tokens, u64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNKNOWN: UsageBound =
+        UsageBound { context_window: None, model_output: None, client_cap: None, choices: 1 };
+
+    #[test]
+    fn a_prompt_has_no_more_tokens_than_its_bytes_and_its_window_allow() {
+        assert_eq!(UNKNOWN.input_tokens(100, 0), 100 + 16_384);
+        assert_eq!(UNKNOWN.input_tokens(100, 2), 100 + 16_384 + 2 * 131_072);
+        let small = UsageBound { context_window: Some(8_192), ..UNKNOWN };
+        assert_eq!(small.input_tokens(100, 2), 8_192);
+        assert_eq!(UNKNOWN.input_tokens(u64::MAX, u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn an_answer_is_no_longer_than_it_was_allowed_to_be() {
+        let check = |bound: UsageBound, lowered: Option<u64>, produced: u64, expected: u64| {
+            assert_eq!(bound.output_tokens(lowered, produced), expected, "{bound:?} {lowered:?}");
+        };
+        check(UNKNOWN, None, 10, 131_072);
+        check(UNKNOWN, None, 1_000_000, 1_000_000);
+        let capped = UsageBound { client_cap: Some(50), choices: 3, ..UNKNOWN };
+        check(capped, None, 1_000_000, 150);
+        check(capped, Some(20), 0, 60);
+        check(UsageBound { client_cap: Some(u64::MAX), ..UNKNOWN }, None, 0, 1_048_576);
+        let known = UsageBound {
+            context_window: Some(10_000),
+            model_output: Some(1_000),
+            client_cap: Some(5_000),
+            choices: 1,
+        };
+        check(known, None, 0, 1_000);
+        check(known, None, 3_000, 3_000);
+        check(known, None, 1_000_000, 5_000);
+        check(UsageBound { client_cap: None, ..known }, None, 1_000_000, 10_000);
+        check(UsageBound { choices: u64::MAX, ..known }, Some(u64::MAX), u64::MAX, u64::MAX);
+    }
+}

@@ -1,0 +1,153 @@
+//! What an upstream reports of a request's usage, as far as it can be true.
+//!
+//! A count that is missing, or zero for an answer with text, is unknown: it is counted here. A count
+//! beyond what the request can have used is not charged: the house pays the rest, the record names the
+//! number and the upstream's health shows it.
+
+use super::tally::Tally;
+use crate::domain::model::Modality;
+use crate::domain::money::Nanos;
+use crate::domain::price::Price;
+use crate::domain::record::RequestRecord;
+use crate::domain::usage::{Tokens, Usage};
+use crate::wire::content::content_parts;
+use crate::wire::usage::UsageReport;
+
+/// As much of a count beyond the bound as is booked as the house's loss, in tokens: more is no count, and
+/// would only make the sum of losses useless.
+const MAX_BOOKED_EXCESS: u64 = u32::MAX as u64;
+
+/// The report, and what was cut off it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BelievedUsage {
+    /// What can be true.
+    pub(super) report: UsageReport,
+    /// The prompt's tokens as reported, where they were more.
+    input: Option<Excess>,
+    /// The answer's tokens as reported, where they were more.
+    output: Option<Excess>,
+}
+
+/// A count that cannot be true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Excess {
+    reported: u64,
+    bound: u64,
+}
+
+impl Tally {
+    /// What the upstream reports, as far as it can be true; empty if it reports nothing.
+    pub(super) fn believed(&self) -> BelievedUsage {
+        let Some(mut report) = self.meter.reported else { return BelievedUsage::default() };
+        let produced = self.meter.produced_bytes() as u64;
+        // an answer with text has tokens
+        report.output = report.output.filter(|tokens| tokens.0 > 0 || produced == 0);
+        let Some(bound) = self.usage_bound else {
+            return BelievedUsage { report, ..BelievedUsage::default() };
+        };
+        let input = cut(&mut report.input, |tokens| {
+            let text = bound.input_tokens(self.input_bytes(), 0);
+            if tokens <= text {
+                return text;
+            }
+            bound.input_tokens(self.request_body.len() as u64, media_parts(&self.request_body))
+        });
+        let output = cut(&mut report.output, |_| bound.output_tokens(self.output_cap(), produced));
+        BelievedUsage { report, input, output }
+    }
+}
+
+impl BelievedUsage {
+    /// Names on the record what is not believed, and what was counted because it is unknown.
+    pub(super) fn note(&self, record: &mut RequestRecord) {
+        record.notes.extend(self.excess_notes());
+        for (name, is_unknown) in [
+            ("prompt_tokens", self.report.input.is_none()),
+            ("completion_tokens", self.report.output.is_none()),
+        ] {
+            if is_unknown && !self.report.is_empty() {
+                record.notes.push(format!("usage_counted={name}"));
+            }
+        }
+    }
+
+    /// What is not believed, in words for the operator; `None` if all is.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let told = |name: &str, excess: Option<Excess>| {
+            let Excess { reported, bound } = excess?;
+            Some(format!("{reported} {name} tokens for a request that can have had {bound}"))
+        };
+        let input = told("prompt", self.input);
+        let complaints: Vec<_> = input.into_iter().chain(told("output", self.output)).collect();
+        (!complaints.is_empty()).then(|| format!("it reported {}", complaints.join(", and ")))
+    }
+
+    /// What the tokens that are not believed would have cost: the house's loss.
+    pub(super) fn loss(&self, price: &Price) -> Nanos {
+        let beyond = |excess: Option<Excess>| {
+            let tokens = excess.map_or(0, |excess| excess.reported - excess.bound);
+            Tokens(tokens.min(MAX_BOOKED_EXCESS))
+        };
+        let (input, output) = (beyond(self.input), beyond(self.output));
+        price.cost(&Usage { input, output, ..Usage::default() })
+    }
+
+    fn excess_notes(&self) -> impl Iterator<Item = String> {
+        let note = |name, excess: Excess| format!("usage_bounded:{name}={}", excess.reported);
+        let input = self.input.map(|excess| note("prompt_tokens", excess));
+        input.into_iter().chain(self.output.map(|excess| note("completion_tokens", excess)))
+    }
+}
+
+/// Lowers a count to its bound, and returns what it was if it was more.
+fn cut(tokens: &mut Option<Tokens>, bound: impl FnOnce(u64) -> u64) -> Option<Excess> {
+    let reported = (*tokens)?.0;
+    let bound = bound(reported);
+    if reported <= bound {
+        return None;
+    }
+    *tokens = Some(Tokens(bound));
+    Some(Excess { reported, bound })
+}
+
+/// How many images, recordings, files and parts of unknown types a chat request's messages hold.
+fn media_parts(body: &[u8]) -> u64 {
+    let Some(parts) = content_parts(body) else {
+        // it has a shape of its own: every type may be that of a part
+        return memchr::memmem::find_iter(body, br#""type""#).count() as u64;
+    };
+    parts.iter().filter(|part| part.modality() != Some(Modality::Text)).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_are_no_text_are_found() {
+        let check = |body: &str, expected: u64| {
+            assert_eq!(media_parts(body.as_bytes()), expected, "{body}");
+        };
+        check(r#"{"messages":[{"role":"user","content":"\"type\""}]}"#, 0);
+        check(
+            r#"{"messages":[{"content":[{"type":"text","text":"a"},{"type":"image_url"}]},
+                {"content":[{"type":"file"},{"type":"new"},{}]},{"content":null},{}]}"#,
+            4,
+        );
+        check(r#"{"messages":{"type":1,"type":2}}"#, 2);
+        check("", 0);
+    }
+
+    #[test]
+    fn a_loss_is_booked_as_far_as_it_is_a_count() {
+        let price =
+            Price { input: Nanos(1_000_000_000), output: Nanos(2_000_000_000), ..Price::default() };
+        let loss = |input: u64, output: u64| {
+            let excess = |reported| Some(Excess { reported, bound: 0 });
+            let (input, output) = (excess(input), excess(output));
+            BelievedUsage { input, output, ..BelievedUsage::default() }.loss(&price)
+        };
+        assert_eq!(loss(1_000_000, 500_000), Nanos(2_000_000_000));
+        assert_eq!(loss(u64::MAX, 0), Nanos(4_294_967_295_000));
+    }
+}

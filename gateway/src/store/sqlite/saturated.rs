@@ -1,0 +1,89 @@
+//! Sums at the end of their range.
+//!
+//! A stored sum stops at 2⁶³ − 1: an older version stored whatever an upstream reported, which could come
+//! to more. Such a sum is not what its parts add up to, so its fingerprint would never agree with theirs;
+//! it is right if its parts come to that much or more, which is known exactly in 128 bits.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, params};
+
+use super::fingerprint::{NUMBERS, Of, group, number};
+use crate::store::StoreError;
+
+/// Which sum: hour or day, the hash of its group, and its column.
+type Key = (i64, u64, usize);
+
+/// The saturated sums of a database, each with what its parts come to so far.
+#[derive(Default)]
+pub(super) struct Saturated {
+    hours: HashMap<Key, i128>,
+    days: HashMap<Key, i128>,
+}
+
+impl Saturated {
+    /// Finds them.
+    pub(super) fn find(tx: &Connection) -> Result<Self, StoreError> {
+        let columns = "status, requests, input, cached, output, reasoning, cost";
+        let hours = format!("SELECT account, hour, key, model, {columns} FROM request_sums");
+        let days = format!("SELECT account, day, key, model, {columns} FROM key_days");
+        Ok(Self { hours: select(tx, &hours)?, days: select(tx, &days)? })
+    }
+
+    /// Takes note of a part of an hour's sum; `false` if that is not saturated.
+    pub(super) fn add_to_hour(&mut self, key: Key, part: i64) -> bool {
+        add(&mut self.hours, key, part)
+    }
+
+    /// Takes note of a part of a day's sum; `false` if that is not saturated.
+    pub(super) fn add_to_day(&mut self, key: Key, part: i64) -> bool {
+        add(&mut self.days, key, part)
+    }
+
+    /// Whether an hour's sum is saturated.
+    pub(super) fn has_hour(&self, key: Key) -> bool {
+        self.hours.contains_key(&key)
+    }
+
+    /// Whether a day's sum is saturated.
+    pub(super) fn has_day(&self, key: Key) -> bool {
+        self.days.contains_key(&key)
+    }
+
+    /// The hours whose sums are more than their parts come to.
+    pub(super) fn wrong_hours(&self) -> impl Iterator<Item = i64> {
+        wrong(&self.hours)
+    }
+
+    /// The days whose sums are more than their parts come to.
+    pub(super) fn wrong_days(&self) -> impl Iterator<Item = i64> {
+        wrong(&self.days)
+    }
+}
+
+fn select(tx: &Connection, rows: &str) -> Result<HashMap<Key, i128>, StoreError> {
+    let sql = format!("{rows} WHERE ?1 IN (requests, input, cached, output, reasoning, cost)");
+    let mut select = tx.prepare(&sql)?;
+    let mut rows = select.query(params![i64::MAX])?;
+    let mut found = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let (unit, group) = (row.get(1)?, group(row, Of::Key)?);
+        for column in NUMBERS {
+            if number(row, column)? == i64::MAX {
+                found.insert((unit, group, column), 0);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn add(sums: &mut HashMap<Key, i128>, key: Key, part: i64) -> bool {
+    let Some(sum) = sums.get_mut(&key) else { return false };
+    *sum = sum.saturating_add(part.into());
+    true
+}
+
+fn wrong(sums: &HashMap<Key, i128>) -> impl Iterator<Item = i64> {
+    let wrong = sums.iter().filter(|(_, sum)| **sum < i128::from(i64::MAX));
+    wrong.map(|((unit, ..), _)| *unit)
+}

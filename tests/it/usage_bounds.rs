@@ -1,0 +1,244 @@
+//! What an upstream reports is charged as far as it can be true, and what it does not report is counted.
+
+use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
+use serde_json::{Value, json};
+use tests::http::Answer;
+use tests::{Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
+
+struct Scene {
+    product: Product,
+    upstream: RawUpstream,
+    alice: Session,
+    key: String,
+}
+
+/// A member with a hundred dollars more than at first, and a model that costs 1 and 2 dollars a million tokens.
+async fn scene() -> Scene {
+    let (product, upstream) = (Product::start().await, RawUpstream::start().await);
+    let operator = product.operator().await;
+    operator.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    operator.credit("alice", "100").await;
+    let key = alice.key().await.secret;
+    Scene { product, upstream, alice, key }
+}
+
+/// An answer that says `message` and reports `usage`, plain or streamed.
+fn answered(stream: bool, message: &Value, usage: &Value) -> String {
+    if !stream {
+        let choice = json!({ "index": 0, "message": message, "finish_reason": "stop" });
+        return json_answer(200, &json!({ "choices": [choice], "usage": usage }).to_string());
+    }
+    let delta = json!({ "choices": [{ "index": 0, "delta": message }] });
+    let end = json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] });
+    let mut events = format!("data: {delta}\n\ndata: {end}\n\n");
+    if !usage.is_null() {
+        let usage = json!({ "choices": [], "usage": usage });
+        events.push_str(&format!("data: {usage}\n\n"));
+    }
+    events.push_str("data: [DONE]\n\n");
+    format!("{}{}{}", stream_head(), chunk(&events), chunk(""))
+}
+
+impl Scene {
+    async fn ask(&self, path: &str, body: &Value, sent: String) -> (Answer, RequestRecord) {
+        let before = self.alice.records(0).await.len();
+        let request = self.product.post(path).bearer(&self.key).json(body);
+        let (answer, _) = tokio::join!(request.answer(), self.upstream.answer(sent));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        (answer, self.alice.records(before + 1).await.pop().unwrap())
+    }
+
+    /// Asks in all four ways, and returns each answer and its record.
+    async fn ask_in_all_ways(
+        &self,
+        message: &Value,
+        usage: &Value,
+    ) -> Vec<(Answer, RequestRecord)> {
+        let mut seen = Vec::new();
+        for stream in [false, true] {
+            let responses = json!({ "model": "asked", "input": "hi" });
+            for (path, mut body) in
+                [("/v1/chat/completions", question("asked", "hi")), ("/v1/responses", responses)]
+            {
+                body["stream"] = stream.into();
+                seen.push(self.ask(path, &body, answered(stream, message, usage)).await);
+            }
+        }
+        seen
+    }
+
+    async fn health(&self) -> v1::UpstreamHealth {
+        let mut traffic = self.product.operator().await.traffic();
+        let request = v1::ListUpstreamHealthRequest {};
+        let listed = traffic.list_upstream_health(request).await.unwrap().into_inner();
+        listed.upstreams.into_iter().find(|it| it.name == "up-asked-0").unwrap()
+    }
+}
+
+fn usd(amount: Option<&str>) -> f64 {
+    amount.unwrap().parse().unwrap()
+}
+
+/// The usage that a Responses client is told, plain or streamed; `None` for a chat answer.
+fn told(answer: &Answer) -> Option<Value> {
+    let whole = match answer.text().split("event: response.completed\ndata: ").nth(1) {
+        Some(event) => {
+            serde_json::from_str::<Value>(event.lines().next().unwrap()).unwrap()["response"]
+                .clone()
+        }
+        None => serde_json::from_str::<Value>(answer.text()).ok()?,
+    };
+    (whole["object"] == "response").then(|| whole["usage"].clone())
+}
+
+#[tokio::test]
+async fn no_request_is_charged_for_more_than_its_bytes_can_be() {
+    let scene = scene().await;
+    let usage = json!({ "prompt_tokens": 1_000_000_000, "completion_tokens": 2 });
+    for (answer, record) in scene.ask_in_all_ways(&json!({ "content": "hi" }), &usage).await {
+        let input = record.tokens.unwrap().input.unwrap();
+        assert!(input < 20_000, "{record:?}");
+        assert!(usd(record.cost_usd.as_deref()) < 0.02, "{record:?}");
+        assert!(
+            record.notes.contains(&"usage_bounded:prompt_tokens=1000000000".to_owned()),
+            "{record:?}"
+        );
+        assert_eq!(record.usage_basis(), UsageBasis::Upstream, "{record:?}");
+        if let Some(told) = told(&answer) {
+            assert_eq!(told["input_tokens"], json!(input), "{answer:?}");
+            assert_eq!(told["total_tokens"], json!(input + 2), "{answer:?}");
+        }
+    }
+    let balance: f64 = scene.alice.account().await.balance_usd.parse().unwrap();
+    assert!(balance > 104.9, "{balance}");
+    let health = scene.health().await;
+    assert_eq!(health.implausible_usage, 4, "{health:?}");
+    assert!(health.last_error.contains("1000000000 prompt tokens"), "{health:?}");
+    // the house's books have what was not charged
+    let request = v1::VerifyLedgerRequest {};
+    let operator = scene.product.operator().await;
+    assert!(operator.ledger().verify_ledger(request).await.unwrap().into_inner().ok);
+}
+
+#[tokio::test]
+async fn no_request_is_charged_for_more_than_its_context_window_or_its_cap() {
+    let scene = scene().await;
+    let change = v1::UpdateModelRequest {
+        id: "asked".to_owned(),
+        context_window: Some(4_000),
+        max_output_tokens: Some(1_000),
+        ..v1::UpdateModelRequest::default()
+    };
+    scene.product.operator().await.models().update_model(change).await.unwrap();
+    let usage = json!({ "prompt_tokens": 10_000, "completion_tokens": 10_000 });
+    for (cap, choices, output) in [(None, 1, 1_000), (Some(50), 1, 50), (Some(50), 2, 100)] {
+        let mut body = question("asked", "hi");
+        body["max_tokens"] = json!(cap);
+        body["n"] = json!(choices);
+        let sent = answered(false, &json!({ "content": "hi" }), &usage);
+        let (_, record) = scene.ask("/v1/chat/completions", &body, sent).await;
+        let tokens = record.tokens.unwrap();
+        assert_eq!((tokens.input, tokens.output), (Some(4_000), Some(output)), "{record:?}");
+        assert!(
+            record.notes.contains(&"usage_bounded:completion_tokens=10000".to_owned()),
+            "{record:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn counts_at_the_end_of_their_range_poison_nothing() {
+    let scene = scene().await;
+    for huge in [json!(i64::MAX), json!(u64::MAX)] {
+        let usage = json!({ "prompt_tokens": huge, "completion_tokens": huge, "total_tokens": huge,
+            "prompt_tokens_details": { "cached_tokens": huge },
+            "completion_tokens_details": { "reasoning_tokens": huge } });
+        scene.ask_in_all_ways(&json!({ "content": "hi" }), &usage).await;
+    }
+    for odd in [json!(-1), json!(1.5), json!("9"), json!(true), json!([])] {
+        let usage = json!({ "prompt_tokens": odd, "completion_tokens": odd });
+        for (_, record) in scene.ask_in_all_ways(&json!({ "content": "hi" }), &usage).await {
+            assert_eq!(record.usage_basis(), UsageBasis::Counted, "{odd}: {record:?}");
+        }
+    }
+    let balance: f64 = scene.alice.account().await.balance_usd.parse().unwrap();
+    assert!(balance > 100.0, "{balance}");
+    let operator = scene.product.operator().await;
+    let request = v1::VerifyLedgerRequest {};
+    assert!(operator.ledger().verify_ledger(request).await.unwrap().into_inner().ok);
+    // what was learnt from them does not make the next hold too large
+    let sent = answered(
+        false,
+        &json!({ "content": "hi" }),
+        &json!({ "prompt_tokens": 9, "completion_tokens": 1 }),
+    );
+    let (_, record) = scene.ask("/v1/chat/completions", &question("asked", "hi"), sent).await;
+    assert_eq!(record.cost_usd.as_deref(), Some("0.000011"));
+}
+
+#[tokio::test]
+async fn honest_counts_are_charged_in_full() {
+    let scene = scene().await;
+    let image = json!([{ "type": "text", "text": "what is this?" },
+        { "type": "image_url", "image_url": { "url": "https://example.com/a.png" } }]);
+    // a server with a long prompt of its own, and an image of many tiles
+    for (content, prompt) in [(json!("hi"), 9_000), (image, 60_000)] {
+        let body =
+            json!({ "model": "asked", "messages": [{ "role": "user", "content": content }] });
+        let usage = json!({ "prompt_tokens": prompt, "completion_tokens": 90_000 });
+        let sent = answered(false, &json!({ "content": "hi" }), &usage);
+        let (_, record) = scene.ask("/v1/chat/completions", &body, sent).await;
+        let tokens = record.tokens.unwrap();
+        assert_eq!((tokens.input, tokens.output), (Some(prompt), Some(90_000)), "{record:?}");
+        assert!(record.notes.is_empty(), "{record:?}");
+    }
+    assert_eq!(scene.health().await.implausible_usage, 0);
+}
+
+#[tokio::test]
+async fn what_an_upstream_leaves_out_is_counted_and_the_basis_says_so() {
+    let scene = scene().await;
+    let said = json!({ "content": "hello world, hello world" });
+    let left_out = [
+        json!({ "prompt_tokens": 5 }),
+        json!({ "prompt_tokens": 5, "completion_tokens": null, "total_tokens": 5 }),
+        json!({ "prompt_tokens": 5, "completion_tokens": 0 }),
+    ];
+    for usage in left_out {
+        for (answer, record) in scene.ask_in_all_ways(&said, &usage).await {
+            let tokens = record.tokens.unwrap();
+            assert_eq!((tokens.input, tokens.output), (Some(5), Some(5)), "{usage}: {record:?}");
+            assert_eq!(record.usage_basis(), UsageBasis::Counted, "{usage}: {record:?}");
+            assert_eq!(record.notes, ["usage_counted=completion_tokens"], "{usage}");
+            if let Some(told) = told(&answer) {
+                assert_eq!((&told["input_tokens"], &told["output_tokens"]), (&json!(5), &json!(5)));
+                assert_eq!(told["total_tokens"], json!(10));
+            }
+        }
+    }
+    for (_, record) in scene.ask_in_all_ways(&said, &json!({ "completion_tokens": 7 })).await {
+        let tokens = record.tokens.unwrap();
+        assert!(tokens.input.unwrap() > 0 && tokens.output == Some(7), "{record:?}");
+        assert_eq!(record.notes, ["usage_counted=prompt_tokens"]);
+        assert_eq!(record.usage_basis(), UsageBasis::Counted);
+    }
+}
+
+#[tokio::test]
+async fn text_in_fields_that_are_not_known_is_output() {
+    let scene = scene().await;
+    for message in [
+        json!({ "content": "", "thinking": "hello world" }),
+        json!({ "content": null, "audio": { "id": "a", "data": "UklGRg==", "transcript": "hello world" } }),
+        json!({ "some_new_field": "hello world" }),
+        json!({ "blocks": [{ "type": "thinking", "thinking": "hello world" }] }),
+        json!({ "content": "hello world", "text": "hello world" }),
+    ] {
+        for (_, record) in scene.ask_in_all_ways(&message, &Value::Null).await {
+            assert_eq!(record.tokens.unwrap().output, Some(2), "{message}: {record:?}");
+            assert_eq!(record.usage_basis(), UsageBasis::Counted, "{message}: {record:?}");
+            assert_eq!(record.status(), RequestStatus::Completed, "{message}: {record:?}");
+        }
+    }
+}
