@@ -18,6 +18,7 @@ use crate::pipeline::course::Course;
 use crate::pipeline::end::End;
 use crate::pipeline::relay::{Answer, Broken};
 use crate::pipeline::standing;
+use crate::pipeline::tally::Tally;
 use crate::translate::answer::Failure;
 use crate::upstream::UpstreamError;
 use crate::wire::error::{ErrorBody, ForeignError};
@@ -100,7 +101,7 @@ pub(super) fn error_event(broken: Broken) -> Bytes {
         http_status: Some(200),
         error_code: error.code.clone(),
     };
-    let usage = broken.tally.as_ref().and_then(|tally| tally.reported_usage());
+    let usage = broken.tally.as_ref().and_then(Tally::reported_usage);
     if let Some(tally) = broken.tally {
         tally.fail(&broken.fault, end);
     }

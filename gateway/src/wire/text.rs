@@ -169,7 +169,9 @@ mod tests {
     fn text_is_unescaped_however_its_pieces_are_cut() {
         let check = |pieces: &[&str], expected: &str| {
             let (mut high, mut out) = (None, String::new());
-            pieces.iter().for_each(|piece| unescape_into(piece, &mut high, &mut out));
+            for piece in pieces {
+                unescape_into(piece, &mut high, &mut out);
+            }
             assert_eq!(out, expected, "{pieces:?}");
         };
         check(&[r#"a\n\t\"\\\/\u00e9"#, r"\u0e01\b\f\r"], "a\n\t\"\\/\u{e9}\u{e01}\u{8}\u{c}\r");
