@@ -116,6 +116,9 @@ fn check_cancelled(record: &proto::v1::RequestRecord) {
     assert_eq!(record.notes, ["client_gone:cancelled"]);
 }
 
+/// Text of so few tokens that no cap ends the answer before the buffers of the sockets are full.
+const FEW_TOKENS: &str = "-----";
+
 /// It kept its place and its upstream for good.
 #[tokio::test]
 async fn a_client_that_never_reads_its_answer_is_taken_to_have_gone() {
@@ -133,7 +136,7 @@ async fn a_client_that_never_reads_its_answer_is_taken_to_have_gone() {
         let mut call = upstream.begin_stream().await;
         tokio::time::pause();
         // it ends only when the gateway hangs up
-        soon("the end of the upstream's stream", call.stream_endlessly()).await;
+        soon("the end of the upstream's stream", call.stream_endlessly(FEW_TOKENS)).await;
         tokio::time::resume();
         drop(client);
     }
@@ -163,7 +166,7 @@ async fn a_stream_of_http2_that_takes_nothing_is_reset_without_its_neighbours() 
     let (response, mut call) = tokio::join!(sender.send_request(request), upstream.begin_stream());
     let response = response.unwrap();
     tokio::time::pause();
-    soon("the end of the upstream's stream", call.stream_endlessly()).await;
+    soon("the end of the upstream's stream", call.stream_endlessly(FEW_TOKENS)).await;
     tokio::time::resume();
     check_cancelled(&alice.record().await);
     assert!(response.into_body().collect().await.is_err(), "it was reset");

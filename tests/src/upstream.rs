@@ -71,7 +71,7 @@ impl RawUpstream {
 
     /// Answers the next request with a stream of words that ends only when the gateway hangs up.
     pub async fn answer_endlessly(&self) {
-        self.begin_stream().await.stream_endlessly().await;
+        self.begin_stream().await.stream_endlessly("word ").await;
     }
 
     /// Answers the next request with the head of a stream.
@@ -110,8 +110,8 @@ impl Call {
     }
 
     /// Sends words until the gateway has closed the connection.
-    pub async fn stream_endlessly(&mut self) {
-        let delta = json!({ "content": "word ".repeat(1_000) });
+    pub async fn stream_endlessly(&mut self, word: &str) {
+        let delta = json!({ "content": word.repeat(1_000) });
         let piece = json!({ "choices": [{ "index": 0, "delta": delta }] });
         while self.try_send(chunk(&format!("data: {piece}\n\n"))).await {}
     }
