@@ -1,5 +1,7 @@
 //! What an upstream reports is charged as far as it can be true, and what it does not report is counted.
 
+use std::fmt::Write as _;
+
 use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
 use serde_json::{Value, json};
 use tests::http::Answer;
@@ -34,7 +36,7 @@ fn answered(stream: bool, message: &Value, usage: &Value) -> String {
     let mut events = format!("data: {delta}\n\ndata: {end}\n\n");
     if !usage.is_null() {
         let usage = json!({ "choices": [], "usage": usage });
-        events.push_str(&format!("data: {usage}\n\n"));
+        _ = write!(events, "data: {usage}\n\n");
     }
     events.push_str("data: [DONE]\n\n");
     format!("{}{}{}", stream_head(), chunk(&events), chunk(""))
