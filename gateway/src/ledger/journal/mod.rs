@@ -142,8 +142,14 @@ impl Journal {
         let mut state = self.lock();
         let state = &mut *state;
         state.rotate_if_long(&self.dir);
-        let is_new = !state.open.contains_key(&open.record.id);
-        let segment = state.enter(&open, u64::from(is_new) * RESERVE).map_err(Unwritten)?;
+        let earlier = state.open.get(&open.record.id).map(|anchored| anchored.segment);
+        let kept = state.unwritten.len();
+        let segment =
+            state.enter(&open, u64::from(earlier.is_none()) * RESERVE).map_err(Unwritten)?;
+        // the segment of the earlier entry may be removed from here on, so this one must be in a file
+        if earlier.is_some_and(|earlier| earlier != segment) {
+            state.write_or_keep(kept).map_err(Unwritten)?;
+        }
         self.has_unwritten.store(true, Ordering::Release);
         let anchored = Anchored { segment, open: Box::new(open) };
         state.need(segment);

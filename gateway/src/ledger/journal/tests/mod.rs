@@ -146,6 +146,18 @@ async fn what_is_open_and_what_is_closed_is_found_again() {
     assert_eq!((&records[0], &records[2]), (&ended(1), &ended(3)));
 }
 
+/// The entry that was written went with its segment, and the other one was not written yet.
+#[tokio::test]
+async fn a_request_that_begins_again_behind_a_rotation_is_not_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    begin(&journal, open(1));
+    journal.lock().rotate(dir.path());
+    journal.begin(open(1)).unwrap();
+    journal.committed(std::iter::empty());
+    assert_eq!(found(dir.path()), [(1, Interrupted)]);
+}
+
 #[tokio::test]
 async fn an_open_request_is_charged_for_what_was_sent_and_had_come_back() {
     let dir = tempfile::tempdir().unwrap();
