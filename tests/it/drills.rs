@@ -136,10 +136,13 @@ async fn a_disk_without_room_is_told_as_what_it_is() {
             assert!(!finding.finding.contains("stored balance"), "{finding:?}");
             assert!(!finding.remedy.contains("ctl account credit"), "{finding:?}");
         }
-        let database: Vec<_> = of(v1::DiagnosticArea::Database).collect();
-        assert_eq!(database[0].severity(), v1::Severity::Problem, "{database:?}");
-        assert!(database[0].finding.contains("the gateway's disk"), "{database:?}");
-        assert!(database[0].remedy.contains("make room"), "{database:?}");
+        // what a limit on file sizes stops may be the journal alone
+        if disk != Disk::Limited {
+            let database: Vec<_> = of(v1::DiagnosticArea::Database).collect();
+            assert_eq!(database[0].severity(), v1::Severity::Problem, "{database:?}");
+            assert!(database[0].finding.contains("the gateway's disk"), "{database:?}");
+            assert!(database[0].remedy.contains("make room"), "{database:?}");
+        }
 
         drill.clear();
         let again = async { while ready().await.status != 200 {} };
