@@ -140,8 +140,8 @@ async fn what_a_key_has_spent_counts_over_rotations_and_restarts() {
     let cap = sent["max_tokens"].as_u64().unwrap();
     assert!((900..1_000).contains(&cap), "two tenths of a cent are left: {cap}");
     assert_eq!(answer.header("x-tollgate-translation"), format!("output_cap_lowered={cap}"));
-    // more than the cap that was sent is the house's loss
-    use_tokens(&product, &upstream, &old.secret, [0, 500_000]).await;
+    // What is beyond the hold, and beyond the cap that was sent, is the house's loss.
+    use_tokens(&product, &upstream, &old.secret, [1_000, 500_000]).await;
     for secret in [&new, &old.secret] {
         let refused = product.chat(secret, &question("asked", "hi")).answer().await;
         check_used_up(
