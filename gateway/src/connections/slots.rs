@@ -1,8 +1,10 @@
 //! How many connections there may be, in all and from one address.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::domain::source::client_prefix;
 
 /// How many connections a port serves at a time; `None` is "no limit".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,17 +102,6 @@ impl Drop for ConnectionGuard {
             if *count == 0 {
                 counts.by_address.remove(&address);
             }
-        }
-    }
-}
-
-/// Returns what is counted as one client: an IPv4 address, or an IPv6 network of 2⁶⁴, which is what a client
-/// gets.
-fn client_prefix(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => {
-            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
         }
     }
 }

@@ -34,7 +34,6 @@ mod secret_file;
 pub mod sessions;
 mod sign_in;
 mod signups;
-pub mod source;
 mod standing;
 pub mod tail;
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::passwords::Requester;
-use super::source::Source;
 use super::{Caller, Control, ControlError};
 use crate::domain::account::Account;
 use crate::domain::audit::AuditAction;
+use crate::domain::source::Source;
 
 impl Control {
     /// Gives the caller's account another password and ends all its sessions but the one that asks.

@@ -12,8 +12,8 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::Semaphore;
 
 use super::ControlError;
-use super::source::Source;
 use crate::clock::Entropy;
+use crate::domain::source::Source;
 
 /// A well-formed hash that no known password has: for accounts that nobody signs in to, and for
 /// names that do not exist, so that both cost what a real one costs.

@@ -8,7 +8,6 @@ use secrecy::{ExposeSecret, SecretString};
 use super::accounts::AccountView;
 use super::error::shown;
 use super::passwords::Requester;
-use super::source::Source;
 use super::{Caller, Control, ControlError, Registration, token};
 use crate::domain::Invalid;
 use crate::domain::account::{Account, AccountStatus, Role};
@@ -18,6 +17,7 @@ use crate::domain::id::{AccountId, PlanName};
 use crate::domain::ledger::{Entry, EntryKind};
 use crate::domain::money::Nanos;
 use crate::domain::plan::DEFAULT_PLAN;
+use crate::domain::source::Source;
 use crate::store::StoreError;
 
 /// A new account.

@@ -15,13 +15,13 @@ use tokio_util::sync::CancellationToken;
 use super::occurrences::{Occurrences, Report};
 use super::passwords::Requester;
 use super::sessions::SignedIn;
-use super::source::Source;
 use super::throttle::{Attempt, NameDigest, Throttle};
 use super::{Caller, Control, ControlError, token};
 use crate::domain::account::{Account, Session};
 use crate::domain::account_name::normalized;
 use crate::domain::audit::{AuditAction, AuditEntry};
 use crate::domain::id::{AccountId, SessionId};
+use crate::domain::source::Source;
 
 /// How long a session lasts.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);

@@ -27,6 +27,7 @@ pub mod proof;
 pub mod record;
 pub mod refusal;
 pub mod response;
+pub mod source;
 pub mod text;
 pub mod upstream;
 pub mod usage;

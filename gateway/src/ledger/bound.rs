@@ -156,7 +156,7 @@ pub(super) fn cost(tokens: u64, per_million: Nanos) -> Nanos {
     Nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// How many tokens `amount` pays for.
+/// How many tokens `amount` pays for; saturates, as it does where they are free.
 pub(super) fn tokens_for(amount: Nanos, per_million: Nanos) -> u64 {
     if per_million <= Nanos::ZERO {
         return u64::MAX;

@@ -100,16 +100,15 @@ impl Counts {
         [requests, concurrency, tokens, month].into_iter().flatten()
     }
 
-    /// How many tokens `limits` leave; the fewest there are.
-    pub(super) fn tokens_left(&self, limits: &Limits, now: Moment) -> u64 {
+    /// How many tokens the tightest of `limits` leaves; `None` if none counts tokens.
+    pub(super) fn tokens_left(&self, limits: &Limits, now: Moment) -> Option<u64> {
         let minute = limits.tpm.map(|limit| limit.saturating_sub(self.tokens_in_window(now)));
-        minute.unwrap_or(u64::MAX).min(self.month_left(limits))
+        minute.into_iter().chain(self.month_left(limits)).min()
     }
 
-    /// How many tokens the month leaves.
-    pub(super) fn month_left(&self, limits: &Limits) -> u64 {
-        let left = limits.monthly_tokens.map(|limit| limit.saturating_sub(self.month.taken()));
-        left.unwrap_or(u64::MAX)
+    /// How many tokens the monthly quota leaves; `None` if there is none.
+    pub(super) fn month_left(&self, limits: &Limits) -> Option<u64> {
+        limits.monthly_tokens.map(|limit| limit.saturating_sub(self.month.taken()))
     }
 
     /// Counts a request that is let in, with the tokens that are reserved for it.

@@ -109,10 +109,10 @@ pub enum Cause {
 struct Survey {
     tightest: Option<Exceeded>,
     observed: Vec<(LimitScope, LimitKind)>,
-    /// How many tokens all limits leave.
-    left: u64,
-    /// How many tokens all monthly quotas leave.
-    month_left: u64,
+    /// How many tokens all limits leave; `None` if none counts tokens.
+    left: Option<u64>,
+    /// How many tokens all monthly quotas leave; `None` if there is none.
+    month_left: Option<u64>,
 }
 
 type Map<K> = papaya::HashMap<K, Arc<Meter>, RandomState>;
@@ -139,7 +139,10 @@ impl Limiter {
         let meters = self.meters(subject);
         let mut places = permit::lock(&meters);
         let found = survey(&mut places, limits, demand, now);
-        let output = demand.map_or(0, |it| it.output.min(found.left.saturating_sub(it.input)));
+        let output = demand.map_or(0, |demand| {
+            let room = found.left.map(|left| left.saturating_sub(demand.input));
+            room.map_or(demand.output, |room| demand.output.min(room))
+        });
         let reserved = demand.map_or(0, |it| it.input.saturating_add(output));
         let grant = demand.map(|demand| Grant::of(demand, output, found.month_left));
         let month_extra = grant.as_ref().map_or(0, |grant| grant.month_extra);
@@ -192,8 +195,7 @@ fn survey(
     demand: Option<&Demand>,
     now: Moment,
 ) -> Survey {
-    let mut found =
-        Survey { tightest: None, observed: Vec::new(), left: u64::MAX, month_left: u64::MAX };
+    let mut found = Survey { tightest: None, observed: Vec::new(), left: None, month_left: None };
     for ((counts, limits), scope) in places.iter_mut().zip(limits).zip(SCOPES) {
         let Some(counts) = counts else { continue };
         counts.month.roll(now.wall);
@@ -205,8 +207,8 @@ fn survey(
             }
         }
         if !limits.observe {
-            found.left = found.left.min(counts.tokens_left(limits, now));
-            found.month_left = found.month_left.min(counts.month_left(limits));
+            found.left = found.left.into_iter().chain(counts.tokens_left(limits, now)).min();
+            found.month_left = found.month_left.into_iter().chain(counts.month_left(limits)).min();
         }
     }
     found

@@ -71,13 +71,14 @@ pub(super) fn lock(meters: &Meters) -> [Option<MutexGuard<'_, Counts>>; 3] {
 // === impl Grant ===
 
 impl Grant {
-    /// What is granted to a demand of which a minute has room for `output`; what monthly quotas leave
-    /// caps its output, and `left` is all there are where there is none.
-    pub(super) fn of(demand: &Demand, output: u64, left: u64) -> Self {
-        let payable = left.saturating_sub(demand.input) / demand.choices;
-        let allowed = demand.policy.allowed(demand.longest, payable);
-        let is_bounded = left < u64::MAX;
-        let max_output = is_bounded.then(|| allowed.saturating_mul(demand.choices));
+    /// What is granted to a demand of which a minute has room for `output`. The output is capped by what
+    /// its monthly quotas leave, in tokens; `month_left` is `None` where there is no quota.
+    pub(super) fn of(demand: &Demand, output: u64, month_left: Option<u64>) -> Self {
+        let allowed = month_left.map(|left| {
+            let payable = left.saturating_sub(demand.input) / demand.choices;
+            demand.policy.allowed(demand.longest, payable)
+        });
+        let max_output = allowed.map(|allowed| allowed.saturating_mul(demand.choices));
         let month_output = match demand.policy {
             HoldPolicy::Plain { .. } => max_output.unwrap_or(output),
             HoldPolicy::Stream => output,
@@ -86,7 +87,7 @@ impl Grant {
             output,
             month_extra: month_output.saturating_sub(output),
             max_output,
-            cap: (is_bounded && allowed < demand.longest).then_some(allowed),
+            cap: allowed.filter(|&allowed| allowed < demand.longest),
         }
     }
 }

@@ -59,13 +59,22 @@ struct Shortage {
     _quota: Option<QuotaWait>,
 }
 
+/// How far the count of a request's input is.
+#[derive(Default)]
+enum InputProgress {
+    #[default]
+    NotStarted,
+    Counting(InputCount),
+    Counted(InputTokens),
+    /// The tokenizer panicked.
+    Failed,
+}
+
 /// The counts of one request that are under way.
 #[derive(Default)]
 pub(super) struct Counts {
     piece: Option<PieceCount>,
-    input: Option<InputCount>,
-    /// The count of the input, once it is known.
-    counted_input: Option<InputTokens>,
+    input: InputProgress,
     shortage: Option<Box<Shortage>>,
     /// The count of a request whose answer has ended.
     last: Option<Counting>,
@@ -168,19 +177,24 @@ impl Tally {
 
     /// Ready once what is held for the input is no more than its count.
     fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.counts.counted_input.is_some() || self.request_body.is_empty() {
+        if self.request_body.is_empty() {
             return Poll::Ready(());
         }
-        let input = self.counts.input.get_or_insert_with(|| {
+        if let InputProgress::NotStarted = self.counts.input {
             let counting = self.gate.counter.clone().count_input(self.request_body.clone());
-            AbortOnDropHandle::new(self.gate.tasks.spawn(counting))
-        });
-        let counted = ready!(Pin::new(input).poll(context)).ok().flatten();
-        self.counts.input = None;
-        // what cannot be counted is held as it was
-        let counted = counted.unwrap_or(InputTokens { text: u64::MAX, is_all_text: false });
-        self.counts.has_failed |= counted.text == u64::MAX;
-        self.counts.counted_input = Some(counted);
+            let counting = AbortOnDropHandle::new(self.gate.tasks.spawn(counting));
+            self.counts.input = InputProgress::Counting(counting);
+        }
+        let InputProgress::Counting(counting) = &mut self.counts.input else {
+            return Poll::Ready(());
+        };
+        // The hold for an input that cannot be counted stays as it is.
+        let Some(counted) = ready!(Pin::new(counting).poll(context)).ok().flatten() else {
+            self.counts.input = InputProgress::Failed;
+            self.counts.has_failed = true;
+            return Poll::Ready(());
+        };
+        self.counts.input = InputProgress::Counted(counted);
         if counted.is_all_text {
             let bound = input_bound(counted.text);
             if let Some(cover) = &mut self.cover {
@@ -236,10 +250,10 @@ impl Tally {
         }
         self.output_bytes = self.output_bytes.max(self.meter.produced_bytes() as u64);
         let before = Before {
-            input: self.counts.counted_input.map_or_else(
-                || Input::Body(self.request_body.clone()),
-                |it| Input::Counted(it.text),
-            ),
+            input: match self.counts.input {
+                InputProgress::Counted(input) => Input::Counted(input.text),
+                _ => Input::Body(self.request_body.clone()),
+            },
             counted: self.meter.counted(),
             piece: self.counts.piece.take(),
         };

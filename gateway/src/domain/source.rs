@@ -1,4 +1,4 @@
-//! Where somebody who is not signed in comes from, as far as that tells people apart.
+//! Where a connection comes from, as far as that tells clients apart.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -29,9 +29,9 @@ impl fmt::Display for Source {
     }
 }
 
-/// Returns the addresses that one client has at its disposal: whoever has one IPv6 address has the 2⁶⁴ of
-/// its network.
-pub(super) fn client_prefix(address: IpAddr) -> IpAddr {
+/// Returns what counts as one client: an IPv4 address, or the /64 network of an IPv6 address, which is what
+/// a single client is usually assigned.
+pub fn client_prefix(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => {
