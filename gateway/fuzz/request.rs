@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use gateway::domain::upstream::Profile;
 use gateway::translate::dialect::Dialect;
 use gateway::translate::plan::{ReasoningOutput, ReasoningSealer};
-use gateway::translate::request::{Earlier, HostedTools, Request, Terms};
+use gateway::translate::request::{Earlier, HostedTools, Inputs, Request, Terms};
 use libfuzzer_sys::fuzz_target;
 
 /// Opens everything, as reasoning that reads like its seal.
@@ -37,7 +37,8 @@ fuzz_target!(|body: &[u8]| {
     for (number, profile) in PROFILES.into_iter().enumerate() {
         let terms = Terms {
             dialect: Dialect::of(profile),
-            vision: number != 3,
+            inputs: Inputs { images: number != 3, files: number != 4, audio: number != 5 },
+            verbosity: number % 2 == 0,
             strict: number == 1,
             hosted_tools: if number == 2 { HostedTools::Omit } else { HostedTools::Refuse },
             reasoning: ReasoningOutput::Summary,
