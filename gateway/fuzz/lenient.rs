@@ -12,7 +12,7 @@ use bytes::Bytes;
 use gateway::domain::upstream::Profile;
 use gateway::translate::dialect::Dialect;
 use gateway::translate::plan::{ReasoningOutput, ReasoningSealer};
-use gateway::translate::request::{Earlier, HostedTools, Request, Terms};
+use gateway::translate::request::{Earlier, HostedTools, Inputs, Request, Terms};
 use gateway::wire::chat::ChatRequest;
 use gateway::wire::splice::join;
 use libfuzzer_sys::fuzz_target;
@@ -266,7 +266,8 @@ fn check_responses(body: &[u8]) {
     let references = HashMap::new();
     let terms = Terms {
         dialect: Dialect::of(Profile::Generic),
-        vision: true,
+        inputs: Inputs { images: true, files: true, audio: true },
+        verbosity: true,
         strict: false,
         hosted_tools: HostedTools::Omit,
         reasoning: ReasoningOutput::Summary,
