@@ -9,11 +9,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gateway::domain::endpoint::Endpoint;
-use gateway::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
-use gateway::domain::money::Nanos;
-use gateway::domain::record::{RequestRecord, RequestStatus, ServedBy};
-use gateway::domain::usage::{Tokens, Usage, UsageBasis};
+use domain::endpoint::Endpoint;
+use domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
+use domain::money::Nanos;
+use domain::record::{RequestRecord, RequestStatus, ServedBy};
+use domain::usage::{Tokens, Usage, UsageBasis};
 use gateway::store::sqlite::SqliteStore;
 use gateway::store::{RequestFilter, Requests};
 use jiff::Timestamp;

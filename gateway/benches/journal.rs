@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
-use gateway::domain::endpoint::Endpoint;
-use gateway::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
-use gateway::domain::money::Nanos;
-use gateway::domain::price::Price;
-use gateway::domain::record::{RequestRecord, RequestStatus, ServedBy};
-use gateway::domain::usage::{Tokens, Usage, UsageBasis};
+use domain::endpoint::Endpoint;
+use domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
+use domain::money::Nanos;
+use domain::price::Price;
+use domain::record::{RequestRecord, RequestStatus, ServedBy};
+use domain::usage::{Tokens, Usage, UsageBasis};
 use gateway::ledger::journal::{Journal, Open};
 use jiff::Timestamp;
 use uuid::Uuid;

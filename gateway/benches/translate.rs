@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
+use domain::wire::sse::{self, Splitter};
 use gateway::pipeline::meter::Meter;
 use gateway::pipeline::passthrough::Passthrough;
-use gateway::translate::answer::{Envelope, ResponseStream};
-use gateway::translate::plan::{Plan, ReasoningSealer};
-use gateway::wire::sse::{self, Splitter};
+use translate::answer::{Envelope, ResponseStream};
+use translate::plan::{Plan, ReasoningSealer};
 
 const EVENTS: usize = 100;
 

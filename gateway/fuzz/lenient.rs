@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use std::fmt;
 
 use bytes::Bytes;
-use gateway::domain::upstream::Profile;
-use gateway::translate::dialect::Dialect;
-use gateway::translate::plan::{ReasoningOutput, ReasoningSealer};
-use gateway::translate::request::{Earlier, HostedTools, Inputs, Request, Terms};
-use gateway::wire::chat::ChatRequest;
-use gateway::wire::splice::join;
+use domain::upstream::Profile;
+use translate::dialect::Dialect;
+use translate::plan::{ReasoningOutput, ReasoningSealer};
+use translate::request::{Earlier, HostedTools, Inputs, Request, Terms};
+use domain::wire::chat::ChatRequest;
+use domain::wire::splice::join;
 use libfuzzer_sys::fuzz_target;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use unicase::UniCase;

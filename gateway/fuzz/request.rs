@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use gateway::domain::upstream::Profile;
-use gateway::translate::dialect::Dialect;
-use gateway::translate::plan::{ReasoningOutput, ReasoningSealer};
-use gateway::translate::request::{Earlier, HostedTools, Inputs, Request, Terms};
+use domain::upstream::Profile;
+use translate::dialect::Dialect;
+use translate::plan::{ReasoningOutput, ReasoningSealer};
+use translate::request::{Earlier, HostedTools, Inputs, Request, Terms};
 use libfuzzer_sys::fuzz_target;
 
 /// Opens everything, as reasoning that reads like its seal.

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use gateway::domain::usage::Usage;
-use gateway::translate::answer::{End, Envelope, Failure, ResponseStream};
-use gateway::translate::plan::{Plan, ReasoningSealer};
+use domain::usage::Usage;
+use translate::answer::{End, Envelope, Failure, ResponseStream};
+use translate::plan::{Plan, ReasoningSealer};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

@@ -25,9 +25,6 @@ use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Credentials, Directory, Parts};
 use crate::data_dir::{self, DATABASE, JOURNAL};
-use crate::domain::consumption::Consumption;
-use crate::domain::durability::Durability;
-use crate::domain::key::Key;
 use crate::http::handler::Handler;
 use crate::http::listen::{Port, Stop};
 use crate::http::receive::BodyReceiver;
@@ -40,12 +37,15 @@ use crate::pipeline::Gate;
 use crate::pipeline::count::Counter;
 use crate::pipeline::replay::{MOST_ANSWERED, Replays};
 use crate::retention::RetentionTask;
-use crate::simulator::{self, Simulator, TruthLog};
 use crate::state::State;
 use crate::store::Store;
 use crate::store::sqlite::SqliteStore;
 use crate::tls::TlsFiles;
 use crate::upstream::{Fleet, SimulatorDialer};
+use domain::consumption::Consumption;
+use domain::durability::Durability;
+use domain::key::Key;
+use simulator::{self, Simulator, TruthLog};
 
 /// Held by the process that the data directory belongs to.
 const LOCK: &str = "lock";

@@ -4,14 +4,14 @@
 use jiff::Timestamp;
 
 use crate::control::bootstrap::Seed;
-use crate::domain::id::{ModelId, UpstreamName};
-use crate::domain::limit::Limits;
-use crate::domain::model::{Ability, Deployment, Model};
-use crate::domain::money::Nanos;
-use crate::domain::price::Price;
-use crate::domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
-use crate::domain::usage::Tokens;
-use crate::simulator::CONTEXT_WINDOW;
+use domain::id::{ModelId, UpstreamName};
+use domain::limit::Limits;
+use domain::model::{Ability, Deployment, Model};
+use domain::money::Nanos;
+use domain::price::Price;
+use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
+use domain::usage::Tokens;
+use simulator::CONTEXT_WINDOW;
 
 /// The name and the address of the simulator.
 const SIMULATOR: (&str, &str) = ("simulator", "sim:");

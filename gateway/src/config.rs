@@ -17,11 +17,11 @@ use serde::Deserialize;
 
 use crate::connections::ConnectionLimits;
 use crate::control::Registration;
-use crate::domain::durability::Durability;
-use crate::domain::money::Nanos;
 use crate::retention::KeepRecords;
 use crate::tls::TlsFiles;
 pub use address::{AdminAddress, ListenError, listen_address};
+use domain::durability::Durability;
+use domain::money::Nanos;
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 
 /// Where the API is unless somebody says otherwise.

@@ -30,7 +30,7 @@ use crate::app::{self, Listeners, Seams};
 use crate::config::{AdminAddress, DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, Settings, listen_address};
 use crate::control::bootstrap::TOKEN_FILE;
 use crate::programs::{Programs, quoted};
-use crate::wire::sse;
+use domain::wire::sse;
 
 const NAME: &str = "demo";
 const MODEL: &str = "sim-chat";

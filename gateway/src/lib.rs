@@ -7,11 +7,6 @@
 //! counts with, [`state`] what it remembers and [`retention`] what it forgets; [`control`] changes what
 //! [`admin`] is told to, on top of [`store`]; [`app`] puts it together.
 
-pub mod domain;
-pub mod wire;
-
-pub mod translate;
-
 pub mod http;
 pub mod pipeline;
 pub mod upstream;
@@ -36,7 +31,6 @@ pub mod demo;
 pub mod listeners;
 pub mod outbox;
 pub mod programs;
-pub mod simulator;
 pub mod telemetry;
 pub mod tls;
 pub mod welcome;

@@ -17,9 +17,9 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::domain::id::{AccountId, RequestId};
-use crate::domain::response::{FoundItems, StoredResponse, Turn, item_id};
 use crate::store::{Store, StoreError};
+use domain::id::{AccountId, RequestId};
+use domain::response::{FoundItems, StoredResponse, Turn, item_id};
 
 #[cfg(test)]
 mod tests;
@@ -70,7 +70,7 @@ enum Change {
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// It is not there: never was, was deleted, or is past its retention.
-    #[error("response `{}` was not found", crate::domain::response::response_id(*.0))]
+    #[error("response `{}` was not found", domain::response::response_id(*.0))]
     NotFound(RequestId),
     /// It is longer than a request may be.
     #[error("the conversation is longer than {0}")]

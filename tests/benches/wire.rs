@@ -3,10 +3,10 @@
 use bytes::{Buf, Bytes, BytesMut};
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
+use domain::wire::chat::ChatRequest;
+use domain::wire::splice::splice;
 use gateway::pipeline::meter::Meter;
 use gateway::pipeline::passthrough::Passthrough;
-use gateway::wire::chat::ChatRequest;
-use gateway::wire::splice::splice;
 
 /// Sizes of bodies: a question, a conversation, an agent's context.
 const SIZES: [usize; 3] = [2_000, 20_000, 200_000];

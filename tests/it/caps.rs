@@ -1,7 +1,7 @@
 //! What a request may cost is read from its body in one way only: the fields that cap or multiply an
 //! answer, or name its model, mean the same to the gateway and to every server behind it.
 
-use gateway::wire::chat::ChatRequest;
+use domain::wire::chat::ChatRequest;
 use proto::v1::{self, Profile};
 use serde_json::{Map, Value, json};
 use tests::{Product, RawUpstream, Session, json_answer, priced_model, question};

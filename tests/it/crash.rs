@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use gateway::domain::durability::Durability;
-use gateway::domain::money::Nanos;
+use domain::durability::Durability;
+use domain::money::Nanos;
 use proto::v1;
 use tests::drill::client::Shape;
 use tests::drill::crash::{Crash, Kill, Pressure};

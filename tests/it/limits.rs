@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway::domain::money::Nanos;
+use domain::money::Nanos;
 use proto::v1;
 use serde_json::json;
 use tests::http::Answer;

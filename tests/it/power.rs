@@ -1,6 +1,6 @@
 //! `durability = "power"`: everything waits for the disk, and is otherwise as ever.
 
-use gateway::domain::durability::Durability;
+use domain::durability::Durability;
 use proto::v1::RequestStatus;
 use serde_json::json;
 use tests::{Product, Session, question};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway::simulator::{Settings, Simulator, TruthLog};
 use proto::v1::{self, RequestStatus};
 use serde_json::{Value, json};
+use simulator::{Settings, Simulator, TruthLog};
 use tests::http::{Answer, Request};
 use tests::{ManualClock, Product, RawUpstream, Session, json_answer, question};
 use tokio::task::JoinSet;

@@ -178,7 +178,7 @@ async fn one_address_registers_so_many_accounts_and_is_told_when_to_come_again()
 
 #[tokio::test]
 async fn trial_credit_beyond_the_days_cap_is_withheld_and_the_answer_says_so() {
-    let cap = gateway::domain::money::Nanos(7_000_000_000);
+    let cap = domain::money::Nanos(7_000_000_000);
     let product = Product::with(|setup| setup.config.trial_daily = cap).await;
     let register = async |product: &Product, name: &str| {
         let request = v1::RegisterRequest {

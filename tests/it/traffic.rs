@@ -1,6 +1,6 @@
 //! What goes through the gateway now, and how much of its limits an account uses.
 
-use gateway::domain::money::Nanos;
+use domain::money::Nanos;
 use proto::v1;
 use tests::{Product, RawUpstream, Session, json_answer, question, soon};
 

@@ -26,10 +26,10 @@ mod upkeep;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gateway::domain::expression::{Relation, Term, Test};
-use gateway::domain::id::KeyId;
-use gateway::domain::money::Nanos;
-use gateway::domain::record::RequestStatus;
+use domain::expression::{Relation, Term, Test};
+use domain::id::KeyId;
+use domain::money::Nanos;
+use domain::record::RequestStatus;
 use gateway::store::sqlite::SqliteStore;
 use gateway::store::{Consumed, Cursor, RequestFilter, Requests, StoreError};
 use jiff::SignedDuration;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proto::v1::{self, account_service_server::AccountService};
 use tonic::{Request, Response, async_trait};
 
+use super::status::invalid;
 use super::{Answer, auth, convert, page_size};
 use crate::control::Control;
 
@@ -94,7 +95,7 @@ impl AccountService for Accounts {
     ) -> Answer<v1::CreditAccountResponse> {
         let caller = auth::changer(&self.control, &request).await?;
         let v1::CreditAccountRequest { account, amount_usd, reason } = request.into_inner();
-        let amount = convert::amount("amount_usd", &amount_usd)?;
+        let amount = convert::amount("amount_usd", &amount_usd).map_err(invalid)?;
         let account = self.control.credit_account(&caller, &account, amount, &reason).await?;
         Ok(Response::new(v1::CreditAccountResponse { account: Some(convert::account(&account)) }))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proto::v1::{self, audit_service_server::AuditService};
 use tonic::{Request, Response, async_trait};
 
+use super::status::invalid;
 use super::{Answer, auth, convert, page_size};
 use crate::control::Control;
 
@@ -21,7 +22,7 @@ impl AuditService for Audit {
         let caller = auth::caller(&self.control, &request).await?;
         let v1::ListAuditRequest { account, since, until, page_size: asked, page_token } =
             request.into_inner();
-        let choice = convert::audit_choice(account, since, until)?;
+        let choice = convert::audit_choice(account, since, until).map_err(invalid)?;
         let size = page_size(asked, 100);
         let page = self.control.list_audit(&caller, choice, size, &page_token).await?;
         Ok(Response::new(v1::ListAuditResponse {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proto::v1::{self, catalogue_service_server::CatalogueService};
 use tonic::{Request, Response, async_trait};
 
+use super::status::invalid;
 use super::{Answer, auth, convert};
 use crate::control::Control;
 use crate::control::catalogue::Apply;
@@ -22,7 +23,7 @@ impl CatalogueService for Catalogue {
         let caller = auth::changer(&self.control, &request).await?;
         let v1::ApplyChangesRequest { changes, dry_run } = request.into_inner();
         let changes = changes.into_iter().map(convert::catalogue_change);
-        let changes = changes.collect::<Result<Vec<_>, _>>()?;
+        let changes = changes.collect::<Result<Vec<_>, _>>().map_err(invalid)?;
         let apply = if dry_run { Apply::DryRun } else { Apply::Commit };
         self.control.apply_changes(&caller, changes, apply).await?;
         Ok(Response::new(v1::ApplyChangesResponse {}))

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proto::v1::{self, key_service_server::KeyService};
 use tonic::{Request, Response, async_trait};
 
+use super::status::invalid;
 use super::{Answer, auth, convert};
 use crate::control::Control;
 use crate::control::keys::KeysOf;
@@ -21,7 +22,7 @@ impl KeyService for Keys {
         request: Request<v1::CreateKeyRequest>,
     ) -> Answer<v1::CreateKeyResponse> {
         let caller = auth::changer(&self.control, &request).await?;
-        let wish = convert::key_wish(request.into_inner())?;
+        let wish = convert::key_wish(request.into_inner()).map_err(invalid)?;
         let (key, secret) = self.control.create_key(&caller, wish).await?;
         Ok(Response::new(v1::CreateKeyResponse {
             key: Some(convert::key(key)),

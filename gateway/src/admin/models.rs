@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proto::v1::{self, model_service_server::ModelService};
 use tonic::{Request, Response, async_trait};
 
+use super::status::invalid;
 use super::{Answer, auth, convert};
 use crate::control::Control;
 
@@ -38,7 +39,7 @@ impl ModelService for Models {
         request: Request<v1::AddModelRequest>,
     ) -> Answer<v1::AddModelResponse> {
         let caller = auth::changer(&self.control, &request).await?;
-        let (id, wish) = convert::new_model(request.into_inner().model)?;
+        let (id, wish) = convert::new_model(request.into_inner().model).map_err(invalid)?;
         let model = self.control.add_model(&caller, id, wish).await?;
         Ok(Response::new(v1::AddModelResponse { model: Some(convert::model(&model)) }))
     }
@@ -48,7 +49,7 @@ impl ModelService for Models {
         request: Request<v1::UpdateModelRequest>,
     ) -> Answer<v1::UpdateModelResponse> {
         let caller = auth::changer(&self.control, &request).await?;
-        let (id, change) = convert::model_change(request.into_inner())?;
+        let (id, change) = convert::model_change(request.into_inner()).map_err(invalid)?;
         let model = self.control.update_model(&caller, id, change).await?;
         Ok(Response::new(v1::UpdateModelResponse { model: Some(convert::model(&model)) }))
     }

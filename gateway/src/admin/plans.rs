@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proto::v1::{self, plan_service_server::PlanService};
 use tonic::{Request, Response, async_trait};
 
+use super::status::invalid;
 use super::{Answer, auth, convert};
 use crate::control::Control;
 
@@ -32,7 +33,7 @@ impl PlanService for Plans {
 
     async fn put_plan(&self, request: Request<v1::PutPlanRequest>) -> Answer<v1::PutPlanResponse> {
         let caller = auth::changer(&self.control, &request).await?;
-        let wish = convert::plan_wish(request.into_inner().plan)?;
+        let wish = convert::plan_wish(request.into_inner().plan).map_err(invalid)?;
         let plan = self.control.put_plan(&caller, wish).await?;
         Ok(Response::new(v1::PutPlanResponse { plan: Some(convert::plan(&plan)) }))
     }

@@ -9,8 +9,8 @@ use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
 use crate::control::ControlError;
-use crate::domain::Invalid;
 use crate::store::StoreError;
+use domain::Invalid;
 
 impl From<ControlError> for Status {
     fn from(error: ControlError) -> Self {
@@ -59,8 +59,7 @@ fn of_store(error: &StoreError) -> Status {
     }
 }
 
-impl From<Invalid> for Status {
-    fn from(error: Invalid) -> Self {
-        ControlError::from(error).into()
-    }
+/// The status of a request with a field that cannot be what it is.
+pub(super) fn invalid(error: Invalid) -> Status {
+    ControlError::from(error).into()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proto::v1::{self, upstream_service_server::UpstreamService};
 use tonic::{Request, Response, async_trait};
 
+use super::status::invalid;
 use super::{Answer, auth, convert};
 use crate::control::Control;
 
@@ -29,7 +30,7 @@ impl UpstreamService for Upstreams {
         request: Request<v1::AddUpstreamRequest>,
     ) -> Answer<v1::AddUpstreamResponse> {
         let caller = auth::changer(&self.control, &request).await?;
-        let (name, wish) = convert::new_upstream(request.into_inner().upstream)?;
+        let (name, wish) = convert::new_upstream(request.into_inner().upstream).map_err(invalid)?;
         let upstream = self.control.add_upstream(&caller, name, wish).await?;
         Ok(Response::new(v1::AddUpstreamResponse { upstream: Some(convert::upstream(upstream)) }))
     }
@@ -39,7 +40,7 @@ impl UpstreamService for Upstreams {
         request: Request<v1::UpdateUpstreamRequest>,
     ) -> Answer<v1::UpdateUpstreamResponse> {
         let caller = auth::changer(&self.control, &request).await?;
-        let (name, change) = convert::upstream_change(request.into_inner())?;
+        let (name, change) = convert::upstream_change(request.into_inner()).map_err(invalid)?;
         let upstream = self.control.update_upstream(&caller, name, change).await?;
         let upstream = Some(convert::upstream(upstream));
         Ok(Response::new(v1::UpdateUpstreamResponse { upstream }))

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::pipeline::responses::{KeepAliveMode, Policy};
 use crate::state::Retention;
-use crate::translate::plan::ReasoningOutput;
+use translate::plan::ReasoningOutput;
 
 const DEFAULT_RETENTION_DAYS: u64 = 7;
 const DEFAULT_ACCOUNT_MIB: u64 = 256;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::domain::source::client_prefix;
+use domain::source::client_prefix;
 
 /// How many connections a port serves at a time; `None` is "no limit".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::error::shown;
 use super::{Control, ControlError};
-use crate::domain::account::{Account, AccountStatus, Role};
-use crate::domain::id::AccountId;
-use crate::domain::idempotency::AdminCall;
-use crate::domain::model::Model;
-use crate::domain::plan::Plan;
+use domain::account::{Account, AccountStatus, Role};
+use domain::id::AccountId;
+use domain::idempotency::AdminCall;
+use domain::model::Model;
+use domain::plan::Plan;
 
 /// The account that makes a call, and the session that it makes it in.
 #[derive(Clone, Debug)]

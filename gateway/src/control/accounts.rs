@@ -8,12 +8,12 @@ use secrecy::SecretString;
 
 use super::change::Again;
 use super::{Caller, Control, ControlError, LARGEST_BALANCE, token};
-use crate::domain::Invalid;
-use crate::domain::account::{Account, Invite};
-use crate::domain::audit::AuditAction;
-use crate::domain::id::AccountId;
-use crate::domain::ledger::{Entry, EntryKind, HOUSE, HOUSE_NAME};
-use crate::domain::money::Nanos;
+use domain::Invalid;
+use domain::account::{Account, Invite};
+use domain::audit::AuditAction;
+use domain::id::AccountId;
+use domain::ledger::{Entry, EntryKind, HOUSE, HOUSE_NAME};
+use domain::money::Nanos;
 
 const DEFAULT_INVITE: Duration = Duration::from_hours(7 * 24);
 const LONGEST_INVITE: Duration = Duration::from_hours(366 * 24);

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use super::seal::{KEY_FILE, Sealer};
 use super::{passwords, secret_file, token};
 use crate::clock::{Clock, Entropy};
-use crate::domain::account::{Account, AccountStatus, OPERATOR, Role};
-use crate::domain::audit::{AuditAction, AuditEntry};
-use crate::domain::id::{AccountId, PlanName};
-use crate::domain::ledger::{Entry, EntryKind};
-use crate::domain::limit::Limits;
-use crate::domain::model::Model;
-use crate::domain::money::Nanos;
-use crate::domain::plan::{DEFAULT_PLAN, Plan};
-use crate::domain::upstream::{CredentialSource, Upstream};
 use crate::store::{Cursor, Everything, Store, StoreError};
+use domain::account::{Account, AccountStatus, OPERATOR, Role};
+use domain::audit::{AuditAction, AuditEntry};
+use domain::id::{AccountId, PlanName};
+use domain::ledger::{Entry, EntryKind};
+use domain::limit::Limits;
+use domain::model::Model;
+use domain::money::Nanos;
+use domain::plan::{DEFAULT_PLAN, Plan};
+use domain::upstream::{CredentialSource, Upstream};
 
 /// The operator token's file in the data directory.
 pub const TOKEN_FILE: &str = "operator.token";

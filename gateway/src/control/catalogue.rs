@@ -13,10 +13,10 @@ use super::models::{self, ModelChange};
 use super::plans::{PlanWish, plan_details};
 use super::upstreams::{self, UpstreamChange};
 use super::{Caller, Control, ControlError};
-use crate::domain::audit::{AuditAction, AuditEntry};
-use crate::domain::difference;
-use crate::domain::id::{ModelId, UpstreamName};
 use crate::store::CatalogueUpdate;
+use domain::audit::{AuditAction, AuditEntry};
+use domain::difference;
+use domain::id::{ModelId, UpstreamName};
 
 /// The most changes of one call.
 const MAX_CHANGES: usize = 10_000;
@@ -70,7 +70,7 @@ impl Control {
         caller.require_operator("change the catalogue")?;
         if changes.len() > MAX_CHANGES {
             let message = format!("`changes` must be at most {MAX_CHANGES}");
-            return Err(crate::domain::Invalid::new("changes", message).into());
+            return Err(domain::Invalid::new("changes", message).into());
         }
         self.write(Some(caller), move |control| async move {
             let before = control.directory.catalogue().clone();

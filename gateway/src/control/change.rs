@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::access::refuse_suspended;
 use super::{Caller, Control, ControlError};
-use crate::domain::Invalid;
-use crate::domain::audit::{AuditAction, AuditEntry};
-use crate::domain::id::AccountId;
-use crate::domain::idempotency::{AdminCall, DoneCall};
+use domain::Invalid;
+use domain::audit::{AuditAction, AuditEntry};
+use domain::id::AccountId;
+use domain::idempotency::{AdminCall, DoneCall};
 
 const LONGEST_KEY: usize = 255;
 

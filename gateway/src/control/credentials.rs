@@ -12,8 +12,8 @@ use tokio::io::AsyncReadExt;
 use zeroize::Zeroizing;
 
 use super::seal::Sealer;
-use crate::domain::id::UpstreamName;
-use crate::domain::upstream::{CredentialSource, Upstream};
+use domain::id::UpstreamName;
+use domain::upstream::{CredentialSource, Upstream};
 
 /// The most that is read of a credential's file.
 const LARGEST_FILE: u64 = 64 * 1024;
@@ -117,7 +117,7 @@ async fn read_file(path: &str) -> Result<SecretString, String> {
 mod tests {
     use super::super::tests::CountingEntropy;
     use super::*;
-    use crate::domain::upstream::{Deadlines, Profile};
+    use domain::upstream::{Deadlines, Profile};
     use jiff::Timestamp;
 
     fn upstream(name: &str, credential: CredentialSource) -> Arc<Upstream> {

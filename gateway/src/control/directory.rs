@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 
-use crate::domain::account::Account;
-use crate::domain::account_name::{AccountName, Appearance, normalized};
-use crate::domain::id::{AccountId, ModelId, PlanName, UpstreamName};
-use crate::domain::key::{Key, KeyDigest};
-use crate::domain::model::Model;
-use crate::domain::plan::Plan;
-use crate::domain::upstream::Upstream;
 use crate::store::Everything;
+use domain::account::Account;
+use domain::account_name::{AccountName, Appearance, normalized};
+use domain::id::{AccountId, ModelId, PlanName, UpstreamName};
+use domain::key::{Key, KeyDigest};
+use domain::model::Model;
+use domain::plan::Plan;
+use domain::upstream::Upstream;
 
 type Map<K, V> = papaya::HashMap<K, V, foldhash::fast::RandomState>;
 

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use crate::domain::Invalid;
-use crate::domain::idempotency::DoneCall;
-use crate::domain::text::is_hidden;
 use crate::store::StoreError;
+use domain::Invalid;
+use domain::idempotency::DoneCall;
+use domain::text::is_hidden;
 
 /// Why an operation was not done. `Display` is what the caller reads.
 #[derive(Debug, thiserror::Error)]

@@ -2,9 +2,9 @@
 
 use super::usage::Choice;
 use super::{Caller, Control, ControlError};
-use crate::domain::expression::{self, Expression, Names, Test};
-use crate::domain::id::{AccountId, KeyId, ModelId};
 use crate::store::RequestFilter;
+use domain::expression::{self, Expression, Names, Test};
+use domain::id::{AccountId, KeyId, ModelId};
 
 /// What one caller calls things.
 struct Seen<'a> {

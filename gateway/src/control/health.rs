@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use super::{Caller, Control, ControlError};
-use crate::domain::health::{BreakerState, Health};
-use crate::domain::id::UpstreamName;
+use domain::health::{BreakerState, Health};
+use domain::id::UpstreamName;
 
 /// An upstream's health.
 #[derive(Clone, Debug)]

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 
 use super::access::allows;
 use super::{Caller, Control, ControlError};
-use crate::domain::key::Key;
-use crate::domain::limit::{LimitKind, LimitScope};
-use crate::domain::money::Nanos;
 use crate::limits::{LimitUse, Limited, Moment};
+use domain::key::Key;
+use domain::limit::{LimitKind, LimitScope};
+use domain::money::Nanos;
 
 /// A limit and how much of it is used.
 #[derive(Clone, Debug, PartialEq, Eq)]

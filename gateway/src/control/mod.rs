@@ -52,12 +52,12 @@ use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, Entropy};
-use crate::domain::money::Nanos;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::store::Store;
 use crate::tls::TlsFiles;
 use crate::upstream::Fleet;
+use domain::money::Nanos;
 
 pub use access::Caller;
 pub use credentials::Credentials;

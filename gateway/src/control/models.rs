@@ -9,16 +9,16 @@ use super::change::{Again, Change};
 use super::directory::Catalogue;
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError};
-use crate::domain::Invalid;
-use crate::domain::audit::AuditAction;
-use crate::domain::difference;
-use crate::domain::id::{ModelId, UpstreamName};
-use crate::domain::limit::Limits;
-use crate::domain::model::{Ability, Deployment, Modality, Model};
-use crate::domain::money::Nanos;
-use crate::domain::price::Price;
-use crate::domain::text::has_hidden;
-use crate::domain::usage::Tokens;
+use domain::Invalid;
+use domain::audit::AuditAction;
+use domain::difference;
+use domain::id::{ModelId, UpstreamName};
+use domain::limit::Limits;
+use domain::model::{Ability, Deployment, Modality, Model};
+use domain::money::Nanos;
+use domain::price::Price;
+use domain::text::has_hidden;
+use domain::usage::Tokens;
 
 /// What to change of a model; `None` stays as it is.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::domain::source::Source;
+use domain::source::Source;
 
 /// The most subjects that are told apart. Events of others are counted together.
 const MAX_SUBJECTS: usize = 1_000;

@@ -6,9 +6,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::passwords::Requester;
 use super::{Caller, Control, ControlError};
-use crate::domain::account::Account;
-use crate::domain::audit::AuditAction;
-use crate::domain::source::Source;
+use domain::account::Account;
+use domain::audit::AuditAction;
+use domain::source::Source;
 
 impl Control {
     /// Gives the caller's account another password and ends all its sessions but the one that asks.

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::ControlError;
 use crate::clock::Entropy;
-use crate::domain::source::Source;
+use domain::source::Source;
 
 /// A well-formed hash that no known password has: for accounts that nobody signs in to, and for
 /// names that do not exist, so that both cost what a real one costs.

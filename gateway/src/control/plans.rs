@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::change::Again;
 use super::directory::Catalogue;
 use super::{Caller, Control, ControlError, LARGEST_BALANCE};
-use crate::domain::Invalid;
-use crate::domain::audit::AuditAction;
-use crate::domain::difference;
-use crate::domain::id::PlanName;
-use crate::domain::limit::Limits;
-use crate::domain::money::Nanos;
-use crate::domain::plan::Plan;
+use domain::Invalid;
+use domain::audit::AuditAction;
+use domain::difference;
+use domain::id::PlanName;
+use domain::limit::Limits;
+use domain::money::Nanos;
+use domain::plan::Plan;
 
 /// The highest limit: more than any machine serves, and within every store's integers.
 const HIGHEST_LIMIT: u64 = 1_000_000_000_000_000;

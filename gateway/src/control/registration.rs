@@ -9,16 +9,16 @@ use super::accounts::AccountView;
 use super::error::shown;
 use super::passwords::Requester;
 use super::{Caller, Control, ControlError, Registration, token};
-use crate::domain::Invalid;
-use crate::domain::account::{Account, AccountStatus, Role};
-use crate::domain::account_name::AccountName;
-use crate::domain::audit::AuditAction;
-use crate::domain::id::{AccountId, PlanName};
-use crate::domain::ledger::{Entry, EntryKind};
-use crate::domain::money::Nanos;
-use crate::domain::plan::DEFAULT_PLAN;
-use crate::domain::source::Source;
 use crate::store::StoreError;
+use domain::Invalid;
+use domain::account::{Account, AccountStatus, Role};
+use domain::account_name::AccountName;
+use domain::audit::AuditAction;
+use domain::id::{AccountId, PlanName};
+use domain::ledger::{Entry, EntryKind};
+use domain::money::Nanos;
+use domain::plan::DEFAULT_PLAN;
+use domain::source::Source;
 
 /// A new account.
 #[derive(Clone, Debug)]

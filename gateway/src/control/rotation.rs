@@ -9,10 +9,10 @@ use secrecy::SecretString;
 use super::change::Again;
 use super::keys::{KeyView, shown_before};
 use super::{Caller, Control, ControlError};
-use crate::domain::Invalid;
-use crate::domain::audit::AuditAction;
-use crate::domain::id::KeyId;
-use crate::domain::key::Key;
+use domain::Invalid;
+use domain::audit::AuditAction;
+use domain::id::KeyId;
+use domain::key::Key;
 
 const LONGEST_OVERLAP: Duration = Duration::from_hours(366 * 24);
 

@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 
 use super::secret_file;
 use crate::clock::Entropy;
-use crate::domain::id::AccountId;
-use crate::translate::plan::ReasoningSealer;
+use domain::id::AccountId;
+use translate::plan::ReasoningSealer;
 
 /// The key file's name in the data directory.
 pub const KEY_FILE: &str = "seal.key";

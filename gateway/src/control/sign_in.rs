@@ -17,11 +17,11 @@ use super::passwords::Requester;
 use super::sessions::SignedIn;
 use super::throttle::{Attempt, NameDigest, Throttle};
 use super::{Caller, Control, ControlError, token};
-use crate::domain::account::{Account, Session};
-use crate::domain::account_name::normalized;
-use crate::domain::audit::{AuditAction, AuditEntry};
-use crate::domain::id::{AccountId, SessionId};
-use crate::domain::source::Source;
+use domain::account::{Account, Session};
+use domain::account_name::normalized;
+use domain::audit::{AuditAction, AuditEntry};
+use domain::id::{AccountId, SessionId};
+use domain::source::Source;
 
 /// How long a session lasts.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::ControlError;
-use crate::domain::source::client_prefix;
+use domain::source::client_prefix;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const MOST_ADDRESSES: usize = 10_000;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::accounts::{AccountView, check_reason};
 use super::change::{Again, Change};
 use super::{Caller, Control, ControlError};
-use crate::domain::account::{Account, AccountStatus, Role};
-use crate::domain::audit::AuditAction;
-use crate::domain::id::AccountId;
+use domain::account::{Account, AccountStatus, Role};
+use domain::audit::AuditAction;
+use domain::id::AccountId;
 
 impl Control {
     /// Suspends an account: its keys are refused, its sessions may look and change nothing.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::domain::source::Source;
+use domain::source::Source;
 
 /// How many failures a scope allows, and the longest wait after more of them.
 #[derive(Clone, Copy)]

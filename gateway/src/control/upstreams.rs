@@ -9,12 +9,12 @@ use trust::Trust;
 use super::change::{Again, Change};
 use super::directory::Catalogue;
 use super::{Caller, Control, ControlError, credentials};
-use crate::domain::Invalid;
-use crate::domain::audit::AuditAction;
-use crate::domain::difference;
-use crate::domain::id::UpstreamName;
-use crate::domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
 use crate::store::StoreError;
+use domain::Invalid;
+use domain::audit::AuditAction;
+use domain::difference;
+use domain::id::UpstreamName;
+use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
 
 const LONGEST_URL: usize = 2_048;
 const LONGEST_SOURCE: usize = 4_096;

@@ -9,10 +9,10 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 
 use super::respond;
-use crate::domain::refusal::Refusal;
 use crate::ledger::Syncing;
 use crate::pipeline::relay::Relay;
 use crate::pipeline::tally::Tally;
+use domain::refusal::Refusal;
 
 /// What a client gets.
 pub enum Reply {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::domain::id::AccountId;
+use domain::id::AccountId;
 
 /// How long a body waits for memory.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);

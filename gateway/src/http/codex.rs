@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use crate::domain::model::{Ability, Modality, Model};
+use domain::model::{Ability, Modality, Model};
 
 /// What Codex is told to be, in place of the instructions that it has for its own models.
 const INSTRUCTIONS: &str = include_str!("codex_instructions.md");

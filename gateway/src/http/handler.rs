@@ -22,9 +22,6 @@ use super::receive::BodyReceiver;
 use super::respond::{self, ErrorReply};
 use super::shutdown::Shutdown;
 use super::stored;
-use crate::domain::endpoint::Endpoint;
-use crate::domain::record::RequestStatus;
-use crate::domain::refusal::Refusal;
 use crate::pipeline::arrival::Arrival;
 use crate::pipeline::authenticate::{Principal, authenticate};
 use crate::pipeline::end::End;
@@ -32,6 +29,9 @@ use crate::pipeline::responses::ClientKind;
 use crate::pipeline::serve::{Ask, serve};
 use crate::pipeline::tally::Tally;
 use crate::pipeline::{Fault, Gate, admit};
+use domain::endpoint::Endpoint;
+use domain::record::RequestStatus;
+use domain::refusal::Refusal;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 

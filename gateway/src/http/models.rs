@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use super::body::Reply;
 use super::{codex, respond};
-use crate::domain::model::Model;
-use crate::domain::refusal::Refusal;
 use crate::pipeline::Gate;
 use crate::pipeline::admit;
 use crate::pipeline::authenticate::Principal;
+use domain::model::Model;
+use domain::refusal::Refusal;
 
 #[derive(Serialize)]
 struct List<'a> {

@@ -16,8 +16,8 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use super::body_budget::{BodyBudget, BodyMemoryGuard};
-use crate::domain::id::AccountId;
-use crate::domain::refusal::Refusal;
+use domain::id::AccountId;
+use domain::refusal::Refusal;
 
 /// How long a client may take to send its body.
 const BODY_TIMEOUT: Duration = Duration::from_mins(2);

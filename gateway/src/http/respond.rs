@@ -10,18 +10,18 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_A
 use http::{HeaderMap, Response, StatusCode};
 
 use super::body::Reply;
-use crate::domain::limit::Standing;
-use crate::domain::record::RequestStatus;
-use crate::domain::refusal::{Refusal, RequestFault};
 use crate::pipeline::Fault;
 use crate::pipeline::course::Course;
 use crate::pipeline::end::End;
 use crate::pipeline::relay::{Answer, Broken};
 use crate::pipeline::standing;
 use crate::pipeline::tally::Tally;
-use crate::translate::answer::Failure;
 use crate::upstream::UpstreamError;
-use crate::wire::error::{ErrorBody, ForeignError};
+use domain::limit::Standing;
+use domain::record::RequestStatus;
+use domain::refusal::{Refusal, RequestFault};
+use domain::wire::error::{ErrorBody, ForeignError};
+use translate::answer::Failure;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");

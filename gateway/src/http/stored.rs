@@ -7,11 +7,11 @@ use serde_json::value::RawValue;
 
 use super::body::Reply;
 use super::respond;
-use crate::domain::id::{AccountId, RequestId};
-use crate::domain::refusal::{Refusal, RequestFault};
-use crate::domain::response::{StoredResponse, item_id, parse_response_id};
 use crate::pipeline::Gate;
 use crate::state::{State, StateError};
+use domain::id::{AccountId, RequestId};
+use domain::refusal::{Refusal, RequestFault};
+use domain::response::{StoredResponse, item_id, parse_response_id};
 
 const DEFAULT_LIMIT: usize = 20;
 const LARGEST_LIMIT: usize = 100;

@@ -11,10 +11,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 
-use crate::domain::endpoint::Endpoint;
-use crate::domain::id::KeyId;
-use crate::domain::money::Nanos;
-use crate::domain::record::{RequestRecord, RequestStatus};
+use domain::endpoint::Endpoint;
+use domain::id::KeyId;
+use domain::money::Nanos;
+use domain::record::{RequestRecord, RequestStatus};
 
 /// Requests of one kind that are recorded individually between two calls of [`Aggregator::take`].
 pub(super) const MAX_INDIVIDUAL: u32 = 10;
@@ -132,8 +132,8 @@ fn merge(merged: &mut RequestRecord, record: &RequestRecord) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::id::ModelId;
     use crate::ledger::journal::tests::ended;
+    use domain::id::ModelId;
 
     /// A request that was refused with `code`, of the key `key`.
     fn refused(number: u128, key: &str, code: &str) -> Box<RequestRecord> {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 
-use crate::domain::hold::{HoldPolicy, SLICE};
-use crate::domain::id::ModelId;
-use crate::domain::limit::Demand;
-use crate::domain::model::Model;
-use crate::domain::money::Nanos;
+use domain::hold::{HoldPolicy, SLICE};
+use domain::id::ModelId;
+use domain::limit::Demand;
+use domain::model::Model;
+use domain::money::Nanos;
 
 /// The longest answer of a model that does not say, in tokens.
 pub(super) const LONGEST_ANSWER: u64 = 131_072;
@@ -170,9 +170,9 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::domain::limit::Limits;
-    use crate::domain::price::Price;
-    use crate::domain::usage::Tokens;
+    use domain::limit::Limits;
+    use domain::price::Price;
+    use domain::usage::Tokens;
 
     /// One dollar a million input tokens, two a million output tokens.
     fn model(longest: Option<u64>) -> Model {

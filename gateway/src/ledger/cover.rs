@@ -3,9 +3,9 @@
 
 use super::bound::{Bound, cost, tokens_for};
 use super::funds::{FundsWait, Held};
-use crate::domain::hold::{growth_step, kept, tolerated};
-use crate::domain::money::Nanos;
-use crate::domain::price::Price;
+use domain::hold::{growth_step, kept, tolerated};
+use domain::money::Nanos;
+use domain::price::Price;
 
 /// Money that is held for one request. Dropping it gives back what was not spent.
 #[derive(Debug)]

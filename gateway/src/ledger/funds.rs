@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::purse::{Hold, Payment, Purse, WaitGuard};
-use crate::domain::money::Nanos;
+use domain::money::Nanos;
 
 /// What a request may be paid from.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 //! generous: no upstream that counts right comes near them.
 
 use super::bound::{LONGEST_ANSWER, Size};
-use crate::domain::model::Model;
+use domain::model::Model;
 
 /// Tokens that a chat template and a system prompt of the server's own may add to a prompt.
 const TEMPLATE_TOKENS: u64 = 16_384;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use crate::domain::money::Nanos;
+use domain::money::Nanos;
 
 /// The money of one account, or what one key may still spend. At rest, the balance is what can be
 /// spent plus all holds.

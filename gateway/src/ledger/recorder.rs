@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::WriteFailure;
 use super::journal::{Journal, Place};
-use crate::domain::id::{AccountId, RequestId};
-use crate::domain::money::Nanos;
-use crate::domain::record::RequestRecord;
 use crate::store::{Cursor, DiskFault, Store, StoreError};
+use domain::id::{AccountId, RequestId};
+use domain::money::Nanos;
+use domain::record::RequestRecord;
 
 /// Records that may wait; at some 500 bytes each, the queue stays below 50 MB.
 const BEHIND: u64 = 100_000;
@@ -346,11 +346,11 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::domain::record::RequestStatus;
     use crate::ledger::Ledger;
     use crate::ledger::journal::tests::{ended, open};
     use crate::store::sqlite::SqliteStore;
     use crate::store::{RequestFilter, Requests};
+    use domain::record::RequestStatus;
 
     fn refused(number: u128) -> RequestRecord {
         RequestRecord {

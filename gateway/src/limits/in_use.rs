@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::meter::Counts;
 use super::{Limiter, Moment};
-use crate::domain::id::{AccountId, KeyId, ModelId};
-use crate::domain::limit::{LimitKind, LimitScope, Limits};
+use domain::id::{AccountId, KeyId, ModelId};
+use domain::limit::{LimitKind, LimitScope, Limits};
 
 /// One limit and how much of it is used, reservations included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

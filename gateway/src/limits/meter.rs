@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::month::Month;
 use super::window::Window;
 use super::{Cause, Moment};
-use crate::domain::limit::{Demand, Gauge, LimitKind, Limits, Standing};
+use domain::limit::{Demand, Gauge, LimitKind, Limits, Standing};
 
 /// A request is let in when a limit on tokens per minute has room for its input and for the first
 /// slice of its output, or for an eighth of the limit where that is less: a low limit would let in one

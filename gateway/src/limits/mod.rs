@@ -23,9 +23,9 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use jiff::Timestamp;
 
-use crate::domain::consumption::Consumption;
-use crate::domain::id::{AccountId, KeyId, ModelId};
-use crate::domain::limit::{Demand, LimitKind, LimitScope, Limits, Standing};
+use domain::consumption::Consumption;
+use domain::id::{AccountId, KeyId, ModelId};
+use domain::limit::{Demand, LimitKind, LimitScope, Limits, Standing};
 use meter::{Counts, Meter};
 use permit::Grant;
 

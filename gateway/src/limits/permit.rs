@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use super::Moment;
 use super::meter::{Counts, Meter};
-use crate::domain::hold::{HoldPolicy, growth_step, kept, tolerated};
-use crate::domain::limit::{Demand, Limits};
+use domain::hold::{HoldPolicy, growth_step, kept, tolerated};
+use domain::limit::{Demand, Limits};
 
 /// An admitted request: its concurrency slots and the tokens that are reserved for it. Dropping it
 /// gives back both.

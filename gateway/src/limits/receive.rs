@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::meter::{Counts, Meter};
 use super::{Cause, Exceeded, Limiter, meter};
-use crate::domain::id::{AccountId, KeyId};
-use crate::domain::limit::{LimitKind, LimitScope, Limits};
+use domain::id::{AccountId, KeyId};
+use domain::limit::{LimitKind, LimitScope, Limits};
 
 /// When another try is worth it for a client whose bodies take up all its places.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -9,12 +9,12 @@ use super::authenticate::Principal;
 use super::coverage::{MAX_RETRIES, RETRY_INTERVAL, input_bound};
 use super::tally::Tally;
 use crate::control::directory::Catalogue;
-use crate::domain::id::ModelId;
-use crate::domain::limit::LimitKind;
-use crate::domain::model::Model;
-use crate::domain::refusal::Refusal;
 use crate::ledger::{Broke, Cover, Size, UsageBound};
 use crate::limits::{Cause, Exceeded, Moment, Permit, ReceiveGuard, Subject};
+use domain::id::ModelId;
+use domain::limit::LimitKind;
+use domain::model::Model;
+use domain::refusal::Refusal;
 
 /// Hardly any request has more bytes for each of its tokens: where so few tokens cannot be paid for,
 /// counting them would not help.

@@ -6,7 +6,7 @@ use http::HeaderValue;
 use jiff::Timestamp;
 
 use super::Gate;
-use crate::domain::id::RequestId;
+use domain::id::RequestId;
 
 /// When a request came in, and under which id.
 #[derive(Clone, Copy, Debug)]

@@ -9,10 +9,10 @@ use http::header::AUTHORIZATION;
 use jiff::Timestamp;
 
 use super::Gate;
-use crate::domain::account::{Account, AccountStatus};
-use crate::domain::key::{self, Key, KeyDigest};
-use crate::domain::plan::Plan;
-use crate::domain::refusal::{KeyFault, Refusal};
+use domain::account::{Account, AccountStatus};
+use domain::key::{self, Key, KeyDigest};
+use domain::plan::Plan;
+use domain::refusal::{KeyFault, Refusal};
 
 /// A key that holds, with the account and the plan behind it.
 #[derive(Clone, Debug)]

@@ -5,13 +5,13 @@
 //! number and the upstream's health shows it.
 
 use super::tally::Tally;
-use crate::domain::model::Modality;
-use crate::domain::money::Nanos;
-use crate::domain::price::Price;
-use crate::domain::record::RequestRecord;
-use crate::domain::usage::{Tokens, Usage};
-use crate::wire::content::content_parts;
-use crate::wire::usage::UsageReport;
+use domain::model::Modality;
+use domain::money::Nanos;
+use domain::price::Price;
+use domain::record::RequestRecord;
+use domain::usage::{Tokens, Usage};
+use domain::wire::content::content_parts;
+use domain::wire::usage::UsageReport;
 
 /// As much of a count beyond the bound as is booked as the house's loss, in tokens: more is no count, and
 /// would only make the sum of losses useless.

@@ -3,8 +3,8 @@
 //! In how many pieces they came makes no difference, nor do the frames around the pieces.
 
 use super::pieces::Text;
-use crate::wire::call::{CallPiece, MOST_CALLS};
-use crate::wire::chunk::AnswerForm;
+use domain::wire::call::{CallPiece, MOST_CALLS};
+use domain::wire::chunk::AnswerForm;
 
 /// As much of an id, in bytes, as tells calls apart.
 const LONGEST_ID: usize = 256;

@@ -17,16 +17,16 @@ use super::passthrough::{self, Passthrough};
 use super::relay::{Answer, Relay};
 use super::tally::Tally;
 use super::{Fault, Gate, admit, modalities, route};
-use crate::domain::key::Translation;
-use crate::domain::refusal::{Refusal, RequestFault};
 use crate::ledger::Size;
-use crate::translate::dialect::Dialect;
-use crate::translate::report::{Loss, Report};
 use crate::upstream::UpstreamError;
-use crate::wire::chat::ChatRequest;
-use crate::wire::chunk::{AnswerForm, ChunkView};
-use crate::wire::flaw;
-use crate::wire::splice::splice_into;
+use domain::key::Translation;
+use domain::refusal::{Refusal, RequestFault};
+use domain::wire::chat::ChatRequest;
+use domain::wire::chunk::{AnswerForm, ChunkView};
+use domain::wire::flaw;
+use domain::wire::splice::splice_into;
+use translate::dialect::Dialect;
+use translate::report::{Loss, Report};
 
 /// Serves one chat request. On an error the caller answers it and closes the tally.
 ///

@@ -3,7 +3,7 @@
 //! A choice has ended once a chunk gave its `finish_reason`: whatever follows for it, such as the
 //! usage chunk of some servers, which names choice 0 once more, does not open it again.
 
-use crate::wire::chunk::{ChoiceView, FinishReason};
+use domain::wire::chunk::{ChoiceView, FinishReason};
 
 /// OpenAI allows `n` up to 128. Choices with a higher index share one place, so that an upstream cannot
 /// make the table grow.
@@ -66,7 +66,7 @@ impl Choices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::chunk::ChunkView;
+    use domain::wire::chunk::ChunkView;
 
     /// `finished` says whether these choices have ended without and with the end marker.
     fn check(chunks: &[&str], finished: (bool, bool)) {

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::meter::Produced;
-use crate::domain::usage::{Tokens, Usage};
+use domain::usage::{Tokens, Usage};
 
 /// Tokens that each message costs beside its text.
 const PER_MESSAGE: u64 = 3;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::meter::Meter;
-use crate::domain::record::RequestStatus;
+use domain::record::RequestStatus;
 
 /// How a request ended, as far as the client saw.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,16 +11,16 @@ use super::end::End;
 use super::meter::Meter;
 use super::tally::Tally;
 use crate::clock::Clock;
-use crate::domain::id::{AccountId, RequestId};
-use crate::domain::record::RequestStatus;
-use crate::domain::response::StoredResponse;
 use crate::state::State;
-use crate::translate::answer::{self, Failure, KeepAlive, Outcome, ResponseStream, Trouble};
 use crate::upstream::UpstreamError;
-use crate::wire::chunk::AnswerForm;
-use crate::wire::error::ForeignError;
-use crate::wire::sse::{self, Fields, Splitter};
-use crate::wire::usage::AnswerUsage;
+use domain::id::{AccountId, RequestId};
+use domain::record::RequestStatus;
+use domain::response::StoredResponse;
+use domain::wire::chunk::AnswerForm;
+use domain::wire::error::ForeignError;
+use domain::wire::sse::{self, Fields, Splitter};
+use domain::wire::usage::AnswerUsage;
+use translate::answer::{self, Failure, KeepAlive, Outcome, ResponseStream, Trouble};
 
 /// One stream that is translated.
 pub struct Exchange {

@@ -9,12 +9,12 @@ use hyper::body::Incoming;
 
 use super::tally::Tally;
 use super::{Fault, Gate, route, standing};
-use crate::domain::model::Deployment;
-use crate::domain::refusal::Refusal;
-use crate::domain::upstream::Upstream;
-use crate::translate::report::{self, Loss, Report};
 use crate::upstream::{Remote, UpstreamError};
-use crate::wire::splice::{self, Edit};
+use domain::model::Deployment;
+use domain::refusal::Refusal;
+use domain::upstream::Upstream;
+use domain::wire::splice::{self, Edit};
+use translate::report::{self, Loss, Report};
 
 /// How many headers an answer has, at most, so that their map need not grow.
 const HEADERS: usize = 12;

@@ -13,10 +13,10 @@ use super::choices::Choices;
 use super::count::{TextTokens, text_in, tokens};
 use super::pieces::Text;
 use crate::upstream::UpstreamError;
-use crate::wire::chunk::{AnswerForm, ChoiceView, ChunkView, FinishReason, PieceView};
-use crate::wire::first_byte;
-use crate::wire::text::text_of;
-use crate::wire::usage::UsageReport;
+use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, FinishReason, PieceView};
+use domain::wire::first_byte;
+use domain::wire::text::text_of;
+use domain::wire::usage::UsageReport;
 
 /// The answers to one request have indices below this, unless it asked for more of them.
 const MAX_CHOICES: u32 = 128;

@@ -43,13 +43,13 @@ use crate::clock::{Clock, Entropy};
 use crate::control::credentials::Credentials;
 use crate::control::directory::Directory;
 use crate::control::seal::Sealer;
-use crate::domain::record::RequestStatus;
-use crate::domain::refusal::Refusal;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::state::State;
 use crate::upstream::{Fleet, UpstreamError};
 use count::Counter;
+use domain::record::RequestStatus;
+use domain::refusal::Refusal;
 use replay::Replays;
 use responses::Policy;
 

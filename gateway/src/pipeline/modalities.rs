@@ -1,8 +1,8 @@
 //! Whether a model takes what the messages of a chat request hold.
 
-use crate::domain::model::{Modality, Model};
-use crate::domain::refusal::{Refusal, RequestFault};
-use crate::wire::content::content_parts;
+use domain::model::{Modality, Model};
+use domain::refusal::{Refusal, RequestFault};
+use domain::wire::content::content_parts;
 
 /// Refuses the first part that the model does not take. A model whose entry does not say what it takes is
 /// sent everything, and its body is not looked at.

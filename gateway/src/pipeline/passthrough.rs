@@ -6,11 +6,11 @@ use bytes::{Bytes, BytesMut};
 
 use super::meter::Meter;
 use crate::upstream::UpstreamError;
-use crate::wire::chunk::{AnswerForm, ChunkView};
-use crate::wire::error::ForeignError;
-use crate::wire::flaw;
-use crate::wire::splice::splice_into;
-use crate::wire::sse::{self, Fields, Splitter};
+use domain::wire::chunk::{AnswerForm, ChunkView};
+use domain::wire::error::ForeignError;
+use domain::wire::flaw;
+use domain::wire::splice::splice_into;
+use domain::wire::sse::{self, Fields, Splitter};
 
 /// What a client gets for an event without data.
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
@@ -191,7 +191,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::usage::Tokens;
+    use domain::usage::Tokens;
 
     const STREAM: &str = concat!(
         ": hello\n\n",

@@ -1,7 +1,7 @@
 //! Text of an answer that waits to be counted, and where it can be cut so that its pieces have as many
 //! tokens as the whole.
 
-use crate::wire::text::unescape_into;
+use domain::wire::text::unescape_into;
 
 /// The end of a text is looked through for a word's beginning as far as this, in bytes. A text without
 /// one is cut where it ends: that costs at most a token for each kibibyte.

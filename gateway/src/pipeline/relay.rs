@@ -27,7 +27,7 @@ use super::replay::{Keeper, Kept};
 use super::tally::Tally;
 use crate::ledger::Syncing;
 use crate::upstream::{Phase, UpstreamError};
-use crate::wire::sse;
+use domain::wire::sse;
 
 /// How long the head of a stream is held back for its first event, so that an upstream that fails at
 /// once still gets its HTTP status.

@@ -20,9 +20,9 @@ use super::relay::Answer;
 use super::tally::Tally;
 use super::{Gate, standing};
 use crate::clock::Clock;
-use crate::domain::endpoint::Endpoint;
-use crate::domain::idempotency::{Answered, IdempotencyDigest};
-use crate::domain::refusal::{Refusal, RequestFault};
+use domain::endpoint::Endpoint;
+use domain::idempotency::{Answered, IdempotencyDigest};
+use domain::refusal::{Refusal, RequestFault};
 use table::{Found, Table};
 
 pub use table::{Kept, MOST_ANSWERED};

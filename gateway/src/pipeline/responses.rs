@@ -18,19 +18,19 @@ use super::relay::{Answer, Relay};
 use super::tally::Tally;
 use super::{Fault, Gate, admit, route, standing};
 use crate::control::seal::AccountSealer;
-use crate::domain::key::Translation;
-use crate::domain::model::{Ability, Deployment, Model};
-use crate::domain::refusal::{Refusal, RequestFault};
-use crate::domain::response::{parse_response_id, response_id};
-use crate::domain::upstream::Profile;
 use crate::ledger::Size;
 use crate::state::{Limit, State, StateError};
-use crate::translate::answer::{self, Envelope, KeepAlive, ResponseStream};
-use crate::translate::dialect::Dialect;
-use crate::translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
-use crate::translate::request::{Earlier, HostedTools, Inputs, Request, Terms, Translated};
 use crate::upstream::UpstreamError;
-use crate::wire::chunk::AnswerForm;
+use domain::key::Translation;
+use domain::model::{Ability, Deployment, Model};
+use domain::refusal::{Refusal, RequestFault};
+use domain::response::{parse_response_id, response_id};
+use domain::upstream::Profile;
+use domain::wire::chunk::AnswerForm;
+use translate::answer::{self, Envelope, KeepAlive, ResponseStream};
+use translate::dialect::Dialect;
+use translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
+use translate::request::{Earlier, HostedTools, Inputs, Request, Terms, Translated};
 
 /// How Responses requests are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::clock::Entropy;
-use crate::domain::model::Deployment;
+use domain::model::Deployment;
 
 /// Orders deployments by priority and, within one, by weighted chance.
 pub fn order<'a>(deployments: &'a [Deployment], entropy: &dyn Entropy) -> Vec<&'a Deployment> {
@@ -62,7 +62,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::domain::id::UpstreamName;
+    use domain::id::UpstreamName;
 
     struct Counting(AtomicU64);
 

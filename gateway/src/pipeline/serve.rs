@@ -13,10 +13,10 @@ use super::replay::{self, Attempt, Keeper};
 use super::responses::{self, ClientKind};
 use super::tally::Tally;
 use super::{Fault, Gate, chat};
-use crate::domain::endpoint::Endpoint;
-use crate::domain::key::ClientGone;
-use crate::translate::request::Request;
-use crate::wire::chat::ChatRequest;
+use domain::endpoint::Endpoint;
+use domain::key::ClientGone;
+use domain::wire::chat::ChatRequest;
+use translate::request::Request;
 
 /// What is asked of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,13 +7,13 @@ use super::count::Counting;
 use super::end::End;
 use super::tally::Tally;
 use super::{Fault, Gate};
-use crate::domain::id::ModelId;
-use crate::domain::price::Price;
-use crate::domain::record::{RequestRecord, RequestStatus};
-use crate::domain::usage::{Usage, UsageBasis};
 use crate::ledger::Cover;
 use crate::limits::Permit;
-use crate::wire::usage::UsageReport;
+use domain::id::ModelId;
+use domain::price::Price;
+use domain::record::{RequestRecord, RequestStatus};
+use domain::usage::{Usage, UsageBasis};
+use domain::wire::usage::UsageReport;
 
 /// A record that lacks its token counts and cost.
 struct Uncounted {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::domain::limit::{Gauge, Standing};
+use domain::limit::{Gauge, Standing};
 
 /// The names for one kind of limit.
 struct Names {

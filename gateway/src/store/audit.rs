@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{Cursor, StoreError};
-use crate::domain::audit::AuditEntry;
-use crate::domain::id::AccountId;
-use crate::domain::idempotency::{AdminCall, DoneCall};
+use domain::audit::AuditEntry;
+use domain::id::AccountId;
+use domain::idempotency::{AdminCall, DoneCall};
 
 /// The audit log. Changes of the other traits take their entry along, and the call that asked for them with
 /// it; this reads.

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 
 use super::{Cursor, StoreError};
-use crate::domain::id::AccountId;
-use crate::domain::ledger::Entry;
-use crate::domain::proof::Proof;
+use domain::id::AccountId;
+use domain::ledger::Entry;
+use domain::proof::Proof;
 
 /// Reads the ledger as a whole.
 #[async_trait]

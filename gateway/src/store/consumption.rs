@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::StoreError;
-use crate::domain::consumption::Consumption;
+use domain::consumption::Consumption;
 
 /// Knows what was consumed so far of what is limited.
 #[async_trait]

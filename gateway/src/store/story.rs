@@ -15,8 +15,8 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use super::{AuditFilter, RequestFilter, Store, StoreError};
-use crate::domain::audit::{AuditAction, AuditEntry};
-use crate::domain::id::AccountId;
+use domain::audit::{AuditAction, AuditEntry};
+use domain::id::AccountId;
 
 /// Plays the whole story on an empty store.
 pub(crate) async fn play(store: &dyn Store) {

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::domain::health::BreakerState;
+use domain::health::BreakerState;
 
 /// So many failures with no success between them open it.
 const FAILURES_IN_A_ROW: u32 = 5;

@@ -11,7 +11,7 @@ use tokio_rustls::TlsConnector;
 use trust::TlsProblem;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::domain::upstream::Upstream;
+use domain::upstream::Upstream;
 
 /// Why the certificate of a server could not be examined, as an operator should read it.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use http::HeaderMap;
 
-use crate::wire::error::ForeignError;
+use domain::wire::error::ForeignError;
 
 /// Any error.
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;

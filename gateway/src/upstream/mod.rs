@@ -21,10 +21,10 @@ use foldhash::fast::RandomState;
 use secrecy::SecretString;
 use trust::Trust;
 
-use crate::domain::health::Health;
-use crate::domain::id::UpstreamName;
-use crate::domain::upstream::Upstream;
 use crate::outbox::Outbox;
+use domain::health::Health;
+use domain::id::UpstreamName;
+use domain::upstream::Upstream;
 
 pub use connect::SimulatorDialer;
 pub use error::{Phase, UpstreamError};

@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::error::BoxError;
 use crate::outbox::Departure;
-use crate::wire::splice::Payload;
+use domain::wire::splice::Payload;
 
 /// A body that leaves, in one piece, once its departure allows it.
 pub(super) struct Outbound {

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::outbox::Departure;
     use crate::upstream::outbound::KeptBack;
-    use crate::wire::splice::splice;
+    use domain::wire::splice::splice;
 
     /// A server that counts its connections.
     struct Server {

@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use super::read::read_whole;
 use super::{Phase, Remote, UpstreamError};
-use crate::wire::chunk::ChunkView;
-use crate::wire::splice::splice;
-use crate::wire::sse::{self, Splitter};
+use domain::wire::chunk::ChunkView;
+use domain::wire::splice::splice;
+use domain::wire::sse::{self, Splitter};
 
 /// The longest list of models that is read.
 const LONGEST_LIST: usize = 4 * 1024 * 1024;

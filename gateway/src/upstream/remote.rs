@@ -24,11 +24,11 @@ use super::outbound::{KeptBack, Outbound};
 use super::pool::Pool;
 use super::read::read_whole;
 use super::vitals::Vitals;
-use crate::domain::health::Health;
-use crate::domain::upstream::{Profile, Upstream};
 use crate::outbox::{Departure, Outbox};
-use crate::wire::error::ForeignError;
-use crate::wire::splice::Payload;
+use domain::health::Health;
+use domain::upstream::{Profile, Upstream};
+use domain::wire::error::ForeignError;
+use domain::wire::splice::Payload;
 
 /// Kept of an error's body; no chat server's is longer.
 const LONGEST_ERROR: usize = 64 * 1024;
@@ -303,9 +303,9 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::domain::id::UpstreamName;
-    use crate::domain::upstream::{CredentialSource, Deadlines};
-    use crate::wire::splice::splice;
+    use domain::id::UpstreamName;
+    use domain::upstream::{CredentialSource, Deadlines};
+    use domain::wire::splice::splice;
 
     /// The head and the body that leave for a request with `body`, which is answered.
     async fn sent(method: Method, body: &'static str) -> (String, String) {

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 
 use super::breaker::Breaker;
 use super::error::UpstreamError;
-use crate::domain::health::{Health, LastError};
-use crate::domain::latency::{self, BUCKETS, Percentiles};
+use domain::health::{Health, LastError};
+use domain::latency::{self, BUCKETS, Percentiles};
 
 const MINUTES: usize = 5;
 /// Half of so many requests must have failed within these minutes to open the breaker.
@@ -159,7 +159,7 @@ fn number(now: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::health::BreakerState;
+    use domain::health::BreakerState;
 
     fn at(seconds: u64) -> (Timestamp, Duration) {
         (Timestamp::from_second(seconds.cast_signed()).unwrap(), Duration::from_secs(seconds))

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use gateway::app;
-use gateway::simulator::{self, Simulator, TruthLog};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
+use simulator::{self, Simulator, TruthLog};
 use tests::{Product, question};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;

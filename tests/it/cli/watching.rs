@@ -31,7 +31,7 @@ async fn traffic_limits_and_health_tell_of_the_same_requests() {
 
     let fields = ["scope", "subject", "kind", "limit", "used"];
     let id = &key["id"];
-    let spent = records[0].cost_usd.as_deref().unwrap().parse::<gateway::domain::money::Nanos>();
+    let spent = records[0].cost_usd.as_deref().unwrap().parse::<domain::money::Nanos>();
     let spent = spent.unwrap().0;
     let known = json!([
         ["plan", "free", "requests", 100, 2],

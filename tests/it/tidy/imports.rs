@@ -10,18 +10,12 @@ use super::texts::{repository, rust_files};
 /// What a module must not name, in its own code or that of its submodules. `crate::` is ours; all
 /// else is another crate. Tests inside of a file may name what they like.
 const TABLE: &[(&str, &[&str])] = &[
-    ("domain", &["tokio", "hyper", "tonic", "prost", "rusqlite", "tracing", "http"]),
-    ("wire", &["tokio", "hyper", "tonic", "prost", "rusqlite", "tracing", "http"]),
-    (
-        "translate",
-        &["tokio", "hyper", "http", "tonic", "rusqlite", "tracing", "crate::store", "crate::clock"],
-    ),
     (
         "limits",
         &["tokio", "hyper", "http", "tonic", "rusqlite", "tracing", "crate::store", "crate::clock"],
     ),
-    ("store", &["proto", "crate::wire", "crate::control", "crate::pipeline", "crate::ledger"]),
-    ("ledger", &["hyper", "tonic", "proto", "crate::wire", "rusqlite"]),
+    ("store", &["proto", "domain::wire", "crate::control", "crate::pipeline", "crate::ledger"]),
+    ("ledger", &["hyper", "tonic", "proto", "domain::wire", "rusqlite"]),
     (
         "control",
         &["hyper", "tonic", "proto", "rusqlite", "crate::pipeline", "crate::http", "crate::admin"],
@@ -36,7 +30,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "crate::store",
             "crate::limits",
             "crate::ledger",
-            "crate::translate",
+            "translate",
             "crate::control",
             "crate::pipeline",
             "crate::http",
@@ -44,14 +38,10 @@ const TABLE: &[(&str, &[&str])] = &[
         ],
     ),
     ("http", &["proto", "tonic", "crate::store", "crate::admin"]),
-    ("admin", &["hyper", "crate::wire", "crate::upstream", "crate::pipeline", "crate::http"]),
-    ("simulator", &["crate"]),
+    ("admin", &["hyper", "domain::wire", "crate::upstream", "crate::pipeline", "crate::http"]),
     ("coalesce", &["crate"]),
     ("outbox", &["crate"]),
 ];
-
-/// Modules that may name only these of their siblings.
-const ONLY: &[(&str, &[&str])] = &[("domain", &[]), ("wire", &["domain"])];
 
 /// Files that alone may name a crate.
 const ALONE: &[(&str, &[&str])] = &[
@@ -180,24 +170,6 @@ fn no_module_names_what_the_table_keeps_from_it() {
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
-}
-
-#[test]
-fn the_lowest_layers_name_no_sibling_but_those_allowed() {
-    let siblings: BTreeSet<_> = gateway()
-        .into_iter()
-        .map(|(module, _)| module.split('/').next().unwrap().to_owned())
-        .collect();
-    for (module, names) in gateway() {
-        for (root, allowed) in ONLY.iter().filter(|(root, _)| is_below(&module, root, "/")) {
-            for name in names.iter().filter_map(|name| name.strip_prefix("crate::")) {
-                let sibling = name.split("::").next().unwrap();
-                let fine =
-                    sibling == *root || allowed.contains(&sibling) || !siblings.contains(sibling);
-                assert!(fine, "{module} names crate::{name}");
-            }
-        }
-    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use gateway::domain::durability::Durability;
+use domain::durability::Durability;
 use tests::drill::clients_gone::{ClientsGone, Crowd};
 use tests::drill::crash::{Crash, Kill, Pressure};
 #[cfg(target_os = "linux")]

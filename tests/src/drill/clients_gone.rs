@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use gateway::domain::money::Nanos;
-use gateway::simulator::End;
+use domain::money::Nanos;
 use proto::v1;
+use simulator::End;
 use tokio::task::JoinSet;
 
 use super::client::{Client, Seen, Shape};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use domain::durability::Durability;
 use gateway::clock::{Clock, SystemClock};
-use gateway::domain::durability::Durability;
 use tempfile::TempDir;
 
 use super::client::Shape;

@@ -4,9 +4,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gateway::simulator::{End, Entry};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
+use simulator::{End, Entry};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;

@@ -1,7 +1,7 @@
 //! More requests at once than the balance pays for, one that asks for far more than it, and those that
 //! ask for more than they seem to.
 
-use gateway::domain::money::Nanos;
+use domain::money::Nanos;
 use tokio::task::JoinSet;
 
 use super::client::{Seen, Shape};

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 
-use gateway::domain::money::Nanos;
-use gateway::domain::usage::{Tokens, Usage};
-use gateway::simulator::{End, Entry};
+use domain::money::Nanos;
+use domain::usage::{Tokens, Usage};
 use proto::v1::{self, EntryKind, RequestStatus, UsageBasis};
+use simulator::{End, Entry};
 
 use super::client::{Seen, Shape};
 use super::rig::{balance, price_of};

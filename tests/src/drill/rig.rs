@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gateway::domain::durability::Durability;
-use gateway::domain::money::Nanos;
-use gateway::domain::price::Price;
+use domain::durability::Durability;
+use domain::money::Nanos;
+use domain::price::Price;
 use proto::v1;
 use tempfile::TempDir;
 use tokio::process::Command;

@@ -4,7 +4,7 @@
 //! it may overlook. Whatever of it reaches an upstream, in whatever way that reads it, the answer must
 //! not cost more than was held.
 
-use gateway::domain::money::Nanos;
+use domain::money::Nanos;
 use proto::v1;
 
 use super::client::{Seen, Shape};

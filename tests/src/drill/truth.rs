@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use gateway::simulator::Entry;
+use simulator::Entry;
 
 /// What a simulator was asked and what it sent, round by round.
 pub(super) struct Truth {

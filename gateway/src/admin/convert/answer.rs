@@ -11,12 +11,12 @@ use crate::control::audit::AuditView;
 use crate::control::keys::KeyView;
 use crate::control::sessions::SessionView;
 use crate::control::upstreams::UpstreamView;
-use crate::domain::account::{AccountStatus, Role};
-use crate::domain::key::{ClientGone, Translation};
-use crate::domain::limit::Limits;
-use crate::domain::model::{Ability, Deployment, Modality, Model};
-use crate::domain::plan::Plan;
-use crate::domain::upstream::{CredentialSource, Deadlines, Profile};
+use domain::account::{AccountStatus, Role};
+use domain::key::{ClientGone, Translation};
+use domain::limit::Limits;
+use domain::model::{Ability, Deployment, Modality, Model};
+use domain::plan::Plan;
+use domain::upstream::{CredentialSource, Deadlines, Profile};
 
 pub(in super::super) fn account(view: &AccountView) -> v1::Account {
     let account = &view.account;

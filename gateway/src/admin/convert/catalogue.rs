@@ -5,7 +5,7 @@ use proto::v1::catalogue_change::Change;
 
 use super::given;
 use crate::control::catalogue::CatalogueChange;
-use crate::domain::Invalid;
+use domain::Invalid;
 
 /// Reads one change. What is wrong with it is said with what the change is about: it is one of many.
 pub(in super::super) fn catalogue_change(

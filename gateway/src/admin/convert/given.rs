@@ -10,13 +10,13 @@ use crate::control::keys::KeyWish;
 use crate::control::models::{CachedPrice, DeploymentWish, ModelChange};
 use crate::control::plans::PlanWish;
 use crate::control::upstreams::{CredentialWish, UpstreamChange};
-use crate::domain::Invalid;
-use crate::domain::id::{ModelId, PlanName, UpstreamName};
-use crate::domain::key::{ClientGone, Translation};
-use crate::domain::limit::Limits;
-use crate::domain::model::{Ability, Modality};
-use crate::domain::money::Nanos;
-use crate::domain::upstream::{Deadlines, Profile};
+use domain::Invalid;
+use domain::id::{ModelId, PlanName, UpstreamName};
+use domain::key::{ClientGone, Translation};
+use domain::limit::Limits;
+use domain::model::{Ability, Modality};
+use domain::money::Nanos;
+use domain::upstream::{Deadlines, Profile};
 
 pub(in super::super) fn key_wish(request: v1::CreateKeyRequest) -> Result<KeyWish, Invalid> {
     Ok(KeyWish {

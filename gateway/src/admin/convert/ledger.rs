@@ -4,8 +4,8 @@ use proto::v1;
 
 use super::time;
 use crate::control::ledger::{EntryView, Verdict};
-use crate::domain::ledger::EntryKind;
-use crate::domain::proof::Difference;
+use domain::ledger::EntryKind;
+use domain::proof::Difference;
 
 pub(in super::super) fn entry(view: EntryView) -> v1::LedgerEntry {
     let EntryView { cursor, entry, account } = view;

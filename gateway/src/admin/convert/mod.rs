@@ -1,5 +1,5 @@
 //! Between the messages of the admin contract and the domain. Total: what the domain does not know is
-//! an [`Invalid`](crate::domain::Invalid) field, never a guess.
+//! an [`Invalid`](domain::Invalid) field, never a guess.
 //!
 //! A file per direction and size: [`given`] reads requests, [`answer`] writes answers, [`usage`]
 //! does both for the request log, [`catalogue`] reads changes that are made together, [`ledger`] writes what is in the ledger, [`traffic`] what goes on now

@@ -7,9 +7,9 @@ use super::time;
 use crate::control::health::HealthView;
 use crate::control::limit_use::{Counted, LimitView};
 use crate::control::traffic::Picture;
-use crate::domain::health::BreakerState;
-use crate::domain::latency::Percentiles;
-use crate::domain::limit::{LimitKind, LimitScope};
+use domain::health::BreakerState;
+use domain::latency::Percentiles;
+use domain::limit::{LimitKind, LimitScope};
 
 pub(in super::super) fn picture(picture: Picture) -> v1::WatchTrafficResponse {
     let Picture { at, in_flight, past } = picture;

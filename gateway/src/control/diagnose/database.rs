@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Finding;
 use crate::control::{Caller, Control};
-use crate::domain::proof::Difference;
 use crate::store::StoreError;
+use domain::proof::Difference;
 
 const MAKE_ROOM: &str = "make room on the disk of the data directory, or mend it; what waits is in the journal, \
     and is written then";

@@ -17,7 +17,7 @@ use futures_util::{Stream, StreamExt, stream};
 use jiff::Timestamp;
 
 use super::{Caller, Control, ControlError};
-use crate::domain::upstream::Upstream;
+use domain::upstream::Upstream;
 
 /// How long a check of the host or of an upstream may take, and one that reads the whole database.
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -10,8 +10,8 @@ use super::{Finding, Severity, blocking};
 use crate::control::bootstrap::TOKEN_FILE;
 use crate::control::directory::Catalogue;
 use crate::control::seal::KEY_FILE;
-use crate::domain::upstream::CredentialSource;
 use crate::tls::TlsFiles;
+use domain::upstream::CredentialSource;
 
 /// A file with a secret, or a directory of them.
 pub(super) struct SecretFile {

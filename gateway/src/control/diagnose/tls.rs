@@ -6,8 +6,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Finding, blocking};
-use crate::domain::upstream::Upstream;
 use crate::upstream::certificate::{self, CertificateError};
+use domain::upstream::Upstream;
 
 /// Certificates that are renewed by themselves have longer than this.
 const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);

@@ -7,9 +7,9 @@ use trust::TlsProblem;
 
 use super::Finding;
 use crate::control::Control;
-use crate::domain::upstream::Upstream;
-use crate::translate::dialect::Dialect;
 use crate::upstream::{Remote, UpstreamError};
+use domain::upstream::Upstream;
+use translate::dialect::Dialect;
 
 /// Tokens that a model may answer with, which reasoning takes part of.
 const ANSWER: u32 = 16;

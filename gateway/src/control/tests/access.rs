@@ -3,8 +3,8 @@
 use super::super::keys::KeysOf;
 use super::super::plans::PlanWish;
 use super::*;
-use crate::domain::id::PlanName;
-use crate::domain::limit::Limits;
+use domain::id::PlanName;
+use domain::limit::Limits;
 
 #[tokio::test]
 async fn members_are_refused_what_is_the_operators() {

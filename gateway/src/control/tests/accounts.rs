@@ -1,7 +1,7 @@
 //! Registration, invites and money.
 
 use super::*;
-use crate::domain::account::Role;
+use domain::account::Role;
 
 #[tokio::test]
 async fn in_mode_open_anybody_registers_and_gets_the_trial_credit() {

@@ -5,9 +5,9 @@ use super::super::keys::KeyWish;
 use super::super::plans::PlanWish;
 use super::super::upstreams::CredentialWish;
 use super::*;
-use crate::domain::audit::AuditAction;
-use crate::domain::id::PlanName;
-use crate::domain::limit::Limits;
+use domain::audit::AuditAction;
+use domain::id::PlanName;
+use domain::limit::Limits;
 
 /// Every entry that `caller` sees, oldest first, as `actor action object (account) details`.
 async fn log(bench: &Bench, caller: &Caller, choice: AuditChoice) -> Vec<String> {

@@ -4,9 +4,9 @@ use super::super::catalogue::{Apply, CatalogueChange};
 use super::super::models::CachedPrice;
 use super::super::plans::PlanWish;
 use super::*;
-use crate::domain::id::PlanName;
-use crate::domain::limit::Limits;
-use crate::domain::model::Model;
+use domain::id::PlanName;
+use domain::limit::Limits;
+use domain::model::Model;
 
 fn change() -> ModelChange {
     ModelChange::default()

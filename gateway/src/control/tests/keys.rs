@@ -4,8 +4,8 @@ use secrecy::ExposeSecret;
 
 use super::super::keys::{KeyWish, KeysOf};
 use super::*;
-use crate::domain::key::KeyDigest;
-use crate::domain::limit::Limits;
+use domain::key::KeyDigest;
+use domain::limit::Limits;
 
 fn wish(label: &str) -> KeyWish {
     KeyWish { label: label.into(), ..KeyWish::default() }

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::usage::Choice;
 use super::*;
-use crate::domain::proof::Difference;
+use domain::proof::Difference;
 
 #[tokio::test]
 async fn members_list_their_own_entries_and_operators_all() {

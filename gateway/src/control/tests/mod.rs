@@ -28,14 +28,14 @@ use tokio_util::task::TaskTracker;
 use super::models::{DeploymentWish, ModelChange};
 use super::upstreams::UpstreamChange;
 use super::*;
-use crate::domain::endpoint::Endpoint;
-use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
-use crate::domain::record::{RequestRecord, RequestStatus};
-use crate::domain::usage::{Tokens, Usage, UsageBasis};
 use crate::ledger::journal::Journal;
 use crate::outbox::Outbox;
 use crate::store::sqlite::SqliteStore;
 use crate::upstream::{Fleet, SimulatorDialer};
+use domain::endpoint::Endpoint;
+use domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
+use domain::record::{RequestRecord, RequestStatus};
+use domain::usage::{Tokens, Usage, UsageBasis};
 
 /// Random bytes that are the same in every run.
 #[derive(Default)]

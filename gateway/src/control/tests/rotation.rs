@@ -4,9 +4,9 @@ use secrecy::ExposeSecret;
 
 use super::super::keys::{KeyWish, KeysOf};
 use super::*;
-use crate::domain::key::{ClientGone, Key, KeyDigest, Translation};
-use crate::domain::limit::Limits;
-use crate::domain::money::Nanos;
+use domain::key::{ClientGone, Key, KeyDigest, Translation};
+use domain::limit::Limits;
+use domain::money::Nanos;
 
 const HOUR: Duration = Duration::from_hours(1);
 

@@ -3,9 +3,9 @@
 use super::super::keys::{KeyWish, KeysOf};
 use super::super::plans::PlanWish;
 use super::*;
-use crate::domain::account::{Account, AccountStatus, Role};
-use crate::domain::id::PlanName;
-use crate::domain::limit::Limits;
+use domain::account::{Account, AccountStatus, Role};
+use domain::id::PlanName;
+use domain::limit::Limits;
 
 fn wish(label: &str) -> KeyWish {
     KeyWish { label: label.into(), ..KeyWish::default() }

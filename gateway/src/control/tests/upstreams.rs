@@ -4,7 +4,7 @@ use secrecy::ExposeSecret;
 
 use super::super::upstreams::{CredentialWish, UpstreamView};
 use super::*;
-use crate::domain::upstream::{CredentialSource, Deadlines, Profile};
+use domain::upstream::{CredentialSource, Deadlines, Profile};
 
 fn url(url: &str) -> UpstreamChange {
     UpstreamChange { url: Some(url.into()), ..UpstreamChange::default() }

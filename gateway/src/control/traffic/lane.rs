@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::ring::Ring;
-use crate::domain::latency::{self, BUCKETS, Percentiles};
-use crate::domain::record::RequestRecord;
+use domain::latency::{self, BUCKETS, Percentiles};
+use domain::record::RequestRecord;
 
 /// Rates are over so many seconds, those that are over.
 const RATE_SECONDS: usize = 10;

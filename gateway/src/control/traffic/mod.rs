@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 
-use crate::domain::id::AccountId;
-use crate::domain::record::RequestRecord;
+use domain::id::AccountId;
+use domain::record::RequestRecord;
 use lane::Lane;
 
 pub use lane::{Count, ErrorCount, Past};

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::*;
-use crate::domain::endpoint::Endpoint;
-use crate::domain::id::{KeyId, RequestId};
-use crate::domain::money::Nanos;
-use crate::domain::record::RequestStatus;
-use crate::domain::usage::{Tokens, Usage, UsageBasis};
+use domain::endpoint::Endpoint;
+use domain::id::{KeyId, RequestId};
+use domain::money::Nanos;
+use domain::record::RequestStatus;
+use domain::usage::{Tokens, Usage, UsageBasis};
 
 fn record(account: u128, status: RequestStatus, error_code: Option<&str>) -> RequestRecord {
     RequestRecord {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::domain::id::{AccountId, UpstreamName};
 use crate::ledger::Ledger;
+use domain::id::{AccountId, UpstreamName};
 
 /// However many ask, the journal is looked through once in this time.
 const FRESH: Duration = Duration::from_millis(200);

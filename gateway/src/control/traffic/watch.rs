@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Past;
 use crate::control::{Caller, Control, ControlError};
-use crate::domain::id::AccountId;
+use domain::id::AccountId;
 
 /// The least time between two answers.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(250);

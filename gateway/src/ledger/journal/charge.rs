@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::domain::id::{AccountId, KeyId};
-use crate::domain::money::Nanos;
-use crate::domain::record::RequestRecord;
 use crate::ledger::funds::Funds;
 use crate::ledger::purse::{Payment, Purse};
 use crate::store::{Store, StoreError};
+use domain::id::{AccountId, KeyId};
+use domain::money::Nanos;
+use domain::record::RequestRecord;
 
 /// The purses that were asked for so far, as the store knows them.
 #[derive(Default)]

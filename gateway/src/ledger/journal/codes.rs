@@ -1,8 +1,8 @@
 //! The numbers that stand for enums in a journal. They never change their meaning.
 
-use crate::domain::endpoint::Endpoint;
-use crate::domain::record::RequestStatus;
-use crate::domain::usage::UsageBasis;
+use domain::endpoint::Endpoint;
+use domain::record::RequestStatus;
+use domain::usage::UsageBasis;
 
 /// An enum that a journal writes as one byte.
 pub(super) trait Code: Copy + 'static {

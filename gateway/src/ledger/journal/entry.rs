@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use super::fields::{
     Unreadable, put_price, put_record, take_count, take_digest, take_price, take_record,
 };
-use crate::domain::price::Price;
-use crate::domain::record::{RequestRecord, RequestStatus};
-use crate::domain::usage::{Usage, UsageBasis};
+use domain::price::Price;
+use domain::record::{RequestRecord, RequestStatus};
+use domain::usage::{Usage, UsageBasis};
 
 const OPEN: u8 = 1;
 const CLOSED: u8 = 2;

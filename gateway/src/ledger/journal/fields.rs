@@ -10,12 +10,12 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::codes::Code;
-use crate::domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
-use crate::domain::idempotency::IdempotencyDigest;
-use crate::domain::money::Nanos;
-use crate::domain::price::Price;
-use crate::domain::record::{RequestRecord, ServedBy};
-use crate::domain::usage::{Tokens, Usage};
+use domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
+use domain::idempotency::IdempotencyDigest;
+use domain::money::Nanos;
+use domain::price::Price;
+use domain::record::{RequestRecord, ServedBy};
+use domain::usage::{Tokens, Usage};
 
 /// Why bytes are no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

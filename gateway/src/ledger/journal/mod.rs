@@ -29,8 +29,8 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use crate::domain::id::RequestId;
-use crate::domain::record::RequestRecord;
+use domain::id::RequestId;
+use domain::record::RequestRecord;
 pub use entry::Open;
 use power::Syncer;
 pub use power::Unsynced;

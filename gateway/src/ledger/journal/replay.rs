@@ -14,9 +14,9 @@ use super::charge;
 use super::entry::{self, Entry, Open};
 use super::frame::{self, Next};
 use super::segment::{self, Found, HEADER};
-use crate::domain::id::RequestId;
-use crate::domain::record::RequestRecord;
 use crate::store::{Store, StoreError};
+use domain::id::RequestId;
+use domain::record::RequestRecord;
 
 const LARGEST_BATCH: usize = 4_096;
 

@@ -4,8 +4,8 @@ mod properties;
 mod tokens;
 
 use super::*;
-use crate::domain::hold::HoldPolicy;
-use crate::domain::limit::Gauge;
+use domain::hold::HoldPolicy;
+use domain::limit::Gauge;
 
 const NONE: Limits =
     Limits { rpm: None, tpm: None, concurrency: None, monthly_tokens: None, observe: false };

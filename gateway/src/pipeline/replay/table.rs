@@ -11,8 +11,8 @@ use http::HeaderMap;
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::id::RequestId;
-use crate::domain::idempotency::{Answered, IdempotencyDigest};
+use domain::id::RequestId;
+use domain::idempotency::{Answered, IdempotencyDigest};
 
 /// Answered requests that are remembered; at some 300 bytes each, 30 MB.
 pub const MOST_ANSWERED: usize = 100_000;

@@ -2,15 +2,15 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::{Connection, Row, ToSql, params, params_from_iter};
+use rusqlite::{Connection, Row, params_from_iter};
 
-use super::codec::At;
+use super::codec::{At, Parameter, ReadColumn, ToColumn, parameters};
 use super::{SqliteStore, calls};
-use crate::domain::audit::AuditEntry;
-use crate::domain::id::AccountId;
-use crate::domain::idempotency::{AdminCall, DoneCall};
 use crate::store::audit::{AuditFilter, AuditLog};
 use crate::store::{Cursor, StoreError};
+use domain::audit::AuditEntry;
+use domain::id::AccountId;
+use domain::idempotency::{AdminCall, DoneCall};
 
 #[async_trait]
 impl AuditLog for SqliteStore {
@@ -50,7 +50,7 @@ impl AuditLog for SqliteStore {
 pub(super) fn insert(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let sql = "INSERT INTO audit (at, actor, action, object, account, details) \
         VALUES (?, ?, ?, ?, ?, ?)";
-    tx.prepare_cached(sql)?.execute(params![
+    tx.prepare_cached(sql)?.execute(parameters![
         At(entry.at),
         entry.actor,
         entry.action,
@@ -73,10 +73,10 @@ fn page(
     let mut sql = "SELECT seq, at, actor, action, object, account, details FROM audit \
         WHERE TRUE"
         .to_owned();
-    let mut values: Vec<Box<dyn ToSql>> = Vec::new();
+    let mut values: Vec<Box<dyn ToColumn>> = Vec::new();
     if let Some(account) = filter.account {
         sql.push_str(" AND (account = ? OR actor = ?)");
-        values.extend([Box::new(account) as Box<dyn ToSql>, Box::new(account)]);
+        values.extend([Box::new(account) as Box<dyn ToColumn>, Box::new(account)]);
     }
     if let Some(since) = filter.since {
         sql.push_str(" AND at >= ?");
@@ -92,19 +92,19 @@ fn page(
     }
     sql.push_str(" ORDER BY seq DESC");
     let mut select = tx.prepare_cached(&sql)?;
-    let rows = select.query_map(params_from_iter(values), read)?;
+    let rows = select.query_map(params_from_iter(values.iter().map(Parameter)), read)?;
     Ok(rows.take(limit).collect::<Result<_, _>>()?)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, AuditEntry)> {
     let entry = AuditEntry {
-        at: row.get::<_, At>(1)?.0,
-        actor: row.get(2)?,
-        action: row.get(3)?,
-        object: row.get(4)?,
-        account: row.get(5)?,
-        details: row.get(6)?,
+        at: row.column::<At>(1)?.0,
+        actor: row.column(2)?,
+        action: row.column(3)?,
+        object: row.column(4)?,
+        account: row.column(5)?,
+        details: row.column(6)?,
         call: None,
     };
-    Ok((Cursor(row.get(0)?), entry))
+    Ok((Cursor(row.column(0)?), entry))
 }

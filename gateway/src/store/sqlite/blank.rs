@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
+use super::codec::ReadColumn;
 use rusqlite::{Connection, OpenFlags};
 
 /// Where the header of a database file has the schema's version, as four bytes in network order.
@@ -26,6 +27,6 @@ pub(super) fn is_blank(path: &Path) -> Result<bool, Box<dyn std::error::Error + 
     // The version may be in the write-ahead log alone, which SQLite reads. A file that is no database is
     // its to refuse.
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.column(0))?;
     Ok(version == 0)
 }

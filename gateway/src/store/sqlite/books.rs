@@ -4,14 +4,14 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::codec::At;
+use super::codec::{At, Parameter, ReadColumn};
 use super::condition::Condition;
 use super::runs::{self, Runs};
 use super::{SqliteStore, prove};
-use crate::domain::id::AccountId;
-use crate::domain::ledger::{Entry, EntryKind};
-use crate::domain::proof::Proof;
 use crate::store::{Books, Cursor, StoreError};
+use domain::id::AccountId;
+use domain::ledger::{Entry, EntryKind};
+use domain::proof::Proof;
 
 #[async_trait]
 impl Books for SqliteStore {
@@ -37,7 +37,7 @@ fn page(
 ) -> Result<Vec<(Cursor, Entry)>, StoreError> {
     let (sql, condition) = page_sql(account, before);
     let mut select = tx.prepare_cached(&sql)?;
-    let rows = select.query_map(params_from_iter(condition.values()), read)?;
+    let rows = select.query_map(params_from_iter(condition.values().map(Parameter)), read)?;
     Ok(rows.take(limit).collect::<Result<_, _>>()?)
 }
 
@@ -55,19 +55,19 @@ pub(super) fn page_sql(account: Option<AccountId>, before: Option<Cursor>) -> (S
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, Entry)> {
-    let note = || Ok::<_, rusqlite::Error>(row.get::<_, Option<String>>(5)?.unwrap_or_default());
-    let kind = match row.get(3)? {
+    let note = || Ok::<_, rusqlite::Error>(row.column::<Option<String>>(5)?.unwrap_or_default());
+    let kind = match row.column::<i64>(3)? {
         1 => EntryKind::Trial,
         2 => EntryKind::Credit(note()?),
-        3 => EntryKind::Charge(row.get(4)?),
+        3 => EntryKind::Charge(row.column(4)?),
         4 => EntryKind::Correction(note()?),
-        5 => EntryKind::Overrun(row.get(4)?),
+        5 => EntryKind::Overrun(row.column(4)?),
         other => {
             let text = format!("`{other}` is not an EntryKind");
             return Err(rusqlite::Error::FromSqlConversionFailure(3, Type::Integer, text.into()));
         }
     };
     let entry =
-        Entry { account: row.get(1)?, amount: row.get(2)?, kind, at: row.get::<_, At>(6)?.0 };
-    Ok((Cursor(row.get(0)?), entry))
+        Entry { account: row.column(1)?, amount: row.column(2)?, kind, at: row.column::<At>(6)?.0 };
+    Ok((Cursor(row.column(0)?), entry))
 }

@@ -1,12 +1,12 @@
 //! Calls of the admin plane that were made under an idempotency key, for as long as they are remembered.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::codec::At;
-use crate::domain::id::AccountId;
-use crate::domain::idempotency::{AdminCall, DoneCall};
+use super::codec::{At, ReadColumn, parameters};
 use crate::store::StoreError;
+use domain::id::AccountId;
+use domain::idempotency::{AdminCall, DoneCall};
 
 /// Adds a call, in the transaction of the change that it asked for.
 pub(super) fn insert(
@@ -18,7 +18,7 @@ pub(super) fn insert(
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO admin_calls (actor, method, key, digest, object, at) \
         VALUES (?, ?, ?, ?, ?, ?)";
-    let values = params![actor, call.method, call.key, call.digest, object, At(at)];
+    let values = parameters![actor, call.method, call.key, call.digest, object, At(at)];
     tx.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }
@@ -30,15 +30,16 @@ pub(super) fn find(
     call: &AdminCall,
 ) -> Result<Option<DoneCall>, StoreError> {
     let sql = "SELECT digest, object FROM admin_calls WHERE actor = ? AND method = ? AND key = ?";
-    let read = |row: &rusqlite::Row<'_>| Ok(DoneCall { digest: row.get(0)?, object: row.get(1)? });
+    let read =
+        |row: &rusqlite::Row<'_>| Ok(DoneCall { digest: row.column(0)?, object: row.column(1)? });
     let mut select = tx.prepare_cached(sql)?;
-    Ok(select.query_row(params![actor, call.method, call.key], read).optional()?)
+    Ok(select.query_row(parameters![actor, call.method, call.key], read).optional()?)
 }
 
 /// Returns whether there are calls that were made before `time`.
 pub(super) fn are_before(tx: &Connection, time: Timestamp) -> Result<bool, StoreError> {
     let mut select = tx.prepare_cached("SELECT 1 FROM admin_calls WHERE at < ? LIMIT 1")?;
-    Ok(select.exists([At(time)])?)
+    Ok(select.exists(parameters![At(time)])?)
 }
 
 /// Forgets calls that were made before `time`, up to `limit`. Returns how many.
@@ -46,6 +47,6 @@ pub(super) fn forget(tx: &Connection, time: Timestamp, limit: usize) -> Result<u
     let sql = "DELETE FROM admin_calls WHERE (actor, method, key) IN \
         (SELECT actor, method, key FROM admin_calls WHERE at < ? LIMIT ?)";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let forgotten = tx.prepare_cached(sql)?.execute(params![At(time), limit])?;
+    let forgotten = tx.prepare_cached(sql)?.execute(parameters![At(time), limit])?;
     Ok(forgotten as u64)
 }

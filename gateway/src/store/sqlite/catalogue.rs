@@ -2,17 +2,17 @@
 //! [`models`](super::models).
 
 use async_trait::async_trait;
-use rusqlite::types::{ToSql, Type};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::codec::{At, Count, List, Span};
+use super::codec::{At, Count, List, ReadColumn, Span, ToColumn, parameters};
 use super::{SqliteStore, audit, keys, models};
-use crate::domain::audit::AuditEntry;
-use crate::domain::id::{ModelId, UpstreamName};
-use crate::domain::model::Model;
-use crate::domain::plan::Plan;
-use crate::domain::upstream::{CredentialSource, Deadlines, Upstream};
 use crate::store::{Catalogue, CatalogueUpdate, StoreError};
+use domain::audit::AuditEntry;
+use domain::id::{ModelId, UpstreamName};
+use domain::model::Model;
+use domain::plan::Plan;
+use domain::upstream::{CredentialSource, Deadlines, Upstream};
 
 #[async_trait]
 impl Catalogue for SqliteStore {
@@ -97,10 +97,10 @@ fn apply(tx: &Connection, update: &CatalogueUpdate) -> Result<(), StoreError> {
 pub(super) fn plans(tx: &Connection) -> Result<Vec<Plan>, StoreError> {
     let plan = |row: &Row<'_>| {
         Ok(Plan {
-            name: row.get("name")?,
-            trial_credit: row.get("trial_credit")?,
+            name: row.column("name")?,
+            trial_credit: row.column("trial_credit")?,
             limits: keys::limits(row)?,
-            models: row.get::<_, List>("models")?.into_models(),
+            models: row.column::<List>("models")?.into_models(),
         })
     };
     let mut select = tx.prepare_cached("SELECT * FROM plans ORDER BY name")?;
@@ -111,19 +111,19 @@ pub(super) fn plans(tx: &Connection) -> Result<Vec<Plan>, StoreError> {
 pub(super) fn upstreams(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
     let upstream = |row: &Row<'_>| {
         let span =
-            |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Span>>(column)?.map(|s| s.0));
+            |column| Ok::<_, rusqlite::Error>(row.column::<Option<Span>>(column)?.map(|s| s.0));
         Ok(Upstream {
-            name: row.get("name")?,
-            url: row.get("url")?,
+            name: row.column("name")?,
+            url: row.column("url")?,
             credential: credential(row)?,
-            profile: row.get("profile")?,
+            profile: row.column("profile")?,
             deadlines: Deadlines {
                 connect: span("connect")?,
                 first_byte: span("first_byte")?,
                 idle: span("idle")?,
             },
-            ca_certificates: row.get("ca_certificates")?,
-            created_at: row.get::<_, At>("created_at")?.0,
+            ca_certificates: row.column("ca_certificates")?,
+            created_at: row.column::<At>("created_at")?.0,
         })
     };
     let mut select = tx.prepare_cached("SELECT * FROM upstreams ORDER BY name")?;
@@ -132,7 +132,7 @@ pub(super) fn upstreams(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
 
 fn put_plan(tx: &Connection, plan: &Plan) -> Result<(), StoreError> {
     tx.prepare_cached("INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?.execute(
-        params![
+        parameters![
             plan.name,
             plan.trial_credit,
             plan.limits.rpm.map(Count),
@@ -147,7 +147,7 @@ fn put_plan(tx: &Connection, plan: &Plan) -> Result<(), StoreError> {
 }
 
 fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> {
-    let (kind, credential): (&str, &dyn ToSql) = match &upstream.credential {
+    let (kind, credential): (&str, &dyn ToColumn) = match &upstream.credential {
         CredentialSource::None => ("none", &None::<Vec<u8>>),
         CredentialSource::Env(name) => ("env", &name.as_bytes()),
         CredentialSource::File(path) => ("file", &path.as_bytes()),
@@ -159,7 +159,7 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         credential = excluded.credential, profile = excluded.profile, \
         connect = excluded.connect, first_byte = excluded.first_byte, idle = excluded.idle, \
         created_at = excluded.created_at, ca_certificates = excluded.ca_certificates";
-    tx.prepare_cached(sql)?.execute(params![
+    tx.prepare_cached(sql)?.execute(parameters![
         upstream.name,
         upstream.url,
         kind,
@@ -177,19 +177,19 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
 fn remove_upstream(tx: &Connection, name: &UpstreamName) -> Result<(), StoreError> {
     let sql = "SELECT model FROM deployments WHERE upstream = ? ORDER BY model LIMIT 1";
     let user: Option<ModelId> =
-        tx.prepare_cached(sql)?.query_row([name], |row| row.get(0)).optional()?;
+        tx.prepare_cached(sql)?.query_row(parameters![name], |row| row.column(0)).optional()?;
     if let Some(model) = user {
         let text = format!("upstream `{name}` is in use by model `{model}`");
         return Err(StoreError::Conflict(text));
     }
-    match tx.prepare_cached("DELETE FROM upstreams WHERE name = ?")?.execute([name])? {
+    match tx.prepare_cached("DELETE FROM upstreams WHERE name = ?")?.execute(parameters![name])? {
         0 => Err(StoreError::NotFound),
         _ => Ok(()),
     }
 }
 
 fn credential(row: &Row<'_>) -> rusqlite::Result<CredentialSource> {
-    let bytes = row.get::<_, Option<Vec<u8>>>("credential")?.unwrap_or_default();
+    let bytes = row.column::<Option<Vec<u8>>>("credential")?.unwrap_or_default();
     let text = |bytes| {
         String::from_utf8(bytes)
             .map_err(|error| rusqlite::Error::FromSqlConversionFailure(3, Type::Blob, error.into()))
@@ -214,5 +214,5 @@ fn is_first_seed(tx: &Connection) -> Result<bool, StoreError> {
     }
     let sql = "SELECT NOT EXISTS (SELECT 1 FROM plans) AND NOT EXISTS (SELECT 1 FROM upstreams) \
         AND NOT EXISTS (SELECT 1 FROM models)";
-    Ok(tx.query_row(sql, [], |row| row.get(0))?)
+    Ok(tx.query_row(sql, [], |row| row.column(0))?)
 }

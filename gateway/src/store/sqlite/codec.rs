@@ -2,22 +2,58 @@
 //!
 //! Every mapping is total both ways: what a column should not hold is an error that names it.
 
+use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Null, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Row, RowIndex};
 use uuid::Uuid;
 
-use crate::domain::account::{AccountStatus, Role};
-use crate::domain::audit::AuditAction;
-use crate::domain::endpoint::Endpoint;
-use crate::domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, SessionId, UpstreamName};
-use crate::domain::key::{KeyDigest, Translation};
-use crate::domain::model::{Ability, Modality};
-use crate::domain::money::Nanos;
-use crate::domain::record::RequestStatus;
-use crate::domain::upstream::Profile;
-use crate::domain::usage::{Tokens, UsageBasis};
+use domain::account::{AccountStatus, Role};
+use domain::audit::AuditAction;
+use domain::endpoint::Endpoint;
+use domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, SessionId, UpstreamName};
+use domain::key::{KeyDigest, Translation};
+use domain::model::{Ability, Modality};
+use domain::money::Nanos;
+use domain::record::RequestStatus;
+use domain::upstream::Profile;
+use domain::usage::{Tokens, UsageBasis};
+
+/// A value that can be written to a column.
+pub(super) trait ToColumn {
+    /// Returns what the column holds.
+    fn to_column(&self) -> rusqlite::Result<ToSqlOutput<'_>>;
+}
+
+/// A value that can be read from a column.
+pub(super) trait FromColumn: Sized {
+    /// Reads what a column holds.
+    fn from_column(value: ValueRef<'_>) -> FromSqlResult<Self>;
+}
+
+/// Reads columns as values of the domain.
+pub(super) trait ReadColumn {
+    /// Reads one column, by its number or name.
+    fn column<T: FromColumn>(&self, index: impl RowIndex) -> rusqlite::Result<T>;
+}
+
+/// A value as the parameter of a statement.
+pub(super) struct Parameter<T>(pub(super) T);
+
+/// A column as `rusqlite` reads it.
+struct Stored<T>(T);
+
+/// The parameters of a statement, as [`rusqlite::params`] takes them but for values of the domain.
+macro_rules! parameters {
+    ($($value:expr),* $(,)?) => {
+        &[$(&$crate::store::sqlite::codec::Parameter(&$value) as &dyn rusqlite::ToSql),*]
+            as &[&dyn rusqlite::ToSql]
+    };
+}
+pub(super) use parameters;
 
 /// A moment, to the microsecond.
 #[derive(Clone, Copy)]
@@ -65,14 +101,14 @@ macro_rules! codes {
             }
         }
 
-        impl ToSql for $type {
-            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        impl ToColumn for $type {
+            fn to_column(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
                 Ok(ToSqlOutput::from(self.code()))
             }
         }
 
-        impl FromSql for $type {
-            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        impl FromColumn for $type {
+            fn from_column(value: ValueRef<'_>) -> FromSqlResult<Self> {
                 match value.$read()? {
                     $($code => Ok(Self::$variant),)+
                     other => Err(unknown(&other, stringify!($type))),
@@ -130,15 +166,15 @@ codes!(RequestStatus: i64, as_i64 {
 
 macro_rules! columns {
     ($($type:ty: |$this:ident| $to:expr, |$value:ident| $from:expr;)+) => {$(
-        impl ToSql for $type {
-            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        impl ToColumn for $type {
+            fn to_column(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
                 let $this = self;
                 Ok(ToSqlOutput::from($to))
             }
         }
 
-        impl FromSql for $type {
-            fn column_result($value: ValueRef<'_>) -> FromSqlResult<Self> {
+        impl FromColumn for $type {
+            fn from_column($value: ValueRef<'_>) -> FromSqlResult<Self> {
                 $from
             }
         }
@@ -158,7 +194,7 @@ columns! {
     Count: |count| saturated(count.0), |value| value.as_i64().and_then(|n| {
         u64::try_from(n).map(Self).map_err(|_| unknown(&n, "count"))
     });
-    Tokens: |tokens| saturated(tokens.0), |value| Count::column_result(value).map(|n| Self(n.0));
+    Tokens: |tokens| saturated(tokens.0), |value| Count::from_column(value).map(|n| Self(n.0));
     AuditAction: |action| action.as_str(), |value| {
         let text = value.as_str()?;
         let found = Self::ALL.iter().find(|action| action.as_str() == text);
@@ -168,8 +204,80 @@ columns! {
         Timestamp::from_microsecond(micros).map(Self).map_err(|_| unknown(&micros, "time"))
     });
     Span: |span| i64::try_from(span.0.as_micros()).unwrap_or(i64::MAX), |value| {
-        Count::column_result(value).map(|micros| Self(Duration::from_micros(micros.0)))
+        Count::from_column(value).map(|micros| Self(Duration::from_micros(micros.0)))
     };
+}
+
+macro_rules! native {
+    ($($type:ty),+ $(,)?) => {$(
+        impl ToColumn for $type {
+            fn to_column(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                self.to_sql()
+            }
+        }
+
+        impl FromColumn for $type {
+            fn from_column(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                Self::column_result(value)
+            }
+        }
+    )+};
+}
+
+native!(bool, i64, u16, u32, Arc<str>, NonZeroU32, String, Vec<u8>, [u8; 16], [u8; 32]);
+
+impl ToColumn for str {
+    fn to_column(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.to_sql()
+    }
+}
+
+impl ToColumn for [u8] {
+    fn to_column(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.to_sql()
+    }
+}
+
+impl<T: ToColumn + ?Sized> ToColumn for &T {
+    fn to_column(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        T::to_column(self)
+    }
+}
+
+impl<T: ToColumn + ?Sized> ToColumn for Box<T> {
+    fn to_column(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        T::to_column(self)
+    }
+}
+
+impl<T: ToColumn> ToColumn for Option<T> {
+    fn to_column(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.as_ref().map_or(Ok(ToSqlOutput::from(Null)), T::to_column)
+    }
+}
+
+impl<T: FromColumn> FromColumn for Option<T> {
+    fn from_column(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        if value == ValueRef::Null { Ok(None) } else { T::from_column(value).map(Some) }
+    }
+}
+
+impl<T: ToColumn> ToSql for Parameter<T> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.0.to_column()
+    }
+}
+
+impl<T: FromColumn> FromSql for Stored<T> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        T::from_column(value).map(Self)
+    }
+}
+
+impl ReadColumn for Row<'_> {
+    fn column<T: FromColumn>(&self, index: impl RowIndex) -> rusqlite::Result<T> {
+        self.get(index).map(|Stored(value)| value)
+    }
 }
 
 impl List {
@@ -185,25 +293,25 @@ impl List {
 
     /// Turns every item into a modality.
     pub(super) fn into_modalities(self) -> FromSqlResult<Vec<Modality>> {
-        self.0.iter().map(|word| Modality::column_result(ValueRef::from(word.as_str()))).collect()
+        self.0.iter().map(|word| Modality::from_column(ValueRef::from(word.as_str()))).collect()
     }
 
     /// Turns every item into an ability.
     pub(super) fn into_abilities(self) -> FromSqlResult<Vec<Ability>> {
-        self.0.iter().map(|word| Ability::column_result(ValueRef::from(word.as_str()))).collect()
+        self.0.iter().map(|word| Ability::from_column(ValueRef::from(word.as_str()))).collect()
     }
 }
 
-impl ToSql for List {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+impl ToColumn for List {
+    fn to_column(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         serde_json::to_string(&self.0)
             .map(ToSqlOutput::from)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
     }
 }
 
-impl FromSql for List {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+impl FromColumn for List {
+    fn from_column(value: ValueRef<'_>) -> FromSqlResult<Self> {
         serde_json::from_str(value.as_str()?).map(Self).map_err(FromSqlError::other)
     }
 }
@@ -222,11 +330,11 @@ mod tests {
 
     use super::*;
 
-    fn round_trips<T: ToSql + FromSql + PartialEq + std::fmt::Debug>(values: &[T]) {
+    fn round_trips<T: ToColumn + FromColumn + PartialEq + std::fmt::Debug>(values: &[T]) {
         let db = Connection::open_in_memory().unwrap();
         for value in values {
             assert_eq!(
-                &db.query_row("SELECT ?", [value], |row| row.get::<_, T>(0)).unwrap(),
+                &db.query_row("SELECT ?", parameters![value], |row| row.column::<T>(0)).unwrap(),
                 value
             );
         }
@@ -258,19 +366,20 @@ mod tests {
     #[test]
     fn counts_stop_growing_at_the_end_of_the_range() {
         let db = Connection::open_in_memory().unwrap();
-        let back: Tokens = db.query_row("SELECT ?", [Tokens(u64::MAX)], |row| row.get(0)).unwrap();
+        let back: Tokens =
+            db.query_row("SELECT ?", parameters![Tokens(u64::MAX)], |row| row.column(0)).unwrap();
         assert_eq!(back, Tokens(u64::MAX / 2));
     }
 
     #[test]
     fn what_does_not_belong_is_named() {
         let db = Connection::open_in_memory().unwrap();
-        let read = |sql: &str| db.query_row(sql, [], |row| row.get::<_, Role>(0)).unwrap_err();
+        let read = |sql: &str| db.query_row(sql, [], |row| row.column::<Role>(0)).unwrap_err();
         assert!(read("SELECT 'king'").to_string().contains("`king` is not a Role"));
         assert!(read("SELECT 7").to_string().contains("Invalid column type"));
         for sql in ["SELECT -1", "SELECT x''", "SELECT 'x'", "SELECT NULL"] {
-            assert!(db.query_row(sql, [], |row| row.get::<_, Count>(0).map(|n| n.0)).is_err());
-            assert!(db.query_row(sql, [], |row| row.get::<_, AccountId>(0)).is_err());
+            assert!(db.query_row(sql, [], |row| row.column::<Count>(0).map(|n| n.0)).is_err());
+            assert!(db.query_row(sql, [], |row| row.column::<AccountId>(0)).is_err());
         }
     }
 }

@@ -8,16 +8,16 @@ use std::num::NonZeroU32;
 use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
-use super::codec::{At, List, Span};
+use super::codec::{At, List, ReadColumn, Span, parameters};
 use super::rows::{Insertion, Values};
 use super::{filter, keys, runs, sums};
-use crate::domain::id::{AccountId, KeyId, RequestId};
-use crate::domain::ledger::{Entry, EntryKind};
-use crate::domain::money::Nanos;
-use crate::domain::record::RequestRecord;
 use crate::store::{Cursor, StoreError};
+use domain::id::{AccountId, KeyId, RequestId};
+use domain::ledger::{Entry, EntryKind};
+use domain::money::Nanos;
+use domain::record::RequestRecord;
 
 static REQUESTS: LazyLock<Insertion> = LazyLock::new(|| {
     let columns = [
@@ -79,7 +79,7 @@ pub(super) fn commit(tx: &Connection, batch: &[RequestRecord]) -> Result<Cursor,
 /// Returns the cursor of the newest record; zero if there is none.
 pub(super) fn newest(tx: &Connection) -> Result<Cursor, StoreError> {
     let mut select = tx.prepare_cached("SELECT coalesce(max(seq), 0) FROM requests")?;
-    Ok(Cursor(select.query_row([], |row| row.get(0))?))
+    Ok(Cursor(select.query_row([], |row| row.column(0))?))
 }
 
 /// Writes ledger entries, those of an account best one after another.
@@ -93,15 +93,16 @@ pub(super) fn add_entries(tx: &Connection, entries: &[Entry]) -> Result<(), Stor
         *change = change.saturating_add(entry.amount);
     }
     let changes: Vec<_> = changes.into_iter().collect();
-    let bind =
-        |(account, change): &_, values: &mut Values<'_, '_>| values.bind(params![account, change]);
+    let bind = |(account, change): &_, values: &mut Values<'_, '_>| {
+        values.bind(parameters![account, change])
+    };
     Ok(BALANCES.run(tx, &changes, bind)?)
 }
 
 /// Returns the balance of every account that has ledger entries.
 pub(super) fn balances(tx: &Connection) -> Result<Vec<(AccountId, Nanos)>, StoreError> {
     let mut select = tx.prepare_cached("SELECT account, amount FROM balances")?;
-    let balances = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let balances = select.query_map([], |row| Ok((row.column(0)?, row.column(1)?)))?;
     Ok(balances.collect::<Result<_, _>>()?)
 }
 
@@ -133,7 +134,7 @@ fn find_fresh<'a>(
 ) -> rusqlite::Result<Vec<(i64, &'a RequestRecord)>> {
     let mut select =
         tx.prepare_cached("SELECT seq, id FROM requests WHERE seq >= ? ORDER BY seq")?;
-    let found = select.query_map([first], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let found = select.query_map(parameters![first], |row| Ok((row.column(0)?, row.column(1)?)))?;
     let found: Vec<(i64, RequestId)> = found.collect::<rusqlite::Result<_>>()?;
     let mut found = found.into_iter().peekable();
     let fresh = records.iter().filter_map(|record| {
@@ -147,7 +148,7 @@ fn bind_record(record: &RequestRecord, values: &mut Values<'_, '_>) -> rusqlite:
     let usage = record.usage.as_ref();
     let served = record.deployment.as_ref();
     let notes = record.notes.iter().map(String::as_str);
-    values.bind(params![
+    values.bind(parameters![
         record.id,
         record.account,
         record.key,
@@ -186,12 +187,12 @@ fn touch_keys(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), St
 }
 
 fn bind_entry(entry: &Entry, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
-    let (kind, request, note) = match &entry.kind {
+    let (kind, request, note): (i64, _, _) = match &entry.kind {
         EntryKind::Trial => (1, None, None),
         EntryKind::Credit(note) => (2, None, Some(note)),
         EntryKind::Charge(request) => (3, Some(request), None),
         EntryKind::Correction(note) => (4, None, Some(note)),
         EntryKind::Overrun(request) => (5, Some(request), None),
     };
-    values.bind(params![entry.account, entry.amount, kind, request, note, At(entry.at)])
+    values.bind(parameters![entry.account, entry.amount, kind, request, note, At(entry.at)])
 }

@@ -1,17 +1,17 @@
 //! A condition on rows, put together from what is asked.
 
-use rusqlite::types::ToSql;
+use super::codec::ToColumn;
 
 /// A condition and its values.
 #[derive(Default)]
 pub(super) struct Condition {
     sql: String,
-    values: Vec<Box<dyn ToSql>>,
+    values: Vec<Box<dyn ToColumn>>,
 }
 
 impl Condition {
     /// Narrows the choice by `clause`, if there is a value for its question mark.
-    pub(super) fn and(&mut self, clause: &str, value: Option<impl ToSql + 'static>) {
+    pub(super) fn and(&mut self, clause: &str, value: Option<impl ToColumn + 'static>) {
         if let Some(value) = value {
             self.and_always(clause);
             self.values.push(Box::new(value));
@@ -22,7 +22,7 @@ impl Condition {
     pub(super) fn and_all(
         &mut self,
         clause: &str,
-        values: impl IntoIterator<Item = Box<dyn ToSql>>,
+        values: impl IntoIterator<Item = Box<dyn ToColumn>>,
     ) {
         self.and_always(clause);
         self.values.extend(values);
@@ -40,7 +40,7 @@ impl Condition {
     }
 
     /// Returns the values of its question marks.
-    pub(super) fn values(&self) -> impl Iterator<Item = &dyn ToSql> {
+    pub(super) fn values(&self) -> impl Iterator<Item = &dyn ToColumn> {
         self.values.iter().map(|value| &**value)
     }
 }

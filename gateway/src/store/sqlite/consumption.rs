@@ -9,12 +9,12 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use super::SqliteStore;
-use super::codec::Count;
+use super::codec::{Count, ReadColumn, parameters};
 use super::filter::DAY;
-use crate::domain::consumption::Consumption;
-use crate::domain::id::{AccountId, KeyId, ModelId};
-use crate::domain::money::Nanos;
 use crate::store::{Consumed, StoreError};
+use domain::consumption::Consumption;
+use domain::id::{AccountId, KeyId, ModelId};
+use domain::money::Nanos;
 
 #[async_trait]
 impl Consumed for SqliteStore {
@@ -35,13 +35,13 @@ fn tokens_of_keys(tx: &Connection, day: i64) -> Result<Consumption, StoreError> 
     let origins = origins(tx, "monthly_tokens IS NOT NULL")?;
     let mut select =
         tx.prepare("SELECT account, key, input, output FROM key_days WHERE day >= ?")?;
-    let mut rows = select.query([day])?;
+    let mut rows = select.query(parameters![day])?;
     let (mut accounts, mut keys) = (HashMap::new(), HashMap::new());
     while let Some(row) = rows.next()? {
         let tokens = tokens(row, 2)?;
-        add(&mut accounts, row.get::<_, AccountId>(0)?, tokens);
+        add(&mut accounts, row.column::<AccountId>(0)?, tokens);
         if !origins.is_empty()
-            && let Some(origin) = origins.get(&row.get::<_, KeyId>(1)?)
+            && let Some(origin) = origins.get(&row.column::<KeyId>(1)?)
         {
             add(&mut keys, origin.clone(), tokens);
         }
@@ -58,11 +58,11 @@ fn tokens_of_models(tx: &Connection, day: i64) -> Result<Vec<(ModelId, u64)>, St
     let mut select = tx.prepare(
         "SELECT model, input, output FROM request_sums WHERE account = x'' AND hour >= ? * 24",
     )?;
-    let mut rows = select.query([day])?;
+    let mut rows = select.query(parameters![day])?;
     let mut models = HashMap::new();
     while let Some(row) = rows.next()? {
         if !matches!(row.get_ref(0)?, ValueRef::Integer(_)) {
-            add(&mut models, row.get::<_, ModelId>(0)?, tokens(row, 1)?);
+            add(&mut models, row.column::<ModelId>(0)?, tokens(row, 1)?);
         }
     }
     Ok(models.into_iter().collect())
@@ -78,9 +78,9 @@ fn spent(tx: &Connection) -> Result<Vec<(KeyId, Nanos)>, StoreError> {
     let mut rows = select.query([])?;
     let mut spent = HashMap::<_, Nanos>::new();
     while let Some(row) = rows.next()? {
-        if let Some(origin) = origins.get(&row.get::<_, KeyId>(0)?) {
+        if let Some(origin) = origins.get(&row.column::<KeyId>(0)?) {
             let sum = spent.entry(origin.clone()).or_default();
-            *sum = sum.saturating_add(row.get(1)?);
+            *sum = sum.saturating_add(row.column(1)?);
         }
     }
     Ok(spent.into_iter().collect())
@@ -89,14 +89,14 @@ fn spent(tx: &Connection) -> Result<Vec<(KeyId, Nanos)>, StoreError> {
 /// The tokens of a row whose input and output begin at `column`. Summed here and not in SQL, where a sum
 /// beyond 64 bits is an error.
 fn tokens(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    let count = |column| row.get::<_, Count>(column);
+    let count = |column| row.column::<Count>(column);
     Ok(count(column)?.0.saturating_add(count(column + 1)?.0))
 }
 
 /// The origins of the keys for which `condition` holds.
 fn origins(tx: &Connection, condition: &str) -> Result<HashMap<KeyId, KeyId>, StoreError> {
     let mut select = tx.prepare(&format!("SELECT id, origin FROM keys WHERE {condition}"))?;
-    let origins = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let origins = select.query_map([], |row| Ok((row.column(0)?, row.column(1)?)))?;
     Ok(origins.collect::<Result<_, _>>()?)
 }
 

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
 use super::aside::Wanted;
+use super::codec::ReadColumn;
 use crate::store::{StoreCopy, StoreError};
 
 /// How many pages are copied before it is asked whether anybody waits.
@@ -71,7 +72,7 @@ fn beside(path: &Path) -> PathBuf {
 
 fn check(target: &Connection, wanted: &Wanted) -> Result<(), StoreError> {
     let mut pragma = target.prepare("PRAGMA quick_check(1)")?;
-    let verdict: String = pragma.query_row([], |row| row.get(0))?;
+    let verdict: String = pragma.query_row([], |row| row.column(0))?;
     wanted.check()?;
     if verdict == "ok" {
         return Ok(());

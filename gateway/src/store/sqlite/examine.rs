@@ -1,16 +1,17 @@
 //! Whether the database is whole, and can be written.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::aside::Wanted;
+use super::codec::{ReadColumn, parameters};
 use crate::store::StoreError;
 
 /// Writes when this was, so that it is known that something can be written.
 pub(super) fn note(tx: &Connection, at: Timestamp) -> Result<(), StoreError> {
     let sql = "INSERT INTO meta VALUES ('examined_at', ?) \
         ON CONFLICT DO UPDATE SET value = excluded.value";
-    tx.prepare_cached(sql)?.execute(params![at.to_string()])?;
+    tx.prepare_cached(sql)?.execute(parameters![at.to_string()])?;
     Ok(())
 }
 
@@ -20,7 +21,7 @@ pub(super) fn damage(
     wanted: &Wanted,
 ) -> Result<Vec<String>, StoreError> {
     let mut pragma = connection.prepare("PRAGMA quick_check(10)")?;
-    let found = pragma.query_map([], |row| row.get(0))?;
+    let found = pragma.query_map([], |row| row.column(0))?;
     let mut found = found.collect::<Result<Vec<String>, _>>()?;
     wanted.check()?;
     found.retain(|line| line != "ok");

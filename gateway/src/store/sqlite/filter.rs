@@ -6,15 +6,16 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
+use super::codec::{Parameter, ReadColumn, parameters};
 use super::condition::Condition;
 use super::runs::{self, EVERYTHING, Ends};
 use super::terms;
-use crate::domain::expression::Term;
-use crate::domain::id::{AccountId, KeyId, ModelId};
-use crate::domain::record::{RequestRecord, RequestStatus};
 use crate::store::{RequestFilter, StoreError};
+use domain::expression::Term;
+use domain::id::{AccountId, KeyId, ModelId};
+use domain::record::{RequestRecord, RequestStatus};
 
 /// The microseconds of an hour.
 pub(super) const HOUR: i64 = 3_600_000_000;
@@ -42,7 +43,7 @@ impl Choice {
         let account = match (account, &filter.key) {
             (None, Some(key)) => tx
                 .prepare_cached("SELECT account FROM keys WHERE id = ?")?
-                .query_row([key], |row| row.get(0))
+                .query_row(parameters![key], |row| row.column(0))
                 .optional()?,
             (account, _) => account,
         };
@@ -109,8 +110,8 @@ impl Choice {
             FROM request_hours WHERE hour BETWEEN ? AND ?";
         let since = self.since.map_or(i64::MIN, |time| time.div_euclid(HOUR));
         let until = self.until.map_or(i64::MAX, |time| time.div_euclid(HOUR));
-        let ends = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        Ok(tx.prepare_cached(sql)?.query_row([since, until], ends)?)
+        let ends = |row: &rusqlite::Row<'_>| Ok((row.column(0)?, row.column(1)?));
+        Ok(tx.prepare_cached(sql)?.query_row(parameters![since, until], ends)?)
     }
 
     /// Returns the stretches of the log that can hold what is chosen, oldest first. The log is not indexed
@@ -132,10 +133,10 @@ impl Choice {
             condition.sql()
         );
         let mut select = tx.prepare_cached(&sql)?;
-        let mut rows = select.query(params_from_iter(condition.values()))?;
+        let mut rows = select.query(params_from_iter(condition.values().map(Parameter)))?;
         let mut stretches = Vec::<Ends>::new();
         while let Some(row) = rows.next()? {
-            let (first, last): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let (first, last): (i64, i64) = (row.column(0)?, row.column(1)?);
             match stretches.last_mut() {
                 // who asked long ago may have ended late: hours overlap
                 Some((_, end)) if first <= *end + 1 => *end = last.max(*end),
@@ -148,9 +149,9 @@ impl Choice {
 
 /// Leaves out of the hours what lies before the place `first`, which is the log's new start.
 pub(super) fn shorten_hours(tx: &Connection, first: i64) -> Result<(), StoreError> {
-    tx.prepare_cached("DELETE FROM request_hours WHERE last < ?")?.execute([first])?;
+    tx.prepare_cached("DELETE FROM request_hours WHERE last < ?")?.execute(parameters![first])?;
     let sql = "UPDATE request_hours SET first = ?1 WHERE first < ?1";
-    tx.prepare_cached(sql)?.execute([first])?;
+    tx.prepare_cached(sql)?.execute(parameters![first])?;
     Ok(())
 }
 
@@ -169,7 +170,7 @@ pub(super) fn extend_hours(
         ON CONFLICT DO UPDATE SET last = excluded.last";
     let mut extend = tx.prepare_cached(sql)?;
     for (hour, (first, last)) in hours {
-        extend.execute(params![hour, first, last])?;
+        extend.execute(parameters![hour, first, last])?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
+use super::codec::ReadColumn;
 use crate::store::StoreError;
 
 /// The columns of numbers: requests, the four counts of tokens, cost.
@@ -52,7 +53,7 @@ pub(super) fn fingerprint(
 
 /// Returns a number of a row.
 pub(super) fn number(row: &Row<'_>, column: usize) -> Result<i64, StoreError> {
-    Ok(row.get(column)?)
+    Ok(row.column(column)?)
 }
 
 /// Hashes what a row is about.
@@ -68,7 +69,7 @@ pub(super) fn group(row: &Row<'_>, of: Of) -> Result<u64, StoreError> {
         ValueRef::Text(model) => (true, model).hash(&mut hasher),
         _ => false.hash(&mut hasher),
     }
-    row.get::<_, i64>(4)?.hash(&mut hasher);
+    row.column::<i64>(4)?.hash(&mut hasher);
     // Never zero, and with an inverse: no number vanishes in the product.
     Ok(hasher.finish() | 1)
 }

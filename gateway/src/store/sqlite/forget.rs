@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
+use super::codec::parameters;
 use super::{SqliteStore, commit, copy, examine, filter, requests, runs, sums};
-use crate::domain::record::RequestRecord;
 use crate::store::{Cursor, Forget, StoreCopy, StoreError, Upkeep};
+use domain::record::RequestRecord;
 
 #[async_trait]
 impl Upkeep for SqliteStore {
@@ -38,7 +39,7 @@ fn forget(tx: &Connection, wish: &Forget, limit: usize) -> Result<u64, StoreErro
     let old = oldest(tx, wish, limit)?;
     let Some((last, _)) = old.last() else { return Ok(0) };
     sums::add_forgotten(tx, old.iter().map(|(_, record)| record))?;
-    tx.prepare_cached("DELETE FROM requests WHERE seq <= ?")?.execute([last.0])?;
+    tx.prepare_cached("DELETE FROM requests WHERE seq <= ?")?.execute(parameters![last.0])?;
     filter::shorten_hours(tx, last.0 + 1)?;
     let accounts: BTreeSet<_> = old.iter().map(|(_, record)| record.account).collect();
     for account in accounts {
@@ -65,7 +66,7 @@ fn oldest(
         tx.prepare_cached("SELECT * FROM requests WHERE seq < ? ORDER BY seq LIMIT ?")?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut old = Vec::new();
-    for row in select.query_map(params![newest.0, limit], requests::read)? {
+    for row in select.query_map(parameters![newest.0, limit], requests::read)? {
         let row = row?;
         if !is_old(&row) {
             break;

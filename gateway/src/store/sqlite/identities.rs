@@ -2,18 +2,18 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::codec::At;
+use super::codec::{At, ReadColumn, parameters};
 use super::error::Constrained;
 use super::{SqliteStore, catalogue, commit, keys, models, sessions};
-use crate::domain::account::{Account, Invite, Session};
-use crate::domain::audit::AuditEntry;
-use crate::domain::id::{AccountId, KeyId, SessionId};
-use crate::domain::key::Key;
-use crate::domain::ledger::{Entry, EntryKind};
-use crate::domain::money::Nanos;
 use crate::store::{Everything, Identities, StoreError};
+use domain::account::{Account, Invite, Session};
+use domain::audit::AuditEntry;
+use domain::id::{AccountId, KeyId, SessionId};
+use domain::key::Key;
+use domain::ledger::{Entry, EntryKind};
+use domain::money::Nanos;
 
 #[async_trait]
 impl Identities for SqliteStore {
@@ -51,7 +51,7 @@ impl Identities for SqliteStore {
             if entry.kind == EntryKind::Trial {
                 let sql = "INSERT INTO trial_days VALUES (?, ?) \
                     ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
-                tx.prepare_cached(sql)?.execute(params![day(entry.at), entry.amount])?;
+                tx.prepare_cached(sql)?.execute(parameters![day(entry.at), entry.amount])?;
             }
             commit::add_entries(tx, &[entry])
         })
@@ -61,8 +61,10 @@ impl Identities for SqliteStore {
     async fn trial_given(&self, at: Timestamp) -> Result<Nanos, StoreError> {
         self.read(move |tx| {
             let sql = "SELECT amount FROM trial_days WHERE day = ?";
-            let amount =
-                tx.prepare_cached(sql)?.query_row([day(at)], |row| row.get(0)).optional()?;
+            let amount = tx
+                .prepare_cached(sql)?
+                .query_row(parameters![day(at)], |row| row.column(0))
+                .optional()?;
             Ok(amount.unwrap_or_default())
         })
         .await
@@ -72,7 +74,7 @@ impl Identities for SqliteStore {
         let account = account.clone();
         self.write_audited(audit, move |tx| {
             let sql = "UPDATE accounts SET status = ?, plan = ? WHERE id = ?";
-            let values = params![account.status, account.plan, account.id];
+            let values = parameters![account.status, account.plan, account.id];
             changed(tx.prepare_cached(sql)?.execute(values)?)
         })
         .await
@@ -88,7 +90,7 @@ impl Identities for SqliteStore {
         let hash = password_hash.to_owned();
         self.write_audited(audit, move |tx| {
             let sql = "UPDATE accounts SET password_hash = ? WHERE id = ?";
-            changed(tx.prepare_cached(sql)?.execute(params![hash, account])?)?;
+            changed(tx.prepare_cached(sql)?.execute(parameters![hash, account])?)?;
             sessions::end_others(tx, account, keep)
         })
         .await
@@ -103,7 +105,7 @@ impl Identities for SqliteStore {
             let sql = "SELECT id, password_hash FROM accounts WHERE folded_name = ?";
             let found = tx
                 .prepare_cached(sql)?
-                .query_row([folded], |row| Ok((row.get(0)?, row.get(1)?)))
+                .query_row(parameters![folded], |row| Ok((row.column(0)?, row.column(1)?)))
                 .optional()?;
             Ok(found)
         })
@@ -114,7 +116,7 @@ impl Identities for SqliteStore {
         let invite = invite.clone();
         self.write_audited(audit, move |tx| {
             tx.prepare_cached("INSERT INTO invites VALUES (?, ?, ?)")?
-                .execute(params![invite.digest, At(invite.created_at), At(invite.expires_at)])
+                .execute(parameters![invite.digest, At(invite.created_at), At(invite.expires_at)])
                 .or_conflict(|| "this invite exists".to_owned())?;
             Ok(())
         })
@@ -132,7 +134,8 @@ impl Identities for SqliteStore {
 
     async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError> {
         self.write(move |tx| {
-            tx.prepare_cached("DELETE FROM sessions WHERE digest = ?")?.execute([digest])?;
+            tx.prepare_cached("DELETE FROM sessions WHERE digest = ?")?
+                .execute(parameters![digest])?;
             Ok(())
         })
         .await
@@ -203,12 +206,12 @@ fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
     let sql = "SELECT id, name, role, status, plan, created_at FROM accounts";
     let account = |row: &Row<'_>| {
         Ok(Account {
-            id: row.get(0)?,
-            name: row.get(1)?,
-            role: row.get(2)?,
-            status: row.get(3)?,
-            plan: row.get(4)?,
-            created_at: row.get::<_, At>(5)?.0,
+            id: row.column(0)?,
+            name: row.column(1)?,
+            role: row.column(2)?,
+            status: row.column(3)?,
+            plan: row.column(4)?,
+            created_at: row.column::<At>(5)?.0,
         })
     };
     Ok(tx.prepare_cached(sql)?.query_map([], account)?.collect::<Result<_, _>>()?)
@@ -225,7 +228,7 @@ fn changed(rows: usize) -> Result<(), StoreError> {
 
 fn use_up(tx: &Connection, invite: [u8; 32], now: Timestamp) -> Result<(), StoreError> {
     let sql = "DELETE FROM invites WHERE digest = ? AND expires_at > ?";
-    match tx.prepare_cached(sql)?.execute(params![invite, At(now)])? {
+    match tx.prepare_cached(sql)?.execute(parameters![invite, At(now)])? {
         0 => Err(StoreError::NotFound),
         _ => Ok(()),
     }
@@ -233,7 +236,7 @@ fn use_up(tx: &Connection, invite: [u8; 32], now: Timestamp) -> Result<(), Store
 
 fn insert_account(tx: &Connection, account: &Account, hash: &str) -> Result<(), StoreError> {
     tx.prepare_cached("INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?
-        .execute(params![
+        .execute(parameters![
             account.id,
             account.name,
             account.name.to_lowercase(),

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::codec::{At, Count, List};
+use super::codec::{At, Count, List, ReadColumn, parameters};
 use super::error::Constrained;
-use crate::domain::id::{AccountId, KeyId, ModelId};
-use crate::domain::key::{ClientGone, Key};
-use crate::domain::limit::Limits;
 use crate::store::StoreError;
+use domain::id::{AccountId, KeyId, ModelId};
+use domain::key::{ClientGone, Key};
+use domain::limit::Limits;
 
 const SELECT: &str = "SELECT id, digest, account, label, origin, rpm, tpm, concurrency, monthly_tokens, \
     observe, spend_cap, models, translation, created_at, expires_at, revoked_at, successor, \
@@ -24,7 +24,7 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
          revoked_at, successor, drain_seconds) \
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
-    .execute(params![
+    .execute(parameters![
         key.id,
         key.digest,
         key.account,
@@ -52,7 +52,7 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
 /// Returns a key by its public id.
 pub(super) fn find(tx: &Connection, id: &KeyId) -> Result<Option<Key>, StoreError> {
     let mut select = tx.prepare_cached(&format!("{SELECT} WHERE id = ?"))?;
-    Ok(select.query_row([id], read).optional()?.map(|(key, _)| key))
+    Ok(select.query_row(parameters![id], read).optional()?.map(|(key, _)| key))
 }
 
 /// Returns all keys that were not revoked.
@@ -69,13 +69,13 @@ pub(super) fn list(
 ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError> {
     let chosen = if account.is_some() { "account = ?1" } else { "?1 IS NULL" };
     let sql = format!("{SELECT} WHERE {chosen} ORDER BY created_at DESC, id DESC");
-    Ok(tx.prepare_cached(&sql)?.query_map([account], read)?.collect::<Result<_, _>>()?)
+    Ok(tx.prepare_cached(&sql)?.query_map(parameters![account], read)?.collect::<Result<_, _>>()?)
 }
 
 /// Marks a key as revoked, unless it is already.
 pub(super) fn revoke(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE keys SET revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1";
-    match tx.prepare_cached(sql)?.execute(params![id, At(at)])? {
+    match tx.prepare_cached(sql)?.execute(parameters![id, At(at)])? {
         0 => Err(StoreError::NotFound),
         _ => Ok(()),
     }
@@ -86,7 +86,7 @@ pub(super) fn rotate(tx: &Connection, old: &Key, new: &Key) -> Result<(), StoreE
     insert(tx, new)?;
     let sql = "UPDATE keys SET expires_at = ?2, revoked_at = ?3, successor = ?4 \
         WHERE id = ?1 AND revoked_at IS NULL AND successor IS NULL";
-    let values = params![old.id, old.expires_at.map(At), old.revoked_at.map(At), old.successor];
+    let values = parameters![old.id, old.expires_at.map(At), old.revoked_at.map(At), old.successor];
     match tx.prepare_cached(sql)?.execute(values)? {
         0 => Err(StoreError::NotFound),
         _ => Ok(()),
@@ -97,28 +97,28 @@ pub(super) fn rotate(tx: &Connection, old: &Key, new: &Key) -> Result<(), StoreE
 pub(super) fn touch(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE keys SET last_used_at = ?2 \
         WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";
-    tx.prepare_cached(sql)?.execute(params![id, At(at)])?;
+    tx.prepare_cached(sql)?.execute(parameters![id, At(at)])?;
     Ok(())
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(Key, Option<Timestamp>)> {
     let at =
-        |column: &str| Ok::<_, rusqlite::Error>(row.get::<_, Option<At>>(column)?.map(|at| at.0));
+        |column: &str| Ok::<_, rusqlite::Error>(row.column::<Option<At>>(column)?.map(|at| at.0));
     let key = Key {
-        id: row.get("id")?,
-        digest: row.get("digest")?,
-        account: row.get("account")?,
-        label: row.get("label")?,
-        origin: row.get("origin")?,
+        id: row.column("id")?,
+        digest: row.column("digest")?,
+        account: row.column("account")?,
+        label: row.column("label")?,
+        origin: row.column("origin")?,
         limits: limits(row)?,
-        spend_cap: row.get("spend_cap")?,
-        models: row.get::<_, List>("models")?.into_models(),
-        translation: row.get("translation")?,
-        created_at: row.get::<_, At>("created_at")?.0,
+        spend_cap: row.column("spend_cap")?,
+        models: row.column::<List>("models")?.into_models(),
+        translation: row.column("translation")?,
+        created_at: row.column::<At>("created_at")?.0,
         expires_at: at("expires_at")?,
         revoked_at: at("revoked_at")?,
-        successor: row.get("successor")?,
-        client_gone: match row.get("drain_seconds")? {
+        successor: row.column("successor")?,
+        client_gone: match row.column("drain_seconds")? {
             None => ClientGone::Cancel,
             Some(Count(seconds)) => ClientGone::Drain(Duration::from_secs(seconds)),
         },
@@ -136,12 +136,12 @@ fn drain_seconds(client_gone: ClientGone) -> Option<Count> {
 /// Reads the limits of a key, a plan or a model.
 pub(super) fn limits(row: &Row<'_>) -> rusqlite::Result<Limits> {
     let limit =
-        |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Count>>(column)?.map(|n| n.0));
+        |column| Ok::<_, rusqlite::Error>(row.column::<Option<Count>>(column)?.map(|n| n.0));
     Ok(Limits {
         rpm: limit("rpm")?,
         tpm: limit("tpm")?,
         concurrency: limit("concurrency")?,
         monthly_tokens: limit("monthly_tokens")?,
-        observe: row.get("observe")?,
+        observe: row.column("observe")?,
     })
 }

@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 use rusqlite_migration::{M, Migrations};
 
+use super::codec::ReadColumn;
 use super::error::Newer;
 
 const STEPS: &[M<'_>] = &[
@@ -34,7 +35,7 @@ pub(super) enum Ran {
 pub(super) fn run(
     connection: &mut Connection,
 ) -> Result<Ran, Box<dyn std::error::Error + Send + Sync>> {
-    let found = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?;
+    let found = connection.pragma_query_value(None, "user_version", |row| row.column::<i64>(0))?;
     let found = usize::try_from(found).unwrap_or(usize::MAX);
     if found > STEPS.len() {
         return Err(Newer { found, known: STEPS.len() }.into());

@@ -55,8 +55,8 @@ use self::migrations::Ran;
 use self::readers::Readers;
 use self::writer::Writer;
 use super::StoreError;
-use crate::domain::audit::AuditEntry;
-use crate::domain::durability::Durability;
+use domain::audit::AuditEntry;
+use domain::durability::Durability;
 
 const READERS: usize = 3;
 

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::codec::{At, Code, Count, List};
+use super::codec::{At, Code, Count, List, ReadColumn, parameters};
 use super::error::Constrained;
 use super::keys;
-use crate::domain::id::ModelId;
-use crate::domain::model::{Deployment, Model};
-use crate::domain::price::Price;
 use crate::store::StoreError;
+use domain::id::ModelId;
+use domain::model::{Deployment, Model};
+use domain::price::Price;
 
 /// Adds a model or replaces the one of that id, names and deployments included.
 pub(super) fn put(tx: &Connection, model: &Model) -> Result<(), StoreError> {
@@ -22,7 +22,7 @@ pub(super) fn put(tx: &Connection, model: &Model) -> Result<(), StoreError> {
     let mut deploy = tx.prepare_cached("INSERT INTO deployments VALUES (?, ?, ?, ?, ?, ?)")?;
     for (position, at) in model.deployments.iter().enumerate() {
         deploy
-            .execute(params![
+            .execute(parameters![
                 model.id,
                 Count(position as u64),
                 at.upstream,
@@ -37,13 +37,13 @@ pub(super) fn put(tx: &Connection, model: &Model) -> Result<(), StoreError> {
 
 /// Removes a model, its names and deployments, if it is there.
 pub(super) fn clear(tx: &Connection, id: &ModelId) -> Result<(), StoreError> {
-    tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute([id])?;
+    tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute(parameters![id])?;
     Ok(())
 }
 
 /// Removes a model, its names and deployments.
 pub(super) fn remove(tx: &Connection, id: &ModelId) -> Result<(), StoreError> {
-    match tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute([id])? {
+    match tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute(parameters![id])? {
         0 => Err(StoreError::NotFound),
         _ => Ok(()),
     }
@@ -54,7 +54,7 @@ pub(super) fn all(tx: &Connection) -> Result<Vec<Model>, StoreError> {
     let mut aliases = grouped(
         tx,
         "SELECT model, name FROM model_names WHERE position > 0 ORDER BY model, position",
-        |row| row.get(1),
+        |row| row.column(1),
     )?;
     let mut deployments = grouped(
         tx,
@@ -62,10 +62,10 @@ pub(super) fn all(tx: &Connection) -> Result<Vec<Model>, StoreError> {
             ORDER BY model, position",
         |row| {
             Ok(Deployment {
-                upstream: row.get(1)?,
-                upstream_model: row.get(2)?,
-                weight: row.get(3)?,
-                priority: row.get(4)?,
+                upstream: row.column(1)?,
+                upstream_model: row.column(2)?,
+                weight: row.column(3)?,
+                priority: row.column(4)?,
             })
         },
     )?;
@@ -80,7 +80,7 @@ pub(super) fn all(tx: &Connection) -> Result<Vec<Model>, StoreError> {
 
 fn insert(tx: &Connection, model: &Model) -> Result<(), StoreError> {
     let sql = "INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-    tx.prepare_cached(sql)?.execute(params![
+    tx.prepare_cached(sql)?.execute(parameters![
         model.id,
         model.display_name,
         model.description,
@@ -110,12 +110,12 @@ fn insert_name(
 ) -> Result<(), StoreError> {
     let sql = "SELECT model FROM model_names WHERE name = ?";
     let owner: Option<ModelId> =
-        tx.prepare_cached(sql)?.query_row([name], |row| row.get(0)).optional()?;
+        tx.prepare_cached(sql)?.query_row(parameters![name], |row| row.column(0)).optional()?;
     if let Some(owner) = owner {
         let text = format!("`{name}` is already a name of model `{owner}`");
         return Err(StoreError::Conflict(text));
     }
-    tx.prepare_cached("INSERT INTO model_names VALUES (?, ?, ?)")?.execute(params![
+    tx.prepare_cached("INSERT INTO model_names VALUES (?, ?, ?)")?.execute(parameters![
         name,
         model.id,
         Count(position as u64)
@@ -132,29 +132,29 @@ fn grouped<T>(
     let mut select = tx.prepare_cached(sql)?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        groups.entry(row.get(0)?).or_default().push(read(row)?);
+        groups.entry(row.column(0)?).or_default().push(read(row)?);
     }
     Ok(groups)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Model> {
     Ok(Model {
-        id: row.get("id")?,
-        display_name: row.get("display_name")?,
-        description: row.get("description")?,
-        context_window: row.get("context_window")?,
-        max_output_tokens: row.get("max_output_tokens")?,
+        id: row.column("id")?,
+        display_name: row.column("display_name")?,
+        description: row.column("description")?,
+        context_window: row.column("context_window")?,
+        max_output_tokens: row.column("max_output_tokens")?,
         limits: keys::limits(row)?,
         price: Price {
-            input: row.get("price_input")?,
-            cached: row.get("price_cached")?,
-            output: row.get("price_output")?,
-            version: row.get("price_version")?,
+            input: row.column("price_input")?,
+            cached: row.column("price_cached")?,
+            output: row.column("price_output")?,
+            version: row.column("price_version")?,
         },
-        abilities: row.get::<_, List>("abilities")?.into_abilities()?,
-        inputs: row.get::<_, List>("inputs")?.into_modalities()?,
+        abilities: row.column::<List>("abilities")?.into_abilities()?,
+        inputs: row.column::<List>("inputs")?.into_modalities()?,
         aliases: Vec::new(),
         deployments: Vec::new(),
-        created_at: row.get::<_, At>("created_at")?.0,
+        created_at: row.column::<At>("created_at")?.0,
     })
 }

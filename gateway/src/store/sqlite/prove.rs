@@ -8,15 +8,16 @@ use jiff::Timestamp;
 use rusqlite::{Connection, Row, Transaction};
 
 use super::aside::Wanted;
+use super::codec::ReadColumn;
 use super::commit;
 use super::filter::{DAY, HOUR};
 use super::fingerprint::{Of, bytes, fingerprint};
 use super::runs::{self, Ends, Runs};
 use super::saturated::Saturated;
-use crate::domain::id::{AccountId, RequestId};
-use crate::domain::money::Nanos;
-use crate::domain::proof::{Difference, Proof};
 use crate::store::StoreError;
+use domain::id::{AccountId, RequestId};
+use domain::money::Nanos;
+use domain::proof::{Difference, Proof};
 
 /// The code of a charge in `ledger_entries.kind`.
 const CHARGE: i64 = 3;
@@ -82,21 +83,21 @@ fn check_entries(
     while let Some(row) = rows.next()? {
         wanted.check()?;
         proof.entries += 1;
-        let (account, amount): (AccountId, Nanos) = (row.get(0)?, row.get(1)?);
-        if !listed.holds(tx, account, row.get(7)?)? {
+        let (account, amount): (AccountId, Nanos) = (row.column(0)?, row.column(1)?);
+        if !listed.holds(tx, account, row.column(7)?)? {
             proof.note(Difference::Unlisted { account });
         }
         *balances.entry(account).or_default() += i128::from(amount.0);
-        if row.get::<_, i64>(2)? != CHARGE {
+        if row.column::<i64>(2)? != CHARGE {
             continue;
         }
         proof.charges += 1;
-        let request: RequestId = row.get(3)?;
-        let Some(seq) = row.get::<_, Option<i64>>(4)? else {
+        let request: RequestId = row.column(3)?;
+        let Some(seq) = row.column::<Option<i64>>(4)? else {
             *unrecorded.entry(account).or_default() -= i128::from(amount.0);
             continue;
         };
-        let (payer, cost): (AccountId, Option<Nanos>) = (row.get(5)?, row.get(6)?);
+        let (payer, cost): (AccountId, Option<Nanos>) = (row.column(5)?, row.column(6)?);
         if payer != account {
             proof.note(Difference::Payer { request, account });
         }
@@ -134,7 +135,7 @@ fn check_requests(
     let mut select = tx.prepare("SELECT hour, first, last FROM request_hours")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        hours.insert(row.get::<_, i64>(0)?, (row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+        hours.insert(row.column::<i64>(0)?, (row.column::<i64>(1)?, row.column::<i64>(2)?));
     }
     let mut listed = Listed { runs: &runs::REQUESTS, run: None };
     let sql = "SELECT account, started_at, key, ifnull(model, 0), status, ifnull(count, 1), ifnull(input, 0), \
@@ -145,15 +146,15 @@ fn check_requests(
     while let Some(row) = rows.next()? {
         wanted.check()?;
         proof.requests += 1;
-        let hour = row.get::<_, i64>(1)?.div_euclid(HOUR);
-        let (cost, seq) = (row.get::<_, Nanos>(10)?, row.get::<_, i64>(11)?);
+        let hour = row.column::<i64>(1)?.div_euclid(HOUR);
+        let (cost, seq) = (row.column::<Nanos>(10)?, row.column::<i64>(11)?);
         if cost != Nanos::ZERO && !charged.has(seq) {
-            proof.note(Difference::Uncharged { request: row.get(12)?, cost });
+            proof.note(Difference::Uncharged { request: row.column(12)?, cost });
         }
         if !hours.get(&hour).is_some_and(|(first, last)| (first..=last).contains(&&seq)) {
-            proof.note(Difference::Time { request: row.get(12)? });
+            proof.note(Difference::Time { request: row.column(12)? });
         }
-        let account = row.get(0)?;
+        let account = row.column(0)?;
         if !listed.holds(tx, account, seq)? {
             proof.note(Difference::Unlisted { account });
         }
@@ -181,7 +182,7 @@ fn add_sums(
     while let Some(row) = rows.next()? {
         wanted.check()?;
         proof.sums += 1;
-        let hour = row.get::<_, i64>(1)?;
+        let hour = row.column::<i64>(1)?;
         let Sums { hours, days, saturated } = &mut *sums;
         let of_hour =
             fingerprint(row, Of::Key, |group, column, _| saturated.has_hour((hour, group, column)));
@@ -204,7 +205,7 @@ fn add_sums(
     while let Some(row) = rows.next()? {
         wanted.check()?;
         proof.sums += 1;
-        let day = row.get(1)?;
+        let day = row.column(1)?;
         let Sums { days, saturated, .. } = &mut *sums;
         let of_day =
             fingerprint(row, Of::Key, |group, column, _| saturated.has_day((day, group, column)));
@@ -225,7 +226,7 @@ fn subtract_forgotten(
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         wanted.check()?;
-        let hour = row.get(1)?;
+        let hour = row.column(1)?;
         let Sums { hours, saturated, .. } = &mut *sums;
         let fingerprint = fingerprint(row, Of::Key, |group, column, number| {
             saturated.add_to_hour((hour, group, column), number)
@@ -233,7 +234,7 @@ fn subtract_forgotten(
         let rest = hours.entry(hour).or_default();
         *rest = rest.wrapping_sub(fingerprint?);
         if !is_everybodys(row)? {
-            *removed.entry(row.get(0)?).or_default() += i128::from(row.get::<_, Nanos>(10)?.0);
+            *removed.entry(row.column(0)?).or_default() += i128::from(row.column::<Nanos>(10)?.0);
         }
     }
     Ok(removed)
@@ -306,7 +307,7 @@ impl Charged {
         let ends = "SELECT coalesce((SELECT min(seq) FROM requests), 1), \
             coalesce((SELECT max(seq) FROM requests), 0)";
         let (first, last): (i64, i64) =
-            tx.query_row(ends, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            tx.query_row(ends, [], |row| Ok((row.column(0)?, row.column(1)?)))?;
         let words = usize::try_from((last - first) / 64 + 1).unwrap_or_default();
         Ok(Self { first, bits: vec![0; words] })
     }

@@ -7,19 +7,19 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
-use super::codec::{At, List, Span};
+use super::codec::{At, List, Parameter, ReadColumn, Span, parameters};
 use super::condition::Condition;
 use super::filter::Choice;
 use super::runs::{Ends, Runs};
 use super::{SqliteStore, commit, summary};
-use crate::domain::audit::AuditEntry;
-use crate::domain::id::{AccountId, RequestId};
-use crate::domain::idempotency::{Answered, IdempotencyDigest};
-use crate::domain::ledger::Entry;
-use crate::domain::money::Nanos;
-use crate::domain::record::{RequestRecord, ServedBy};
-use crate::domain::usage::Usage;
 use crate::store::{Cursor, RequestFilter, Requests, StoreError, Summary};
+use domain::audit::AuditEntry;
+use domain::id::{AccountId, RequestId};
+use domain::idempotency::{Answered, IdempotencyDigest};
+use domain::ledger::Entry;
+use domain::money::Nanos;
+use domain::record::{RequestRecord, ServedBy};
+use domain::usage::Usage;
 
 #[async_trait]
 impl Requests for SqliteStore {
@@ -35,7 +35,7 @@ impl Requests for SqliteStore {
     async fn balance(&self, account: AccountId) -> Result<Nanos, StoreError> {
         self.read(move |tx| {
             let mut select = tx.prepare_cached("SELECT amount FROM balances WHERE account = ?")?;
-            let balance = select.query_row([account], |row| row.get(0)).optional()?;
+            let balance = select.query_row(parameters![account], |row| row.column(0)).optional()?;
             Ok(balance.unwrap_or_default())
         })
         .await
@@ -44,7 +44,7 @@ impl Requests for SqliteStore {
     async fn find_request(&self, id: RequestId) -> Result<Option<RequestRecord>, StoreError> {
         self.read(move |tx| {
             let mut select = tx.prepare_cached("SELECT * FROM requests WHERE id = ?")?;
-            Ok(select.query_row([id], |row| Ok(read(row)?.1)).optional()?)
+            Ok(select.query_row(parameters![id], |row| Ok(read(row)?.1)).optional()?)
         })
         .await
     }
@@ -83,8 +83,10 @@ impl Requests for SqliteStore {
             let condition = choice.condition(tx, (after.0.saturating_add(1), until.0))?;
             let sql = format!("SELECT count(*) FROM {} {}", choice.source(), condition.sql());
             let mut select = tx.prepare_cached(&sql)?;
-            let count: i64 =
-                select.query_row(params_from_iter(condition.values()), |row| row.get(0))?;
+            let count: i64 = select
+                .query_row(params_from_iter(condition.values().map(Parameter)), |row| {
+                    row.column(0)
+                })?;
             Ok(u64::try_from(count).unwrap_or_default())
         })
         .await
@@ -100,9 +102,9 @@ impl Requests for SqliteStore {
                 "SELECT idempotency, id, started_at + duration AS ended FROM requests \
                  WHERE idempotency IS NOT NULL AND started_at + duration >= ? ORDER BY ended DESC",
             )?;
-            let rows = select.query_map([At(since)], |row| {
-                let (digest, id) = (IdempotencyDigest(row.get(0)?), row.get(1)?);
-                Ok(Answered { digest, id, at: row.get::<_, At>(2)?.0 })
+            let rows = select.query_map(parameters![At(since)], |row| {
+                let (digest, id) = (IdempotencyDigest(row.column(0)?), row.column(1)?);
+                Ok(Answered { digest, id, at: row.column::<At>(2)?.0 })
             })?;
             let mut answered = rows.take(most).collect::<Result<Vec<_>, _>>()?;
             answered.reverse();
@@ -138,7 +140,7 @@ fn page(
         let ends = (first.max(begin), last.min(end));
         let (sql, condition) = page_sql(tx, &choice, ends, direction)?;
         let mut select = tx.prepare_cached(&sql)?;
-        let rows = select.query_map(params_from_iter(condition.values()), read)?;
+        let rows = select.query_map(params_from_iter(condition.values().map(Parameter)), read)?;
         for row in rows.take(limit - page.len()) {
             page.push(row?);
         }
@@ -164,41 +166,41 @@ pub(super) fn page_sql(
 
 /// Reads a row of `requests`, whose columns are in the order of the first migration.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
-    let usage = match row.get(12)? {
+    let usage = match row.column(12)? {
         None => None,
         Some(input) => Some(Usage {
             input,
-            cached: row.get(13)?,
-            output: row.get(14)?,
-            reasoning: row.get(15)?,
+            cached: row.column(13)?,
+            output: row.column(14)?,
+            reasoning: row.column(15)?,
         }),
     };
-    let deployment = match row.get(19)? {
+    let deployment = match row.column(19)? {
         None => None,
-        Some(upstream) => Some(ServedBy { upstream, upstream_model: row.get(20)? }),
+        Some(upstream) => Some(ServedBy { upstream, upstream_model: row.column(20)? }),
     };
     let record = RequestRecord {
-        id: row.get(1)?,
-        account: row.get(2)?,
-        key: row.get(3)?,
-        started_at: row.get::<_, At>(4)?.0,
-        duration: row.get::<_, Span>(5)?.0,
-        ttft: row.get::<_, Option<Span>>(6)?.map(|span| span.0),
-        endpoint: row.get(7)?,
-        stream: row.get(8)?,
-        status: row.get(9)?,
-        http_status: row.get(10)?,
-        basis: row.get(11)?,
+        id: row.column(1)?,
+        account: row.column(2)?,
+        key: row.column(3)?,
+        started_at: row.column::<At>(4)?.0,
+        duration: row.column::<Span>(5)?.0,
+        ttft: row.column::<Option<Span>>(6)?.map(|span| span.0),
+        endpoint: row.column(7)?,
+        stream: row.column(8)?,
+        status: row.column(9)?,
+        http_status: row.column(10)?,
+        basis: row.column(11)?,
         usage,
-        cost: row.get(16)?,
-        overrun: row.get::<_, Option<Nanos>>(23)?.unwrap_or_default(),
-        price_version: row.get(17)?,
-        model: row.get(18)?,
+        cost: row.column(16)?,
+        overrun: row.column::<Option<Nanos>>(23)?.unwrap_or_default(),
+        price_version: row.column(17)?,
+        model: row.column(18)?,
         deployment,
-        error_code: row.get(21)?,
-        notes: row.get::<_, Option<List>>(22)?.map_or_else(Vec::new, |notes| notes.0),
-        idempotency: row.get::<_, Option<_>>("idempotency")?.map(IdempotencyDigest),
-        count: row.get::<_, Option<NonZeroU32>>("count")?.unwrap_or(NonZeroU32::MIN),
+        error_code: row.column(21)?,
+        notes: row.column::<Option<List>>(22)?.map_or_else(Vec::new, |notes| notes.0),
+        idempotency: row.column::<Option<_>>("idempotency")?.map(IdempotencyDigest),
+        count: row.column::<Option<NonZeroU32>>("count")?.unwrap_or(NonZeroU32::MIN),
     };
-    Ok((Cursor(row.get(0)?), record))
+    Ok((Cursor(row.column(0)?), record))
 }

@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::SqliteStore;
-use super::codec::{At, Count};
-use crate::domain::id::{AccountId, RequestId};
-use crate::domain::response::{FoundItems, StoredResponse, Turn};
+use super::codec::{At, Count, ReadColumn, parameters};
 use crate::store::{Responses, StoreError};
+use domain::id::{AccountId, RequestId};
+use domain::response::{FoundItems, StoredResponse, Turn};
 
 const SELECT: &str = "SELECT id, account, previous, created_at, input, object FROM responses";
 
@@ -74,7 +74,7 @@ impl Responses for SqliteStore {
             let mut wanted = HashMap::<RequestId, HashSet<String>>::new();
             for id in ids {
                 let newest: Option<RequestId> =
-                    select.query_row(params![account, id], |row| row.get(0))?;
+                    select.query_row(parameters![account, id], |row| row.column(0))?;
                 if let Some(response) = newest {
                     wanted.entry(response).or_default().insert(id);
                 }
@@ -96,7 +96,7 @@ impl Responses for SqliteStore {
     async fn remove_response(&self, account: AccountId, id: RequestId) -> Result<(), StoreError> {
         self.write(move |tx| {
             let sql = "DELETE FROM responses WHERE account = ? AND id = ?";
-            match tx.prepare_cached(sql)?.execute(params![account, id])? {
+            match tx.prepare_cached(sql)?.execute(parameters![account, id])? {
                 0 => Err(StoreError::NotFound),
                 _ => Ok(()),
             }
@@ -111,7 +111,7 @@ impl Responses for SqliteStore {
                 let sql = "SELECT conversation FROM responses GROUP BY conversation \
                     HAVING max(created_at) < ? LIMIT ?";
                 let mut select = tx.prepare_cached(sql)?;
-                let rows = select.query_map(params![At(before), most], |row| row.get(0))?;
+                let rows = select.query_map(parameters![At(before), most], |row| row.column(0))?;
                 Ok(rows.collect::<Result<_, _>>()?)
             })
             .await?;
@@ -128,7 +128,7 @@ impl Responses for SqliteStore {
                 if left == 0 {
                     break;
                 }
-                let gone = delete.execute(params![conversation, At(before), left])?;
+                let gone = delete.execute(parameters![conversation, At(before), left])?;
                 left = left.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX));
             }
             Ok(most - left)
@@ -142,7 +142,7 @@ fn insert(tx: &Connection, response: &StoredResponse) -> Result<(), StoreError> 
     let sql = "INSERT INTO responses VALUES (?1, ?2, ?3, \
         coalesce((SELECT conversation FROM responses WHERE id = ?3), ?1), ?4, ?5, ?6, ?7) \
         ON CONFLICT DO NOTHING";
-    let written = tx.prepare_cached(sql)?.execute(params![
+    let written = tx.prepare_cached(sql)?.execute(parameters![
         response.id,
         response.account,
         response.previous,
@@ -155,7 +155,7 @@ fn insert(tx: &Connection, response: &StoredResponse) -> Result<(), StoreError> 
         let sql = "INSERT INTO response_items VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
         let mut insert = tx.prepare_cached(sql)?;
         for item in &response.items {
-            insert.execute(params![response.account, item, response.id])?;
+            insert.execute(parameters![response.account, item, response.id])?;
         }
     }
     Ok(())
@@ -164,7 +164,8 @@ fn insert(tx: &Connection, response: &StoredResponse) -> Result<(), StoreError> 
 /// Makes room in the account of a response that was just kept.
 fn shrink(tx: &Connection, kept: &StoredResponse, account_bytes: u64) -> Result<(), StoreError> {
     let mut sum = tx.prepare_cached("SELECT bytes FROM response_bytes WHERE account = ?")?;
-    let stored = sum.query_row([kept.account], |row| row.get::<_, Count>(0)).optional()?;
+    let stored =
+        sum.query_row(parameters![kept.account], |row| row.column::<Count>(0)).optional()?;
     let excess = stored.map_or(0, |count| count.0).saturating_sub(account_bytes);
     if excess == 0 {
         return Ok(());
@@ -179,14 +180,16 @@ fn shrink(tx: &Connection, kept: &StoredResponse, account_bytes: u64) -> Result<
         AND (later.created_at, later.id) > (last.created_at, last.id)) ORDER BY created_at, id";
     let (doomed, excess) = choose(tx, others, kept, excess)?;
     let mut delete = tx.prepare_cached("DELETE FROM responses WHERE conversation = ?")?;
-    doomed.iter().try_for_each(|conversation| delete.execute([conversation]).map(|_| ()))?;
+    doomed
+        .iter()
+        .try_for_each(|conversation| delete.execute(parameters![conversation]).map(|_| ()))?;
 
     // a conversation alone can be too long, all the more if it goes on in many ways
     let own = "SELECT id, bytes FROM responses WHERE account = ?1 AND id <> ?2 \
         ORDER BY created_at, id";
     let (doomed, _) = choose(tx, own, kept, excess)?;
     let mut delete = tx.prepare_cached("DELETE FROM responses WHERE id = ?")?;
-    doomed.iter().try_for_each(|id| delete.execute([id]).map(|_| ()))?;
+    doomed.iter().try_for_each(|id| delete.execute(parameters![id]).map(|_| ()))?;
     Ok(())
 }
 
@@ -200,12 +203,12 @@ fn choose(
     let mut doomed = Vec::new();
     if excess > 0 {
         let mut select = tx.prepare_cached(sql)?;
-        let mut rows = select.query(params![kept.account, kept.id])?;
+        let mut rows = select.query(parameters![kept.account, kept.id])?;
         while excess > 0
             && let Some(row) = rows.next()?
         {
-            doomed.push(row.get(0)?);
-            excess = excess.saturating_sub(row.get::<_, Count>(1)?.0);
+            doomed.push(row.column(0)?);
+            excess = excess.saturating_sub(row.column::<Count>(1)?.0);
         }
     }
     Ok((doomed, excess))
@@ -218,7 +221,8 @@ fn find(
 ) -> rusqlite::Result<Option<StoredResponse>> {
     let Some(mut response) = load(tx, account, id)? else { return Ok(None) };
     let mut items = tx.prepare_cached("SELECT item FROM response_items WHERE response = ?")?;
-    response.items = items.query_map([id], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    response.items =
+        items.query_map(parameters![id], |row| row.column(0))?.collect::<Result<_, _>>()?;
     Ok(Some(response))
 }
 
@@ -229,17 +233,17 @@ fn load(
     id: RequestId,
 ) -> rusqlite::Result<Option<StoredResponse>> {
     let mut select = tx.prepare_cached(&format!("{SELECT} WHERE account = ? AND id = ?"))?;
-    select.query_row(params![account, id], read).optional()
+    select.query_row(parameters![account, id], read).optional()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<StoredResponse> {
     Ok(StoredResponse {
-        id: row.get("id")?,
-        account: row.get("account")?,
-        previous: row.get("previous")?,
-        created_at: row.get::<_, At>("created_at")?.0,
-        input: row.get::<_, String>("input")?.into(),
-        object: row.get::<_, String>("object")?.into(),
+        id: row.column("id")?,
+        account: row.column("account")?,
+        previous: row.column("previous")?,
+        created_at: row.column::<At>("created_at")?.0,
+        input: row.column::<String>("input")?.into(),
+        object: row.column::<String>("object")?.into(),
         items: Vec::new(),
     })
 }

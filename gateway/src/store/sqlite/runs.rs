@@ -5,12 +5,12 @@
 
 use std::sync::LazyLock;
 
-use rusqlite::types::ToSql;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
+use super::codec::{ReadColumn, ToColumn, parameters};
 use super::condition::Condition;
 use super::rows::{Insertion, Values};
-use crate::domain::id::AccountId;
+use domain::id::AccountId;
 
 /// Rows that are numbered by `seq`, and are of accounts.
 pub(super) struct Runs {
@@ -51,7 +51,7 @@ impl Runs {
             }
         }
         let bind = |(owner, (first, last)): &_, values: &mut Values<'_, '_>| {
-            values.bind(params![owner, first, last])
+            values.bind(parameters![owner, first, last])
         };
         self.insertion.run(tx, &runs, bind)
     }
@@ -65,7 +65,7 @@ impl Runs {
     ) -> rusqlite::Result<()> {
         let sql =
             format!("DELETE FROM {} WHERE owner = ?1 AND first < ?2 AND last < ?2", self.index);
-        tx.prepare_cached(&sql)?.execute(params![owner, first])?;
+        tx.prepare_cached(&sql)?.execute(parameters![owner, first])?;
         Ok(())
     }
 
@@ -81,9 +81,9 @@ impl Runs {
             self.index
         );
         let mut select = tx.prepare_cached(&sql)?;
-        let mut rows = select.query(params![owner, seq])?;
+        let mut rows = select.query(parameters![owner, seq])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        let (first, last) = (row.get(0)?, row.get(1)?);
+        let (first, last) = (row.column(0)?, row.column(1)?);
         Ok((first..=last).contains(&seq).then_some((first, last)))
     }
 
@@ -114,7 +114,7 @@ impl Runs {
             self.index
         );
         // whose a row is stands in the row: a run that is wrong must not show somebody else's
-        let values: [Box<dyn ToSql>; 7] = [
+        let values: [Box<dyn ToColumn>; 7] = [
             Box::new(owner),
             Box::new(owner),
             Box::new(first),

@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
+use super::codec::{ReadColumn, parameters};
 use super::fingerprint::{NUMBERS, Of, group, number};
 use crate::store::StoreError;
 
@@ -64,10 +65,10 @@ impl Saturated {
 fn select(tx: &Connection, rows: &str) -> Result<HashMap<Key, i128>, StoreError> {
     let sql = format!("{rows} WHERE ?1 IN (requests, input, cached, output, reasoning, cost)");
     let mut select = tx.prepare(&sql)?;
-    let mut rows = select.query(params![i64::MAX])?;
+    let mut rows = select.query(parameters![i64::MAX])?;
     let mut found = HashMap::new();
     while let Some(row) = rows.next()? {
-        let (unit, group) = (row.get(1)?, group(row, Of::Key)?);
+        let (unit, group) = (row.column(1)?, group(row, Of::Key)?);
         for column in NUMBERS {
             if number(row, column)? == i64::MAX {
                 found.insert((unit, group, column), 0);

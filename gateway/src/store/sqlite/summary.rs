@@ -10,16 +10,16 @@ use jiff::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
-use super::codec::Count;
+use super::codec::{Count, Parameter, ReadColumn, parameters};
 use super::condition::Condition;
 use super::filter::{Choice, DAY, HOUR};
 use super::runs::EVERYTHING;
 use super::sums::accumulate;
 use super::terms;
-use crate::domain::id::{AccountId, KeyId, ModelId};
-use crate::domain::money::Nanos;
-use crate::domain::record::RequestStatus;
 use crate::store::{KeySum, MOST_KEYS, StoreError, Summary, Totals};
+use domain::id::{AccountId, KeyId, ModelId};
+use domain::money::Nanos;
+use domain::record::RequestStatus;
 
 /// Sums by model and day, and by key.
 #[derive(Default)]
@@ -90,7 +90,7 @@ pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, Sto
 /// Whether records of that hour were removed from the log.
 fn is_forgotten(tx: &Connection, hour: i64) -> Result<bool, StoreError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM forgotten_sums WHERE account = x'' AND hour = ?)";
-    Ok(tx.prepare_cached(sql)?.query_row([hour], |row| row.get(0))?)
+    Ok(tx.prepare_cached(sql)?.query_row(parameters![hour], |row| row.column(0))?)
 }
 
 fn add_log(tx: &Connection, choice: &Choice, sums: &mut Sums) -> Result<(), StoreError> {
@@ -177,20 +177,20 @@ fn add_rows(
     sums: &mut Sums,
 ) -> Result<(), StoreError> {
     let mut select = tx.prepare_cached(&format!("{select} {}", condition.sql()))?;
-    let mut rows = select.query(params_from_iter(condition.values()))?;
+    let mut rows = select.query(params_from_iter(condition.values().map(Parameter)))?;
     while let Some(row) = rows.next()? {
         let totals = read(row)?;
         // Summed here and not in SQL, where a sum beyond 64 bits is an error.
         if by != By::Key {
             let model = match row.get_ref(0)? {
                 ValueRef::Integer(_) => None,
-                _ => row.get(0)?,
+                _ => row.column(0)?,
             };
-            let day = row.get::<_, i64>(1)?.div_euclid(DAY);
+            let day = row.column::<i64>(1)?.div_euclid(DAY);
             accumulate(sums.groups.entry((model, day)).or_default(), &totals);
         }
         if by != By::Group {
-            accumulate(sums.keys.entry((row.get(9)?, row.get(10)?)).or_default(), &totals);
+            accumulate(sums.keys.entry((row.column(9)?, row.column(10)?)).or_default(), &totals);
         }
     }
     Ok(())
@@ -210,7 +210,7 @@ fn finish(tx: &Connection, sums: Sums) -> Result<Summary, StoreError> {
     by_key.truncate(MOST_KEYS);
     let mut label = tx.prepare_cached("SELECT label FROM keys WHERE id = ?")?;
     let by_key = by_key.into_iter().map(|((account, key), totals)| {
-        let label = label.query_row([&key], |row| row.get(0)).optional()?;
+        let label = label.query_row(parameters![&key], |row| row.column(0)).optional()?;
         Ok(KeySum { key, label, account, totals })
     });
     Ok(Summary {
@@ -230,10 +230,10 @@ fn dearest_first<K: Ord, S>(sums: HashMap<K, Totals, S>) -> Vec<(K, Totals)> {
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Totals> {
-    let status: RequestStatus = row.get(2)?;
-    let requests = row.get::<_, Count>(3)?.0;
+    let status: RequestStatus = row.column(2)?;
+    let requests = row.column::<Count>(3)?.0;
     let count =
-        |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Count>>(column)?.map_or(0, |n| n.0));
+        |column| Ok::<_, rusqlite::Error>(row.column::<Option<Count>>(column)?.map_or(0, |n| n.0));
     Ok(Totals {
         requests,
         errors: if status.is_error() { requests } else { 0 },
@@ -241,7 +241,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Totals> {
         cached: count(5)?,
         output: count(6)?,
         reasoning: count(7)?,
-        cost: row.get::<_, Option<Nanos>>(8)?.unwrap_or_default(),
+        cost: row.column::<Option<Nanos>>(8)?.unwrap_or_default(),
     })
 }
 

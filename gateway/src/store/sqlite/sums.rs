@@ -6,16 +6,15 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
-use rusqlite::types::ToSql;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
-use super::codec::Count;
+use super::codec::{Count, ToColumn, parameters};
 use super::filter::HOUR;
 use super::rows::{Insertion, Values};
-use crate::domain::id::{AccountId, KeyId, ModelId};
-use crate::domain::record::{RequestRecord, RequestStatus};
-use crate::domain::usage::Tokens;
 use crate::store::{StoreError, Totals};
+use domain::id::{AccountId, KeyId, ModelId};
+use domain::record::{RequestRecord, RequestStatus};
+use domain::usage::Tokens;
 
 const GROUP: [&str; 5] = ["account", "hour", "key", "model", "status"];
 const SUMS: [&str; 6] = ["requests", "input", "cached", "output", "reasoning", "cost"];
@@ -115,8 +114,8 @@ fn bind_hour(row: &Hour<'_>, values: &mut Values<'_, '_>) -> rusqlite::Result<()
     let (hour, model, status) = &row.group;
     let model = named(*model);
     match &row.key {
-        Some((account, key)) => values.bind(params![account, hour, key, model, status])?,
-        None => values.bind(params![[0_u8; 0], hour, "", model, status])?,
+        Some((account, key)) => values.bind(parameters![account, hour, key, model, status])?,
+        None => values.bind(parameters![[0_u8; 0].as_slice(), hour, "", model, status])?,
     }
     bind_totals(row.totals, values)
 }
@@ -125,20 +124,20 @@ fn bind_day(
     ((day, account, key, model, status), totals): &(Day<'_>, Totals),
     values: &mut Values<'_, '_>,
 ) -> rusqlite::Result<()> {
-    values.bind(params![day, account, key, named(*model), status])?;
+    values.bind(parameters![day, account, key, named(*model), status])?;
     bind_totals(totals, values)
 }
 
 /// A model as the sums name it: a key's column cannot be null.
-fn named(model: Option<&ModelId>) -> &dyn ToSql {
-    model.map_or(&0, |model| model)
+fn named(model: Option<&ModelId>) -> &dyn ToColumn {
+    model.map_or(&0_i64, |model| model)
 }
 
 fn bind_totals(totals: &Totals, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
     let Totals { requests, errors: _, input, cached, output, reasoning, cost } = totals;
     let counts = [requests, input, cached, output, reasoning].map(|&count| Count(count));
     let [requests, input, cached, output, reasoning] = &counts;
-    values.bind(params![requests, input, cached, output, reasoning, cost])
+    values.bind(parameters![requests, input, cached, output, reasoning, cost])
 }
 
 fn totals_of(record: &RequestRecord) -> Totals {

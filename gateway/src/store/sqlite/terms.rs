@@ -1,12 +1,10 @@
 //! Terms of an expression as conditions on rows of the log, and of the sums as far as these know.
 
-use rusqlite::types::ToSql;
-
-use super::codec::{Count, Span};
+use super::codec::{Count, Span, ToColumn};
 use super::condition::Condition;
-use crate::domain::expression::{Relation, Term, Test};
-use crate::domain::id::AccountId;
-use crate::domain::record::RequestStatus;
+use domain::expression::{Relation, Term, Test};
+use domain::id::AccountId;
+use domain::record::RequestStatus;
 
 /// Narrows the choice by all of `terms`.
 pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Item = &'a Term>) {
@@ -66,7 +64,7 @@ pub(super) fn exclude_completed(terms: &[Term]) -> bool {
     })
 }
 
-fn clause(test: &Test) -> (String, Vec<Box<dyn ToSql>>) {
+fn clause(test: &Test) -> (String, Vec<Box<dyn ToColumn>>) {
     match test {
         Test::Account(accounts) => any_of("account", accounts),
         Test::Key(keys) => any_of("key", keys),
@@ -82,17 +80,20 @@ fn clause(test: &Test) -> (String, Vec<Box<dyn ToSql>>) {
     }
 }
 
-fn any_of<T: ToSql + Clone + 'static>(column: &str, values: &[T]) -> (String, Vec<Box<dyn ToSql>>) {
+fn any_of<T: ToColumn + Clone + 'static>(
+    column: &str,
+    values: &[T],
+) -> (String, Vec<Box<dyn ToColumn>>) {
     let marks = vec!["?"; values.len()].join(", ");
-    let values = values.iter().map(|value| Box::new(value.clone()) as Box<dyn ToSql>);
+    let values = values.iter().map(|value| Box::new(value.clone()) as Box<dyn ToColumn>);
     (format!("{column} IN ({marks})"), values.collect())
 }
 
 fn compared(
     column: &str,
     how: Relation,
-    value: impl ToSql + 'static,
-) -> (String, Vec<Box<dyn ToSql>>) {
+    value: impl ToColumn + 'static,
+) -> (String, Vec<Box<dyn ToColumn>>) {
     let sign = match how {
         Relation::Above => ">",
         Relation::AtLeast => ">=",

@@ -13,15 +13,16 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use super::codec::ReadColumn;
 use super::filter::Choice;
 use super::*;
-use crate::domain::endpoint::Endpoint;
-use crate::domain::id::{AccountId, KeyId, ModelId, RequestId};
-use crate::domain::money::Nanos;
-use crate::domain::record::{RequestRecord, RequestStatus};
-use crate::domain::usage::{Tokens, Usage, UsageBasis};
 use crate::store::story::{play, portrait};
 use crate::store::{Books, Cursor, Identities, RequestFilter, Requests};
+use domain::endpoint::Endpoint;
+use domain::id::{AccountId, KeyId, ModelId, RequestId};
+use domain::money::Nanos;
+use domain::record::{RequestRecord, RequestStatus};
+use domain::usage::{Tokens, Usage, UsageBasis};
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -74,7 +75,7 @@ async fn plays_the_story_and_remembers_it() {
     let db = Connection::open(&path).unwrap();
     let wrong = "SELECT count(*) FROM balances b WHERE amount <> \
         (SELECT sum(amount) FROM ledger_entries e WHERE e.account = b.account)";
-    assert_eq!(db.query_row(wrong, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+    assert_eq!(db.query_row(wrong, [], |row| row.column::<i64>(0)).unwrap(), 0);
 }
 
 #[tokio::test]
@@ -266,7 +267,7 @@ fn pages_do_not_read_the_whole_log() {
 fn assert_plan(db: &Connection, sql: &str, expected: &[&str]) {
     let mut select = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let plan: Vec<String> =
-        select.raw_query().mapped(|row| row.get(3)).map(Result::unwrap).collect();
+        select.raw_query().mapped(|row| row.column(3)).map(Result::unwrap).collect();
     let is_expected = |(step, expected): (&String, &&str)| step.starts_with(expected);
     assert!(
         plan.len() == expected.len() && plan.iter().zip(expected).all(is_expected),

@@ -1,12 +1,12 @@
 //! The audit log: what it was told with changes, and on its own.
 
 use super::{ALICE, BOB, at, noted};
-use crate::domain::account::Invite;
-use crate::domain::audit::{AuditAction, AuditEntry};
-use crate::domain::idempotency::{AdminCall, DoneCall};
-use crate::domain::ledger::{Entry, EntryKind};
-use crate::domain::money::Nanos;
 use crate::store::{AuditFilter, Cursor, Store};
+use domain::account::Invite;
+use domain::audit::{AuditAction, AuditEntry};
+use domain::idempotency::{AdminCall, DoneCall};
+use domain::ledger::{Entry, EntryKind};
+use domain::money::Nanos;
 
 pub(super) async fn play(store: &dyn Store) {
     changes_left_their_entries(store).await;

@@ -3,9 +3,9 @@
 use std::io::Read;
 
 use super::{ALICE, BOB, at};
-use crate::domain::ledger::EntryKind;
-use crate::domain::money::Nanos;
 use crate::store::{Cursor, Forget, RequestFilter, Store};
+use domain::ledger::EntryKind;
+use domain::money::Nanos;
 
 pub(super) async fn play(store: &dyn Store) {
     entries_come_page_by_page(store).await;

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::{at, conflicts, is_not_found, noted};
-use crate::domain::id::{ModelId, PlanName, UpstreamName};
-use crate::domain::limit::Limits;
-use crate::domain::model::{Ability, Deployment, Modality, Model};
-use crate::domain::money::Nanos;
-use crate::domain::plan::Plan;
-use crate::domain::price::Price;
-use crate::domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
-use crate::domain::usage::Tokens;
 use crate::store::Store;
+use domain::id::{ModelId, PlanName, UpstreamName};
+use domain::limit::Limits;
+use domain::model::{Ability, Deployment, Modality, Model};
+use domain::money::Nanos;
+use domain::plan::Plan;
+use domain::price::Price;
+use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
+use domain::usage::Tokens;
 
 pub(super) async fn play(store: &dyn Store) {
     let mut plans = vec![plan("free", 5)];

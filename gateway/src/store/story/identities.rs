@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::{ALICE, BOB, at, conflicts, is_not_found, noted};
-use crate::domain::account::{Account, AccountStatus, Invite, Role, Session};
-use crate::domain::id::{AccountId, KeyId, ModelId, PlanName, SessionId};
-use crate::domain::key::{ClientGone, Key, KeyDigest, Translation};
-use crate::domain::ledger::{Entry, EntryKind};
-use crate::domain::limit::Limits;
-use crate::domain::money::Nanos;
 use crate::store::Store;
+use domain::account::{Account, AccountStatus, Invite, Role, Session};
+use domain::id::{AccountId, KeyId, ModelId, PlanName, SessionId};
+use domain::key::{ClientGone, Key, KeyDigest, Translation};
+use domain::ledger::{Entry, EntryKind};
+use domain::limit::Limits;
+use domain::money::Nanos;
 
 pub(super) async fn play(store: &dyn Store) {
     accounts_join(store).await;

@@ -8,14 +8,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{ALICE, BOB, at, noted, terms};
-use crate::domain::endpoint::Endpoint;
-use crate::domain::id::{KeyId, ModelId, RequestId, UpstreamName};
-use crate::domain::idempotency::{Answered, IdempotencyDigest};
-use crate::domain::ledger::{Entry, EntryKind, HOUSE};
-use crate::domain::money::Nanos;
-use crate::domain::record::{RequestRecord, RequestStatus, ServedBy};
-use crate::domain::usage::{Tokens, Usage, UsageBasis};
 use crate::store::{Cursor, RequestFilter, Store, Totals};
+use domain::endpoint::Endpoint;
+use domain::id::{KeyId, ModelId, RequestId, UpstreamName};
+use domain::idempotency::{Answered, IdempotencyDigest};
+use domain::ledger::{Entry, EntryKind, HOUSE};
+use domain::money::Nanos;
+use domain::record::{RequestRecord, RequestStatus, ServedBy};
+use domain::usage::{Tokens, Usage, UsageBasis};
 
 const STATUSES: [RequestStatus; 6] = [
     RequestStatus::Completed,
@@ -190,7 +190,7 @@ async fn balances_are_sums(store: &dyn Store, records: &[RequestRecord]) {
     }
     let bob = charged(BOB) + Nanos(60 - 223);
     assert_eq!(store.balance(BOB).await.unwrap(), bob);
-    let nobody = crate::domain::id::AccountId(uuid::Uuid::from_u128(404));
+    let nobody = domain::id::AccountId(uuid::Uuid::from_u128(404));
     assert_eq!(store.balance(nobody).await.unwrap(), Nanos::ZERO);
     let mut balances = store.load().await.unwrap().balances;
     balances.sort();

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 use super::{ALICE, BOB, at, is_not_found};
-use crate::domain::id::{AccountId, RequestId};
-use crate::domain::response::{StoredResponse, Turn, item_id};
 use crate::store::Store;
+use domain::id::{AccountId, RequestId};
+use domain::response::{StoredResponse, Turn, item_id};
 
 const PLENTY: u64 = 1 << 20;
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::{ALICE, BOB};
-use crate::domain::endpoint::Endpoint;
-use crate::domain::expression::{Relation, Term, Test};
-use crate::domain::id::{KeyId, ModelId};
-use crate::domain::money::Nanos;
-use crate::domain::record::{RequestRecord, RequestStatus};
-use crate::domain::usage::Tokens;
+use domain::endpoint::Endpoint;
+use domain::expression::{Relation, Term, Test};
+use domain::id::{KeyId, ModelId};
+use domain::money::Nanos;
+use domain::record::{RequestRecord, RequestStatus};
+use domain::usage::Tokens;
 
 /// Choices of one term and of some together, of every kind.
 pub(super) fn choices() -> Vec<Vec<Term>> {

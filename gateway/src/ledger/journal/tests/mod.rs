@@ -15,13 +15,13 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
-use crate::domain::endpoint::Endpoint;
-use crate::domain::id::{AccountId, KeyId, ModelId, UpstreamName};
-use crate::domain::idempotency::IdempotencyDigest;
-use crate::domain::money::Nanos;
-use crate::domain::price::Price;
-use crate::domain::record::{RequestStatus, ServedBy};
-use crate::domain::usage::{Tokens, Usage, UsageBasis};
+use domain::endpoint::Endpoint;
+use domain::id::{AccountId, KeyId, ModelId, UpstreamName};
+use domain::idempotency::IdempotencyDigest;
+use domain::money::Nanos;
+use domain::price::Price;
+use domain::record::{RequestStatus, ServedBy};
+use domain::usage::{Tokens, Usage, UsageBasis};
 
 const PRICE: Price = Price {
     input: Nanos(1_000_000_000),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::{Completed, Interrupted, ended, found, journal, open};
-use crate::domain::id::RequestId;
+use domain::id::RequestId;
 
 /// What happens to a journal.
 #[derive(Clone, Debug)]

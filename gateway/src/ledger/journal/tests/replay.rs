@@ -5,16 +5,16 @@ use uuid::Uuid;
 
 use super::super::{Journal, segment};
 use super::{Completed, PRICE, begin, end, ended, found, journal, open, segments, written};
-use crate::domain::account::{Account, AccountStatus, Role};
-use crate::domain::audit::{AuditAction, AuditEntry};
-use crate::domain::id::{AccountId, KeyId, PlanName};
-use crate::domain::key::{ClientGone, Key, KeyDigest, Translation};
-use crate::domain::ledger::{Entry, EntryKind, HOUSE};
-use crate::domain::limit::Limits;
-use crate::domain::money::Nanos;
-use crate::domain::usage::Usage;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Identities, RequestFilter, Requests};
+use domain::account::{Account, AccountStatus, Role};
+use domain::audit::{AuditAction, AuditEntry};
+use domain::id::{AccountId, KeyId, PlanName};
+use domain::key::{ClientGone, Key, KeyDigest, Translation};
+use domain::ledger::{Entry, EntryKind, HOUSE};
+use domain::limit::Limits;
+use domain::money::Nanos;
+use domain::usage::Usage;
 
 const HEADER_LENGTH: usize = segment::HEADER.len();
 

@@ -8,11 +8,11 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::{SqliteStore, assert_plan, batch, place};
-use crate::domain::id::AccountId;
-use crate::domain::proof::Difference;
-use crate::domain::usage::{Tokens, Usage};
 use crate::store::sqlite::books::page_sql;
 use crate::store::{Books, Cursor, Forget, RequestFilter, Requests, Upkeep};
+use domain::id::AccountId;
+use domain::proof::Difference;
+use domain::usage::{Tokens, Usage};
 
 /// A store of 50 requests, the first 10 of them forgotten.
 async fn store(path: &std::path::Path) -> SqliteStore {

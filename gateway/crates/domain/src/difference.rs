@@ -1,0 +1,285 @@
+//! What the audit log says of a change: field by field, from what to what.
+//!
+//! Fields are those of the admin contract. A type lists all of its own by taking itself apart, so that a new field
+//! does not compile before the audit log knows it. No value of a field is a secret.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::key::{ClientGone, Key, Translation};
+use super::limit::Limits;
+use super::model::{Ability, Deployment, Modality, Model};
+use super::plan::Plan;
+use super::price::Price;
+use super::upstream::{CredentialSource, Deadlines, Profile, Upstream};
+
+/// The longest text of a value, in characters; a longer one is cut.
+const MAX_VALUE_CHARS: usize = 200;
+
+/// What is said of a change that changes nothing.
+pub const NO_CHANGE: &str = "no change";
+
+/// A field's name and its value as text; `None` if it is not set.
+pub type Field = (&'static str, Option<String>);
+
+/// Something whose changes are audited.
+pub trait Audited {
+    /// Returns its fields, always the same ones in the same order, but for what it is named by.
+    fn audited_fields(&self) -> Vec<Field>;
+}
+
+/// Says what is set of something that is added or removed: `input_usd: 1, rpm: 60`.
+pub fn all_of(object: &impl Audited) -> String {
+    let set = object.audited_fields().into_iter().filter_map(|(name, value)| {
+        let value = value?;
+        Some(format!("{name}: {value}"))
+    });
+    set.collect::<Vec<_>>().join(", ")
+}
+
+/// Says what differs between two states of the same thing: `input_usd: 1 -> 2, rpm: none -> 60`.
+pub fn between<T: Audited>(before: &T, after: &T) -> String {
+    let fields = before.audited_fields().into_iter().zip(after.audited_fields());
+    let differing =
+        fields.filter(|(before, after)| before != after).map(|((name, before), (_, after))| {
+            let text = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+            format!("{name}: {} -> {}", text(before), text(after))
+        });
+    let differing: Vec<_> = differing.collect();
+    if differing.is_empty() { NO_CHANGE.to_owned() } else { differing.join(", ") }
+}
+
+/// A long text, as far as it takes to see that it is another one.
+fn checksum(text: &str) -> String {
+    format!("{} bytes, CRC-32 {:08x}", text.len(), crc32fast::hash(text.as_bytes()))
+}
+
+// === impl Audited ===
+
+impl Audited for Plan {
+    fn audited_fields(&self) -> Vec<Field> {
+        let Self { name: _, trial_credit, limits, models } = self;
+        let mut fields = vec![("trial_credit_usd", Some(trial_credit.to_string()))];
+        fields.extend(limits.audited_fields());
+        fields.push(("models", list(models)));
+        fields
+    }
+}
+
+impl Audited for Limits {
+    fn audited_fields(&self) -> Vec<Field> {
+        let Self { rpm, tpm, concurrency, monthly_tokens, observe } = self;
+        vec![
+            ("rpm", number(rpm.as_ref())),
+            ("tpm", number(tpm.as_ref())),
+            ("concurrency", number(concurrency.as_ref())),
+            ("monthly_tokens", number(monthly_tokens.as_ref())),
+            ("observe", flag(*observe)),
+        ]
+    }
+}
+
+impl Audited for Model {
+    fn audited_fields(&self) -> Vec<Field> {
+        let Self {
+            id: _,
+            display_name,
+            description,
+            context_window,
+            max_output_tokens,
+            limits,
+            price: Price { input, cached, output, version },
+            abilities,
+            inputs,
+            aliases,
+            deployments,
+            created_at: _,
+        } = self;
+        let mut fields = vec![
+            ("display_name", quoted(display_name)),
+            ("description", quoted(description)),
+            ("context_window", number(context_window.map(|tokens| tokens.0).as_ref())),
+            ("max_output_tokens", number(max_output_tokens.map(|tokens| tokens.0).as_ref())),
+        ];
+        fields.extend(limits.audited_fields());
+        let abilities: Vec<_> = abilities.iter().map(|ability| ability_name(*ability)).collect();
+        fields.extend([
+            ("input_usd", Some(input.to_string())),
+            ("cached_usd", Some(cached.to_string())),
+            ("output_usd", Some(output.to_string())),
+            ("price_version", Some(version.to_string())),
+            ("abilities", list(&abilities)),
+            ("inputs", list(&inputs.iter().map(|input| modality_name(*input)).collect::<Vec<_>>())),
+            ("aliases", list(aliases)),
+            ("deployments", list(&deployments.iter().map(deployment).collect::<Vec<_>>())),
+        ]);
+        fields
+    }
+}
+
+impl Audited for Upstream {
+    fn audited_fields(&self) -> Vec<Field> {
+        let Self { name: _, url, credential, profile, deadlines, ca_certificates, created_at: _ } =
+            self;
+        let Deadlines { connect, first_byte, idle } = deadlines;
+        let credential = match credential {
+            CredentialSource::None => None,
+            CredentialSource::Env(name) => Some(format!("env {}", in_quotes(name))),
+            CredentialSource::File(path) => Some(format!("file {}", in_quotes(path))),
+            CredentialSource::Sealed(_) => Some("sealed".to_owned()),
+        };
+        let profile = match profile {
+            Profile::Generic => "generic",
+            Profile::OpenAi => "openai",
+            Profile::Vllm => "vllm",
+            Profile::LlamaCpp => "llamacpp",
+            Profile::Ollama => "ollama",
+            Profile::SgLang => "sglang",
+        };
+        let milliseconds = |span: &Option<Duration>| span.map(|span| span.as_millis().to_string());
+        vec![
+            ("url", quoted(url)),
+            ("credential", credential),
+            ("profile", Some(profile.to_owned())),
+            ("connect_ms", milliseconds(connect)),
+            ("first_byte_ms", milliseconds(first_byte)),
+            ("idle_ms", milliseconds(idle)),
+            ("ca_certificates", ca_certificates.as_deref().map(checksum)),
+        ]
+    }
+}
+
+impl Audited for Key {
+    fn audited_fields(&self) -> Vec<Field> {
+        let Self {
+            id: _,
+            digest: _,
+            account: _,
+            label,
+            origin: _,
+            limits,
+            spend_cap,
+            models,
+            translation,
+            client_gone,
+            created_at: _,
+            expires_at,
+            revoked_at: _,
+            successor: _,
+        } = self;
+        let translation = match translation {
+            Translation::Lenient => None,
+            Translation::Strict => Some("strict"),
+            Translation::OmitHostedTools => Some("omit_hosted_tools"),
+        };
+        let drain = match client_gone {
+            ClientGone::Cancel => None,
+            ClientGone::Drain(limit) => Some(limit.as_secs()),
+        };
+        let mut fields = vec![("label", quoted(label))];
+        fields.extend(limits.audited_fields());
+        fields.extend([
+            ("spend_cap_usd", number(spend_cap.as_ref())),
+            ("models", list(models)),
+            ("translation", translation.map(str::to_owned)),
+            ("drain_seconds", number(drain.as_ref())),
+            ("expires_at", number(expires_at.as_ref())),
+        ]);
+        fields
+    }
+}
+
+fn ability_name(ability: Ability) -> &'static str {
+    match ability {
+        Ability::Tools => "tools",
+        Ability::Vision => "vision",
+        Ability::Reasoning => "reasoning",
+        Ability::StructuredOutput => "structured_output",
+        Ability::Verbosity => "verbosity",
+    }
+}
+
+fn modality_name(modality: Modality) -> &'static str {
+    match modality {
+        Modality::Text => "text",
+        Modality::Image => "image",
+        Modality::File => "file",
+        Modality::Audio => "audio",
+    }
+}
+
+/// As `upstream:upstream_model`, with its weight and priority where they are not the usual ones.
+fn deployment(deployment: &Deployment) -> String {
+    let Deployment { upstream, upstream_model, weight, priority } = deployment;
+    let mut text = format!("{upstream}:{upstream_model}");
+    if (*weight, *priority) != (1, 0) {
+        // writing to a text cannot fail
+        _ = write!(text, " weight {weight} priority {priority}");
+    }
+    text
+}
+
+fn number(value: Option<&impl ToString>) -> Option<String> {
+    value.map(ToString::to_string)
+}
+
+fn flag(value: bool) -> Option<String> {
+    value.then(|| "true".to_owned())
+}
+
+/// A text that may be empty, which means that it is not set.
+fn quoted(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| in_quotes(text))
+}
+
+fn in_quotes(text: &str) -> String {
+    format!("`{}`", cut(text))
+}
+
+fn list(items: &[impl ToString]) -> Option<String> {
+    let items: Vec<_> = items.iter().map(ToString::to_string).collect();
+    (!items.is_empty()).then(|| format!("[{}]", cut(&items.join(", "))))
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_VALUE_CHARS) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{ModelId, PlanName};
+    use crate::money::Nanos;
+
+    fn plan() -> Plan {
+        Plan {
+            name: PlanName::new("free"),
+            trial_credit: Nanos(5_000_000_000),
+            limits: Limits { rpm: Some(60), ..Limits::default() },
+            models: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn says_what_changed_and_nothing_else() {
+        assert_eq!(all_of(&plan()), "trial_credit_usd: 5, rpm: 60");
+        let limits = Limits { tpm: Some(9), observe: true, ..Limits::default() };
+        let models = vec![ModelId::new("a"), ModelId::new("b")];
+        let after = Plan { limits, models, ..plan() };
+        assert_eq!(
+            between(&plan(), &after),
+            "rpm: 60 -> none, tpm: none -> 9, observe: none -> true, models: none -> [a, b]"
+        );
+        assert_eq!(between(&plan(), &plan()), NO_CHANGE);
+    }
+
+    #[test]
+    fn a_long_text_is_cut() {
+        let long = "ä".repeat(MAX_VALUE_CHARS + 1);
+        assert_eq!(quoted(&long).unwrap().chars().count(), MAX_VALUE_CHARS + 3);
+        assert_eq!(quoted(""), None);
+    }
+}

@@ -1,0 +1,207 @@
+//! From a text to its terms, or to what is wrong with it and where.
+
+use jiff::Timestamp;
+
+use super::value;
+use super::{Expression, Relation, Term, Test};
+use crate::Invalid;
+use crate::id::{AccountId, KeyId, ModelId};
+
+/// The field of the admin contract that holds an expression.
+const FIELD: &str = "filter.expression";
+/// The longest expression, in bytes, and the most terms in one.
+const LONGEST: usize = 4_096;
+const MOST_TERMS: usize = 64;
+const FIELDS: &str = "`model:`, `status:`, `key:`, `account:`, `endpoint:`, `error:`, `stream:`, \
+    `cost>`, `tokens>`, `duration>`, `ttft>`, `since:` and `until:`";
+
+/// Knows what names in an expression stand for.
+pub trait Names {
+    /// Why a name stands for nothing.
+    type Error: From<Invalid>;
+
+    /// Returns the account of this name or id.
+    ///
+    /// # Errors
+    /// There is none, or none that may be seen.
+    fn account(&self, text: &str) -> Result<AccountId, Self::Error>;
+    /// Returns the id of the model that goes by this id or alias.
+    fn model(&self, text: &str) -> ModelId;
+}
+
+/// A part of the expression, and where it begins, in bytes.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    text: &'a str,
+    start: usize,
+}
+
+/// What stands between a field and its value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    /// A colon: the value, or one of them.
+    Is,
+    /// A comparison.
+    Compares(Relation),
+}
+
+/// Reads one expression.
+struct Reader<'a, N> {
+    whole: &'a str,
+    now: Timestamp,
+    names: &'a N,
+}
+
+/// Reads an expression as of `now`.
+///
+/// # Errors
+/// A term that says nothing, with its place and what could stand there; or what `names` says.
+pub fn parse<N: Names>(text: &str, now: Timestamp, names: &N) -> Result<Expression, N::Error> {
+    if text.len() > LONGEST {
+        return Err(invalid(&format!("nothing may be longer than {LONGEST} bytes")).into());
+    }
+    let reader = Reader { whole: text, now, names };
+    let mut expression = Expression::default();
+    for (count, term) in (Part { text, start: 0 }).split(char::is_whitespace).enumerate() {
+        if count == MOST_TERMS {
+            return Err(reader.wrong(term, &format!("there may be {MOST_TERMS} terms, no more")));
+        }
+        reader.add(&mut expression, term)?;
+    }
+    Ok(expression)
+}
+
+// === impl Reader ===
+
+impl<N: Names> Reader<'_, N> {
+    fn add(&self, expression: &mut Expression, term: Part<'_>) -> Result<(), N::Error> {
+        let negated = term.text.starts_with('-');
+        let plain = term.after(usize::from(negated));
+        let Some((field, sign, value)) = plain.split_at_sign() else {
+            let what = format!("`{}` is no condition; there are {FIELDS}", plain.text);
+            return Err(self.wrong(term, &what));
+        };
+        if value.split(is_comma).next().is_none() {
+            return Err(self.wrong(term, &format!("`{}` lacks a value", plain.text)));
+        }
+        if let (name @ ("since" | "until"), Sign::Is) = (field.text, sign) {
+            let time = self.one(value, |text| value::time(text, self.now))?;
+            // what did not come in since then came in before it
+            if (name == "since") == negated {
+                expression.until = Some(expression.until.map_or(time, |until| until.min(time)));
+            } else {
+                expression.since = expression.since.max(Some(time));
+            }
+        } else {
+            let test = self.test(term, field, sign, value)?;
+            expression.terms.push(Term { test, negated });
+        }
+        Ok(())
+    }
+
+    fn test(
+        &self,
+        term: Part<'_>,
+        field: Part<'_>,
+        sign: Sign,
+        value: Part<'_>,
+    ) -> Result<Test, N::Error> {
+        let owned = |text: &str| Ok(text.to_owned());
+        Ok(match (field.text, sign) {
+            ("account", Sign::Is) => {
+                let accounts = value.split(is_comma).map(|part| self.names.account(part.text));
+                Test::Account(accounts.collect::<Result<_, _>>()?)
+            }
+            ("key", Sign::Is) => Test::Key(self.list(value, |text| Ok(KeyId::new(text)))?),
+            ("model", Sign::Is) => {
+                Test::Model(self.list(value, |text| Ok(self.names.model(text)))?)
+            }
+            ("status", Sign::Is) => Test::Status(self.list(value, value::status)?),
+            ("endpoint", Sign::Is) => Test::Endpoint(self.list(value, value::endpoint)?),
+            ("error", Sign::Is) => Test::Error(self.list(value, owned)?),
+            ("stream", Sign::Is) => Test::Stream(self.one(value, value::yes_or_no)?),
+            ("cost", Sign::Compares(how)) => Test::Cost(how, self.one(value, value::amount)?),
+            ("tokens", Sign::Compares(how)) => Test::Tokens(how, self.one(value, value::tokens)?),
+            ("duration", Sign::Compares(how)) => Test::Duration(how, self.one(value, value::span)?),
+            ("ttft", Sign::Compares(how)) => Test::Ttft(how, self.one(value, value::span)?),
+            (name @ ("cost" | "tokens" | "duration" | "ttft"), Sign::Is) => {
+                let what = format!("`{name}` is compared: write `{name}>…` or `{name}<…`");
+                return Err(self.wrong(term, &what));
+            }
+            (name, Sign::Compares(_)) if FIELDS.contains(&format!("`{name}:`")) => {
+                let what = format!("`{name}` is not compared: write `{name}:…`");
+                return Err(self.wrong(term, &what));
+            }
+            (name, _) => {
+                let what = format!("there is no field `{name}`; there are {FIELDS}");
+                return Err(self.wrong(field, &what));
+            }
+        })
+    }
+
+    fn one<T>(
+        &self,
+        value: Part<'_>,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<T, N::Error> {
+        read(value.text).map_err(|what| self.wrong(value, &what))
+    }
+
+    /// Reads each of the values between commas.
+    fn list<T>(
+        &self,
+        value: Part<'_>,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Vec<T>, N::Error> {
+        value.split(is_comma).map(|part| self.one(part, &read)).collect()
+    }
+
+    /// Says where `part` is, counted in characters from one, and what is wrong with it.
+    fn wrong(&self, part: Part<'_>, what: &str) -> N::Error {
+        let first = self.whole[..part.start].chars().count() + 1;
+        let last = first + part.text.chars().count().max(1) - 1;
+        invalid(&format!("characters {first} to {last}: {what}")).into()
+    }
+}
+
+// === impl Part ===
+
+impl Part<'_> {
+    /// Returns the parts between separators that are not empty.
+    fn split(self, separates: fn(char) -> bool) -> impl Iterator<Item = Self> {
+        let mut next = self.start;
+        let pieces = self.text.split_inclusive(separates).map(move |piece| {
+            let start = next;
+            next += piece.len();
+            Self { text: piece.trim_end_matches(separates), start }
+        });
+        pieces.filter(|part| !part.text.is_empty())
+    }
+
+    /// Returns what follows the first bytes.
+    fn after(self, bytes: usize) -> Self {
+        Self { text: &self.text[bytes..], start: self.start + bytes }
+    }
+
+    /// Parts a term into its field, its sign and its value.
+    fn split_at_sign(self) -> Option<(Self, Sign, Self)> {
+        let at = self.text.find([':', '>', '<'])?;
+        let (field, rest) = self.text.split_at(at);
+        let (sign, width) = match (rest.as_bytes()[0], rest[1..].starts_with('=')) {
+            (b':', _) => (Sign::Is, 1),
+            (b'>', false) => (Sign::Compares(Relation::Above), 1),
+            (b'>', true) => (Sign::Compares(Relation::AtLeast), 2),
+            (_, false) => (Sign::Compares(Relation::Below), 1),
+            (_, true) => (Sign::Compares(Relation::AtMost), 2),
+        };
+        Some((Self { text: field, start: self.start }, sign, self.after(at + width)))
+    }
+}
+
+fn is_comma(c: char) -> bool {
+    c == ','
+}
+
+fn invalid(what: &str) -> Invalid {
+    Invalid::new(FIELD, format!("in `{FIELD}`, {what}"))
+}

@@ -1,0 +1,88 @@
+//! The values of an expression. Each reader says what would be right.
+
+use std::time::Duration;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::endpoint::Endpoint;
+use crate::money::Nanos;
+use crate::record::RequestStatus;
+use crate::usage::Tokens;
+
+/// Units of time, and their milliseconds. `ms` before `m` and `s`, which end it.
+const UNITS: [(&str, f64); 5] =
+    [("ms", 1.0), ("s", 1e3), ("m", 60e3), ("h", 3_600e3), ("d", 86_400e3)];
+
+pub(super) fn status(text: &str) -> Result<RequestStatus, String> {
+    let found = RequestStatus::ALL.into_iter().find(|status| status.as_str() == text);
+    found.ok_or_else(|| {
+        format!("`{text}` is no status; {}", choice(RequestStatus::ALL.map(RequestStatus::as_str)))
+    })
+}
+
+pub(super) fn endpoint(text: &str) -> Result<Endpoint, String> {
+    let found = Endpoint::ALL.into_iter().find(|endpoint| endpoint.as_str() == text);
+    found.ok_or_else(|| {
+        format!("`{text}` is no endpoint; {}", choice(Endpoint::ALL.map(Endpoint::as_str)))
+    })
+}
+
+pub(super) fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(format!("`{text}` is neither `yes` nor `no`")),
+    }
+}
+
+pub(super) fn amount(text: &str) -> Result<Nanos, String> {
+    text.parse().map_err(|error| format!("`{text}` is {error}"))
+}
+
+pub(super) fn tokens(text: &str) -> Result<Tokens, String> {
+    let number = text.parse().ok().map(Tokens);
+    number.ok_or_else(|| format!("`{text}` is not a number of tokens, such as `4000`"))
+}
+
+/// Reads a length of time.
+pub(super) fn span(text: &str) -> Result<Duration, String> {
+    let read = || {
+        let (unit, milliseconds) = UNITS.iter().find(|(unit, _)| text.ends_with(unit))?;
+        let number = text.strip_suffix(unit)?;
+        // what floats are written in beside digits is no length of time
+        let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let number: f64 = number.parse().ok().filter(|_| plain)?;
+        Duration::try_from_secs_f64(number * milliseconds / 1e3).ok()
+    };
+    read().ok_or_else(|| {
+        format!("`{text}` is not a length of time, such as `250ms`, `1.5s`, `15m`, `24h` or `7d`")
+    })
+}
+
+/// Reads a time: so long before `now`, or as RFC 3339.
+pub(super) fn time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    let ago = || {
+        let span = SignedDuration::try_from(span(text).ok()?).ok()?;
+        // all of time is no longer than what is known of it
+        Some(now.checked_sub(span).unwrap_or(Timestamp::MIN))
+    };
+    ago().or_else(|| text.parse().ok()).or_else(|| midnight(text)).ok_or_else(|| {
+        format!(
+            "`{text}` is not a time: write how long ago, such as `15m`, `24h` or `7d`, a day such as \
+             `2026-11-20` (from midnight UTC), or a time such as `2026-11-20T10:00:00Z`"
+        )
+    })
+}
+
+/// The first moment of a day such as `2026-11-20`, in UTC.
+fn midnight(day: &str) -> Option<Timestamp> {
+    // A date is also read out of a time without a zone, which would be misunderstood.
+    let day: Date = day.parse().ok().filter(|_| day.len() == "2026-11-20".len())?;
+    Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp())
+}
+
+fn choice<const N: usize>(words: [&str; N]) -> String {
+    format!("it is one of `{}`", words.join("`, `"))
+}

@@ -1,0 +1,161 @@
+//! A chat-completions request, as far as the gateway needs to know it.
+//!
+//! The body stays the bytes that the client sent. What must change on the way upstream is a list of
+//! [`Edit`](super::splice::Edit)s: the model's name, the one cap on the output, and
+//! `stream_options.include_usage`, which metering needs. Invariant: whatever is sent upstream has one
+//! model, one cap and one number of answers, however leniently it is read.
+
+mod edits;
+mod fault;
+mod fields;
+mod messages;
+mod options;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use self::fault::{broken, missing, mistyped};
+use self::fields::{Fields, Ignored, Member, Text};
+use self::messages::Messages;
+use self::options::StreamOptions;
+use super::first_byte;
+use crate::refusal::{Refusal, RequestFault};
+
+/// What is read of a request. Everything else passes through unread.
+#[derive(Debug)]
+pub struct ChatRequest<'a> {
+    body: &'a str,
+    /// The model as the client names it.
+    pub model: Cow<'a, str>,
+    model_raw: &'a RawValue,
+    /// Whether the client wants a stream.
+    pub stream: bool,
+    stream_options: Option<StreamOptions<'a>>,
+    /// Whether the client wants the usage chunk at the end of its stream.
+    pub include_usage: bool,
+    /// The client's cap on each answer, in tokens: the larger one if it set two.
+    pub max_output: Option<u64>,
+    /// How many answers it wants.
+    pub choices: u64,
+    caps: [Option<Cap<'a>>; 2],
+    ignored: Vec<Ignored<'a>>,
+}
+
+/// A cap on the output that the client may have set.
+#[derive(Debug)]
+struct Cap<'a> {
+    name: &'static str,
+    /// In tokens; `None` for `null`.
+    value: Option<u64>,
+    member: Member<'a>,
+}
+
+impl<'a> ChatRequest<'a> {
+    /// Peeks at a body, in time and memory linear in its length.
+    ///
+    /// # Errors
+    /// The body is not a JSON object in UTF-8, a field that we read is missing, of a wrong type or there
+    /// twice, or some server would read another field as one of them.
+    pub fn peek(body: &'a [u8]) -> Result<Self, Refusal> {
+        let body = std::str::from_utf8(body)
+            .map_err(|_| broken("the request body is not valid UTF-8".to_owned()))?;
+        if !body.trim_start().starts_with('{') {
+            return Err(broken("the request body must be a JSON object".to_owned()));
+        }
+        let fields = Fields::read(body)?;
+        let model_raw = present(fields.model).ok_or_else(|| missing("model"))?;
+        let model: Cow<'a, str> = string(model_raw).ok_or_else(|| mistyped("model", "a string"))?;
+        if model.is_empty() {
+            return Err(missing("model"));
+        }
+        match fields.messages {
+            Some(Messages::Some) => {}
+            Some(Messages::Empty) => {
+                return Err(Refusal::invalid(
+                    RequestFault::InvalidValue,
+                    Some("messages"),
+                    "`messages` must hold at least one message",
+                ));
+            }
+            Some(Messages::NoArray) => return Err(mistyped("messages", "an array")),
+            Some(Messages::Null) | None => return Err(missing("messages")),
+        }
+        let stream = flag(present(fields.stream), "stream")?.unwrap_or_default();
+        let stream_options = fields.stream_options.map(StreamOptions::read).transpose()?;
+        let include_usage = match &stream_options {
+            Some(options) => options.include_usage()?,
+            None => false,
+        };
+        let caps = [
+            cap(fields.max_completion_tokens, "max_completion_tokens")?,
+            cap(fields.max_tokens, "max_tokens")?,
+        ];
+        Ok(Self {
+            body,
+            model,
+            model_raw,
+            stream,
+            stream_options,
+            include_usage,
+            max_output: caps.iter().flatten().filter_map(|cap| cap.value).max(),
+            choices: count(present(fields.n), "n")?.unwrap_or(1),
+            caps,
+            ignored: fields.ignored,
+        })
+    }
+
+    /// The model as the client names it, as the JSON string that it came as.
+    pub fn model_json(&self) -> &'a str {
+        self.model_raw.get()
+    }
+
+    /// The fields that have no effect, since they are left out of what is sent upstream: caps that only
+    /// other servers know, and the smaller one of two caps.
+    pub fn ignored(&self) -> impl Iterator<Item = &str> {
+        let smaller = self.caps().filter(|cap| cap.value.is_some() && cap.value < self.max_output);
+        self.ignored.iter().map(|ignored| ignored.path.as_str()).chain(smaller.map(|cap| cap.name))
+    }
+
+    fn caps(&self) -> impl Iterator<Item = &Cap<'a>> {
+        self.caps.iter().flatten()
+    }
+}
+
+/// A field's value, if it is not `null`.
+fn present(member: Option<Member<'_>>) -> Option<&RawValue> {
+    member.map(|member| member.value).filter(|value| value.get() != "null")
+}
+
+fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<Text<'_>>(raw.get()).ok().map(|text| text.0)
+}
+
+fn flag(raw: Option<&RawValue>, name: &str) -> Result<Option<bool>, Refusal> {
+    match raw.map(RawValue::get) {
+        None => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(_) => Err(mistyped(name, "a boolean")),
+    }
+}
+
+fn cap<'a>(member: Option<Member<'a>>, name: &'static str) -> Result<Option<Cap<'a>>, Refusal> {
+    let Some(member) = member else { return Ok(None) };
+    Ok(Some(Cap { name, value: count(present(Some(member)), name)?, member }))
+}
+
+fn count(raw: Option<&RawValue>, name: &str) -> Result<Option<u64>, Refusal> {
+    let Some(raw) = raw else { return Ok(None) };
+    match serde_json::from_str::<u64>(raw.get()) {
+        Ok(value @ 1..) => Ok(Some(value)),
+        _ if matches!(first_byte(raw), b'-' | b'0'..=b'9') => Err(Refusal::invalid(
+            RequestFault::InvalidValue,
+            Some(name),
+            format!("`{name}` must be a whole number of at least 1"),
+        )),
+        _ => Err(mistyped(name, "an integer")),
+    }
+}

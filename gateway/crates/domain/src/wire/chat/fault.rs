@@ -1,0 +1,50 @@
+//! The refusals of a chat request's body.
+
+use crate::refusal::{Refusal, RequestFault};
+
+pub(super) fn broken(message: String) -> Refusal {
+    Refusal::invalid(RequestFault::InvalidJson, None, message)
+}
+
+pub(super) fn missing(name: &str) -> Refusal {
+    let message = format!("`{name}` is required");
+    Refusal::invalid(RequestFault::MissingRequiredParameter, Some(name), message)
+}
+
+pub(super) fn mistyped(name: &str, wanted: &str) -> Refusal {
+    Refusal::invalid(RequestFault::InvalidType, Some(name), format!("`{name}` must be {wanted}"))
+}
+
+/// Refuses a field of a container which some servers prefer to that of the request.
+pub(super) fn misplaced(path: &str, name: &str) -> Refusal {
+    let message = format!(
+        "`{path}` is not supported, since some servers take it for `{name}`; set `{name}` of the request"
+    );
+    Refusal::invalid(RequestFault::UnsupportedParameter, Some(path), message)
+}
+
+/// Refuses a field that multiplies the answers.
+pub(super) fn several_answers(path: &str) -> Refusal {
+    let message = format!("`{path}` is not supported; set `n` for several answers");
+    Refusal::invalid(RequestFault::UnsupportedParameter, Some(path), message)
+}
+
+/// Refuses a field that names models beside the one that the request is billed for.
+pub(super) fn other_models(path: &str) -> Refusal {
+    let message = format!(
+        "`{path}` is not supported: a request is served by the model that `model` names, and no other"
+    );
+    Refusal::invalid(RequestFault::UnsupportedParameter, Some(path), message)
+}
+
+/// Refuses containers of parameters that are nested deeper than any server looks.
+pub(super) fn too_deep(path: &str) -> Refusal {
+    let message = format!("`{path}` is nested too deeply; move it up");
+    Refusal::invalid(RequestFault::UnsupportedParameter, Some(path), message)
+}
+
+/// Refuses more fields to leave out than are worth a note each.
+pub(super) fn too_many(path: &str) -> Refusal {
+    let message = format!("`{path}` is one of too many fields that have no effect; remove them");
+    Refusal::invalid(RequestFault::UnsupportedParameter, Some(path), message)
+}

@@ -1,0 +1,184 @@
+//! The messages of a chat request: whether there are any, and that each is read alike by every server.
+//!
+//! Only the names of a message's members are looked at; their values are skipped.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::super::names::{Folded, ambiguous};
+use super::fields::end;
+use crate::refusal::Refusal;
+
+/// The members of a message that servers read.
+const NAMES: [&str; 9] = [
+    "role",
+    "content",
+    "name",
+    "tool_calls",
+    "tool_call_id",
+    "function_call",
+    "refusal",
+    "reasoning",
+    "reasoning_content",
+];
+
+/// The value of `messages`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Messages {
+    /// An array of at least one message.
+    Some,
+    /// An array without any.
+    Empty,
+    /// `null`.
+    Null,
+    /// Something else.
+    NoArray,
+}
+
+/// Reads the value of `messages`.
+pub(super) struct MessagesReader<'r> {
+    pub(super) refusal: &'r mut Option<Refusal>,
+}
+
+/// Reads one message.
+struct MessageReader<'r> {
+    refusal: &'r mut Option<Refusal>,
+    /// Its place among the messages.
+    place: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for MessagesReader<'_> {
+    type Value = Messages;
+
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<Messages, D::Error> {
+        value.deserialize_any(self)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for MessageReader<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
+        value.deserialize_any(self)
+    }
+}
+
+/// Reads the name of a message's member.
+struct NameReader;
+
+/// The name of a message's member.
+enum Name {
+    /// One of [`NAMES`], by its place.
+    Known(usize),
+    /// A name that some server may take for that of [`NAMES`].
+    Like(Box<str>, &'static str),
+    /// Any other.
+    Other,
+}
+
+/// The values that are neither an object nor an array, which both readers accept.
+macro_rules! scalars {
+    ($value:ty, $null:expr, $other:expr) => {
+        type Value = $value;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("any value")
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<$value, E> {
+            Ok($null)
+        }
+
+        fn visit_bool<E: Error>(self, _: bool) -> Result<$value, E> {
+            Ok($other)
+        }
+
+        fn visit_u64<E: Error>(self, _: u64) -> Result<$value, E> {
+            Ok($other)
+        }
+
+        fn visit_i64<E: Error>(self, _: i64) -> Result<$value, E> {
+            Ok($other)
+        }
+
+        fn visit_f64<E: Error>(self, _: f64) -> Result<$value, E> {
+            Ok($other)
+        }
+
+        fn visit_str<E: Error>(self, _: &str) -> Result<$value, E> {
+            Ok($other)
+        }
+    };
+}
+
+impl<'de> Visitor<'de> for MessagesReader<'_> {
+    scalars!(Messages, Messages::Null, Messages::NoArray);
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Messages, M::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Messages::NoArray)
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut messages: S) -> Result<Messages, S::Error> {
+        let mut place = 0;
+        while messages
+            .next_element_seed(MessageReader { refusal: &mut *self.refusal, place })?
+            .is_some()
+        {
+            place += 1;
+        }
+        Ok(if place == 0 { Messages::Empty } else { Messages::Some })
+    }
+}
+
+impl<'de> Visitor<'de> for MessageReader<'_> {
+    scalars!((), (), ());
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut elements: S) -> Result<(), S::Error> {
+        while elements.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        let mut seen = [false; NAMES.len()];
+        while let Some(name) = map.next_key_seed(NameReader)? {
+            match name {
+                Name::Known(known) if std::mem::replace(&mut seen[known], true) => {
+                    return Err(M::Error::duplicate_field(NAMES[known]));
+                }
+                Name::Like(key, name) => {
+                    let parent = format!("messages[{}]", self.place);
+                    return Err(end(self.refusal, ambiguous(&parent, &key, name)));
+                }
+                Name::Known(_) | Name::Other => {}
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for NameReader {
+    type Value = Name;
+
+    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<Name, D::Error> {
+        name.deserialize_identifier(self)
+    }
+}
+
+impl Visitor<'_> for NameReader {
+    type Value = Name;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<Name, E> {
+        if let Some(known) = NAMES.iter().position(|name| *name == key) {
+            return Ok(Name::Known(known));
+        }
+        let like = Folded::new(key).and_then(|key| NAMES.into_iter().find(|name| key.is(name)));
+        Ok(like.map_or(Name::Other, |name| Name::Like(key.into(), name)))
+    }
+}

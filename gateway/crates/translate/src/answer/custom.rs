@@ -1,0 +1,108 @@
+//! The arguments of calls that are no function calls for the client.
+
+use bytes::BytesMut;
+use serde_json::{Map, Value};
+
+use super::events::{put, string};
+use domain::wire::text::decode;
+
+/// How custom tools' wrapped input begins (`T-8`).
+const KEY: &str = "\"input\"";
+
+/// The free text that a custom tool is called with (`T-9`): the wrapper's `input`, the only string of
+/// a wrapper that the model named otherwise, or the arguments as they are.
+pub(super) fn unwrap_input(arguments: &str) -> String {
+    let arguments = decode(arguments);
+    if let Ok(mut fields) = serde_json::from_str::<Map<String, Value>>(&arguments) {
+        let key = if fields.get("input").is_some_and(Value::is_string) {
+            Some("input".to_owned())
+        } else {
+            let mut strings = fields.iter().filter(|(_, value)| value.is_string());
+            let only = strings.next().map(|(key, _)| key.clone());
+            only.filter(|_| strings.next().is_none())
+        };
+        if let Some(Value::String(text)) = key.and_then(|key| fields.remove(&key)) {
+            return text;
+        }
+    } else if let Some(text) = cut_input(&arguments) {
+        return text;
+    }
+    arguments.into_owned()
+}
+
+/// The text of a wrapper that was cut before its end, so that the client never sees a wrapper.
+fn cut_input(arguments: &str) -> Option<String> {
+    let rest = arguments.trim_start().strip_prefix('{')?.trim_start().strip_prefix(KEY)?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let quoted = format!("\"{rest}");
+    let mut strings = serde_json::Deserializer::from_str(&quoted).into_iter::<String>();
+    if let Some(Ok(text)) = strings.next() {
+        return Some(text);
+    }
+    // an escape that was cut is at most 11 bytes of a pair
+    (0..12)
+        .filter_map(|less| rest.get(..rest.len().checked_sub(less)?))
+        .find_map(|rest| serde_json::from_str(&format!("\"{rest}\"")).ok())
+}
+
+/// Writes the arguments of a tool search, an object (`T-10`). What is none is given as the string
+/// that it is, so that the client can tell the model.
+pub(super) fn write_search(out: &mut BytesMut, arguments: &str) {
+    let arguments = decode(arguments);
+    let trimmed = arguments.trim();
+    if trimmed.is_empty() {
+        put(out, "{}");
+    } else if let Ok(fields) = serde_json::from_str::<Map<String, Value>>(trimmed) {
+        put(out, &Value::Object(fields).to_string());
+    } else {
+        string(out, &arguments);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::wire::text::encode;
+
+    #[test]
+    fn the_wrapper_never_reaches_the_client() {
+        let check = |arguments: &str, expected: &str| {
+            assert_eq!(unwrap_input(&encode(arguments)), expected, "{arguments}");
+        };
+        check(r#"{"input":"a\nb"}"#, "a\nb");
+        check(r#"{"input":"a","why":"b"}"#, "a");
+        check(r#"{"patch":"a"}"#, "a");
+        check(r#"{"code":"a","lines":3}"#, "a");
+        check(r#"{"code":"a","command":"b"}"#, r#"{"code":"a","command":"b"}"#);
+        check(r#"{"input":{"a":1}}"#, r#"{"input":{"a":1}}"#);
+        check("*** Begin Patch", "*** Begin Patch");
+        check(r#"[{"input":"a"}]"#, r#"[{"input":"a"}]"#);
+        check("", "");
+    }
+
+    #[test]
+    fn a_wrapper_that_was_cut_gives_what_there_is() {
+        let check = |arguments: &str, expected: &str| {
+            assert_eq!(unwrap_input(&encode(arguments)), expected, "{arguments}");
+        };
+        check(r#"{"input":"*** Begin\nfo"#, "*** Begin\nfo");
+        check(r#" { "input" : "a\"#, "a");
+        check(r#"{"input":"a\ud83d\ude0"#, "a");
+        check(r#"{"input":""#, "");
+        check(r#"{"input":"a","why":"because of"#, "a");
+        check(r#"{"inp"#, r#"{"inp"#);
+    }
+
+    #[test]
+    fn a_search_has_an_object() {
+        let check = |arguments: &str, expected: &str| {
+            let mut out = BytesMut::new();
+            write_search(&mut out, &encode(arguments));
+            assert_eq!(out, expected, "{arguments}");
+        };
+        check(r#" {"query": "a"} "#, r#"{"query":"a"}"#);
+        check("", "{}");
+        check("mail \"x\"", r#""mail \"x\"""#);
+        check("[1]", r#""[1]""#);
+    }
+}

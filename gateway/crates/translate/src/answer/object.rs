@@ -1,0 +1,119 @@
+//! The response object (§4.1).
+
+use bytes::BytesMut;
+
+use super::events::{number, put, quoted, string};
+use super::{AnswerUsage, Envelope, Failure};
+use crate::plan::Plan;
+use domain::wire::text::encode;
+
+/// What an answer has come to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum State<'a> {
+    /// It goes on.
+    InProgress,
+    /// It is whole; when, in seconds since 1970.
+    Completed(i64),
+    /// It was cut; why.
+    Incomplete(&'static str),
+    /// It broke.
+    Failed(Failure<'a>),
+}
+
+/// What all objects of one response share.
+#[derive(Debug)]
+pub(super) struct Head {
+    id: String,
+    created_at: i64,
+    /// The model as the client named it, as JSON text without its quotes.
+    model: String,
+}
+
+impl Head {
+    pub(super) fn new(envelope: &Envelope, plan: &Plan) -> Self {
+        Self {
+            id: encode(&envelope.id),
+            created_at: envelope.created_at,
+            model: encode(&plan.model),
+        }
+    }
+}
+
+/// Writes an object. `tier` is the upstream's word as JSON, `output` holds the items, a comma between.
+pub(super) fn write(
+    out: &mut BytesMut,
+    (head, plan): (&Head, &Plan),
+    state: State<'_>,
+    tier: Option<&str>,
+    output: &[u8],
+    usage: Option<&AnswerUsage>,
+) {
+    out.reserve(output.len() + plan.echo.len() + 1_024);
+    quoted(out, "{\"id\":", &head.id);
+    put(out, ",\"object\":\"response\",\"created_at\":");
+    number(out, head.created_at);
+    put(out, ",\"completed_at\":");
+    match state {
+        State::Completed(now) => number(out, now),
+        _ => put(out, "null"),
+    }
+    let status = match state {
+        State::InProgress => "in_progress",
+        State::Completed(_) => "completed",
+        State::Incomplete(_) => "incomplete",
+        State::Failed(_) => "failed",
+    };
+    quoted(out, ",\"status\":", status);
+    put(out, ",\"error\":");
+    match state {
+        State::Failed(failure) => {
+            put(out, "{\"code\":");
+            string(out, failure.code);
+            put(out, ",\"message\":");
+            string(out, failure.message);
+            put(out, "}");
+        }
+        _ => put(out, "null"),
+    }
+    put(out, ",\"incomplete_details\":");
+    match state {
+        State::Incomplete(reason) => {
+            quoted(out, "{\"reason\":", reason);
+            put(out, "}");
+        }
+        _ => put(out, "null"),
+    }
+    quoted(out, ",\"model\":", &head.model);
+    put(out, ",\"output\":[");
+    out.extend_from_slice(output);
+    put(out, "],\"usage\":");
+    match usage {
+        Some(usage) => write_usage(out, usage),
+        None => put(out, "null"),
+    }
+    put(out, ",\"service_tier\":");
+    put(out, tier.unwrap_or("\"default\""));
+    if !plan.echo.is_empty() {
+        put(out, ",");
+        put(out, &plan.echo);
+    }
+    put(out, "}");
+}
+
+/// Writes the token counts, both details always (`R-7`).
+fn write_usage(out: &mut BytesMut, report: &AnswerUsage) {
+    let usage = &report.usage;
+    put(out, "{\"input_tokens\":");
+    number(out, usage.input.0);
+    put(out, ",\"input_tokens_details\":{\"cached_tokens\":");
+    number(out, usage.cached.unwrap_or_default().0);
+    put(out, ",\"cache_write_tokens\":");
+    number(out, report.cache_write.0);
+    put(out, "},\"output_tokens\":");
+    number(out, usage.output.0);
+    put(out, ",\"output_tokens_details\":{\"reasoning_tokens\":");
+    number(out, usage.reasoning.unwrap_or_default().0);
+    put(out, "},\"total_tokens\":");
+    number(out, report.total.0);
+    put(out, "}");
+}

@@ -1,0 +1,134 @@
+//! Whether text that comes in pieces is a whole JSON object. Each piece is looked at once, and all of them
+//! once more where their brackets close.
+
+use serde::de::IgnoredAny;
+
+use domain::wire::text::decode;
+
+/// How far the text is.
+#[derive(Debug, Default)]
+pub(super) struct ObjectEnd {
+    /// Bytes of the escaped text that were looked at.
+    seen: usize,
+    state: State,
+}
+
+/// `Open`, `String` and `Escape` carry how many brackets are open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Before,
+    Open(usize),
+    String(usize),
+    /// Behind a backslash.
+    Escape(usize),
+    /// Its braces are balanced.
+    Closed,
+    /// It is an object.
+    Whole,
+    /// Whatever follows, it is none.
+    Broken,
+}
+
+impl ObjectEnd {
+    /// Whether `text` is a whole object. It stands between the quotes of a JSON string, and begins with what
+    /// it was when it was asked of before.
+    pub(super) fn is_reached(&mut self, text: &str) -> bool {
+        let fresh = decode(text.get(self.seen..).unwrap_or_default());
+        self.seen = text.len();
+        self.state = fresh.bytes().fold(self.state, State::after);
+        if self.state == State::Closed {
+            let is_object = serde_json::from_str::<IgnoredAny>(&decode(text)).is_ok();
+            self.state = if is_object { State::Whole } else { State::Broken };
+        }
+        self.state == State::Whole
+    }
+}
+
+impl State {
+    fn after(self, byte: u8) -> Self {
+        match (self, byte) {
+            (Self::Before, b'{') => Self::Open(1),
+            (Self::Before | Self::Closed | Self::Whole, b' ' | b'\t' | b'\n' | b'\r') => self,
+            (Self::Before | Self::Closed | Self::Whole | Self::Broken, _) => Self::Broken,
+            (Self::Open(1), b'}' | b']') => Self::Closed,
+            (Self::Open(depth), b'}' | b']') => Self::Open(depth - 1),
+            (Self::Open(depth), b'{' | b'[') => Self::Open(depth + 1),
+            (Self::Open(depth), b'"') | (Self::Escape(depth), _) => Self::String(depth),
+            (Self::String(depth), b'"') => Self::Open(depth),
+            (Self::String(depth), b'\\') => Self::Escape(depth),
+            (Self::Open(_) | Self::String(_), _) => self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::wire::text::encode;
+
+    /// Whether each beginning of `json`, a character longer than the last, is found to be an object.
+    fn ends(json: &str) -> Vec<usize> {
+        let mut end = ObjectEnd::default();
+        let mut text = String::new();
+        let reached = json.char_indices().filter_map(|(at, char)| {
+            text.push_str(&encode(char.encode_utf8(&mut [0; 4])));
+            end.is_reached(&text).then_some(at + 1)
+        });
+        reached.collect()
+    }
+
+    #[test]
+    fn an_object_ends_where_a_reader_says_that_it_does() {
+        for json in [
+            "{}",
+            " {\"a\": {\"b\": [1, {}]}, \"c\": \"}\\\"}\\\\\"} \n",
+            "{\"a\":\"ü}\"}",
+            "{\"a\":[}]}",
+            "{a}",
+            "{}}",
+            "{\"a\":1}{\"a\":2}",
+            "[{}]",
+            "3",
+            "\"{}\"",
+            "",
+        ] {
+            let whole = |at: &usize| {
+                json.is_char_boundary(*at)
+                    && json[..*at].trim_start().starts_with('{')
+                    && serde_json::from_str::<IgnoredAny>(&json[..*at]).is_ok()
+            };
+            let expected: Vec<_> = (1..=json.len()).filter(whole).collect();
+            assert_eq!(ends(json), expected, "{json:?}");
+        }
+    }
+
+    #[test]
+    fn a_million_pieces_that_look_like_an_end_are_each_looked_at_once() {
+        let mut end = ObjectEnd::default();
+        let mut text = r#"{\"a\":\""#.to_owned();
+        for _ in 0..1_000_000 {
+            text.push('}');
+            // reading it anew each time would take hours
+            assert!(!end.is_reached(&text));
+        }
+        text.push_str(r#"\"}"#);
+        assert!(end.is_reached(&text));
+    }
+
+    #[test]
+    fn however_it_is_escaped_and_cut() {
+        let mut end = ObjectEnd::default();
+        for (text, is_reached) in [
+            ("", false),
+            (r"\u007b\u0022", false),
+            (r#"\u007b\u0022a\":1"#, false),
+            (r#"\u007b\u0022a\":1\u007d"#, true),
+            (r#"\u007b\u0022a\":1\u007d\n"#, true),
+            (r#"\u007b\u0022a\":1\u007d\nx"#, false),
+            (r#"\u007b\u0022a\":1\u007d\nx}"#, false),
+        ] {
+            assert_eq!(end.is_reached(text), is_reached, "{text}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Reads chunks, and a whole answer as one, into items (§5.4).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use serde_json::value::RawValue;
+
+use super::events::{Events, Status};
+use super::extras;
+use super::items::{Items, Voice};
+use super::message::PartKind;
+use super::object::{self, Head, State};
+use super::{AnswerUsage, Envelope, Outcome, Trouble};
+use crate::plan::Plan;
+use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, FinishReason, PieceView};
+use domain::wire::error::ForeignError;
+use domain::wire::first_byte;
+use domain::wire::text::text_of;
+
+/// What is known of an answer so far.
+pub(super) struct Reading {
+    pub(super) items: Items,
+    pub(super) plan: Arc<Plan>,
+    /// The class of service, as JSON.
+    pub(super) tier: Option<String>,
+    /// The first reason to end; there may be more to come (§0.1.4).
+    pub(super) finish: Option<FinishReason>,
+}
+
+impl Reading {
+    pub(super) fn new(envelope: &Envelope, plan: Arc<Plan>) -> Self {
+        let items = Items::new(plan.clone(), envelope.sealer.clone(), envelope.seed);
+        Self { items, plan, tier: None, finish: None }
+    }
+
+    /// Takes note of a chunk's head: what it says beside the answer.
+    pub(super) fn head(&mut self, view: &ChunkView<'_>) {
+        if let Some(tier) = view.service_tier.filter(|raw| first_byte(raw) == b'"')
+            && self.tier.as_deref() != Some(tier.get())
+        {
+            self.tier = Some(tier.get().to_owned());
+        }
+    }
+
+    /// Takes a choice: reasoning first, then text, refusal and calls, as they were thought.
+    pub(super) fn choice(
+        &mut self,
+        choice: &ChoiceView<'_>,
+        form: AnswerForm,
+        events: &mut Events<'_>,
+    ) -> Result<(), Trouble> {
+        if let Some(piece) = choice.piece() {
+            self.piece(piece, choice.logprobs, form, events)?;
+        }
+        self.finish = match self.finish {
+            // it has not ended where a chunk without a reason follows
+            None | Some(FinishReason::Unnamed) => choice.finish(),
+            named => named,
+        };
+        Ok(())
+    }
+
+    fn piece(
+        &mut self,
+        piece: &PieceView<'_>,
+        logprobs: Option<&RawValue>,
+        form: AnswerForm,
+        events: &mut Events<'_>,
+    ) -> Result<(), Trouble> {
+        let reasoning = piece.reasoning_text();
+        self.items.say(Voice::Reasoning, &reasoning, "", events)?;
+        let logprobs = match logprobs.filter(|_| self.plan.logprobs) {
+            Some(raw) => Cow::Owned(extras::logprobs(raw)),
+            None => Cow::Borrowed(""),
+        };
+        let text = text_of(piece.content);
+        self.items.say(Voice::Part(PartKind::Text), &text, &logprobs, events)?;
+        if let Some(raw) = piece.annotations {
+            self.items.annotate(extras::annotations(raw), events);
+        }
+        let refusal = text_of(piece.refusal);
+        self.items.say(Voice::Part(PartKind::Refusal), &refusal, "", events)?;
+        let calls = piece.calls().map_err(|malformed| Trouble::Invalid(malformed.flaw.clone()))?;
+        calls.iter().try_for_each(|call| self.items.call(call, form, events))
+    }
+
+    /// Makes sure that an answer which has ended may be given to the client.
+    pub(super) fn settle(&mut self) -> Result<(), Trouble> {
+        if self.finish == Some(FinishReason::Broken) {
+            let message = Some("the upstream broke its answer off".to_owned());
+            return Err(Trouble::Reported(ForeignError { message, ..ForeignError::default() }));
+        }
+        self.items.settle()
+    }
+
+    /// Closes all items, the last one with the answer's own status.
+    pub(super) fn close(&mut self, events: &mut Events<'_>) -> Outcome {
+        let outcome = self.outcome();
+        let status = match outcome {
+            Outcome::Completed => Status::Completed,
+            Outcome::Incomplete => Status::Incomplete,
+        };
+        self.items.finish(status, events);
+        outcome
+    }
+
+    /// How the answer ended, if it is whole.
+    pub(super) fn outcome(&self) -> Outcome {
+        if self.reason().is_some() { Outcome::Incomplete } else { Outcome::Completed }
+    }
+
+    /// Why it is incomplete, if it is.
+    pub(super) fn reason(&self) -> Option<&'static str> {
+        match self.finish {
+            Some(FinishReason::Length) => Some("max_output_tokens"),
+            Some(FinishReason::Filter) => Some("content_filter"),
+            _ => None,
+        }
+    }
+
+    /// The response object with the items that are done.
+    pub(super) fn object(
+        &self,
+        head: &Head,
+        state: State<'_>,
+        usage: Option<&AnswerUsage>,
+    ) -> Bytes {
+        let mut out = BytesMut::new();
+        let (tier, output) = (self.tier.as_deref(), self.items.output());
+        object::write(&mut out, (head, &self.plan), state, tier, output, usage);
+        out.freeze()
+    }
+}

@@ -1,0 +1,125 @@
+//! Which call a piece of one belongs to (`S-6`), and what is known of each (`S-7`).
+
+use super::Trouble;
+use super::object_end::ObjectEnd;
+use super::text::Text;
+use crate::plan::ToolNames;
+use domain::wire::call::{CallPiece, MOST_CALLS};
+use domain::wire::chunk::AnswerForm;
+
+/// A call as the upstream tells of it.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    key: Option<u64>,
+    /// The first that was not empty.
+    pub(super) id: String,
+    /// The wire name as far as it came.
+    pub(super) name: String,
+    pub(super) arguments: Text,
+    pub(super) phase: Phase,
+    end: ObjectEnd,
+}
+
+/// How far a call is on its way to the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It is not in the line of items yet.
+    #[default]
+    New,
+    Waiting,
+    Open,
+    Done,
+}
+
+/// All calls of an answer, in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Slots(Vec<Slot>);
+
+// === impl Slots ===
+
+impl Slots {
+    pub(super) fn get(&self, slot: usize) -> &Slot {
+        &self.0[slot]
+    }
+
+    pub(super) fn get_mut(&mut self, slot: usize) -> &mut Slot {
+        &mut self.0[slot]
+    }
+
+    /// The slot of a piece, a new one if need be; `None` if the piece says nothing and has none. The
+    /// calls of a whole answer have one each.
+    pub(super) fn place(
+        &mut self,
+        piece: &CallPiece<'_>,
+        form: AnswerForm,
+    ) -> Result<Option<usize>, Trouble> {
+        let found = match piece.index {
+            _ if form == AnswerForm::Whole => None,
+            Some(index) => self.of_index(index, piece),
+            None => self.of_no_index(piece),
+        };
+        if found.is_some() || piece.is_empty() {
+            return Ok(found);
+        }
+        if self.0.len() == MOST_CALLS {
+            return Err(Trouble::Invalid(format!("more than {MOST_CALLS} calls in one answer")));
+        }
+        self.0.push(Slot { key: piece.index, ..Slot::default() });
+        Ok(Some(self.0.len() - 1))
+    }
+
+    fn of_index(&mut self, index: u64, piece: &CallPiece<'_>) -> Option<usize> {
+        let last = self.0.iter().rposition(|slot| slot.key == Some(index))?;
+        let slot = &mut self.0[last];
+        if !piece.id.is_empty() && !slot.id.is_empty() {
+            // some servers count every call as the first
+            return self.0.iter().rposition(|it| it.key == Some(index) && it.id == piece.id);
+        }
+        let is_repeat = piece.name == slot.name && piece.arguments.is_empty();
+        let begins = !piece.name.is_empty() && !slot.name.is_empty() && !is_repeat;
+        (!(begins && slot.is_complete())).then_some(last)
+    }
+
+    fn of_no_index(&self, piece: &CallPiece<'_>) -> Option<usize> {
+        if !piece.id.is_empty() {
+            return self.0.iter().rposition(|slot| slot.id == piece.id);
+        }
+        if piece.name.is_empty() { self.0.len().checked_sub(1) } else { None }
+    }
+}
+
+// === impl Slot ===
+
+impl Slot {
+    /// Takes the id and the name of a piece, whose arguments are left.
+    pub(super) fn learn(&mut self, piece: &CallPiece<'_>, tools: &ToolNames) {
+        if matches!(self.phase, Phase::Open | Phase::Done) {
+            return;
+        }
+        if self.id.is_empty() {
+            self.id.push_str(&piece.id);
+        }
+        let fragment = &*piece.name;
+        if self.name.is_empty() {
+            self.name.push_str(fragment);
+        } else if fragment != self.name && !fragment.is_empty() {
+            let begins = |name: &str| tools.wire_names().any(|tool| tool.starts_with(name));
+            let longer = [&self.name, fragment].concat();
+            if begins(&longer) || !begins(&self.name) {
+                self.name = longer;
+            }
+        }
+    }
+
+    /// Whether its name is whole and its id known, so that it can be announced before its arguments
+    /// come (`S-8`).
+    pub(super) fn is_known(&self, tools: &ToolNames) -> bool {
+        let goes_on = |tool: &str| tool.len() > self.name.len() && tool.starts_with(&self.name);
+        !self.id.is_empty() && tools.find(&self.name).is_some() && !tools.wire_names().any(goes_on)
+    }
+
+    /// Whether its arguments are a whole JSON object.
+    pub(super) fn is_complete(&mut self) -> bool {
+        self.phase == Phase::Done || self.end.is_reached(self.arguments.as_str())
+    }
+}

@@ -1,0 +1,82 @@
+//! Whole streams: what an upstream sends, and the events that clients were seen to understand.
+
+use std::sync::LazyLock;
+
+use super::*;
+use crate::plan::ReasoningOutput;
+
+static GOLDEN: LazyLock<Value> = LazyLock::new(|| {
+    let json = include_str!("../../../../../../tests/fixtures/spec/golden-streams.json");
+    serde_json::from_str(json).unwrap()
+});
+
+/// The recorded stream for each golden one.
+pub(super) const FIXTURES: [(&str, &str); 14] = [
+    ("text", include_str!("../../fixtures/text.jsonl")),
+    ("empty", include_str!("../../fixtures/empty.jsonl")),
+    ("reason_text", include_str!("../../fixtures/reason_text.jsonl")),
+    ("reason_content", include_str!("../../fixtures/reason_content.jsonl")),
+    ("call", include_str!("../../fixtures/call.jsonl")),
+    ("noarg", include_str!("../../fixtures/noarg.jsonl")),
+    ("text_call_text", include_str!("../../fixtures/text_call_text.jsonl")),
+    ("two_calls", include_str!("../../fixtures/two_calls.jsonl")),
+    ("ns_call", include_str!("../../fixtures/ns_call.jsonl")),
+    ("custom", include_str!("../../fixtures/custom.jsonl")),
+    ("refusal", include_str!("../../fixtures/refusal.jsonl")),
+    ("incomplete", include_str!("../../fixtures/incomplete.jsonl")),
+    ("failed", include_str!("../../fixtures/failed.jsonl")),
+    ("keepalive", include_str!("../../fixtures/keepalive.jsonl")),
+];
+
+pub(super) fn plan_of(name: &str) -> Plan {
+    let reasoning = match name {
+        "reason_content" => ReasoningOutput::Content,
+        _ => ReasoningOutput::Summary,
+    };
+    Plan { reasoning, seals_reasoning: name == "reason_text", ..plan() }
+}
+
+#[test]
+fn each_golden_stream_is_what_its_upstream_stream_gives() {
+    assert_eq!(GOLDEN.as_object().unwrap().len(), FIXTURES.len());
+    for (name, fixture) in FIXTURES {
+        let run = play(plan_of(name), &lines(fixture));
+        let mut expected = GOLDEN[name].clone();
+        if name == "reason_text" {
+            // the golden stream's seal is of another sealer
+            let text = expected.to_string().replace("gwr1:AAAA", "gwr1:think");
+            expected = serde_json::from_str(&text).unwrap();
+        }
+        let got = normalized(Value::Array(run.events));
+        let expected = normalized(expected);
+        for (got, expected) in got.as_array().unwrap().iter().zip(expected.as_array().unwrap()) {
+            assert_eq!(got, expected, "{name}");
+        }
+        assert_eq!(got.as_array().unwrap().len(), expected.as_array().unwrap().len(), "{name}");
+    }
+}
+
+#[test]
+fn each_golden_stream_folds_to_its_object() {
+    for (name, fixture) in FIXTURES {
+        let run = play(plan_of(name), &lines(fixture));
+        assert_eq!(fold::fold(&run.events), *run.output(), "{name}");
+    }
+}
+
+/// §0.1.3, §4.3: wherever the upstream's stream is cut, the client is not told that it is whole.
+#[test]
+fn no_cut_stream_passes_for_a_whole_one() {
+    for (name, fixture) in FIXTURES {
+        let bytes = wire(&lines(fixture));
+        for at in 0..=bytes.len() {
+            let seen = data_of(&bytes[..at]);
+            let run = play(plan_of(name), &seen);
+            let ended = seen.iter().any(|data| data.contains("_reason\":\""));
+            let is_whole =
+                ["response.completed", "response.incomplete"].contains(run.kinds().last().unwrap());
+            assert_eq!(is_whole, ended, "{name} cut at {at}");
+            fold::fold(&run.events);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A whole chat answer as a response object (§4).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::events::Events;
+use super::object::{Head, State};
+use super::reading::Reading;
+use super::{End, Envelope, Outcome, Trouble};
+use crate::plan::Plan;
+use domain::wire::chunk::{AnswerForm, ChunkView};
+use domain::wire::flaw;
+
+/// An answer that has come whole and can be given to the client.
+pub struct Whole {
+    head: Head,
+    reading: Reading,
+}
+
+/// Reads a whole chat answer. If it is one, `look` sees it before anything else is done with it: one
+/// that cannot be given to the client has cost something all the same.
+///
+/// # Errors
+/// It is none, or an error, or the upstream broke it off, or the model called what it must not.
+pub fn whole(
+    body: &str,
+    envelope: &Envelope,
+    plan: Arc<Plan>,
+    look: impl FnOnce(&ChunkView<'_>),
+) -> Result<Whole, Trouble> {
+    let head = Head::new(envelope, &plan);
+    let mut reading = Reading::new(envelope, plan);
+    let view = ChunkView::parse(body).map_err(|error| {
+        Trouble::Invalid(format!("its answer is not a chat answer: {}", flaw(&error)))
+    })?;
+    look(&view);
+    reading.head(&view);
+    let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
+        return Err(match view.reported_error(body) {
+            Some(error) => Trouble::Reported(error),
+            None => Trouble::Invalid("its answer has no `choices`".to_owned()),
+        });
+    };
+    reading.choice(choice, AnswerForm::Whole, &mut Events::nowhere())?;
+    reading.settle()?;
+    Ok(Whole { head, reading })
+}
+
+impl Whole {
+    /// How it ended.
+    pub fn outcome(&self) -> Outcome {
+        self.reading.outcome()
+    }
+
+    /// Makes the response object.
+    pub fn finish(mut self, end: End) -> Bytes {
+        self.reading.close(&mut Events::nowhere());
+        let state = match self.reading.reason() {
+            None => State::Completed(end.now),
+            Some(reason) => State::Incomplete(reason),
+        };
+        self.reading.object(&self.head, state, Some(&end.usage))
+    }
+}

@@ -1,0 +1,146 @@
+//! Parts as the content of messages (§2.1, §2.3).
+
+use std::borrow::Cow;
+
+use super::super::dialect::ToolResultMedia;
+use super::super::path::Path;
+use super::chat::{Audio, ChatPart, Content, File, ImageUrl};
+use super::part::Part;
+use super::terms::{Inputs, Terms};
+use domain::refusal::{Refusal, RequestFault};
+
+/// What a tool gave back: what its message says, and what must follow in another one.
+pub(super) struct ToolResult<'s> {
+    pub(super) content: Content<'s>,
+    pub(super) media: Vec<ChatPart<'s>>,
+}
+
+/// The content of a message.
+pub(super) fn content<'s>(
+    parts: &'s [Part<'s>],
+    terms: &Terms<'_>,
+    at: &Path<'_>,
+) -> Result<Content<'s>, Refusal> {
+    if let Some(text) = only_text(parts) {
+        return Ok(Content::Text(text));
+    }
+    let parts = parts.iter().enumerate().map(|(index, part)| in_chat(part, terms, &at.at(index)));
+    parts.collect::<Result<_, _>>().map(Content::Parts)
+}
+
+/// A part in chat's words.
+fn in_chat<'s>(
+    part: &'s Part<'s>,
+    terms: &Terms<'_>,
+    at: &Path<'_>,
+) -> Result<ChatPart<'s>, Refusal> {
+    let Inputs { images, files, audio } = terms.inputs;
+    Ok(match part {
+        Part::Text(text) => ChatPart::Text { text: Cow::Borrowed(text) },
+        Part::Refusal(text) => ChatPart::Refusal { refusal: Cow::Borrowed(text) },
+        Part::Image { .. } if !images => {
+            return Err(unsupported(at, "this model sees no images"));
+        }
+        Part::Image { url, detail } => {
+            ChatPart::ImageUrl { image_url: ImageUrl { url, detail: *detail } }
+        }
+        Part::File { data, filename } if files => {
+            let filename = filename.as_deref();
+            ChatPart::File { file: File { file_data: data, filename } }
+        }
+        Part::Audio { data, format } if audio => {
+            ChatPart::InputAudio { input_audio: Audio { data, format } }
+        }
+        Part::File { .. } => return Err(unsupported(at, "this model takes no files")),
+        Part::Audio { .. } => return Err(unsupported(at, "this model takes no audio")),
+    })
+}
+
+fn unsupported(part: &Path<'_>, message: &str) -> Refusal {
+    part.field("type").refuse(RequestFault::UnsupportedContentPart, message)
+}
+
+/// A tool's result: its message takes only text, unless the upstream wants it all there (`I-19`).
+pub(super) fn result<'s>(
+    parts: &'s [Part<'s>],
+    terms: &Terms<'_>,
+    at: &Path<'_>,
+) -> Result<ToolResult<'s>, Refusal> {
+    if let Some(text) = only_text(parts) {
+        return Ok(ToolResult { content: Content::Text(text), media: Vec::new() });
+    }
+    if terms.dialect.tool_result_media == ToolResultMedia::Inline {
+        return Ok(ToolResult { content: content(parts, terms, at)?, media: Vec::new() });
+    }
+    let mut text = None;
+    let mut media = Vec::new();
+    let mut note = "[image attached below]";
+    for (index, part) in parts.iter().enumerate() {
+        match part {
+            Part::Text(more) => append(&mut text, "", more),
+            other => {
+                if !matches!(other, Part::Image { .. }) {
+                    note = "[file attached below]";
+                }
+                media.push(in_chat(other, terms, &at.at(index))?);
+            }
+        }
+    }
+    let text = text.filter(|text| !text.is_empty()).unwrap_or(Cow::Borrowed(note));
+    Ok(ToolResult { content: Content::Text(text), media })
+}
+
+/// The texts in one, if there is nothing else (`I-6`, `I-18`).
+fn only_text<'s>(parts: &'s [Part<'s>]) -> Option<Cow<'s, str>> {
+    let mut whole = None;
+    for part in parts {
+        match part {
+            Part::Text(text) => append(&mut whole, "", text),
+            _ => return None,
+        }
+    }
+    Some(whole.unwrap_or_default())
+}
+
+/// Everything at the head as one content: texts with a blank line between (`I-4`).
+pub(super) fn join(head: Vec<Content<'_>>) -> Option<Content<'_>> {
+    let mut whole: Option<String> = None;
+    let mut parts = Vec::new();
+    let mut only_text = true;
+    for content in head.into_iter().filter(|content| !content.is_empty()) {
+        match content {
+            Content::Text(text) => parts.push(ChatPart::Text { text }),
+            Content::Parts(more) => {
+                only_text = false;
+                parts.extend(more);
+            }
+        }
+    }
+    if !only_text {
+        return Some(Content::Parts(parts));
+    }
+    for part in parts {
+        if let ChatPart::Text { text } = part {
+            match &mut whole {
+                None => whole = Some(text.into_owned()),
+                Some(whole) => {
+                    whole.push_str("\n\n");
+                    whole.push_str(&text);
+                }
+            }
+        }
+    }
+    whole.map(|text| Content::Text(Cow::Owned(text)))
+}
+
+/// Appends `more`, with `separator` between; what stands alone stays borrowed.
+pub(super) fn append<'s>(whole: &mut Option<Cow<'s, str>>, separator: &str, more: &'s str) {
+    match whole {
+        None => *whole = Some(Cow::Borrowed(more)),
+        Some(whole) => {
+            let whole = whole.to_mut();
+            whole.push_str(separator);
+            whole.push_str(more);
+        }
+    }
+}

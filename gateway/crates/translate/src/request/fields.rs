@@ -1,0 +1,232 @@
+//! The fields beside `model` and `input`: their types and ranges (§1).
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::super::path::Path;
+use super::super::raw::{Object, string};
+use domain::refusal::Refusal;
+use domain::wire::first_byte;
+
+/// Fields that mean something to us, or that are known to mean nothing to an answer (`Q-33`).
+pub(super) const KNOWN: &[&str] = &[
+    "additional_tools",
+    "background",
+    "client_metadata",
+    "frequency_penalty",
+    "include",
+    "input",
+    "instructions",
+    "max_output_tokens",
+    "max_tool_calls",
+    "metadata",
+    "model",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "previous_response_id",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "reasoning",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "stream",
+    "stream_options",
+    "temperature",
+    "text",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "top_p",
+    "truncation",
+    "user",
+];
+
+/// What may be asked for with `include`; of what hosted tools would add, nothing can occur (`Q-11`).
+const INCLUDABLE: &[&str] = &[
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "message.input_image.image_url",
+    "computer_call_output.output.image_url",
+    "code_interpreter_call.outputs",
+    SEALED_REASONING,
+    LOGPROBS,
+];
+const SEALED_REASONING: &str = "reasoning.encrypted_content";
+const LOGPROBS: &str = "message.output_text.logprobs";
+
+/// Numbers that are passed on as they were written (`Q-9`).
+pub(super) const SAMPLING: [&str; 4] =
+    ["temperature", "top_p", "presence_penalty", "frequency_penalty"];
+
+/// The fields, checked.
+#[derive(Debug)]
+pub(super) struct Fields<'a> {
+    /// All members, for what is repeated or passed on as it was.
+    pub(super) body: Object<'a, 'static>,
+    /// `Q-5`.
+    pub(super) instructions: Option<Cow<'a, str>>,
+    /// `Q-8`.
+    pub(super) max_output_tokens: Option<u64>,
+    /// `Q-10`.
+    pub(super) top_logprobs: Option<u64>,
+    /// Whether probabilities are wanted (`Q-10`, `Q-11`).
+    pub(super) logprobs: bool,
+    /// Whether reasoning is wanted sealed (`Q-11`).
+    pub(super) seals_reasoning: bool,
+    /// `Q-12`.
+    pub(super) tools: Vec<&'a RawValue>,
+    /// More tools, where a client sends them beside `tools` (`T-2`).
+    pub(super) additional_tools: Vec<&'a RawValue>,
+    /// `Q-14`.
+    pub(super) parallel_tool_calls: Option<bool>,
+    /// `Q-16`.
+    pub(super) effort: Option<Cow<'a, str>>,
+    /// `Q-19` to `Q-21`.
+    pub(super) format: Format<'a>,
+    /// `Q-22`.
+    pub(super) verbosity: Option<Cow<'a, str>>,
+    /// `Q-23`.
+    pub(super) service_tier: Option<Cow<'a, str>>,
+}
+
+/// What form the model's text shall have.
+#[derive(Debug)]
+pub(super) enum Format<'a> {
+    /// Any.
+    Text,
+    /// A JSON object.
+    JsonObject,
+    /// JSON of a schema.
+    JsonSchema {
+        /// The schema's name.
+        name: Cow<'a, str>,
+        /// The schema.
+        schema: &'a RawValue,
+        /// Whether it is enforced.
+        strict: Option<bool>,
+        /// What it is for.
+        description: Option<Cow<'a, str>>,
+    },
+}
+
+impl<'a> Fields<'a> {
+    /// Checks the fields of a request.
+    pub(super) fn read(body: Object<'a, 'static>) -> Result<Self, Refusal> {
+        for name in ["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"] {
+            body.string(name)?;
+        }
+        for name in SAMPLING {
+            body.number(name)?;
+        }
+        body.object("stream_options")?;
+        body.count("max_tool_calls", 1)?;
+        metadata(&body)?;
+        if !matches!(body.string("truncation")?.as_deref(), None | Some("auto" | "disabled")) {
+            return Err(body.path("truncation").invalid("must be `auto` or `disabled`"));
+        }
+        let top_logprobs = body.count("top_logprobs", 0)?;
+        if top_logprobs.is_some_and(|count| count > 20) {
+            return Err(body.path("top_logprobs").invalid("must be at most 20"));
+        }
+        let (seals_reasoning, logprobs) = include(&body)?;
+        let text = body.object("text")?;
+        let (format, verbosity) = match &text {
+            Some(text) => (format(text)?, text.string("verbosity")?),
+            None => (Format::Text, None),
+        };
+        Ok(Self {
+            instructions: body.string("instructions")?,
+            max_output_tokens: body.count("max_output_tokens", 1)?,
+            top_logprobs,
+            logprobs: logprobs || top_logprobs.is_some_and(|count| count > 0),
+            seals_reasoning,
+            tools: body.list("tools")?,
+            additional_tools: body.list("additional_tools")?,
+            parallel_tool_calls: body.flag("parallel_tool_calls")?,
+            effort: effort(&body)?,
+            format,
+            verbosity,
+            service_tier: body.string("service_tier")?,
+            body,
+        })
+    }
+
+    /// Fields that we know nothing of (`Q-35`).
+    pub(super) fn unknown(&self) -> impl Iterator<Item = &str> {
+        let members = self.body.members().iter();
+        members
+            .filter(|(_, value)| value.get() != "null")
+            .map(|(name, _)| name.as_ref())
+            .filter(|name| !KNOWN.contains(name))
+    }
+}
+
+fn effort<'a>(body: &Object<'a, '_>) -> Result<Option<Cow<'a, str>>, Refusal> {
+    let Some(reasoning) = body.object("reasoning")? else { return Ok(None) };
+    reasoning.string("summary")?;
+    reasoning.string("generate_summary")?;
+    reasoning.string("effort")
+}
+
+/// Whether sealed reasoning, and whether probabilities are wanted.
+fn include(body: &Object<'_, '_>) -> Result<(bool, bool), Refusal> {
+    let at = body.path("include");
+    let (mut sealed, mut logprobs) = (false, false);
+    for (index, raw) in body.list("include")?.into_iter().enumerate() {
+        let at = at.at(index);
+        let name = string(raw, &at)?;
+        if !INCLUDABLE.contains(&name.as_ref()) {
+            return Err(at.invalid(format_args!("must be one of `{}`", INCLUDABLE.join("`, `"))));
+        }
+        sealed |= name == SEALED_REASONING;
+        logprobs |= name == LOGPROBS;
+    }
+    Ok((sealed, logprobs))
+}
+
+/// At most 16 pairs of short strings (`Q-24`).
+fn metadata(body: &Object<'_, '_>) -> Result<(), Refusal> {
+    let Some(metadata) = body.object("metadata")? else { return Ok(()) };
+    let at = metadata.at();
+    if metadata.members().len() > 16 {
+        return Err(at.invalid("must have at most 16 members"));
+    }
+    for (key, value) in metadata.members() {
+        if key.chars().count() > 64 {
+            return Err(at.invalid("must have keys of at most 64 characters"));
+        }
+        if first_byte(value) != b'"' {
+            return Err(at.mistyped("an object of strings"));
+        }
+        if string(value, at)?.chars().count() > 512 {
+            return Err(at.invalid("must have values of at most 512 characters"));
+        }
+    }
+    Ok(())
+}
+
+fn format<'a>(text: &Object<'a, '_>) -> Result<Format<'a>, Refusal> {
+    let Some(format) = text.object("format")? else { return Ok(Format::Text) };
+    match format.text("type")?.as_ref() {
+        "text" => Ok(Format::Text),
+        "json_object" => Ok(Format::JsonObject),
+        "json_schema" => Ok(Format::JsonSchema {
+            name: format.word("name")?,
+            schema: schema(format.require("schema")?, &format.path("schema"))?,
+            strict: format.flag("strict")?,
+            description: format.string("description")?,
+        }),
+        _ => {
+            let allowed = "must be one of `text`, `json_object`, `json_schema`";
+            Err(format.path("type").invalid(allowed))
+        }
+    }
+}
+
+fn schema<'a>(raw: &'a RawValue, at: &Path<'_>) -> Result<&'a RawValue, Refusal> {
+    if first_byte(raw) == b'{' { Ok(raw) } else { Err(at.mistyped("an object")) }
+}

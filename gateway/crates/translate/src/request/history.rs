@@ -1,0 +1,103 @@
+//! Which output answers which call, under ids that are distinct (`I-22`, `I-24`).
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::super::notes::Notes;
+use super::super::path::shown;
+use super::super::report::Loss;
+use super::item::{Item, Place};
+use domain::refusal::Refusal;
+
+/// An item of the conversation, and where it stands.
+#[derive(Debug)]
+pub(super) struct Entry<'s> {
+    /// For refusals.
+    pub(super) place: Place,
+    /// The item; never a reference.
+    pub(super) item: &'s Item<'s>,
+}
+
+/// What an entry has to do with others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    /// Nothing.
+    None,
+    /// It is a call.
+    Call {
+        /// Its id upstream, where that is not the client's.
+        renamed: Option<String>,
+        /// The entry with its output.
+        answered_at: Option<usize>,
+    },
+    /// It is the output of the call at this entry.
+    Output(usize),
+}
+
+/// Links calls and outputs: those of one id in the order in which they stand.
+pub(super) fn link(entries: &[Entry<'_>], notes: &mut Notes) -> Result<Vec<Link>, Refusal> {
+    let mut links = vec![Link::None; entries.len()];
+    let mut open: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    let mut ids = Ids { entries, taken: None, counts: HashMap::new() };
+    for (index, entry) in entries.iter().enumerate() {
+        match entry.item {
+            Item::Call(call) => {
+                let id = call.id.as_ref();
+                let renamed = open.contains_key(id).then(|| ids.another(id));
+                if renamed.is_some() {
+                    let at = entry.place.path();
+                    notes.add(Loss::CallIdChanged, id, &at.field("call_id"))?;
+                }
+                open.entry(id).or_default().push_back(index);
+                links[index] = Link::Call { renamed, answered_at: None };
+            }
+            Item::Output(output) => {
+                let calls = open.get_mut(output.call_id.as_ref());
+                let Some(call) = calls.and_then(VecDeque::pop_front) else {
+                    return Err(orphan(entry.place, &output.call_id));
+                };
+                if let Link::Call { answered_at, .. } = &mut links[call] {
+                    *answered_at = Some(index);
+                }
+                links[index] = Link::Output(call);
+            }
+            _ => {}
+        }
+    }
+    Ok(links)
+}
+
+fn orphan(place: Place, call_id: &str) -> Refusal {
+    let at = place.path();
+    let message =
+        format!("No tool call found for function call output with call_id `{}`.", shown(call_id));
+    let code = domain::refusal::RequestFault::InvalidValue;
+    at.field("call_id").refuse(code, message)
+}
+
+/// Makes ids that no call of the conversation has.
+struct Ids<'e, 's> {
+    entries: &'e [Entry<'s>],
+    taken: Option<HashSet<String>>,
+    counts: HashMap<String, usize>,
+}
+
+impl Ids<'_, '_> {
+    fn another(&mut self, id: &str) -> String {
+        let entries = self.entries;
+        let taken = self.taken.get_or_insert_with(|| {
+            let calls = entries.iter().filter_map(|entry| match entry.item {
+                Item::Call(call) => Some(call.id.clone().into_owned()),
+                _ => None,
+            });
+            calls.collect()
+        });
+        let count = self.counts.entry(id.to_owned()).or_insert(1);
+        loop {
+            *count += 1;
+            let candidate = format!("{id}_{count}");
+            if taken.insert(candidate.clone()) {
+                return candidate;
+            }
+        }
+    }
+}

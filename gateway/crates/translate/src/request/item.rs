@@ -1,0 +1,266 @@
+//! Input items, typed (§2.1, §2.2).
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::super::path::{INPUT, Path, shown};
+use super::super::plan::ToolKind;
+use super::super::raw::{Object, elements, string};
+use super::part::{Holder, Part, parts, stringified};
+use domain::refusal::{Refusal, RequestFault};
+use domain::wire::first_byte;
+
+/// An input item that chat can say, or that is replaced before it must.
+#[derive(Debug)]
+pub(super) enum Item<'a> {
+    /// A message to the model.
+    Prompt {
+        /// Whose it is.
+        role: Role,
+        /// What it says.
+        content: Vec<Part<'a>>,
+    },
+    /// A message of the model.
+    Assistant(Vec<Part<'a>>),
+    /// The model's thoughts.
+    Reasoning(Reasoning<'a>),
+    /// A call of a tool.
+    Call(Call<'a>),
+    /// What a tool gave back.
+    Output(Output<'a>),
+    /// More tools (`I-14`).
+    Tools(Vec<&'a RawValue>),
+    /// A kept item, by id (`I-13`).
+    Reference(Cow<'a, str>),
+    /// What a hosted tool left in the history and nobody can read (`I-15`).
+    HostedRecord(&'static str),
+}
+
+/// Who speaks to the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The user.
+    User,
+    /// Whoever made the program: `system` and `developer` (`I-3`).
+    System,
+}
+
+/// Reasoning that a client gives back (`I-12`).
+#[derive(Debug)]
+pub(super) struct Reasoning<'a> {
+    /// Its id, for messages.
+    pub(super) id: Option<Cow<'a, str>>,
+    /// A blob, perhaps one of ours.
+    pub(super) sealed: Option<Cow<'a, str>>,
+    /// The thoughts.
+    pub(super) content: Vec<Cow<'a, str>>,
+    /// Their summary.
+    pub(super) summary: Vec<Cow<'a, str>>,
+}
+
+/// A call of a tool (`I-9`, `I-11`, `I-16`).
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    /// What was called.
+    pub(super) kind: ToolKind,
+    /// The client's id of the call.
+    pub(super) id: Cow<'a, str>,
+    /// The tool's namespace.
+    pub(super) namespace: Option<Cow<'a, str>>,
+    /// The tool's name.
+    pub(super) name: Cow<'a, str>,
+    /// The arguments as JSON text; for a custom tool, the raw input.
+    pub(super) arguments: Cow<'a, str>,
+}
+
+/// A tool's result (`I-10`).
+#[derive(Debug)]
+pub(super) struct Output<'a> {
+    /// The call that it answers.
+    pub(super) call_id: Cow<'a, str>,
+    /// What it is.
+    pub(super) result: Outcome<'a>,
+}
+
+/// What a tool gave back.
+#[derive(Debug)]
+pub(super) enum Outcome<'a> {
+    /// Text, and perhaps images and files.
+    Parts(Vec<Part<'a>>),
+    /// Tools that the client found (`T-10`).
+    Tools(Vec<&'a RawValue>),
+}
+
+/// Where an item stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In this request's input, at this index.
+    Own(usize),
+    /// In the responses that it goes on from.
+    Earlier,
+}
+
+// === impl Place ===
+
+impl Place {
+    /// The path of the item.
+    pub(super) fn path(self) -> Path<'static> {
+        match self {
+            Self::Own(index) => INPUT.at(index),
+            Self::Earlier => Path::Earlier,
+        }
+    }
+}
+
+// === impl Item ===
+
+impl<'a> Item<'a> {
+    /// Reads the item at `at`.
+    pub(super) fn read(raw: &'a RawValue, at: Path<'_>) -> Result<Self, Refusal> {
+        let object = Object::read(raw, at)?;
+        let Some(kind) = object.string("type")? else { return untyped(&object) };
+        match kind.as_ref() {
+            "message" => message(&object),
+            "reasoning" => reasoning(&object).map(Self::Reasoning),
+            "function_call" => function_call(&object).map(Self::Call),
+            "custom_tool_call" => custom_call(&object).map(Self::Call),
+            "tool_search_call" => search_call(&object).map(Self::Call),
+            "function_call_output" | "custom_tool_call_output" => output(&object).map(Self::Output),
+            "tool_search_output" => search_output(&object).map(Self::Output),
+            "additional_tools" => {
+                let tools = object.require("tools")?;
+                Ok(Self::Tools(elements(tools, &object.path("tools"))?))
+            }
+            "item_reference" => object.word("id").map(Self::Reference),
+            "web_search_call" => Ok(Self::HostedRecord("web_search_call")),
+            "image_generation_call" => Ok(Self::HostedRecord("image_generation_call")),
+            other => Err(unsupported(&object, other, "")),
+        }
+    }
+}
+
+/// A message or a reference that says nothing of its type (`I-1`).
+fn untyped<'a>(object: &Object<'a, '_>) -> Result<Item<'a>, Refusal> {
+    if object.get("role").is_some() {
+        return message(object);
+    }
+    let only_id = object.members().iter().all(|(key, _)| key == "id" || key == "type");
+    if only_id && object.get("id").is_some() {
+        return object.word("id").map(Item::Reference);
+    }
+    Err(object.at().invalid("has neither a `type` nor a `role`"))
+}
+
+fn message<'a>(object: &Object<'a, '_>) -> Result<Item<'a>, Refusal> {
+    let role = object.text("role")?;
+    let content = object.require("content")?;
+    let at = object.path("content");
+    let role = match role.as_ref() {
+        "assistant" => return parts(content, &at, Holder::Assistant).map(Item::Assistant),
+        "user" => Role::User,
+        "system" | "developer" => Role::System,
+        _ => {
+            let allowed = "must be one of `user`, `assistant`, `system`, `developer`";
+            return Err(object.path("role").invalid(allowed));
+        }
+    };
+    Ok(Item::Prompt { role, content: parts(content, &at, Holder::Prompt)? })
+}
+
+fn reasoning<'a>(object: &Object<'a, '_>) -> Result<Reasoning<'a>, Refusal> {
+    let texts = |name: &'static str| {
+        let at = object.path(name);
+        let list = object.list(name)?;
+        list.into_iter()
+            .enumerate()
+            .map(|(index, raw)| Object::read(raw, at.at(index))?.text("text"))
+            .collect::<Result<Vec<_>, Refusal>>()
+    };
+    Ok(Reasoning {
+        id: object.string("id")?,
+        sealed: object.string("encrypted_content")?,
+        content: texts("content")?,
+        summary: texts("summary")?,
+    })
+}
+
+fn function_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
+    Ok(Call {
+        kind: ToolKind::Function,
+        id: object.word("call_id")?,
+        namespace: object.string("namespace")?.filter(|namespace| !namespace.is_empty()),
+        name: object.word("name")?,
+        arguments: arguments(object)?,
+    })
+}
+
+fn custom_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
+    Ok(Call {
+        kind: ToolKind::Custom,
+        id: object.word("call_id")?,
+        namespace: object.string("namespace")?.filter(|namespace| !namespace.is_empty()),
+        name: object.word("name")?,
+        arguments: object.text("input")?,
+    })
+}
+
+fn search_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
+    Ok(Call {
+        kind: ToolKind::ToolSearch,
+        id: client_search(object)?,
+        namespace: None,
+        name: Cow::Borrowed("tool_search"),
+        arguments: arguments(object)?,
+    })
+}
+
+/// The arguments as JSON text: a string as it is, anything else as its text (`I-9`).
+fn arguments<'a>(object: &Object<'a, '_>) -> Result<Cow<'a, str>, Refusal> {
+    let given = match object.get("arguments") {
+        None => Cow::Borrowed(""),
+        Some(raw) if first_byte(raw) == b'"' => string(raw, &object.path("arguments"))?,
+        Some(raw) => Cow::Borrowed(raw.get()),
+    };
+    Ok(if given.trim().is_empty() { Cow::Borrowed("{}") } else { given })
+}
+
+fn output<'a>(object: &Object<'a, '_>) -> Result<Output<'a>, Refusal> {
+    let call_id = object.word("call_id")?;
+    let at = object.path("output");
+    let parts = match object.get("output") {
+        // a tool may have given nothing, but has to say so
+        None if object.has("output") => vec![Part::Text(Cow::Borrowed(""))],
+        None => return Err(at.missing()),
+        Some(raw) => match first_byte(raw) {
+            b'"' => {
+                let text = string(raw, &at)?;
+                stringified(&text).unwrap_or_else(|| vec![Part::Text(text)])
+            }
+            b'[' => parts(raw, &at, Holder::Output)?,
+            _ => vec![Part::Text(Cow::Borrowed(raw.get()))],
+        },
+    };
+    Ok(Output { call_id, result: Outcome::Parts(parts) })
+}
+
+fn search_output<'a>(object: &Object<'a, '_>) -> Result<Output<'a>, Refusal> {
+    let call_id = client_search(object)?;
+    let tools = elements(object.require("tools")?, &object.path("tools"))?;
+    Ok(Output { call_id, result: Outcome::Tools(tools) })
+}
+
+/// The call id of a search that the client does itself; the server's own has none (`I-16`).
+fn client_search<'a>(object: &Object<'a, '_>) -> Result<Cow<'a, str>, Refusal> {
+    let execution = object.string("execution")?;
+    if execution.is_some_and(|execution| execution != "client") || object.get("call_id").is_none() {
+        let kind = object.text("type")?;
+        return Err(unsupported(object, &kind, ": only tool search by the client is"));
+    }
+    object.word("call_id")
+}
+
+fn unsupported(object: &Object<'_, '_>, kind: &str, but: &str) -> Refusal {
+    let message = format!("an input item of type `{}` is not supported{but}", shown(kind));
+    object.path("type").refuse(RequestFault::UnsupportedInputItem, message)
+}

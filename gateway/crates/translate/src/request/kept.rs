@@ -1,0 +1,166 @@
+//! The input items of a request in strict form, for the store and `GET …/input_items` (§9.5).
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use super::super::path::Path;
+use super::super::raw::{Members, Object, boxed, string};
+use super::item::Item;
+use super::{Input, Request};
+use domain::wire::first_byte;
+
+/// An input item to keep.
+#[derive(Clone, Debug)]
+pub struct InputItem {
+    /// Its id: the client's, or one of ours.
+    pub id: String,
+    /// The item, with that id.
+    pub json: Box<RawValue>,
+}
+
+impl Request<'_> {
+    /// This request's input items in strict form: each with `type` and `id`, messages with parts.
+    /// References are replaced by what they refer to, and left out where `references` does not have
+    /// it. No id is there twice. `seed` must differ from request to request; ids that are missing are
+    /// made of it.
+    pub fn input_items(
+        &self,
+        seed: u128,
+        references: &HashMap<String, Box<RawValue>>,
+    ) -> Vec<InputItem> {
+        let items = match &self.input {
+            Input::Text(text) => {
+                let mut part = Members::default();
+                part.put("type", "input_text");
+                part.put("text", text.as_ref());
+                let id = made_id("msg", seed, 0);
+                let mut message = Members::default();
+                message.put("id", &id);
+                message.put("type", "message");
+                message.put("status", "completed");
+                message.put("role", "user");
+                message.put_json("content", &format!("[{}]", part.into_object()));
+                return vec![InputItem { id, json: boxed(message.into_object()) }];
+            }
+            Input::Items(items) => items,
+        };
+        let mut taken = HashSet::new();
+        let items = items.iter().enumerate().filter_map(|(index, (item, raw))| {
+            let raw: &RawValue = match item {
+                Item::Reference(id) => references.get(id.as_ref())?,
+                _ => raw,
+            };
+            strict(raw, &mut taken, |prefix| made_id(prefix, seed, index))
+        });
+        items.collect()
+    }
+}
+
+/// An item in strict form. Items that were not accepted are not kept.
+fn strict(
+    raw: &RawValue,
+    taken: &mut HashSet<String>,
+    make_id: impl FnOnce(&str) -> String,
+) -> Option<InputItem> {
+    let object = Object::read(raw, Path::Root).ok()?;
+    let kind = object.string("type").ok()?.unwrap_or("message".into());
+    let id = match object.string("id").ok()? {
+        Some(id) if !id.is_empty() && taken.insert(id.clone().into_owned()) => id.into_owned(),
+        _ => make_id(prefix(&kind)),
+    };
+    let mut item = Members::default();
+    item.put("id", &id);
+    item.put("type", kind.as_ref());
+    let has_status = matches!(kind.as_ref(), "message" | "reasoning") || kind.contains("call");
+    if has_status && object.get("status").is_none() {
+        item.put("status", "completed");
+    }
+    let assistant = object.get("role").map(RawValue::get) == Some("\"assistant\"");
+    for (name, value) in object.members() {
+        let value: &RawValue = value;
+        match (kind.as_ref(), name.as_ref()) {
+            (_, "id" | "type") => {}
+            (_, "status" | "output") if value.get() == "null" => {}
+            ("message", "content") => item.put_json("content", &content(value, assistant)?),
+            ("function_call", "arguments") if first_byte(value) != b'"' => {
+                item.put("arguments", value.get());
+            }
+            _ => item.put_json(name, value.get()),
+        }
+    }
+    for (of, name, absent) in [
+        ("function_call", "arguments", "\"{}\""),
+        ("function_call_output", "output", "\"\""),
+        ("custom_tool_call_output", "output", "\"\""),
+        ("reasoning", "summary", "[]"),
+    ] {
+        let is_absent = object.get(name).is_none() && (name == "output" || !object.has(name));
+        if kind == of && is_absent {
+            item.put_json(name, absent);
+        }
+    }
+    Some(InputItem { id, json: boxed(item.into_object()) })
+}
+
+/// A message's content as parts, those of the model with all their keys.
+fn content(raw: &RawValue, assistant: bool) -> Option<String> {
+    let kind = if assistant { "output_text" } else { "input_text" };
+    if first_byte(raw) == b'"' {
+        let text = string(raw, &Path::Root).ok()?;
+        return Some(format!("[{}]", text_part(kind, &text)));
+    }
+    let mut parts = Vec::new();
+    for raw in super::super::raw::elements(raw, &Path::Root).ok()? {
+        let part = Object::read(raw, Path::Root).ok()?;
+        let said = part.string("type").ok()??;
+        let said = if said == "text" { kind } else { &said };
+        let mut members = Members::default();
+        members.put("type", said);
+        for (name, value) in part.members().iter().filter(|(name, _)| name != "type") {
+            members.put_json(name, value.get());
+        }
+        for name in ["annotations", "logprobs"] {
+            if said == "output_text" && !part.has(name) {
+                members.put_json(name, "[]");
+            }
+        }
+        parts.push(members.into_object());
+    }
+    Some(format!("[{}]", parts.join(",")))
+}
+
+fn text_part(kind: &str, text: &str) -> String {
+    let mut part = Members::default();
+    part.put("type", kind);
+    part.put("text", text);
+    if kind == "output_text" {
+        part.put_json("annotations", "[]");
+        part.put_json("logprobs", "[]");
+    }
+    part.into_object()
+}
+
+fn prefix(kind: &str) -> &'static str {
+    match kind {
+        "message" => "msg",
+        "function_call" => "fc",
+        "function_call_output" => "fco",
+        "custom_tool_call" => "ctc",
+        "custom_tool_call_output" => "ctco",
+        "reasoning" => "rs",
+        "tool_search_call" => "tsc",
+        "tool_search_output" => "tso",
+        "additional_tools" => "at",
+        _ => "item",
+    }
+}
+
+/// An id of 32 hex digits, distinct from what others make of the same seed.
+fn made_id(prefix: &str, seed: u128, index: usize) -> String {
+    let mut hash = Sha256::new_with_prefix(b"input item");
+    hash.update(seed.to_be_bytes());
+    hash.update(index.to_be_bytes());
+    format!("{prefix}_{}", data_encoding::HEXLOWER.encode(&hash.finalize()[..16]))
+}

@@ -1,0 +1,179 @@
+//! The parts of a message or of a tool's result (§2.1).
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::super::path::{Path, shown};
+use super::super::raw::{Object, string};
+use domain::refusal::{Refusal, RequestFault};
+use domain::wire::first_byte;
+
+/// One part, as far as chat can say it.
+#[derive(Clone, Debug)]
+pub(super) enum Part<'a> {
+    /// Text, whoever wrote it.
+    Text(Cow<'a, str>),
+    /// The model's refusal.
+    Refusal(Cow<'a, str>),
+    /// An image by URL.
+    Image {
+        /// The URL, often a long `data:` one.
+        url: Cow<'a, str>,
+        /// How closely to look at it.
+        detail: Option<&'static str>,
+    },
+    /// A file with its content.
+    File {
+        /// The content, as a `data:` URL.
+        data: Cow<'a, str>,
+        /// Its name.
+        filename: Option<Cow<'a, str>>,
+    },
+    /// A recording.
+    Audio {
+        /// The content in base64.
+        data: Cow<'a, str>,
+        /// Its format.
+        format: Cow<'a, str>,
+    },
+}
+
+/// Whose part it is, which decides what it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// A message to the model.
+    Prompt,
+    /// A message of the model.
+    Assistant,
+    /// A tool's result.
+    Output,
+}
+
+/// Reads the content at `at`: a string, or an array of parts (`I-6`, `I-18`).
+pub(super) fn parts<'a>(
+    raw: &'a RawValue,
+    at: &Path<'_>,
+    holder: Holder,
+) -> Result<Vec<Part<'a>>, Refusal> {
+    match first_byte(raw) {
+        b'"' => Ok(vec![Part::Text(string(raw, at)?)]),
+        b'[' => super::super::raw::elements(raw, at)?
+            .into_iter()
+            .enumerate()
+            .map(|(index, raw)| part(raw, at.at(index), holder))
+            .collect(),
+        _ => Err(at.mistyped("a string or an array of parts")),
+    }
+}
+
+/// The parts that a tool's result holds as a string: Codex writes a list with an image in it that
+/// way (`I-11b`). `None` for any other text.
+pub(super) fn stringified(text: &str) -> Option<Vec<Part<'static>>> {
+    if !text.trim_start().starts_with('[') || !text.contains("input_image") {
+        return None;
+    }
+    let list: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+    let parts: Vec<Part<'static>> = list
+        .into_iter()
+        .map(|raw| part(raw, Path::Root, Holder::Output).ok().map(Part::into_owned))
+        .collect::<Option<_>>()?;
+    parts.iter().any(|part| matches!(part, Part::Image { .. })).then_some(parts)
+}
+
+fn part<'a>(raw: &'a RawValue, at: Path<'_>, holder: Holder) -> Result<Part<'a>, Refusal> {
+    let object = Object::read(raw, at)?;
+    let kind = object.text("type")?;
+    match (kind.as_ref(), holder) {
+        ("input_text" | "output_text" | "text", _) => Ok(Part::Text(object.text("text")?)),
+        ("refusal", Holder::Assistant) => Ok(Part::Refusal(object.text("refusal")?)),
+        ("input_image", Holder::Prompt | Holder::Output) => image(&object),
+        ("input_file", Holder::Prompt | Holder::Output) => file(&object),
+        ("input_audio", Holder::Prompt) => audio(&object),
+        ("encrypted_content", _) => Err(unsupported(
+            &object.path("type"),
+            "`encrypted_content` cannot be read by this gateway; send the text itself",
+        )),
+        (kind, _) => {
+            let who = match holder {
+                Holder::Prompt => "a message to the model",
+                Holder::Assistant => "a message of the model",
+                Holder::Output => "a tool's result",
+            };
+            let message = format!("a part of type `{}` is not supported in {who}", shown(kind));
+            Err(unsupported(&object.path("type"), &message))
+        }
+    }
+}
+
+fn image<'a>(object: &Object<'a, '_>) -> Result<Part<'a>, Refusal> {
+    let Some(url) = object.string("image_url")? else {
+        return Err(if object.get("file_id").is_some() {
+            by_id(object, "image_url")
+        } else {
+            object.path("image_url").missing()
+        });
+    };
+    let detail = match object.string("detail")?.as_deref() {
+        None => None,
+        Some("auto") => Some("auto"),
+        Some("low") => Some("low"),
+        Some("high" | "original") => Some("high"),
+        Some(_) => {
+            let allowed = "must be one of `auto`, `low`, `high`, `original`";
+            return Err(object.path("detail").invalid(allowed));
+        }
+    };
+    Ok(Part::Image { url, detail })
+}
+
+fn file<'a>(object: &Object<'a, '_>) -> Result<Part<'a>, Refusal> {
+    if let Some(data) = object.string("file_data")? {
+        return Ok(Part::File { data, filename: object.string("filename")? });
+    }
+    if object.get("file_url").is_some() {
+        return Err(unsupported(
+            &object.path("file_url"),
+            "a file by URL is not supported: this gateway fetches nothing; send `file_data`",
+        ));
+    }
+    Err(if object.get("file_id").is_some() {
+        by_id(object, "file_data")
+    } else {
+        object.path("file_data").missing()
+    })
+}
+
+fn audio<'a>(object: &Object<'a, '_>) -> Result<Part<'a>, Refusal> {
+    let Some(audio) = object.object("input_audio")? else {
+        return Err(object.path("input_audio").missing());
+    };
+    Ok(Part::Audio { data: audio.text("data")?, format: audio.text("format")? })
+}
+
+fn by_id(object: &Object<'_, '_>, instead: &str) -> Refusal {
+    let message =
+        format!("`file_id` is not supported: this gateway keeps no files; send `{instead}`");
+    unsupported(&object.path("file_id"), &message)
+}
+
+fn unsupported(at: &Path<'_>, message: &str) -> Refusal {
+    at.refuse(RequestFault::UnsupportedContentPart, message)
+}
+
+impl Part<'_> {
+    fn into_owned(self) -> Part<'static> {
+        fn own(text: Cow<'_, str>) -> Cow<'static, str> {
+            Cow::Owned(text.into_owned())
+        }
+        match self {
+            Part::Text(text) => Part::Text(own(text)),
+            Part::Refusal(text) => Part::Refusal(own(text)),
+            Part::Image { url, detail } => Part::Image { url: own(url), detail },
+            Part::File { data, filename } => {
+                Part::File { data: own(data), filename: filename.map(own) }
+            }
+            Part::Audio { data, format } => Part::Audio { data: own(data), format: own(format) },
+        }
+    }
+}

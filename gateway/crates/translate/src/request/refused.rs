@@ -1,0 +1,80 @@
+//! Fields that are refused wherever they mean something (`Q-28` to `Q-34`).
+
+use super::super::raw::Object;
+use super::fields::KNOWN;
+use domain::refusal::{Refusal, RequestFault};
+use domain::wire::names::{Folded, ambiguous};
+
+/// Fields that ask for work which nobody here does.
+const NOT_DONE: &[(&str, &str)] = &[
+    (
+        "conversation",
+        "conversations are not kept; use `previous_response_id` or send all of `input`",
+    ),
+    ("prompt", "stored prompts do not exist here; send `instructions` and `input`"),
+    ("context_management", "the gateway does not compact a context; do so in the client"),
+    ("moderation", "the gateway does not moderate"),
+    ("access_programs", "the gateway knows no access programs"),
+    ("image", "the gateway makes no images"),
+];
+
+/// Fields of the chat API that would have no effect here, and what to use instead.
+const CHAT_ONLY: &[(&str, Option<&str>)] = &[
+    ("messages", Some("input")),
+    ("max_tokens", Some("max_output_tokens")),
+    ("max_completion_tokens", Some("max_output_tokens")),
+    ("response_format", Some("text.format")),
+    ("functions", Some("tools")),
+    ("function_call", Some("tool_choice")),
+    ("n", None),
+    ("stop", None),
+    ("seed", None),
+    ("logit_bias", None),
+];
+
+/// Refuses a request that has such a field.
+pub(super) fn check(body: &Object<'_, '_>) -> Result<(), Refusal> {
+    for (name, why) in NOT_DONE {
+        if body.get(name).is_some() {
+            return Err(refuse(body, name, &format!("`{name}` is not supported: {why}")));
+        }
+    }
+    for (name, instead) in CHAT_ONLY {
+        if body.get(name).is_some() {
+            let message = match instead {
+                Some(instead) => {
+                    format!("`{name}` belongs to /v1/chat/completions; here it is `{instead}`")
+                }
+                None => format!(
+                    "`{name}` belongs to /v1/chat/completions; the Responses API has nothing like it"
+                ),
+            };
+            return Err(refuse(body, name, &message));
+        }
+    }
+    if body.flag("background")? == Some(true) {
+        let message = "`background` is not supported: the answer comes with the request itself";
+        return Err(refuse(body, "background", message));
+    }
+    Ok(())
+}
+
+/// Refuses a field whose name is that of another one in another case: whoever reads the request beside
+/// us, on its way or in a log, may take it for that.
+pub(super) fn check_names(body: &Object<'_, '_>) -> Result<(), Refusal> {
+    let known = || KNOWN.iter().copied().chain(CHAT_ONLY.iter().map(|(name, _)| *name));
+    for (key, _) in body.members() {
+        if known().any(|name| name == key) {
+            continue;
+        }
+        let Some(folded) = Folded::new(key) else { continue };
+        if let Some(name) = known().find(|name| folded.is(name)) {
+            return Err(ambiguous("", key, name));
+        }
+    }
+    Ok(())
+}
+
+fn refuse(body: &Object<'_, '_>, name: &'static str, message: &str) -> Refusal {
+    body.path(name).refuse(RequestFault::UnsupportedParameter, message)
+}

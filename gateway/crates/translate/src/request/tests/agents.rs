@@ -1,0 +1,77 @@
+//! What coding agents send, as whole requests.
+
+use super::*;
+use crate::plan::Plan;
+
+fn fixture(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// What Codex sends in the middle of a session.
+pub(super) fn codex() -> Value {
+    fixture(include_str!("fixtures/codex.json"))
+}
+
+/// The plan without what is random about it.
+fn shown(plan: &Plan) -> Value {
+    let mut tools: Vec<String> = plan
+        .tools
+        .wire_names()
+        .map(|wire_name| {
+            let tool = plan.tools.find(wire_name).unwrap();
+            format!("{wire_name}: {:?} {:?} {}", tool.kind, tool.namespace, tool.name)
+        })
+        .collect();
+    tools.sort();
+    let echo: Value = serde_json::from_str(&format!("{{{}}}", plan.echo)).unwrap();
+    json!({
+        "model": plan.model, "echo": echo, "tools": tools, "allowed": plan.allowed,
+        "reasoning": format!("{:?}", plan.reasoning), "seals_reasoning": plan.seals_reasoning,
+        "logprobs": plan.logprobs, "report": plan.report.header(),
+    })
+}
+
+/// Compares the chat request and the plan with their snapshots.
+fn check(name: &str, body: &Value, terms: &Terms<'_>) {
+    let translated = translate(body, terms).unwrap();
+    let sent: Value = serde_json::from_slice(&translated.chat_body("up", None)).unwrap();
+    insta::assert_json_snapshot!(format!("{name}_chat"), sent);
+    insta::assert_json_snapshot!(format!("{name}_plan"), shown(&translated.plan));
+}
+
+#[test]
+fn codex_is_understood() {
+    check("codex", &codex(), &generic());
+}
+
+#[test]
+fn codex_is_understood_for_openai() {
+    check("codex_openai", &codex(), &terms(Profile::OpenAi));
+}
+
+#[test]
+fn codex_with_its_tools_in_the_input_is_understood() {
+    let body = fixture(include_str!("fixtures/codex_lite.json"));
+    check("codex_lite", &body, &terms(Profile::Vllm));
+}
+
+#[test]
+fn opencode_is_understood() {
+    let body = fixture(include_str!("fixtures/opencode.json"));
+    check("opencode", &body, &terms(Profile::LlamaCpp));
+}
+
+#[test]
+fn the_ai_sdk_is_understood() {
+    let kept = Kept::new(
+        &[],
+        &[
+            json!({"id": "rs_kept", "type": "reasoning", "status": "completed",
+                "summary": [{"type": "summary_text", "text": "I ask."}]}),
+            json!({"id": "fc_kept", "type": "function_call", "status": "completed",
+                "call_id": "call_1", "name": "weather", "arguments": "{\"city\":\"Bern\"}"}),
+        ],
+    );
+    let body = fixture(include_str!("fixtures/ai_sdk.json"));
+    check("ai_sdk", &body, &kept.terms());
+}

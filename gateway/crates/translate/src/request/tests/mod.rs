@@ -1,0 +1,142 @@
+//! What the rules of §1 and §2 say, rule by rule.
+
+mod agents;
+mod faults;
+mod fields;
+mod items;
+mod kept;
+mod properties;
+mod strict;
+mod turns;
+
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::Inputs;
+use super::{Earlier, HostedTools, Request, Terms, Translated};
+use crate::dialect::Dialect;
+use crate::plan::{ReasoningOutput, ReasoningSealer};
+use domain::refusal::{Refusal, RequestFault};
+use domain::upstream::Profile;
+
+/// Seals by a prefix.
+struct Prefix;
+
+impl ReasoningSealer for Prefix {
+    fn seal(&self, text: &str) -> String {
+        format!("sealed:{text}")
+    }
+
+    fn open(&self, sealed: &str) -> Option<String> {
+        sealed.strip_prefix("sealed:").map(str::to_owned)
+    }
+}
+
+/// The terms of a profile, with nothing kept.
+pub(crate) fn terms(profile: Profile) -> Terms<'static> {
+    let dialect = Dialect::of(profile);
+    Terms {
+        dialect,
+        inputs: Inputs { images: true, files: dialect.files, audio: dialect.files },
+        verbosity: false,
+        strict: false,
+        hosted_tools: HostedTools::Refuse,
+        reasoning: ReasoningOutput::Summary,
+        sealer: &Prefix,
+        earlier: Earlier::NotKept,
+    }
+}
+
+pub(crate) fn generic() -> Terms<'static> {
+    terms(Profile::Generic)
+}
+
+/// What the store has.
+#[derive(Default)]
+pub(crate) struct Kept {
+    items: Vec<Box<RawValue>>,
+    references: HashMap<String, Box<RawValue>>,
+}
+
+impl Kept {
+    /// Keeps `items` of earlier responses, and `references`.
+    pub(crate) fn new(items: &[Value], references: &[Value]) -> Self {
+        let raw = |value: &Value| RawValue::from_string(value.to_string()).unwrap();
+        let by_id = |value: &Value| (value["id"].as_str().unwrap().to_owned(), raw(value));
+        Self {
+            items: items.iter().map(raw).collect(),
+            references: references.iter().map(by_id).collect(),
+        }
+    }
+
+    /// The generic terms with the store on.
+    pub(crate) fn terms(&self) -> Terms<'_> {
+        let earlier = Earlier::Kept { items: &self.items, references: &self.references };
+        Terms { earlier, ..generic() }
+    }
+}
+
+/// A request for model `m` with these members besides.
+pub(crate) fn request(members: &Value) -> Value {
+    let mut body = json!({"model": "m"});
+    for (name, value) in members.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    if !body.as_object().unwrap().contains_key("input") {
+        body["input"] = json!("hi");
+    }
+    body
+}
+
+pub(crate) fn translate(body: &Value, terms: &Terms<'_>) -> Result<Translated, Refusal> {
+    Request::parse(body.to_string().as_bytes())?.translate(terms)
+}
+
+/// The chat request that `members` become.
+pub(crate) fn chat(members: &Value, terms: &Terms<'_>) -> Value {
+    let body = request(members);
+    match translate(&body, terms) {
+        Ok(translated) => serde_json::from_slice(&translated.chat_body("up", None)).unwrap(),
+        Err(refusal) => panic!("{body} was refused: {refusal}"),
+    }
+}
+
+/// The plan's echo of `members` as JSON.
+pub(crate) fn echo(members: &Value, terms: &Terms<'_>) -> Value {
+    let echo = &translate(&request(members), terms).unwrap().plan.echo;
+    assert!(!echo.contains('\n'), "an event is one line");
+    serde_json::from_str(&format!("{{{echo}}}")).unwrap()
+}
+
+/// The header that says what was lost.
+pub(crate) fn losses(members: &Value, terms: &Terms<'_>) -> Option<String> {
+    translate(&request(members), terms).unwrap().plan.report.header()
+}
+
+/// Checks that `members` are refused with this code and param; gives back the message.
+pub(crate) fn refused(
+    members: &Value,
+    terms: &Terms<'_>,
+    expected: (RequestFault, &str),
+) -> String {
+    let body = request(members);
+    match translate(&body, terms) {
+        Err(Refusal::InvalidRequest { code, param, message }) => {
+            assert_eq!(
+                (code, param.as_deref()),
+                (expected.0, Some(expected.1)),
+                "{body}: {message}"
+            );
+            message
+        }
+        other => panic!("{body}: {other:?}"),
+    }
+}
+
+/// Checks what the messages of a request with this input are.
+pub(crate) fn check_messages(input: &Value, terms: &Terms<'_>, expected: &Value) {
+    let sent = chat(&json!({"input": input}), terms);
+    assert_eq!(sent["messages"], *expected, "for {input}");
+}

@@ -1,0 +1,322 @@
+//! The chat request, and the plan for its answer.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::super::notes::Notes;
+use super::super::path::{INPUT, Path, shown};
+use super::super::plan::Plan;
+use super::super::raw::Members;
+use super::super::report::Loss;
+use super::super::tools::choice::{self, Choice};
+use super::super::tools::collect::Source;
+use super::super::tools::{Collector, Tools};
+use super::chat::{JsonSchema, Message, ResponseFormat};
+use super::fields::{Fields, Format, SAMPLING};
+use super::history::{Entry, link};
+use super::item::{Item, Outcome, Output, Place, Role};
+use super::part::Part;
+use super::terms::{Earlier, HostedTools, Terms};
+use super::turns::{Conversation, messages};
+use super::{Input, Request, echo};
+use domain::refusal::{Refusal, RequestFault};
+
+/// A request in chat's words.
+pub struct Translated {
+    /// What the answer has to know.
+    pub plan: Arc<Plan>,
+    /// Whether the response and its input are to be kept (`Q-26`).
+    pub store: bool,
+    /// The client's cap on the output, and what the upstream calls it.
+    max_output: Option<u64>,
+    cap_name: &'static str,
+    /// The chat request but for `model`, the cap and the braces.
+    members: String,
+}
+
+impl Translated {
+    /// The chat request, for an upstream that calls the model `upstream_model` and an answer of at most
+    /// `cap` tokens, if that is less than the client's own cap.
+    pub fn chat_body(&self, upstream_model: &str, cap: Option<u64>) -> Bytes {
+        let mut model = Members::default();
+        model.put("model", upstream_model);
+        if let Some(cap) = self.max_output.into_iter().chain(cap).min() {
+            model.put(self.cap_name, &cap);
+        }
+        format!("{{{},{}}}", model.into_text(), self.members).into()
+    }
+}
+
+impl fmt::Debug for Translated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Translated")
+            .field("plan", &self.plan)
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Request<'_> {
+    /// Translates the request for one upstream.
+    ///
+    /// # Errors
+    /// The request asks for something that cannot be said in this upstream's dialect, or, on strict
+    /// terms, that would be lost.
+    pub fn translate(&self, terms: &Terms<'_>) -> Result<Translated, Refusal> {
+        let mut notes = Notes::new(terms.strict);
+        if self.previous_response_id.is_some() && !terms.earlier.is_kept() {
+            return Err(not_kept());
+        }
+        self.note_fields(terms, &mut notes)?;
+        let replaced = self.replaced(&terms.earlier)?;
+        let entries = self.entries(&replaced, terms, &mut notes)?;
+
+        let (mut tools, found) = tools(&self.fields, &entries, terms, &mut notes)?;
+        tools.names()?;
+        let choice = choice::apply(self.fields.body.get("tool_choice"), &mut tools, terms)?;
+
+        let links = link(&entries, &mut notes)?;
+        let conversation = Conversation {
+            instructions: self.fields.instructions.as_deref().filter(|text| !text.is_empty()),
+            entries: &entries,
+            links: &links,
+            found: &found,
+        };
+        let messages = messages(conversation, terms, &mut notes)?;
+        if messages.is_empty() {
+            return Err(INPUT.invalid("holds nothing to answer"));
+        }
+        let store = terms.earlier.is_kept() && self.store != Some(false);
+        let members = self.chat_members(&messages, &tools, &choice, terms);
+        let plan = Plan {
+            model: self.model.clone().into_owned(),
+            echo: echo::echo(&self.fields, store)?,
+            tools: tools.names()?,
+            allowed: choice.allowed,
+            reasoning: terms.reasoning,
+            seals_reasoning: self.fields.seals_reasoning,
+            logprobs: self.fields.logprobs,
+            report: notes.into_report(),
+        };
+        Ok(Translated {
+            plan: Arc::new(plan),
+            store,
+            max_output: self.max_output_tokens,
+            cap_name: terms.dialect.cap_name(),
+            members,
+        })
+    }
+
+    /// Fields that have no effect on this upstream (`Q-22`, `Q-23`, `Q-35`).
+    fn note_fields(&self, terms: &Terms<'_>, notes: &mut Notes) -> Result<(), Refusal> {
+        for name in self.fields.unknown() {
+            let name = shown(name);
+            notes.add(Loss::FieldIgnored, &name, &Path::Root.field(&name))?;
+        }
+        let ignored = |name: &str, value: Option<&str>, usual: &[&str]| {
+            value.is_some_and(|value| !usual.contains(&value))
+                && !terms.dialect.passes.contains(&name)
+        };
+        if !terms.verbosity && ignored("verbosity", self.fields.verbosity.as_deref(), &["medium"]) {
+            let text = Path::Root.field("text");
+            notes.add(Loss::FieldIgnored, "text.verbosity", &text.field("verbosity"))?;
+        }
+        if ignored("service_tier", self.fields.service_tier.as_deref(), &["auto", "default"]) {
+            let at = Path::Root.field("service_tier");
+            notes.add(Loss::FieldIgnored, "service_tier", &at)?;
+        }
+        Ok(())
+    }
+
+    /// The items that are not read from the input: what was kept, and the message that a string is.
+    fn replaced<'s>(&'s self, earlier: &Earlier<'s>) -> Result<Replaced<'s>, Refusal> {
+        let mut replaced = Replaced::default();
+        if let Earlier::Kept { items, .. } = earlier {
+            replaced.earlier =
+                items.iter().map(|raw| Item::read(raw, Path::Earlier)).collect::<Result<_, _>>()?;
+        }
+        let items = match &self.input {
+            Input::Text(text) => {
+                let content = vec![Part::Text(Cow::Borrowed(text))];
+                replaced.text = Some(Item::Prompt { role: Role::User, content });
+                return Ok(replaced);
+            }
+            Input::Items(items) => items,
+        };
+        for (index, (item, _)) in items.iter().enumerate() {
+            let Item::Reference(id) = item else { continue };
+            let at = INPUT.at(index);
+            let Earlier::Kept { references, .. } = earlier else {
+                let message = "references to kept items are not supported: this gateway keeps none; \
+                               send the items themselves (with `store: false`, SDKs do)";
+                let code = RequestFault::UnsupportedInputItem;
+                return Err(at.field("type").refuse(code, message));
+            };
+            let Some(raw) = references.get(id.as_ref()) else {
+                let message = "is not the id of an item that is kept here; send the item itself, \
+                               or set `store: false`, and SDKs do";
+                return Err(at.field("id").invalid(message));
+            };
+            let item = Item::read(raw, at)?;
+            if matches!(item, Item::Reference(_)) {
+                return Err(at.field("id").invalid("leads to another reference"));
+            }
+            replaced.references.insert(index, item);
+        }
+        Ok(replaced)
+    }
+
+    /// All items of the conversation that chat can say.
+    fn entries<'s>(
+        &'s self,
+        replaced: &'s Replaced<'s>,
+        terms: &Terms<'_>,
+        notes: &mut Notes,
+    ) -> Result<Vec<Entry<'s>>, Refusal> {
+        let own = match &self.input {
+            Input::Text(_) => &[],
+            Input::Items(items) => items.as_slice(),
+        };
+        let mut entries = Vec::with_capacity(replaced.earlier.len() + own.len());
+        let earlier = replaced.earlier.iter().map(|item| (Place::Earlier, item));
+        let own = own.iter().enumerate().map(|(index, (item, _))| {
+            (Place::Own(index), replaced.references.get(&index).unwrap_or(item))
+        });
+        let text = replaced.text.iter().map(|item| (Place::Own(0), item));
+        for (place, item) in earlier.chain(text).chain(own) {
+            if let Item::HostedRecord(kind) = item {
+                let at = place.path();
+                if terms.strict || terms.hosted_tools == HostedTools::Refuse {
+                    let message = format!(
+                        "an input item of type `{kind}` is not supported: the tool is hosted elsewhere"
+                    );
+                    let code = RequestFault::UnsupportedInputItem;
+                    return Err(at.field("type").refuse(code, message));
+                }
+                notes.add(Loss::HostedToolOmitted, kind, &at)?;
+            } else {
+                entries.push(Entry { place, item });
+            }
+        }
+        Ok(entries)
+    }
+
+    fn chat_members(
+        &self,
+        messages: &[Message<'_>],
+        tools: &Tools<'_>,
+        choice: &Choice,
+        terms: &Terms<'_>,
+    ) -> String {
+        let fields = &self.fields;
+        let dialect = terms.dialect;
+        let mut chat = Members::default();
+        chat.put("messages", messages);
+        if !tools.is_empty() {
+            chat.put("tools", &tools.chat());
+            if let Some(choice) = &choice.chat {
+                chat.put("tool_choice", choice);
+            }
+            if let Some(parallel) = fields.parallel_tool_calls {
+                chat.put("parallel_tool_calls", &parallel);
+            }
+        }
+        for name in SAMPLING {
+            if let Some(number) = fields.body.get(name) {
+                chat.put_json(name, number.get());
+            }
+        }
+        if fields.logprobs {
+            chat.put("logprobs", &true);
+        }
+        if let Some(count) = fields.top_logprobs.filter(|count| *count > 0) {
+            chat.put("top_logprobs", &count);
+        }
+        if let Some(format) = response_format(&fields.format) {
+            chat.put("response_format", &format);
+        }
+        if let Some(effort) = &fields.effort {
+            chat.put("reasoning_effort", effort);
+        }
+        if let Some(verbosity) = &fields.verbosity
+            && (terms.verbosity || dialect.passes.contains(&"verbosity"))
+        {
+            chat.put("verbosity", verbosity);
+        }
+        for &name in dialect.passes {
+            if name == "verbosity" {
+                // it comes from `text`
+            } else if let Some(raw) = fields.body.get(name) {
+                chat.put_json(name, raw.get());
+            }
+        }
+        chat.put("stream", &self.stream);
+        if self.stream {
+            chat.put("stream_options", &json!({"include_usage": true}));
+        }
+        chat.into_text()
+    }
+}
+
+/// Items that are not read from the input.
+#[derive(Default)]
+struct Replaced<'s> {
+    /// Those before this request's.
+    earlier: Vec<Item<'s>>,
+    /// The message that a string is.
+    text: Option<Item<'s>>,
+    /// Those that are referred to, by their index in the input.
+    references: HashMap<usize, Item<'s>>,
+}
+
+fn not_kept() -> Refusal {
+    let message = "`previous_response_id` is not supported: this gateway keeps no responses; \
+                   send the whole conversation as `input`";
+    let at = Path::Root.field("previous_response_id");
+    at.refuse(RequestFault::UnsupportedParameter, message)
+}
+
+/// All tools, and by entry the wire names of those that searches found (`T-2`, `T-10`).
+fn tools<'s>(
+    fields: &'s Fields<'_>,
+    entries: &'s [Entry<'s>],
+    terms: &'s Terms<'s>,
+    notes: &mut Notes,
+) -> Result<(Tools<'s>, HashMap<usize, Vec<String>>), Refusal> {
+    let mut collector = Collector::new(terms);
+    let mut found = HashMap::new();
+    for (name, list) in [("tools", &fields.tools), ("additional_tools", &fields.additional_tools)] {
+        collector.add(list, &Path::Root.field(name), Source::Declared, notes)?;
+    }
+    for (index, entry) in entries.iter().enumerate() {
+        let at = entry.place.path();
+        match entry.item {
+            Item::Tools(list) => {
+                collector.add(list, &at.field("tools"), Source::Declared, notes)?;
+            }
+            Item::Output(Output { result: Outcome::Tools(list), .. }) => {
+                let names = collector.add(list, &at.field("tools"), Source::Found, notes)?;
+                found.insert(index, names);
+            }
+            _ => {}
+        }
+    }
+    Ok((collector.finish()?, found))
+}
+
+fn response_format<'s>(format: &'s Format<'_>) -> Option<ResponseFormat<'s>> {
+    match format {
+        Format::Text => None,
+        Format::JsonObject => Some(ResponseFormat::JsonObject),
+        Format::JsonSchema { name, schema, strict, description } => {
+            let description = description.as_deref();
+            let json_schema = JsonSchema { name, schema, strict: *strict, description };
+            Some(ResponseFormat::JsonSchema { json_schema })
+        }
+    }
+}

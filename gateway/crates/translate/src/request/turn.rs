@@ -1,0 +1,94 @@
+//! One turn of the model, and the messages that it becomes.
+
+use std::borrow::Cow;
+
+use super::super::notes::Notes;
+use super::super::report::Loss;
+use super::chat::{Called, ChatPart, Content, Message, ToolCall};
+use super::content::{ToolResult, append};
+use super::item::Place;
+use domain::refusal::Refusal;
+
+/// The output of a call that has none (`I-23`).
+const NO_OUTPUT: &str = "[no output: the call was interrupted]";
+
+/// One turn of the model.
+#[derive(Default)]
+pub(super) struct Turn<'s> {
+    pub(super) text: Option<Cow<'s, str>>,
+    pub(super) refusals: Vec<Cow<'s, str>>,
+    pub(super) reasoning: Vec<Thought<'s>>,
+    pub(super) calls: Vec<Made<'s>>,
+}
+
+pub(super) struct Thought<'s> {
+    pub(super) text: Cow<'s, str>,
+    pub(super) id: Option<&'s str>,
+    pub(super) place: Place,
+}
+
+/// A call that was made.
+pub(super) struct Made<'s> {
+    pub(super) entry: usize,
+    pub(super) place: Place,
+    pub(super) wire_id: &'s str,
+    pub(super) name: String,
+    pub(super) arguments: Cow<'s, str>,
+    pub(super) result: Option<ToolResult<'s>>,
+}
+
+impl<'s> Turn<'s> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_none()
+            && self.refusals.is_empty()
+            && self.reasoning.is_empty()
+            && self.calls.is_empty()
+    }
+
+    pub(super) fn render(
+        self,
+        reasoning_field: Option<&'static str>,
+        messages: &mut Vec<Message<'s>>,
+        notes: &mut Notes,
+    ) -> Result<(), Refusal> {
+        let mut reasoning = None;
+        for thought in &self.reasoning {
+            append(&mut reasoning, "\n\n", &thought.text);
+        }
+        let reasoning = reasoning_field.zip(reasoning.map(|text| Cow::Owned(text.into_owned())));
+        let at = messages.len();
+        let (mut calls, mut media) = (Vec::with_capacity(self.calls.len()), Vec::new());
+        for call in self.calls {
+            let id = Cow::Borrowed(call.wire_id);
+            let function = Called { name: call.name, arguments: call.arguments };
+            calls.push(ToolCall { id: id.clone(), function });
+            let content = if let Some(result) = call.result {
+                for part in result.media {
+                    let text = Cow::Owned(format!("From the result of call {id}:"));
+                    media.extend([ChatPart::Text { text }, part]);
+                }
+                result.content
+            } else {
+                notes.add(Loss::OutputInvented, call.wire_id, &call.place.path())?;
+                Content::Text(Cow::Borrowed(NO_OUTPUT))
+            };
+            messages.push(Message::Tool { call_id: id, content });
+        }
+        let text = self.text.filter(|text| !text.is_empty());
+        let content = if self.refusals.is_empty() {
+            let nothing_else = calls.is_empty().then_some(Cow::Borrowed(""));
+            text.or(nothing_else).map(Content::Text)
+        } else {
+            let text = text.map(|text| ChatPart::Text { text });
+            let refusals = self.refusals.into_iter().map(|refusal| ChatPart::Refusal { refusal });
+            Some(Content::Parts(text.into_iter().chain(refusals).collect()))
+        };
+        let tool_messages = messages.split_off(at);
+        messages.push(Message::Assistant { content, reasoning, calls });
+        messages.extend(tool_messages);
+        if !media.is_empty() {
+            messages.push(Message::Plain { role: "user", content: Content::Parts(media) });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,319 @@
+//! From items to messages: the merge algorithm (§2.4).
+//!
+//! What the model did between two inputs is one turn and becomes one assistant message. Results hang
+//! on the calls that they answer, so that they follow their message in the order of its calls however
+//! the client mixed them (`I-20`, `I-21`); what else came between comes after them.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
+
+use super::super::dialect::LateSystem;
+use super::super::notes::Notes;
+use super::super::path::Path;
+use super::super::plan::ToolKind;
+use super::super::report::Loss;
+use super::super::tools::wire_name;
+use super::chat::{Content, Message};
+use super::content::{self, ToolResult, append, join};
+use super::history::{Entry, Link};
+use super::item::{Call, Item, Outcome, Output, Place, Reasoning, Role};
+use super::part::Part;
+use super::terms::Terms;
+use super::turn::{Made, Thought, Turn};
+use domain::refusal::Refusal;
+
+/// What reasoning is called in a note when it has no id.
+const WITHOUT_ID: &str = "without id";
+
+/// What is translated.
+#[derive(Clone, Copy)]
+pub(super) struct Conversation<'s> {
+    /// `instructions`.
+    pub(super) instructions: Option<&'s str>,
+    /// The items.
+    pub(super) entries: &'s [Entry<'s>],
+    /// Which of them belong together.
+    pub(super) links: &'s [Link],
+    /// The wire names of the tools that searches found, by entry.
+    pub(super) found: &'s HashMap<usize, Vec<String>>,
+}
+
+/// The messages of a conversation.
+pub(super) fn messages<'s>(
+    conversation: Conversation<'s>,
+    terms: &Terms<'_>,
+    notes: &mut Notes,
+) -> Result<Vec<Message<'s>>, Refusal> {
+    let mut turns = Turns {
+        terms,
+        links: conversation.links,
+        found: conversation.found,
+        head: Vec::new(),
+        nodes: Vec::new(),
+        draft: Turn::default(),
+        owner: None,
+        calls: HashMap::new(),
+    };
+    if let Some(text) = conversation.instructions {
+        turns.head.push(Content::Text(Cow::Borrowed(text)));
+    }
+    for (index, entry) in conversation.entries.iter().enumerate() {
+        turns.take(index, entry, notes)?;
+    }
+    turns.flush(conversation.entries.len(), notes)?;
+    turns.render(notes)
+}
+
+/// What was made of the items so far.
+struct Turns<'s, 't> {
+    terms: &'t Terms<'t>,
+    links: &'s [Link],
+    found: &'s HashMap<usize, Vec<String>>,
+    /// What becomes the system message at the head (`I-4`).
+    head: Vec<Content<'s>>,
+    nodes: Vec<Node<'s>>,
+    /// The turn that goes on.
+    draft: Turn<'s>,
+    /// The node of the last turn whose calls are answered later, and the last entry that does.
+    owner: Option<(usize, usize)>,
+    /// From the entry of a call to its node and its number there.
+    calls: HashMap<usize, (usize, usize)>,
+}
+
+enum Node<'s> {
+    Plain { role: &'static str, content: Content<'s> },
+    Turn(Turn<'s>),
+}
+
+impl<'s> Turns<'s, '_> {
+    fn take(
+        &mut self,
+        index: usize,
+        entry: &'s Entry<'s>,
+        notes: &mut Notes,
+    ) -> Result<(), Refusal> {
+        let at = entry.place.path();
+        match entry.item {
+            Item::Prompt { role, content } => {
+                self.flush(index, notes)?;
+                self.prompt(*role, content, &at)
+            }
+            Item::Assistant(content) => {
+                self.assistant(index, content);
+                Ok(())
+            }
+            Item::Reasoning(reasoning) => self.reasoning(reasoning, entry.place, notes),
+            Item::Call(call) => self.call(index, call, entry.place, notes),
+            Item::Output(output) => {
+                self.flush(index, notes)?;
+                self.output(index, output, &at)
+            }
+            // tools are gathered apart, references are resolved, records of hosted tools say nothing
+            Item::Tools(_) | Item::Reference(_) | Item::HostedRecord(_) => Ok(()),
+        }
+    }
+
+    fn prompt(&mut self, role: Role, parts: &'s [Part<'s>], at: &Path<'_>) -> Result<(), Refusal> {
+        if parts.is_empty() {
+            return Ok(()); // `I-8`
+        }
+        let content = content::content(parts, self.terms, &at.field("content"))?;
+        match role {
+            Role::User => self.nodes.push(Node::Plain { role: "user", content }),
+            Role::System
+                if self.nodes.is_empty() || self.terms.dialect.late_system == LateSystem::Hoist =>
+            {
+                self.head.push(content);
+            }
+            Role::System => {
+                let role = self.terms.dialect.developer_role;
+                self.nodes.push(Node::Plain { role, content });
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 2: a message joins its turn, also the one whose calls are being answered.
+    fn assistant(&mut self, index: usize, parts: &'s [Part<'s>]) {
+        let keeps_refusals = self.terms.dialect.refusal_part;
+        let open = self.owner.filter(|(_, last_output)| *last_output > index);
+        let turn = match open.map(|(node, _)| &mut self.nodes[node]) {
+            Some(Node::Turn(turn)) if self.draft.is_empty() => turn,
+            _ => &mut self.draft,
+        };
+        let mut text = None;
+        for part in parts {
+            match part {
+                Part::Refusal(refusal) if keeps_refusals => {
+                    turn.refusals.push(Cow::Borrowed(refusal));
+                }
+                Part::Text(more) | Part::Refusal(more) => append(&mut text, "", more),
+                Part::Image { .. } | Part::File { .. } | Part::Audio { .. } => {}
+            }
+        }
+        let text: Cow<'s, str> = text.unwrap_or_default();
+        match &mut turn.text {
+            None => turn.text = Some(text),
+            Some(before) if before.is_empty() => *before = text,
+            Some(_) if text.is_empty() => {}
+            Some(before) => {
+                let before = before.to_mut();
+                before.push('\n');
+                before.push_str(&text);
+            }
+        }
+    }
+
+    /// Step 1: thoughts are kept for the message of the same turn (`I-12`).
+    fn reasoning(
+        &mut self,
+        reasoning: &'s Reasoning<'s>,
+        place: Place,
+        notes: &mut Notes,
+    ) -> Result<(), Refusal> {
+        let text = thought(reasoning, self.terms);
+        let id = reasoning.id.as_deref();
+        if text.is_empty() {
+            // a blob of another maker, say: `I-12` has it skipped, and Codex sends it again and again
+            notes.add_unreadable(Loss::ReasoningDropped, id.unwrap_or(WITHOUT_ID));
+            return Ok(());
+        }
+        if self.terms.dialect.reasoning_field.is_none() {
+            return notes.add(Loss::ReasoningDropped, id.unwrap_or(WITHOUT_ID), &place.path());
+        }
+        if self.draft.reasoning.last().is_none_or(|before| before.text != text) {
+            self.draft.reasoning.push(Thought { text, id, place });
+        }
+        Ok(())
+    }
+
+    /// Step 3.
+    fn call(
+        &mut self,
+        index: usize,
+        call: &'s Call<'s>,
+        place: Place,
+        notes: &mut Notes,
+    ) -> Result<(), Refusal> {
+        let wire_id = match &self.links[index] {
+            Link::Call { renamed: Some(renamed), .. } => renamed,
+            _ => call.id.as_ref(),
+        };
+        let arguments = match call.kind {
+            ToolKind::Custom => Cow::Owned(wrapped("input", &call.arguments)),
+            ToolKind::Function | ToolKind::ToolSearch if is_json(&call.arguments) => {
+                Cow::Borrowed(call.arguments.as_ref())
+            }
+            ToolKind::Function | ToolKind::ToolSearch => {
+                let at = place.path();
+                notes.add(Loss::ArgumentsWrapped, &call.id, &at.field("arguments"))?;
+                Cow::Owned(wrapped("__invalid_arguments", &call.arguments))
+            }
+        };
+        let name = wire_name(call.namespace.as_deref(), &call.name);
+        let made = Made { entry: index, place, wire_id, name, arguments, result: None };
+        self.draft.calls.push(made);
+        Ok(())
+    }
+
+    /// Step 4: the result goes to its call.
+    fn output(
+        &mut self,
+        index: usize,
+        output: &'s Output<'s>,
+        at: &Path<'_>,
+    ) -> Result<(), Refusal> {
+        let Link::Output(call) = self.links[index] else { return Ok(()) };
+        let result = match &output.result {
+            Outcome::Parts(parts) => content::result(parts, self.terms, &at.field("output"))?,
+            Outcome::Tools(_) => {
+                let names = self.found.get(&index).map_or(&[][..], Vec::as_slice);
+                let text = match names {
+                    [] => "No tools were found.".to_owned(),
+                    names => format!("These tools can be called now: {}", names.join(", ")),
+                };
+                ToolResult { content: Content::Text(Cow::Owned(text)), media: Vec::new() }
+            }
+        };
+        if let Some(&(node, number)) = self.calls.get(&call)
+            && let Node::Turn(turn) = &mut self.nodes[node]
+        {
+            turn.calls[number].result = Some(result);
+        }
+        Ok(())
+    }
+
+    /// Ends the turn that goes on; `index` is the entry that ends it.
+    fn flush(&mut self, index: usize, notes: &mut Notes) -> Result<(), Refusal> {
+        let draft = std::mem::take(&mut self.draft);
+        let says_nothing = draft.refusals.is_empty() && draft.calls.is_empty();
+        if says_nothing && draft.text.is_none() {
+            for thought in &draft.reasoning {
+                let subject = thought.id.unwrap_or(WITHOUT_ID);
+                notes.add(Loss::ReasoningDropped, subject, &thought.place.path())?; // `I-27`
+            }
+            return Ok(());
+        }
+        if says_nothing && draft.reasoning.is_empty() && draft.text.as_deref() == Some("") {
+            return Ok(()); // `I-8`
+        }
+        let node = self.nodes.len();
+        let mut last_output = None;
+        for (number, call) in draft.calls.iter().enumerate() {
+            self.calls.insert(call.entry, (node, number));
+            if let Link::Call { answered_at, .. } = self.links[call.entry] {
+                last_output = last_output.max(answered_at);
+            }
+        }
+        if let Some(last_output) = last_output.filter(|last_output| *last_output >= index) {
+            self.owner = Some((node, last_output));
+        }
+        self.nodes.push(Node::Turn(draft));
+        Ok(())
+    }
+
+    fn render(self, notes: &mut Notes) -> Result<Vec<Message<'s>>, Refusal> {
+        let mut messages = Vec::with_capacity(self.nodes.len() + 1);
+        if let Some(content) = join(self.head) {
+            messages.push(Message::Plain { role: self.terms.dialect.developer_role, content });
+        }
+        for node in self.nodes {
+            match node {
+                Node::Plain { role, content } => messages.push(Message::Plain { role, content }),
+                Node::Turn(turn) => {
+                    turn.render(self.terms.dialect.reasoning_field, &mut messages, notes)?;
+                }
+            }
+        }
+        Ok(messages)
+    }
+}
+
+/// The text of a reasoning item, from the first place that has any (`I-12`).
+fn thought<'s>(reasoning: &'s Reasoning<'s>, terms: &Terms<'_>) -> Cow<'s, str> {
+    if let Some(text) = reasoning.sealed.as_deref().and_then(|sealed| terms.sealer.open(sealed)) {
+        return Cow::Owned(text);
+    }
+    for (texts, separator) in [(&reasoning.content, "\n"), (&reasoning.summary, "\n\n")] {
+        let mut whole = None;
+        for text in texts.iter().filter(|text| !text.is_empty()) {
+            append(&mut whole, separator, text);
+        }
+        if let Some(whole) = whole {
+            return whole;
+        }
+    }
+    Cow::Borrowed("")
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text.trim()).is_ok()
+}
+
+fn wrapped(key: &str, text: &str) -> String {
+    let mut members = super::super::raw::Members::default();
+    members.put(key, text);
+    members.into_object()
+}

@@ -1,0 +1,173 @@
+//! Which tools the model may or must call (§3.6).
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::super::path::{Path, shown};
+use super::super::plan::ToolKind;
+use super::super::raw::{Object, string};
+use super::super::request::{HostedTools, Terms};
+use super::collect::Tools;
+use super::kind::{Kind, kind};
+use domain::refusal::{Refusal, RequestFault};
+use domain::wire::first_byte;
+
+static AT: Path<'static> = Path::In(&Path::Root, "tool_choice");
+
+/// What goes upstream, once [`apply`] has left out of the tools what may not be called.
+#[derive(Debug, Default)]
+pub(crate) struct Choice {
+    /// The chat request's `tool_choice`.
+    pub(crate) chat: Option<Value>,
+    /// The wire names that a call must have.
+    pub(crate) allowed: Option<HashSet<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    Auto,
+    None,
+    Required,
+}
+
+/// Reads `tool_choice` and takes from `tools` those that the model is not to be told of.
+pub(crate) fn apply(
+    raw: Option<&RawValue>,
+    tools: &mut Tools<'_>,
+    terms: &Terms<'_>,
+) -> Result<Choice, Refusal> {
+    let Some(raw) = raw else { return Ok(Choice::default()) };
+    if first_byte(raw) == b'"' {
+        let mode = mode(&string(raw, &AT)?, &AT)?;
+        let chat = apply_mode(mode, tools, terms)?;
+        return Ok(Choice { chat, allowed: None });
+    }
+    let choice = Object::read(raw, AT)?;
+    let said = choice.text("type")?;
+    if said == "allowed_tools" {
+        return allowed(&choice, tools, terms);
+    }
+    let Some(kind) = callable(&said) else { return Err(unsupported(&said)) };
+    let wire_name = find(&choice, kind, tools)?;
+    if !terms.dialect.tool_choice {
+        return Err(disobeyed());
+    }
+    let chat = json!({"type": "function", "function": {"name": wire_name}});
+    Ok(Choice { chat: Some(chat), allowed: None })
+}
+
+fn apply_mode(
+    mode: Mode,
+    tools: &mut Tools<'_>,
+    terms: &Terms<'_>,
+) -> Result<Option<Value>, Refusal> {
+    if mode == Mode::Required {
+        if tools.is_empty() {
+            return Err(AT.invalid("must not be `required` where there is no tool to call"));
+        }
+        if !terms.dialect.tool_choice {
+            return Err(disobeyed());
+        }
+    }
+    if mode == Mode::None && !terms.dialect.tool_choice {
+        tools.declared.clear();
+    }
+    if !terms.dialect.tool_choice {
+        return Ok(None);
+    }
+    Ok((!tools.is_empty()).then(|| json!(mode)))
+}
+
+fn allowed(
+    choice: &Object<'_, '_>,
+    tools: &mut Tools<'_>,
+    terms: &Terms<'_>,
+) -> Result<Choice, Refusal> {
+    let mode = match choice.string("mode")? {
+        Some(text) => mode(&text, &choice.path("mode"))?,
+        None => Mode::Auto,
+    };
+    choice.require("tools")?;
+    let at = choice.path("tools");
+    let list = choice.list("tools")?;
+    if !(1..=128).contains(&list.len()) {
+        return Err(at.invalid("must name 1 to 128 tools"));
+    }
+    let mut wire_names = Vec::with_capacity(list.len());
+    for (index, raw) in list.into_iter().enumerate() {
+        let entry = Object::read(raw, at.at(index))?;
+        let said = entry.text("type")?;
+        match (callable(&said), kind(&said, None)) {
+            (Some(kind), _) => wire_names.push(find(&entry, kind, tools)?),
+            (None, Kind::Hosted) if terms.hosted_tools == HostedTools::Omit => {}
+            (None, _) => return Err(unsupported(&said)),
+        }
+    }
+    let allowed: HashSet<String> = wire_names.iter().cloned().collect();
+    let in_chat_words = terms.dialect.allowed_tools && !wire_names.is_empty();
+    if !in_chat_words {
+        tools.retain(&allowed);
+    }
+    let plain = apply_mode(mode, tools, terms)?;
+    let chat = if in_chat_words && mode != Mode::None {
+        let functions: Vec<Value> = wire_names
+            .iter()
+            .map(|name| json!({"type": "function", "function": {"name": name}}))
+            .collect();
+        let restricted = json!({"mode": mode, "tools": functions});
+        Some(json!({"type": "allowed_tools", "allowed_tools": restricted}))
+    } else {
+        plain
+    };
+    Ok(Choice { chat, allowed: Some(allowed) })
+}
+
+fn mode(text: &str, at: &Path<'_>) -> Result<Mode, Refusal> {
+    match text {
+        "auto" => Ok(Mode::Auto),
+        "none" => Ok(Mode::None),
+        "required" => Ok(Mode::Required),
+        _ => Err(at.invalid("must be `auto`, `none`, `required` or an object")),
+    }
+}
+
+/// The kinds of tools that can be chosen, because they are functions upstream.
+fn callable(said: &str) -> Option<ToolKind> {
+    match said {
+        "function" => Some(ToolKind::Function),
+        "custom" => Some(ToolKind::Custom),
+        "tool_search" => Some(ToolKind::ToolSearch),
+        _ => None,
+    }
+}
+
+/// The wire name of the tool that `choice` names, in our shape or in chat's.
+fn find(choice: &Object<'_, '_>, kind: ToolKind, tools: &Tools<'_>) -> Result<String, Refusal> {
+    let nested = if choice.has("name") { None } else { choice.object("function")? };
+    let name = match &nested {
+        _ if kind == ToolKind::ToolSearch => Cow::Borrowed("tool_search"),
+        Some(nested) => nested.word("name")?,
+        None => choice.word("name")?,
+    };
+    let namespace = choice.string("namespace")?.filter(|namespace| !namespace.is_empty());
+    let shown = shown(&name);
+    match tools.by_key.get(&(namespace, kind, name)) {
+        Some(&index) => Ok(tools.declared[index].chat.function.name.clone()),
+        None => Err(AT.invalid(format_args!("names `{shown}`, which is not among the tools"))),
+    }
+}
+
+fn unsupported(said: &str) -> Refusal {
+    let message = format!("a tool of type `{}` cannot be chosen", shown(said));
+    AT.refuse(RequestFault::UnsupportedToolChoice, message)
+}
+
+fn disobeyed() -> Refusal {
+    let message = "the upstream of this model would not obey `tool_choice`; use `auto` or `none`";
+    AT.refuse(RequestFault::UnsupportedToolChoice, message)
+}

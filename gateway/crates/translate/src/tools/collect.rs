@@ -1,0 +1,210 @@
+//! The tools of a request, gathered from everywhere, flattened and told apart (`T-2` to `T-6`).
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use serde_json::value::RawValue;
+
+use super::super::notes::Notes;
+use super::super::path::Path;
+use super::super::plan::{Tool, ToolKind, ToolNames};
+use super::super::raw::Object;
+use super::super::report::Loss;
+use super::super::request::{HostedTools, Terms};
+use super::declare::{self, Declared};
+use super::kind::{Kind, kind};
+use super::name;
+use super::offence::Offences;
+use domain::refusal::Refusal;
+
+/// Gathers tools, list by list.
+pub(crate) struct Collector<'a, 't> {
+    terms: &'t Terms<'t>,
+    tools: Vec<Declared<'a>>,
+    by_key: HashMap<Key<'a>, usize>,
+    offences: Offences,
+}
+
+/// The tools that the model may be told of.
+#[derive(Debug)]
+pub(crate) struct Tools<'a> {
+    pub(super) declared: Vec<Declared<'a>>,
+    pub(super) by_key: HashMap<Key<'a>, usize>,
+}
+
+/// What tells tools apart (`T-2`).
+pub(super) type Key<'a> = (Option<Cow<'a, str>>, ToolKind, Cow<'a, str>);
+
+/// Where a list of tools comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The client declares them.
+    Declared,
+    /// A search found them, so that deferred ones are loaded now (`T-10`).
+    Found,
+}
+
+/// The namespace that members are read in.
+type Namespace<'n, 'a> = Option<&'n Cow<'a, str>>;
+
+// === impl Collector ===
+
+impl<'a, 't> Collector<'a, 't> {
+    /// No tool yet.
+    pub(crate) fn new(terms: &'t Terms<'t>) -> Self {
+        Self { terms, tools: Vec::new(), by_key: HashMap::new(), offences: Offences::default() }
+    }
+
+    /// Adds a list of tools; gives back their wire names.
+    pub(crate) fn add(
+        &mut self,
+        list: &[&'a RawValue],
+        at: &Path<'_>,
+        source: Source,
+        notes: &mut Notes,
+    ) -> Result<Vec<String>, Refusal> {
+        let mut names = Vec::new();
+        for (index, raw) in list.iter().enumerate() {
+            self.add_one(raw, at.at(index), None, source, notes, &mut names)?;
+        }
+        Ok(names)
+    }
+
+    /// All tools, or the refusal of those that cannot be converted.
+    pub(crate) fn finish(self) -> Result<Tools<'a>, Refusal> {
+        self.offences.check()?;
+        Ok(Tools { declared: self.tools, by_key: self.by_key })
+    }
+
+    fn add_one(
+        &mut self,
+        raw: &'a RawValue,
+        at: Path<'_>,
+        namespace: Namespace<'_, 'a>,
+        source: Source,
+        notes: &mut Notes,
+        names: &mut Vec<String>,
+    ) -> Result<(), Refusal> {
+        let tool = Object::read(raw, at)?;
+        let Some(said) = tool.string("type")? else {
+            self.offences.add(None, "", at.to_string());
+            return Ok(());
+        };
+        let kind = kind(&said, tool.string("execution")?.as_deref());
+        let converts = match kind {
+            Kind::Function | Kind::Custom => true,
+            Kind::Namespace | Kind::ClientSearch => namespace.is_none(),
+            Kind::Hosted if self.terms.hosted_tools == HostedTools::Omit && !self.terms.strict => {
+                return notes.add(Loss::HostedToolOmitted, &said, &at);
+            }
+            Kind::Hosted | Kind::Unknown => false,
+        };
+        if !converts {
+            self.offences.add(Some(&said), "", at.to_string());
+            return Ok(());
+        }
+        if let Some(what) = promises(&tool, source)? {
+            self.offences.add(Some(&said), what, at.to_string());
+            return Ok(());
+        }
+        let strict_works = self.terms.dialect.strict;
+        let declared = match kind {
+            Kind::Namespace => return self.add_members(&tool, source, notes, names),
+            Kind::Custom => declare::custom(&tool, namespace, notes)?,
+            Kind::ClientSearch => declare::search(&tool)?,
+            _ => declare::function(&tool, namespace, strict_works, notes)?,
+        };
+        names.push(declared.chat.function.name.clone());
+        self.keep(declared);
+        Ok(())
+    }
+
+    fn add_members(
+        &mut self,
+        namespace: &Object<'a, '_>,
+        source: Source,
+        notes: &mut Notes,
+        names: &mut Vec<String>,
+    ) -> Result<(), Refusal> {
+        let name = namespace.word("name")?;
+        name::check(&name, &namespace.path("name"))?;
+        namespace.require("tools")?;
+        let at = namespace.path("tools");
+        for (index, raw) in namespace.list("tools")?.into_iter().enumerate() {
+            self.add_one(raw, at.at(index), Some(&name), source, notes, names)?;
+        }
+        Ok(())
+    }
+
+    /// The first position and the newest definition count (`T-2`).
+    fn keep(&mut self, tool: Declared<'a>) {
+        let key = (tool.namespace.clone(), tool.kind, tool.name.clone());
+        if let Some(&index) = self.by_key.get(&key) {
+            self.tools[index] = tool;
+        } else {
+            self.by_key.insert(key, self.tools.len());
+            self.tools.push(tool);
+        }
+    }
+}
+
+/// What a tool asks for that nobody here does (`T-4`).
+fn promises(tool: &Object<'_, '_>, source: Source) -> Result<Option<&'static str>, Refusal> {
+    if tool.flag("defer_loading")? == Some(true) && source == Source::Declared {
+        return Ok(Some(" with `defer_loading`"));
+    }
+    if tool.flag("async")? == Some(true) {
+        return Ok(Some(" with `async`"));
+    }
+    if tool.get("allowed_callers").is_some() {
+        let callers = tool.list("allowed_callers")?;
+        if !callers.iter().any(|caller| caller.get() == "\"direct\"") {
+            return Ok(Some(" with `allowed_callers` other than `direct`"));
+        }
+    }
+    Ok(None)
+}
+
+// === impl Tools ===
+
+impl Tools<'_> {
+    /// Whether there is no function to call.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.declared.is_empty()
+    }
+
+    /// Leaves only the functions of these wire names.
+    pub(super) fn retain(&mut self, wire_names: &HashSet<String>) {
+        self.declared.retain(|tool| wire_names.contains(&tool.chat.function.name));
+    }
+
+    /// The `tools` of the chat request.
+    pub(crate) fn chat(&self) -> impl serde::Serialize {
+        self.declared.iter().map(|tool| &tool.chat).collect::<Vec<_>>()
+    }
+
+    /// The way back from wire names.
+    ///
+    /// # Errors
+    /// Two tools would have one wire name (`T-3`).
+    pub(crate) fn names(&self) -> Result<ToolNames, Refusal> {
+        let mut names = ToolNames::default();
+        for tool in &self.declared {
+            let wire_name = tool.chat.function.name.clone();
+            let declared = Tool {
+                kind: tool.kind,
+                namespace: tool.namespace.as_deref().map(str::to_owned),
+                name: tool.name.clone().into_owned(),
+            };
+            names.add(wire_name, declared).map_err(|_| {
+                let name = &tool.chat.function.name;
+                let message = format!(
+                    "tool name collision: another tool is known to the model as `{name}` too"
+                );
+                let code = domain::refusal::RequestFault::InvalidValue;
+                Refusal::invalid(code, Some(&tool.at), message)
+            })?;
+        }
+        Ok(names)
+    }
+}

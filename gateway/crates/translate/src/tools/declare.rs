@@ -1,0 +1,156 @@
+//! Tools as chat functions (`T-1`, `T-8`, `T-10`).
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::super::notes::Notes;
+use super::super::path::Path;
+use super::super::plan::ToolKind;
+use super::super::raw::{Object, boxed};
+use super::super::report::Loss;
+use super::name;
+use domain::refusal::Refusal;
+use domain::wire::first_byte;
+
+const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
+const ONE_TEXT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}"#;
+const ONE_QUERY: &str = r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"}},"required":["query"]}"#;
+
+/// A function of a chat request.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "function")]
+pub(super) struct ChatTool<'a> {
+    pub(super) function: Function<'a>,
+}
+
+/// What the model is told of it.
+#[derive(Debug, Serialize)]
+pub(super) struct Function<'a> {
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<Cow<'a, str>>,
+    pub(super) parameters: Cow<'a, RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) strict: Option<bool>,
+}
+
+/// One tool, flattened.
+#[derive(Debug)]
+pub(super) struct Declared<'a> {
+    pub(super) kind: ToolKind,
+    pub(super) namespace: Option<Cow<'a, str>>,
+    pub(super) name: Cow<'a, str>,
+    pub(super) chat: ChatTool<'a>,
+    /// Where it stands.
+    pub(super) at: String,
+}
+
+/// A function tool.
+pub(super) fn function<'a>(
+    tool: &Object<'a, '_>,
+    namespace: Option<&Cow<'a, str>>,
+    strict_works: bool,
+    notes: &mut Notes,
+) -> Result<Declared<'a>, Refusal> {
+    // chat's own shape, which some clients send here too
+    if !tool.has("name")
+        && let Some(nested) = tool.object("function")?
+    {
+        return function(&nested, namespace, strict_works, notes);
+    }
+    let name = tool.word("name")?;
+    name::check(&name, &tool.path("name"))?;
+    let mut strict = tool.flag("strict")?;
+    if !strict_works && strict.take() == Some(true) {
+        notes.add(Loss::StrictNotEnforced, &name, &tool.path("strict"))?;
+    }
+    let parameters = parameters(tool, NO_PARAMETERS)?;
+    Ok(declared(
+        ToolKind::Function,
+        namespace,
+        name,
+        tool.string("description")?,
+        parameters,
+        strict,
+    ))
+    .map(|declared| Declared { at: tool.at().to_string(), ..declared })
+}
+
+/// A free-form tool: its function takes the text as `input`, and its grammar becomes words.
+pub(super) fn custom<'a>(
+    tool: &Object<'a, '_>,
+    namespace: Option<&Cow<'a, str>>,
+    notes: &mut Notes,
+) -> Result<Declared<'a>, Refusal> {
+    let name = tool.word("name")?;
+    name::check(&name, &tool.path("name"))?;
+    let mut description = tool.string("description")?.unwrap_or_default().into_owned();
+    if !description.is_empty() {
+        description.push_str("\n\n");
+    }
+    description.push_str("Put the raw text, unmodified and not quoted in any way, into `input`.");
+    if let Some(format) = tool.object("format")? {
+        match format.text("type")?.as_ref() {
+            "text" => {}
+            "grammar" => {
+                let syntax = format.text("syntax")?;
+                let definition = format.text("definition")?;
+                notes.add(Loss::GrammarNotEnforced, &name, &tool.path("format"))?;
+                description.push_str("\n\nThe text must follow this grammar (");
+                description.push_str(&syntax);
+                description.push_str("):\n");
+                description.push_str(&definition);
+            }
+            _ => return Err(format.path("type").invalid("must be `text` or `grammar`")),
+        }
+    }
+    let parameters = Cow::Owned(boxed(ONE_TEXT.to_owned()));
+    let description = Some(Cow::Owned(description));
+    Ok(declared(ToolKind::Custom, namespace, name, description, parameters, None))
+        .map(|declared| Declared { at: tool.at().to_string(), ..declared })
+}
+
+/// The search for tools that the client does.
+pub(super) fn search<'a>(tool: &Object<'a, '_>) -> Result<Declared<'a>, Refusal> {
+    let description = tool.string("description")?;
+    let description = description.or(Some(Cow::Borrowed("Finds more tools that can be called.")));
+    let parameters = parameters(tool, ONE_QUERY)?;
+    let name = Cow::Borrowed("tool_search");
+    Ok(declared(ToolKind::ToolSearch, None, name, description, parameters, None))
+        .map(|declared| Declared { at: tool.at().to_string(), ..declared })
+}
+
+fn declared<'a>(
+    kind: ToolKind,
+    namespace: Option<&Cow<'a, str>>,
+    name: Cow<'a, str>,
+    description: Option<Cow<'a, str>>,
+    parameters: Cow<'a, RawValue>,
+    strict: Option<bool>,
+) -> Declared<'a> {
+    let wire_name = name::wire_name(namespace.map(AsRef::as_ref), &name);
+    let function = Function { name: wire_name, description, parameters, strict };
+    let namespace = namespace.cloned();
+    Declared { kind, namespace, name, chat: ChatTool { function }, at: String::new() }
+}
+
+/// The schema of the arguments. Only what makes it an object is added, nothing else is changed.
+fn parameters<'a>(tool: &Object<'a, '_>, absent: &str) -> Result<Cow<'a, RawValue>, Refusal> {
+    let Some(raw) = tool.get("parameters") else {
+        return Ok(Cow::Owned(boxed(absent.to_owned())));
+    };
+    let at: Path<'_> = tool.path("parameters");
+    if first_byte(raw) != b'{' {
+        return Err(at.mistyped("an object"));
+    }
+    let schema = Object::read(raw, at)?;
+    if schema.members().is_empty() {
+        return Ok(Cow::Owned(boxed(absent.to_owned())));
+    }
+    if schema.has("type") {
+        return Ok(Cow::Borrowed(raw));
+    }
+    Ok(Cow::Owned(boxed(format!(r#"{{"type":"object",{}"#, &raw.get()[1..]))))
+}

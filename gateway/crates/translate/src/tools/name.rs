@@ -1,0 +1,41 @@
+//! The names that the upstream knows tools by (`T-6`).
+
+use sha2::{Digest, Sha256};
+
+use super::super::path::Path;
+use domain::refusal::Refusal;
+
+/// Chat takes no longer names.
+const LONGEST: usize = 64;
+/// What is left of a name that is too long; `_` and 8 digits of its hash follow.
+const KEPT: usize = 55;
+
+/// The wire name of a tool in a namespace. Never taken apart again: the plan has the way back.
+pub(crate) fn wire_name(namespace: Option<&str>, name: &str) -> String {
+    let Some(namespace) = namespace else { return name.to_owned() };
+    let whole = if name.starts_with(namespace) {
+        name.to_owned()
+    } else if namespace.ends_with("__") {
+        format!("{namespace}{name}")
+    } else {
+        format!("{namespace}__{name}")
+    };
+    if whole.chars().count() <= LONGEST {
+        return whole;
+    }
+    let hash = data_encoding::HEXLOWER.encode(&Sha256::digest(&whole)[..4]);
+    let mut short: String = whole.chars().take(KEPT).collect();
+    short.push('_');
+    short.push_str(&hash);
+    short
+}
+
+/// Checks the name of a tool or a namespace (`T-1`).
+pub(super) fn check(name: &str, at: &Path<'_>) -> Result<(), Refusal> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if (1..=LONGEST).contains(&name.len()) && name.bytes().all(allowed) {
+        Ok(())
+    } else {
+        Err(at.invalid("must be 1 to 64 letters, digits, `_` or `-`"))
+    }
+}

@@ -1,0 +1,57 @@
+//! The refusal of tools that no function can stand for (`T-5`).
+
+use std::fmt::Write as _;
+
+use super::super::path::shown;
+use domain::refusal::{Refusal, RequestFault};
+
+/// More are counted, not named.
+const MOST_NAMED: usize = 50;
+
+/// Tools that cannot be converted, in the order in which they were found.
+#[derive(Debug, Default)]
+pub(super) struct Offences {
+    first: Option<String>,
+    named: String,
+    count: usize,
+    searches_web: bool,
+    makes_images: bool,
+}
+
+impl Offences {
+    /// Adds the tool at `at`. `what` says what about it is the matter, beside its type.
+    pub(super) fn add(&mut self, kind: Option<&str>, what: &str, at: String) {
+        self.count += 1;
+        self.searches_web |= kind.is_some_and(|kind| kind.starts_with("web_search"));
+        self.makes_images |= kind == Some("image_generation");
+        if self.count <= MOST_NAMED {
+            let separator = if self.named.is_empty() { "" } else { ", " };
+            let kind = kind.map_or("no type".to_owned(), |kind| format!("`{}`", shown(kind)));
+            write!(self.named, "{separator}{kind}{what} at {at}")
+                .expect("writing to memory does not fail");
+        }
+        self.first.get_or_insert(at);
+    }
+
+    /// Refuses the request if there is any.
+    pub(super) fn check(self) -> Result<(), Refusal> {
+        let Some(first) = self.first else { return Ok(()) };
+        let mut message = format!("tools that this model cannot be given: {}", self.named);
+        if self.count > MOST_NAMED {
+            write!(message, " and {} more", self.count - MOST_NAMED)
+                .expect("writing to memory does not fail");
+        }
+        message.push_str(
+            "; functions, custom tools, namespaces of them and tool search by the client work",
+        );
+        if self.searches_web {
+            message.push_str("; in Codex, `web_search = \"disabled\"` removes web search");
+        }
+        if self.makes_images {
+            message.push_str(
+                "; in Codex, `[features] image_generation = false` removes image generation",
+            );
+        }
+        Err(Refusal::invalid(RequestFault::UnsupportedTools, Some(&first), message))
+    }
+}

@@ -1,0 +1,131 @@
+//! `tool_choice`.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::function;
+use crate::request::Terms;
+use crate::request::tests::{chat, generic, refused, request, terms, translate};
+use domain::refusal::RequestFault::{
+    InvalidType, InvalidValue, MissingRequiredParameter, UnsupportedToolChoice,
+};
+use domain::upstream::Profile;
+
+/// The `tool_choice` and the names of the tools that go upstream, and the names that are allowed.
+fn chosen(choice: &Value, terms: &Terms<'_>) -> (Value, Vec<String>, Option<HashSet<String>>) {
+    let tools = json!([
+        function("f"), {"type": "custom", "name": "c"},
+        {"type": "namespace", "name": "n", "tools": [function("f")]},
+    ]);
+    let members = json!({"tools": tools, "tool_choice": choice});
+    let sent = chat(&members, terms);
+    let list = sent["tools"].as_array().cloned().unwrap_or_default();
+    let names = list.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned());
+    let plan = translate(&request(&members), terms).unwrap().plan;
+    (sent["tool_choice"].clone(), names.collect(), plan.allowed.clone())
+}
+
+#[test]
+fn a_choice_is_put_in_chats_words() {
+    // §3.6
+    let one = |name: &str| json!({"type": "function", "function": {"name": name}});
+    for (choice, expected) in [
+        (json!(null), json!(null)),
+        (json!("auto"), json!("auto")),
+        (json!("none"), json!("none")),
+        (json!("required"), json!("required")),
+        (json!({"type": "function", "name": "f"}), one("f")),
+        (json!({"type": "function", "function": {"name": "f"}}), one("f")),
+        (json!({"type": "function", "namespace": "n", "name": "f"}), one("n__f")),
+        (json!({"type": "custom", "name": "c"}), one("c")),
+    ] {
+        let (sent, names, allowed) = chosen(&choice, &generic());
+        assert_eq!((sent, allowed), (expected, None), "{choice}");
+        assert_eq!(names, ["f", "c", "n__f"], "{choice}");
+    }
+}
+
+#[test]
+fn a_restriction_is_kept_and_enforced() {
+    // §3.6
+    let choice = json!({"type": "allowed_tools", "mode": "required", "tools": [
+        {"type": "function", "name": "f"}, {"type": "custom", "name": "c"},
+    ]});
+    let both: HashSet<String> = ["f".to_owned(), "c".to_owned()].into();
+    let (sent, names, allowed) = chosen(&choice, &generic());
+    assert_eq!((sent, names), (json!("required"), vec!["f".to_owned(), "c".to_owned()]));
+    assert_eq!(allowed.as_ref(), Some(&both));
+    let (sent, names, allowed) = chosen(&choice, &terms(Profile::OpenAi));
+    let functions = json!([
+        {"type": "function", "function": {"name": "f"}},
+        {"type": "function", "function": {"name": "c"}},
+    ]);
+    let restricted = json!({"mode": "required", "tools": functions});
+    assert_eq!(sent, json!({"type": "allowed_tools", "allowed_tools": restricted}));
+    assert_eq!((names.len(), allowed), (3, Some(both)));
+}
+
+#[test]
+fn a_choice_out_of_rule_is_refused() {
+    // §3.6
+    let f = json!({"type": "function", "name": "f"});
+    let restricted =
+        |mode: &str, tools: Value| json!({"type": "allowed_tools", "mode": mode, "tools": tools});
+    for (choice, code, param) in [
+        (json!("always"), InvalidValue, "tool_choice"),
+        (json!(7), InvalidType, "tool_choice"),
+        (json!({}), MissingRequiredParameter, "tool_choice.type"),
+        (json!({"type": "function"}), MissingRequiredParameter, "tool_choice.name"),
+        (json!({"type": "function", "name": "g"}), InvalidValue, "tool_choice"),
+        (json!({"type": "custom", "name": "f"}), InvalidValue, "tool_choice"),
+        (json!({"type": "tool_search"}), InvalidValue, "tool_choice"),
+        (json!({"type": "web_search"}), UnsupportedToolChoice, "tool_choice"),
+        (json!({"type": "mcp", "server_label": "x"}), UnsupportedToolChoice, "tool_choice"),
+        (restricted("auto", json!([])), InvalidValue, "tool_choice.tools"),
+        (restricted("auto", json!(vec![f.clone(); 129])), InvalidValue, "tool_choice.tools"),
+        (
+            restricted("auto", json!([{"type": "function", "name": "g"}])),
+            InvalidValue,
+            "tool_choice",
+        ),
+        (restricted("auto", json!([{"type": "mcp"}])), UnsupportedToolChoice, "tool_choice"),
+        (restricted("some", json!([f])), InvalidValue, "tool_choice.mode"),
+    ] {
+        let members = json!({"tools": [f], "tool_choice": choice});
+        refused(&members, &generic(), (code, param));
+    }
+    refused(&json!({"tool_choice": "required"}), &generic(), (InvalidValue, "tool_choice"));
+    for choice in ["auto", "none"] {
+        let sent = chat(
+            &json!({"tools": [], "tool_choice": choice, "parallel_tool_calls": true}),
+            &generic(),
+        );
+        assert_eq!((sent.get("tool_choice"), sent.get("parallel_tool_calls")), (None, None));
+    }
+}
+
+#[test]
+fn an_upstream_that_ignores_choices_is_told_none() {
+    // §3.6
+    let ollama = terms(Profile::Ollama);
+    let all = ["f", "c", "n__f"];
+    assert_eq!(
+        chosen(&json!("auto"), &ollama),
+        (json!(null), all.map(str::to_owned).to_vec(), None)
+    );
+    assert_eq!(chosen(&json!("none"), &ollama), (json!(null), vec![], None));
+    let f = json!({"type": "function", "name": "f"});
+    for choice in [
+        json!("required"),
+        f.clone(),
+        json!({"type": "allowed_tools", "mode": "required", "tools": [f]}),
+    ] {
+        let members = json!({"tools": [f], "tool_choice": choice});
+        refused(&members, &ollama, (UnsupportedToolChoice, "tool_choice"));
+    }
+    let auto = json!({"type": "allowed_tools", "mode": "auto", "tools": [f]});
+    let (sent, names, allowed) = chosen(&auto, &ollama);
+    assert_eq!((sent, names), (json!(null), vec!["f".to_owned()]));
+    assert!(allowed.is_some());
+}

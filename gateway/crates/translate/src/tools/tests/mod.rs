@@ -1,0 +1,33 @@
+//! What the rules of §3 say, rule by rule: a file of tests per file of rules.
+
+mod choice;
+mod collect;
+mod declare;
+mod offence;
+
+use serde_json::{Value, json};
+
+use crate::request::Terms;
+use crate::request::tests::chat;
+
+/// The functions that these tools become.
+fn functions(tools: &Value, terms: &Terms<'_>) -> Value {
+    let sent = chat(&json!({"tools": tools}), terms);
+    let list = sent["tools"].as_array().cloned().unwrap_or_default();
+    list.into_iter()
+        .map(|mut tool| {
+            assert_eq!(tool["type"], "function");
+            tool["function"].take()
+        })
+        .collect()
+}
+
+fn names(tools: &Value, terms: &Terms<'_>) -> Vec<String> {
+    let functions = functions(tools, terms);
+    let names = functions.as_array().unwrap().iter();
+    names.map(|function| function["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn function(name: &str) -> Value {
+    json!({"type": "function", "name": name})
+}
