@@ -91,6 +91,8 @@ impl Overspend {
         if left > ENOUGH {
             wrong.push(format!("{left} of {BALANCE} cannot be spent"));
         }
+        // Refusals beyond ten in a second are recorded together, at the end of that second.
+        customer.session.records(seen.len()).await;
         let (mut verdict, _) = self.rig.judge(&customer, seen).await;
         verdict.differences.extend(wrong);
         Round { verdict, figures: vec![Figure::Count("served at once", served)] }
