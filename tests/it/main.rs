@@ -28,6 +28,7 @@ mod errors;
 mod examples;
 mod filter;
 mod growth;
+mod input_bounds;
 mod isolation;
 mod limits;
 mod names;

@@ -63,7 +63,7 @@ async fn a_month_is_used_up_over_restarts_and_begins_anew() {
     assert_eq!(answer.header("x-tollgate-translation"), format!("output_cap_lowered={cap}"));
 
     let product = product.stop().await.start().await;
-    use_tokens(&product, &upstream, &key, [5, 320]).await;
+    use_tokens(&product, &upstream, &key, [5, 330]).await;
     let product = product.stop().await.start().await;
     let refused = product.chat(&key, &question("asked", "hi")).answer().await;
     check_used_up(

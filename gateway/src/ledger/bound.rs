@@ -18,6 +18,8 @@ pub(super) const LONGEST_ANSWER: u64 = 131_072;
 
 /// Tokens in a million bytes, before anything is known of a model. Texts have 0.2 to 0.4 tokens a byte.
 const FIRST_RATE: u64 = 500_000;
+/// Few texts have less; requests of nothing but blanks must not make what is estimated of others too little.
+const MIN_RATE: u64 = 150_000;
 /// No text has more; whatever an upstream says, one absurd count must not make every hold too large.
 const LARGEST_RATE: u64 = 2_000_000;
 const PER_MILLION: u64 = 1_000_000;
@@ -25,8 +27,10 @@ const PER_MILLION: u64 = 1_000_000;
 /// What is known of a request's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The length of its body.
+    /// The length of its body without the data of images, recordings and files.
     pub input_bytes: u64,
+    /// An estimate of the tokens that its images, recordings and files are.
+    pub media_tokens: u64,
     /// The client's cap on each answer, in tokens.
     pub max_output: Option<u64>,
     /// How many answers it wants.
@@ -56,17 +60,30 @@ pub(super) struct Calibration {
 }
 
 impl Size {
-    /// The tokens that it may take, with `input_tokens` at most.
-    pub(super) fn demand(&self, model: &Model, input_tokens: u64) -> Demand {
+    /// The tokens that it may take, with an input of `estimate` tokens and of `max_input` at most.
+    pub(super) fn demand(&self, model: &Model, estimate: u64, max_input: u64) -> Demand {
         let (longest, choices) = (self.longest_answer(model), self.choices.max(1));
         Demand {
-            input: input_tokens,
+            input: estimate.min(max_input),
+            max_input,
             output: longest.min(self.slice()).saturating_mul(choices),
             step: SLICE,
             longest,
             choices,
             policy: self.policy(),
         }
+    }
+
+    /// The most tokens that its input can be: no tokenizer makes more than one of a byte, and the bytes
+    /// of the JSON around each message are more than the tokens of a chat template.
+    pub fn max_input(&self, model: &Model) -> u64 {
+        let tokens = self.input_bytes.saturating_add(self.media_tokens).saturating_add(8);
+        model.context_window.map_or(tokens, |window| window.0.min(tokens))
+    }
+
+    /// The most tokens that its input can be if its text is `text_tokens` at most.
+    pub const fn counted_input(&self, text_tokens: u64) -> u64 {
+        text_tokens.saturating_add(self.media_tokens)
     }
 
     /// The longest that each answer may be, in tokens.
@@ -123,11 +140,12 @@ impl Bound {
 }
 
 impl Calibration {
-    /// At most how many tokens a body of so many bytes is.
-    pub(super) fn input_tokens(&self, model: &Model, bytes: u64) -> u64 {
+    /// Estimates how many tokens a request's input is, rather too many than too few.
+    pub(super) fn input_tokens(&self, model: &Model, size: &Size) -> u64 {
         let rate = self.rates.pin().get(&model.id).map(|rate| rate.load(Ordering::Relaxed));
-        let tokens = bytes.saturating_mul(rate.unwrap_or(FIRST_RATE)) / PER_MILLION + 8;
-        tokens.min(model.context_window.map_or(u64::MAX, |window| window.0))
+        let rate = rate.unwrap_or(FIRST_RATE).max(MIN_RATE);
+        let text = size.input_bytes.saturating_mul(rate) / PER_MILLION + 8;
+        text.saturating_add(size.media_tokens).min(size.max_input(model))
     }
 
     /// Learns from a request whose tokens were counted upstream: up at once, down by and by, and a
@@ -197,13 +215,17 @@ mod tests {
         }
     }
 
+    fn of(input_bytes: u64, media_tokens: u64) -> Size {
+        Size { input_bytes, media_tokens, max_output: None, choices: 1, stream: true }
+    }
+
     #[track_caller]
     fn check(
         (max_output, stream, choices): (Option<u64>, bool, u64),
         spendable: i64,
         expected: Option<(i64, u64, Option<u64>)>,
     ) {
-        let size = Size { input_bytes: 0, max_output, choices, stream };
+        let size = Size { input_bytes: 0, media_tokens: 0, max_output, choices, stream };
         let bound = Bound::of(&model(Some(10_000)), &size, 100, Nanos(spendable));
         let bound = bound.map(|bound| (bound.amount.0, bound.output_tokens, bound.cap));
         assert_eq!(bound, expected);
@@ -230,27 +252,39 @@ mod tests {
     #[test]
     fn a_rate_goes_up_at_once_and_down_by_and_by() {
         let (calibration, model) = (Calibration::default(), model(None));
-        assert_eq!(calibration.input_tokens(&model, 1_000), 508);
+        let input_tokens = |input_bytes: u64| calibration.input_tokens(&model, &of(input_bytes, 0));
+        assert_eq!(input_tokens(1_000), 508);
         calibration.learn(&model.id, 1_000, 800);
-        assert_eq!(calibration.input_tokens(&model, 1_000), 1_008);
+        assert_eq!(input_tokens(1_000), 1_008);
         for _ in 0..1_000 {
             calibration.learn(&model.id, 1_000, 200);
         }
-        assert_eq!(calibration.input_tokens(&model, 1_000), 258);
-        assert_eq!(calibration.input_tokens(&model, u64::MAX), 100_000, "the window is a bound");
+        assert_eq!(input_tokens(1_000), 258);
+        assert_eq!(input_tokens(u64::MAX), 100_000, "the window is a bound");
+        for _ in 0..1_000 {
+            calibration.learn(&model.id, 1_000_000, 1);
+        }
+        assert_eq!(input_tokens(1_000), 158, "blanks teach nothing of texts");
         calibration.learn(&model.id, 0, 7);
         calibration.learn(&model.id, 1_000, u64::MAX);
-        assert_eq!(
-            calibration.input_tokens(&model, 1_000),
-            2_008,
-            "an absurd count is not believed"
-        );
+        assert_eq!(input_tokens(1_000), 1_008, "no text has more tokens than bytes");
+    }
+
+    #[test]
+    fn an_input_is_bounded_by_its_bytes_its_media_and_the_window() {
+        let model = model(None);
+        assert_eq!(of(1_000, 0).max_input(&model), 1_008);
+        assert_eq!(of(1_000, 4_096).max_input(&model), 5_104);
+        assert_eq!(of(u64::MAX, u64::MAX).max_input(&model), 100_000);
+        assert_eq!(of(1_000, 4_096).counted_input(200), 4_296);
+        let demand = of(1_000, 0).demand(&model, 508, 1_008);
+        assert_eq!((demand.input, demand.max_input), (508, 1_008));
     }
 
     #[test]
     fn absurd_sizes_do_not_wrap() {
         let size =
-            Size { input_bytes: 0, max_output: Some(u64::MAX), choices: u64::MAX, stream: false };
+            Size { max_output: Some(u64::MAX), choices: u64::MAX, stream: false, ..of(0, 0) };
         assert_eq!(Bound::of(&model(None), &size, u64::MAX, Nanos(i64::MAX)), None);
         assert_eq!(Bound::of(&model(None), &size, 0, Nanos(i64::MAX)), None);
     }

@@ -80,6 +80,14 @@ impl Cover {
         }
     }
 
+    /// Whether the answer is capped because of what is held for the input: a count of the input that is
+    /// lower than its bound would allow an answer that is longer by an eighth or more.
+    pub fn is_capped_by_input(&self) -> bool {
+        let input = cost(self.input_tokens, self.input_price);
+        let output = cost(self.max_output_tokens, self.output_price);
+        self.cap.is_some() && input.0 > output.0 / 8
+    }
+
     /// Whether some request waits for what this one may not need.
     pub fn has_waiters(&self) -> bool {
         self.held.has_waiters()

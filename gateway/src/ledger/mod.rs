@@ -141,13 +141,16 @@ impl Ledger {
         Some(cap + -left)
     }
 
-    /// Bounds the tokens that a request may take.
-    pub fn demand(&self, model: &Model, size: &Size) -> Demand {
-        size.demand(model, self.calibration.input_tokens(model, size.input_bytes))
+    /// Bounds the tokens that a request may take, with an input of `input_tokens` or else as many as its
+    /// length allows.
+    pub fn demand(&self, model: &Model, size: &Size, input_tokens: Option<u64>) -> Demand {
+        let estimate = self.calibration.input_tokens(model, size);
+        let max_input = input_tokens.unwrap_or_else(|| size.max_input(model));
+        size.demand(model, estimate, max_input)
     }
 
-    /// Holds what a request with `key` may cost: its input, which is `input_tokens` or else bounded by its
-    /// length, and a part of its output, or all of it if that comes at once. `None` for a model that is
+    /// Holds what a request with `key` may cost: its input, which is `input_tokens` or else as many as its
+    /// length allows, and a part of its output, or all of it if that comes at once. `None` for a model that is
     /// free.
     ///
     /// # Errors
@@ -162,8 +165,7 @@ impl Ledger {
         if model.price.is_free() {
             return Ok(None);
         }
-        let bounded = || self.calibration.input_tokens(model, size.input_bytes);
-        let input_tokens = input_tokens.unwrap_or_else(bounded);
+        let input_tokens = input_tokens.unwrap_or_else(|| size.max_input(model));
         let funds = self.funds(key);
         let bound = |spendable| Bound::of(model, size, input_tokens, spendable);
         loop {
@@ -184,8 +186,8 @@ impl Ledger {
     }
 
     /// Learns how many tokens the bytes of a request were.
-    pub fn learn(&self, model: &ModelId, bytes: usize, input: Tokens) {
-        self.calibration.learn(model, bytes as u64, input.0);
+    pub fn learn(&self, model: &ModelId, bytes: u64, input: Tokens) {
+        self.calibration.learn(model, bytes, input.0);
     }
 
     /// Takes in the first balance of a new account, whose entry the store has already.

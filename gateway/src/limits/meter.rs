@@ -85,7 +85,7 @@ impl Counts {
             Some((LimitKind::Tokens, limit, wait))
         });
         let month = limits.monthly_tokens.zip(demand).and_then(|(limit, demand)| {
-            let needed = demand.input.saturating_add(demand.choices);
+            let needed = demand.max_input.saturating_add(demand.choices);
             let cause = if needed > limit {
                 Cause::TooLarge { needed }
             } else if self.month.used().saturating_add(needed) > limit {

@@ -32,6 +32,8 @@ struct Reservation {
     parts: Vec<(Duration, u64)>,
     /// How many input tokens they are for.
     input: u64,
+    /// How many input tokens are reserved of the month, [`Self::month_extra`] among them.
+    max_input: u64,
     /// How many output tokens they are for.
     output: u64,
     /// How many are added at a time.
@@ -75,7 +77,7 @@ impl Grant {
     /// its monthly quotas leave, in tokens; `month_left` is `None` where there is no quota.
     pub(super) fn of(demand: &Demand, output: u64, month_left: Option<u64>) -> Self {
         let allowed = month_left.map(|left| {
-            let payable = left.saturating_sub(demand.input) / demand.choices;
+            let payable = left.saturating_sub(demand.max_input) / demand.choices;
             demand.policy.allowed(demand.longest, payable)
         });
         let max_output = allowed.map(|allowed| allowed.saturating_mul(demand.choices));
@@ -83,9 +85,10 @@ impl Grant {
             HoldPolicy::Plain { .. } => max_output.unwrap_or(output),
             HoldPolicy::Stream => output,
         };
+        let month_input = demand.max_input.saturating_sub(demand.input);
         Self {
             output,
-            month_extra: month_output.saturating_sub(output),
+            month_extra: month_output.saturating_sub(output).saturating_add(month_input),
             max_output,
             cap: allowed.filter(|&allowed| allowed < demand.longest),
         }
@@ -116,6 +119,7 @@ impl Permit {
             Box::new(Reservation {
                 parts: vec![(now.monotonic, demand.input.saturating_add(grant.output))],
                 input: demand.input,
+                max_input: demand.max_input,
                 output: grant.output,
                 step: demand.step,
                 per_minute: limits.map(|limits| limits.tpm.is_some()),
@@ -132,6 +136,14 @@ impl Permit {
     /// monthly quotas leave.
     pub fn cap(&self) -> Option<u64> {
         self.reservation.as_ref()?.cap
+    }
+
+    /// Whether the answer is capped because of what is reserved for the input: a count of the input that
+    /// is lower than its bound would allow an answer that is longer by an eighth or more.
+    pub fn is_capped_by_input(&self) -> bool {
+        self.reservation.as_ref().is_some_and(|it| {
+            it.cap.is_some() && it.max_output.is_some_and(|output| it.max_input > output / 8)
+        })
     }
 
     /// Makes sure that so many output tokens are reserved, with another part if need be; what a
@@ -169,6 +181,18 @@ impl Permit {
     /// Takes in how many tokens the input is at most, and gives back what was reserved for more.
     pub fn bound_input(&mut self, input_tokens: u64) {
         let Some(reservation) = &mut self.reservation else { return };
+        let extra = |input: u64, max_input: u64| max_input.saturating_sub(input);
+        let before = extra(reservation.input, reservation.max_input);
+        let max_input = reservation.max_input.min(input_tokens);
+        let after = extra(reservation.input.min(input_tokens), max_input);
+        let released = before.saturating_sub(after).min(reservation.month_extra);
+        reservation.max_input = max_input;
+        if released > 0 {
+            reservation.month_extra -= released;
+            for counts in lock(&self.meters).iter_mut().flatten() {
+                counts.month.release(released, self.began);
+            }
+        }
         let surplus = reservation.input.saturating_sub(input_tokens);
         if surplus > 0 {
             reservation.input -= reservation.give_back(&self.meters, self.began, surplus);

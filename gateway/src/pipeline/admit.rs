@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::Gate;
 use super::authenticate::Principal;
+use super::count::{InputText, InputTokens};
 use super::coverage::{MAX_RETRIES, RETRY_INTERVAL, input_bound};
 use super::tally::Tally;
 use crate::control::directory::Catalogue;
@@ -55,6 +54,8 @@ pub struct Admission {
     pub cover: Option<Cover>,
     /// What it may have used at most.
     pub usage_bound: UsageBound,
+    /// An estimate of the tokens that its images, recordings and files are.
+    pub media_tokens: u64,
 }
 
 /// What is asked of admission.
@@ -66,8 +67,8 @@ pub struct Asked<'a> {
     pub model: &'a Model,
     /// How much of it.
     pub size: &'a Size,
-    /// The request, if what is held for its input can be counted from its body.
-    pub body: Option<&'a Bytes>,
+    /// Gathers its text, for when a bound on its input is too high.
+    pub input: &'a (dyn Fn() -> InputText + Sync),
 }
 
 /// Why a request is not admitted.
@@ -80,7 +81,7 @@ struct NotAdmitted {
 /// What may help a request that is not admitted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Remedy {
-    /// Its input may have fewer tokens than are held for its length.
+    /// Its input may have fewer tokens than its length allows.
     Count,
     /// Requests under way may give back what they do not need.
     Wait,
@@ -121,15 +122,15 @@ async fn admit_late(
     let _quota = gate.limiter.wait(&subject);
     let mut input_tokens = None;
     for _ in 0..MAX_RETRIES {
-        match (remedy, asked.body) {
-            (Remedy::Count, Some(body)) if input_tokens.is_none() => {
-                let counted = gate.counter.clone().count_input(body.clone()).await;
-                let counted = counted.filter(|counted| counted.is_all_text);
-                let Some(counted) = counted else { return Err(refusal) };
-                input_tokens = Some(input_bound(counted.text));
+        match remedy {
+            Remedy::Count => {
+                let counted = gate.counter.clone().count_input((asked.input)()).await;
+                let bound =
+                    counted.map(|InputTokens(text)| asked.size.counted_input(input_bound(text)));
+                let max_input = asked.size.max_input(asked.model);
+                input_tokens = Some(bound.map_or(max_input, |bound| bound.min(max_input)));
             }
-            (Remedy::Count, _) => return Err(refusal),
-            (Remedy::Wait, _) => tokio::time::sleep(RETRY_INTERVAL).await,
+            Remedy::Wait => tokio::time::sleep(RETRY_INTERVAL).await,
         }
         match try_admit(gate, asked, input_tokens, tally) {
             Ok(()) => return Ok(()),
@@ -148,7 +149,7 @@ fn try_admit(
     input_tokens: Option<u64>,
     tally: &mut Tally,
 ) -> Result<(), NotAdmitted> {
-    let Asked { principal, model, size, body } = asked;
+    let Asked { principal, model, size, input: _ } = asked;
     let key = &principal.key;
     let hold = |input_tokens| gate.ledger.hold(key, model, size, input_tokens);
     let cover = hold(input_tokens).map_err(|broke| {
@@ -160,21 +161,32 @@ fn try_admit(
             }
             Broke::CapHeld => (Refusal::KeyCapHeld, Some(Remedy::Wait)),
         };
-        let may_count = input_tokens.is_none()
-            && body.is_some()
-            && hold(Some(size.input_bytes / MAX_BYTES_PER_TOKEN)).is_ok();
+        let least = || size.counted_input(size.input_bytes / MAX_BYTES_PER_TOKEN);
+        let may_count = input_tokens.is_none() && hold(Some(least())).is_ok();
         NotAdmitted { refusal, remedy: if may_count { Some(Remedy::Count) } else { remedy } }
     })?;
+    if input_tokens.is_none() && cover.as_ref().is_some_and(Cover::is_capped_by_input) {
+        return Err(NotAdmitted::uncounted());
+    }
     let subject = asked.subject();
-    let demand = subject.counts_tokens().then(|| gate.ledger.demand(model, size));
+    let demand = subject.counts_tokens().then(|| gate.ledger.demand(model, size, input_tokens));
     let now = Moment { monotonic: gate.clock.monotonic(), wall: tally.arrived_at() };
     let decision = gate.limiter.admit(&subject, demand.as_ref(), now);
     tally.stands(decision.standing);
     let permit = decision.outcome.map_err(|exceeded| {
-        let is_held =
-            exceeded.kind == LimitKind::MonthlyTokens && matches!(exceeded.cause, Cause::Wait(_));
-        NotAdmitted { refusal: refusal(exceeded), remedy: is_held.then_some(Remedy::Wait) }
+        let is_monthly = exceeded.kind == LimitKind::MonthlyTokens;
+        let is_too_large = matches!(exceeded.cause, Cause::TooLarge { .. });
+        let is_held = is_monthly && matches!(exceeded.cause, Cause::Wait(_));
+        let remedy = if input_tokens.is_none() && (is_monthly || is_too_large) {
+            Some(Remedy::Count)
+        } else {
+            is_held.then_some(Remedy::Wait)
+        };
+        NotAdmitted { refusal: refusal(exceeded), remedy }
     });
+    if input_tokens.is_none() && permit.as_ref().is_ok_and(Permit::is_capped_by_input) {
+        return Err(NotAdmitted::uncounted());
+    }
     if permit.as_ref().err().is_none_or(|not| not.remedy.is_none()) {
         let observed = decision.observed.iter();
         tally.noted(
@@ -184,8 +196,16 @@ fn try_admit(
         );
     }
     let usage_bound = UsageBound::of(model, size);
-    tally.admitted(Admission { permit: permit?, cover, usage_bound }, model);
+    let media_tokens = size.media_tokens;
+    tally.admitted(Admission { permit: permit?, cover, usage_bound, media_tokens }, model);
     Ok(())
+}
+
+impl NotAdmitted {
+    /// A request that could be admitted with a cap which a count of its input may make needless.
+    const fn uncounted() -> Self {
+        Self { refusal: Refusal::InsufficientBalance, remedy: Some(Remedy::Count) }
+    }
 }
 
 impl<'a> Asked<'a> {

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use super::admit::Asked;
 use super::authenticate::Principal;
 use super::collect::collect;
+use super::count::InputText;
 use super::course::Course;
 use super::end::End;
 use super::forward::{self, Outgoing};
@@ -45,13 +46,15 @@ pub async fn chat(
     let model = admit::find_model(gate, principal, &request.model)?;
     modalities::check(&model, &body)?;
     let size = Size {
-        input_bytes: body.len() as u64,
+        input_bytes: (body.len() as u64).saturating_sub(request.media.data_bytes),
+        media_tokens: request.media.tokens,
         max_output: request.max_output,
         choices: request.choices,
         stream: request.stream,
     };
     open.meter.asked(request.choices);
-    let asked = Asked { principal, model: &model, size: &size, body: Some(&body) };
+    let input = || InputText::from(body.clone());
+    let asked = Asked { principal, model: &model, size: &size, input: &input };
     admit::admit(gate, asked, open).await?;
     let cap = admit::output_cap(open, &model, &size);
     let targets = route::order(&model.deployments, gate.entropy.as_ref());

@@ -9,9 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use memchr::memmem::Finder;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -22,6 +20,53 @@ use domain::usage::{Tokens, Usage};
 const PER_MESSAGE: u64 = 3;
 /// Tokens that begin every answer.
 const PER_ANSWER: u64 = 3;
+
+/// Members of a request that are no part of its prompt.
+const PARAMETERS: [&str; 14] = [
+    "model",
+    "user",
+    "metadata",
+    "stream_options",
+    "logit_bias",
+    "stop",
+    "modalities",
+    "tool_choice",
+    "service_tier",
+    "reasoning",
+    "reasoning_effort",
+    "safety_identifier",
+    "prompt_cache_key",
+    "previous_response_id",
+];
+/// Members of messages that name things, while they are short.
+const IDS: [&str; 7] = ["id", "type", "tool_call_id", "call_id", "detail", "status", "index"];
+/// A longer value of [`IDS`] is text, in bytes.
+const MAX_ID_BYTES: usize = 64;
+/// Members of messages whose values are text, or hold it in members that are here, too.
+const TEXT_MEMBERS: [&str; 16] = [
+    "role",
+    "content",
+    "name",
+    "text",
+    "refusal",
+    "reasoning",
+    "reasoning_content",
+    "thinking",
+    "tool_calls",
+    "function",
+    "function_call",
+    "arguments",
+    "output",
+    "summary",
+    "input",
+    "image_url",
+];
+/// Members whose values are images, recordings and files, as data URLs or encoded.
+const DATA_MEMBERS: [&str; 4] = ["image_url", "url", "file_data", "data"];
+/// The longest media type that a data URL begins with, in bytes.
+const MAX_MEDIA_TYPE: usize = 128;
+/// Shorter strings are taken for text, in bytes.
+const MIN_DATA_BYTES: usize = 256;
 
 /// How many counts run at once: each has a core to itself for as long as it lasts.
 const AT_ONCE: usize = 2;
@@ -48,13 +93,21 @@ pub struct TextTokens {
     pub reasoning: u64,
 }
 
-/// The tokens of a request.
+/// The tokens of a request's text: what an image, a file or a recording takes is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InputTokens {
-    /// Those of its text.
-    pub text: u64,
-    /// Whether it is nothing but text: what an image, a file or a recording takes is not counted.
-    pub is_all_text: bool,
+pub struct InputTokens(pub u64);
+
+/// The JSON texts that a request consists of: its body, and the items of earlier ones that it continues.
+#[derive(Clone, Debug)]
+pub struct InputText(Vec<Bytes>);
+
+/// How long a Responses request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestSize {
+    /// The bytes of its text.
+    pub text_bytes: u64,
+    /// An estimate of the tokens that its images, recordings and files are.
+    pub media_tokens: u64,
 }
 
 /// What is known of an answer whose rest is to be counted.
@@ -91,7 +144,7 @@ impl Counter {
         self.run(move || {
             let input = match input {
                 Input::Counted(tokens) => tokens,
-                Input::Body(body) => count_request(&body).text,
+                Input::Body(body) => count_request(&body),
             };
             counted += rest.count();
             Usage {
@@ -110,8 +163,8 @@ impl Counter {
     }
 
     /// Counts a request; `None` if that panicked.
-    pub async fn count_input(self, body: Bytes) -> Option<InputTokens> {
-        self.run(move || count_request(&body)).await
+    pub async fn count_input(self, input: InputText) -> Option<InputTokens> {
+        self.run(move || InputTokens(input.0.iter().map(|text| count_request(text)).sum())).await
     }
 
     async fn run<T: Send + 'static>(self, count: impl FnOnce() -> T + Send + 'static) -> Option<T> {
@@ -132,11 +185,13 @@ impl AddAssign for TextTokens {
     }
 }
 
-/// How much text a request's body holds, in bytes: all of it but for the data of images and files.
+/// How much text a request's body holds, in bytes: all of it but for the data URLs of images and files, where
+/// members for those hold them.
 pub fn text_bytes(body: &[u8]) -> u64 {
     static MARK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b";base64,"));
     let data: usize = MARK
         .find_iter(body)
+        .filter(|&at| is_value_of_data_member(&body[..at]))
         .map(|at| {
             let data = &body[at + MARK.needle().len()..];
             memchr::memchr(b'"', data).unwrap_or(data.len())
@@ -145,54 +200,139 @@ pub fn text_bytes(body: &[u8]) -> u64 {
     body.len().saturating_sub(data) as u64
 }
 
-fn count_request(body: &[u8]) -> InputTokens {
-    #[derive(Deserialize)]
-    struct Request<'a> {
-        messages: Vec<Map<String, Value>>,
-        #[serde(borrow)]
-        tools: Option<&'a RawValue>,
-    }
-    let Ok(request) = serde_json::from_slice::<Request<'_>>(body) else {
-        // nested too deeply to be read, or no chat request: all of it is text
-        return InputTokens { text: tokens(&String::from_utf8_lossy(body)), is_all_text: false };
+/// Whether a JSON text ends within the value of one of [`DATA_MEMBERS`], which has no quotes so far.
+fn is_value_of_data_member(json: &[u8]) -> bool {
+    let Some(start) = memchr::memrchr(b'"', &json[json.len().saturating_sub(MAX_MEDIA_TYPE)..])
+    else {
+        return false;
     };
-    let mut is_all_text = true;
-    let messages: u64 = request
-        .messages
-        .iter()
-        .map(|message| {
-            let text: u64 = message
-                .iter()
-                .map(|(key, value)| match key.as_str() {
-                    "tool_calls" => tokens(&text_in(value)),
-                    "content" | "reasoning_content" | "name" | "role" => {
-                        is_all_text &= is_text(value);
-                        tokens(&content_text(value))
-                    }
-                    _ => 0,
-                })
-                .sum();
-            PER_MESSAGE + text
-        })
-        .sum();
-    let tools = request.tools.map_or(0, |tools| tokens(tools.get()));
-    InputTokens { text: messages + tools + PER_ANSWER, is_all_text }
+    let start = json.len().saturating_sub(MAX_MEDIA_TYPE) + start;
+    let before = json[..start].trim_ascii_end();
+    let Some(name) = before.strip_suffix(b":") else { return false };
+    let Some(name) = name.trim_ascii_end().strip_suffix(b"\"") else { return false };
+    DATA_MEMBERS.iter().any(|member| {
+        name.strip_suffix(member.as_bytes()).is_some_and(|rest| rest.ends_with(b"\""))
+    })
 }
 
-/// Whether a message's content is nothing but text.
-fn is_text(value: &Value) -> bool {
-    value
-        .as_array()
-        .is_none_or(|parts| parts.iter().all(|part| part.get("text").is_some_and(Value::is_string)))
-}
-
-/// A message's text: a string, or the text parts of an array.
-fn content_text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(|part| part.get("text")?.as_str()).collect(),
-        _ => String::new(),
+impl From<Bytes> for InputText {
+    fn from(body: Bytes) -> Self {
+        Self(vec![body])
     }
+}
+
+impl InputText {
+    /// The text of a request with this body that continues `items`.
+    pub fn of<'a>(body: &Bytes, items: impl Iterator<Item = &'a str>) -> Self {
+        let items = items.map(|item| Bytes::copy_from_slice(item.as_bytes()));
+        Self(std::iter::once(body.clone()).chain(items).collect())
+    }
+}
+
+impl RequestSize {
+    /// Tokens of an image or a file, beside those of its data.
+    const PART_TOKENS: u64 = 4_096;
+    /// Bytes of encoded data for each token.
+    const DATA_PER_TOKEN: u64 = 8;
+
+    /// The size of a request with this body that continues `items`.
+    pub fn of<'a>(body: &'a [u8], items: impl Iterator<Item = &'a str>) -> Self {
+        items.map(str::as_bytes).chain([body]).map(Self::of_json).fold(
+            Self::default(),
+            |sum, it| Self {
+                text_bytes: sum.text_bytes.saturating_add(it.text_bytes),
+                media_tokens: sum.media_tokens.saturating_add(it.media_tokens),
+            },
+        )
+    }
+
+    fn of_json(json: &[u8]) -> Self {
+        static PART: LazyLock<[Finder<'_>; 3]> = LazyLock::new(|| {
+            ["\"input_image\"", "\"input_file\"", "\"input_audio\""].map(|it| Finder::new(it))
+        });
+        let text_bytes = text_bytes(json);
+        let data_bytes = (json.len() as u64).saturating_sub(text_bytes);
+        let parts = PART.iter().map(|part| part.find_iter(json).count() as u64).sum::<u64>();
+        let of_parts = parts.saturating_mul(Self::PART_TOKENS);
+        let media_tokens = of_parts.saturating_add(data_bytes / Self::DATA_PER_TOKEN);
+        Self { text_bytes, media_tokens }
+    }
+}
+
+/// The tokens of a request's text, or of one of its items.
+fn count_request(json: &[u8]) -> u64 {
+    let Ok(value) = serde_json::from_slice::<Value>(json) else {
+        // What is nested too deeply to be read, or no JSON, is text.
+        return tokens(&String::from_utf8_lossy(json));
+    };
+    let mut count = PER_ANSWER;
+    if let Some(members) = value.as_object() {
+        for (name, value) in members {
+            count += match (name.as_str(), value) {
+                ("messages" | "input", Value::Array(messages)) => {
+                    messages.iter().map(message_tokens).sum()
+                }
+                ("tools" | "functions", tools) => tokens(&tools.to_string()),
+                (name, _) if PARAMETERS.contains(&name) => 0,
+                (_, value) => prompt_tokens(value),
+            };
+        }
+    }
+    count
+}
+
+/// The tokens of one message, each of its members for itself.
+fn message_tokens(message: &Value) -> u64 {
+    let Some(members) = message.as_object() else { return PER_MESSAGE + prompt_tokens(message) };
+    let of_members = members.iter().map(|(name, value)| {
+        let mut text = String::new();
+        gather_member(name, value, &mut text);
+        tokens(&text)
+    });
+    PER_MESSAGE + of_members.sum::<u64>()
+}
+
+/// The tokens of all text in a value.
+fn prompt_tokens(value: &Value) -> u64 {
+    let mut text = String::new();
+    gather_text(value, false, &mut text);
+    tokens(&text)
+}
+
+/// Adds the text in a value to `text`. Names of members count where the value is not of a shape that is known:
+/// then a server may write all of it into its prompt.
+fn gather_text(value: &Value, with_names: bool, text: &mut String) {
+    match value {
+        Value::String(string) => text.push_str(string),
+        Value::Array(items) => items.iter().for_each(|item| gather_text(item, with_names, text)),
+        Value::Object(members) => {
+            members.iter().for_each(|(name, value)| gather_member(name, value, text));
+        }
+        Value::Number(number) if with_names => text.push_str(&number.to_string()),
+        Value::Number(_) | Value::Bool(_) | Value::Null => {}
+    }
+}
+
+/// Adds the text in a member of an object to `text`.
+fn gather_member(name: &str, value: &Value, text: &mut String) {
+    let is_data = DATA_MEMBERS.contains(&name) && value.as_str().is_some_and(is_encoded_data);
+    let is_id = IDS.contains(&name) && value.as_str().is_none_or(|id| id.len() <= MAX_ID_BYTES);
+    if is_data || is_id {
+        return;
+    }
+    let is_known = TEXT_MEMBERS.contains(&name);
+    if !is_known {
+        text.push_str(name);
+    }
+    gather_text(value, !is_known, text);
+}
+
+/// Whether a string is a data URL, or encoded data without one.
+fn is_encoded_data(string: &str) -> bool {
+    let data = string.split_once(";base64,").map_or(string, |(_, data)| data);
+    let is_encoded =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_');
+    data.len() >= MIN_DATA_BYTES && data.bytes().all(is_encoded)
 }
 
 /// The text in a value of tool calls, or of a shape that is not known; images are none.
@@ -244,8 +384,56 @@ mod tests {
         assert_eq!(usage.input, Tokens(2 * (3 + 1 + 2) + 3));
         assert_eq!(usage.output, Tokens(2 + 1 + 2));
         assert_eq!(usage.reasoning, Some(Tokens(1)));
-        assert!(!count_request(body).is_all_text);
-        assert!(count_request(br#"{"messages":[{"content":[{"text":"a"}]}]}"#).is_all_text);
+    }
+
+    #[test]
+    fn all_text_of_a_request_that_a_server_may_put_into_its_prompt_counts() {
+        let text = "lorem ipsum dolor sit amet ".repeat(100);
+        let least = tokens(&text);
+        let message = |more: &str| {
+            format!(
+                r#"{{"messages":[{{"role":"user","content":"hi"}}]{}}}"#,
+                more.replace("$", &text)
+            )
+        };
+        for more in [
+            r#","functions":[{"name":"f","description":"$","parameters":{}}]"#,
+            r#","response_format":{"type":"json_schema","json_schema":{"description":"$"}}"#,
+            r#","documents":[{"text":"$"}]"#,
+            r#","prompt":"$""#,
+            r#","anything":{"else":["$"]}"#,
+            r#","extra":{"id":"$"}"#,
+        ] {
+            assert!(count_request(message(more).as_bytes()) >= least, "{more}");
+        }
+        for member in [
+            r#""reasoning":"$""#,
+            r#""function_call":{"name":"f","arguments":"$"}"#,
+            r#""tool_calls":[{"id":"1","function":{"name":"f","arguments":"","description":"$"}}]"#,
+            r#""content":[{"type":"new","value":{"deep":"$"}}]"#,
+            r#""content":"data:text/plain;base64,$""#,
+        ] {
+            let body = format!(r#"{{"messages":[{{{}}}]}}"#, member.replace('$', &text));
+            assert!(count_request(body.as_bytes()) >= least, "{member}");
+        }
+        let image = "A".repeat(1_000);
+        let body = format!(
+            r#"{{"messages":[{{"content":[{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{image}"}}}}]}}]}}"#
+        );
+        assert_eq!(count_request(body.as_bytes()), 6);
+    }
+
+    #[test]
+    fn the_size_of_a_responses_request_has_its_media_apart() {
+        let data = "A".repeat(8_000);
+        let part =
+            format!(r#"{{"type":"input_image","image_url":"data:image/png;base64,{data}"}}"#);
+        let size = RequestSize::of(part.as_bytes(), std::iter::empty());
+        assert_eq!(size.text_bytes, part.len() as u64 - 8_000);
+        assert_eq!(size.media_tokens, 4_096 + 1_000);
+        let text = format!(r#"{{"type":"input_text","text":"data:image/png;base64,{data}"}}"#);
+        let size = RequestSize::of(text.as_bytes(), [part.as_str()].into_iter());
+        assert_eq!(size.text_bytes, (text.len() + part.len()) as u64 - 8_000);
     }
 
     #[test]
@@ -270,9 +458,9 @@ mod tests {
         let usage = counter.clone().count(before, produced(" world")).await.unwrap();
         assert_eq!((usage.input, usage.output), (Tokens(3 + 1 + 3), Tokens(12)));
         assert_eq!(usage.reasoning, Some(Tokens(4)));
-        let input = counter.clone().count_input(body).await.unwrap();
-        assert_eq!(input, InputTokens { text: 7, is_all_text: true });
-        let before = Before { input: Input::Counted(input.text), counted: earlier, piece: None };
+        let input = counter.clone().count_input(body.into()).await.unwrap();
+        assert_eq!(input, InputTokens(7));
+        let before = Before { input: Input::Counted(input.0), counted: earlier, piece: None };
         let usage = counter.count(before, Produced::default()).await.unwrap();
         assert_eq!((usage.input, usage.output), (Tokens(7), Tokens(10)));
     }
@@ -284,7 +472,7 @@ mod tests {
             format!(r#"{{"messages":[],"tools":[{deep}]}}"#),
             format!(r#"{{"messages":[{deep}]}}"#),
         ] {
-            assert!(count_request(body.as_bytes()).text > 500);
+            assert!(count_request(body.as_bytes()) > 500);
         }
     }
 
@@ -292,7 +480,8 @@ mod tests {
     fn the_data_of_images_is_no_text() {
         let body = br#"{"url":"data:image/png;base64,AAAABBBB"},{"url":"data:;base64,CC"}"#;
         assert_eq!(text_bytes(body), body.len() as u64 - 10);
-        assert_eq!(text_bytes(b"hello;base64,world"), 13);
+        let text = br#"{"text":"data:;base64,AAAABBBB"},{"url": "a \"data:;base64,AAAA"}"#;
+        assert_eq!(text_bytes(text), text.len() as u64, "what is no image is text");
         assert_eq!(text_bytes(b""), 0);
     }
 

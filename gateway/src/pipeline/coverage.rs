@@ -181,7 +181,7 @@ impl Tally {
             return Poll::Ready(());
         }
         if let InputProgress::NotStarted = self.counts.input {
-            let counting = self.gate.counter.clone().count_input(self.request_body.clone());
+            let counting = self.gate.counter.clone().count_input(self.request_body.clone().into());
             let counting = AbortOnDropHandle::new(self.gate.tasks.spawn(counting));
             self.counts.input = InputProgress::Counting(counting);
         }
@@ -195,14 +195,12 @@ impl Tally {
             return Poll::Ready(());
         };
         self.counts.input = InputProgress::Counted(counted);
-        if counted.is_all_text {
-            let bound = input_bound(counted.text);
-            if let Some(cover) = &mut self.cover {
-                cover.bound_input(bound);
-            }
-            if let Some(permit) = &mut self.permit {
-                permit.bound_input(bound);
-            }
+        let bound = input_bound(counted.0).saturating_add(self.media_tokens());
+        if let Some(cover) = &mut self.cover {
+            cover.bound_input(bound);
+        }
+        if let Some(permit) = &mut self.permit {
+            permit.bound_input(bound);
         }
         Poll::Ready(())
     }
@@ -251,7 +249,7 @@ impl Tally {
         self.output_bytes = self.output_bytes.max(self.meter.produced_bytes() as u64);
         let before = Before {
             input: match self.counts.input {
-                InputProgress::Counted(input) => Input::Counted(input.text),
+                InputProgress::Counted(input) => Input::Counted(input.0),
                 _ => Input::Body(self.request_body.clone()),
             },
             counted: self.meter.counted(),

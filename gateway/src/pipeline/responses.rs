@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::admit::Asked;
 use super::authenticate::Principal;
 use super::collect::collect;
+use super::count::{InputText, RequestSize};
 use super::course::Course;
 use super::exchange::{self, Exchange, Keeping};
 use super::forward::{self, Begun, Outgoing};
@@ -72,6 +73,14 @@ struct Recalled {
     bytes: u64,
 }
 
+impl Recalled {
+    /// The items that the request continues and refers to, each as JSON.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        let items = self.items.iter().chain(self.references.values());
+        items.map(|item| item.get())
+    }
+}
+
 /// A request in the dialect of each upstream that may serve it.
 struct Translations {
     by_profile: Vec<(Profile, Result<Translated, Refusal>)>,
@@ -95,13 +104,16 @@ pub async fn responses(
     open.asked(request.stream, &request.model);
     let model = admit::find_model(gate, principal, &request.model)?;
     let recalled = recall(gate, principal, &request).await?;
+    let input = || InputText::of(&body, recalled.iter().flat_map(Recalled::texts));
+    let sizes = RequestSize::of(&body, recalled.iter().flat_map(Recalled::texts));
     let size = Size {
-        input_bytes: body.len() as u64 + recalled.as_ref().map_or(0, |recalled| recalled.bytes),
+        input_bytes: sizes.text_bytes,
+        media_tokens: sizes.media_tokens,
         max_output: request.max_output_tokens,
         choices: 1,
         stream: request.stream,
     };
-    let asked = Asked { principal, model: &model, size: &size, body: None };
+    let asked = Asked { principal, model: &model, size: &size, input: &input };
     admit::admit(gate, asked, open).await?;
     if let Some(cap) = open.output_cap()
         && principal.key.translation == Translation::Strict

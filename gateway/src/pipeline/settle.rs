@@ -83,8 +83,8 @@ impl Tally {
         );
         let report = believed.report;
         let owed = self.is_owed(&record) || !report.is_empty();
-        if let (Some(model), Some(input)) = (&record.model, report.input) {
-            self.gate.ledger.learn(model, self.request_body.len(), input);
+        if let (Some(model), Some(input), 0) = (&record.model, report.input, self.media_tokens()) {
+            self.gate.ledger.learn(model, self.input_bytes(), input);
         }
         believed.note(&mut record);
         record.overrun = believed.loss(&self.price);

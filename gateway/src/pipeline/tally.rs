@@ -56,6 +56,8 @@ pub struct Tally {
     standing: Standing,
     pub(super) cover: Option<Cover>,
     pub(super) price: Price,
+    /// An estimate of the tokens that its images, recordings and files are.
+    media_tokens: u64,
     /// What the request may have used at most; `None` before it is admitted.
     pub(super) usage_bound: Option<UsageBound>,
     /// What was counted, if the answer could not do without it.
@@ -112,6 +114,7 @@ impl Tally {
             standing: Standing::default(),
             cover: None,
             price: Price::default(),
+            media_tokens: 0,
             usage_bound: None,
             counted: None,
             counts: Counts::default(),
@@ -164,6 +167,7 @@ impl Tally {
         self.cover = admission.cover;
         self.price = model.price;
         self.usage_bound = Some(admission.usage_bound);
+        self.media_tokens = admission.media_tokens;
         let record = self.record_mut();
         record.model = Some(model.id.clone());
         record.price_version = Some(model.price.version);
@@ -318,6 +322,11 @@ impl Tally {
     /// What it is charged if nobody can count it.
     pub(super) fn bound(&self) -> Usage {
         Usage::bounded(self.input_bytes, self.output_bytes)
+    }
+
+    /// An estimate of the tokens that its images, recordings and files are.
+    pub(super) fn media_tokens(&self) -> u64 {
+        self.media_tokens
     }
 
     /// How much text was sent upstream, in bytes.

@@ -46,8 +46,10 @@ pub enum LimitKind {
 /// How many tokens a request may take, as far as that is known before it goes upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Its input, at most.
+    /// Its input as it is estimated, for the limits per minute; in tokens.
     pub input: u64,
+    /// The most that its input can be, for the quotas per month; in tokens.
+    pub max_input: u64,
     /// How much output is reserved to begin with, over all answers.
     pub output: u64,
     /// How much more is reserved at a time while the answer grows.

@@ -62,7 +62,15 @@ fn moment(millis: u64) -> Moment {
 
 /// What a request with one answer demands whose output is capped.
 fn demand(input: u64, output: u64) -> Demand {
-    Demand { input, output, step: 100, longest: output, choices: 1, policy: HoldPolicy::Stream }
+    Demand {
+        input,
+        max_input: input,
+        output,
+        step: 100,
+        longest: output,
+        choices: 1,
+        policy: HoldPolicy::Stream,
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ use self::fault::{broken, missing, mistyped};
 use self::fields::{Fields, Ignored, Member, Text};
 use self::messages::Messages;
 use self::options::StreamOptions;
+use super::content::Media;
 use super::first_byte;
 use crate::refusal::{Refusal, RequestFault};
 
@@ -40,6 +41,8 @@ pub struct ChatRequest<'a> {
     pub max_output: Option<u64>,
     /// How many answers it wants.
     pub choices: u64,
+    /// Its images, recordings and files.
+    pub media: Media,
     caps: [Option<Cap<'a>>; 2],
     ignored: Vec<Ignored<'a>>,
 }
@@ -71,8 +74,8 @@ impl<'a> ChatRequest<'a> {
         if model.is_empty() {
             return Err(missing("model"));
         }
-        match fields.messages {
-            Some(Messages::Some) => {}
+        let media = match fields.messages {
+            Some(Messages::Some(media)) => media,
             Some(Messages::Empty) => {
                 return Err(Refusal::invalid(
                     RequestFault::InvalidValue,
@@ -82,7 +85,7 @@ impl<'a> ChatRequest<'a> {
             }
             Some(Messages::NoArray) => return Err(mistyped("messages", "an array")),
             Some(Messages::Null) | None => return Err(missing("messages")),
-        }
+        };
         let stream = flag(present(fields.stream), "stream")?.unwrap_or_default();
         let stream_options = fields.stream_options.map(StreamOptions::read).transpose()?;
         let include_usage = match &stream_options {
@@ -102,6 +105,7 @@ impl<'a> ChatRequest<'a> {
             include_usage,
             max_output: caps.iter().flatten().filter_map(|cap| cap.value).max(),
             choices: count(present(fields.n), "n")?.unwrap_or(1),
+            media,
             caps,
             ignored: fields.ignored,
         })

@@ -1,19 +1,23 @@
 //! The messages of a chat request: whether there are any, and that each is read alike by every server.
 //!
-//! Only the names of a message's members are looked at; their values are skipped.
+//! Only the names of a message's members are looked at, and the parts of its content; other values are
+//! skipped.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
+use super::super::content::Media;
 use super::super::names::{Folded, ambiguous};
 use super::fields::end;
 use crate::refusal::Refusal;
 
+const CONTENT: &str = "content";
 /// The members of a message that servers read.
 const NAMES: [&str; 9] = [
     "role",
-    "content",
+    CONTENT,
     "name",
     "tool_calls",
     "tool_call_id",
@@ -26,8 +30,8 @@ const NAMES: [&str; 9] = [
 /// The value of `messages`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Messages {
-    /// An array of at least one message.
-    Some,
+    /// An array of at least one message, with the images, recordings and files of all.
+    Some(Media),
     /// An array without any.
     Empty,
     /// `null`.
@@ -44,6 +48,7 @@ pub(super) struct MessagesReader<'r> {
 /// Reads one message.
 struct MessageReader<'r> {
     refusal: &'r mut Option<Refusal>,
+    media: &'r mut Media,
     /// Its place among the messages.
     place: usize,
 }
@@ -121,14 +126,18 @@ impl<'de> Visitor<'de> for MessagesReader<'_> {
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut messages: S) -> Result<Messages, S::Error> {
-        let mut place = 0;
+        let (mut place, mut media) = (0, Media::default());
         while messages
-            .next_element_seed(MessageReader { refusal: &mut *self.refusal, place })?
+            .next_element_seed(MessageReader {
+                refusal: &mut *self.refusal,
+                media: &mut media,
+                place,
+            })?
             .is_some()
         {
             place += 1;
         }
-        Ok(if place == 0 { Messages::Empty } else { Messages::Some })
+        Ok(if place == 0 { Messages::Empty } else { Messages::Some(media) })
     }
 }
 
@@ -150,6 +159,11 @@ impl<'de> Visitor<'de> for MessageReader<'_> {
                 Name::Like(key, name) => {
                     let parent = format!("messages[{}]", self.place);
                     return Err(end(self.refusal, ambiguous(&parent, &key, name)));
+                }
+                Name::Known(known) if NAMES[known] == CONTENT => {
+                    let content = map.next_value::<&RawValue>()?;
+                    *self.media = self.media.plus(Media::of_content(content.get()));
+                    continue;
                 }
                 Name::Known(_) | Name::Other => {}
             }
