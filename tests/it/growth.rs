@@ -351,3 +351,27 @@ async fn a_choice_that_nobody_asked_for_is_an_upstreams_error() {
     assert!(answer.text().contains("the index 128") || answer.text().contains("error"));
     assert_eq!(session.record().await.status(), RequestStatus::Failed);
 }
+
+#[tokio::test]
+async fn several_answers_of_one_long_word_each_are_cut_where_the_money_ends() {
+    let (product, upstream) = product().await;
+    // Enough for 100 output tokens, while the words of all five answers have more.
+    let (session, key) = customer(&product, "alice", INPUT_TOKENS * INPUT_PRICE + 300_000).await;
+    let mut body = streamed();
+    body["n"] = json!(5);
+    let word: String = (0..600_u32).map(|n| char::from(b'a' + (n * n % 26) as u8)).collect();
+    let serve = async {
+        let mut call = upstream.begin_stream().await;
+        for index in 0..5 {
+            let delta = json!({ "index": index, "delta": { "content": word } });
+            let event = chunk(&format!("data: {}\n\n", json!({ "choices": [delta] })));
+            if !call.try_send(event).await {
+                return;
+            }
+        }
+        call.closed().await;
+    };
+    let (answer, ()) = tokio::join!(product.chat(&key, &body).answer(), serve);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(session.record().await.status(), RequestStatus::Incomplete);
+}

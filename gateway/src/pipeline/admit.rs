@@ -116,21 +116,24 @@ async fn admit_late(
     mut refusal: Refusal,
     mut remedy: Remedy,
 ) -> Result<(), Refusal> {
-    let subject = asked.subject();
-    // they give back only while somebody waits; too many would wait in vain
-    let Some(_funds) = gate.ledger.wait(&asked.principal.key) else { return Err(refusal) };
-    let _quota = gate.limiter.wait(&subject);
-    let mut input_tokens = None;
+    let (mut input_tokens, mut waiting) = (None, None);
     for _ in 0..MAX_RETRIES {
         match remedy {
             Remedy::Count => {
-                let counted = gate.counter.clone().count_input((asked.input)()).await;
+                let counted = gate.counter.clone().count_for_admission((asked.input)()).await;
                 let bound =
                     counted.map(|InputTokens(text)| asked.size.counted_input(input_bound(text)));
                 let max_input = asked.size.max_input(asked.model);
                 input_tokens = Some(bound.map_or(max_input, |bound| bound.min(max_input)));
             }
-            Remedy::Wait => tokio::time::sleep(RETRY_INTERVAL).await,
+            Remedy::Wait => {
+                if waiting.is_none() {
+                    // Others give back only while a request waits; too many would wait in vain.
+                    let Some(funds) = gate.ledger.wait(&asked.principal.key) else { break };
+                    waiting = Some((funds, gate.limiter.wait(&asked.subject())));
+                }
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            }
         }
         match try_admit(gate, asked, input_tokens, tally) {
             Ok(()) => return Ok(()),

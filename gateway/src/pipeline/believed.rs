@@ -4,13 +4,15 @@
 //! beyond what the request can have used is not charged: the house pays the rest, the record names the
 //! number and the upstream's health shows it.
 
+use std::ops::ControlFlow;
+
 use super::tally::Tally;
 use domain::model::Modality;
 use domain::money::Nanos;
 use domain::price::Price;
 use domain::record::RequestRecord;
 use domain::usage::{Tokens, Usage};
-use domain::wire::content::content_parts;
+use domain::wire::content::for_each_part;
 use domain::wire::usage::UsageReport;
 
 /// As much of a count beyond the bound as is booked as the house's loss, in tokens: more is no count, and
@@ -112,11 +114,16 @@ fn cut(tokens: &mut Option<Tokens>, bound: impl FnOnce(u64) -> u64) -> Option<Ex
 
 /// How many images, recordings, files and parts of unknown types a chat request's messages hold.
 fn media_parts(body: &[u8]) -> u64 {
-    let Some(parts) = content_parts(body) else {
-        // it has a shape of its own: every type may be that of a part
-        return memchr::memmem::find_iter(body, br#""type""#).count() as u64;
-    };
-    parts.iter().filter(|part| part.modality() != Some(Modality::Text)).count() as u64
+    let mut count = 0;
+    let read = for_each_part(body, |part| {
+        count += u64::from(part.modality() != Some(Modality::Text));
+        ControlFlow::<()>::Continue(())
+    });
+    if read.is_none() {
+        // Every type of a body that cannot be read may be that of a part.
+        count = memchr::memmem::find_iter(body, br#""type""#).count() as u64;
+    }
+    count
 }
 
 #[cfg(test)]

@@ -71,10 +71,15 @@ const MIN_DATA_BYTES: usize = 256;
 /// How many counts run at once: each has a core to itself for as long as it lasts.
 const AT_ONCE: usize = 2;
 
+/// Longer requests are not counted before they are admitted, in bytes: nobody has paid for that yet.
+const MAX_ADMISSION_BYTES: usize = 4 * 1024 * 1024;
+
 /// Counts on threads of their own, a few at a time.
 #[derive(Clone)]
 pub struct Counter {
     slots: Arc<Semaphore>,
+    /// For requests that are not admitted yet, so that they do not delay the answers of others.
+    admission: Arc<Semaphore>,
 }
 
 /// A count of a whole request under way, given up if it is dropped; it gives `None` if it panicked.
@@ -130,7 +135,7 @@ pub enum Input {
 
 impl Default for Counter {
     fn default() -> Self {
-        Self { slots: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { slots: Arc::new(Semaphore::new(AT_ONCE)), admission: Arc::new(Semaphore::new(1)) }
     }
 }
 
@@ -167,6 +172,15 @@ impl Counter {
         self.run(move || InputTokens(input.0.iter().map(|text| count_request(text)).sum())).await
     }
 
+    /// Counts a request that is not admitted yet; `None` if it is very long, or that panicked.
+    pub async fn count_for_admission(self, input: InputText) -> Option<InputTokens> {
+        if input.0.iter().map(Bytes::len).sum::<usize>() > MAX_ADMISSION_BYTES {
+            return None;
+        }
+        let _place = self.admission.clone().acquire_owned().await.ok()?;
+        self.count_input(input).await
+    }
+
     async fn run<T: Send + 'static>(self, count: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let slot = self.slots.acquire_owned().await.expect("nobody closes it");
         let counting = tokio::task::spawn_blocking(move || {
@@ -189,15 +203,17 @@ impl AddAssign for TextTokens {
 /// members for those hold them.
 pub fn text_bytes(body: &[u8]) -> u64 {
     static MARK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b";base64,"));
-    let data: usize = MARK
-        .find_iter(body)
-        .filter(|&at| is_value_of_data_member(&body[..at]))
-        .map(|at| {
-            let data = &body[at + MARK.needle().len()..];
-            memchr::memchr(b'"', data).unwrap_or(data.len())
-        })
-        .sum();
-    body.len().saturating_sub(data) as u64
+    let (mut text, mut at) = (0, 0);
+    while let Some(found) = MARK.find(&body[at..]) {
+        let start = at + found + MARK.needle().len();
+        text += start - at;
+        let end = memchr::memchr(b'"', &body[start..]).map_or(body.len(), |end| start + end);
+        if !is_value_of_data_member(&body[..start - MARK.needle().len()]) {
+            text += end - start;
+        }
+        at = end;
+    }
+    (text + body.len() - at) as u64
 }
 
 /// Whether a JSON text ends within the value of one of [`DATA_MEMBERS`], which has no quotes so far.
@@ -483,6 +499,9 @@ mod tests {
         let text = br#"{"text":"data:;base64,AAAABBBB"},{"url": "a \"data:;base64,AAAA"}"#;
         assert_eq!(text_bytes(text), text.len() as u64, "what is no image is text");
         assert_eq!(text_bytes(b""), 0);
+        let marks = ";base64,".repeat(1_000_000);
+        let body = format!(r#"{{"url":"data:{marks}","text":"a"}}"#);
+        assert_eq!(text_bytes(body.as_bytes()), 8 + r#"{"url":"data:","text":"a"}"#.len() as u64);
     }
 
     #[test]

@@ -30,8 +30,9 @@ use crate::upstream::UpstreamError;
 const PIECE_BYTES: usize = 16 * 1024;
 /// The same where the upstream did: most answers are shorter, and need not be counted at all.
 const MAX_PENDING_BYTES: usize = 64 * 1024;
-/// Words that may go on are kept behind a piece up to this length in all, in bytes.
-const MAX_REST_BYTES: usize = 4 * 1024;
+/// Words that may go on are kept behind a piece up to this length in all, in bytes: what is kept can be counted
+/// on the spot.
+const MAX_REST_BYTES: usize = MAX_INLINE_BYTES;
 
 /// Text up to this length is counted on the spot: that takes less time than handing it to another thread
 /// is worth. In bytes.
@@ -144,7 +145,9 @@ impl Tally {
             self.counts.shortage = None;
             return Poll::Ready(true);
         }
-        self.poll_shortage(context).map(|()| false)
+        ready!(self.poll_shortage(context));
+        // The last hold of the others may just have gone.
+        Poll::Ready(self.is_covered())
     }
 
     /// Gives back what is held beyond the count if other requests wait for it.

@@ -1,8 +1,10 @@
 //! Whether a model takes what the messages of a chat request hold.
 
+use std::ops::ControlFlow;
+
 use domain::model::{Modality, Model};
 use domain::refusal::{Refusal, RequestFault};
-use domain::wire::content::content_parts;
+use domain::wire::content::for_each_part;
 
 /// Refuses the first part that the model does not take. A model whose entry does not say what it takes is
 /// sent everything, and its body is not looked at.
@@ -13,21 +15,24 @@ pub(super) fn check(model: &Model, body: &[u8]) -> Result<(), Refusal> {
     if model.inputs.is_empty() {
         return Ok(());
     }
-    let parts = content_parts(body).unwrap_or_default();
-    for part in parts {
-        let Some(modality) = part.modality() else { continue };
-        if modality != Modality::Text && !model.inputs.contains(&modality) {
-            let param = format!("messages[{}].content[{}].type", part.message, part.index);
-            return Err(Refusal::invalid(
-                RequestFault::UnsupportedContentPart,
-                Some(&param),
+    let refused = for_each_part(body, |part| {
+        let message = match part.modality() {
+            _ if part.kind.is_none() => "a content part must have one `type`, a string".to_owned(),
+            Some(modality) if modality != Modality::Text && !model.inputs.contains(&modality) => {
                 format!(
                     "model `{}` takes no {}; leave this part out or use another model",
                     model.id,
                     modality.plural()
-                ),
-            ));
-        }
+                )
+            }
+            _ => return ControlFlow::Continue(()),
+        };
+        let param = format!("messages[{}].content[{}].type", part.message, part.index);
+        let code = RequestFault::UnsupportedContentPart;
+        ControlFlow::Break(Refusal::invalid(code, Some(&param), message))
+    });
+    match refused {
+        Some(ControlFlow::Break(refusal)) => Err(refusal),
+        Some(ControlFlow::Continue(())) | None => Ok(()),
     }
-    Ok(())
 }

@@ -226,7 +226,8 @@ impl Relay {
                         self.source = Source::Ended;
                         self.unread.clear();
                     }
-                    Poll::Pending if self.out.is_empty() => return self.poll_silence(context),
+                    // A sign of life would overtake the events that are held back.
+                    Poll::Pending if self.out.is_empty() => return Poll::Pending,
                     Poll::Pending => break,
                 }
                 self.uncovered = None;

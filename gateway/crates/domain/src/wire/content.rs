@@ -1,8 +1,11 @@
 //! The parts of a chat request's messages.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::ops::ControlFlow;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::model::Modality;
@@ -14,14 +17,27 @@ pub struct ContentPart<'a> {
     pub message: usize,
     /// Its index in the message.
     pub index: usize,
-    /// Its `type`; empty if it has none.
-    pub kind: Cow<'a, str>,
+    /// Its `type`; `None` if it has none, or something that servers may read differently.
+    pub kind: Option<Cow<'a, str>>,
 }
 
-impl ContentPart<'_> {
+impl<'a> ContentPart<'a> {
+    fn read(message: usize, index: usize, json: &'a str) -> Self {
+        #[derive(Deserialize)]
+        struct Part<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: Option<Text<'a>>,
+        }
+        #[derive(Deserialize)]
+        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+        let part = serde_json::from_str::<Part<'_>>(json);
+        let kind = part.ok().and_then(|part| part.kind).map(|Text(kind)| kind);
+        Self { message, index, kind }
+    }
+
     /// What it is; `None` for types that are not known.
     pub fn modality(&self) -> Option<Modality> {
-        match &*self.kind {
+        match self.kind.as_deref()? {
             "text" | "refusal" | "input_text" | "output_text" => Some(Modality::Text),
             "image_url" | "input_image" | "image" => Some(Modality::Image),
             "file" | "input_file" => Some(Modality::File),
@@ -52,13 +68,12 @@ impl Media {
 
     /// What the parts of `content` are, a message's content as JSON. A string is text.
     pub fn of_content(content: &str) -> Self {
-        if !content.starts_with('[') {
-            return Self::default();
-        }
-        let Ok(parts) = serde_json::from_str::<Vec<&RawValue>>(content) else {
-            return Self::default();
-        };
-        parts.into_iter().map(|part| Self::of_part(part.get())).fold(Self::default(), Self::plus)
+        let mut media = Self::default();
+        each_element(content, |index, json| {
+            let modality = ContentPart::read(0, index, json).modality();
+            media = media.plus(Self::of_part(modality, json));
+        });
+        media
     }
 
     /// The sum of both.
@@ -70,16 +85,8 @@ impl Media {
         }
     }
 
-    fn of_part(json: &str) -> Self {
-        #[derive(Deserialize)]
-        struct Part<'a> {
-            #[serde(borrow, rename = "type")]
-            kind: Option<Cow<'a, str>>,
-        }
-        // A part with two types has an unknown one.
-        let kind = serde_json::from_str::<Part<'_>>(json).ok().and_then(|part| part.kind);
-        let part = ContentPart { message: 0, index: 0, kind: kind.unwrap_or_default() };
-        let per_token = match part.modality() {
+    fn of_part(modality: Option<Modality>, json: &str) -> Self {
+        let per_token = match modality {
             Some(Modality::Text) => return Self::default(),
             Some(Modality::Image | Modality::Audio) => Self::DATA_PER_TOKEN,
             Some(Modality::File) => Self::FILE_DATA_PER_TOKEN,
@@ -93,8 +100,12 @@ impl Media {
     }
 }
 
-/// The parts of all messages, in order; `None` if `body` is not a chat request.
-pub fn content_parts(body: &[u8]) -> Option<Vec<ContentPart<'_>>> {
+/// Calls `visit` with the parts of all messages, in order, and until it breaks; `None` if `body` is not a chat
+/// request.
+pub fn for_each_part<'a, B>(
+    body: &'a [u8],
+    mut visit: impl FnMut(ContentPart<'a>) -> ControlFlow<B>,
+) -> Option<ControlFlow<B>> {
     #[derive(Deserialize)]
     struct Request<'a> {
         #[serde(borrow)]
@@ -105,24 +116,50 @@ pub fn content_parts(body: &[u8]) -> Option<Vec<ContentPart<'_>>> {
         #[serde(borrow)]
         content: Option<&'a RawValue>,
     }
-    #[derive(Deserialize)]
-    struct Part<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Option<Cow<'a, str>>,
-    }
     let request: Request<'_> = serde_json::from_slice(body).ok()?;
-    let mut found = Vec::new();
     for (message, view) in request.messages.iter().enumerate() {
         let Some(content) = view.content else { continue };
-        // a string, or a shape of its own
-        let parts: Vec<Part<'_>> = serde_json::from_str(content.get()).unwrap_or_default();
-        found.extend(parts.into_iter().enumerate().map(|(index, part)| ContentPart {
-            message,
-            index,
-            kind: part.kind.unwrap_or_default(),
-        }));
+        let mut broken = None;
+        each_element(content.get(), |index, json| {
+            if broken.is_none()
+                && let ControlFlow::Break(value) = visit(ContentPart::read(message, index, json))
+            {
+                broken = Some(value);
+            }
+        });
+        if let Some(value) = broken {
+            return Some(ControlFlow::Break(value));
+        }
     }
-    Some(found)
+    Some(ControlFlow::Continue(()))
+}
+
+/// Calls `visit` with the index and the JSON of each element of an array; never for any other value. Elements are
+/// not collected: an array may have millions.
+fn each_element<'a>(json: &'a str, visit: impl FnMut(usize, &'a str)) {
+    struct Elements<F>(F);
+
+    impl<'a, F: FnMut(usize, &'a str)> Visitor<'a> for Elements<F> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array")
+        }
+
+        fn visit_seq<S: SeqAccess<'a>>(mut self, mut elements: S) -> Result<(), S::Error> {
+            let mut index = 0;
+            while let Some(element) = elements.next_element::<&RawValue>()? {
+                (self.0)(index, element.get());
+                index += 1;
+            }
+            Ok(())
+        }
+    }
+
+    if json.starts_with('[') {
+        // The array was read once: it is valid JSON.
+        _ = serde_json::Deserializer::from_str(json).deserialize_seq(Elements(visit));
+    }
 }
 
 #[cfg(test)]
@@ -132,12 +169,17 @@ mod tests {
     #[test]
     fn parts_are_found_with_their_places() {
         let body = r#"{"messages":[{"role":"user","content":"\"type\""},{"content":null},{},
-            {"content":[{"type":"text","text":"a"},{"type":"image_url"},{"type":"new"},{}]}]}"#;
-        let parts = content_parts(body.as_bytes()).unwrap();
-        let seen: Vec<_> = parts.iter().map(|it| (it.message, it.index, it.modality())).collect();
+            {"content":[{"type":"text","text":"a"},{"type":"image_url"},{"type":"new"},{},{"type":"text","type":"file"},
+            {"type":"text"}]}]}"#;
+        let mut seen = Vec::new();
+        let ended = for_each_part(body.as_bytes(), |part| {
+            seen.push((part.message, part.index, part.modality()));
+            if part.index == 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert_eq!(ended, Some(ControlFlow::Break(())));
         let (text, image) = (Some(Modality::Text), Some(Modality::Image));
-        assert_eq!(seen, [(3, 0, text), (3, 1, image), (3, 2, None), (3, 3, None)]);
-        assert_eq!(content_parts(b"{}"), None);
+        assert_eq!(seen, [(3, 0, text), (3, 1, image), (3, 2, None), (3, 3, None), (3, 4, None)]);
+        assert_eq!(for_each_part(b"{}", |_| ControlFlow::Break(())), None);
     }
 
     #[test]
