@@ -113,11 +113,11 @@ async fn whole(
         UpstreamError::Invalid(format!("its answer is not a chat answer: {}", flaw(&error)))
     })?;
     tally.meter.observe(&view, AnswerForm::Whole);
+    if let Some(error) = view.reported_error(json) {
+        return Err(UpstreamError::Reported(error));
+    }
     if view.choices().is_empty() {
-        return Err(match view.reported_error(json) {
-            Some(error) => UpstreamError::Reported(error),
-            None => UpstreamError::Invalid("its answer has no `choices`".to_owned()),
-        });
+        return Err(UpstreamError::Invalid("its answer has no `choices`".to_owned()));
     }
     passthrough::check_not_broken(&tally.meter)?;
     tally.meter.check_choices()?;

@@ -45,9 +45,11 @@ impl Choices {
         };
     }
 
-    /// Whether every choice that has begun has ended, and one has.
-    pub(super) fn is_finished(&self) -> bool {
-        self.all(|state| state == ChoiceState::Ended)
+    /// Whether every choice that has begun has ended, and as many as were `asked` for, at least one.
+    pub(super) fn is_finished(&self, asked: usize) -> bool {
+        let has_ended = |state| state == ChoiceState::Ended;
+        let ended = self.states.iter().filter(|state| has_ended(**state)).count();
+        self.all(has_ended) && ended >= asked
     }
 
     /// Whether that holds once the stream's end marker has come, which ends the choices whose last
@@ -76,7 +78,7 @@ mod tests {
             let view = ChunkView::parse(&json).unwrap();
             view.choices().iter().for_each(|choice| choices.observe(choice));
         }
-        let seen = (choices.is_finished(), choices.is_finished_by_marker());
+        let seen = (choices.is_finished(1), choices.is_finished_by_marker());
         assert_eq!(seen, finished, "{chunks:?}");
     }
 
@@ -91,6 +93,15 @@ mod tests {
             &[r#"{"index":0,"finish_reason":"stop"},{"index":1,"finish_reason":"length"}"#],
             (true, true),
         );
+    }
+
+    #[test]
+    fn an_answer_whose_choices_have_not_all_come_has_not_ended() {
+        let mut choices = Choices::default();
+        let view = ChunkView::parse(r#"{"choices":[{"finish_reason":"stop"}]}"#).unwrap();
+        choices.observe(&view.choices()[0]);
+        assert!(choices.is_finished(1) && !choices.is_finished(3));
+        assert!(choices.is_finished_by_marker(), "some servers give one answer, whatever `n` is");
     }
 
     #[test]
@@ -113,6 +124,6 @@ mod tests {
             choices.observe(&ChunkView::parse(&json).unwrap().choices()[0]);
         }
         assert_eq!(choices.states.len(), MAX_CHOICES + 1);
-        assert!(!choices.is_finished());
+        assert!(!choices.is_finished(1));
     }
 }

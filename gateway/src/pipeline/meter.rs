@@ -79,9 +79,9 @@ pub struct Produced {
 // === impl Meter ===
 
 impl Meter {
-    /// Whether every choice that has begun has ended.
+    /// Whether all choices that were asked for have come and ended.
     pub fn is_finished(&self) -> bool {
-        self.choices.is_finished()
+        self.choices.is_finished(self.asked_choices as usize)
     }
 
     /// Whether that holds of a stream whose end marker has come.

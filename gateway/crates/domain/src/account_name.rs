@@ -17,7 +17,7 @@ const MAX_CHARS: usize = 128;
 /// nor patterns give these a meaning within a word.
 const PUNCTUATION: &str = "._-+@";
 /// Names that a reader would take for the gateway's own or for its operators.
-const RESERVED: [&str; 24] = [
+const RESERVED: [&str; 25] = [
     "admin",
     "administrator",
     "all",
@@ -37,6 +37,7 @@ const RESERVED: [&str; 24] = [
     "root",
     "security",
     "self",
+    "simulator",
     "superuser",
     "support",
     "system",
@@ -85,7 +86,10 @@ impl AccountName {
             return Err(Invalid::new("name", "`name` must not mix letters of different scripts"));
         }
         let own = Appearance::all(&name);
-        let is_reserved = |reserved: &&str| own.iter().any(|it| it.is_shared_with(reserved));
+        // Punctuation does not tell a reserved name apart; between other names it does, as in addresses.
+        let bare = Appearance::all(&letters);
+        let is_reserved =
+            |reserved: &&str| own.iter().chain(&bare).any(|it| it.is_shared_with(reserved));
         if RESERVED.iter().any(is_reserved) {
             return Err(Invalid::new("name", "`name` is reserved; choose another"));
         }

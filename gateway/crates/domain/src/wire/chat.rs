@@ -25,6 +25,9 @@ use super::content::Media;
 use super::first_byte;
 use crate::refusal::{Refusal, RequestFault};
 
+/// The most answers that a request may want: as many as OpenAI allows.
+const MAX_CHOICES: u64 = 128;
+
 /// What is read of a request. Everything else passes through unread.
 #[derive(Debug)]
 pub struct ChatRequest<'a> {
@@ -104,7 +107,7 @@ impl<'a> ChatRequest<'a> {
             stream_options,
             include_usage,
             max_output: caps.iter().flatten().filter_map(|cap| cap.value).max(),
-            choices: count(present(fields.n), "n")?.unwrap_or(1),
+            choices: choices(present(fields.n))?,
             media,
             caps,
             ignored: fields.ignored,
@@ -149,6 +152,15 @@ fn flag(raw: Option<&RawValue>, name: &str) -> Result<Option<bool>, Refusal> {
 fn cap<'a>(member: Option<Member<'a>>, name: &'static str) -> Result<Option<Cap<'a>>, Refusal> {
     let Some(member) = member else { return Ok(None) };
     Ok(Some(Cap { name, value: count(present(Some(member)), name)?, member }))
+}
+
+fn choices(raw: Option<&RawValue>) -> Result<u64, Refusal> {
+    let choices = count(raw, "n")?.unwrap_or(1);
+    if choices > MAX_CHOICES {
+        let message = format!("`n` must be at most {MAX_CHOICES}");
+        return Err(Refusal::invalid(RequestFault::InvalidValue, Some("n"), message));
+    }
+    Ok(choices)
 }
 
 fn count(raw: Option<&RawValue>, name: &str) -> Result<Option<u64>, Refusal> {

@@ -61,6 +61,9 @@ pub struct ChoiceView<'a> {
     message: Option<PieceView<'a>>,
     #[serde(borrow)]
     finish_reason: Option<&'a RawValue>,
+    /// Why this choice failed, beside others that did not (OpenRouter).
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
     /// The tokens' probabilities.
     #[serde(borrow)]
     pub logprobs: Option<&'a RawValue>,
@@ -177,15 +180,69 @@ impl<'a> ChoiceView<'a> {
         self.delta.as_ref().or(self.message.as_ref())
     }
 
-    /// Why it ended, where it has.
+    /// Why it ended, where it has. Reasons that are no strings, and words for none, are none.
     pub fn finish(&self) -> Option<FinishReason> {
-        Some(match self.finish_reason?.get() {
-            r#""""# => FinishReason::Unnamed,
-            r#""length""# | r#""max_tokens""# | r#""model_length""# => FinishReason::Length,
-            r#""content_filter""# | r#""safety""# | r#""refusal""# => FinishReason::Filter,
-            r#""error""# | r#""abort""# => FinishReason::Broken,
-            _ => FinishReason::Whole,
-        })
+        if self.error.is_some() {
+            return Some(FinishReason::Broken);
+        }
+        match self.finish_reason?.get().strip_prefix('"')?.strip_suffix('"')? {
+            "stop" | "tool_calls" => Some(FinishReason::Whole),
+            reason => FinishReason::named(reason),
+        }
+    }
+}
+
+impl FinishReason {
+    /// Length limits; of OpenAI, Mistral, Gemini, the Responses API and Claude.
+    const LENGTH: [&str; 6] = [
+        "length",
+        "max_tokens",
+        "model_length",
+        "max_output_tokens",
+        "max_length",
+        "model_context_window_exceeded",
+    ];
+    /// Content filters; of OpenAI, Claude, Gemini and Zhipu.
+    const FILTER: [&str; 8] = [
+        "content_filter",
+        "safety",
+        "refusal",
+        "sensitive",
+        "recitation",
+        "prohibited_content",
+        "blocklist",
+        "spii",
+    ];
+    /// Failures; of vLLM and SGLang, DeepSeek, Zhipu and OpenRouter.
+    const BROKEN: [&str; 8] = [
+        "error",
+        "abort",
+        "aborted",
+        "cancelled",
+        "canceled",
+        "timeout",
+        "network_error",
+        "insufficient_system_resource",
+    ];
+    /// What some servers write on chunks that are not the last.
+    const NONE: [&str; 2] = ["null", "none"];
+
+    /// The reason that servers call `name`, in any case; `None` for a word that means no reason.
+    fn named(name: &str) -> Option<Self> {
+        let is_in = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+        if name.is_empty() {
+            Some(Self::Unnamed)
+        } else if is_in(&Self::NONE) {
+            None
+        } else if is_in(&Self::LENGTH) {
+            Some(Self::Length)
+        } else if is_in(&Self::FILTER) {
+            Some(Self::Filter)
+        } else if is_in(&Self::BROKEN) {
+            Some(Self::Broken)
+        } else {
+            Some(Self::Whole)
+        }
     }
 }
 
@@ -367,6 +424,12 @@ mod tests {
             ("refusal", FinishReason::Filter),
             ("error", FinishReason::Broken),
             ("abort", FinishReason::Broken),
+            ("MAX_TOKENS", FinishReason::Length),
+            ("model_context_window_exceeded", FinishReason::Length),
+            ("RECITATION", FinishReason::Filter),
+            ("insufficient_system_resource", FinishReason::Broken),
+            ("network_error", FinishReason::Broken),
+            ("a word of its server", FinishReason::Whole),
             ("", FinishReason::Unnamed),
             ("stop", FinishReason::Whole),
             ("tool_calls", FinishReason::Whole),
@@ -397,6 +460,20 @@ mod tests {
         check(r#"{"message":"x","usage":{}}"#, None);
         check(r#"{"type":"ping"}"#, None);
         check(r#"{"error":null,"object":"chat.completion.chunk","choices":[]}"#, None);
+    }
+
+    #[test]
+    fn what_is_no_reason_does_not_end_a_choice() {
+        let finish = |choice: &str| {
+            let json = format!(r#"{{"choices":[{choice}]}}"#);
+            ChunkView::parse(&json).unwrap().choices()[0].finish()
+        };
+        for reason in [r#""null""#, r#""None""#, "null", "false", "0", "{}", "[]"] {
+            assert_eq!(finish(&format!(r#"{{"finish_reason":{reason}}}"#)), None, "{reason}");
+        }
+        assert_eq!(finish(r#"{"error":null,"finish_reason":null}"#), None);
+        let failed = r#"{"error":{"message":"boom"},"finish_reason":"stop"}"#;
+        assert_eq!(finish(failed), Some(FinishReason::Broken));
     }
 
     #[test]

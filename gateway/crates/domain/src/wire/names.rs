@@ -103,16 +103,21 @@ pub(super) fn meaning(name: &str) -> Option<Meaning> {
         | "maxnewtokens" | "maxlength"
         // Gemini and the Responses API; Llama, Claude and Titan on Bedrock
         | "maxoutputtokens" | "maxgenlen" | "maxtokenstosample" | "maxtokencount"
-        // TensorRT-LLM
-        | "requestoutputlen" => ForeignCap,
+        // TensorRT-LLM; Anthropic's completions; NeMo
+        | "requestoutputlen" | "maxtokenstogenerate" | "tokenstogenerate" | "maxoutputlength"
+        | "maxoutputlen" => ForeignCap,
         // completions of OpenAI and vLLM; llama.cpp; transformers; Gemini; Cohere; AI21
         "bestof" | "ncmpl" | "numreturnsequences" | "candidatecount" | "numgenerations"
         | "numresults" | "numbeams" | "usebeamsearch" => Multiplier,
         // OpenRouter; LiteLLM
-        "models" | "fallbacks" => ModelChoice,
-        // Ollama; LiteLLM; Gemini; text-generation-inference; SGLang; Bedrock
+        "models" | "fallbacks" | "contextwindowfallbacks" | "contentpolicyfallbacks"
+        | "defaultfallbacks" | "modellist" | "apibase" | "baseurl"
+        // LM Studio; LoRAX
+        | "draftmodel" | "adapters" | "adapterid" => ModelChoice,
+        // Ollama; LiteLLM; Gemini; text-generation-inference; SGLang; Bedrock; transformers; Dynamo
         "options" | "extrabody" | "generationconfig" | "parameters" | "samplingparams"
-        | "inferenceconfig" => Container,
+        | "inferenceconfig" | "samplingparameters" | "modelkwargs" | "generationkwargs"
+        | "extraargs" | "nvext" | "additionalmodelrequestfields" => Container,
         _ => return None,
     })
 }

@@ -36,11 +36,11 @@ pub fn whole(
     })?;
     look(&view);
     reading.head(&view);
+    if let Some(error) = view.reported_error(body) {
+        return Err(Trouble::Reported(error));
+    }
     let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
-        return Err(match view.reported_error(body) {
-            Some(error) => Trouble::Reported(error),
-            None => Trouble::Invalid("its answer has no `choices`".to_owned()),
-        });
+        return Err(Trouble::Invalid("its answer has no `choices`".to_owned()));
     };
     reading.choice(choice, AnswerForm::Whole, &mut Events::nowhere())?;
     reading.settle()?;
