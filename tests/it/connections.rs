@@ -297,3 +297,27 @@ async fn an_answer_that_nobody_takes_does_not_keep_its_connection() {
     tokio::time::resume();
     drop(answer);
 }
+
+/// hyper was done with the stream when it had handed on the answer, whose memory the client kept for good.
+#[tokio::test]
+async fn a_stored_response_that_a_client_does_not_take_is_reset() {
+    let (product, _, alice, key) = scene().await;
+    let input = "word ".repeat(10_000);
+    let body = json!({ "model": "sim-chat", "input": input });
+    let answer = product.post("/v1/responses").bearer(&key).json(&body).answer().await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let id = answer.json()["id"].as_str().unwrap().to_owned();
+    let (mut sender, _running) = multiplexed(product.http, 1).await;
+    let url = format!("http://{}/v1/responses/{id}/input_items", product.http);
+    let request = hyper::Request::get(url).header("authorization", format!("Bearer {key}"));
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    let response = soon("an answer", sender.send_request(request)).await.unwrap();
+    assert_eq!(response.status(), 200);
+    tokio::time::pause();
+    // the client has room for one byte meanwhile
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    tokio::time::resume();
+    let read = soon("the end of a stream", response.into_body().collect()).await;
+    assert!(read.is_err(), "it was reset");
+    drop(alice);
+}
