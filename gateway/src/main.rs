@@ -183,8 +183,9 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// Cancelled by the first SIGTERM or Ctrl-C; the second one ends the process at once, and SIGHUP never does. SIGHUP, which asks a
-/// service to read its configuration again, shuts down only what was started on a terminal that is gone.
+/// Cancelled by the first SIGTERM or Ctrl-C; the second one ends the process at once. SIGHUP, which asks a
+/// service to read its configuration again, shuts down only what was started on a terminal that is gone, and
+/// changes nothing about a shutdown under way.
 fn shutdown_on_signal() -> Result<CancellationToken> {
     let shutdown = CancellationToken::new();
     let (mut terminate, mut interrupt, mut hangup) = (
