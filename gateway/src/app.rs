@@ -53,6 +53,8 @@ const LOCK: &str = "lock";
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// The simulator answers the same to the same request on every installation.
 const SIMULATOR_SEED: u64 = 1;
+/// One address gets at most this part of the connections that there are descriptors for.
+const ADDRESS_DIVISOR: usize = 4;
 
 /// What tests may replace.
 pub struct Seams {
@@ -194,7 +196,7 @@ pub async fn run(
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), threads, "serving");
     let bodies = BodyReceiver::new(config.max_body_bytes, config.body_memory_bytes);
     let handler = Arc::new(Handler::new(gate, bodies));
-    let slots = ConnectionSlots::new(api_limits(config.connections));
+    let slots = ConnectionSlots::new(api_limits(config.connections, descriptors::limit()));
     let port = Port {
         acceptor: Acceptor::new(listeners.http, "api", slots),
         tls: http_tls,
@@ -228,8 +230,7 @@ pub async fn run(
 }
 
 /// Lowers the limits of the API to what the process has descriptors for, beside those of the admin plane.
-fn api_limits(configured: ConnectionLimits) -> ConnectionLimits {
-    let limit = descriptors::limit();
+fn api_limits(configured: ConnectionLimits, limit: Option<u64>) -> ConnectionLimits {
     let Some(possible) = descriptors::max_api_connections(limit) else { return configured };
     if configured.total.is_some_and(|total| total > possible) {
         tracing::warn!(
@@ -239,8 +240,14 @@ fn api_limits(configured: ConnectionLimits) -> ConnectionLimits {
              (`ulimit -n`, systemd's LimitNOFILE)"
         );
     }
-    let total = configured.total.map_or(possible, |total| total.min(possible));
-    ConnectionLimits { total: Some(total), ..configured }
+    if configured.total.is_some_and(|total| total <= possible) {
+        return configured;
+    }
+    let share = (possible / ADDRESS_DIVISOR).max(1);
+    ConnectionLimits {
+        total: Some(possible),
+        per_address: configured.per_address.map(|limit| limit.min(share)),
+    }
 }
 
 /// Tells the ledger what the keys that have a spending cap may still spend.
@@ -326,4 +333,22 @@ fn make_private_dir(dir: &Path) -> Result<()> {
         .mode(0o700)
         .create(dir)
         .with_context(|| format!("making the data directory `{}`", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_does_not_take_all_connections_that_there_are_descriptors_for() {
+        let limits = |total, per_address| ConnectionLimits { total, per_address };
+        let configured = limits(Some(8_192), Some(1_024));
+        assert_eq!(api_limits(configured, None), configured);
+        assert_eq!(api_limits(configured, Some(20_000)), configured);
+        assert_eq!(api_limits(configured, Some(1_024)), limits(Some(352), Some(88)));
+        assert_eq!(api_limits(limits(None, Some(1_024)), Some(1_024)), limits(Some(352), Some(88)));
+        assert_eq!(api_limits(limits(Some(8_192), None), Some(1_024)), limits(Some(352), None));
+        let few = limits(Some(9), Some(9));
+        assert_eq!(api_limits(few, Some(1_024)), few, "what was set is possible");
+    }
 }

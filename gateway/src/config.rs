@@ -33,7 +33,8 @@ const DEFAULT_MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 const DEFAULT_BODY_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 /// A chat request with a question and a tool has less.
 const MIN_MAX_BODY_BYTES: usize = 1024;
-const MAX_DRAIN_SECONDS: u64 = 24 * 60 * 60;
+/// The longest of the waits that are set in seconds: a day.
+const MAX_WAIT_SECONDS: u64 = 24 * 60 * 60;
 const DEFAULT_DRAIN_SECONDS: u64 = 30;
 const DEFAULT_CLIENT_IDLE_SECONDS: u64 = 120;
 const DEFAULT_MAX_CONNECTIONS: usize = 8_192;
@@ -273,10 +274,18 @@ impl Settings {
              {MIN_MAX_BODY_BYTES}, or leave it out for {DEFAULT_MAX_BODY_BYTES}"
         );
         let drain_seconds = self.drain_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS);
-        ensure!(
-            drain_seconds <= MAX_DRAIN_SECONDS,
-            "`drain_seconds` is {drain_seconds}; set at most {MAX_DRAIN_SECONDS}, which is a day"
-        );
+        let drain_delay_seconds = self.drain_delay_seconds.unwrap_or_default();
+        let client_idle_seconds = self.client_idle_seconds.unwrap_or(DEFAULT_CLIENT_IDLE_SECONDS);
+        for (name, seconds) in [
+            ("drain_seconds", drain_seconds),
+            ("drain_delay_seconds", drain_delay_seconds),
+            ("client_idle_seconds", client_idle_seconds),
+        ] {
+            ensure!(
+                seconds <= MAX_WAIT_SECONDS,
+                "`{name}` is {seconds}; set at most {MAX_WAIT_SECONDS}, which is a day"
+            );
+        }
         Ok(Config {
             data_dir,
             listen,
@@ -295,8 +304,8 @@ impl Settings {
             max_body_bytes,
             body_memory_bytes,
             drain: Duration::from_secs(drain_seconds),
-            drain_delay: Duration::from_secs(self.drain_delay_seconds.unwrap_or_default()),
-            client_idle: Some(self.client_idle_seconds.unwrap_or(DEFAULT_CLIENT_IDLE_SECONDS))
+            drain_delay: Duration::from_secs(drain_delay_seconds),
+            client_idle: Some(client_idle_seconds)
                 .filter(|&seconds| seconds > 0)
                 .map(Duration::from_secs),
             connections: ConnectionLimits {
@@ -412,6 +421,8 @@ mod tests {
             ("max_body_bytes = 0", "`max_body_bytes` is 0"),
             ("max_body_bytes = 1023", "set at least 1024"),
             ("drain_seconds = 18446744073709551615", "`drain_seconds`"),
+            ("drain_delay_seconds = 86401", "`drain_delay_seconds`"),
+            ("client_idle_seconds = 18446744073709551615", "`client_idle_seconds`"),
             ("[responses]\nretention_days = 0", "`responses.store`"),
             ("[responses]\naccount_mib = 0", "`responses.store`"),
         ] {

@@ -184,7 +184,8 @@ fn raise_descriptor_limit() {
 }
 
 /// Cancelled by the first SIGTERM or Ctrl-C; the second one ends the process at once. SIGHUP, which asks a
-/// service to read its configuration again, shuts down only what was started on a terminal that is gone.
+/// service to read its configuration again, shuts down only what was started on a terminal that is gone, and
+/// changes nothing about a shutdown under way.
 fn shutdown_on_signal() -> Result<CancellationToken> {
     let shutdown = CancellationToken::new();
     let (mut terminate, mut interrupt, mut hangup) = (
@@ -195,26 +196,30 @@ fn shutdown_on_signal() -> Result<CancellationToken> {
     let had_terminal = std::io::stdin().is_terminal();
     let token = shutdown.clone();
     let wait = async move {
-        for code in [None, Some(130)] {
-            loop {
-                tokio::select! {
-                    _ = terminate.recv() => break,
-                    _ = interrupt.recv() => break,
-                    _ = hangup.recv() => {}
-                }
-                if had_terminal && std::fs::File::open("/dev/tty").is_err() {
-                    tracing::info!("the terminal is gone: shutting down");
-                    break;
-                }
-                tracing::warn!(
-                    "SIGHUP is ignored: settings are read at the start, so restart to change them"
-                );
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hangup.recv() => {}
             }
-            match code {
-                None => token.cancel(),
-                Some(code) => std::process::exit(code),
+            if had_terminal && std::fs::File::open("/dev/tty").is_err() {
+                tracing::info!("the terminal is gone: shutting down");
+                break;
+            }
+            tracing::warn!(
+                "SIGHUP is ignored: settings are read at the start, so restart to change them"
+            );
+        }
+        token.cancel();
+        // shells and terminals may send SIGHUP several times: it never ends the requests under way
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hangup.recv() => tracing::info!("SIGHUP is ignored: shutting down already"),
             }
         }
+        std::process::exit(130);
     };
     #[expect(clippy::disallowed_methods, reason = "it must outlive every shutdown")]
     tokio::spawn(wait);

@@ -3,11 +3,15 @@
 //! Time is stopped where a test waits for a deadline: it goes on to the next timer when nothing else is left
 //! to do.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Frame};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use proto::v1::RequestStatus;
@@ -194,4 +198,126 @@ async fn a_connection_of_http2_without_requests_is_closed() {
     running.join_next().await.unwrap().unwrap();
     tokio::time::resume();
     assert!(sender.is_closed());
+}
+
+/// A call of the admin plane whose request goes on when its head is sent.
+fn unfinished_call(admin: SocketAddr, method: &str) -> hyper::Request<Unfinished> {
+    hyper::Request::post(format!("http://{admin}/{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Unfinished)
+        .unwrap()
+}
+
+/// A body that neither goes on nor ends.
+struct Unfinished;
+
+impl Body for Unfinished {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Pending
+    }
+}
+
+/// A connection of HTTP/2 whose streams have this window.
+async fn multiplexed<B>(to: SocketAddr, window: u32) -> (http2::SendRequest<B>, JoinSet<()>)
+where
+    B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
+{
+    let stream = TcpStream::connect(to).await.unwrap();
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(window)
+        .handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    let mut running = JoinSet::new();
+    running.spawn(async move { _ = connection.await });
+    (sender, running)
+}
+
+#[tokio::test]
+async fn a_call_whose_request_does_not_come_is_answered() {
+    let product = Product::start().await;
+    let admin = address(&product.admin);
+    let (mut sender, _running) = multiplexed(admin, 1_024).await;
+    let call = unfinished_call(admin, "tollgate.admin.v1.AccountService/SignIn");
+    let call = sender.send_request(call);
+    tokio::time::pause();
+    let answer = soon("an answer", call).await.unwrap();
+    tokio::time::resume();
+    assert_eq!(answer.headers()["grpc-status"], "4", "the deadline is exceeded");
+}
+
+/// Its message was received and decoded first, up to 4 MiB of it.
+#[tokio::test]
+async fn a_call_without_a_token_is_refused_before_its_request_comes() {
+    let product = Product::start().await;
+    let admin = address(&product.admin);
+    let (mut sender, _running) = multiplexed(admin, 1_024).await;
+    for method in ["CatalogueService/ApplyChanges", "KeyService/ListKeys"] {
+        let call = unfinished_call(admin, &format!("tollgate.admin.v1.{method}"));
+        let answer = soon("an answer", sender.send_request(call)).await.unwrap();
+        assert_eq!(answer.headers()["grpc-status"], "16", "{method} is for signed-in callers");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_needs_no_token_does_not_keep_its_connection() {
+    let product = Product::start().await;
+    let admin = address(&product.admin);
+    let (mut sender, mut running) = multiplexed(admin, 1_024).await;
+    let call = unfinished_call(admin, "grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
+    let answer = soon("an answer", sender.send_request(call)).await.unwrap();
+    tokio::time::pause();
+    running.join_next().await.unwrap().unwrap();
+    tokio::time::resume();
+    drop(answer);
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_takes_does_not_keep_its_connection() {
+    let product = Product::start().await;
+    let admin = address(&product.admin);
+    let (mut sender, mut running) = multiplexed(admin, 0).await;
+    let call = hyper::Request::post(format!(
+        "http://{admin}/tollgate.admin.v1.AccountService/DescribeGateway"
+    ));
+    let call = call.header("content-type", "application/grpc").header("te", "trailers");
+    // a message without fields
+    let call = call.body(Full::new(Bytes::from_static(&[0; 5]))).unwrap();
+    let answer = soon("an answer", sender.send_request(call)).await.unwrap();
+    assert_eq!(answer.headers().get("grpc-status"), None, "the message comes first");
+    tokio::time::pause();
+    running.join_next().await.unwrap().unwrap();
+    tokio::time::resume();
+    drop(answer);
+}
+
+/// hyper was done with the stream when it had handed on the answer, whose memory the client kept for good.
+#[tokio::test]
+async fn a_stored_response_that_a_client_does_not_take_is_reset() {
+    let (product, _, alice, key) = scene().await;
+    let input = "word ".repeat(10_000);
+    let body = json!({ "model": "sim-chat", "input": input });
+    let answer = product.post("/v1/responses").bearer(&key).json(&body).answer().await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let id = answer.json()["id"].as_str().unwrap().to_owned();
+    let (mut sender, _running) = multiplexed(product.http, 1).await;
+    let url = format!("http://{}/v1/responses/{id}/input_items", product.http);
+    let request = hyper::Request::get(url).header("authorization", format!("Bearer {key}"));
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    let response = soon("an answer", sender.send_request(request)).await.unwrap();
+    assert_eq!(response.status(), 200);
+    tokio::time::pause();
+    // the client has room for one byte meanwhile
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    tokio::time::resume();
+    let read = soon("the end of a stream", response.into_body().collect()).await;
+    assert!(read.is_err(), "it was reset");
+    drop(alice);
 }

@@ -116,6 +116,9 @@ pub(super) fn plain(value: &Value, separator: &str) -> String {
     }
 }
 
+/// What a spreadsheet takes for the beginning of a formula, also as it is written at full width.
+const FORMULA_STARTS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+
 /// A field as a spreadsheet may open it: a text is never a formula, and has no hidden characters.
 pub(super) fn csv<R: Record>(record: &R, fields: &Map<String, Value>, name: &str) -> String {
     let value = value(fields, name);
@@ -123,9 +126,21 @@ pub(super) fn csv<R: Record>(record: &R, fields: &Map<String, Value>, name: &str
     let text = visible(&text.replace(['\n', '\r', '\t'], " "));
     let is_amount =
         is_number(name) && text.bytes().all(|b| b == b'-' || b == b'.' || b.is_ascii_digit());
-    // also as they are written at full width, which spreadsheets take for the same
-    let is_formula = text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
-    if is_formula && !value.is_number() && !is_amount { format!("'{text}") } else { text }
+    if value.is_number() || is_amount { text } else { without_formulas(text) }
+}
+
+/// Puts a quote before what a spreadsheet takes for a formula: at the beginning of the text, and behind each
+/// `;`, which separates cells where the comma is the decimal sign.
+fn without_formulas(text: String) -> String {
+    let mut parts = text.split(';');
+    if !parts.any(|part| part.starts_with(FORMULA_STARTS)) {
+        return text;
+    }
+    let quoted = |part: &str| {
+        let quote = if part.starts_with(FORMULA_STARTS) { "'" } else { "" };
+        format!("{quote}{part}")
+    };
+    text.split(';').map(quoted).collect::<Vec<_>>().join(";")
 }
 
 /// A line of RFC 4180, but for the line's end, which is the one that Unix tools expect.

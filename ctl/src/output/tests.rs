@@ -147,6 +147,8 @@ fn no_cell_of_csv_is_a_formula_and_amounts_stay_numbers() {
         ("\tx\r\ny", "1", " x  y,1"),
         ("bob\u{202e}\u{1b}", "1", "bob\u{fffd}\u{fffd},1"),
         ("a-b", "1", "a-b,1"),
+        ("x;=HYPERLINK(1)", "1", "x;'=HYPERLINK(1),1"),
+        ("-x;y;＋1;@z", "1;=1", "'-x;y;'＋1;'@z,1;'=1"),
     ] {
         let entry = [Entry { note, amount_usd }];
         let (out, _) = print(Format::Csv, None, |output| output.many(&entry));

@@ -131,9 +131,10 @@ impl AccountService for Accounts {
         request: Request<v1::ChangePasswordRequest>,
     ) -> Answer<v1::ChangePasswordResponse> {
         let caller = auth::changer(&self.control, &request).await?;
+        let address = auth::address(&request);
         let v1::ChangePasswordRequest { old_password, new_password } = request.into_inner();
         let (old, new) = (old_password.into(), new_password.into());
-        let ended_sessions = self.control.change_password(&caller, old, new).await?;
+        let ended_sessions = self.control.change_password(&caller, address, old, new).await?;
         Ok(Response::new(v1::ChangePasswordResponse { ended_sessions }))
     }
 

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use prost::Message;
 use secrecy::SecretString;
 use tonic::metadata::MetadataMap;
@@ -12,16 +14,38 @@ use crate::control::{Caller, Control, ControlError};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Returns the caller; refuses who is not signed in.
+/// Returns the caller; refuses a call without a valid token.
 pub(super) async fn caller<M>(
     control: &Arc<Control>,
     request: &Request<M>,
 ) -> Result<Caller, Status> {
-    let token = bearer(request.metadata())
-        .ok_or_else(|| ControlError::Unauthenticated("this call needs a token".into()))?;
+    // authenticated before the message was received
+    if let Some(caller) = request.extensions().get::<Caller>() {
+        return Ok(caller.clone());
+    }
+    authenticate(control, bearer(request.metadata()), address(request)).await
+}
+
+/// Returns the caller that the headers of a call name; refuses a call without a valid token.
+pub(super) async fn caller_of_headers(
+    control: &Arc<Control>,
+    headers: &HeaderMap,
+    address: Option<IpAddr>,
+) -> Result<Caller, Status> {
+    let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    authenticate(control, authorization.and_then(token), address).await
+}
+
+async fn authenticate(
+    control: &Arc<Control>,
+    token: Option<SecretString>,
+    address: Option<IpAddr>,
+) -> Result<Caller, Status> {
+    let token =
+        token.ok_or_else(|| ControlError::Unauthenticated("this call needs a token".into()))?;
     let authenticated = control.authenticate(&token).await;
     if let Err(ControlError::Unauthenticated(_)) = authenticated {
-        control.note_refused_token(address(request));
+        control.note_refused_token(address);
     }
     Ok(authenticated?)
 }
@@ -60,6 +84,11 @@ pub(super) async fn changer<M: Message>(
 }
 
 fn bearer(metadata: &MetadataMap) -> Option<SecretString> {
-    let (scheme, token) = metadata.get("authorization")?.to_str().ok()?.split_once(' ')?;
+    metadata.get("authorization")?.to_str().ok().and_then(token)
+}
+
+/// Returns the token of an `authorization` header.
+fn token(authorization: &str) -> Option<SecretString> {
+    let (scheme, token) = authorization.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().into())
 }

@@ -39,7 +39,7 @@ use super::upstreams::Upstreams;
 use super::usage::Usage;
 use crate::connections::descriptors::MAX_ADMIN_CONNECTIONS;
 use crate::connections::{
-    Accepted, Acceptor, ClientIo, ConnectionLimits, ConnectionSlots, IdlePolicy, Listen, Timeouts,
+    Acceptor, ClientIo, ConnectionLimits, ConnectionSlots, IdlePolicy, Listen, Timeouts,
 };
 use crate::control::Control;
 use crate::listeners::AdminListener;
@@ -47,9 +47,11 @@ use crate::tls::Pem;
 
 /// The largest request. A model with all its texts is some kilobytes.
 const LARGEST_REQUEST: usize = 256 * 1024;
+/// The largest request of a service with methods that need no token.
+const MAX_OPEN_REQUEST: usize = 64 * 1024;
 /// The largest catalogue that is changed at once.
 const MAX_CATALOGUE_BYTES: usize = 4 * 1024 * 1024;
-const MOST_STREAMS: u32 = 256;
+const MAX_STREAMS: u32 = 32;
 /// The most connections from one address outside of this host.
 const MAX_CONNECTIONS_PER_ADDRESS: usize = 64;
 /// A client that is silent for this long is asked whether it is there.
@@ -125,11 +127,14 @@ pub async fn serve(
         builder = builder.tls_config(ServerTlsConfig::new().identity(identity))?;
     }
     let router = builder
-        .layer(TrackCalls)
-        .max_concurrent_streams(MOST_STREAMS)
+        .layer(TrackCalls::new(control.clone()))
+        .max_concurrent_streams(MAX_STREAMS)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .add_service(limited!(AccountServiceServer, Accounts { control: control.clone() }))
+        .add_service(
+            AccountServiceServer::new(Accounts { control: control.clone() })
+                .max_decoding_message_size(MAX_OPEN_REQUEST),
+        )
         .add_service(limited!(KeyServiceServer, Keys { control: control.clone() }))
         .add_service(limited!(PlanServiceServer, Plans { control: control.clone() }))
         .add_service(limited!(ModelServiceServer, Models { control: control.clone() }))
@@ -150,9 +155,9 @@ pub async fn serve(
             Traffic { control: control.clone(), shutdown: shutdown.clone() }
         ))
         .add_service(limited!(UsageServiceServer, Usage { control, shutdown: shutdown.clone() }))
-        .add_service(health_service)
-        .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?);
+        .add_service(health_service.max_decoding_message_size(MAX_OPEN_REQUEST))
+        .add_service(reflection().build_v1()?.max_decoding_message_size(MAX_OPEN_REQUEST))
+        .add_service(reflection().build_v1alpha()?.max_decoding_message_size(MAX_OPEN_REQUEST));
 
     let closing = async {
         shutdown.cancelled().await;
@@ -201,8 +206,8 @@ where
     // whoever uses up the descriptors must not keep the operator out
     let acceptor = Acceptor::new(listener, "admin", slots).with_spare_descriptors();
     stream::unfold((acceptor, set_up), move |(mut acceptor, set_up)| async move {
-        let Accepted { stream, slot } = acceptor.accept().await;
-        let connection = set_up(&stream).map(|()| ClientIo::new(stream, slot, timeouts));
+        let accepted = acceptor.accept().await;
+        let connection = set_up(&accepted.stream).map(|()| ClientIo::new(accepted, timeouts));
         Some((connection, (acceptor, set_up)))
     })
 }

@@ -35,6 +35,8 @@ pub trait Listen: Send + Sync {
 pub struct Accepted<S> {
     /// The connection.
     pub stream: S,
+    /// The client's address, as the accept returned it; `None` for a Unix socket.
+    pub address: Option<SocketAddr>,
     /// Its place under the limits.
     pub slot: ConnectionGuard,
 }
@@ -101,7 +103,7 @@ impl<L: Listen> Acceptor<L> {
                             if self.has_spare {
                                 self.spare.refill();
                             }
-                            return Accepted { stream, slot };
+                            return Accepted { stream, address, slot };
                         }
                         Err(error) => self.warn(&error, address.map(|address| address.ip())),
                     }
@@ -179,7 +181,8 @@ mod tests {
         script.push(Ok(7));
         let mut acceptor = acceptor(script, ConnectionLimits::default());
         let began = Instant::now();
-        assert_eq!(acceptor.accept().await.stream, 7);
+        let accepted = acceptor.accept().await;
+        assert_eq!((accepted.stream, accepted.address), (7, "192.0.2.1:1".parse().ok()));
         // 20 + 40 + … + 640 ms, and a second for each of the other six
         assert!(began.elapsed() >= Duration::from_millis(7_260), "{:?}", began.elapsed());
         assert_eq!(acceptor.backoff, MIN_BACKOFF);

@@ -1,6 +1,7 @@
 //! A connection that ends with an error when its client does nothing for too long.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -9,6 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::acceptor::Accepted;
 use super::activity::Activity;
 use super::slots::ConnectionGuard;
 use super::stall::StallTimer;
@@ -37,6 +39,7 @@ pub enum IdlePolicy {
 #[derive(Debug)]
 pub struct ClientIo<S> {
     stream: S,
+    address: Option<SocketAddr>,
     activity: Arc<Activity>,
     waiting: Waiting,
     write: StallTimer,
@@ -55,10 +58,12 @@ enum Waiting {
 }
 
 impl<S> ClientIo<S> {
-    /// Wraps a connection that was accepted just now. It keeps `slot` until it is dropped.
-    pub fn new(stream: S, slot: ConnectionGuard, timeouts: Timeouts) -> Self {
+    /// Wraps a connection that was accepted just now. It keeps its slot until it is dropped.
+    pub fn new(accepted: Accepted<S>, timeouts: Timeouts) -> Self {
+        let Accepted { stream, address, slot } = accepted;
         Self {
             stream,
+            address,
             activity: Arc::default(),
             waiting: Waiting::Opening(Box::pin(sleep(FIRST_REQUEST_TIMEOUT)), timeouts.idle),
             write: StallTimer::new(timeouts.write),
@@ -71,9 +76,9 @@ impl<S> ClientIo<S> {
         &self.activity
     }
 
-    /// Returns the connection itself.
-    pub const fn get_ref(&self) -> &S {
-        &self.stream
+    /// Returns the client's address; `None` for a Unix socket.
+    pub const fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     /// Ready when the client has done nothing for too long. Called when there is nothing to read.
@@ -184,7 +189,7 @@ mod tests {
         let (client, server) = duplex(buffer);
         let slot = ConnectionSlots::new(ConnectionLimits::default()).take(None).unwrap();
         let timeouts = Timeouts { write: Some(WRITE_TIMEOUT), idle };
-        (client, ClientIo::new(server, slot, timeouts))
+        (client, ClientIo::new(Accepted { stream: server, address: None, slot }, timeouts))
     }
 
     #[tokio::test(start_paused = true)]

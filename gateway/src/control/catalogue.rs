@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::change::{Again, Change};
 use super::directory::Catalogue;
 use super::models::{self, ModelChange};
-use super::plans::{PlanWish, plan_details};
+use super::plans::{PlanWish, check_limits, plan_details};
 use super::upstreams::{self, UpstreamChange};
 use super::{Caller, Control, ControlError};
 use crate::store::CatalogueUpdate;
@@ -146,6 +146,7 @@ impl Draft<'_> {
                 if catalogue.models.contains_key(&id) {
                     return Err(ControlError::Exists("it exists already".to_owned()));
                 }
+                check_limits(&change.limits)?;
                 let model = change.into_new(id.clone(), self.change.clock.now());
                 let details = difference::all_of(&model);
                 catalogue.models.insert(id.clone(), Arc::new(model));

@@ -1,5 +1,6 @@
 //! Changing a password, which ends all other sessions of its account.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -11,8 +12,8 @@ use domain::audit::AuditAction;
 use domain::source::Source;
 
 impl Control {
-    /// Gives the caller's account another password and ends all its sessions but the one that asks.
-    /// Returns how many.
+    /// Gives the caller's account another password and ends all its sessions but the one that asks; `address` is
+    /// where the call comes from, unless by the Unix socket. Returns how many sessions ended.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] if the old one is wrong, or for the operator token, which has none;
@@ -21,6 +22,7 @@ impl Control {
     pub async fn change_password(
         self: &Arc<Self>,
         caller: &Caller,
+        address: Option<IpAddr>,
         old: SecretString,
         new: SecretString,
     ) -> Result<u64, ControlError> {
@@ -38,7 +40,7 @@ impl Control {
         let (account, keep) = (caller.account.clone(), caller.session);
         Account::check_new_password(new.expose_secret())?;
         let hash = self.store.find_password_hash(&account.name).await?.map(|(_, hash)| hash);
-        self.check_own_password(caller, old, hash.clone()).await?;
+        self.check_own_password(caller, address, old, hash.clone()).await?;
         let requester = Requester { source: Source::Local, is_trusted: true };
         let new_hash = self.passwords.hash(requester, new).await?;
         self.write(Some(caller), move |control| async move {

@@ -33,7 +33,17 @@ const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 #[derive(Default)]
 pub(super) struct SignInGuard {
     throttle: Mutex<Throttle>,
-    refused: Mutex<Occurrences<Refused>>,
+    refusals: Mutex<Refusals>,
+}
+
+/// What was refused and not reported yet. Each kind has its table: failures from many sources leave the room for
+/// those on accounts as it is.
+#[derive(Default)]
+struct Refusals {
+    sources: Occurrences<Source>,
+    accounts: Occurrences<AccountId>,
+    /// One subject, because an entry of the audit log names no source as its object.
+    tokens: Occurrences<()>,
 }
 
 /// What was refused.
@@ -41,10 +51,18 @@ pub(super) struct SignInGuard {
 enum Refused {
     /// Sign-ins from one source.
     Source(Source),
-    /// Sign-ins to one account that exists.
+    /// Sign-ins to one account that exists, or wrong old passwords of it.
     Account(AccountId),
-    /// Tokens from one source that are unknown or have ended.
-    Token(Source),
+    /// Tokens that are unknown or have ended.
+    Token,
+}
+
+/// A check of a password. Dropped before its outcome is known, because the client has hung up, it has failed.
+struct Check {
+    control: Arc<Control>,
+    account: Option<Arc<Account>>,
+    source: Source,
+    is_concluded: bool,
 }
 
 // === impl SignInGuard ===
@@ -54,8 +72,56 @@ impl SignInGuard {
         self.throttle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn refused(&self) -> MutexGuard<'_, Occurrences<Refused>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Refusals ===
+
+impl Refusals {
+    /// Counts a refusal. Returns the report that is due at once, if there was none of that kind for some time.
+    fn note(&mut self, refused: Refused, source: Source) -> Option<Report> {
+        match refused {
+            Refused::Source(subject) => self.sources.note(subject, source),
+            Refused::Account(account) => self.accounts.note(account, source),
+            Refused::Token => self.tokens.note((), source),
+        }
+    }
+
+    /// Takes the reports that are due at the end of a period, and the numbers of sign-ins that are in none: by
+    /// source, and by account.
+    fn take(&mut self) -> (Vec<(Refused, Report)>, [u64; 2]) {
+        let (sources, other_sources) = self.sources.take();
+        let (accounts, other_accounts) = self.accounts.take();
+        let (tokens, _) = self.tokens.take();
+        let sources = sources.into_iter().map(|(it, report)| (Refused::Source(it), report));
+        let accounts = accounts.into_iter().map(|(it, report)| (Refused::Account(it), report));
+        let tokens = tokens.into_iter().map(|((), report)| (Refused::Token, report));
+        (sources.chain(accounts).chain(tokens).collect(), [other_sources, other_accounts])
+    }
+}
+
+// === impl Check ===
+
+impl Check {
+    /// Notes a failure.
+    fn failed(mut self) {
+        self.is_concluded = true;
+        self.control.note_failed_sign_in(self.account.as_deref(), self.source);
+    }
+
+    /// Notes that there was none.
+    fn passed(mut self) {
+        self.is_concluded = true;
+    }
+}
+
+impl Drop for Check {
+    fn drop(&mut self) {
+        if !self.is_concluded {
+            self.control.note_failed_sign_in(self.account.as_deref(), self.source);
+        }
     }
 }
 
@@ -89,9 +155,10 @@ impl Control {
                 return Err(too_many(wait));
             }
         };
+        let check = self.check(account.clone(), source);
         let requester = Requester { source, is_trusted: attempt.is_known() };
-        let outcome = self.open_session(requester, account.clone(), name, password).await;
-        self.conclude(attempt, account.as_deref(), source, outcome)
+        let outcome = self.open_session(requester, account, name, password).await;
+        self.conclude(attempt, check, outcome)
     }
 
     /// Checks the caller's own password once more.
@@ -100,8 +167,9 @@ impl Control {
     /// [`ControlError::Forbidden`] if it is wrong, [`ControlError::Limited`] after too many wrong ones,
     /// [`ControlError::Busy`] if too many are signing in.
     pub(super) async fn check_own_password(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
+        address: Option<IpAddr>,
         password: SecretString,
         hash: Option<String>,
     ) -> Result<(), ControlError> {
@@ -109,37 +177,41 @@ impl Control {
         let name = NameDigest::of(&format!("session of {}", account.id));
         let now = self.clock.monotonic();
         let begun = self.sign_ins.throttle().begin_signed_in(name, source, now);
-        let attempt = begun.map_err(too_many)?;
+        let check = self.check(Some(account.clone()), Source::of(address));
+        let attempt = match begun {
+            Ok(attempt) => attempt,
+            Err(wait) => {
+                check.failed();
+                return Err(too_many(wait));
+            }
+        };
         let requester = Requester { source, is_trusted: true };
         let outcome = self.passwords.verify(requester, password, hash).await.and_then(|fits| {
             let wrong = || ControlError::Forbidden("the old password is wrong".into());
             fits.then_some(()).ok_or_else(wrong)
         });
-        let mut throttle = self.sign_ins.throttle();
-        match &outcome {
-            Ok(()) => throttle.succeed(attempt, now),
-            Err(ControlError::Forbidden(_)) => {}
-            Err(_) => throttle.cancel(attempt),
-        }
-        outcome
+        self.conclude(attempt, check, outcome)
     }
 
     /// Notes that a token was refused, and reports it as far as it is due.
     pub fn note_refused_token(self: &Arc<Self>, address: Option<IpAddr>) {
         let source = Source::of(address);
-        self.note_refused(Refused::Token(source), source);
+        self.note_refused(Refused::Token, source);
     }
 
     /// Reports what was refused, once a minute, until `stop` is cancelled, and then once more.
     pub async fn report_refused_until(&self, stop: CancellationToken) {
         loop {
             let wait = stop.run_until_cancelled(tokio::time::sleep(REPORT_INTERVAL)).await;
-            let (due, others) = self.sign_ins.refused().take();
+            let (due, [other_sources, other_accounts]) = self.sign_ins.refusals().take();
             for (refused, report) in due {
                 self.report(refused, &report).await;
             }
-            if others > 0 {
-                tracing::warn!(count = others, "sign-ins or tokens from many more sources failed");
+            if other_sources > 0 {
+                tracing::warn!(count = other_sources, "sign-ins from many more sources failed");
+            }
+            if other_accounts > 0 {
+                tracing::warn!(count = other_accounts, "sign-ins to many more accounts failed");
             }
             if wait.is_none() {
                 return;
@@ -191,18 +263,26 @@ impl Control {
 
     /// Counts how an attempt ended.
     fn conclude<T>(
-        self: &Arc<Self>,
+        &self,
         attempt: Attempt,
-        account: Option<&Account>,
-        source: Source,
+        check: Check,
         outcome: Result<T, ControlError>,
     ) -> Result<T, ControlError> {
+        if let Err(ControlError::Unauthenticated(_) | ControlError::Forbidden(_)) = &outcome {
+            check.failed();
+            return outcome;
+        }
+        check.passed();
+        let mut throttle = self.sign_ins.throttle();
         match &outcome {
-            Ok(_) => self.sign_ins.throttle().succeed(attempt, self.clock.monotonic()),
-            Err(ControlError::Unauthenticated(_)) => self.note_failed_sign_in(account, source),
-            Err(_) => self.sign_ins.throttle().cancel(attempt),
+            Ok(_) => throttle.succeed(attempt, self.clock.monotonic()),
+            Err(_) => throttle.cancel(attempt),
         }
         outcome
+    }
+
+    fn check(self: &Arc<Self>, account: Option<Arc<Account>>, source: Source) -> Check {
+        Check { control: self.clone(), account, source, is_concluded: false }
     }
 
     fn note_failed_sign_in(self: &Arc<Self>, account: Option<&Account>, source: Source) {
@@ -213,7 +293,7 @@ impl Control {
     }
 
     fn note_refused(self: &Arc<Self>, refused: Refused, source: Source) {
-        let due = self.sign_ins.refused().note(refused, source);
+        let due = self.sign_ins.refusals().note(refused, source);
         if let Some(report) = due {
             let control = self.clone();
             // not waited for: that an account exists must not be seen from the time that this takes
@@ -230,8 +310,12 @@ impl Control {
                 return;
             }
             Refused::Account(id) => (AuditAction::SessionRefuse, self.account_name(id), Some(id)),
-            Refused::Token(source) => {
-                tracing::warn!(%source, count, "tokens that are unknown or have ended were refused");
+            Refused::Token => {
+                tracing::warn!(
+                    sources,
+                    count,
+                    "tokens that are unknown or have ended were refused"
+                );
                 (AuditAction::TokenRefuse, String::new(), None)
             }
         };

@@ -3,11 +3,14 @@
 //! Failures count in three scopes: those of one source for one account, those of one source for whatever
 //! account, and those of one account from wherever. The last two have to be looser, as strangers can
 //! cause them; a source that has signed in to an account before is exempt from both, so that nobody can
-//! keep an owner out by failing from elsewhere. An attempt counts as failed until it has succeeded: what
+//! keep an owner out by failing from elsewhere. Nor can those who share the owner's address, as behind a NAT or a
+//! proxy: there the wait of the first scope is short. A loopback address is no source that could be told from
+//! others, as proxies on this host have it; it does not count in the second scope. An attempt counts as failed until it has succeeded: what
 //! is tried in parallel is counted, too. An attempt within a wait does not prolong it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -23,6 +26,8 @@ struct Policy {
 }
 
 const PAIR: Policy = Policy { threshold: 5, max_wait: Duration::from_mins(15) };
+/// The same for a source that has signed in to the account before.
+const KNOWN_PAIR: Policy = Policy { threshold: 5, max_wait: Duration::from_secs(10) };
 const SOURCE: Policy = Policy { threshold: 30, max_wait: Duration::from_mins(15) };
 const NAME: Policy = Policy { threshold: 100, max_wait: Duration::from_secs(10) };
 /// The first wait; each failure after it doubles the next one.
@@ -108,9 +113,11 @@ impl Throttle {
         if let Some(wait) = wait {
             return Err(wait);
         }
-        self.pairs.add((name, source), PAIR, now);
+        self.pairs.add((name, source), if is_known { KNOWN_PAIR } else { PAIR }, now);
         if !is_known {
-            self.sources.add(source, SOURCE, now);
+            if !is_loopback(source) {
+                self.sources.add(source, SOURCE, now);
+            }
             self.names.add(name, NAME, now);
         }
         Ok(Attempt { name, source, is_known })
@@ -204,6 +211,13 @@ impl<K: Copy + Eq + Hash> Table<K> {
             self.entries.remove(key);
         }
     }
+}
+
+/// Whether clients of a proxy on this host come from there.
+fn is_loopback(source: Source) -> bool {
+    [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+        .into_iter()
+        .any(|address: IpAddr| source == Source::of(Some(address)))
 }
 
 /// Makes room in a table that is full.
@@ -318,6 +332,31 @@ mod tests {
         }
         assert!(throttle.begin(NameDigest::of("new"), HOME, seconds(10_900)).is_err());
         assert_eq!(fail(throttle, "ann", HOME, 10_900), 0);
+    }
+
+    #[test]
+    fn who_shares_the_owners_address_delays_the_owner_by_seconds_only() {
+        let throttle = &mut Throttle::default();
+        let shared = source(1);
+        let owner = throttle.begin(NameDigest::of("ann"), shared, seconds(0)).unwrap();
+        throttle.succeed(owner, seconds(0));
+        let mut now = 0;
+        for wait in [0, 0, 0, 0, 1, 2, 4, 8, 10, 10, 10] {
+            assert_eq!(fail(throttle, "ann", shared, now), wait);
+            now += wait;
+        }
+    }
+
+    #[test]
+    fn failures_behind_a_proxy_on_this_host_keep_no_other_account_out() {
+        let throttle = &mut Throttle::default();
+        for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+            let proxy = Source::of(address.parse().ok());
+            for number in 0..40 {
+                assert_eq!(fail(throttle, &number.to_string(), proxy, 0), 0, "{address}");
+            }
+            throttle.names = Table::default();
+        }
     }
 
     #[test]

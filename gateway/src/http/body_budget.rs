@@ -1,4 +1,4 @@
-//! Memory for request bodies: a budget of the whole process, and a share of it for each account.
+//! Memory for request bodies and stored responses: a budget of the whole process, and a share of it for each account.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,6 +56,11 @@ impl BodyBudget {
         BodyMemoryGuard { budget: self.clone(), account, bytes: 0 }
     }
 
+    /// Returns what one account may hold.
+    pub(super) const fn account_limit(&self) -> usize {
+        self.account_limit
+    }
+
     fn try_take(&self, account: AccountId, bytes: usize) -> bool {
         let mut state = self.state();
         let held = state.held.get(&account).copied().unwrap_or_default();
@@ -83,18 +88,25 @@ impl BodyMemoryGuard {
     /// # Cancel safety
     /// A guard whose growth is cancelled holds what it held before.
     pub(super) async fn grow_to(&mut self, bytes: usize) -> Result<(), BudgetExhaustedError> {
-        let more = bytes.saturating_sub(self.bytes);
-        if more == 0 {
+        if self.try_grow_to(bytes) {
             return Ok(());
         }
-        if !self.budget.try_take(self.account, more) {
-            let waiting = self.wait_for(more);
-            tokio::time::timeout(MEMORY_TIMEOUT, waiting)
-                .await
-                .map_err(|_| BudgetExhaustedError)?;
-        }
+        let waiting = self.wait_for(bytes - self.bytes);
+        tokio::time::timeout(MEMORY_TIMEOUT, waiting).await.map_err(|_| BudgetExhaustedError)?;
         self.bytes = bytes;
         Ok(())
+    }
+
+    /// Makes the guard hold `bytes`, if it holds less and there is memory now. Returns whether it holds them.
+    pub(super) fn try_grow_to(&mut self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        if more > 0 {
+            if !self.budget.try_take(self.account, more) {
+                return false;
+            }
+            self.bytes = bytes;
+        }
+        true
     }
 
     async fn wait_for(&self, more: usize) {

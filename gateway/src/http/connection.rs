@@ -135,9 +135,11 @@ impl<C: GracefulConnection> Future for ServedConnection<C> {
                 return Poll::Ready(Some(ended));
             }
             match this.phase.poll_changed(context) {
-                Poll::Ready(Phase::Draining) => this.connection.as_mut().graceful_shutdown(),
-                // polled again: the requests on it find out by themselves
-                Poll::Ready(Phase::Serving | Phase::Ending) => {}
+                // a phase that follows at once replaces the one before it; the requests find out by themselves
+                Poll::Ready(Phase::Draining | Phase::Ending) => {
+                    this.connection.as_mut().graceful_shutdown();
+                }
+                Poll::Ready(Phase::Serving) => {}
                 Poll::Pending => return this.poll_idle(context).map(|()| None),
             }
         }
@@ -212,6 +214,7 @@ impl ClientBody {
         progress: Option<Arc<StreamProgress>>,
         request: ActivityGuard,
     ) -> Self {
+        let reply = if progress.is_some() { reply.in_pieces() } else { reply };
         Self { reply, shutdown, progress, _request: request }
     }
 }
@@ -245,5 +248,31 @@ impl Body for ClientBody {
 
     fn size_hint(&self) -> SizeHint {
         self.reply.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::service::service_fn;
+    use hyper::{Request, Response};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use hyper_util::server::conn::auto;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ends_gracefully_when_nobody_is_waited_for() {
+        let (_client, server) = tokio::io::duplex(1_024);
+        let service = service_fn(async |_: Request<hyper::body::Incoming>| {
+            Ok::<_, Infallible>(Response::new(Reply::whole("")))
+        });
+        let builder = auto::Builder::new(TokioExecutor::new());
+        let connection = builder.serve_connection(TokioIo::new(server), service).into_owned();
+        let shutdown = Shutdown::new();
+        let connection = ServedConnection::new(connection, Arc::default(), &shutdown);
+        shutdown.enter(Phase::Draining);
+        shutdown.enter(Phase::Ending);
+        let ended = tokio::time::timeout(Duration::from_mins(1), connection).await;
+        assert!(matches!(ended, Ok(Some(_))), "it was asked to end");
     }
 }

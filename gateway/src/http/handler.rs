@@ -21,7 +21,7 @@ use super::models;
 use super::receive::BodyReceiver;
 use super::respond::{self, ErrorReply};
 use super::shutdown::Shutdown;
-use super::stored;
+use super::stored::{self, StoredReader};
 use crate::pipeline::arrival::Arrival;
 use crate::pipeline::authenticate::{Principal, authenticate};
 use crate::pipeline::end::End;
@@ -39,6 +39,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub struct Handler {
     gate: Arc<Gate>,
     bodies: BodyReceiver,
+    stored: StoredReader,
     shutdown: Arc<Shutdown>,
 }
 
@@ -60,7 +61,8 @@ enum Target<'a> {
 impl Handler {
     /// A handler whose request bodies come through `bodies`.
     pub fn new(gate: Arc<Gate>, bodies: BodyReceiver) -> Self {
-        Self { gate, bodies, shutdown: Arc::new(Shutdown::new()) }
+        let stored = StoredReader::new(bodies.budget().clone());
+        Self { gate, bodies, stored, shutdown: Arc::new(Shutdown::new()) }
     }
 
     /// Returns the shutdown that requests follow.
@@ -119,11 +121,13 @@ impl Handler {
                 }
                 Target::WebSocket => Err(Refusal::WebSocket.into()),
                 Target::Stored(id) => {
-                    Ok(stored::retrieve(&self.gate, account, id, head.uri.query()).await?)
+                    let query = head.uri.query();
+                    Ok(stored::retrieve(&self.gate, &self.stored, account, id, query).await?)
                 }
                 Target::Delete(id) => Ok(stored::delete(&self.gate, account, id).await?),
                 Target::InputItems(id) => {
-                    Ok(stored::input_items(&self.gate, account, id, head.uri.query()).await?)
+                    let query = head.uri.query();
+                    Ok(stored::input_items(&self.gate, &self.stored, account, id, query).await?)
                 }
                 Target::Models => Ok(models::list(&self.gate, &principal, head.uri.query())),
                 Target::Model(name) => Ok(models::retrieve(&self.gate, &principal, &name)?),

@@ -22,7 +22,7 @@ use super::connection::{ClientBody, ServedConnection, StreamExecutor, StreamProg
 use super::handler::Handler;
 use super::shutdown::Phase;
 use crate::coalesce::Coalesced;
-use crate::connections::{Accepted, Acceptor, Activity, ClientIo, IdlePolicy, Timeouts};
+use crate::connections::{Acceptor, Activity, ClientIo, IdlePolicy, Timeouts};
 use crate::outbox::Outbox;
 
 /// How long a client may take to send the head of a request.
@@ -126,14 +126,14 @@ impl Port {
         connections: &mut JoinSet<()>,
     ) -> Infallible {
         loop {
-            let Accepted { stream, slot } = self.acceptor.accept().await;
+            let accepted = self.acceptor.accept().await;
             while connections.try_join_next().is_some() {}
-            if let Err(error) = stream.set_nodelay(true) {
+            if let Err(error) = accepted.stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection was gone at once");
                 continue;
             }
             let timeouts = Timeouts { write: self.client_idle, idle: IdlePolicy::Keep };
-            let stream = ClientIo::new(stream, slot, timeouts);
+            let stream = ClientIo::new(accepted, timeouts);
             let server = Server {
                 builder: builder.clone(),
                 handler: self.handler.clone(),

@@ -30,6 +30,9 @@ const MIN_RATE: u64 = 1024;
 const UNCOUNTED_BYTES: usize = 16 * 1024;
 /// The least capacity of the buffer of a body that comes in pieces, in bytes.
 const MIN_CAPACITY: usize = 16 * 1024;
+/// Up to this capacity, in bytes, such a buffer doubles when it is full; a larger one grows by half, so that it
+/// holds little more memory than its body needs.
+const MAX_DOUBLED_CAPACITY: usize = 1024 * 1024;
 /// How the names of uploads' kinds begin.
 const MULTIPART: &str = "multipart/";
 
@@ -41,7 +44,7 @@ pub struct BodyReceiver {
 }
 
 /// A body and the memory that it holds until its last user has gone.
-struct CountedBody<B> {
+pub(super) struct CountedBody<B> {
     bytes: B,
     _memory: BodyMemoryGuard,
 }
@@ -52,6 +55,11 @@ impl BodyReceiver {
     /// A receiver of bodies of up to `max_body_bytes`, which together take up to `memory_bytes`.
     pub fn new(max_body_bytes: usize, memory_bytes: usize) -> Self {
         Self { max_body_bytes, budget: BodyBudget::new(memory_bytes, max_body_bytes) }
+    }
+
+    /// Returns the memory that bodies are counted against.
+    pub(super) fn budget(&self) -> &Arc<BodyBudget> {
+        &self.budget
     }
 
     /// Receives a JSON body whole. `take_place` is called for a body that comes in several pieces, and its
@@ -100,7 +108,7 @@ impl BodyReceiver {
         }
         let mut memory = self.budget.guard(account);
         memory.grow_to(bytes.len()).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
-        Ok(Bytes::from_owner(CountedBody { bytes, _memory: memory }))
+        Ok(CountedBody::into_bytes(bytes, memory))
     }
 
     /// Receives the rest of a body, and returns all of it.
@@ -128,11 +136,10 @@ impl BodyReceiver {
             let Some(piece) = next_piece(&mut body, deadline).await? else { break };
             self.append(&mut bytes, &piece, &mut memory, max_capacity).await?;
         }
-        Ok(Bytes::from_owner(CountedBody { bytes, _memory: memory }))
+        Ok(CountedBody::into_bytes(bytes, memory))
     }
 
-    /// Appends `piece`. The buffer's capacity doubles, up to `max_capacity`, and never exceeds what `memory`
-    /// holds.
+    /// Appends `piece`. The buffer's capacity grows up to `max_capacity`, and never exceeds what `memory` holds.
     async fn append(
         &self,
         bytes: &mut Vec<u8>,
@@ -145,8 +152,7 @@ impl BodyReceiver {
             return Err(self.too_large());
         }
         if needed > bytes.capacity() {
-            let capacity = bytes.capacity().saturating_mul(2).max(MIN_CAPACITY);
-            let capacity = capacity.min(max_capacity).max(needed);
+            let capacity = next_capacity(bytes.capacity()).min(max_capacity).max(needed);
             memory.grow_to(capacity).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
             bytes.reserve_exact(capacity - bytes.len());
         }
@@ -160,6 +166,13 @@ impl BodyReceiver {
 }
 
 // === impl CountedBody ===
+
+impl<B: AsRef<[u8]> + Send + 'static> CountedBody<B> {
+    /// Makes `bytes` a body that holds `memory` until it is dropped.
+    pub(super) fn into_bytes(bytes: B, memory: BodyMemoryGuard) -> Bytes {
+        Bytes::from_owner(Self { bytes, _memory: memory })
+    }
+}
 
 impl<B: AsRef<[u8]>> AsRef<[u8]> for CountedBody<B> {
     fn as_ref(&self) -> &[u8] {
@@ -199,6 +212,12 @@ fn check_kind(headers: &HeaderMap) -> Result<(), Refusal> {
         return Err(Refusal::UnsupportedMediaType(message));
     }
     Ok(())
+}
+
+/// Returns what a full buffer of this capacity grows to.
+fn next_capacity(capacity: usize) -> usize {
+    let more = if capacity < MAX_DOUBLED_CAPACITY { capacity } else { capacity / 2 };
+    capacity.saturating_add(more).max(MIN_CAPACITY)
 }
 
 #[cfg(test)]
@@ -257,6 +276,18 @@ mod tests {
         assert_eq!(outcome(2, &["{}"], second).await.unwrap(), "{}");
         assert_eq!(outcome(2, &["", "{", "}"], second).await.unwrap(), "{}");
         assert_eq!(outcome(LIMIT, &[&"a".repeat(LIMIT)], second).await.unwrap().len(), LIMIT);
+    }
+
+    #[test]
+    fn a_large_buffer_holds_at_most_half_more_than_its_body_needs() {
+        let needed = 16 * 1024 * 1024 + 1;
+        let mut capacity = 0;
+        while capacity < needed {
+            let next = next_capacity(capacity);
+            assert!(next > capacity);
+            capacity = next;
+        }
+        assert!(capacity <= needed + needed / 2, "{capacity}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,11 +1,16 @@
 //! `GET` and `DELETE /v1/responses/{id}`, and `GET /v1/responses/{id}/input_items`.
 
+use std::sync::Arc;
+
 use http::Response;
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::body::Reply;
+use super::body_budget::{BodyBudget, BodyMemoryGuard};
+use super::receive::CountedBody;
 use super::respond;
 use crate::pipeline::Gate;
 use crate::state::{State, StateError};
@@ -15,6 +20,15 @@ use domain::response::{StoredResponse, item_id, parse_response_id};
 
 const DEFAULT_LIMIT: usize = 20;
 const LARGEST_LIMIT: usize = 100;
+
+/// How many responses are read from the store at a time. What was read and is not counted yet is at most these.
+const MAX_READS: usize = 4;
+
+/// Reads stored responses into the memory of bodies. One for the whole gateway.
+pub(super) struct StoredReader {
+    budget: Arc<BodyBudget>,
+    turns: Semaphore,
+}
 
 /// A page of a list, as the API writes it.
 #[derive(Serialize)]
@@ -37,6 +51,7 @@ struct Wanted {
 /// Answers with a stored response as it was first given.
 pub(super) async fn retrieve(
     gate: &Gate,
+    reader: &StoredReader,
     account: AccountId,
     id: &str,
     query: Option<&str>,
@@ -45,8 +60,9 @@ pub(super) async fn retrieve(
         let message = "a stored response cannot be streamed again; leave `stream` out";
         return Err(Refusal::invalid(RequestFault::UnsupportedParameter, Some("stream"), message));
     }
-    let response = find(gate, account, id).await?;
-    Ok(respond::json(response.object.to_string()))
+    let object = || async { Ok(find(gate, account, id).await?.object) };
+    let (object, memory) = reader.read(account, object).await?;
+    Ok(respond::json(CountedBody::into_bytes(Arc::<[u8]>::from(object), memory)))
 }
 
 /// Forgets a stored response.
@@ -63,21 +79,24 @@ pub(super) async fn delete(
     }
     let (state, known) = place(gate, id)?;
     state.remove(account, known).await.map_err(|error| refusal(&error, id))?;
-    Ok(json(&Deletion { id, object: "response", deleted: true }))
+    Ok(respond::json(to_json(&Deletion { id, object: "response", deleted: true })))
 }
 
 /// Lists the items that a stored response answered.
 pub(super) async fn input_items(
     gate: &Gate,
+    reader: &StoredReader,
     account: AccountId,
     id: &str,
     query: Option<&str>,
 ) -> Result<Response<Reply>, Refusal> {
     let wanted = Wanted::parse(query)?;
-    let response = find(gate, account, id).await?;
+    let input = || async { Ok(find(gate, account, id).await?.input) };
+    let (input, memory) = reader.read(account, input).await?;
     // our own writing
-    let items: Vec<&RawValue> = serde_json::from_str(&response.input).unwrap_or_default();
-    page(items, &wanted).map(|page| json(&page))
+    let items: Vec<&RawValue> = serde_json::from_str(&input).unwrap_or_default();
+    let page = to_json(&page(items, &wanted)?);
+    Ok(respond::json(CountedBody::into_bytes(page, memory)))
 }
 
 async fn find(gate: &Gate, account: AccountId, id: &str) -> Result<StoredResponse, Refusal> {
@@ -136,8 +155,50 @@ fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, String)> {
     })
 }
 
-fn json(value: &impl Serialize) -> Response<Reply> {
-    respond::json(serde_json::to_vec(value).expect("strings and JSON always serialise"))
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("strings and JSON always serialise")
+}
+
+// === impl StoredReader ===
+
+impl StoredReader {
+    /// A reader whose texts are counted against `budget`.
+    pub(super) fn new(budget: Arc<BodyBudget>) -> Self {
+        Self { budget, turns: Semaphore::new(MAX_READS) }
+    }
+
+    /// Returns the text that `find` finds, with memory for it. The account's share of the memory is enough for a
+    /// longer one.
+    ///
+    /// # Errors
+    /// That of `find`; there is no memory for the text.
+    async fn read<F>(
+        &self,
+        account: AccountId,
+        find: impl Fn() -> F,
+    ) -> Result<(Arc<str>, BodyMemoryGuard), Refusal>
+    where
+        F: Future<Output = Result<Arc<str>, Refusal>>,
+    {
+        let mut memory = self.budget.guard(account);
+        let bytes = {
+            let _turn = self.turn().await;
+            let text = find().await?;
+            let bytes = text.len().min(self.budget.account_limit());
+            if memory.try_grow_to(bytes) {
+                return Ok((text, memory));
+            }
+            bytes
+        };
+        // read again, because the text would take the memory that it waits for
+        memory.grow_to(bytes).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
+        let _turn = self.turn().await;
+        Ok((find().await?, memory))
+    }
+
+    async fn turn(&self) -> SemaphorePermit<'_> {
+        self.turns.acquire().await.expect("the semaphore is never closed")
+    }
 }
 
 // === impl Wanted ===
@@ -210,6 +271,27 @@ mod tests {
         assert_eq!((first.first_id.as_deref(), first.has_more), (Some("a\"b"), true));
         let wanted = Wanted::parse(Some("order=asc&after=a%22b")).unwrap();
         assert_eq!(page(items, &wanted).unwrap().last_id.as_deref(), Some("c"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_an_account_reads_counts_until_it_is_sent() {
+        let reader = StoredReader::new(BodyBudget::new(100, 50));
+        let read = async |account, bytes: usize| {
+            let text: Arc<str> = "a".repeat(bytes).into();
+            let found = reader
+                .read(AccountId(uuid::Uuid::from_u128(account)), || async { Ok(text.clone()) });
+            let (text, memory) = found.await?;
+            Ok::<_, Refusal>(CountedBody::into_bytes(Arc::<[u8]>::from(text), memory))
+        };
+        let first = read(1, 40).await.unwrap();
+        assert_eq!(read(1, 11).await, Err(Refusal::BodyMemoryExhausted));
+        drop(read(1, 10).await.unwrap());
+        drop(read(2, 50).await.unwrap());
+        let part = first.slice(..1);
+        drop(first);
+        assert_eq!(read(1, 11).await, Err(Refusal::BodyMemoryExhausted), "a part is to be sent");
+        drop(part);
+        assert_eq!(read(1, 500).await.unwrap().len(), 500, "it has the whole share");
     }
 
     #[test]

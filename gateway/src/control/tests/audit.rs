@@ -34,7 +34,7 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
     control.suspend_account(operator, "ann", "spam").await.unwrap();
     control.resume_account(operator, "ann").await.unwrap();
     let new_password = "another horse";
-    control.change_password(&ann, PASSWORD.into(), new_password.into()).await.unwrap();
+    control.change_password(&ann, None, PASSWORD.into(), new_password.into()).await.unwrap();
     control.revoke_other_sessions(&ann).await.unwrap();
     bench.model("m").await;
     control.update_model(operator, "m".into(), ModelChange::default()).await.unwrap();

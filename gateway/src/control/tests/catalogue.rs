@@ -269,3 +269,17 @@ async fn one_change_that_cannot_be_made_keeps_all_from_being_made() {
     let refused = bench.control.apply_changes(&ann, vec![good()], Apply::DryRun).await;
     assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
 }
+
+#[tokio::test]
+async fn a_limit_of_zero_is_refused_of_a_new_model_among_several_changes_too() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.model("m").await;
+    let limits = Limits { rpm: Some(0), ..Limits::default() };
+    let new = || ModelChange { limits, deployments: Some(on_sim()), ..change() };
+    let changes = vec![CatalogueChange::AddModel(ModelId::new("n"), new())];
+    let refused = bench.control.apply_changes(&bench.operator, changes, Apply::Commit).await;
+    assert_eq!(field(refused), "limits.rpm");
+    // of a model that is there, zero removes the limit
+    let changes = vec![CatalogueChange::UpdateModel("m".into(), new())];
+    bench.control.apply_changes(&bench.operator, changes, Apply::Commit).await.unwrap();
+}

@@ -2,7 +2,11 @@
 
 use secrecy::ExposeSecret;
 
+use tokio_util::sync::CancellationToken;
+
+use super::super::audit::AuditChoice;
 use super::*;
+use domain::audit::AuditAction;
 
 #[tokio::test]
 async fn an_unknown_name_reads_like_a_wrong_password() {
@@ -108,8 +112,9 @@ async fn a_new_password_ends_other_sessions_and_the_old_one() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
     let other = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
-    let change =
-        async |old: &str, new: &str| control.change_password(&ann, old.into(), new.into()).await;
+    let change = async |old: &str, new: &str| {
+        control.change_password(&ann, None, old.into(), new.into()).await
+    };
     assert_eq!(field(change(PASSWORD, "short").await), "new_password");
     let wrong = change("wrong horse", "new horse").await;
     assert!(matches!(wrong, Err(ControlError::Forbidden(_))), "{wrong:?}");
@@ -120,7 +125,8 @@ async fn a_new_password_ends_other_sessions_and_the_old_one() {
     assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 1, "the one that asked");
     assert!(control.sign_in(None, "ann", PASSWORD.into()).await.is_err());
     assert!(control.sign_in(None, "ann", "new horse".into()).await.is_ok());
-    let refused = control.change_password(&bench.operator, "".into(), "new horse".into()).await;
+    let refused =
+        control.change_password(&bench.operator, None, "".into(), "new horse".into()).await;
     assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
 }
 
@@ -128,7 +134,7 @@ async fn a_new_password_ends_other_sessions_and_the_old_one() {
 async fn no_session_is_opened_with_a_password_that_was_changed_meanwhile() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
-    let change = control.change_password(&ann, PASSWORD.into(), "new horse".into());
+    let change = control.change_password(&ann, None, PASSWORD.into(), "new horse".into());
     let sign_ins = futures_util::future::join_all(
         (0..8).map(|_| control.sign_in(None, "ann", PASSWORD.into())),
     );
@@ -146,4 +152,78 @@ async fn made_up_and_empty_tokens_are_nobodys() {
         let refused = bench.control.authenticate(&token.into()).await;
         assert!(matches!(refused, Err(ControlError::Unauthenticated(_))), "{token}: {refused:?}");
     }
+}
+
+/// The accounts and the details of failed sign-ins in the audit log, and those of refused tokens.
+async fn refusals(bench: &Bench) -> (Vec<(String, String)>, Vec<String>) {
+    let stop = CancellationToken::new();
+    stop.cancel();
+    // what is due at once is written by tasks
+    bench.control.tasks.close();
+    bench.control.tasks.wait().await;
+    bench.control.tasks.reopen();
+    bench.control.report_refused_until(stop).await;
+    let page = bench.control.list_audit(&bench.operator, AuditChoice::default(), 1_000, "").await;
+    let (mut accounts, mut tokens) = (Vec::new(), Vec::new());
+    for item in page.unwrap().items {
+        match item.entry.action {
+            AuditAction::SessionRefuse => accounts.push((item.entry.object, item.entry.details)),
+            AuditAction::TokenRefuse => tokens.push(item.entry.details),
+            _ => {}
+        }
+    }
+    (accounts, tokens)
+}
+
+fn address(number: u32) -> std::net::IpAddr {
+    std::net::Ipv4Addr::from_bits(0x0a00_0000 + number).into()
+}
+
+#[tokio::test]
+async fn failures_from_many_sources_hide_no_failure_on_an_account() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.member("ann").await;
+    for number in 0..1_100 {
+        bench.control.note_refused_token(Some(address(number)));
+    }
+    for number in 0..1_100 {
+        let refused = bench.control.sign_in(Some(address(number)), "nobody", "".into()).await;
+        assert!(refused.is_err());
+    }
+    bench.control.sign_in(Some(address(5_000)), "ann", "wrong horse".into()).await.unwrap_err();
+    let (accounts, tokens) = refusals(&bench).await;
+    assert_eq!(accounts, [("ann".to_owned(), "once, from 10.0.19.136".to_owned())]);
+    let [many, once] = &tokens[..] else { panic!("{tokens:?}") };
+    assert_eq!(once, "once, from 10.0.0.0");
+    assert!(many.starts_with("1099 times, from 10.0.0."), "{many}");
+}
+
+#[tokio::test]
+async fn a_wrong_old_password_is_a_failed_sign_in() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    for _ in 0..6 {
+        let change = bench.control.change_password(
+            &ann,
+            Some(address(7)),
+            "wrong horse".into(),
+            "new horse".into(),
+        );
+        change.await.unwrap_err();
+    }
+    let entry = |details: &str| ("ann".to_owned(), details.to_owned());
+    let entries = [entry("5 times, from 10.0.0.7"), entry("once, from 10.0.0.7")];
+    assert_eq!(refusals(&bench).await.0, entries);
+}
+
+#[tokio::test]
+async fn a_sign_in_whose_client_hangs_up_is_a_failed_one() {
+    let bench = Bench::new(Registration::Open).await;
+    bench.member("ann").await;
+    let mut sign_in =
+        Box::pin(bench.control.sign_in(Some(address(7)), "ann", "wrong horse".into()));
+    assert!(futures_util::poll!(sign_in.as_mut()).is_pending());
+    drop(sign_in);
+    let entry = ("ann".to_owned(), "once, from 10.0.0.7".to_owned());
+    assert_eq!(refusals(&bench).await.0, [entry]);
 }

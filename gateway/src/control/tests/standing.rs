@@ -44,7 +44,7 @@ async fn a_suspended_account_may_look_and_change_nothing() {
             control.revoke_key(caller, id).await.map(|_| ()),
             control.rotate_key(caller, id, Duration::ZERO).await.map(|_| ()),
             control
-                .change_password(caller, PASSWORD.into(), "new password".into())
+                .change_password(caller, None, PASSWORD.into(), "new password".into())
                 .await
                 .map(|_| ()),
             control.revoke_other_sessions(caller).await.map(|_| ()),
