@@ -132,6 +132,66 @@ async fn an_error_before_the_end_marker_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_reason_that_is_none_or_names_a_failure_is_not_the_end() {
+    let scene = scene().await;
+    for reason in [r#""null""#, r#""none""#, "false", "0", "{}"] {
+        let unfinished = FINISH.replace(r#""stop""#, reason);
+        check_failed(&scene, &format!("{TEXT}{unfinished}"), "").await;
+        check_failed(&scene, &format!("{TEXT}{unfinished}{DONE}"), "not a chat answer").await;
+    }
+    for reason in ["network_error", "TIMEOUT", "cancelled", "insufficient_system_resource"] {
+        let broken = FINISH.replace("stop", reason);
+        check_failed(&scene, &format!("{TEXT}{broken}{DONE}"), "broke its answer off").await;
+    }
+    let failed = FINISH.replace(r#""delta""#, r#""error":{"message":"boom"},"delta""#);
+    check_failed(&scene, &format!("{TEXT}{failed}{DONE}"), "broke its answer off").await;
+}
+
+#[tokio::test]
+async fn an_error_beside_the_choices_of_a_plain_answer_is_an_error() {
+    let scene = scene().await;
+    let choice = r#"{"index":0,"message":{"content":"hello"},"finish_reason":"stop"}"#;
+    for (endpoint, body) in ENDPOINTS.into_iter().flat_map(|endpoint| {
+        [
+            format!(r#"{{"error":{{"message":"boom"}},"choices":[{choice}]}}"#),
+            format!(r#"{{"object":"error","message":"boom","choices":[{choice}]}}"#),
+            format!(r#"{{"choices":[{}]}}"#, choice.replace("stop", "error")),
+            format!(r#"{{"choices":[{}]}}"#, choice.replacen('{', r#"{"error":{},"#, 1)),
+        ]
+        .map(|body| (endpoint, body))
+    }) {
+        let before = scene.alice.records(0).await.len();
+        let answer = scene.answer(endpoint, false, json_answer(200, &body)).await;
+        assert_eq!(answer.status, 502, "{body}: {answer:?}");
+        let record = scene.alice.records(before + 1).await.pop().unwrap();
+        assert_eq!(record.status(), RequestStatus::Failed, "{body}: {record:?}");
+    }
+    let none = format!(r#"{{"error":null,"choices":[{choice}]}}"#);
+    let answer = scene.answer(ENDPOINTS[0], false, json_answer(200, &none)).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_before_all_its_choices_have_come_is_not_whole() {
+    let scene = scene().await;
+    let mut body = body(ENDPOINTS[0], true);
+    body["n"] = 3.into();
+    for (end, status) in [("", RequestStatus::Failed), (DONE, RequestStatus::Completed)] {
+        let before = scene.alice.records(0).await.len();
+        let sent =
+            format!("{}{}{}", stream_head(), chunk(&format!("{TEXT}{FINISH}{end}")), chunk(""));
+        let request = scene.product.chat(&scene.key, &body);
+        let (answer, _) = tokio::join!(request.answer(), scene.upstream.answer(sent));
+        let record = scene.alice.records(before + 1).await.pop().unwrap();
+        assert_eq!(record.status(), status, "{end:?}: {answer:?}");
+        assert_eq!(answer.text().contains("[DONE]"), end == DONE, "{answer:?}");
+    }
+    body["n"] = 129.into();
+    let refused = scene.product.chat(&scene.key, &body).answer().await;
+    assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("n")), "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_good_stream_is_whole_however_it_is_written() {
     let scene = scene().await;
     for end in ["data: [DONE] \n\n", "data: [DONE]\r\n\r\n", "data:[DONE]\n\n", "data: [DONE]"] {
