@@ -183,8 +183,8 @@ mod tests {
         let funds = funds(10 + 2 * 50);
         let mut cover = cover(&funds, 50, 50);
         assert!(cover.has_room(50, 1_000_000));
-        assert!(cover.covers(51) && cover.covers(2 * 50 + 64));
-        assert!(!cover.covers(2 * 50 + 65), "the upstream does not keep to its cap");
+        assert!(cover.covers(51) && cover.covers(4 * 50 + 64));
+        assert!(!cover.covers(4 * 50 + 65), "the upstream does not keep to its cap");
         cover.shrink(0);
         assert_eq!(funds.spendable(), Nanos::ZERO);
     }

@@ -5,7 +5,7 @@ use domain::money::Nanos;
 use tokio::task::JoinSet;
 
 use super::client::{Seen, Shape};
-use super::reconcile::Verdict;
+use super::reconcile::{self, Verdict};
 use super::rig::{Customer, DEAR, MODEL, Rig, balance};
 use super::round::{Drill, Figure, Round};
 use super::spellings::Spellings;
@@ -91,8 +91,7 @@ impl Overspend {
         if left > ENOUGH {
             wrong.push(format!("{left} of {BALANCE} cannot be spent"));
         }
-        // Refusals beyond ten in a second are recorded together, at the end of that second.
-        customer.session.records(seen.len()).await;
+        reconcile::wait_for_records(&customer.session, seen.len()).await;
         let (mut verdict, _) = self.rig.judge(&customer, seen).await;
         verdict.differences.extend(wrong);
         Round { verdict, figures: vec![Figure::Count("served at once", served)] }

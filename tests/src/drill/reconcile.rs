@@ -12,8 +12,8 @@ use simulator::{End, Entry};
 use super::client::{Seen, Shape};
 use super::rig::{balance, price_of};
 use super::round::Figure;
-use crate::Session;
 use crate::session::requests_of;
+use crate::{Session, soon};
 
 /// Request records by id.
 pub type Records = BTreeMap<String, v1::RequestRecord>;
@@ -95,6 +95,22 @@ async fn records(who: &Session) -> Records {
             return all;
         }
     }
+}
+
+/// Waits until `who` has records of so many requests: refusals beyond ten in a second are recorded together,
+/// at the end of that second.
+///
+/// # Panics
+/// They do not come.
+pub async fn wait_for_records(who: &Session, count: usize) {
+    let tail = v1::TailRequestsRequest::default();
+    let mut tail = who.usage().tail_requests(tail).await.unwrap().into_inner();
+    let waiting = async {
+        while requests_of(records(who).await.values()) < count {
+            tail.message().await.unwrap().unwrap();
+        }
+    };
+    soon("the records of all requests", waiting).await;
 }
 
 async fn overruns(operator: &Session) -> BTreeMap<String, Nanos> {

@@ -74,6 +74,7 @@ impl Spellings {
         let truth = self.upstream.take();
         let renamed = truth.iter().filter(|entry| entry.model != UPSTREAM_MODEL);
         wrong.extend(renamed.map(|entry| format!("an upstream read another model: {entry:?}")));
+        reconcile::wait_for_records(&customer.session, seen.len()).await;
         let evidence = Evidence { seen, truth, credit: customer.credit };
         let books = Books::read(&customer.session, &rig.operator().await).await;
         for id in evidence.truth.iter().filter_map(|entry| entry.id.as_ref()) {

@@ -21,7 +21,7 @@ const MAX_STEP: u64 = 16 * SLICE;
 
 /// An answer that ends by its upstream's cap may have more tokens by our tokenizer than by the upstream's.
 /// Beyond this factor and [`CAP_TOLERANCE`] the upstream does not keep to the cap.
-const CAP_TOLERANCE_FACTOR: u64 = 2;
+const CAP_TOLERANCE_FACTOR: u64 = 4;
 /// See [`CAP_TOLERANCE_FACTOR`]; in tokens.
 const CAP_TOLERANCE: u64 = 64;
 
