@@ -17,7 +17,7 @@ async fn poor(balance_usd: &str) -> (Product, RawUpstream, Session, String) {
 
 fn answered(tokens: u64) -> String {
     let choices = json!([{ "message": { "content": "hi" }, "finish_reason": "stop" }]);
-    let usage = json!({ "prompt_tokens": 0, "completion_tokens": tokens });
+    let usage = json!({ "prompt_tokens": 1, "completion_tokens": tokens });
     json_answer(200, &json!({ "choices": choices, "usage": usage }).to_string())
 }
 

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use bpe_openai::o200k_base;
 use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
 use serde_json::{Value, json};
-use tests::http::Answer;
+use tests::http::{Answer, text_of};
 use tests::{Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
 
 struct Scene {
@@ -232,7 +233,10 @@ async fn text_in_fields_that_are_not_known_is_output() {
     let scene = scene().await;
     for message in [
         json!({ "content": "", "thinking": "hello world" }),
-        json!({ "content": null, "audio": { "id": "a", "data": "UklGRg==", "transcript": "hello world" } }),
+        json!({ "content": null, "audio": { "id": "a", "transcript": "hello world" } }),
+        json!({ "content": { "text": "hello world" } }),
+        json!({ "content": "", "reasoning_details": [{ "type": "reasoning.summary", "summary": "hello world" }] }),
+        json!({ "x": { "y": { "text": "hello world" } } }),
         json!({ "some_new_field": "hello world" }),
         json!({ "blocks": [{ "type": "thinking", "thinking": "hello world" }] }),
         json!({ "content": "hello world", "text": "hello world" }),
@@ -242,5 +246,173 @@ async fn text_in_fields_that_are_not_known_is_output() {
             assert_eq!(record.usage_basis(), UsageBasis::Counted, "{message}: {record:?}");
             assert_eq!(record.status(), RequestStatus::Completed, "{message}: {record:?}");
         }
+    }
+}
+
+/// A stream of these chunks and its end marker.
+fn stream_of(chunks: &[Value]) -> String {
+    let mut events = String::new();
+    for data in chunks {
+        _ = write!(events, "data: {data}\n\n");
+    }
+    events.push_str("data: [DONE]\n\n");
+    format!("{}{}{}", stream_head(), chunk(&events), chunk(""))
+}
+
+fn usage(input: u64, output: u64) -> Value {
+    json!({ "prompt_tokens": input, "completion_tokens": output })
+}
+
+fn delta(text: &str) -> Value {
+    json!({ "choices": [{ "index": 0, "delta": { "content": text } }] })
+}
+
+fn finish() -> Value {
+    json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] })
+}
+
+fn with_usage(mut chunk: Value, usage: Value) -> Value {
+    chunk["usage"] = usage;
+    chunk
+}
+
+#[tokio::test]
+async fn a_report_that_text_follows_is_the_least_that_an_answer_is() {
+    let scene = scene().await;
+    let text = "hello world ".repeat(1_000);
+    let counted = o200k_base().count(&text) as u64;
+    for (path, mut body) in [
+        ("/v1/chat/completions", question("asked", "hi")),
+        ("/v1/responses", json!({ "model": "asked", "input": "hi" })),
+    ] {
+        body["stream"] = json!(true);
+        for (reported, output) in [(1, counted), (5_000, 5_000)] {
+            let first = with_usage(delta("oh, "), usage(10, reported));
+            let sent = stream_of(&[first, delta(&text), finish()]);
+            let (_, record) = scene.ask(path, &body, sent).await;
+            let tokens = record.tokens.unwrap();
+            assert_eq!(tokens.input, Some(10), "{record:?}");
+            assert!(tokens.output.unwrap().abs_diff(output) <= 2, "{record:?}");
+            assert_eq!(record.usage_basis(), UsageBasis::Counted, "{record:?}");
+            assert_eq!(record.notes, ["usage_counted=completion_tokens"]);
+        }
+        // the last report of those that come with every chunk is believed
+        let pieces = (1..=5).map(|number| with_usage(delta("hello "), usage(10, number)));
+        let chunks: Vec<_> = pieces.chain([finish()]).collect();
+        let (_, record) = scene.ask(path, &body, stream_of(&chunks)).await;
+        assert_eq!(record.tokens.unwrap().output, Some(5), "{record:?}");
+        assert_eq!(record.usage_basis(), UsageBasis::Upstream, "{record:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_the_last_report_pays_for_what_was_streamed() {
+    let scene = scene().await;
+    let mut body = question("asked", "hi");
+    body["stream"] = json!(true);
+    let text = "hello world ".repeat(1_000);
+    let events =
+        format!("data: {}\n\ndata: {}\n\n", with_usage(delta(""), usage(10, 1)), delta(&text));
+    let serve = async {
+        let mut call = scene.upstream.call().await;
+        call.send(format!("{}{}", stream_head(), chunk(&events))).await;
+        call
+    };
+    let request = scene.product.post("/v1/chat/completions").bearer(&scene.key).json(&body);
+    let (mut answer, _call) = tokio::join!(request.send(), serve);
+    for _ in 0..2 {
+        answer.event().await.unwrap();
+    }
+    drop(answer);
+    let record = scene.alice.record().await;
+    assert_eq!(record.status(), RequestStatus::Cancelled, "{record:?}");
+    let counted = o200k_base().count(&text) as u64;
+    assert_eq!(record.tokens.unwrap().output, Some(counted), "{record:?}");
+}
+
+#[tokio::test]
+async fn a_counted_answer_is_charged_up_to_its_cap() {
+    let scene = scene().await;
+    let said = json!({ "content": "w ".repeat(300) });
+    for usage in [Value::Null, json!({ "prompt_tokens": 8 })] {
+        for (cap, choices, output) in [(5, 1, 5), (5, 2, 10)] {
+            let mut body = question("asked", "hi");
+            (body["max_tokens"], body["n"]) = (json!(cap), json!(choices));
+            let sent = answered(false, &said, &usage);
+            let (_, record) = scene.ask("/v1/chat/completions", &body, sent).await;
+            assert_eq!(record.tokens.unwrap().output, Some(output), "{record:?}");
+            assert_eq!(record.usage_basis(), UsageBasis::Counted, "{record:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn text_that_the_client_does_not_get_is_not_charged() {
+    let scene = scene().await;
+    for usage in [None, Some(usage(8, 601))] {
+        for cap in [5, 50] {
+            let mut body = question("asked", "hi");
+            (body["max_tokens"], body["stream"]) = (json!(cap), json!(true));
+            let mut chunks = vec![delta(&"w ".repeat(30)); 20];
+            chunks.extend(usage.clone().map(|usage| with_usage(delta("w"), usage)));
+            chunks.push(finish());
+            let (answer, record) =
+                scene.ask("/v1/chat/completions", &body, stream_of(&chunks)).await;
+            assert_eq!(record.status(), RequestStatus::Incomplete, "{record:?}");
+            let received = o200k_base().count(&text_of(&answer.events())) as u64;
+            let output = record.tokens.unwrap().output.unwrap();
+            assert!(output <= received.min(cap) + 1, "{received} received: {record:?}");
+            assert!(output + 1 >= received.min(cap), "{received} received: {record:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_failed_without_an_answer_is_not_charged() {
+    let scene = scene().await;
+    let usage = json!({ "choices": [], "usage": usage(9, 100_000) });
+    let broken = json!({ "error": { "message": "out of memory" }, "usage": usage["usage"] });
+    let event = format!("data: {usage}\n\nevent: error\ndata: {{}}\n\n");
+    let streamed = format!("{}{}{}", stream_head(), chunk(&event), chunk(""));
+    for (stream, sent) in [(true, streamed), (false, json_answer(200, &broken.to_string()))] {
+        let before = scene.alice.records(0).await.len();
+        let mut body = question("asked", "hi");
+        body["stream"] = stream.into();
+        let request = scene.product.chat(&scene.key, &body);
+        let (answer, _) = tokio::join!(request.answer(), scene.upstream.answer(sent));
+        assert_eq!(answer.status, 502, "{answer:?}");
+        let record = scene.alice.records(before + 1).await.pop().unwrap();
+        assert_eq!(record.status(), RequestStatus::Failed, "{record:?}");
+        assert_eq!(record.cost_usd.as_deref(), Some("0"), "{record:?}");
+    }
+    // what was streamed is charged
+    let events = format!("data: {}\n\nevent: error\ndata: {{}}\n\n", delta("hello world"));
+    let sent = format!("{}{}{}", stream_head(), chunk(&events), chunk(""));
+    let mut body = question("asked", "hi");
+    body["stream"] = json!(true);
+    let (_, record) = scene.ask("/v1/chat/completions", &body, sent).await;
+    assert_eq!(record.status(), RequestStatus::Failed, "{record:?}");
+    assert_eq!(record.tokens.unwrap().output, Some(2), "{record:?}");
+}
+
+#[tokio::test]
+async fn a_prompt_of_no_tokens_is_counted() {
+    let scene = scene().await;
+    for (_, record) in scene.ask_in_all_ways(&json!({ "content": "hi" }), &usage(0, 2)).await {
+        let tokens = record.tokens.unwrap();
+        assert_eq!((tokens.input, tokens.output), (Some(8), Some(2)), "{record:?}");
+        assert_eq!(record.usage_basis(), UsageBasis::Counted, "{record:?}");
+        assert_eq!(record.notes, ["usage_counted=prompt_tokens"]);
+    }
+}
+
+#[tokio::test]
+async fn the_cached_part_of_a_prompt_that_cannot_be_true_is_not_believed() {
+    let scene = scene().await;
+    let mut report = usage(1_000_000_000, 2);
+    report["prompt_tokens_details"] = json!({ "cached_tokens": 1_000_000_000 });
+    for (_, record) in scene.ask_in_all_ways(&json!({ "content": "hi" }), &report).await {
+        assert_eq!(record.tokens.unwrap().cached, None, "{record:?}");
+        assert!(usd(record.cost_usd.as_deref()) > 0.016, "{record:?}");
     }
 }

@@ -1,8 +1,9 @@
 //! What an upstream reports of a request's usage, as far as it can be true.
 //!
-//! A count that is missing, or zero for an answer with text, is unknown: it is counted here. A count
-//! beyond what the request can have used is not charged: the house pays the rest, the record names the
-//! number and the upstream's health shows it.
+//! A count that is missing, or zero where there is text, is unknown: it is counted here. So is the answer
+//! of which more came after the last report; it is what was reported at least. A count beyond what the
+//! request can have used is not charged, whoever counted: the house pays the rest, and of a reported one
+//! the record names the number and the upstream's health shows it.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +14,7 @@ use domain::price::Price;
 use domain::record::RequestRecord;
 use domain::usage::{Tokens, Usage};
 use domain::wire::content::for_each_part;
-use domain::wire::usage::UsageReport;
+use domain::wire::usage::{AnswerUsage, UsageReport};
 
 /// As much of a count beyond the bound as is booked as the house's loss, in tokens: more is no count, and
 /// would only make the sum of losses useless.
@@ -24,10 +25,28 @@ const MAX_BOOKED_EXCESS: u64 = u32::MAX as u64;
 pub(super) struct BelievedUsage {
     /// What can be true.
     pub(super) report: UsageReport,
+    /// The answer as of a report that more of it followed.
+    earlier: Option<Earlier>,
+    /// The most that a count may be; `None` before the request is admitted.
+    max_counts: Option<MaxCounts>,
     /// The prompt's tokens as reported, where they were more.
     input: Option<Excess>,
     /// The answer's tokens as reported, where they were more.
     output: Option<Excess>,
+}
+
+/// What was reported of an answer before it was at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Earlier {
+    output: Tokens,
+    reasoning: Option<Tokens>,
+}
+
+/// The most that a request's tokens are where they are counted here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MaxCounts {
+    input: Tokens,
+    output: Tokens,
 }
 
 /// A count that cannot be true.
@@ -40,26 +59,69 @@ struct Excess {
 impl Tally {
     /// What the upstream reports, as far as it can be true; empty if it reports nothing.
     pub(super) fn believed(&self) -> BelievedUsage {
-        let Some(mut report) = self.meter.reported else { return BelievedUsage::default() };
         let produced = self.meter.produced_bytes() as u64;
-        // an answer with text has tokens
-        report.output = report.output.filter(|tokens| tokens.0 > 0 || produced == 0);
-        let Some(bound) = self.usage_bound else {
-            return BelievedUsage { report, ..BelievedUsage::default() };
-        };
-        let input = cut(&mut report.input, |tokens| {
-            let text = bound.input_tokens(self.input_bytes(), 0);
-            if tokens <= text {
-                return text;
-            }
-            bound.input_tokens(self.request_body.len() as u64, media_parts(&self.request_body))
+        let max_counts = self.usage_bound.map(|bound| MaxCounts {
+            input: Tokens(bound.input_tokens(self.request_body.len() as u64, 0)),
+            output: Tokens(bound.output_tokens(self.output_cap(), produced)),
         });
-        let output = cut(&mut report.output, |_| bound.output_tokens(self.output_cap(), produced));
-        BelievedUsage { report, input, output }
+        let Some(mut report) = self.meter.reported else {
+            return BelievedUsage { max_counts, ..BelievedUsage::default() };
+        };
+        // A prompt and an answer with text have tokens.
+        report.input = report.input.filter(|it| it.0 > 0 || self.request_body.is_empty());
+        report.output = report.output.filter(|it| it.0 > 0 || produced == 0);
+        let (mut input, mut output) = (None, None);
+        if let (Some(bound), Some(max_counts)) = (self.usage_bound, max_counts) {
+            input = cut(&mut report.input, |tokens| {
+                let text = bound.input_tokens(self.input_bytes(), 0);
+                if tokens <= text {
+                    return text;
+                }
+                bound.input_tokens(self.request_body.len() as u64, media_parts(&self.request_body))
+            });
+            output = cut(&mut report.output, |_| max_counts.output.0);
+        }
+        if input.is_some() || report.input.is_none() {
+            // It is a part of a number that is not believed.
+            report.cached = None;
+        }
+        let mut earlier = None;
+        if self.has_withheld() {
+            // The report is of text that the client did not get as well.
+            (report.output, report.reasoning) = (None, None);
+        } else if self.meter.is_report_outdated() {
+            let reasoning = report.reasoning.take();
+            earlier = report.output.take().map(|output| Earlier { output, reasoning });
+        }
+        BelievedUsage { report, earlier, max_counts, input, output }
     }
 }
 
 impl BelievedUsage {
+    /// The prompt's tokens as the upstream counted them; `None` if it did not, or cannot have.
+    pub(super) fn counted_input(&self) -> Option<Tokens> {
+        self.report.input.filter(|_| self.input.is_none())
+    }
+
+    /// What was used; `None` if a count is needed for that.
+    pub(super) fn complete(&self) -> Option<AnswerUsage> {
+        self.report.complete()
+    }
+
+    /// What was used, with what is unknown taken from a count.
+    pub(super) fn or_counted(&self, counted: &Usage) -> AnswerUsage {
+        let mut counted = *counted;
+        if let Some(earlier) = self.earlier {
+            counted.output = counted.output.max(earlier.output);
+            counted.reasoning = counted.reasoning.max(earlier.reasoning);
+        }
+        if let Some(max) = self.max_counts {
+            counted.input = counted.input.min(max.input);
+            counted.output = counted.output.min(max.output);
+        }
+        self.report.or_counted(&counted)
+    }
+
     /// Names on the record what is not believed, and what was counted because it is unknown.
     pub(super) fn note(&self, record: &mut RequestRecord) {
         record.notes.extend(self.excess_notes());

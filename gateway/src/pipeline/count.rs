@@ -264,7 +264,7 @@ impl RequestSize {
 
     fn of_json(json: &[u8]) -> Self {
         static PART: LazyLock<[Finder<'_>; 3]> = LazyLock::new(|| {
-            ["\"input_image\"", "\"input_file\"", "\"input_audio\""].map(|it| Finder::new(it))
+            ["\"input_image\"", "\"input_file\"", "\"input_audio\""].map(Finder::new)
         });
         let text_bytes = text_bytes(json);
         let data_bytes = (json.len() as u64).saturating_sub(text_bytes);
@@ -351,22 +351,6 @@ fn is_encoded_data(string: &str) -> bool {
     data.len() >= MIN_DATA_BYTES && data.bytes().all(is_encoded)
 }
 
-/// The text in a value of tool calls, or of a shape that is not known; images are none.
-pub(super) fn text_in(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(text_in).collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .filter(|(key, _)| {
-                matches!(key.as_str(), "function" | "name" | "arguments" | "text" | "thinking")
-            })
-            .map(|(_, value)| text_in(value))
-            .collect(),
-        _ => String::new(),
-    }
-}
-
 /// Counts the tokens of a text.
 pub(super) fn tokens(text: &str) -> u64 {
     if text.is_empty() {
@@ -409,7 +393,7 @@ mod tests {
         let message = |more: &str| {
             format!(
                 r#"{{"messages":[{{"role":"user","content":"hi"}}]{}}}"#,
-                more.replace("$", &text)
+                more.replace('$', &text)
             )
         };
         for more in [
@@ -450,15 +434,6 @@ mod tests {
         let text = format!(r#"{{"type":"input_text","text":"data:image/png;base64,{data}"}}"#);
         let size = RequestSize::of(text.as_bytes(), [part.as_str()].into_iter());
         assert_eq!(size.text_bytes, (text.len() + part.len()) as u64 - 8_000);
-    }
-
-    #[test]
-    fn of_what_is_not_known_the_text_counts() {
-        let text = |json: &str| text_in(&serde_json::from_str(json).unwrap());
-        let image = r#"[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]"#;
-        assert_eq!(text(image), "");
-        let thought = r#"[{"type":"thinking","thinking":[{"type":"text","text":"hello world"}]}]"#;
-        assert_eq!(text(thought), "hello world");
     }
 
     #[tokio::test]

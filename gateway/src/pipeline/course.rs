@@ -79,7 +79,10 @@ impl Course {
         out: &mut BytesMut,
     ) {
         match self {
-            Self::Chat(stream) => stream.cut_short(&mut tally.meter, out),
+            Self::Chat(stream) => {
+                tally.withhold(uncovered);
+                stream.cut_short(&mut tally.meter, out);
+            }
             Self::Responses(exchange) => {
                 out.unsplit(std::mem::take(uncovered));
                 exchange.cut_short(out);

@@ -24,6 +24,7 @@ use super::tally::Tally;
 use crate::ledger::{Cover, FundsWait};
 use crate::limits::{Permit, QuotaWait};
 use crate::upstream::UpstreamError;
+use domain::usage::Tokens;
 
 /// Text that is kept before it is counted, in bytes, where the upstream did not say the last time what
 /// it used: what is left to be counted at the end is hardly longer, and takes about a millisecond.
@@ -260,7 +261,18 @@ impl Tally {
         };
         let (rest, has_failed) = (self.meter.take_produced(), self.counts.has_failed);
         let counting = self.gate.counter.clone().count(before, rest);
-        let counting = async move { counting.await.filter(|_| !has_failed) };
+        let withheld = self
+            .has_withheld()
+            .then(|| self.gate.counter.clone().count_piece(self.withheld.clone()));
+        let counting = async move {
+            let mut usage = counting.await.filter(|_| !has_failed)?;
+            let Some(withheld) = withheld else { return Some(usage) };
+            let withheld = withheld.await?;
+            usage.output.0 = usage.output.0.saturating_sub(withheld.output);
+            let reasoning = |it: Tokens| Tokens(it.0.saturating_sub(withheld.reasoning));
+            usage.reasoning = usage.reasoning.map(reasoning);
+            Some(usage)
+        };
         AbortOnDropHandle::new(self.gate.tasks.spawn(counting))
     }
 

@@ -3,31 +3,32 @@
 //! Text is kept, unescaped, only until it is counted, and whoever feeds the meter has it counted before
 //! there is much of it: memory does not grow with the answer.
 
-use std::borrow::Cow;
-
-use serde_json::Value;
-use serde_json::value::RawValue;
+use std::ops::AddAssign;
 
 use super::calls::Calls;
 use super::choices::Choices;
-use super::count::{TextTokens, text_in, tokens};
+use super::count::{TextTokens, tokens};
 use super::pieces::Text;
 use crate::upstream::UpstreamError;
 use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, FinishReason, PieceView};
-use domain::wire::first_byte;
-use domain::wire::text::text_of;
+use domain::wire::text::{FieldKind, Strings, strings_in};
 use domain::wire::usage::UsageReport;
 
 /// The answers to one request have indices below this, unless it asked for more of them.
 const MAX_CHOICES: u32 = 128;
 /// The text of ordinary answers has more bytes to a token than this, whatever its language.
 const BYTES_PER_TOKEN: u64 = 4;
+/// Recordings, images and encrypted reasoning have about as many bytes of base64 to a token: a picture of a
+/// mebibyte is one to two thousand tokens, a second of sound twenty.
+const DATA_BYTES_PER_TOKEN: usize = 1024;
 
 /// What is known of an answer so far.
 #[derive(Debug, Default)]
 pub struct Meter {
     /// What the upstream says that it used; the last word wins.
     pub reported: Option<UsageReport>,
+    /// How much of the answer had come with the chunk of that report, in bytes.
+    reported_bytes: usize,
     /// Whether some choice was cut by a length limit or a content filter.
     pub cut: bool,
     /// Whether the upstream says that it broke some choice off.
@@ -41,10 +42,10 @@ pub struct Meter {
     /// The index of a choice that nobody asked for.
     stray_choice: Option<u32>,
     calls: Calls,
-    /// Text in values of shapes that are not known.
-    other: Text,
     /// All text so far, in bytes.
     produced_bytes: usize,
+    /// The tokens of all base64 so far.
+    data_tokens: u64,
     /// The same as the escaped JSON that it came as.
     received_bytes: usize,
     /// The text that is kept, in bytes.
@@ -65,10 +66,21 @@ struct ChoiceText {
     /// Text, refusals included.
     content: Text,
     reasoning: Text,
+    /// All text of the choice so far, in bytes.
+    bytes: usize,
+}
+
+/// What a part of a chunk adds to an answer, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Added {
+    /// Of text.
+    bytes: usize,
+    /// Of the escaped JSON that it came as.
+    received: usize,
 }
 
 /// Text taken off to be counted, each by itself.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Produced {
     /// Text and the names and arguments of calls.
     pub output: Vec<String>,
@@ -96,20 +108,24 @@ impl Meter {
 
     /// Takes note of a chunk, or of a whole answer.
     pub fn observe(&mut self, view: &ChunkView<'_>, form: AnswerForm) {
-        if let Some(reported) = view.usage.and_then(UsageReport::parse) {
-            self.reported = Some(reported);
-        }
         for choice in view.choices() {
             if let Some(index) = self.choice(choice) {
-                if let Some(piece) = choice.piece() {
-                    self.add(index, piece, form);
-                }
+                self.add(index, choice, form);
                 self.choices.observe(choice);
                 let finish = choice.finish();
                 self.cut |= matches!(finish, Some(FinishReason::Length | FinishReason::Filter));
                 self.broken |= finish == Some(FinishReason::Broken);
             }
         }
+        if let Some(reported) = view.usage.and_then(UsageReport::parse) {
+            self.reported = Some(reported);
+            self.reported_bytes = self.produced_bytes();
+        }
+    }
+
+    /// Whether more of the answer came after the last report, which then says too little.
+    pub(super) fn is_report_outdated(&self) -> bool {
+        self.reported.is_some() && self.produced_bytes() > self.reported_bytes
     }
 
     /// Makes sure that the upstream answered only what it was asked.
@@ -122,9 +138,10 @@ impl Meter {
         })
     }
 
-    /// How much text it produced so far, in bytes.
+    /// How much text it produced so far, in bytes; anything else at the length of text with as many tokens.
     pub fn produced_bytes(&self) -> usize {
-        self.produced_bytes
+        let data = self.data_tokens.saturating_mul(BYTES_PER_TOKEN);
+        self.produced_bytes.saturating_add(usize::try_from(data).unwrap_or(usize::MAX))
     }
 
     /// How much that was as the escaped JSON that it came as, in bytes.
@@ -238,41 +255,101 @@ impl Meter {
         Some(index)
     }
 
-    fn add(&mut self, index: usize, piece: &PieceView<'_>, form: AnswerForm) {
-        let choice = &mut self.texts[index];
-        let reasoning = piece.reasoning_text();
-        let (mut added, mut received) =
-            (choice.reasoning.push_escaped(&reasoning), reasoning.len());
-        for raw in [piece.content, piece.refusal].into_iter().flatten() {
-            let text = text_of(Some(raw));
-            added += choice.content.push_escaped(&text);
-            received += text.len();
-            if text.is_empty() && first_byte(raw) == b'[' {
-                added += self.other.push(&unknown_text(raw));
-                received += raw.get().len();
-            }
+    /// Adds what a choice of a chunk holds.
+    fn add(&mut self, index: usize, view: &ChoiceView<'_>, form: AnswerForm) {
+        let mut added = Added::default();
+        if let Some(piece) = view.piece() {
+            added += self.add_piece(index, piece, form);
         }
-        for text in piece.unknown_texts() {
-            added += choice.content.push_escaped(&text);
-            received += text.len();
+        for strings in view.unknown_strings() {
+            added += self.add_strings(index, &strings);
+        }
+        if let Some(message) = view.repeated_message() {
+            // It says again what its choice has said so far, or what no delta says.
+            let is_repetition = added.bytes > 0 || view.finish().is_some();
+            let said = if is_repetition { self.texts[index].bytes + added.bytes } else { 0 };
+            added += self.add_beyond(said, index, message, form);
+        }
+        if added.bytes == 0
+            && let Some(logprobs) = view.logprobs
+        {
+            // The tokens are the text once more, except where there is no text.
+            added += self.add_strings(index, &strings_in(FieldKind::Text, logprobs));
+        }
+        self.texts[index].bytes += added.bytes;
+        self.note(added);
+    }
+
+    fn add_piece(&mut self, index: usize, piece: &PieceView<'_>, form: AnswerForm) -> Added {
+        let mut added = Added::default();
+        for strings in piece.reasoning_strings() {
+            let bytes = self.texts[index].reasoning.push_escaped(&strings.text);
+            added += Added { bytes, received: strings.text.len() };
+            added += self.add_data(strings.data_bytes);
+        }
+        for strings in piece.content_strings() {
+            added += self.add_strings(index, &strings);
+        }
+        for strings in piece.unknown_strings() {
+            added += self.add_strings(index, &strings);
         }
         match piece.calls() {
             Ok(calls) => {
                 let number = u32::try_from(index).unwrap_or(u32::MAX);
                 for call in calls {
-                    added += self.calls.add(number, call, form);
-                    received += call.name.len() + call.arguments.len();
+                    let bytes = self.calls.add(number, call, form);
+                    added += Added { bytes, received: call.name.len() + call.arguments.len() };
+                    for field in &call.unknown {
+                        added += self.add_strings(index, &field.strings());
+                    }
                 }
             }
             Err(malformed) => {
-                added += self.other.push(&unknown_text(malformed.raw));
-                received += malformed.raw.get().len();
+                let strings = strings_in(FieldKind::Text, malformed.raw);
+                added += self.add_strings(index, &strings);
             }
         }
-        self.received_bytes += received;
-        self.produced_bytes += added;
-        self.pending_bytes += added;
-        self.fresh_bytes += added;
+        added
+    }
+
+    fn add_strings(&mut self, index: usize, strings: &Strings<'_>) -> Added {
+        let bytes = self.texts[index].content.push_escaped(&strings.text);
+        let mut added = Added { bytes, received: strings.text.len() };
+        added += self.add_data(strings.data_bytes);
+        added
+    }
+
+    /// Adds base64, which is not kept: its tokens are not those of its letters.
+    fn add_data(&mut self, bytes: usize) -> Added {
+        let tokens = bytes.div_ceil(DATA_BYTES_PER_TOKEN) as u64;
+        self.counted.output = self.counted.output.saturating_add(tokens);
+        self.data_tokens += tokens;
+        Added { bytes: 0, received: bytes }
+    }
+
+    /// Adds as much of a message as is longer than the `said` bytes that it may repeat.
+    fn add_beyond(
+        &mut self,
+        said: usize,
+        index: usize,
+        message: &PieceView<'_>,
+        form: AnswerForm,
+    ) -> Added {
+        let mut apart = Self::default();
+        apart.texts.push(ChoiceText::default());
+        let Added { received, .. } = apart.add_piece(0, message, form);
+        self.counted += apart.counted;
+        self.data_tokens += apart.data_tokens;
+        let text = apart.take_produced().concat();
+        let start = text.ceil_char_boundary(said.min(text.len()));
+        Added { bytes: self.texts[index].content.push(&text[start..]), received }
+    }
+
+    fn note(&mut self, added: Added) {
+        self.received_bytes += added.received;
+        self.produced_bytes += added.bytes;
+        self.pending_bytes += added.bytes;
+        self.fresh_bytes += added.bytes;
     }
 
     /// Calls `each` with every text, and whether it is reasoning.
@@ -282,7 +359,6 @@ impl Meter {
             each(&mut choice.reasoning, true);
         }
         self.calls.texts_mut().for_each(|text| each(text, false));
-        each(&mut self.other, false);
     }
 }
 
@@ -299,6 +375,10 @@ impl Produced {
         self.output.is_empty() && self.reasoning.is_empty()
     }
 
+    fn concat(&self) -> String {
+        self.output.iter().chain(&self.reasoning).map(String::as_str).collect()
+    }
+
     /// Counts it.
     pub fn count(&self) -> TextTokens {
         let count = |texts: &[String]| texts.iter().map(|text| tokens(text)).sum::<u64>();
@@ -313,150 +393,14 @@ impl Produced {
     }
 }
 
-/// The text in a value of a shape that is not known; all of it if it is nested too deeply to be read.
-fn unknown_text(raw: &RawValue) -> Cow<'_, str> {
-    match serde_json::from_str::<Value>(raw.get()) {
-        Ok(value) => Cow::Owned(text_in(&value)),
-        Err(_) => Cow::Borrowed(raw.get()),
+// === impl Added ===
+
+impl AddAssign for Added {
+    fn add_assign(&mut self, more: Self) {
+        self.bytes += more.bytes;
+        self.received += more.received;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn observe(meter: &mut Meter, choices: &str) {
-        let json = format!(r#"{{"choices":[{choices}]}}"#);
-        meter.observe(&ChunkView::parse(&json).unwrap(), AnswerForm::Stream);
-    }
-
-    fn observed(deltas: &[&str]) -> Meter {
-        let mut meter = Meter::default();
-        for delta in deltas {
-            observe(&mut meter, &format!(r#"{{"delta":{delta}}}"#));
-        }
-        meter
-    }
-
-    #[test]
-    fn what_was_produced_is_kept_by_kind() {
-        let mut meter = observed(&[
-            r#"{"reasoning_content":"","reasoning":"why\n"}"#,
-            r#"{"reasoning_details":[{"text":"?"}],"content":"a"}"#,
-            r#"{"content":[{"type":"text","text":"b"}],"tool_calls":[]}"#,
-            r#"{"refusal":"no","tool_calls":[{"index":0,"function":{"name":"f"}}]}"#,
-            r#"{"content":null,"function_call":{"arguments":"{}"}}"#,
-            r#"{"content":[{"type":"thinking","thinking":[{"text":"hm"}]}],"tool_calls":{}}"#,
-        ]);
-        assert_eq!(meter.produced_bytes(), 5 + 4 + 3 + 2);
-        let produced = meter.take_produced();
-        assert_eq!(produced.reasoning, ["why\n?"]);
-        assert_eq!(produced.output, ["abno", "f", "{}", "hm"]);
-        assert_eq!(produced.len(), meter.produced_bytes());
-    }
-
-    #[test]
-    fn the_text_of_one_choice_is_not_put_between_that_of_another() {
-        let mut meter = Meter::default();
-        for (index, text) in [(0, "hel"), (1, "wor"), (0, "lo"), (1, "ld")] {
-            observe(&mut meter, &format!(r#"{{"index":{index},"delta":{{"content":"{text}"}}}}"#));
-        }
-        assert_eq!(meter.take_produced().output, ["hello", "world"]);
-    }
-
-    #[test]
-    fn calls_come_one_each_in_a_whole_answer_and_in_pieces_in_a_stream() {
-        let texts = |form, lists: &[&str]| -> Vec<String> {
-            let mut meter = Meter::default();
-            for list in lists {
-                let json = format!(r#"{{"choices":[{{"message":{{"tool_calls":{list}}}}}]}}"#);
-                meter.observe(&ChunkView::parse(&json).unwrap(), form);
-            }
-            meter.take_produced().output
-        };
-        let two = r#"[{"index":0,"function":{"name":"f","arguments":"{}"}},{"index":0,"function":{"name":"g","arguments":"{}"}}]"#;
-        assert_eq!(texts(AnswerForm::Whole, &[two]), ["f", "{}", "g", "{}"]);
-        let begin = r#"[{"index":0,"function":{"name":"f","arguments":"{"}}]"#;
-        let end = r#"[{"index":0,"function":{"arguments":"}"}}]"#;
-        assert_eq!(texts(AnswerForm::Stream, &[begin, end]), ["f", "{}"]);
-    }
-
-    #[test]
-    fn what_is_taken_off_to_be_counted_still_is_part_of_the_answer() {
-        let long = format!(r#"{{"content":"{}end"}}"#, "word ".repeat(10_000));
-        let mut meter = observed(&[&long]);
-        assert_eq!((meter.output_bound(), meter.output_estimate()), (50_003, 12_500));
-        let piece = meter.take_piece(100);
-        assert_eq!(piece.len(), 50_003 - " end".len());
-        assert_eq!((meter.output_bound(), meter.pending_bytes()), (50_003, 4));
-        meter.piece_counted(Some(piece.count()));
-        assert_eq!((meter.counted().output, meter.output_bound()), (10_000, 10_004));
-        meter.count_here();
-        assert_eq!((meter.output_bound(), meter.is_counted()), (10_001, true));
-        assert_eq!(meter.produced_bytes(), 50_003);
-        assert_eq!(meter.take_produced().output, [" end"]);
-        assert!(meter.take_produced().is_empty());
-    }
-
-    #[test]
-    fn text_counts_the_same_however_often_it_is_counted_on_the_way() {
-        for (text, escaped) in [
-            ("The quick brown fox, it's 12345.\n", r"The quick brown fox, it's 12345.\n"),
-            ("日本語の文章、です。", "日本語の文章、です。"),
-            ("สวัสดี ครับ", r"\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35 \u0e04\u0e23\u0e31\u0e1a"),
-            ("😀 👍", r"\ud83d\ude00 \ud83d\udc4d"),
-        ] {
-            let mut meter = Meter::default();
-            for number in 0..200 {
-                observe(&mut meter, &format!(r#"{{"delta":{{"content":"{escaped}"}}}}"#));
-                if number % 7 == 0 {
-                    meter.count_here();
-                }
-            }
-            meter.count_here();
-            assert_eq!(meter.output_bound(), tokens(&text.repeat(200)), "{text}");
-        }
-    }
-
-    #[test]
-    fn little_text_is_kept_of_an_answer_without_end() {
-        const LIMIT: usize = 64 * 1024;
-        let word = "word ".repeat(800);
-        let mut meter = Meter::default();
-        while meter.produced_bytes() < 16 * 1024 * 1024 {
-            // now here, now there: one text, many calls, reasoning
-            let number = meter.produced_bytes() / 4_000 % 900;
-            observe(
-                &mut meter,
-                &format!(
-                    r#"{{"index":{},"delta":{{"content":"{word}","reasoning":"x",
-                    "tool_calls":[{{"index":{number},"function":{{"arguments":"y"}}}}]}}}}"#,
-                    number % 100
-                ),
-            );
-            if meter.pending_bytes() > LIMIT {
-                assert!(meter.take_piece(LIMIT / 16).len() <= LIMIT + 5_000);
-                meter.piece_counted(None);
-                assert!(meter.pending_bytes() <= LIMIT / 16);
-            }
-        }
-        assert!(meter.take_produced().len() <= LIMIT + 5_000);
-    }
-
-    #[test]
-    fn a_choice_that_nobody_asked_for_is_told_and_not_kept() {
-        let mut meter = Meter::default();
-        meter.asked(2);
-        observe(&mut meter, r#"{"index":127,"delta":{"content":"a"}}"#);
-        assert!(meter.check_choices().is_ok());
-        for index in 128..10_000 {
-            observe(&mut meter, &format!(r#"{{"index":{index},"delta":{{"content":"a"}}}}"#));
-        }
-        assert!(meter.check_choices().is_err());
-        assert_eq!((meter.texts.len(), meter.pending_bytes()), (128, 1));
-        meter = Meter::default();
-        meter.asked(200);
-        observe(&mut meter, r#"{"index":199,"delta":{}}"#);
-        assert!(meter.check_choices().is_ok());
-    }
-}
+mod tests;

@@ -390,9 +390,19 @@ impl Relay {
         if self.is_booked() || self.failure.is_some() || self.course.is_done() {
             return;
         }
+        self.withhold();
         // an upstream that has not answered is left alone, and its tally with it
         self.source = Source::Ended;
         self.failure = Some(fault);
+    }
+
+    /// Notes that what waits to be paid for is not passed on.
+    fn withhold(&mut self) {
+        if let (Some(uncovered), Some(tally), Course::Chat(_)) =
+            (self.uncovered.take(), &mut self.tally, &self.course)
+        {
+            tally.withhold(&uncovered);
+        }
     }
 
     /// Whether all was given.
@@ -411,6 +421,8 @@ impl Drop for Relay {
         if let Some(drain) = drain {
             let ended = Self::new(Source::Ended, Course::Ended, None, Duration::MAX);
             drain.read_out(Box::new(std::mem::replace(self, *ended)));
+        } else if !std::thread::panicking() {
+            self.withhold();
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A tally is booked when it is closed or dropped: a client that hangs up, a panic and a shutdown that
 //! cannot wait end in the drop.
 
+use super::believed::BelievedUsage;
 use super::count::Counting;
 use super::end::End;
 use super::tally::Tally;
@@ -13,7 +14,6 @@ use domain::id::ModelId;
 use domain::price::Price;
 use domain::record::{RequestRecord, RequestStatus};
 use domain::usage::{Usage, UsageBasis};
-use domain::wire::usage::UsageReport;
 
 /// A record that lacks its token counts and cost.
 struct Uncounted {
@@ -23,7 +23,7 @@ struct Uncounted {
     cover: Option<Cover>,
     counting: Counting,
     /// What need not be counted.
-    report: UsageReport,
+    believed: BelievedUsage,
     /// What is charged if the count fails.
     bound: Usage,
 }
@@ -81,21 +81,23 @@ impl Tally {
             duration_us = record.duration.as_micros(),
             "request ended"
         );
-        let report = believed.report;
-        let owed = self.is_owed(&record) || !report.is_empty();
-        if let (Some(model), Some(input), 0) = (&record.model, report.input, self.media_tokens()) {
+        let is_owed = self.is_owed(&record);
+        let counted_input = believed.counted_input().filter(|_| self.media_tokens() == 0);
+        if let (Some(model), Some(input)) = (&record.model, counted_input) {
             self.gate.ledger.learn(model, self.input_bytes(), input);
         }
         believed.note(&mut record);
         record.overrun = believed.loss(&self.price);
         let (price, permit, cover) = (self.price, self.permit.take(), self.cover.take());
-        if let Some(used) = report.complete() {
+        if !is_owed {
+            deliver(&self.gate, record, permit, cover);
+        } else if let Some(used) = believed.complete() {
             charge(&mut record, &used.usage, UsageBasis::Upstream, &price);
             deliver(&self.gate, record, permit, cover);
         } else if let Some((counted, basis)) = self.counted {
-            charge(&mut record, &report.or_counted(&counted).usage, basis, &price);
+            charge(&mut record, &believed.or_counted(&counted).usage, basis, &price);
             deliver(&self.gate, record, permit, cover);
-        } else if owed {
+        } else {
             let counting = self.count_rest();
             let (known, output_bytes) = (RequestRecord::clone(&record), self.output_bytes);
             self.gate.ledger.update(record.id, |open| {
@@ -104,18 +106,16 @@ impl Tally {
             });
             let bound = self.bound();
             let gate = self.gate.clone();
-            let uncounted = Uncounted { record, price, permit, cover, counting, report, bound };
+            let uncounted = Uncounted { record, price, permit, cover, counting, believed, bound };
             self.gate.tasks.spawn(async move { uncounted.settle(&gate).await });
-        } else {
-            deliver(&self.gate, record, permit, cover);
         }
         if is_drained {
             write_down(&self.gate);
         }
     }
 
-    /// Whether tokens were used although nobody said how many: an upstream gave something, or was at
-    /// work when the client left it alone.
+    /// Whether the request is charged: an upstream gave something, or was at work when the client left it
+    /// alone. One that failed is charged only if there was something of an answer, whatever was reported.
     fn is_owed(&self, record: &RequestRecord) -> bool {
         match record.status {
             RequestStatus::Rejected => false,
@@ -157,7 +157,7 @@ impl Uncounted {
             tracing::error!(request_id = %self.record.id, "a request could not be counted");
             (self.bound, UsageBasis::Bounded)
         };
-        charge(&mut self.record, &self.report.or_counted(&counted).usage, basis, &self.price);
+        charge(&mut self.record, &self.believed.or_counted(&counted).usage, basis, &self.price);
         deliver(gate, self.record, self.permit, self.cover);
         write_down(gate);
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::HeaderValue;
 use jiff::Timestamp;
 
@@ -20,7 +20,8 @@ use super::authenticate::Principal;
 use super::count;
 use super::coverage::Counts;
 use super::end::{Commitment, Presence};
-use super::meter::Meter;
+use super::meter::{Meter, Produced};
+use super::passthrough::Passthrough;
 use crate::ledger::journal::Open;
 use crate::ledger::{Cover, Syncing, UsageBound};
 use crate::limits::Permit;
@@ -64,6 +65,8 @@ pub struct Tally {
     pub(super) counted: Option<(Usage, UsageBasis)>,
     /// The counts that are under way.
     pub(super) counts: Counts,
+    /// Text of the answer that the client does not get.
+    pub(super) withheld: Produced,
     /// The text sent upstream and that of the answer so far, in bytes.
     input_bytes: u64,
     pub(super) output_bytes: u64,
@@ -118,6 +121,7 @@ impl Tally {
             usage_bound: None,
             counted: None,
             counts: Counts::default(),
+            withheld: Produced::default(),
             input_bytes: 0,
             output_bytes: 0,
             journalled_bytes: 0,
@@ -217,12 +221,12 @@ impl Tally {
     /// What the request used, as the upstream says, as far as that can be true; counted where it does
     /// not say. An answer must not end before it is known: its record is written first.
     pub fn poll_used(&mut self, context: &mut Context<'_>) -> Poll<AnswerUsage> {
-        let report = self.believed().report;
-        if let Some(used) = report.complete() {
+        let believed = self.believed();
+        if let Some(used) = believed.complete() {
             return Poll::Ready(used);
         }
         if let Some((counted, _)) = self.counted {
-            return Poll::Ready(report.or_counted(&counted));
+            return Poll::Ready(believed.or_counted(&counted));
         }
         let mut counting = self.count_rest();
         let Poll::Ready(counted) = Pin::new(&mut counting).poll(context) else {
@@ -236,12 +240,12 @@ impl Tally {
             (self.bound(), UsageBasis::Bounded)
         };
         self.counted = Some((usage, basis));
-        Poll::Ready(report.or_counted(&usage))
+        Poll::Ready(believed.or_counted(&usage))
     }
 
     /// What the request is known to have used so far, without a count.
     pub fn reported_usage(&self) -> Option<AnswerUsage> {
-        self.believed().report.complete()
+        self.believed().complete()
     }
 
     /// Notes that an upstream has begun to answer.
@@ -266,6 +270,19 @@ impl Tally {
         if self.output_bytes >= self.journalled_bytes + JOURNALLED_STEP {
             self.journal_progress();
         }
+    }
+
+    /// Notes that the client does not get these events of its chat stream: it is not charged for their text.
+    pub(super) fn withhold(&mut self, events: &[u8]) {
+        let mut meter = Meter::default();
+        // What the upstream sent is right up to here, and the rest of it is not looked at.
+        _ = Passthrough::new(String::new(), true).push(events, &mut meter, &mut BytesMut::new());
+        self.withheld = meter.take_produced();
+    }
+
+    /// Whether the client does not get all text of the answer.
+    pub(super) fn has_withheld(&self) -> bool {
+        !self.withheld.is_empty()
     }
 
     /// Writes down what is known of a stream so far.

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::fields::{Unknown, view_fields};
 use super::first_byte;
-use super::text::{decode, encode, inner};
+use super::text::{decode, encode, inner, is_label};
 
 /// More calls than any model makes in one answer; what a broken upstream sends beyond must not fill memory.
 pub const MOST_CALLS: usize = 1_024;
@@ -24,29 +24,26 @@ pub struct CallPiece<'a> {
     pub arguments: Cow<'a, str>,
     /// Whether it calls a custom tool, whose arguments are any text.
     pub is_custom: bool,
+    /// Fields that are none of these and may hold text.
+    pub unknown: Vec<Unknown<'a>>,
 }
 
-#[derive(Deserialize)]
-struct CallView<'a> {
-    #[serde(borrow)]
-    index: Option<&'a RawValue>,
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    function: Option<FunctionView<'a>>,
-    #[serde(borrow)]
-    custom: Option<&'a RawValue>,
+view_fields! {
+    struct CallView<'a> {
+        index: &'a RawValue,
+        id: &'a RawValue,
+        function: FunctionView<'a>,
+        custom: &'a RawValue,
+    }
 }
 
-#[derive(Default, Deserialize)]
-struct FunctionView<'a> {
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-    /// Of a custom tool's call.
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
+view_fields! {
+    struct FunctionView<'a> {
+        name: &'a RawValue,
+        arguments: &'a RawValue,
+        /// Of a custom tool's call.
+        input: &'a RawValue,
+    }
 }
 
 impl<'a> CallPiece<'a> {
@@ -57,13 +54,17 @@ impl<'a> CallPiece<'a> {
     pub fn read_list(tool_calls: &'a RawValue) -> serde_json::Result<Vec<Self>> {
         let views: Vec<CallView<'a>> = serde_json::from_str(tool_calls.get())?;
         let read = |view: CallView<'a>| {
-            let called = match (view.function, view.custom) {
-                (Some(function), _) => Self::of(&function),
+            let mut called = match (view.function, view.custom) {
+                (Some(function), _) => Self::of(function),
                 (None, Some(custom)) => {
-                    Self { is_custom: true, ..Self::of(&serde_json::from_str(custom.get())?) }
+                    Self { is_custom: true, ..Self::of(serde_json::from_str(custom.get())?) }
                 }
-                (None, None) => Self::of(&FunctionView::default()),
+                (None, None) => Self::of(FunctionView::default()),
             };
+            let unused = view.custom.filter(|_| !called.is_custom);
+            let labels = [view.index, view.id].into_iter().flatten().filter(|raw| !is_label(raw));
+            let unread = labels.chain(unused).map(Unknown::text);
+            called.unknown.extend(unread.chain(view.unknown));
             let index = view.index.and_then(|raw| raw.get().parse().ok());
             Ok(Self { index, id: word(view.id), ..called })
         };
@@ -76,7 +77,7 @@ impl<'a> CallPiece<'a> {
     /// It is none.
     pub fn read_only(function_call: &'a RawValue) -> serde_json::Result<Self> {
         let view = serde_json::from_str(function_call.get())?;
-        Ok(Self { index: Some(0), ..Self::of(&view) })
+        Ok(Self { index: Some(0), ..Self::of(view) })
     }
 
     /// Whether it says nothing.
@@ -84,15 +85,18 @@ impl<'a> CallPiece<'a> {
         self.id.is_empty() && self.name.is_empty() && self.arguments.is_empty()
     }
 
-    fn of(function: &FunctionView<'a>) -> Self {
+    fn of(function: FunctionView<'a>) -> Self {
         let arguments = match function.arguments.or(function.input) {
             Some(raw) if first_byte(raw) == b'"' => Cow::Borrowed(inner(raw)),
             // some servers give the value that the text should stand for (`S-8c`)
             Some(raw) => Cow::Owned(encode(raw.get())),
             None => Cow::Borrowed(""),
         };
+        let mut unknown = function.unknown;
+        let unused = function.input.filter(|_| function.arguments.is_some());
+        unknown.extend(unused.map(Unknown::text));
         let (id, name) = (Cow::Borrowed(""), word(function.name));
-        Self { index: None, id, name, arguments, is_custom: false }
+        Self { index: None, id, name, arguments, is_custom: false, unknown }
     }
 }
 

@@ -9,13 +9,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::call::CallPiece;
-use super::text::{any_text_of, text_of};
-use super::{error::ForeignError, first_byte, flaw, range_in};
+use super::fields::{Unknown, view_fields};
+use super::text::{FieldKind, Strings, is_label, strings_in, text_of};
+use super::{error::ForeignError, flaw, range_in};
 
 /// How an answer comes. Its words do not tell: some servers stream a `message` instead of a `delta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,24 +50,32 @@ pub struct ChunkView<'a> {
 
 /// A view of one choice.
 #[derive(Debug, Deserialize)]
+#[serde(from = "ChoiceFields<'a>", bound(deserialize = "'de: 'a"))]
 pub struct ChoiceView<'a> {
     /// Which of the answers that were asked for.
-    #[serde(default)]
     pub index: u32,
     /// Of a chunk.
-    #[serde(borrow)]
     delta: Option<PieceView<'a>>,
     /// Of a whole answer.
-    #[serde(borrow)]
     message: Option<PieceView<'a>>,
-    #[serde(borrow)]
     finish_reason: Option<&'a RawValue>,
-    /// Why this choice failed, beside others that did not (OpenRouter).
-    #[serde(borrow)]
+    /// Why this choice failed, beside others that did not (`OpenRouter`).
     error: Option<&'a RawValue>,
     /// The tokens' probabilities.
-    #[serde(borrow)]
     pub logprobs: Option<&'a RawValue>,
+    /// Fields that are none of these and may hold text.
+    unknown: Vec<Unknown<'a>>,
+}
+
+view_fields! {
+    struct ChoiceFields<'a> {
+        index: u32,
+        delta: PieceView<'a>,
+        message: PieceView<'a>,
+        finish_reason: &'a RawValue,
+        error: &'a RawValue,
+        logprobs: &'a RawValue,
+    }
 }
 
 /// What a model produced, as raw JSON values: strings, and for tool calls an array.
@@ -88,7 +97,7 @@ pub struct PieceView<'a> {
     /// What the text refers to.
     pub annotations: Option<&'a RawValue>,
     /// Fields that are none of these and may hold text.
-    unknown: Vec<&'a RawValue>,
+    unknown: Vec<Unknown<'a>>,
 }
 
 /// The fields of a piece.
@@ -102,10 +111,8 @@ enum Field {
     ToolCalls,
     FunctionCall,
     Annotations,
-    /// One that holds nothing that a model wrote.
-    Label,
     /// Any other.
-    Unknown,
+    Unknown(FieldKind),
 }
 
 /// Why a choice ended (§4.3 of the mapping).
@@ -174,10 +181,35 @@ impl<'a> ChunkView<'a> {
     }
 }
 
+impl<'a> From<ChoiceFields<'a>> for ChoiceView<'a> {
+    fn from(fields: ChoiceFields<'a>) -> Self {
+        let ChoiceFields { index, delta, message, finish_reason, error, logprobs, mut unknown } =
+            fields;
+        unknown.extend(finish_reason.filter(|raw| !is_label(raw)).map(Unknown::text));
+        let index = index.unwrap_or_default();
+        Self { index, delta, message, finish_reason, error, logprobs, unknown }
+    }
+}
+
 impl<'a> ChoiceView<'a> {
     /// What was produced.
     pub fn piece(&self) -> Option<&PieceView<'a>> {
         self.delta.as_ref().or(self.message.as_ref())
+    }
+
+    /// The message of a choice that has a delta as well. Some servers repeat in it all that they have said.
+    pub fn repeated_message(&self) -> Option<&PieceView<'a>> {
+        self.message.as_ref().filter(|_| self.delta.is_some())
+    }
+
+    /// The strings in fields beside the piece, but for text that is also in the piece.
+    pub fn unknown_strings(&self) -> Vec<Strings<'a>> {
+        let mut found = Vec::new();
+        if !self.unknown.is_empty() {
+            let known = self.piece().map(PieceView::known_texts).unwrap_or_default();
+            add_unknown(&self.unknown, &known, &mut found);
+        }
+        found
     }
 
     /// Why it ended, where it has. Reasons that are no strings, and words for none, are none.
@@ -213,7 +245,7 @@ impl FinishReason {
         "blocklist",
         "spii",
     ];
-    /// Failures; of vLLM and SGLang, DeepSeek, Zhipu and OpenRouter.
+    /// Failures; of vLLM and SGLang, `DeepSeek`, Zhipu and `OpenRouter`.
     const BROKEN: [&str; 8] = [
         "error",
         "abort",
@@ -267,22 +299,7 @@ impl<'de> Deserialize<'de> for Field {
                     "tool_calls" => Field::ToolCalls,
                     "function_call" => Field::FunctionCall,
                     "annotations" => Field::Annotations,
-                    "role"
-                    | "name"
-                    | "id"
-                    | "type"
-                    | "object"
-                    | "model"
-                    | "status"
-                    | "finish_reason"
-                    | "stop_reason"
-                    | "tool_call_id"
-                    | "signature"
-                    | "reasoning_signature"
-                    | "thought_signature"
-                    | "encrypted_content"
-                    | "images" => Field::Label,
-                    _ => Field::Unknown,
+                    _ => Field::Unknown(FieldKind::of(name)),
                 })
             }
         }
@@ -313,19 +330,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for PieceView<'a> {
                         Field::ToolCalls => &mut piece.tool_calls,
                         Field::FunctionCall => &mut piece.function_call,
                         Field::Annotations => &mut piece.annotations,
-                        Field::Label => {
-                            map.next_value::<IgnoredAny>()?;
-                            continue;
-                        }
-                        Field::Unknown => {
+                        Field::Unknown(kind) => {
                             let raw: &'a RawValue = map.next_value()?;
-                            if matches!(first_byte(raw), b'"' | b'{' | b'[') {
-                                piece.unknown.push(raw);
-                            }
+                            piece.unknown.extend(Unknown::new(kind, raw));
                             continue;
                         }
                     };
-                    *place = map.next_value()?;
+                    let earlier = std::mem::replace(place, map.next_value()?);
+                    piece.unknown.extend(earlier.map(Unknown::text));
                 }
                 Ok(piece)
             }
@@ -374,21 +386,63 @@ impl<'a> PieceView<'a> {
         [self.reasoning_content, self.reasoning, self.reasoning_details, self.thinking]
     }
 
-    /// Text that the model wrote into fields that are not known, as escaped text, but for what is also in
-    /// a field that is.
-    pub fn unknown_texts(&self) -> Vec<Cow<'a, str>> {
-        let mut texts: Vec<Cow<'a, str>> = Vec::new();
-        for raw in &self.unknown {
-            let text = any_text_of(raw);
-            let is_known = || {
-                let known = [self.content, self.refusal].into_iter().chain(self.reasonings());
-                known.map(text_of).any(|known| known == text) || texts.contains(&text)
-            };
-            if !text.is_empty() && !is_known() {
-                texts.push(text);
+    /// The strings of the reasoning under each of its names, but for a text that is also under an earlier
+    /// one.
+    pub fn reasoning_strings(&self) -> [Strings<'a>; 4] {
+        let mut found = self.reasonings().map(all_strings);
+        for later in 1..found.len() {
+            let (earlier, rest) = found.split_at_mut(later);
+            if earlier.iter().any(|it| it.text == rest[0].text) {
+                rest[0].text = Cow::Borrowed("");
             }
         }
-        texts
+        found
+    }
+
+    /// The strings of the text and of the refusal.
+    pub fn content_strings(&self) -> [Strings<'a>; 2] {
+        [self.content, self.refusal].map(all_strings)
+    }
+
+    /// The strings in fields that are not known, but for text that is also in a field that is.
+    pub fn unknown_strings(&self) -> Vec<Strings<'a>> {
+        let mut found = Vec::new();
+        // A call of old servers is not read where there are others.
+        let has_list = || {
+            let list = self.tool_calls.is_some_and(|raw| raw.get() != "[]");
+            list && self.calls().map_or(true, |calls| !calls.is_empty())
+        };
+        let beside = [self.annotations, self.function_call.filter(|_| has_list())];
+        if !self.unknown.is_empty() || beside.iter().any(Option::is_some) {
+            let known = self.known_texts();
+            let beside: Vec<_> = beside.into_iter().flatten().map(Unknown::text).collect();
+            add_unknown(&self.unknown, &known, &mut found);
+            add_unknown(&beside, &known, &mut found);
+        }
+        found
+    }
+
+    fn known_texts(&self) -> Vec<Cow<'a, str>> {
+        let known = [self.content, self.refusal].into_iter().chain(self.reasonings());
+        known.map(|raw| all_strings(raw).text).filter(|text| !text.is_empty()).collect()
+    }
+}
+
+/// All strings of a field of text; none if it is not there.
+fn all_strings(raw: Option<&RawValue>) -> Strings<'_> {
+    raw.map(|raw| strings_in(FieldKind::Text, raw)).unwrap_or_default()
+}
+
+/// Adds what stands in fields that are not known, each text once, and none that is known.
+fn add_unknown<'a>(unknown: &[Unknown<'a>], known: &[Cow<'a, str>], found: &mut Vec<Strings<'a>>) {
+    for field in unknown {
+        let mut strings = field.strings();
+        if known.contains(&strings.text) || found.iter().any(|it| it.text == strings.text) {
+            strings.text = Cow::Borrowed("");
+        }
+        if strings != Strings::default() {
+            found.push(strings);
+        }
     }
 }
 
@@ -481,9 +535,16 @@ mod tests {
         let check = |piece: &str, expected: &[&str]| {
             let json = format!(r#"{{"choices":[{{"delta":{piece}}}]}}"#);
             let view = ChunkView::parse(&json).unwrap();
-            assert_eq!(view.choices()[0].piece().unwrap().unknown_texts(), expected, "{piece}");
+            let found = view.choices()[0].piece().unwrap().unknown_strings();
+            let texts: Vec<_> =
+                found.iter().map(|it| &*it.text).filter(|it| !it.is_empty()).collect();
+            assert_eq!(texts, expected, "{piece}");
         };
         check(r#"{"role":"assistant","content":"a","tool_call_id":"c","signature":"s"}"#, &[]);
+        check(r#"{"signature":"no base64","id":["x"]}"#, &["no base64", "x"]);
+        check(r#"{"content":"a","content":"b"}"#, &["a"]);
+        check(r#"{"annotations":[{"type":"url_citation","title":"a"}]}"#, &["a"]);
+        check(r#"{"x":{"y":{"text":"a"}}}"#, &["a"]);
         check(r#"{"thought":"hm\n","count":3,"flag":true,"none":null}"#, &[r"hm\n"]);
         check(r#"{"audio":{"id":"a","data":"UklG","transcript":"hello"}}"#, &["hello"]);
         check(r#"{"blocks":[{"type":"thinking","thinking":"a"},{"text":"b"},"c"]}"#, &["abc"]);

@@ -30,37 +30,133 @@ pub fn text_of(raw: Option<&RawValue>) -> Cow<'_, str> {
     }
 }
 
-/// The escaped text of a value whose shape is not known: of a string, of an object under the names that
-/// text has in objects, or of an array of those.
-pub fn any_text_of(raw: &RawValue) -> Cow<'_, str> {
-    #[derive(Deserialize)]
-    struct Holder<'a> {
-        #[serde(borrow)]
-        text: Option<&'a RawValue>,
-        #[serde(borrow)]
-        transcript: Option<&'a RawValue>,
-        #[serde(borrow)]
-        thinking: Option<&'a RawValue>,
-        #[serde(borrow)]
-        content: Option<&'a RawValue>,
+/// A string up to this length in a field such as `id` or `type` is a label; a longer one may be text that a
+/// model wrote. In bytes.
+const MAX_LABEL_BYTES: usize = 256;
+/// The prefix of a data URL is looked for in as much of a string, in bytes.
+const MAX_DATA_URL_PREFIX: usize = 128;
+
+/// What the strings of a field are, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// An id or a word of an enumeration, unless it is long.
+    Label,
+    /// Base64 of a recording, an image or something encrypted, if that is what it looks like.
+    Data,
+    /// Text.
+    Text,
+}
+
+/// All strings of a value whose shape is not known, but for its labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Strings<'a> {
+    /// Escaped text.
+    pub text: Cow<'a, str>,
+    /// How much base64 there is, in bytes.
+    pub data_bytes: usize,
+}
+
+impl FieldKind {
+    /// The kind of a field with this name.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "role"
+            | "name"
+            | "id"
+            | "type"
+            | "index"
+            | "object"
+            | "model"
+            | "status"
+            | "code"
+            | "format"
+            | "severity"
+            | "finish_reason"
+            | "native_finish_reason"
+            | "stop_reason"
+            | "matched_stop"
+            | "tool_call_id"
+            | "mime_type"
+            | "media_type"
+            | "detail" => Self::Label,
+            "data"
+            | "b64_json"
+            | "signature"
+            | "reasoning_signature"
+            | "thought_signature"
+            | "encrypted_content" => Self::Data,
+            _ => Self::Text,
+        }
     }
+}
+
+/// Whether a raw value is short and neither an object nor an array, so that nothing of an answer is in it.
+pub fn is_label(raw: &RawValue) -> bool {
     match first_byte(raw) {
-        b'"' => Cow::Borrowed(inner(raw)),
-        b'{' => {
-            let Ok(holder) = serde_json::from_str::<Holder<'_>>(raw.get()) else {
-                return Cow::Borrowed("");
-            };
-            let names = [holder.text, holder.transcript, holder.thinking, holder.content];
-            let texts = names.into_iter().map(text_of);
-            texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
-        }
-        b'[' => {
-            let values: Vec<&RawValue> = serde_json::from_str(raw.get()).unwrap_or_default();
-            let flat = values.into_iter().filter(|value| first_byte(value) != b'[');
-            Cow::Owned(flat.map(any_text_of).collect())
-        }
-        _ => Cow::Borrowed(""),
+        b'"' => inner(raw).len() <= MAX_LABEL_BYTES,
+        kind => kind != b'{' && kind != b'[',
     }
+}
+
+/// Returns the strings in the value of a field of this kind, however deep they are.
+pub fn strings_in(kind: FieldKind, raw: &RawValue) -> Strings<'_> {
+    let mut found = Strings::default();
+    let mut add = |kind: FieldKind, string| match kind {
+        FieldKind::Label if str::len(string) <= MAX_LABEL_BYTES => {}
+        FieldKind::Data if is_base64(string) => found.data_bytes += string.len(),
+        _ if is_data_url(string) => found.data_bytes += string.len(),
+        _ if found.text.is_empty() => found.text = Cow::Borrowed(string),
+        _ => found.text.to_mut().push_str(string),
+    };
+    if first_byte(raw) == b'"' {
+        add(kind, inner(raw));
+        return found;
+    }
+    // A raw value is valid JSON, so that a look at its quotes is enough to find its strings.
+    let mut rest = raw.get();
+    let mut kind = FieldKind::Text;
+    while let Some(start) = memchr::memchr(b'"', rest.as_bytes()) {
+        // The name of a field is that of the one value that follows it.
+        if !rest[..start].bytes().all(|byte| byte == b':' || byte.is_ascii_whitespace()) {
+            kind = FieldKind::Text;
+        }
+        let Some((string, after)) = split_string(&rest[start + 1..]) else { break };
+        rest = after;
+        if after.trim_ascii_start().starts_with(':') {
+            kind = FieldKind::of(string);
+            add(FieldKind::Label, string);
+        } else {
+            add(std::mem::replace(&mut kind, FieldKind::Text), string);
+        }
+    }
+    found
+}
+
+/// Splits JSON text behind a quote at the quote that ends the string.
+fn split_string(text: &str) -> Option<(&str, &str)> {
+    let mut at = 0;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.as_bytes().get(at..)?)?;
+        if text.as_bytes()[at] == b'"' {
+            return Some((&text[..at], &text[at + 1..]));
+        }
+        // An escape has one more byte at least, and its further ones are digits.
+        at += 2;
+    }
+}
+
+fn is_data_url(string: &str) -> bool {
+    const MARK: &str = ";base64,";
+    let prefix = &string[..string.floor_char_boundary(MAX_DATA_URL_PREFIX)];
+    let data = prefix.starts_with("data:").then(|| prefix.find(MARK)).flatten();
+    data.is_some_and(|at| is_base64(&string[at + MARK.len()..]))
+}
+
+/// Whether escaped text is nothing but base64 in either of its alphabets.
+fn is_base64(string: &str) -> bool {
+    // A slash may be escaped.
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_\\".contains(&byte);
+    string.bytes().all(is_digit)
 }
 
 /// What stands between the quotes of a raw string.
@@ -163,6 +259,28 @@ mod tests {
             check(json, "");
         }
         assert_eq!(text_of(None), "");
+    }
+
+    #[test]
+    fn strings_are_found_in_values_of_any_shape() {
+        let check = |json: &str, text: &str, data_bytes: usize| {
+            let raw = RawValue::from_string(json.to_owned()).unwrap();
+            let found = strings_in(FieldKind::Text, &raw);
+            assert_eq!((&*found.text, found.data_bytes), (text, data_bytes), "{json}");
+        };
+        check(r#""a\n\"""#, r#"a\n\""#, 0);
+        check(r#"{"a":{"b" : [{"text":"x"},["y"]],"type":"t","id":"i"},"n":[1,null]}"#, "xy", 0);
+        check(r#"[{"id":"i"},"x",{"type":["y"]},{"type" : "t"}]"#, "xy", 0);
+        check(r#"{"a\"b":"c\\","role":"d\\\""}"#, r"c\\", 0);
+        check(r#"{"url":"data:image/png;base64,AAAA"}"#, "", 26);
+        check(r#"{"data":"UklG\/w==","signature":"not base64"}"#, "not base64", 9);
+        for json in ["3", "null", "{}", "[]", r#"{"id":"a"}"#] {
+            check(json, "", 0);
+        }
+        let long = "x".repeat(MAX_LABEL_BYTES + 1);
+        check(&format!(r#"{{"id":"{long}"}}"#), &long, 0);
+        check(&format!(r#"{{"{long}":1}}"#), &long, 0);
+        check(&format!(r#"{}"x"{}"#, "[".repeat(100), "]".repeat(100)), "x", 0);
     }
 
     #[test]

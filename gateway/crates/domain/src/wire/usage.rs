@@ -47,7 +47,7 @@ impl UsageReport {
         let input_details: InputDetails<'_> = object(wire.prompt_tokens_details);
         let output_details: OutputDetails<'_> = object(wire.completion_tokens_details);
         let first = |names: &[Option<&RawValue>]| names.iter().find_map(|raw| count((*raw)?));
-        let report = Self {
+        let mut report = Self {
             input: first(&[wire.prompt_tokens, wire.input_tokens]),
             cached: first(&[input_details.cached_tokens, wire.prompt_cache_hit_tokens]),
             output: first(&[wire.completion_tokens, wire.output_tokens]),
@@ -58,7 +58,20 @@ impl UsageReport {
             ]),
             total: first(&[wire.total_tokens]),
         };
+        report.output = report.output.map(|output| report.with_reasoning(output));
         (!report.is_empty()).then_some(report)
+    }
+
+    /// Adds the reasoning to an output that lacks it: some servers leave it out of the answer's tokens, and
+    /// only their total has it.
+    fn with_reasoning(&self, output: Tokens) -> Tokens {
+        let Self { input: Some(input), reasoning: Some(reasoning), total: Some(total), .. } = *self
+        else {
+            return output;
+        };
+        let whole = output.0.saturating_add(reasoning.0);
+        let is_left_out = reasoning > output && input.0.checked_add(whole) == Some(total.0);
+        if is_left_out { Tokens(whole) } else { output }
     }
 
     /// Whether it says neither how long the prompt was nor how long the answer.
@@ -188,6 +201,19 @@ mod tests {
             r#"{"prompt_tokens":9,"completion_tokens":5,"prompt_tokens_details":3,"completion_tokens_details":{"reasoning_tokens":-1}}"#,
             (9, None, 5, None),
         );
+    }
+
+    #[test]
+    fn reasoning_that_only_the_total_has_is_output() {
+        let report = |completion: u64, reasoning: u64, total: u64| {
+            format!(
+                r#"{{"prompt_tokens":10,"completion_tokens":{completion},"total_tokens":{total},"completion_tokens_details":{{"reasoning_tokens":{reasoning}}}}}"#
+            )
+        };
+        check(&report(5, 300, 315), (10, None, 305, Some(300)));
+        check(&report(5, 300, 15), (10, None, 5, Some(5)));
+        check(&report(305, 300, 315), (10, None, 305, Some(300)));
+        check(&report(5, u64::MAX, u64::MAX), (10, None, 5, Some(5)));
     }
 
     #[test]
