@@ -3,7 +3,7 @@
 
 use super::bound::{Bound, cost, tokens_for};
 use super::funds::{FundsWait, Held};
-use domain::hold::{growth_step, kept, tolerated};
+use domain::hold::{growth_step, kept, tolerated, tolerated_if_lowered};
 use domain::money::Nanos;
 use domain::price::Price;
 
@@ -51,7 +51,9 @@ impl Cover {
         if !self.is_complete() && !self.grow(bound) {
             return false;
         }
-        bound <= self.output_tokens || bound <= tolerated(self.max_output_tokens)
+        let max = self.max_output_tokens;
+        let tolerated = if self.cap.is_some() { tolerated_if_lowered(max) } else { tolerated(max) };
+        bound <= self.output_tokens.max(tolerated)
     }
 
     /// Whether so much text can be added to an answer of `bound` tokens without holding more for it;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::Moment;
 use super::meter::{Counts, Meter};
-use domain::hold::{HoldPolicy, growth_step, kept, tolerated};
+use domain::hold::{HoldPolicy, growth_step, kept, tolerated, tolerated_if_lowered};
 use domain::limit::{Demand, Limits};
 
 /// An admitted request: its concurrency slots and the tokens that are reserved for it. Dropping it
@@ -326,7 +326,10 @@ impl Reservation {
     /// Whether an upstream can have kept to the cap that was sent if its answer is so long by our
     /// tokenizer.
     fn is_within_cap(&self, output_tokens: u64) -> bool {
-        self.max_output.is_none_or(|max| output_tokens <= tolerated(max))
+        self.max_output.is_none_or(|max| {
+            let is_lowered = self.cap.is_some();
+            output_tokens <= if is_lowered { tolerated_if_lowered(max) } else { tolerated(max) }
+        })
     }
 
     /// Makes what was counted in the minute what was used, from the end.

@@ -20,9 +20,11 @@ const MIN_STEP: u64 = 16;
 const MAX_STEP: u64 = 16 * SLICE;
 
 /// An answer that ends by its upstream's cap may have more tokens by our tokenizer than by the upstream's.
-/// Beyond this factor and [`CAP_TOLERANCE`] the upstream does not keep to the cap.
-const CAP_TOLERANCE_FACTOR: u64 = 4;
-/// See [`CAP_TOLERANCE_FACTOR`]; in tokens.
+/// Beyond this factor and [`CAP_TOLERANCE`] the upstream does not keep to a cap that its client set.
+const CLIENT_CAP_FACTOR: u64 = 4;
+/// The same of a cap that was lowered to what can be paid: what is beyond it is paid by nobody.
+const LOWERED_CAP_FACTOR: u64 = 2;
+/// See [`CLIENT_CAP_FACTOR`]; in tokens.
 const CAP_TOLERANCE: u64 = 64;
 
 /// How an answer comes, as far as that decides what is held for it.
@@ -73,9 +75,14 @@ pub const fn kept(tokens: u64) -> u64 {
     tokens.saturating_add(MIN_STEP)
 }
 
-/// The most tokens, by our tokenizer, that an answer has whose upstream keeps to a cap of so many.
+/// The most tokens, by our tokenizer, that an answer has whose upstream keeps to its client's cap.
 pub const fn tolerated(cap: u64) -> u64 {
-    cap.saturating_mul(CAP_TOLERANCE_FACTOR).saturating_add(CAP_TOLERANCE)
+    cap.saturating_mul(CLIENT_CAP_FACTOR).saturating_add(CAP_TOLERANCE)
+}
+
+/// The same of a cap that was lowered to what can be paid.
+pub const fn tolerated_if_lowered(cap: u64) -> u64 {
+    cap.saturating_mul(LOWERED_CAP_FACTOR).saturating_add(CAP_TOLERANCE)
 }
 
 #[cfg(test)]

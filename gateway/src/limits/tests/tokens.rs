@@ -84,8 +84,8 @@ fn a_month_is_used_to_its_end_and_no_further() {
     assert_eq!(place.cap(), Some(900));
     assert!(place.reach(800, || Duration::ZERO));
     assert!(place.reach(900, || Duration::ZERO), "the last step is what is left");
-    assert!(place.reach(3_600, || Duration::ZERO), "the upstream's tokenizer may find fewer");
-    assert!(!place.reach(3_700, || Duration::ZERO), "it does not keep to its cap");
+    assert!(place.reach(1_800, || Duration::ZERO), "the upstream's tokenizer may find fewer");
+    assert!(!place.reach(1_900, || Duration::ZERO), "it does not keep to its cap");
     let held = fixture.admit(limits, 0).unwrap_err();
     assert_eq!(
         (held.kind, held.cause),
