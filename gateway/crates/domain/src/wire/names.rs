@@ -9,7 +9,7 @@
 use crate::refusal::{Refusal, RequestFault};
 
 /// The longest folded name that stands for anything, in bytes.
-const MAX_LENGTH: usize = 24;
+const MAX_LENGTH: usize = 28;
 
 /// The fields that the gateway reads.
 const OURS: [&str; 7] =
@@ -173,7 +173,15 @@ mod tests {
         }
         check("bestOf", Some(Meaning::Multiplier));
         check("Models", Some(Meaning::ModelChoice));
-        check("extra_body", Some(Meaning::Container));
+        for name in ["contextWindowFallbacks", "content_policy_fallbacks", "draft_model"] {
+            check(name, Some(Meaning::ModelChoice));
+        }
+        for name in ["max_tokens_to_generate", "tokensToGenerate"] {
+            check(name, Some(Meaning::ForeignCap));
+        }
+        for name in ["extra_body", "model_kwargs", "additionalModelRequestFields"] {
+            check(name, Some(Meaning::Container));
+        }
     }
 
     #[test]
