@@ -56,6 +56,12 @@ impl Cover {
         bound <= self.output_tokens.max(tolerated)
     }
 
+    /// Whether an answer of about `estimate` tokens keeps to a cap that its client set and that is held in full.
+    /// It need not be counted then, since all that is charged for it is held.
+    pub fn is_within_client_cap(&self, estimate: u64) -> bool {
+        self.is_complete() && self.cap.is_none() && estimate <= tolerated(self.max_output_tokens)
+    }
+
     /// Whether so much text can be added to an answer of `bound` tokens without holding more for it;
     /// in bytes.
     pub fn has_room(&self, bound: u64, bytes: u64) -> bool {
@@ -187,6 +193,8 @@ mod tests {
         assert!(cover.has_room(50, 1_000_000));
         assert!(cover.covers(51) && cover.covers(4 * 50 + 64));
         assert!(!cover.covers(4 * 50 + 65), "the upstream does not keep to its cap");
+        assert!(cover.is_within_client_cap(4 * 50 + 64));
+        assert!(!cover.is_within_client_cap(4 * 50 + 65));
         cover.shrink(0);
         assert_eq!(funds.spendable(), Nanos::ZERO);
     }

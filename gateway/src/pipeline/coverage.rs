@@ -123,7 +123,10 @@ impl Tally {
     pub(super) fn is_covered(&mut self) -> bool {
         let (bound, estimate) = (self.meter.output_bound(), self.meter.output_estimate());
         let now = || self.gate.clock.monotonic();
-        let is_paid = self.cover.as_mut().is_none_or(|cover| cover.covers(bound));
+        let is_paid = self
+            .cover
+            .as_mut()
+            .is_none_or(|cover| cover.is_within_client_cap(estimate) || cover.covers(bound));
         is_paid && self.permit.as_mut().is_none_or(|permit| permit.reach(estimate, now))
     }
 
