@@ -164,7 +164,7 @@ impl<'a> ChunkView<'a> {
     /// The error that the upstream reports instead of a chunk or of an answer; `json` is what was parsed.
     /// Servers put it in `error`, say so in `object` (vLLM), or send its members without a frame.
     pub fn reported_error(&self, json: &str) -> Option<ForeignError> {
-        if let Some(error) = self.error {
+        if let Some(error) = self.error.filter(|error| !is_empty_error(error)) {
             return Some(ForeignError::parse(error.get().as_bytes()));
         }
         let is_error = self.object.is_some_and(|object| object.get() == r#""error""#);
@@ -214,7 +214,7 @@ impl<'a> ChoiceView<'a> {
 
     /// Why it ended, where it has. Reasons that are no strings, and words for none, are none.
     pub fn finish(&self) -> Option<FinishReason> {
-        if self.error.is_some() {
+        if self.error.is_some_and(|error| !is_empty_error(error)) {
             return Some(FinishReason::Broken);
         }
         match self.finish_reason?.get().strip_prefix('"')?.strip_suffix('"')? {
@@ -429,6 +429,11 @@ impl<'a> PieceView<'a> {
 }
 
 /// All strings of a field of text; none if it is not there.
+/// Whether the value of an `error` says that there is none, as servers do that write every field.
+fn is_empty_error(error: &RawValue) -> bool {
+    matches!(error.get(), r#""""# | "{}" | "[]" | "false" | "0")
+}
+
 fn all_strings(raw: Option<&RawValue>) -> Strings<'_> {
     raw.map(|raw| strings_in(FieldKind::Text, raw)).unwrap_or_default()
 }
@@ -514,6 +519,9 @@ mod tests {
         check(r#"{"message":"x","usage":{}}"#, None);
         check(r#"{"type":"ping"}"#, None);
         check(r#"{"error":null,"object":"chat.completion.chunk","choices":[]}"#, None);
+        for empty in [r#""""#, "{}", "[]", "false", "0"] {
+            check(&format!(r#"{{"error":{empty},"choices":[]}}"#), None);
+        }
     }
 
     #[test]
@@ -528,6 +536,8 @@ mod tests {
         assert_eq!(finish(r#"{"error":null,"finish_reason":null}"#), None);
         let failed = r#"{"error":{"message":"boom"},"finish_reason":"stop"}"#;
         assert_eq!(finish(failed), Some(FinishReason::Broken));
+        let whole = r#"{"error":{},"finish_reason":"stop"}"#;
+        assert_eq!(finish(whole), Some(FinishReason::Whole));
     }
 
     #[test]

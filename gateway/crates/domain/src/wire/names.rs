@@ -103,21 +103,21 @@ pub(super) fn meaning(name: &str) -> Option<Meaning> {
         | "maxnewtokens" | "maxlength"
         // Gemini and the Responses API; Llama, Claude and Titan on Bedrock
         | "maxoutputtokens" | "maxgenlen" | "maxtokenstosample" | "maxtokencount"
-        // TensorRT-LLM; Anthropic's completions; NeMo
+        // TensorRT-LLM; Anthropic's completions; NeMo; Aleph Alpha
         | "requestoutputlen" | "maxtokenstogenerate" | "tokenstogenerate" | "maxoutputlength"
-        | "maxoutputlen" => ForeignCap,
+        | "maxoutputlen" | "maximumtokens" => ForeignCap,
         // completions of OpenAI and vLLM; llama.cpp; transformers; Gemini; Cohere; AI21
         "bestof" | "ncmpl" | "numreturnsequences" | "candidatecount" | "numgenerations"
         | "numresults" | "numbeams" | "usebeamsearch" => Multiplier,
         // OpenRouter; LiteLLM
         "models" | "fallbacks" | "contextwindowfallbacks" | "contentpolicyfallbacks"
         | "defaultfallbacks" | "modellist" | "apibase" | "baseurl"
-        // LM Studio; LoRAX
-        | "draftmodel" | "adapters" | "adapterid" => ModelChoice,
+        // LM Studio; adapters of LoRAX and SGLang, each of which is a model by another name
+        | "draftmodel" | "adapters" | "adapterid" | "adaptersource" | "lorapath" => ModelChoice,
         // Ollama; LiteLLM; Gemini; text-generation-inference; SGLang; Bedrock; transformers; Dynamo
         "options" | "extrabody" | "generationconfig" | "parameters" | "samplingparams"
         | "inferenceconfig" | "samplingparameters" | "modelkwargs" | "generationkwargs"
-        | "extraargs" | "nvext" | "additionalmodelrequestfields" => Container,
+        | "extraargs" | "nvext" | "additionalmodelrequestfields" | "textgenerationconfig" => Container,
         _ => return None,
     })
 }
