@@ -35,7 +35,7 @@ pub use crate::listeners::{AdminListener, Listeners};
 use crate::outbox::Outbox;
 use crate::pipeline::Gate;
 use crate::pipeline::count::Counter;
-use crate::pipeline::replay::{MOST_ANSWERED, Replays};
+use crate::pipeline::replay::{MAX_ENTRIES, Replays};
 use crate::retention::RetentionTask;
 use crate::state::State;
 use crate::store::Store;
@@ -287,7 +287,7 @@ async fn replays(
         return Ok(None);
     }
     let since = clock.now().checked_sub(config.idempotency).unwrap_or(Timestamp::MIN);
-    let answered = store.answered_since(since, MOST_ANSWERED).await;
+    let answered = store.answered_since(since, MAX_ENTRIES).await;
     let answered = answered.context("reading what was answered before")?;
     Ok(Some(Replays::new(config.idempotency, &answered, clock.clone())))
 }

@@ -26,7 +26,7 @@ mod tests;
 
 /// Bytes that may wait to be written; past it no request that wants to be kept is admitted.
 const BEHIND: u64 = 64 * 1024 * 1024;
-const LARGEST_BATCH: usize = 64;
+const MAX_BATCH: usize = 64;
 const RETRY: Duration = Duration::from_millis(250);
 /// How often responses past their retention are looked for.
 const SWEEP: Duration = Duration::from_hours(1);
@@ -34,7 +34,7 @@ const SWEEP: Duration = Duration::from_hours(1);
 const SLICE: u32 = 256;
 /// Items that one request may refer to. An agent that keeps nothing itself refers to all that its
 /// model ever said; each costs the store a search of some microseconds.
-const MOST_ITEMS: usize = 4_096;
+const MAX_ITEMS: usize = 4_096;
 
 /// What an operator decides about keeping responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,8 +188,8 @@ impl State {
         max_bytes: u64,
     ) -> Result<HashMap<String, Box<RawValue>>, StateError> {
         let mut wanted: HashSet<String> = ids.into_iter().collect();
-        if wanted.len() > MOST_ITEMS {
-            return Err(StateError::TooLong(Limit::Items(MOST_ITEMS)));
+        if wanted.len() > MAX_ITEMS {
+            return Err(StateError::TooLong(Limit::Items(MAX_ITEMS)));
         }
         // before the store: what is no longer here then, is there
         let mut found = self.find_pending_items(account, &wanted);
@@ -255,7 +255,7 @@ impl StateTask {
             tokio::select! {
                 biased;
                 _ = sweep.tick(), if forgotten.is_none() => forgotten = Some(0),
-                taken = self.queue.recv_many(&mut changes, LARGEST_BATCH) => {
+                taken = self.queue.recv_many(&mut changes, MAX_BATCH) => {
                     if taken == 0 {
                         return;
                     }

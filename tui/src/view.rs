@@ -29,11 +29,11 @@ use crate::keymap::Action;
 use crate::model::{Model, Screen};
 
 /// The smallest terminal in which the screens make sense.
-const SMALLEST: (u16, u16) = (60, 16);
+const MIN_SIZE: (u16, u16) = (60, 16);
 
 /// Draws `model` into `area`.
 pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let (width, height) = SMALLEST;
+    let (width, height) = MIN_SIZE;
     if area.width < width || area.height < height {
         let text = format!("the terminal is too small: {width}×{height} needed");
         Line::raw(text).render(area, buffer);

@@ -13,7 +13,7 @@ use crate::error::Failure;
 /// The padding that a cell has, both sides together; the first column has none on its left.
 const GAP: usize = 2;
 /// A text is cut to no less.
-const LEAST: usize = 8;
+const MIN_WIDTH: usize = 8;
 
 /// What a printed stream of records remembers from batch to batch.
 #[derive(Default)]
@@ -112,7 +112,7 @@ impl Output<'_> {
         for mut column in R::NARROW.iter().map(column) {
             let left = room.saturating_sub(GAP);
             if column.width > left && !shown.is_empty() {
-                if left >= LEAST && cell::is_text(column.name) {
+                if left >= MIN_WIDTH && cell::is_text(column.name) {
                     column = Column { width: left, is_cut: true, ..column };
                     shown.push(column);
                 }

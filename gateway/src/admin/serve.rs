@@ -46,7 +46,7 @@ use crate::listeners::AdminListener;
 use crate::tls::Pem;
 
 /// The largest request. A model with all its texts is some kilobytes.
-const LARGEST_REQUEST: usize = 256 * 1024;
+const MAX_REQUEST_BYTES: usize = 256 * 1024;
 /// The largest request of a service with methods that need no token.
 const MAX_OPEN_REQUEST: usize = 64 * 1024;
 /// The largest catalogue that is changed at once.
@@ -118,7 +118,7 @@ pub async fn serve(
     };
     macro_rules! limited {
         ($server:ident, $service:expr) => {
-            $server::new($service).max_decoding_message_size(LARGEST_REQUEST)
+            $server::new($service).max_decoding_message_size(MAX_REQUEST_BYTES)
         };
     }
     let mut builder = Server::builder();

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use secrecy::SecretString;
 
 use super::change::Again;
-use super::{Caller, Control, ControlError, LARGEST_BALANCE, token};
+use super::{Caller, Control, ControlError, MAX_BALANCE, token};
 use domain::Invalid;
 use domain::account::{Account, Invite};
 use domain::audit::AuditAction;
@@ -16,8 +16,8 @@ use domain::ledger::{Entry, EntryKind, HOUSE, HOUSE_NAME};
 use domain::money::Nanos;
 
 const DEFAULT_INVITE: Duration = Duration::from_hours(7 * 24);
-const LONGEST_INVITE: Duration = Duration::from_hours(366 * 24);
-const LONGEST_REASON: usize = 1_024;
+const MAX_INVITE_LIFETIME: Duration = Duration::from_hours(366 * 24);
+const MAX_REASON_BYTES: usize = 1_024;
 
 /// An account with its money.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ impl Control {
     ) -> Result<NewInvite, ControlError> {
         caller.require_operator("invite")?;
         let lifetime = if lifetime.is_zero() { DEFAULT_INVITE } else { lifetime };
-        if lifetime > LONGEST_INVITE {
+        if lifetime > MAX_INVITE_LIFETIME {
             return Err(Invalid::new("ttl_seconds", "`ttl_seconds` must be at most a year").into());
         }
         let code = token::make(token::INVITE, &*self.entropy);
@@ -127,8 +127,8 @@ impl Control {
         }
         self.write(Some(caller), move |control| async move {
             let balance = control.ledger.balance(account.id) + amount;
-            if balance > LARGEST_BALANCE || balance < -LARGEST_BALANCE {
-                let message = format!("a balance must stay within ±{LARGEST_BALANCE} dollars");
+            if balance > MAX_BALANCE || balance < -MAX_BALANCE {
+                let message = format!("a balance must stay within ±{MAX_BALANCE} dollars");
                 return Err(Invalid::new("amount_usd", message).into());
             }
             let details = format!("{amount} dollars: {reason}");
@@ -160,8 +160,8 @@ impl Control {
 /// Checks why something is done, as it is kept.
 pub(super) fn check_reason(reason: &str) -> Result<String, Invalid> {
     let reason = reason.trim();
-    if reason.is_empty() || reason.len() > LONGEST_REASON {
-        let message = format!("`reason` must have 1 to {LONGEST_REASON} bytes");
+    if reason.is_empty() || reason.len() > MAX_REASON_BYTES {
+        let message = format!("`reason` must have 1 to {MAX_REASON_BYTES} bytes");
         return Err(Invalid::new("reason", message));
     }
     Ok(reason.to_owned())

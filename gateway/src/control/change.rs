@@ -10,7 +10,7 @@ use domain::audit::{AuditAction, AuditEntry};
 use domain::id::AccountId;
 use domain::idempotency::{AdminCall, DoneCall};
 
-const LONGEST_KEY: usize = 255;
+const MAX_KEY_BYTES: usize = 255;
 
 /// A change under way. It gives way to [`Control`] for what a change looks at and writes.
 pub(super) struct Change {
@@ -106,9 +106,9 @@ impl Control {
         key: &str,
         message: &[u8],
     ) -> Result<Caller, ControlError> {
-        if key.is_empty() || key.len() > LONGEST_KEY {
+        if key.is_empty() || key.len() > MAX_KEY_BYTES {
             let message =
-                format!("`idempotency-key` must have 1 to {LONGEST_KEY} characters of ASCII");
+                format!("`idempotency-key` must have 1 to {MAX_KEY_BYTES} characters of ASCII");
             return Err(Invalid::new("idempotency-key", message).into());
         }
         let digest = self.credentials.digest(message);

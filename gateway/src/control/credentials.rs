@@ -16,7 +16,7 @@ use domain::id::UpstreamName;
 use domain::upstream::{CredentialSource, Upstream};
 
 /// The most that is read of a credential's file.
-const LARGEST_FILE: u64 = 64 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// A credential, `None` if the upstream wants none, or why it could not be had.
 pub type Resolved = Result<Option<SecretString>, String>;
@@ -109,7 +109,7 @@ async fn read_file(path: &str) -> Result<SecretString, String> {
     let unreadable = |error: std::io::Error| format!("file `{path}` cannot be read: {error}");
     let file = tokio::fs::File::open(path).await.map_err(unreadable)?;
     let mut text = Zeroizing::new(String::new());
-    file.take(LARGEST_FILE).read_to_string(&mut text).await.map_err(unreadable)?;
+    file.take(MAX_FILE_BYTES).read_to_string(&mut text).await.map_err(unreadable)?;
     Ok(text.trim().into())
 }
 

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 
 use super::change::Again;
 use super::plans::check_limits;
-use super::{Caller, Control, ControlError, LARGEST_BALANCE};
+use super::{Caller, Control, ControlError, MAX_BALANCE};
 use crate::store::StoreError;
 use domain::Invalid;
 use domain::audit::AuditAction;
@@ -19,8 +19,8 @@ use domain::limit::Limits;
 use domain::money::Nanos;
 use domain::text::has_hidden;
 
-const LONGEST_LABEL: usize = 64;
-const LONGEST_DRAIN: Duration = Duration::from_hours(1);
+const MAX_LABEL_CHARS: usize = 64;
+const MAX_DRAIN: Duration = Duration::from_hours(1);
 
 /// What a caller may choose of a new key.
 #[derive(Clone, Debug, Default)]
@@ -238,8 +238,8 @@ pub(super) fn shown_before(key: &str) -> ControlError {
 
 fn check_client_gone(client_gone: ClientGone) -> Result<(), Invalid> {
     match client_gone {
-        ClientGone::Drain(limit) if limit.is_zero() || limit > LONGEST_DRAIN => {
-            let most = LONGEST_DRAIN.as_secs();
+        ClientGone::Drain(limit) if limit.is_zero() || limit > MAX_DRAIN => {
+            let most = MAX_DRAIN.as_secs();
             let message = format!("`drain_seconds` must be 1 to {most}");
             Err(Invalid::new("drain_seconds", message))
         }
@@ -248,9 +248,9 @@ fn check_client_gone(client_gone: ClientGone) -> Result<(), Invalid> {
 }
 
 fn check_spend_cap(cap: Option<Nanos>) -> Result<(), Invalid> {
-    if cap.is_some_and(|cap| cap <= Nanos::ZERO || cap > LARGEST_BALANCE) {
+    if cap.is_some_and(|cap| cap <= Nanos::ZERO || cap > MAX_BALANCE) {
         let message = format!(
-            "`spend_cap_usd` must be above 0 and at most {LARGEST_BALANCE}; leave it out for no cap"
+            "`spend_cap_usd` must be above 0 and at most {MAX_BALANCE}; leave it out for no cap"
         );
         return Err(Invalid::new("spend_cap_usd", message));
     }
@@ -259,8 +259,8 @@ fn check_spend_cap(cap: Option<Nanos>) -> Result<(), Invalid> {
 
 fn check_label(label: &str) -> Result<String, Invalid> {
     let label = label.trim();
-    if label.is_empty() || label.chars().count() > LONGEST_LABEL {
-        let message = format!("`label` must have 1 to {LONGEST_LABEL} characters");
+    if label.is_empty() || label.chars().count() > MAX_LABEL_CHARS {
+        let message = format!("`label` must have 1 to {MAX_LABEL_CHARS} characters");
         return Err(Invalid::new("label", message));
     }
     if has_hidden(label) {

@@ -17,7 +17,7 @@ use domain::proof::{Difference, Proof};
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Balances that are looked at again; more cannot be told from a busy gateway.
-const MOST_LOOKED_AT: usize = 1_000;
+const MAX_EXAMINED: usize = 1_000;
 
 /// An entry with its place and the name of its account.
 #[derive(Clone, Debug)]
@@ -128,8 +128,8 @@ impl Control {
             }
         });
         let mut suspects: Vec<_> = compared.filter(|it| it.stored != it.memory).collect();
-        let beyond = suspects.len().saturating_sub(MOST_LOOKED_AT) as u64;
-        suspects.truncate(MOST_LOOKED_AT);
+        let beyond = suspects.len().saturating_sub(MAX_EXAMINED) as u64;
+        suspects.truncate(MAX_EXAMINED);
         for _ in 0..LOOKS {
             if suspects.is_empty() {
                 break;

@@ -70,7 +70,7 @@ use signups::SignUps;
 use traffic::{LastCount, Traffic};
 
 /// The most money that an account may hold or owe: far from where sums of nanodollars overflow.
-const LARGEST_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
+const MAX_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
 
 /// All operations. One for the whole gateway.
 pub struct Control {

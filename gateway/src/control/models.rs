@@ -74,10 +74,10 @@ pub struct DeploymentWish {
     pub priority: u32,
 }
 
-const LONGEST_DISPLAY_NAME: usize = 256;
-const LONGEST_DESCRIPTION: usize = 4_096;
-const LONGEST_UPSTREAM_MODEL: usize = 512;
-const MOST_TOKENS: u64 = 1_000_000_000_000;
+const MAX_DISPLAY_NAME_CHARS: usize = 256;
+const MAX_DESCRIPTION_CHARS: usize = 4_096;
+const MAX_UPSTREAM_MODEL_CHARS: usize = 512;
+const MAX_TOKENS: u64 = 1_000_000_000_000;
 
 // === impl Control ===
 
@@ -330,10 +330,10 @@ pub(super) fn check(model: &Model, catalogue: &Catalogue) -> Result<(), ControlE
 fn check_texts(model: &Model) -> Result<(), Invalid> {
     let upstream_models = model.deployments.iter().map(|deployment| &*deployment.upstream_model);
     let texts = [
-        ("display_name", model.display_name.as_str(), LONGEST_DISPLAY_NAME),
-        ("description", model.description.as_str(), LONGEST_DESCRIPTION),
+        ("display_name", model.display_name.as_str(), MAX_DISPLAY_NAME_CHARS),
+        ("description", model.description.as_str(), MAX_DESCRIPTION_CHARS),
     ];
-    let names = upstream_models.map(|name| ("upstream_model", name, LONGEST_UPSTREAM_MODEL));
+    let names = upstream_models.map(|name| ("upstream_model", name, MAX_UPSTREAM_MODEL_CHARS));
     for (field, text, longest) in texts.into_iter().chain(names) {
         if text.len() > longest {
             return Err(Invalid::new(field, format!("`{field}` is longer than {longest} bytes")));
@@ -346,8 +346,8 @@ fn check_texts(model: &Model) -> Result<(), Invalid> {
     for (field, tokens) in
         [("context_window", model.context_window), ("max_output_tokens", model.max_output_tokens)]
     {
-        if tokens.is_some_and(|tokens| tokens.0 > MOST_TOKENS) {
-            return Err(Invalid::new(field, format!("`{field}` must be at most {MOST_TOKENS}")));
+        if tokens.is_some_and(|tokens| tokens.0 > MAX_TOKENS) {
+            return Err(Invalid::new(field, format!("`{field}` must be at most {MAX_TOKENS}")));
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::change::Again;
 use super::directory::Catalogue;
-use super::{Caller, Control, ControlError, LARGEST_BALANCE};
+use super::{Caller, Control, ControlError, MAX_BALANCE};
 use domain::Invalid;
 use domain::audit::AuditAction;
 use domain::difference;
@@ -86,8 +86,8 @@ impl PlanWish {
     /// Checks what it says by itself.
     pub(super) fn check(&self) -> Result<(), Invalid> {
         check_limits(&self.limits)?;
-        if self.trial_credit < Nanos::ZERO || self.trial_credit > LARGEST_BALANCE {
-            let message = format!("`trial_credit_usd` must be from 0 to {LARGEST_BALANCE}");
+        if self.trial_credit < Nanos::ZERO || self.trial_credit > MAX_BALANCE {
+            let message = format!("`trial_credit_usd` must be from 0 to {MAX_BALANCE}");
             return Err(Invalid::new("trial_credit_usd", message));
         }
         Ok(())

@@ -14,7 +14,7 @@ use domain::audit::AuditAction;
 use domain::id::KeyId;
 use domain::key::Key;
 
-const LONGEST_OVERLAP: Duration = Duration::from_hours(366 * 24);
+const MAX_OVERLAP: Duration = Duration::from_hours(366 * 24);
 
 impl Control {
     /// Makes a key that is like the key `id` but for its secret: what that has spent and used of its
@@ -32,7 +32,7 @@ impl Control {
         id: &str,
         overlap: Duration,
     ) -> Result<(KeyView, SecretString), ControlError> {
-        if overlap > LONGEST_OVERLAP {
+        if overlap > MAX_OVERLAP {
             let message = "`overlap_seconds` must be at most a year";
             return Err(Invalid::new("overlap_seconds", message).into());
         }

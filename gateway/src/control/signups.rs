@@ -15,7 +15,7 @@ use super::ControlError;
 use domain::source::client_prefix;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
-const MOST_ADDRESSES: usize = 10_000;
+const MAX_ADDRESSES: usize = 10_000;
 
 /// Counts registrations.
 pub(super) struct SignUps {
@@ -41,9 +41,9 @@ impl SignUps {
         }
         let address = client_prefix(address);
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        if counted.len() >= MOST_ADDRESSES && !counted.contains_key(&address) {
+        if counted.len() >= MAX_ADDRESSES && !counted.contains_key(&address) {
             counted.retain(|_, times| times.back().is_some_and(|last| is_recent(*last, now)));
-            if counted.len() >= MOST_ADDRESSES {
+            if counted.len() >= MAX_ADDRESSES {
                 return Err(limited("too many addresses are registering", Duration::from_mins(1)));
             }
         }
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_given_back() {
         let sign_ups = SignUps::new(1);
-        for number in 0..u32::try_from(MOST_ADDRESSES).unwrap() {
+        for number in 0..u32::try_from(MAX_ADDRESSES).unwrap() {
             let address = std::net::Ipv4Addr::from_bits(number).to_string();
             assert_eq!(wait(&sign_ups, &address, 0), None);
         }

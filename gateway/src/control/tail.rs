@@ -20,7 +20,7 @@ use crate::store::{Cursor, RequestFilter};
 /// The most rows of an answer.
 const PAGE: usize = 1_000;
 /// A reader this far behind is moved ahead.
-const LARGEST_BACKLOG: u64 = 10_000;
+const MAX_BACKLOG: u64 = 10_000;
 /// The least time between two reads for one reader: at full load some answers a second, each with
 /// hundreds of rows, instead of a query per commit.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -178,11 +178,11 @@ impl Tail {
         newest: Cursor,
     ) -> Result<Option<(Vec<RecordView>, u64)>, ControlError> {
         // no two records share a cursor, so the distance bounds the count, and costs nothing
-        if newest.0.abs_diff(self.cursor.0) <= LARGEST_BACKLOG || newest < self.cursor {
+        if newest.0.abs_diff(self.cursor.0) <= MAX_BACKLOG || newest < self.cursor {
             return Ok(None);
         }
         let backlog = self.control.store.count_requests(&self.filter, self.cursor, newest).await?;
-        if backlog <= LARGEST_BACKLOG {
+        if backlog <= MAX_BACKLOG {
             return Ok(None);
         }
         let records = self.last_records(Some(Cursor(newest.0.saturating_add(1))), PAGE).await?;

@@ -16,11 +16,11 @@ use domain::difference;
 use domain::id::UpstreamName;
 use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
 
-const LONGEST_URL: usize = 2_048;
-const LONGEST_SOURCE: usize = 4_096;
+const MAX_URL_BYTES: usize = 2_048;
+const MAX_SOURCE_BYTES: usize = 4_096;
 /// Leaves room in a request of the admin plane, which has at most 256 KiB.
 const MAX_CA_BYTES: usize = 128 * 1024;
-const LONGEST_DEADLINE: Duration = Duration::from_hours(24);
+const MAX_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// What to change of an upstream; `None` stays as it is.
 #[derive(Debug, Default)]
@@ -225,12 +225,12 @@ impl Control {
 
     fn check_credential(&self, wish: CredentialWish) -> Result<CredentialSource, Invalid> {
         let check = |field: &'static str, text: &str| {
-            let fits = (1..=LONGEST_SOURCE).contains(&text.len());
+            let fits = (1..=MAX_SOURCE_BYTES).contains(&text.len());
             if fits && !text.chars().any(char::is_control) {
                 return Ok(());
             }
             let message = format!(
-                "`{field}` must have 1 to {LONGEST_SOURCE} bytes and no control characters"
+                "`{field}` must have 1 to {MAX_SOURCE_BYTES} bytes and no control characters"
             );
             Err(Invalid::new(field, message))
         };
@@ -321,7 +321,7 @@ pub(super) fn refuse_used(name: &str, catalogue: &Catalogue) -> Result<(), Contr
 /// it may be that it holds a password.
 fn check_url(url: &str) -> Result<String, Invalid> {
     let invalid = |message: &str| Err(Invalid::new("url", message));
-    if url.len() > LONGEST_URL {
+    if url.len() > MAX_URL_BYTES {
         return invalid("`url` is too long");
     }
     if url.starts_with("sim:") {
@@ -373,8 +373,8 @@ fn check_deadline(
     old: Option<Duration>,
 ) -> Result<Option<Duration>, Invalid> {
     let deadline = new.or(old).filter(|deadline| !deadline.is_zero());
-    if deadline.is_some_and(|deadline| deadline > LONGEST_DEADLINE) {
-        let most = LONGEST_DEADLINE.as_millis();
+    if deadline.is_some_and(|deadline| deadline > MAX_TIMEOUT) {
+        let most = MAX_TIMEOUT.as_millis();
         return Err(Invalid::new(field, format!("`{field}` must be at most {most}")));
     }
     Ok(deadline)

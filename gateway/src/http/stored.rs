@@ -19,7 +19,7 @@ use domain::refusal::{Refusal, RequestFault};
 use domain::response::{StoredResponse, item_id, parse_response_id};
 
 const DEFAULT_LIMIT: usize = 20;
-const LARGEST_LIMIT: usize = 100;
+const MAX_LIMIT: usize = 100;
 
 /// How many responses are read from the store at a time. What was read and is not counted yet is at most these.
 const MAX_READS: usize = 4;
@@ -213,8 +213,7 @@ impl Wanted {
         for (name, value) in parameters(query) {
             match name {
                 "limit" => {
-                    let limit =
-                        value.parse().ok().filter(|limit| (1..=LARGEST_LIMIT).contains(limit));
+                    let limit = value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
                     wanted.limit =
                         limit.ok_or_else(|| invalid("limit", "a number from 1 to 100"))?;
                 }

@@ -14,14 +14,14 @@ use domain::model::Model;
 use domain::money::Nanos;
 
 /// The longest answer of a model that does not say, in tokens.
-pub(super) const LONGEST_ANSWER: u64 = 131_072;
+pub(super) const MAX_ANSWER_TOKENS: u64 = 131_072;
 
 /// Tokens in a million bytes, before anything is known of a model. Texts have 0.2 to 0.4 tokens a byte.
 const FIRST_RATE: u64 = 500_000;
 /// Few texts have less; requests of nothing but blanks must not make what is estimated of others too little.
 const MIN_RATE: u64 = 150_000;
 /// No text has more; whatever an upstream says, one absurd count must not make every hold too large.
-const LARGEST_RATE: u64 = 2_000_000;
+const MAX_RATE: u64 = 2_000_000;
 const PER_MILLION: u64 = 1_000_000;
 
 /// What is known of a request's size.
@@ -89,7 +89,7 @@ impl Size {
     /// The longest that each answer may be, in tokens.
     fn longest_answer(&self, model: &Model) -> u64 {
         let longest = model.max_output_tokens.or(model.context_window);
-        self.max_output.unwrap_or(longest.map_or(LONGEST_ANSWER, |tokens| tokens.0))
+        self.max_output.unwrap_or(longest.map_or(MAX_ANSWER_TOKENS, |tokens| tokens.0))
     }
 
     /// How much of each answer counts under limits per minute to begin with, in tokens.
@@ -155,7 +155,7 @@ impl Calibration {
             return;
         }
         let seen = (tokens.saturating_mul(PER_MILLION) / bytes).saturating_mul(5) / 4;
-        let seen = seen.min(LARGEST_RATE);
+        let seen = seen.min(MAX_RATE);
         let rates = self.rates.pin();
         let rate = match rates.get(model) {
             Some(rate) => rate,

@@ -3,7 +3,7 @@
 //! An upstream's counts are believed up to here; nobody is charged for what is beyond. The bounds are
 //! generous: no upstream that counts right comes near them.
 
-use super::bound::{LONGEST_ANSWER, Size};
+use super::bound::{MAX_ANSWER_TOKENS, Size};
 use domain::model::Model;
 
 /// Tokens that a chat template and a system prompt of the server's own may add to a prompt.
@@ -53,7 +53,7 @@ impl UsageBound {
         let longest = match (cap, self.model_output) {
             (_, Some(longest)) => longest,
             (Some(_), None) => MAX_ANSWER,
-            (None, None) => LONGEST_ANSWER,
+            (None, None) => MAX_ANSWER_TOKENS,
         };
         let tokens = of_all(longest).max(produced_bytes);
         let limits = [cap, self.context_window].into_iter().flatten().map(of_all);

@@ -31,7 +31,7 @@ const GATHER: Duration = Duration::from_millis(50);
 const MIN_GATHER: Duration = Duration::from_millis(5);
 /// How long a reader waits for what is to be written; past it, the reader goes on with what is stored.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
-const LARGEST_BATCH: usize = 4_096;
+const MAX_BATCH: usize = 4_096;
 /// How long the store may fail before it is said that records cannot be written.
 const STORE_GRACE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(250);
@@ -121,14 +121,14 @@ impl Queue {
     /// Takes the next batch, which [`Recorder::find`] finds until [`clear_in_flight`](Self::clear_in_flight).
     fn take(&self) -> Option<Batch> {
         let mut state = self.lock();
-        let count = state.ended.len().min(LARGEST_BATCH);
+        let count = state.ended.len().min(MAX_BATCH);
         if count == 0 {
             return None;
         }
         let ended = state.ended.drain(..count).map(|(record, place)| (*record, place));
         let (records, places): (Vec<_>, Vec<_>) = ended.unzip();
         state.in_flight = Arc::new(records);
-        let is_full = state.ended.len() >= LARGEST_BATCH;
+        let is_full = state.ended.len() >= MAX_BATCH;
         Some(Batch { records: state.in_flight.clone(), places, is_full })
     }
 

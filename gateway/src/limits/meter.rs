@@ -14,7 +14,7 @@ use domain::limit::{Demand, Gauge, LimitKind, Limits, Standing};
 /// A request is let in when a limit on tokens per minute has room for its input and for the first
 /// slice of its output, or for an eighth of the limit where that is less: a low limit would let in one
 /// request at a time, and none where a little was used.
-const LEAST_OUTPUT: u64 = 8;
+const OUTPUT_SHARE_DIVISOR: u64 = 8;
 /// When a place that another request holds is worth another try: nobody knows when it ends.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -79,7 +79,7 @@ impl Counts {
         let concurrency =
             concurrency.map(|limit| (LimitKind::Concurrency, limit, Cause::Wait(SOON)));
         let tokens = limits.tpm.zip(demand).and_then(|(limit, demand)| {
-            let output = demand.output.min(limit / LEAST_OUTPUT);
+            let output = demand.output.min(limit / OUTPUT_SHARE_DIVISOR);
             let needed = demand.input.saturating_add(output);
             let wait = wait_for_room(self.tokens.as_deref(), needed, limit, now)?;
             Some((LimitKind::Tokens, limit, wait))

@@ -3,17 +3,17 @@
 //! In how many pieces they came makes no difference, nor do the frames around the pieces.
 
 use super::pieces::Text;
-use domain::wire::call::{CallPiece, MOST_CALLS};
+use domain::wire::call::{CallPiece, MAX_CALLS};
 use domain::wire::chunk::AnswerForm;
 
 /// As much of an id, in bytes, as tells calls apart.
-const LONGEST_ID: usize = 256;
+const MAX_CALL_ID_BYTES: usize = 256;
 /// As much of a name, in bytes, as is kept to find out whether a piece repeats it.
 const MAX_NAME_BYTES: usize = 256;
 /// As much of all ids and names together, in bytes, as is kept to tell calls apart.
 const MAX_KEPT_BYTES: usize = 64 * 1024;
 
-/// The calls so far. What comes beyond [`MOST_CALLS`] or [`MAX_KEPT_BYTES`] is text of the last one.
+/// The calls so far. What comes beyond [`MAX_CALLS`] or [`MAX_KEPT_BYTES`] is text of the last one.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
@@ -39,7 +39,7 @@ impl Calls {
     /// Adds a call of a choice, or a piece of one; returns the bytes of text that this adds. The calls of
     /// a whole answer are one each.
     pub(super) fn add(&mut self, choice: u32, piece: &CallPiece<'_>, form: AnswerForm) -> usize {
-        let is_full = self.calls.len() >= MOST_CALLS || self.kept_bytes >= MAX_KEPT_BYTES;
+        let is_full = self.calls.len() >= MAX_CALLS || self.kept_bytes >= MAX_KEPT_BYTES;
         let goes_on = |call: &Call| {
             form == AnswerForm::Stream && call.choice == choice && call.goes_on_with(piece)
         };
@@ -102,7 +102,7 @@ impl Call {
 }
 
 fn id<'a>(piece: &'a CallPiece<'_>) -> &'a str {
-    &piece.id[..piece.id.floor_char_boundary(LONGEST_ID)]
+    &piece.id[..piece.id.floor_char_boundary(MAX_CALL_ID_BYTES)]
 }
 
 fn name<'a>(piece: &'a CallPiece<'_>) -> &'a str {
@@ -178,12 +178,12 @@ mod tests {
     #[test]
     fn calls_without_end_are_text_of_the_last_one() {
         let one = r#"{"function":{"name":"f","arguments":"{}"}}"#;
-        let list = format!("[{}]", vec![one; 3 * MOST_CALLS].join(","));
+        let list = format!("[{}]", vec![one; 3 * MAX_CALLS].join(","));
         for form in [AnswerForm::Whole, AnswerForm::Stream] {
             let texts = texts(calls(form, &[&list]));
-            assert_eq!(texts.len(), 2 * MOST_CALLS);
+            assert_eq!(texts.len(), 2 * MAX_CALLS);
             let arguments: usize = texts.iter().skip(1).step_by(2).map(String::len).sum();
-            assert_eq!(arguments, 2 * 3 * MOST_CALLS);
+            assert_eq!(arguments, 2 * 3 * MAX_CALLS);
         }
     }
 
@@ -199,7 +199,7 @@ mod tests {
             calls.add(0, &CallPiece::read_list(raw).unwrap()[0], AnswerForm::Stream);
         }
         assert!(calls.kept_bytes < MAX_KEPT_BYTES + 1024, "{}", calls.kept_bytes);
-        assert!(calls.calls.len() < MOST_CALLS);
+        assert!(calls.calls.len() < MAX_CALLS);
     }
 
     #[test]

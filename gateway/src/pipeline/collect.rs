@@ -13,7 +13,7 @@ use super::patience::Patience;
 use crate::upstream::{Phase, UpstreamError};
 
 /// The longest answer that is taken in whole, or kept until its end, in bytes.
-pub(super) const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+pub(super) const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -25,8 +25,8 @@ pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes,
     while let Some(frame) = poll_fn(|context| poll_frame(&mut body, &mut patience, context)).await?
     {
         let Ok(data) = frame.into_data() else { continue };
-        if first.len() + whole.len() + data.len() > LONGEST_ANSWER {
-            let message = format!("its answer is longer than {LONGEST_ANSWER} bytes");
+        if first.len() + whole.len() + data.len() > MAX_ANSWER_BYTES {
+            let message = format!("its answer is longer than {MAX_ANSWER_BYTES} bytes");
             return Err(UpstreamError::Invalid(message));
         }
         // most answers come in one read, and need not be copied

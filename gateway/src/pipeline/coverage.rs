@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::collect::LONGEST_ANSWER;
+use super::collect::MAX_ANSWER_BYTES;
 use super::count::{Before, Counting, Input, InputCount, InputTokens, PieceCount};
 use super::tally::Tally;
 use crate::ledger::{Cover, FundsWait};
@@ -88,11 +88,11 @@ impl Tally {
     /// Makes sure that the upstream sends nothing that no answer to the request can be.
     ///
     /// # Errors
-    /// It sends an answer that nobody asked for, or one that is longer than [`LONGEST_ANSWER`].
+    /// It sends an answer that nobody asked for, or one that is longer than [`MAX_ANSWER_BYTES`].
     pub(super) fn check_answer(&self) -> Result<(), UpstreamError> {
         self.meter.check_choices()?;
-        if self.meter.received_bytes() > LONGEST_ANSWER {
-            let message = format!("its answer is longer than {LONGEST_ANSWER} bytes");
+        if self.meter.received_bytes() > MAX_ANSWER_BYTES {
+            let message = format!("its answer is longer than {MAX_ANSWER_BYTES} bytes");
             return Err(UpstreamError::Invalid(message));
         }
         Ok(())

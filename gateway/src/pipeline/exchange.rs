@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 
-use super::collect::LONGEST_ANSWER;
+use super::collect::MAX_ANSWER_BYTES;
 use super::end::End;
 use super::meter::Meter;
 use super::tally::Tally;
@@ -83,8 +83,8 @@ impl Exchange {
         });
         outcome?;
         split.map_err(|error| UpstreamError::Invalid(error.to_string()))?;
-        if self.stream.kept_bytes() > LONGEST_ANSWER {
-            let message = format!("its answer is longer than {LONGEST_ANSWER} bytes");
+        if self.stream.kept_bytes() > MAX_ANSWER_BYTES {
+            let message = format!("its answer is longer than {MAX_ANSWER_BYTES} bytes");
             return Err(UpstreamError::Invalid(message));
         }
         Ok(())

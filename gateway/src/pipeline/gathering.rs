@@ -16,14 +16,14 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    const MOST_SKIPS: u8 = 16;
+    const MAX_SKIPS: u8 = 16;
 
     /// Whether to wait one turn, having something in hand.
     pub(super) fn offers_a_turn(&mut self) -> bool {
         if self.offered {
             // it brought nothing
             self.offered = false;
-            self.next_skips = (self.next_skips * 2).clamp(1, Self::MOST_SKIPS);
+            self.next_skips = (self.next_skips * 2).clamp(1, Self::MAX_SKIPS);
             self.skips = self.next_skips;
             return false;
         }

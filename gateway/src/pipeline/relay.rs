@@ -35,7 +35,7 @@ const COMMIT_GRACE: Duration = Duration::from_secs(5);
 /// How long a client hears nothing before it is told that its stream is alive, where that is done.
 const SILENCE: Duration = Duration::from_secs(15);
 /// Handed to the client at once; more waits for the next pull.
-const LARGEST_FRAME: usize = 64 * 1024;
+const MAX_FRAME_BYTES: usize = 64 * 1024;
 /// How long an upstream may take to close a stream that has said `[DONE]`, before its connection is
 /// given up instead of being used again.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
@@ -216,7 +216,7 @@ impl Relay {
                 return Poll::Ready(());
             }
         }
-        while self.failure.is_none() && self.out.len() < LARGEST_FRAME {
+        while self.failure.is_none() && self.out.len() < MAX_FRAME_BYTES {
             let Some(tally) = &mut self.tally else { break };
             if let Some(uncovered) = &mut self.uncovered {
                 match tally.poll_covered(context) {

@@ -25,12 +25,12 @@ use domain::idempotency::{Answered, IdempotencyDigest};
 use domain::refusal::{Refusal, RequestFault};
 use table::{Found, Table};
 
-pub use table::{Kept, MOST_ANSWERED};
+pub use table::{Kept, MAX_ENTRIES};
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
-const LONGEST_KEY: usize = 255;
+const MAX_KEY_BYTES: usize = 255;
 /// The longest answer that is kept, in bytes.
-const LONGEST_KEPT: usize = 1024 * 1024;
+const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
 /// What is known of requests that came with an idempotency key. One for the whole gateway.
 pub struct Replays {
@@ -73,8 +73,8 @@ pub async fn begin(
     let Some(key) = headers.get(&HEADER) else { return Ok(Attempt::First(None)) };
     let Some(replays) = &gate.replays else { return Ok(Attempt::First(None)) };
     let key = key.as_bytes();
-    if key.is_empty() || key.len() > LONGEST_KEY {
-        let message = format!("the header `Idempotency-Key` must have 1 to {LONGEST_KEY} bytes");
+    if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        let message = format!("the header `Idempotency-Key` must have 1 to {MAX_KEY_BYTES} bytes");
         return Err(Refusal::invalid(RequestFault::InvalidValue, None, message));
     }
     let digest = IdempotencyDigest::of(&principal.key.id, key);
@@ -147,7 +147,7 @@ impl Keeper {
 
     /// Takes the next bytes of a stream.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.is_too_long |= self.taken.len() + bytes.len() > LONGEST_KEPT;
+        self.is_too_long |= self.taken.len() + bytes.len() > MAX_KEPT_BYTES;
         if self.is_too_long {
             self.taken = Vec::new();
         } else {

@@ -26,14 +26,14 @@ const TOKENS: Names = Names {
 };
 
 /// More text than the values of all of them have.
-const LONGEST: usize = 144;
+const MAX_VALUE_BYTES: usize = 144;
 
 /// Adds the `x-ratelimit-*` headers, for what is limited. Their values share one buffer.
 pub fn show(headers: &mut HeaderMap, standing: &Standing) {
     if standing.requests.is_none() && standing.tokens.is_none() {
         return;
     }
-    let mut text = BytesMut::with_capacity(LONGEST);
+    let mut text = BytesMut::with_capacity(MAX_VALUE_BYTES);
     for (names, gauge) in [(REQUESTS, standing.requests), (TOKENS, standing.tokens)] {
         let Some(Gauge { limit, remaining, reset }) = gauge else { continue };
         headers.insert(names.limit, number(&mut text, limit));

@@ -39,7 +39,7 @@ use domain::usage::{Usage, UsageBasis};
 use domain::wire::usage::AnswerUsage;
 
 /// As much of the name of a model that there is not stands on a record, in characters.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
 /// How much more text an answer holds before the journal learns of it, in bytes: what a crash leaves
 /// uncharged of a stream.
 const JOURNALLED_STEP: u64 = 2 * 1024;
@@ -149,7 +149,7 @@ impl Tally {
 
     /// Notes what the client asked for.
     pub fn asked(&mut self, stream: bool, model: &str) {
-        let end = model.char_indices().nth(LONGEST_NAME).map_or(model.len(), |(end, _)| end);
+        let end = model.char_indices().nth(MAX_NAME_BYTES).map_or(model.len(), |(end, _)| end);
         let record = self.record_mut();
         record.stream = stream;
         record.model = Some(ModelId::new(&model[..end]));

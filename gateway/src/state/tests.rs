@@ -123,9 +123,9 @@ async fn items_are_limited_in_number_and_length() {
     check(owned(&["a"]), item - 1, Err(Limit::Bytes(item - 1))).await;
     let many =
         |count: usize| (0..count).map(|number| format!("bogus_{number}")).collect::<Vec<_>>();
-    check(many(MOST_ITEMS), PLENTY, Ok(0)).await;
-    check(vec!["a".to_owned(); MOST_ITEMS + 1], PLENTY, Ok(1)).await;
-    check(many(MOST_ITEMS + 1), PLENTY, Err(Limit::Items(MOST_ITEMS))).await;
+    check(many(MAX_ITEMS), PLENTY, Ok(0)).await;
+    check(vec!["a".to_owned(); MAX_ITEMS + 1], PLENTY, Ok(1)).await;
+    check(many(MAX_ITEMS + 1), PLENTY, Err(Limit::Items(MAX_ITEMS))).await;
 }
 
 /// What a response repeats of its request was counted, too.
@@ -167,7 +167,7 @@ async fn a_sweep_does_not_wait_for_a_quiet_moment() {
         })
         .collect();
     store.keep_responses(expired, u64::MAX).await.unwrap();
-    for number in 0..LARGEST_BATCH as u128 * 4 {
+    for number in 0..MAX_BATCH as u128 * 4 {
         state.keep(response(10_000 + number, None, ["a", "b"]));
     }
     // this is behind all that is to be kept

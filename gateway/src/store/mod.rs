@@ -401,12 +401,12 @@ pub struct Summary {
     pub by_model: Vec<(Option<ModelId>, Totals)>,
     /// By day in UTC (`2026-11-20`), oldest first.
     pub by_day: Vec<(String, Totals)>,
-    /// By key, the dearest first, at most [`MOST_KEYS`].
+    /// By key, the dearest first, at most [`MAX_LISTED_KEYS`].
     pub by_key: Vec<KeySum>,
 }
 
 /// The most keys that a [`Summary`] tells apart.
-pub const MOST_KEYS: usize = 1_000;
+pub const MAX_LISTED_KEYS: usize = 1_000;
 
 /// The sum for one key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use domain::health::BreakerState;
 /// So many failures with no success between them open it.
 const FAILURES_IN_A_ROW: u32 = 5;
 /// How long it stays open at first, and at most: each probe that fails doubles the time.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const MIN_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_mins(1);
 /// A probe that has not ended after so long counts as lost, and another request is one.
 const PROBE: Duration = Duration::from_secs(10);
 
@@ -71,7 +71,7 @@ impl Breaker {
         };
         opens.then(|| {
             let before = self.opened.fetch_add(1, Ordering::Relaxed);
-            let pause = SHORTEST_PAUSE.saturating_mul(1 << before.min(16)).min(LONGEST_PAUSE);
+            let pause = MIN_PAUSE.saturating_mul(1 << before.min(16)).min(MAX_PAUSE);
             self.retry_at.store(millis(now + pause), Ordering::Relaxed);
             pause
         })
@@ -108,7 +108,7 @@ mod tests {
     fn opened() -> Breaker {
         let breaker = Breaker::default();
         let opened: Vec<_> = (0..5).map(|_| breaker.failed(seconds(10), || false)).collect();
-        assert_eq!(opened, [None, None, None, None, Some(SHORTEST_PAUSE)]);
+        assert_eq!(opened, [None, None, None, None, Some(MIN_PAUSE)]);
         breaker
     }
 
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn failing_mostly_opens_it_at_once() {
         let breaker = Breaker::default();
-        assert_eq!(breaker.failed(seconds(1), || true), Some(SHORTEST_PAUSE));
+        assert_eq!(breaker.failed(seconds(1), || true), Some(MIN_PAUSE));
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
         assert!(breaker.permits(seconds(now)));
         breaker.succeeded();
         let again: Vec<_> = (0..5).filter_map(|_| breaker.failed(seconds(now), || false)).collect();
-        assert_eq!(again, [SHORTEST_PAUSE]);
+        assert_eq!(again, [MIN_PAUSE]);
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
                     _ => _ = breaker.failed(now, || later % 7 == 0),
                 }
             }
-            prop_assert!(breaker.permits(now + LONGEST_PAUSE));
+            prop_assert!(breaker.permits(now + MAX_PAUSE));
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::coalesce::Coalesced;
 use crate::outbox::Outbox;
 
 /// A connection that was idle for longer is not used: what lies between may have forgotten it.
-const LONGEST_IDLE: Duration = Duration::from_secs(90);
+const MAX_IDLE: Duration = Duration::from_secs(90);
 
 type Sender = SendRequest<Outbound>;
 
@@ -139,7 +139,7 @@ impl Idle {
 
 impl Kept {
     fn drop_stale(&mut self) {
-        let is_stale = |(_, since): &(Sender, Instant)| since.elapsed() >= LONGEST_IDLE;
+        let is_stale = |(_, since): &(Sender, Instant)| since.elapsed() >= MAX_IDLE;
         // they are in the order in which they were used; there is hardly ever one
         let stale = self.connections.iter().take_while(|entry| is_stale(entry)).count();
         self.connections.drain(..stale);
@@ -149,7 +149,7 @@ impl Kept {
 /// Closes connections that nobody asks for any more, until there is none.
 async fn sweep(idle: Weak<Idle>) {
     loop {
-        tokio::time::sleep(LONGEST_IDLE).await;
+        tokio::time::sleep(MAX_IDLE).await;
         let Some(idle) = idle.upgrade() else { return };
         let mut kept = idle.lock();
         kept.drop_stale();
@@ -370,12 +370,12 @@ mod tests {
         ask(&pool).await;
         until_kept(&pool).await;
         tokio::time::pause();
-        tokio::time::advance(LONGEST_IDLE).await;
+        tokio::time::advance(MAX_IDLE).await;
         ask(&pool).await;
         assert_eq!(server.connections(), 2);
         until_kept(&pool).await;
         // nor is it kept where no request comes
-        tokio::time::sleep(LONGEST_IDLE * 2).await;
+        tokio::time::sleep(MAX_IDLE * 2).await;
         assert!(pool.idle.lock().connections.is_empty());
     }
 

@@ -12,7 +12,7 @@ use domain::wire::splice::splice;
 use domain::wire::sse::{self, Splitter};
 
 /// The longest list of models that is read.
-const LONGEST_LIST: usize = 4 * 1024 * 1024;
+const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 /// Names our requests in the upstream's log.
 const REQUEST_ID: HeaderValue = HeaderValue::from_static("tollgate-diagnose");
 
@@ -34,7 +34,7 @@ impl Remote {
     pub async fn models(&self) -> Result<Vec<String>, UpstreamError> {
         let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
         let response = self.request(Method::GET, &self.models, nothing).await?;
-        let body = read_whole(response.into_body(), LONGEST_LIST);
+        let body = read_whole(response.into_body(), MAX_LIST_BYTES);
         let body = tokio::time::timeout(self.idle_deadline(), body).await;
         let body = body.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
         let body = body?;

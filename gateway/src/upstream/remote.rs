@@ -31,7 +31,7 @@ use domain::wire::error::ForeignError;
 use domain::wire::splice::Payload;
 
 /// Kept of an error's body; no chat server's is longer.
-const LONGEST_ERROR: usize = 64 * 1024;
+const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 /// More headers than a request has.
 const HEADERS: usize = 8;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -222,7 +222,7 @@ impl Remote {
 
     async fn refusal(&self, response: Response<Incoming>) -> UpstreamError {
         let (head, body) = response.into_parts();
-        let read = read_whole(body, LONGEST_ERROR);
+        let read = read_whole(body, MAX_ERROR_BODY_BYTES);
         let read = tokio::time::timeout(self.idle_deadline(), read).await;
         let said = match (read, check_encoding(&head.headers)) {
             (Ok(Ok(body)), Ok(())) => ForeignError::parse(&body),

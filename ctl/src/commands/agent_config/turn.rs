@@ -247,9 +247,9 @@ impl Reply {
 
 /// The beginning of a text, in quotes.
 pub(in crate::commands) fn shortened(text: &str) -> String {
-    const LONGEST: usize = 160;
-    let more = if text.chars().count() > LONGEST { "…" } else { "" };
-    format!("{:?}{more}", text.chars().take(LONGEST).collect::<String>())
+    const MAX_CHARS: usize = 160;
+    let more = if text.chars().count() > MAX_CHARS { "…" } else { "" };
+    format!("{:?}{more}", text.chars().take(MAX_CHARS).collect::<String>())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::commands::api::{self, Api};
 use crate::error::{Exit, Failure};
 
 /// So many models are asked, one after the other.
-const MOST_TRIED: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// What came of asking a model.
 enum Asked {
@@ -30,7 +30,7 @@ pub(super) async fn answering(
     key: &SecretString,
     models: &[String],
 ) -> Result<String, Failure> {
-    for model in models.iter().take(MOST_TRIED) {
+    for model in models.iter().take(MAX_ATTEMPTS) {
         let asking = ask(api, key, model);
         match shell.output.waiting(&format!("asking {model}"), asking).await {
             Asked::Answered => {

@@ -9,13 +9,13 @@ use crate::output::cell::cut;
 use crate::output::{Hue, Output, chart, wrapped};
 
 /// Names are cut at so many columns.
-const LONGEST_NAME: usize = 32;
+const MAX_NAME_WIDTH: usize = 32;
 /// Bars are at most so long, and left out where there is less room than the least.
 const BAR: std::ops::RangeInclusive<usize> = 4..=40;
 /// The columns between two things in a row.
 const GAP: usize = 2;
 /// So many models and keys are shown, the dearest ones.
-const MOST_ROWS: usize = 20;
+const MAX_ROWS: usize = 20;
 
 /// A row: what it is of, and its figures.
 struct Row<'a> {
@@ -45,9 +45,9 @@ pub(super) fn draw(summary: &SummaryRecord, width: usize, output: &Output<'_>) -
         text.extend([&wrapped(&line, 0, Some(width)), "\n"]);
     }
     for (title, rows, most) in [
-        ("By model", models.collect::<Vec<_>>(), MOST_ROWS),
+        ("By model", models.collect::<Vec<_>>(), MAX_ROWS),
         ("By day", days.collect(), usize::MAX),
-        ("By key", keys.collect(), MOST_ROWS),
+        ("By key", keys.collect(), MAX_ROWS),
     ] {
         section(title, &rows, most, width, output, &mut text);
     }
@@ -149,16 +149,16 @@ fn fit(name: &str, unicode: bool) -> String {
     if name.is_empty() {
         return "-".to_owned();
     }
-    cut(&proto::text::visible(name), LONGEST_NAME, unicode)
+    cut(&proto::text::visible(name), MAX_NAME_WIDTH, unicode)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST_NAME, fit};
+    use super::{MAX_NAME_WIDTH, fit};
 
     #[test]
     fn a_name_is_cut_disarmed_and_never_blank() {
-        let long = "m".repeat(LONGEST_NAME);
+        let long = "m".repeat(MAX_NAME_WIDTH);
         for (name, shown) in [
             ("", "-"),
             ("sim\u{1b}", "sim\u{fffd}"),

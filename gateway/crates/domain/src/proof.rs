@@ -108,7 +108,7 @@ pub enum Difference {
 
 impl Proof {
     /// How many differences are kept.
-    pub const MOST: usize = 100;
+    pub const MAX_EXAMPLES: usize = 100;
 
     /// Whether everything adds up.
     pub fn holds(&self) -> bool {
@@ -118,7 +118,7 @@ impl Proof {
     /// Takes note of a difference.
     pub fn note(&mut self, difference: Difference) {
         self.found += 1;
-        if self.differences.len() < Self::MOST {
+        if self.differences.len() < Self::MAX_EXAMPLES {
             self.differences.push(difference);
         }
     }

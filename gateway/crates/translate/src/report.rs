@@ -6,10 +6,10 @@ use std::fmt::{self, Write as _};
 pub const HEADER: &str = "x-tollgate-translation";
 
 /// Longer header values are cut at a whole note.
-const LONGEST_HEADER: usize = 1_000;
+const MAX_HEADER_BYTES: usize = 1_000;
 
 /// More notes than these are not kept: a request can hold 100,000 items, each with a loss.
-const MOST_NOTES: usize = 200;
+const MAX_NOTES: usize = 200;
 
 /// Everything that was lost or mended in one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Report {
     /// Adds a note, once. The first 200 are kept.
     pub fn add(&mut self, loss: Loss, subject: impl Into<String>) {
         let note = Note { loss, subject: subject.into() };
-        if self.notes.len() < MOST_NOTES && !self.notes.contains(&note) {
+        if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
@@ -71,7 +71,7 @@ impl Report {
         for note in &self.notes {
             let mut one = note.to_string();
             one.retain(|character| character.is_ascii_graphic());
-            if value.len() + one.len() > LONGEST_HEADER {
+            if value.len() + one.len() > MAX_HEADER_BYTES {
                 value.push(';');
                 break;
             }
@@ -132,7 +132,7 @@ mod tests {
             report.add(Loss::OutputInvented, format!("call_{n}"));
         }
         let header = report.header().unwrap();
-        assert!(header.len() <= LONGEST_HEADER + 80);
+        assert!(header.len() <= MAX_HEADER_BYTES + 80);
         assert!(header.ends_with(';'), "shows that there is more: {header}");
     }
 }

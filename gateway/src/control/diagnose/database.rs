@@ -10,7 +10,7 @@ use domain::proof::Difference;
 const MAKE_ROOM: &str = "make room on the disk of the data directory, or mend it; what waits is in the journal, \
     and is written then";
 /// Differences of the ledger that are named one by one.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 pub(super) async fn integrity(control: Arc<Control>) -> Vec<Finding> {
     let restore =
@@ -46,7 +46,7 @@ pub(super) async fn ledger(control: Arc<Control>, caller: Caller) -> Vec<Finding
         );
         return vec![Finding::warning(text, HELD_UP)];
     }
-    let named = verdict.differences.iter().take(MOST_NAMED);
+    let named = verdict.differences.iter().take(MAX_NAMED);
     named
         .map(|(difference, _)| Finding::problem(difference.to_string(), remedy(difference)))
         .collect()

@@ -13,8 +13,8 @@ const RATE_SECONDS: usize = 10;
 const HOUR: usize = 60;
 const TTFT_MINUTES: usize = 5;
 /// Error codes that are told apart: some are the upstreams' own.
-const MOST_CODES: usize = 32;
-const LONGEST_CODE: usize = 64;
+const MAX_CODES: usize = 32;
+const MAX_CODE_CHARS: usize = 64;
 /// What all other codes are counted as.
 const OTHER: &str = "other";
 
@@ -138,11 +138,11 @@ impl Lane {
     /// Finds or makes the counts of a code. Those that nothing was counted under for an hour make room
     /// for it.
     fn cause(&mut self, code: &str, minute: u64) -> &mut Cause {
-        let mut code: String = code.chars().take(LONGEST_CODE).collect();
+        let mut code: String = code.chars().take(MAX_CODE_CHARS).collect();
         let known = |errors: &[Cause], code: &str| errors.iter().position(|it| it.code == code);
-        if known(&self.errors, &code).is_none() && self.errors.len() >= MOST_CODES {
+        if known(&self.errors, &code).is_none() && self.errors.len() >= MAX_CODES {
             self.errors.retain(|cause| cause.within(minute).is_some());
-            if self.errors.len() >= MOST_CODES {
+            if self.errors.len() >= MAX_CODES {
                 OTHER.clone_into(&mut code);
             }
         }

@@ -30,7 +30,7 @@ pub use watch::Picture;
 const IDLE: Duration = Duration::from_hours(1);
 /// The most accounts that are told apart, at some kilobytes each. The ones that were idle for the
 /// longest time make room for others.
-const MOST_ACCOUNTS: usize = 10_000;
+const MAX_ACCOUNTS: usize = 10_000;
 
 /// The last hour of the whole gateway and of each account.
 #[derive(Default)]
@@ -88,7 +88,7 @@ impl Board {
     fn ended(&mut self, record: &RequestRecord, now: Duration) {
         self.ended += 1;
         self.whole.ended(record, now);
-        if self.accounts.len() >= MOST_ACCOUNTS && !self.accounts.contains_key(&record.account) {
+        if self.accounts.len() >= MAX_ACCOUNTS && !self.accounts.contains_key(&record.account) {
             self.make_room();
         }
         let active = self.accounts.entry(record.account).or_default();
@@ -107,7 +107,7 @@ impl Board {
     /// Forgets the eighth of the accounts whose last request ended the longest ago.
     fn make_room(&mut self) {
         let mut orders: Vec<_> = self.accounts.values().map(|active| active.order).collect();
-        let (_, &mut last, _) = orders.select_nth_unstable(MOST_ACCOUNTS / 8);
+        let (_, &mut last, _) = orders.select_nth_unstable(MAX_ACCOUNTS / 8);
         self.accounts.retain(|_, active| active.order > last);
     }
 }

@@ -95,12 +95,12 @@ fn accounts_are_told_apart_and_forgotten_when_they_are_idle() {
 #[test]
 fn it_holds_so_many_accounts_and_no_more() {
     let traffic = Traffic::default();
-    let first = MOST_ACCOUNTS as u128;
+    let first = MAX_ACCOUNTS as u128;
     for account in 0..=first {
         traffic.ended(&[record(account, RequestStatus::Completed, None)], seconds(5));
     }
     let board = traffic.lock();
-    assert!(board.accounts.len() <= MOST_ACCOUNTS, "{}", board.accounts.len());
+    assert!(board.accounts.len() <= MAX_ACCOUNTS, "{}", board.accounts.len());
     let has = |account| board.accounts.contains_key(&AccountId(Uuid::from_u128(account)));
     assert!(!has(0) && has(first - 1) && has(first));
 }

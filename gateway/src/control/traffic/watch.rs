@@ -13,7 +13,7 @@ use crate::control::{Caller, Control, ControlError};
 use domain::id::AccountId;
 
 /// The least time between two answers.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(250);
+const MIN_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The traffic at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ impl Control {
         stop: CancellationToken,
     ) -> Result<impl Stream<Item = Picture> + Send + use<>, ControlError> {
         let scope = self.scope(caller, account)?;
-        let interval = interval.max(SHORTEST_INTERVAL);
+        let interval = interval.max(MIN_INTERVAL);
         let start = (self.clone(), stop, None::<Instant>);
         Ok(stream::unfold(start, move |(control, stop, last)| async move {
             if let Some(last) = last {

@@ -6,7 +6,7 @@
 use bytes::BufMut;
 
 /// No entry is longer; a length beyond it is damage.
-const LONGEST: usize = 1024 * 1024;
+const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 const HEAD: usize = 8;
 
 /// What comes next in a file.
@@ -48,7 +48,7 @@ pub(super) fn next<'a>(from: &mut &'a [u8]) -> Next<'a> {
     };
     let (length, checksum) = (u32::from_be_bytes(*length), u32::from_be_bytes(*checksum));
     let length = length as usize;
-    if length == 0 || length > LONGEST {
+    if length == 0 || length > MAX_PAYLOAD_BYTES {
         return if is_blank(rest) { Next::End } else { Next::Garbage };
     }
     let Some((entry, after)) = body.split_at_checked(length) else { return Next::Torn };

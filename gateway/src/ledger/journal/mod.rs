@@ -40,7 +40,7 @@ use segment::Segment;
 /// Kept free in the segment for the end of each open request; most records take a third of it.
 const RESERVE: u64 = 1024;
 /// A segment that is this long is followed by the next one.
-const LONGEST_SEGMENT: u64 = 8 * 1024 * 1024;
+const MAX_SEGMENT_BYTES: u64 = 8 * 1024 * 1024;
 /// So is one that is this old: what the store has long had must not be found by a later start.
 const OLDEST_SEGMENT: Duration = Duration::from_mins(1);
 /// Up to this length a segment whose requests are all in the store is written over.
@@ -344,7 +344,7 @@ impl State {
     }
 
     fn rotate_if_long(&mut self, dir: &Path) {
-        if self.active.len() >= LONGEST_SEGMENT {
+        if self.active.len() >= MAX_SEGMENT_BYTES {
             self.rotate(dir);
         }
     }

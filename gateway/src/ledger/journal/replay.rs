@@ -18,7 +18,7 @@ use crate::store::{Store, StoreError};
 use domain::id::RequestId;
 use domain::record::RequestRecord;
 
-const LARGEST_BATCH: usize = 4_096;
+const MAX_BATCH: usize = 4_096;
 
 /// What was found; [`Recovered::commit`] puts it into the store.
 #[derive(Debug, Default)]
@@ -208,7 +208,7 @@ impl Recovered {
 
 async fn commit(store: &dyn Store, mut records: Vec<RequestRecord>) -> Result<(), StoreError> {
     while !records.is_empty() {
-        let rest = records.split_off(records.len().min(LARGEST_BATCH));
+        let rest = records.split_off(records.len().min(MAX_BATCH));
         store.commit(Arc::new(records)).await?;
         records = rest;
     }

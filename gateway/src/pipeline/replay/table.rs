@@ -15,9 +15,9 @@ use domain::id::RequestId;
 use domain::idempotency::{Answered, IdempotencyDigest};
 
 /// Answered requests that are remembered; at some 300 bytes each, 30 MB.
-pub const MOST_ANSWERED: usize = 100_000;
+pub const MAX_ENTRIES: usize = 100_000;
 /// What the answers may take that are kept whole, in bytes.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// SHA-256 of a request's endpoint and body.
 pub(super) type BodyDigest = [u8; 32];
@@ -171,10 +171,10 @@ impl Table {
     }
 
     fn trim(&mut self) {
-        while self.answered.len() > MOST_ANSWERED {
+        while self.answered.len() > MAX_ENTRIES {
             self.forget_oldest();
         }
-        while self.kept_bytes > MOST_BYTES {
+        while self.kept_bytes > MAX_BYTES {
             self.drop_oldest_answer();
         }
     }
@@ -305,20 +305,20 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_the_oldest_goes_first() {
         let mut table = table();
-        let large = MOST_BYTES / 4;
-        for number in 0..=MOST_ANSWERED {
+        let large = MAX_BYTES / 4;
+        for number in 0..=MAX_ENTRIES {
             table.begin(digest(number), BODY, id(1), at(0));
-            let is_large = number >= MOST_ANSWERED - 5;
+            let is_large = number >= MAX_ENTRIES - 5;
             let kept = kept(if is_large { large } else { 0 });
             table.answer(digest(number), Some(kept), at(0));
         }
-        assert_eq!((table.entries.len(), table.answered.len()), (MOST_ANSWERED, MOST_ANSWERED));
-        assert!(table.kept_bytes <= MOST_BYTES);
+        assert_eq!((table.entries.len(), table.answered.len()), (MAX_ENTRIES, MAX_ENTRIES));
+        assert!(table.kept_bytes <= MAX_BYTES);
         let mut answer = |number| match table.begin(digest(number), BODY, id(1), at(0)) {
             Found::Answered(_, kept) => kept.map(|kept| kept.body.len()),
             other => panic!("{number}: {other:?}"),
         };
-        let newest = [4, 3, 2, 1, 0].map(|back| answer(MOST_ANSWERED - back));
+        let newest = [4, 3, 2, 1, 0].map(|back| answer(MAX_ENTRIES - back));
         assert_eq!(newest, [None, Some(large), Some(large), Some(large), Some(large)]);
         assert!(matches!(table.begin(digest(0), BODY, id(1), at(0)), Found::First));
         table.forget(at(10));

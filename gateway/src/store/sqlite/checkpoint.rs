@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 /// The length of the log at which there is a checkpoint where there is room, in pages: 16 MiB instead of
 /// SQLite's 4, so that pages which many batches touch are copied back a quarter as often.
-const LONGEST: u64 = 4_096;
+const MAX_WAL_PAGES: u64 = 4_096;
 /// SQLite's pages, in bytes.
 const PAGE: u64 = 4_096;
 
@@ -32,7 +32,7 @@ impl Checkpoints {
     /// Has the next one made while there is room for it. To be called after each change.
     pub(super) fn fit(&mut self, connection: &Connection) {
         let disk = self.path.as_ref().and_then(|path| rustix::fs::statvfs(path).ok());
-        let longest = disk.map_or(LONGEST, |disk| longest(disk.f_bavail * disk.f_frsize));
+        let longest = disk.map_or(MAX_WAL_PAGES, |disk| longest(disk.f_bavail * disk.f_frsize));
         // if it fails, there is one when there was to be before
         if longest != self.longest
             && connection.pragma_update(None, "wal_autocheckpoint", longest.cast_signed()).is_ok()
@@ -45,7 +45,7 @@ impl Checkpoints {
 /// Half of the `free` bytes in pages: the log, what it adds to the file, and the change that takes it
 /// beyond this length have room.
 fn longest(free: u64) -> u64 {
-    (free / 2 / PAGE).clamp(1, LONGEST)
+    (free / 2 / PAGE).clamp(1, MAX_WAL_PAGES)
 }
 
 #[cfg(test)]
@@ -57,6 +57,6 @@ mod tests {
         for (free, expected) in [(0, 1), (9_000, 1), (8 << 20, 1_024), (32 << 20, 4_096)] {
             assert_eq!(longest(free), expected, "{free}");
         }
-        assert_eq!(longest(u64::MAX), LONGEST);
+        assert_eq!(longest(u64::MAX), MAX_WAL_PAGES);
     }
 }

@@ -16,7 +16,7 @@ use super::filter::{Choice, DAY, HOUR};
 use super::runs::EVERYTHING;
 use super::sums::accumulate;
 use super::terms;
-use crate::store::{KeySum, MOST_KEYS, StoreError, Summary, Totals};
+use crate::store::{KeySum, MAX_LISTED_KEYS, StoreError, Summary, Totals};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::money::Nanos;
 use domain::record::RequestStatus;
@@ -207,7 +207,7 @@ fn finish(tx: &Connection, sums: Sums) -> Result<Summary, StoreError> {
     }
     let by_day = by_day.into_iter().map(|(day, totals)| Ok((day_text(day)?, totals)));
     let mut by_key = dearest_first(sums.keys);
-    by_key.truncate(MOST_KEYS);
+    by_key.truncate(MAX_LISTED_KEYS);
     let mut label = tx.prepare_cached("SELECT label FROM keys WHERE id = ?")?;
     let by_key = by_key.into_iter().map(|((account, key), totals)| {
         let label = label.query_row(parameters![&key], |row| row.column(0)).optional()?;

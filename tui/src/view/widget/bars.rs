@@ -23,14 +23,14 @@ pub struct Bar {
 }
 
 /// How wide the place of bars is at least: labels give way to it.
-const LEAST: u16 = 3;
+const MIN_WIDTH: u16 = 3;
 
 /// Draws a bar per row, the longest of which fills its place. Labels have the room that they need.
 pub fn bars(theme: Theme, values: &[Bar], buffer: &mut Buffer, area: Rect) {
     let most = values.iter().filter_map(|bar| bar.value).max().unwrap_or(0);
     let number = values.iter().map(|bar| bar.number.chars().count()).max().unwrap_or(0);
     let number = u16::try_from(number).unwrap_or(u16::MAX);
-    let room = area.width.saturating_sub(number.saturating_add(2 + LEAST));
+    let room = area.width.saturating_sub(number.saturating_add(2 + MIN_WIDTH));
     let label = values.iter().map(|bar| Span::raw(&bar.label).width()).max().unwrap_or(0);
     let label = u16::try_from(label).unwrap_or(u16::MAX).min(room);
     for (bar, row) in values.iter().zip(area.rows()) {

@@ -10,8 +10,8 @@ use crate::id::{AccountId, KeyId, ModelId};
 /// The field of the admin contract that holds an expression.
 const FIELD: &str = "filter.expression";
 /// The longest expression, in bytes, and the most terms in one.
-const LONGEST: usize = 4_096;
-const MOST_TERMS: usize = 64;
+const MAX_EXPRESSION_BYTES: usize = 4_096;
+const MAX_TERMS: usize = 64;
 const FIELDS: &str = "`model:`, `status:`, `key:`, `account:`, `endpoint:`, `error:`, `stream:`, \
     `cost>`, `tokens>`, `duration>`, `ttft>`, `since:` and `until:`";
 
@@ -57,14 +57,16 @@ struct Reader<'a, N> {
 /// # Errors
 /// A term that says nothing, with its place and what could stand there; or what `names` says.
 pub fn parse<N: Names>(text: &str, now: Timestamp, names: &N) -> Result<Expression, N::Error> {
-    if text.len() > LONGEST {
-        return Err(invalid(&format!("nothing may be longer than {LONGEST} bytes")).into());
+    if text.len() > MAX_EXPRESSION_BYTES {
+        return Err(
+            invalid(&format!("nothing may be longer than {MAX_EXPRESSION_BYTES} bytes")).into()
+        );
     }
     let reader = Reader { whole: text, now, names };
     let mut expression = Expression::default();
     for (count, term) in (Part { text, start: 0 }).split(char::is_whitespace).enumerate() {
-        if count == MOST_TERMS {
-            return Err(reader.wrong(term, &format!("there may be {MOST_TERMS} terms, no more")));
+        if count == MAX_TERMS {
+            return Err(reader.wrong(term, &format!("there may be {MAX_TERMS} terms, no more")));
         }
         reader.add(&mut expression, term)?;
     }

@@ -9,7 +9,7 @@ use super::first_byte;
 use super::text::{decode, encode, inner, is_label};
 
 /// More calls than any model makes in one answer; what a broken upstream sends beyond must not fill memory.
-pub const MOST_CALLS: usize = 1_024;
+pub const MAX_CALLS: usize = 1_024;
 
 /// A call, or a piece of one.
 #[derive(Debug)]

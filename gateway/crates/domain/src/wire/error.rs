@@ -20,7 +20,7 @@ pub struct ErrorBody<'a> {
 /// An error as an upstream wrote it, in whatever shape.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForeignError {
-    /// Its text; at most [`LONGEST_MESSAGE`] characters.
+    /// Its text; at most [`MAX_MESSAGE_CHARS`] characters.
     pub message: Option<String>,
     /// The field that it names.
     pub param: Option<String>,
@@ -29,9 +29,9 @@ pub struct ForeignError {
 }
 
 /// Characters that we repeat of an upstream's error, so that a page of HTML does not become one.
-pub const LONGEST_MESSAGE: usize = 2_000;
-const LONGEST_NAME: usize = 128;
-const LONGEST_PLAIN: usize = 200;
+pub const MAX_MESSAGE_CHARS: usize = 2_000;
+const MAX_NAME_CHARS: usize = 128;
+const MAX_PLAIN_CHARS: usize = 200;
 
 impl ErrorBody<'_> {
     /// Writes the whole body.
@@ -110,11 +110,11 @@ fn text(value: &Value) -> Option<String> {
 
 /// Codes and fields are names; what is longer is none.
 fn shorten_name(text: &str) -> String {
-    text.chars().take(LONGEST_NAME).collect()
+    text.chars().take(MAX_NAME_CHARS).collect()
 }
 
 fn shorten(text: &str) -> String {
-    text.chars().take(LONGEST_MESSAGE).collect()
+    text.chars().take(MAX_MESSAGE_CHARS).collect()
 }
 
 /// The first line or so of a body that is not JSON, unless it is HTML, which says nothing, or no text.
@@ -123,7 +123,7 @@ fn plain_text(body: &[u8]) -> Option<String> {
     if text.is_empty() || text.starts_with('<') {
         return None;
     }
-    Some(text.chars().filter(|c| !c.is_control()).take(LONGEST_PLAIN).collect())
+    Some(text.chars().filter(|c| !c.is_control()).take(MAX_PLAIN_CHARS).collect())
 }
 
 #[cfg(test)]

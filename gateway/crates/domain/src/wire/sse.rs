@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use bytes::BytesMut;
 
 /// The largest event that is taken in.
-pub const LARGEST_EVENT: usize = 16 * 1024 * 1024;
+pub const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The `data` of the event that ends a chat stream.
 pub const DONE: &[u8] = b"[DONE]";
@@ -27,8 +27,8 @@ const GZIP_START: u8 = 0x1f;
 /// Why bytes are no event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
-    /// An event is larger than [`LARGEST_EVENT`].
-    #[error("an event is larger than {LARGEST_EVENT} bytes")]
+    /// An event is larger than [`MAX_EVENT_BYTES`].
+    #[error("an event is larger than {MAX_EVENT_BYTES} bytes")]
     TooLarge,
     /// The stream is compressed.
     #[error("it is compressed, which was not asked for")]
@@ -69,7 +69,7 @@ impl Splitter {
             }
         } else {
             let before = self.partial.len();
-            if before + bytes.len() > LARGEST_EVENT {
+            if before + bytes.len() > MAX_EVENT_BYTES {
                 return Err(SseError::TooLarge);
             }
             self.partial.extend_from_slice(bytes);
@@ -85,7 +85,7 @@ impl Splitter {
             each(without_mark(&mut self.has_begun, &rest[..end]));
             rest = &rest[end..];
         }
-        if rest.len() > LARGEST_EVENT {
+        if rest.len() > MAX_EVENT_BYTES {
             return Err(SseError::TooLarge);
         }
         self.partial.extend_from_slice(rest);

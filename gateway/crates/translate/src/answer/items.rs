@@ -21,7 +21,7 @@ use domain::wire::call::CallPiece;
 use domain::wire::chunk::AnswerForm;
 
 /// The longest call id that is repeated as the upstream made it (`R-10`).
-const LONGEST_CALL_ID: usize = 64;
+const MAX_CALL_ID_CHARS: usize = 64;
 
 /// What a model says, but for its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,7 +313,7 @@ impl Items {
         let slot = self.slots.get(index);
         let id = slot.id.as_str();
         let is_usable = !id.is_empty()
-            && id.chars().count() <= LONGEST_CALL_ID
+            && id.chars().count() <= MAX_CALL_ID_CHARS
             && !self.call_ids.iter().any(|used| used == id);
         let call_id = if is_usable { id.to_owned() } else { self.ids.next("call_") };
         let unknown;

@@ -4,7 +4,7 @@ use super::Trouble;
 use super::object_end::ObjectEnd;
 use super::text::Text;
 use crate::plan::ToolNames;
-use domain::wire::call::{CallPiece, MOST_CALLS};
+use domain::wire::call::{CallPiece, MAX_CALLS};
 use domain::wire::chunk::AnswerForm;
 
 /// A call as the upstream tells of it.
@@ -61,8 +61,8 @@ impl Slots {
         if found.is_some() || piece.is_empty() {
             return Ok(found);
         }
-        if self.0.len() == MOST_CALLS {
-            return Err(Trouble::Invalid(format!("more than {MOST_CALLS} calls in one answer")));
+        if self.0.len() == MAX_CALLS {
+            return Err(Trouble::Invalid(format!("more than {MAX_CALLS} calls in one answer")));
         }
         self.0.push(Slot { key: piece.index, ..Slot::default() });
         Ok(Some(self.0.len() - 1))

@@ -6,7 +6,7 @@ use super::super::path::Path;
 use domain::refusal::Refusal;
 
 /// Chat takes no longer names.
-const LONGEST: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 /// What is left of a name that is too long; `_` and 8 digits of its hash follow.
 const KEPT: usize = 55;
 
@@ -20,7 +20,7 @@ pub(crate) fn wire_name(namespace: Option<&str>, name: &str) -> String {
     } else {
         format!("{namespace}__{name}")
     };
-    if whole.chars().count() <= LONGEST {
+    if whole.chars().count() <= MAX_NAME_CHARS {
         return whole;
     }
     let hash = data_encoding::HEXLOWER.encode(&Sha256::digest(&whole)[..4]);
@@ -33,7 +33,7 @@ pub(crate) fn wire_name(namespace: Option<&str>, name: &str) -> String {
 /// Checks the name of a tool or a namespace (`T-1`).
 pub(super) fn check(name: &str, at: &Path<'_>) -> Result<(), Refusal> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    if (1..=LONGEST).contains(&name.len()) && name.bytes().all(allowed) {
+    if (1..=MAX_NAME_CHARS).contains(&name.len()) && name.bytes().all(allowed) {
         Ok(())
     } else {
         Err(at.invalid("must be 1 to 64 letters, digits, `_` or `-`"))

@@ -6,7 +6,7 @@ use super::super::path::shown;
 use domain::refusal::{Refusal, RequestFault};
 
 /// More are counted, not named.
-const MOST_NAMED: usize = 50;
+const MAX_NAMED: usize = 50;
 
 /// Tools that cannot be converted, in the order in which they were found.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Offences {
         self.count += 1;
         self.searches_web |= kind.is_some_and(|kind| kind.starts_with("web_search"));
         self.makes_images |= kind == Some("image_generation");
-        if self.count <= MOST_NAMED {
+        if self.count <= MAX_NAMED {
             let separator = if self.named.is_empty() { "" } else { ", " };
             let kind = kind.map_or("no type".to_owned(), |kind| format!("`{}`", shown(kind)));
             write!(self.named, "{separator}{kind}{what} at {at}")
@@ -37,8 +37,8 @@ impl Offences {
     pub(super) fn check(self) -> Result<(), Refusal> {
         let Some(first) = self.first else { return Ok(()) };
         let mut message = format!("tools that this model cannot be given: {}", self.named);
-        if self.count > MOST_NAMED {
-            write!(message, " and {} more", self.count - MOST_NAMED)
+        if self.count > MAX_NAMED {
+            write!(message, " and {} more", self.count - MAX_NAMED)
                 .expect("writing to memory does not fail");
         }
         message.push_str(
