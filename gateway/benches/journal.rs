@@ -70,9 +70,9 @@ fn open_and_close(bencher: Bencher<'_, '_>) {
         let mut places = Vec::new();
         for record in &records {
             journal.begin(black_box(opened(record))).expect("there is room");
-            journal.write_down().expect("it is written");
+            journal.flush().expect("it is written");
             places.extend(journal.close(black_box(record)));
-            journal.write_down().expect("it is written");
+            journal.flush().expect("it is written");
         }
         journal.committed(places);
     });

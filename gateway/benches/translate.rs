@@ -8,7 +8,7 @@ use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use domain::wire::sse::{self, Splitter};
 use gateway::pipeline::meter::Meter;
-use gateway::pipeline::passthrough::Passthrough;
+use gateway::pipeline::passthrough::ChatPassthrough;
 use translate::answer::{Envelope, ResponseStream};
 use translate::plan::{Plan, ReasoningSealer};
 
@@ -65,7 +65,7 @@ fn responses(bencher: Bencher<'_, '_>) {
 fn passthrough(bencher: Bencher<'_, '_>) {
     let burst = burst();
     bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {
-        let mut relay = Passthrough::new("\"asked\"".to_owned(), false);
+        let mut relay = ChatPassthrough::new("\"asked\"".to_owned(), false);
         let (mut meter, mut out) = (Meter::default(), BytesMut::new());
         let relayed = relay.push(black_box(burst.as_bytes()), &mut meter, &mut out);
         relayed.expect("these are chunks");

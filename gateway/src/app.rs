@@ -28,12 +28,12 @@ use crate::data_dir::{self, DATABASE, JOURNAL};
 use crate::http::handler::Handler;
 use crate::http::listen::{Port, Stop};
 use crate::http::receive::BodyReceiver;
+use crate::journal_barrier::JournalBarrier;
 use crate::ledger::Ledger;
 use crate::ledger::journal::Journal;
 use crate::limits::{self, Limiter};
 pub use crate::listeners::{AdminListener, Listeners};
-use crate::outbox::Outbox;
-use crate::pipeline::Gate;
+use crate::pipeline::AppState;
 use crate::pipeline::count::Counter;
 use crate::pipeline::replay::{MAX_ENTRIES, Replays};
 use crate::retention::RetentionTask;
@@ -41,7 +41,7 @@ use crate::state::State;
 use crate::store::Store;
 use crate::store::sqlite::SqliteStore;
 use crate::tls::TlsFiles;
-use crate::upstream::{Fleet, SimulatorDialer};
+use crate::upstream::{SimulatorDialer, UpstreamClients};
 use domain::consumption::Consumption;
 use domain::durability::Durability;
 use domain::key::Key;
@@ -50,7 +50,7 @@ use simulator::{self, Simulator, TruthLog};
 /// Held by the process that the data directory belongs to.
 const LOCK: &str = "lock";
 /// How long a process that is just ending may keep the data directory from us.
-const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The simulator answers the same to the same request on every installation.
 const SIMULATOR_SEED: u64 = 1;
 /// One address gets at most this part of the connections that there are descriptors for.
@@ -147,16 +147,18 @@ pub async fn run(
     let limiter = Arc::new(Limiter::resume(&used, now));
     // what is told is in the journal before it leaves
     let journalled = ledger.clone();
-    let outbox = Outbox::new(Arc::new(move || Ok(journalled.write_down()?)), tasks.clone());
-    let fleet = Fleet::new(dialer(seams.simulator, serving.clone()), outbox.clone());
-    let fleet = Arc::new(fleet);
+    let journal_barrier =
+        JournalBarrier::new(Arc::new(move || Ok(journalled.flush()?)), tasks.clone());
+    let upstream_clients =
+        UpstreamClients::new(dialer(seams.simulator, serving.clone()), journal_barrier.clone());
+    let upstream_clients = Arc::new(upstream_clients);
 
     let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
-    let gate = Arc::new(Gate {
+    let app = Arc::new(AppState {
         directory: directory.clone(),
         ledger: ledger.clone(),
         limiter: limiter.clone(),
-        fleet: fleet.clone(),
+        upstream_clients: upstream_clients.clone(),
         credentials: credentials.clone(),
         state,
         replays,
@@ -184,7 +186,7 @@ pub async fn run(
         data_dir: config.data_dir.clone(),
         tls: config.tls.clone(),
         api: ApiAddress { public_url: config.public_url.clone(), listen: http_address },
-        fleet,
+        upstream_clients,
         limiter,
         traffic,
     }));
@@ -195,13 +197,13 @@ pub async fn run(
     let threads = Handle::current().metrics().num_workers();
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), threads, "serving");
     let bodies = BodyReceiver::new(config.max_body_bytes, config.body_memory_bytes);
-    let handler = Arc::new(Handler::new(gate, bodies));
+    let handler = Arc::new(Handler::new(app, bodies));
     let slots = ConnectionSlots::new(api_limits(config.connections, descriptors::limit()));
     let port = Port {
         acceptor: Acceptor::new(listeners.http, "api", slots),
         tls: http_tls,
         handler,
-        outbox,
+        journal_barrier,
         tasks: tasks.clone(),
         client_idle: config.client_idle,
     };
@@ -308,11 +310,11 @@ async fn lock(dir: &Path) -> Result<File> {
     let path = dir.join(LOCK);
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
     let file = file.with_context(|| format!("opening `{}`", path.display()))?;
-    let patience = tokio::time::Instant::now() + LOCK_PATIENCE;
+    let deadline = tokio::time::Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if tokio::time::Instant::now() < patience => {
+            Err(TryLockError::WouldBlock) if tokio::time::Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             Err(error) => {

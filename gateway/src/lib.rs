@@ -2,7 +2,7 @@
 //! accounts, keys, limits, exact metering and an admin plane.
 //!
 //! In reading order: [`domain`] has the nouns; [`pipeline`] is the life of a request, between
-//! [`http`] (clients) and [`upstream`] (chat servers), which write through the [`outbox`] and [`coalesce`]
+//! [`http`] (clients) and [`upstream`] (chat servers), which write through the [`journal_barrier`] and [`coalescing_writer`]
 //! short buffers over [`connections`], with [`translate`] where the two speak differently; [`ledger`] and [`limits`] are what it
 //! counts with, [`state`] what it remembers and [`retention`] what it forgets; [`control`] changes what
 //! [`admin`] is told to, on top of [`store`]; [`app`] puts it together.
@@ -23,13 +23,13 @@ pub mod store;
 pub mod app;
 pub mod catalogue;
 pub mod clock;
-pub mod coalesce;
+pub mod coalescing_writer;
 pub mod config;
 pub mod connections;
 mod data_dir;
 pub mod demo;
+pub mod journal_barrier;
 pub mod listeners;
-pub mod outbox;
 pub mod programs;
 pub mod telemetry;
 pub mod tls;

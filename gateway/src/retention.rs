@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::store::{Forget, Store, StoreError};
+use crate::store::{RetentionCutoff, Store, StoreError};
 
 /// Records of one step: some milliseconds of the writer's time.
 const STEP: usize = 1_000;
@@ -50,12 +50,12 @@ impl KeepRecords {
         *self == Self::default()
     }
 
-    fn wish(&self, now: Timestamp) -> Option<Forget> {
+    fn wish(&self, now: Timestamp) -> Option<RetentionCutoff> {
         let before = |keep_for: Duration| {
             let keep_for = SignedDuration::try_from(keep_for).ok()?;
             now.checked_sub(keep_for).ok()
         };
-        Some(Forget {
+        Some(RetentionCutoff {
             before: self.keep_for.and_then(before),
             beyond: self.most,
             ended_before: now.checked_sub(SPARED).ok()?,

@@ -6,7 +6,7 @@ use divan::{Bencher, black_box};
 use domain::wire::chat::ChatRequest;
 use domain::wire::splice::splice;
 use gateway::pipeline::meter::Meter;
-use gateway::pipeline::passthrough::Passthrough;
+use gateway::pipeline::passthrough::ChatPassthrough;
 
 /// Sizes of bodies: a question, a conversation, an agent's context.
 const SIZES: [usize; 3] = [2_000, 20_000, 200_000];
@@ -64,7 +64,7 @@ fn events_in_a_read_each(bencher: Bencher<'_, '_>, model: &str) {
 }
 
 fn relay<'a>(reads: impl IntoIterator<Item = &'a [u8]>) -> usize {
-    let mut relay = Passthrough::new("\"asked\"".to_owned(), false);
+    let mut relay = ChatPassthrough::new("\"asked\"".to_owned(), false);
     let (mut meter, mut out) = (Meter::default(), BytesMut::new());
     let mut given = 0;
     for read in reads {

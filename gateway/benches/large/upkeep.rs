@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gateway::store::sqlite::SqliteStore;
-use gateway::store::{Books, Forget, Upkeep};
+use gateway::store::{Books, RetentionCutoff, Upkeep};
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
 
@@ -23,8 +23,11 @@ pub(crate) fn report(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyho
     println!("copy: {seconds:.1} s, {} MB", copy.bytes / 1_000_000);
     drop(copy);
 
-    let wish =
-        Forget { before: None, beyond: Some(log.records / 10 * 9), ended_before: Timestamp::MAX };
+    let wish = RetentionCutoff {
+        before: None,
+        beyond: Some(log.records / 10 * 9),
+        ended_before: Timestamp::MAX,
+    };
     let (mut steps, mut longest, start) = (Vec::new(), Duration::ZERO, Instant::now());
     loop {
         let step = Instant::now();

@@ -71,7 +71,7 @@ impl Control {
             Ok(control.store.add_invite(&invite, &audit).await?)
         })
         .await
-        .or_again(|_| {
+        .or_replay(|_| {
             Err(ControlError::Exists(
                 "this call made an invite before, whose code was shown then; make another one"
                     .into(),
@@ -140,7 +140,7 @@ impl Control {
             Ok(control.view(account))
         })
         .await
-        .or_again(|_| Ok(self.view(credited)))
+        .or_replay(|_| Ok(self.view(credited)))
     }
 
     /// Returns an account with its money as it is now.

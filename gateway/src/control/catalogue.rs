@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::change::{Again, Change};
 use super::directory::Catalogue;
 use super::models::{self, ModelChange};
-use super::plans::{PlanWish, check_limits, plan_details};
+use super::plans::{NewPlan, check_limits, plan_details};
 use super::upstreams::{self, UpstreamChange};
 use super::{Caller, Control, ControlError};
 use crate::store::CatalogueUpdate;
@@ -37,7 +37,7 @@ pub enum CatalogueChange {
     /// Removes the model of this id.
     RemoveModel(String),
     /// Makes a plan, or replaces the one of that name.
-    PutPlan(PlanWish),
+    PutPlan(NewPlan),
 }
 
 /// What becomes of changes that are found to be possible.
@@ -104,7 +104,7 @@ impl Control {
             Ok(())
         })
         .await
-        .or_again(|_| Ok(()))
+        .or_replay(|_| Ok(()))
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Change {
 /// What a change comes to that may have been made before.
 pub(super) trait Again<T> {
     /// Gives what `again` does if the same call made the change before.
-    fn or_again(
+    fn or_replay(
         self,
         again: impl FnOnce(DoneCall) -> Result<T, ControlError>,
     ) -> Result<T, ControlError>;
@@ -138,7 +138,7 @@ impl Control {
 // === impl Again ===
 
 impl<T> Again<T> for Result<T, ControlError> {
-    fn or_again(
+    fn or_replay(
         self,
         again: impl FnOnce(DoneCall) -> Result<T, ControlError>,
     ) -> Result<T, ControlError> {

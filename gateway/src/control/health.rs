@@ -32,7 +32,7 @@ impl Control {
         let under_way = self.last_count.get(&self.ledger, now);
         let catalogue = self.directory.catalogue();
         let views = catalogue.upstreams.values().map(|upstream| {
-            let health = self.fleet.health(upstream, now).unwrap_or(UNTRIED);
+            let health = self.upstream_clients.health(upstream, now).unwrap_or(UNTRIED);
             let retry_at = match health.breaker {
                 BreakerState::Open { left } => self.clock.now().checked_add(left).ok(),
                 BreakerState::Closed | BreakerState::HalfOpen => None,

@@ -24,7 +24,7 @@ const MAX_DRAIN: Duration = Duration::from_hours(1);
 
 /// What a caller may choose of a new key.
 #[derive(Clone, Debug, Default)]
-pub struct KeyWish {
+pub struct NewKey {
     /// What to call it: 1 to 64 characters.
     pub label: String,
     /// Its own limits.
@@ -71,7 +71,7 @@ impl Control {
     pub async fn create_key(
         self: &Arc<Self>,
         caller: &Caller,
-        wish: KeyWish,
+        wish: NewKey,
     ) -> Result<(KeyView, SecretString), ControlError> {
         let label = check_label(&wish.label)?;
         check_limits(&wish.limits)?;
@@ -114,7 +114,7 @@ impl Control {
                 Ok(KeyView { key, account, last_used_at: None })
             })
             .await
-            .or_again(|done| Err(shown_before(&done.object)))?;
+            .or_replay(|done| Err(shown_before(&done.object)))?;
         Ok((view, text.secret))
     }
 

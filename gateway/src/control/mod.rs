@@ -56,7 +56,7 @@ use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::store::Store;
 use crate::tls::TlsFiles;
-use crate::upstream::Fleet;
+use crate::upstream::UpstreamClients;
 use domain::money::Nanos;
 
 pub use access::Caller;
@@ -90,7 +90,7 @@ pub struct Control {
     data_dir: PathBuf,
     tls: Option<TlsFiles>,
     api: ApiAddress,
-    fleet: Arc<Fleet>,
+    upstream_clients: Arc<UpstreamClients>,
     limiter: Arc<Limiter>,
     traffic: Arc<Traffic>,
     last_count: LastCount,
@@ -128,7 +128,7 @@ pub struct Parts {
     /// Where the API is.
     pub api: ApiAddress,
     /// The upstreams' clients.
-    pub fleet: Arc<Fleet>,
+    pub upstream_clients: Arc<UpstreamClients>,
     /// What is limited.
     pub limiter: Arc<Limiter>,
     /// The last hour, which the recorder tells of what has ended.
@@ -175,7 +175,7 @@ impl Control {
             data_dir: parts.data_dir,
             tls: parts.tls,
             api: parts.api,
-            fleet: parts.fleet,
+            upstream_clients: parts.upstream_clients,
             limiter: parts.limiter,
             traffic: parts.traffic,
             last_count: LastCount::default(),

@@ -49,7 +49,7 @@ pub struct ModelChange {
     /// Other names that requests may use.
     pub aliases: Option<Vec<ModelId>>,
     /// Where it is served.
-    pub deployments: Option<Vec<DeploymentWish>>,
+    pub deployments: Option<Vec<NewDeployment>>,
 }
 
 /// The price of cached input tokens as an operator wishes it.
@@ -63,7 +63,7 @@ pub enum CachedPrice {
 
 /// A deployment as an operator wishes it.
 #[derive(Clone, Debug)]
-pub struct DeploymentWish {
+pub struct NewDeployment {
     /// The upstream.
     pub upstream: UpstreamName,
     /// What the model is called there; empty means the model's id.
@@ -74,9 +74,9 @@ pub struct DeploymentWish {
     pub priority: u32,
 }
 
-const MAX_DISPLAY_NAME_CHARS: usize = 256;
-const MAX_DESCRIPTION_CHARS: usize = 4_096;
-const MAX_UPSTREAM_MODEL_CHARS: usize = 512;
+const MAX_DISPLAY_NAME_BYTES: usize = 256;
+const MAX_DESCRIPTION_BYTES: usize = 4_096;
+const MAX_UPSTREAM_MODEL_BYTES: usize = 512;
 const MAX_TOKENS: u64 = 1_000_000_000_000;
 
 // === impl Control ===
@@ -128,7 +128,7 @@ impl Control {
             put_model(&control, AuditAction::ModelAdd, model, details).await
         })
         .await
-        .or_again(|done| self.get_model(caller, &done.object))
+        .or_replay(|done| self.get_model(caller, &done.object))
     }
 
     /// Changes a model. Its price version goes up by one if a price does change.
@@ -151,7 +151,7 @@ impl Control {
             put_model(&control, AuditAction::ModelUpdate, changed, details).await
         })
         .await
-        .or_again(|done| self.get_model(caller, &done.object))
+        .or_replay(|done| self.get_model(caller, &done.object))
     }
 
     /// Removes a model. Its request records stay.
@@ -176,7 +176,7 @@ impl Control {
             Ok(())
         })
         .await
-        .or_again(|_| Ok(()))
+        .or_replay(|_| Ok(()))
     }
 }
 
@@ -269,7 +269,7 @@ impl ModelChange {
     }
 }
 
-impl DeploymentWish {
+impl NewDeployment {
     fn into_domain(self, id: &str) -> Deployment {
         let name = if self.upstream_model.is_empty() { id } else { self.upstream_model.as_str() };
         Deployment {
@@ -330,10 +330,10 @@ pub(super) fn check(model: &Model, catalogue: &Catalogue) -> Result<(), ControlE
 fn check_texts(model: &Model) -> Result<(), Invalid> {
     let upstream_models = model.deployments.iter().map(|deployment| &*deployment.upstream_model);
     let texts = [
-        ("display_name", model.display_name.as_str(), MAX_DISPLAY_NAME_CHARS),
-        ("description", model.description.as_str(), MAX_DESCRIPTION_CHARS),
+        ("display_name", model.display_name.as_str(), MAX_DISPLAY_NAME_BYTES),
+        ("description", model.description.as_str(), MAX_DESCRIPTION_BYTES),
     ];
-    let names = upstream_models.map(|name| ("upstream_model", name, MAX_UPSTREAM_MODEL_CHARS));
+    let names = upstream_models.map(|name| ("upstream_model", name, MAX_UPSTREAM_MODEL_BYTES));
     for (field, text, longest) in texts.into_iter().chain(names) {
         if text.len() > longest {
             return Err(Invalid::new(field, format!("`{field}` is longer than {longest} bytes")));

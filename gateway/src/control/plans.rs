@@ -18,7 +18,7 @@ const HIGHEST_LIMIT: u64 = 1_000_000_000_000_000;
 
 /// A plan as an operator wishes it.
 #[derive(Clone, Debug)]
-pub struct PlanWish {
+pub struct NewPlan {
     /// Its name.
     pub name: PlanName,
     /// What a new account on it is given once.
@@ -58,7 +58,7 @@ impl Control {
     pub async fn put_plan(
         self: &Arc<Self>,
         caller: &Caller,
-        wish: PlanWish,
+        wish: NewPlan,
     ) -> Result<Arc<Plan>, ControlError> {
         caller.require_operator("change plans")?;
         wish.check()?;
@@ -75,14 +75,14 @@ impl Control {
             Ok(plan)
         })
         .await
-        .or_again(|done| {
+        .or_replay(|done| {
             let plan = self.directory.catalogue().plans.get(done.object.as_str()).cloned();
             plan.ok_or_else(|| ControlError::missing("plan", &done.object))
         })
     }
 }
 
-impl PlanWish {
+impl NewPlan {
     /// Checks what it says by itself.
     pub(super) fn check(&self) -> Result<(), Invalid> {
         check_limits(&self.limits)?;

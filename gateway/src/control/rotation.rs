@@ -68,7 +68,7 @@ impl Control {
                 Ok(KeyView { key: new, account, last_used_at: None })
             })
             .await
-            .or_again(|done| Err(shown_before(&done.object)))?;
+            .or_replay(|done| Err(shown_before(&done.object)))?;
         Ok((view, text.secret))
     }
 }

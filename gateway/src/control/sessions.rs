@@ -81,7 +81,7 @@ impl Control {
             })
         })
         .await
-        .or_again(|_| Ok(()))
+        .or_replay(|_| Ok(()))
     }
 
     /// Ends all of the caller's sessions but the one that asks, and returns how many.
@@ -99,7 +99,7 @@ impl Control {
             Ok(control.store.end_other_sessions(account.id, keep, &audit).await?)
         })
         .await
-        .or_again(|_| Ok(0))
+        .or_replay(|_| Ok(0))
     }
 
     /// Returns who a session token or the operator token belongs to, suspended or not.

@@ -46,7 +46,7 @@ impl Control {
             control.put_account(AuditAction::AccountSuspend, changed, reason).await
         })
         .await
-        .or_again(|_| self.get_account(caller, account))
+        .or_replay(|_| self.get_account(caller, account))
     }
 
     /// Lets a suspended account be used again. Resuming one that is not suspended is no error.
@@ -69,7 +69,7 @@ impl Control {
             control.put_account(AuditAction::AccountResume, changed, String::new()).await
         })
         .await
-        .or_again(|_| self.get_account(caller, account))
+        .or_replay(|_| self.get_account(caller, account))
     }
 
     /// Puts an account on another plan. Its balance stays as it is: trial credit is given once.
@@ -97,7 +97,7 @@ impl Control {
             control.put_account(AuditAction::AccountPlan, changed, details).await
         })
         .await
-        .or_again(|_| self.get_account(caller, account))
+        .or_replay(|_| self.get_account(caller, account))
     }
 }
 

@@ -28,7 +28,7 @@ pub struct UpstreamChange {
     /// The base URL.
     pub url: Option<String>,
     /// Where its credential comes from.
-    pub credential: Option<CredentialWish>,
+    pub credential: Option<NewCredential>,
     /// Its dialect.
     pub profile: Option<Profile>,
     /// How long to wait for it; within, `None` stays and zero means the default.
@@ -39,7 +39,7 @@ pub struct UpstreamChange {
 
 /// A credential as an operator gives it.
 #[derive(Debug)]
-pub enum CredentialWish {
+pub enum NewCredential {
     /// It wants none.
     None,
     /// An environment variable of ours, by name.
@@ -93,7 +93,7 @@ impl Control {
             put_upstream(&control, AuditAction::UpstreamAdd, upstream, details).await
         })
         .await
-        .or_again(|done| self.upstream_as_it_is(&done.object))
+        .or_replay(|done| self.upstream_as_it_is(&done.object))
     }
 
     /// Changes an upstream.
@@ -116,7 +116,7 @@ impl Control {
             put_upstream(&control, AuditAction::UpstreamUpdate, changed, details).await
         })
         .await
-        .or_again(|done| self.upstream_as_it_is(&done.object))
+        .or_replay(|done| self.upstream_as_it_is(&done.object))
     }
 
     /// Removes an upstream.
@@ -149,7 +149,7 @@ impl Control {
             Ok(())
         })
         .await
-        .or_again(|_| Ok(()))
+        .or_replay(|_| Ok(()))
     }
 
     fn upstream_as_it_is(&self, name: &str) -> Result<UpstreamView, ControlError> {
@@ -223,7 +223,7 @@ impl Control {
         self.credentials.refresh(upstreams.into_values()).await;
     }
 
-    fn check_credential(&self, wish: CredentialWish) -> Result<CredentialSource, Invalid> {
+    fn check_credential(&self, wish: NewCredential) -> Result<CredentialSource, Invalid> {
         let check = |field: &'static str, text: &str| {
             let fits = (1..=MAX_SOURCE_BYTES).contains(&text.len());
             if fits && !text.chars().any(char::is_control) {
@@ -235,8 +235,8 @@ impl Control {
             Err(Invalid::new(field, message))
         };
         match wish {
-            CredentialWish::None => Ok(CredentialSource::None),
-            CredentialWish::Env(name) => {
+            NewCredential::None => Ok(CredentialSource::None),
+            NewCredential::Env(name) => {
                 check("credential.env", &name)?;
                 if name.contains('=') {
                     let message = "`credential.env` must be a variable's name, not its value";
@@ -244,7 +244,7 @@ impl Control {
                 }
                 Ok(CredentialSource::Env(name))
             }
-            CredentialWish::File(path) => {
+            NewCredential::File(path) => {
                 check("credential.file", &path)?;
                 if !std::path::Path::new(&path).is_absolute() {
                     let message =
@@ -253,7 +253,7 @@ impl Control {
                 }
                 Ok(CredentialSource::File(path))
             }
-            CredentialWish::Secret(secret) => match credentials::fault(&secret) {
+            NewCredential::Secret(secret) => match credentials::fault(&secret) {
                 None => Ok(self.credentials.seal(&secret)),
                 Some(fault) => {
                     let message = format!("`credential.secret` {fault}");

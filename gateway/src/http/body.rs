@@ -11,7 +11,7 @@ use http_body_util::Full;
 use super::respond;
 use crate::ledger::Syncing;
 use crate::pipeline::relay::Relay;
-use crate::pipeline::tally::Tally;
+use crate::pipeline::request_guard::RequestGuard;
 use domain::refusal::Refusal;
 
 /// The longest answer that is handed out as one piece on HTTP/2, in bytes.
@@ -89,7 +89,7 @@ impl Body for Reply {
                 Self::Stream(relay) => match ready!(relay.poll_bytes(context)) {
                     Some(Ok(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                     Some(Err(broken)) => {
-                        let syncing = broken.tally.as_ref().and_then(Tally::syncing);
+                        let syncing = broken.guard.as_ref().and_then(RequestGuard::syncing);
                         let last = respond::error_event(*broken);
                         (Self::Broken { last, syncing }, None)
                     }

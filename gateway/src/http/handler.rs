@@ -24,11 +24,11 @@ use super::shutdown::Shutdown;
 use super::stored::{self, StoredReader};
 use crate::pipeline::arrival::Arrival;
 use crate::pipeline::authenticate::{Principal, authenticate};
-use crate::pipeline::end::End;
+use crate::pipeline::outcome::RequestOutcome;
+use crate::pipeline::request_guard::RequestGuard;
 use crate::pipeline::responses::ClientKind;
 use crate::pipeline::serve::{Ask, serve};
-use crate::pipeline::tally::Tally;
-use crate::pipeline::{Fault, Gate, admit};
+use crate::pipeline::{AppState, Fault, admit};
 use domain::endpoint::Endpoint;
 use domain::record::RequestStatus;
 use domain::refusal::Refusal;
@@ -37,7 +37,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Serves requests. One for the whole gateway.
 pub struct Handler {
-    gate: Arc<Gate>,
+    app: Arc<AppState>,
     bodies: BodyReceiver,
     stored: StoredReader,
     shutdown: Arc<Shutdown>,
@@ -60,9 +60,9 @@ enum Target<'a> {
 
 impl Handler {
     /// A handler whose request bodies come through `bodies`.
-    pub fn new(gate: Arc<Gate>, bodies: BodyReceiver) -> Self {
+    pub fn new(app: Arc<AppState>, bodies: BodyReceiver) -> Self {
         let stored = StoredReader::new(bodies.budget().clone());
-        Self { gate, bodies, stored, shutdown: Arc::new(Shutdown::new()) }
+        Self { app, bodies, stored, shutdown: Arc::new(Shutdown::new()) }
     }
 
     /// Returns the shutdown that requests follow.
@@ -70,7 +70,7 @@ impl Handler {
         self.shutdown.clone()
     }
 
-    /// Answers one request. A panic is answered, too, and booked by the tally's drop.
+    /// Answers one request. A panic is answered, too, and booked by the guard's drop.
     ///
     /// # Errors
     /// None; hyper wants a type.
@@ -78,7 +78,7 @@ impl Handler {
         self: Arc<Self>,
         request: Request<Incoming>,
     ) -> Result<Response<Reply>, Infallible> {
-        let arrival = Arrival::now(&self.gate);
+        let arrival = Arrival::now(&self.app);
         let outcome = AssertUnwindSafe(self.dispatch(arrival, request)).catch_unwind().await;
         let mut response = outcome.unwrap_or_else(|_| {
             tracing::error!(request_id = %arrival.id, "a request panicked");
@@ -97,7 +97,7 @@ impl Handler {
             _ => {}
         }
         let target = target(&head.method, path, &head.headers);
-        let principal = match authenticate(&self.gate, &head.headers) {
+        let principal = match authenticate(&self.app, &head.headers) {
             Ok(principal) => principal,
             Err(_) if grpc::is_call(&head) => return grpc::refuse(),
             Err(_) if matches!(target, Target::Unknown) => {
@@ -106,31 +106,31 @@ impl Handler {
             }
             Err(refusal) => return ErrorReply::from(&refusal).into_response(),
         };
-        let tally = Tally::open(self.gate.clone(), arrival, &principal, target.endpoint());
-        let mut tally = Some(tally);
+        let guard = RequestGuard::open(self.app.clone(), arrival, &principal, target.endpoint());
+        let mut guard = Some(guard);
         let account = principal.account.id;
         let serving = async {
             principal.check(arrival.at)?;
             match target {
                 Target::Chat => {
-                    self.ask(&principal, Ask::Chat, &head.headers, incoming, &mut tally).await
+                    self.ask(&principal, Ask::Chat, &head.headers, incoming, &mut guard).await
                 }
                 Target::Responses => {
                     let ask = Ask::Responses(client_kind(&head.headers));
-                    self.ask(&principal, ask, &head.headers, incoming, &mut tally).await
+                    self.ask(&principal, ask, &head.headers, incoming, &mut guard).await
                 }
                 Target::WebSocket => Err(Refusal::WebSocket.into()),
                 Target::Stored(id) => {
                     let query = head.uri.query();
-                    Ok(stored::retrieve(&self.gate, &self.stored, account, id, query).await?)
+                    Ok(stored::retrieve(&self.app, &self.stored, account, id, query).await?)
                 }
-                Target::Delete(id) => Ok(stored::delete(&self.gate, account, id).await?),
+                Target::Delete(id) => Ok(stored::delete(&self.app, account, id).await?),
                 Target::InputItems(id) => {
                     let query = head.uri.query();
-                    Ok(stored::input_items(&self.gate, &self.stored, account, id, query).await?)
+                    Ok(stored::input_items(&self.app, &self.stored, account, id, query).await?)
                 }
-                Target::Models => Ok(models::list(&self.gate, &principal, head.uri.query())),
-                Target::Model(name) => Ok(models::retrieve(&self.gate, &principal, &name)?),
+                Target::Models => Ok(models::list(&self.app, &principal, head.uri.query())),
+                Target::Model(name) => Ok(models::retrieve(&self.app, &principal, &name)?),
                 Target::WrongMethod(allowed) => {
                     let method = head.method.to_string();
                     Err(Refusal::MethodNotAllowed { method, allowed }.into())
@@ -149,10 +149,10 @@ impl Handler {
             });
             next.await
         };
-        let response = conclude(outcome, tally);
+        let response = conclude(outcome, guard);
         if response.body().is_whole() {
             // a stream waits at its end; that the disk fails is logged, and no reason to keep an answer back
-            _ = self.gate.ledger.synced().await;
+            _ = self.app.ledger.synced().await;
         }
         response
     }
@@ -162,7 +162,7 @@ impl Handler {
         if !self.shutdown.is_ready() {
             return health(false);
         }
-        match self.gate.ledger.write_failure() {
+        match self.app.ledger.write_failure() {
             None => health(true),
             Some(failure) => {
                 let body = json!({ "status": "unavailable", "reason": failure.to_string() });
@@ -179,12 +179,12 @@ impl Handler {
         ask: Ask,
         headers: &HeaderMap,
         incoming: Incoming,
-        tally: &mut Option<Tally>,
+        guard: &mut Option<RequestGuard>,
     ) -> Result<Response<Reply>, Fault> {
         let account = principal.account.id;
-        let take_place = || admit::receive(&self.gate, principal);
+        let take_place = || admit::receive(&self.app, principal);
         let body = self.bodies.receive(headers, incoming, account, take_place).await?;
-        serve(&self.gate, principal, ask, headers, body, tally).await.map(respond::answer)
+        serve(&self.app, principal, ask, headers, body, guard).await.map(respond::answer)
     }
 }
 
@@ -198,22 +198,25 @@ fn health(good: bool) -> Response<Reply> {
     response
 }
 
-/// Makes the response, and closes the tally unless the answer has it or has closed it.
-fn conclude(outcome: Result<Response<Reply>, Fault>, tally: Option<Tally>) -> Response<Reply> {
+/// Makes the response, and closes the guard unless the answer has it or has closed it.
+fn conclude(
+    outcome: Result<Response<Reply>, Fault>,
+    guard: Option<RequestGuard>,
+) -> Response<Reply> {
     match outcome {
         Ok(response) => {
-            if let Some(tally) = tally {
+            if let Some(guard) = guard {
                 let http_status = Some(response.status().as_u16());
                 let status = RequestStatus::Completed;
-                tally.close(End { status, http_status, error_code: None });
+                guard.close(RequestOutcome { status, http_status, error_code: None });
             }
             response
         }
         Err(fault) => {
             let mut reply = ErrorReply::from(&fault);
-            if let Some(tally) = tally {
-                reply.show(tally.standing());
-                tally.fail(&fault, reply.end(&fault));
+            if let Some(guard) = guard {
+                reply.show(guard.standing());
+                guard.fail(&fault, reply.end(&fault));
             }
             reply.into_response()
         }

@@ -21,9 +21,9 @@ use tokio_util::task::TaskTracker;
 use super::connection::{ClientBody, ServedConnection, StreamExecutor, StreamProgress};
 use super::handler::Handler;
 use super::shutdown::Phase;
-use crate::coalesce::Coalesced;
+use crate::coalescing_writer::CoalescingWriter;
 use crate::connections::{Acceptor, Activity, ClientIo, IdlePolicy, Timeouts};
-use crate::outbox::Outbox;
+use crate::journal_barrier::JournalBarrier;
 
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ pub struct Port {
     /// What answers requests.
     pub handler: Arc<Handler>,
     /// How answers leave.
-    pub outbox: Outbox,
+    pub journal_barrier: JournalBarrier,
     /// What a shutdown waits for.
     pub tasks: TaskTracker,
     /// How long a client may take nothing of what it is sent; `None` for as long as it wishes.
@@ -137,12 +137,12 @@ impl Port {
             let server = Server {
                 builder: builder.clone(),
                 handler: self.handler.clone(),
-                outbox: self.outbox.clone(),
+                journal_barrier: self.journal_barrier.clone(),
                 activity: stream.activity().clone(),
             };
             match &self.tls {
                 None => {
-                    let stream = Coalesced::new(TokioIo::new(stream));
+                    let stream = CoalescingWriter::new(TokioIo::new(stream));
                     connections.spawn(self.tasks.track_future(server.serve(stream)));
                 }
                 Some(tls) => {
@@ -170,7 +170,7 @@ async fn all(connections: &mut JoinSet<()>) {
 struct Server {
     builder: auto::Builder<StreamExecutor>,
     handler: Arc<Handler>,
-    outbox: Outbox,
+    journal_barrier: JournalBarrier,
     activity: Arc<Activity>,
 }
 
@@ -183,7 +183,7 @@ impl Server {
         S: Read + Write + Unpin + Send + 'static,
     {
         let shutdown = self.handler.shutdown();
-        let stream = self.outbox.connection(stream);
+        let stream = self.journal_barrier.connection(stream);
         let (handler, requests) = (self.handler, self.activity.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let guard = requests.begin();

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::body::Reply;
 use super::{codex, respond};
-use crate::pipeline::Gate;
+use crate::pipeline::AppState;
 use crate::pipeline::admit;
 use crate::pipeline::authenticate::Principal;
 use domain::model::Model;
@@ -30,8 +30,8 @@ struct Item<'a> {
 }
 
 /// Lists the models that this principal may use.
-pub(super) fn list(gate: &Gate, principal: &Principal, query: Option<&str>) -> Response<Reply> {
-    let catalogue = gate.directory.catalogue();
+pub(super) fn list(app: &AppState, principal: &Principal, query: Option<&str>) -> Response<Reply> {
+    let catalogue = app.directory.catalogue();
     let usable = || admit::usable_models(&catalogue, principal).map(|model| &**model);
     let data = usable().map(Item::of).collect();
     let models = codex::asks(query).then(|| codex::entries(usable()));
@@ -40,11 +40,11 @@ pub(super) fn list(gate: &Gate, principal: &Principal, query: Option<&str>) -> R
 
 /// Describes one of them.
 pub(super) fn retrieve(
-    gate: &Gate,
+    app: &AppState,
     principal: &Principal,
     name: &str,
 ) -> Result<Response<Reply>, Refusal> {
-    let model = admit::find_model(gate, principal, name)?;
+    let model = admit::find_model(app, principal, name)?;
     Ok(json(&Item::of(&model)))
 }
 

@@ -11,13 +11,13 @@ use http::{HeaderMap, Response, StatusCode};
 
 use super::body::Reply;
 use crate::pipeline::Fault;
-use crate::pipeline::course::Course;
-use crate::pipeline::end::End;
+use crate::pipeline::outcome::RequestOutcome;
 use crate::pipeline::relay::{Answer, Broken};
+use crate::pipeline::request_guard::RequestGuard;
 use crate::pipeline::standing;
-use crate::pipeline::tally::Tally;
+use crate::pipeline::stream_adapter::StreamAdapter;
 use crate::upstream::UpstreamError;
-use domain::limit::Standing;
+use domain::limit::LimitStatus;
 use domain::record::RequestStatus;
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::error::{ErrorBody, ForeignError};
@@ -88,10 +88,10 @@ fn with_headers(headers: HeaderMap, body: Reply) -> Response<Reply> {
 /// Ends a stream that broke: books it, and gives the events that tell the client, in the manner of its
 /// endpoint.
 pub(super) fn error_event(broken: Broken) -> Bytes {
-    let request_id = broken.tally.as_ref().map(|tally| tracing::field::display(tally.id()));
+    let request_id = broken.guard.as_ref().map(|guard| tracing::field::display(guard.id()));
     tracing::warn!(request_id, error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault).with_wait_in_message();
-    let end = End {
+    let end = RequestOutcome {
         status: if broken.fault.status() == RequestStatus::Interrupted {
             RequestStatus::Interrupted
         } else {
@@ -101,14 +101,14 @@ pub(super) fn error_event(broken: Broken) -> Bytes {
         http_status: Some(200),
         error_code: error.code.clone(),
     };
-    let usage = broken.tally.as_ref().and_then(Tally::reported_usage);
-    if let Some(tally) = broken.tally {
-        tally.fail(&broken.fault, end);
+    let usage = broken.guard.as_ref().and_then(RequestGuard::reported_usage);
+    if let Some(guard) = broken.guard {
+        guard.fail(&broken.fault, end);
     }
     let mut out = BytesMut::new();
-    match broken.course {
-        Course::Responses(mut exchange) => exchange.fail(&error.failure(), usage, &mut out),
-        Course::Chat(_) | Course::Ended => {
+    match broken.adapter {
+        StreamAdapter::Responses(mut exchange) => exchange.fail(&error.failure(), usage, &mut out),
+        StreamAdapter::Chat(_) | StreamAdapter::Ended => {
             out.extend_from_slice(b"data: ");
             out.extend_from_slice(&error.body().to_json());
             out.extend_from_slice(b"\n\n");
@@ -127,13 +127,13 @@ impl ErrorReply {
     }
 
     /// Tells how the limits of the request stand.
-    pub(super) fn show(&mut self, limits: &Standing) {
+    pub(super) fn show(&mut self, limits: &LimitStatus) {
         standing::show(&mut self.headers, limits);
     }
 
     /// How the request ends, for its record.
-    pub(super) fn end(&self, fault: &Fault) -> End {
-        End {
+    pub(super) fn end(&self, fault: &Fault) -> RequestOutcome {
+        RequestOutcome {
             status: fault.status(),
             http_status: Some(self.status.as_u16()),
             error_code: self.code.clone(),

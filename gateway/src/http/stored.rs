@@ -12,7 +12,7 @@ use super::body::Reply;
 use super::body_budget::{BodyBudget, BodyMemoryGuard};
 use super::receive::CountedBody;
 use super::respond;
-use crate::pipeline::Gate;
+use crate::pipeline::AppState;
 use crate::state::{State, StateError};
 use domain::id::{AccountId, RequestId};
 use domain::refusal::{Refusal, RequestFault};
@@ -50,7 +50,7 @@ struct Wanted {
 
 /// Answers with a stored response as it was first given.
 pub(super) async fn retrieve(
-    gate: &Gate,
+    app: &AppState,
     reader: &StoredReader,
     account: AccountId,
     id: &str,
@@ -60,14 +60,14 @@ pub(super) async fn retrieve(
         let message = "a stored response cannot be streamed again; leave `stream` out";
         return Err(Refusal::invalid(RequestFault::UnsupportedParameter, Some("stream"), message));
     }
-    let object = || async { Ok(find(gate, account, id).await?.object) };
+    let object = || async { Ok(find(app, account, id).await?.object) };
     let (object, memory) = reader.read(account, object).await?;
     Ok(respond::json(CountedBody::into_bytes(Arc::<[u8]>::from(object), memory)))
 }
 
 /// Forgets a stored response.
 pub(super) async fn delete(
-    gate: &Gate,
+    app: &AppState,
     account: AccountId,
     id: &str,
 ) -> Result<Response<Reply>, Refusal> {
@@ -77,21 +77,21 @@ pub(super) async fn delete(
         object: &'static str,
         deleted: bool,
     }
-    let (state, known) = place(gate, id)?;
+    let (state, known) = place(app, id)?;
     state.remove(account, known).await.map_err(|error| refusal(&error, id))?;
     Ok(respond::json(to_json(&Deletion { id, object: "response", deleted: true })))
 }
 
 /// Lists the items that a stored response answered.
 pub(super) async fn input_items(
-    gate: &Gate,
+    app: &AppState,
     reader: &StoredReader,
     account: AccountId,
     id: &str,
     query: Option<&str>,
 ) -> Result<Response<Reply>, Refusal> {
     let wanted = Wanted::parse(query)?;
-    let input = || async { Ok(find(gate, account, id).await?.input) };
+    let input = || async { Ok(find(app, account, id).await?.input) };
     let (input, memory) = reader.read(account, input).await?;
     // our own writing
     let items: Vec<&RawValue> = serde_json::from_str(&input).unwrap_or_default();
@@ -99,13 +99,13 @@ pub(super) async fn input_items(
     Ok(respond::json(CountedBody::into_bytes(page, memory)))
 }
 
-async fn find(gate: &Gate, account: AccountId, id: &str) -> Result<StoredResponse, Refusal> {
-    let (state, known) = place(gate, id)?;
+async fn find(app: &AppState, account: AccountId, id: &str) -> Result<StoredResponse, Refusal> {
+    let (state, known) = place(app, id)?;
     state.find(account, known).await.map_err(|error| refusal(&error, id))
 }
 
-fn place<'a>(gate: &'a Gate, id: &str) -> Result<(&'a State, RequestId), Refusal> {
-    let state = gate.state.as_deref().ok_or_else(|| missing(id))?;
+fn place<'a>(app: &'a AppState, id: &str) -> Result<(&'a State, RequestId), Refusal> {
+    let state = app.state.as_deref().ok_or_else(|| missing(id))?;
     Ok((state, parse_response_id(id).ok_or_else(|| missing(id))?))
 }
 

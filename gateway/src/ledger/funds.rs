@@ -1,26 +1,26 @@
-//! The purses that a request is paid from: its account's, and its key's if that has a cap.
+//! The balances that a request is paid from: its account's, and its key's if that has a cap.
 //!
-//! A cap is a purse of its own that holds what the key may still spend. Whatever is held or paid is
+//! A cap is a balance of its own that holds what the key may still spend. Whatever is held or paid is
 //! held in and paid from both, so that neither is ever overspent.
 
 use std::sync::Arc;
 
-use super::purse::{Hold, Payment, Purse, WaitGuard};
+use super::balance::{Balance, BalanceHold, Payment, WaitGuard};
 use domain::money::Nanos;
 
 /// What a request may be paid from.
 #[derive(Clone, Debug)]
 pub(super) struct Funds {
-    pub(super) account: Arc<Purse>,
+    pub(super) account: Arc<Balance>,
     /// What its key may still spend; `None` if it has no cap.
-    pub(super) cap: Option<Arc<Purse>>,
+    pub(super) cap: Option<Arc<Balance>>,
 }
 
 /// Money that a request may spend. Dropping it gives it back.
 #[derive(Debug)]
 pub(super) struct Held {
-    account: Hold,
-    cap: Option<Hold>,
+    account: BalanceHold,
+    cap: Option<BalanceHold>,
 }
 
 /// A request that waits for something to be given back.
@@ -32,7 +32,7 @@ pub struct FundsWait {
 
 /// Why there is not enough money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broke {
+pub enum InsufficientFunds {
     /// The balance does not pay for it.
     Spent,
     /// The balance would, but it is held for requests under way.
@@ -62,9 +62,9 @@ impl Funds {
         Some(Held { account, cap })
     }
 
-    /// Pays a cost for which nothing was held, as far as all purses can.
+    /// Pays a cost for which nothing was held, as far as all balances can.
     pub(super) fn pay(&self, cost: Nanos) -> Payment {
-        let cap = self.cap.as_ref().map(Purse::hold_nothing);
+        let cap = self.cap.as_ref().map(Balance::hold_nothing);
         Held { account: self.account.hold_nothing(), cap }.settle(cost)
     }
 
@@ -80,14 +80,14 @@ impl Funds {
     }
 
     /// Says what is short, for a request that `suffices` tells what would pay for.
-    pub(super) fn why_broke(&self, suffices: impl Fn(Nanos) -> bool) -> Broke {
-        if !suffices(self.account.balance()) {
-            return Broke::Spent;
+    pub(super) fn why_broke(&self, suffices: impl Fn(Nanos) -> bool) -> InsufficientFunds {
+        if !suffices(self.account.total()) {
+            return InsufficientFunds::Spent;
         }
         match &self.cap {
-            Some(cap) if !suffices(cap.balance()) => Broke::CapSpent,
-            Some(cap) if !suffices(cap.spendable()) => Broke::CapHeld,
-            _ => Broke::Held,
+            Some(cap) if !suffices(cap.total()) => InsufficientFunds::CapSpent,
+            Some(cap) if !suffices(cap.spendable()) => InsufficientFunds::CapHeld,
+            _ => InsufficientFunds::Held,
         }
     }
 }
@@ -118,39 +118,39 @@ impl Held {
 
     /// What is not held by anybody.
     pub(super) fn spendable(&self) -> Nanos {
-        let account = self.account.purse().spendable();
-        self.cap.as_ref().map_or(account, |cap| cap.purse().spendable().min(account))
+        let account = self.account.balance().spendable();
+        self.cap.as_ref().map_or(account, |cap| cap.balance().spendable().min(account))
     }
 
     /// Whether some request waits for what this one may not need.
     pub(super) fn has_waiters(&self) -> bool {
-        self.account.purse().has_waiters()
-            || self.cap.as_ref().is_some_and(|cap| cap.purse().has_waiters())
+        self.account.balance().has_waiters()
+            || self.cap.as_ref().is_some_and(|cap| cap.balance().has_waiters())
     }
 
     /// Whether other requests hold something that they may give back.
     pub(super) fn is_shared(&self) -> bool {
-        let is_shared = |hold: &Hold| {
-            let purse = hold.purse();
-            purse.balance() + -purse.spendable() > hold.amount()
+        let is_shared = |hold: &BalanceHold| {
+            let balance = hold.balance();
+            balance.total() + -balance.spendable() > hold.amount()
         };
         is_shared(&self.account) || self.cap.as_ref().is_some_and(is_shared)
     }
 
     /// Has other requests give back what they do not need, for as long as the guard lives.
     pub(super) fn wait(&self) -> Option<FundsWait> {
-        let account = self.account.purse().clone();
-        Funds { account, cap: self.cap.as_ref().map(|cap| cap.purse().clone()) }.wait(usize::MAX)
+        let account = self.account.balance().clone();
+        Funds { account, cap: self.cap.as_ref().map(|cap| cap.balance().clone()) }.wait(usize::MAX)
     }
 
-    /// Pays a cost as far as all purses can, and gives back what it leaves.
+    /// Pays a cost as far as all balances can, and gives back what it leaves.
     pub(super) fn settle(self, cost: Nanos) -> Payment {
         let Some(cap) = self.cap else { return self.account.settle(cost) };
-        let purse = cap.purse().clone();
+        let balance = cap.balance().clone();
         let allowed = cap.settle(cost).charged;
         let Payment { charged, overrun } = self.account.settle(allowed);
         // the key has not spent what its account could not pay
-        purse.change(overrun);
+        balance.change(overrun);
         Payment { charged, overrun: cost + -charged }
     }
 }
@@ -163,13 +163,13 @@ mod tests {
 
     fn funds(balance: i64, cap: i64) -> Funds {
         Funds {
-            account: Arc::new(Purse::new(Nanos(balance))),
-            cap: Some(Arc::new(Purse::new(Nanos(cap)))),
+            account: Arc::new(Balance::new(Nanos(balance))),
+            cap: Some(Arc::new(Balance::new(Nanos(cap)))),
         }
     }
 
     fn left(funds: &Funds) -> (i64, i64) {
-        (funds.account.balance().0, funds.cap.as_ref().unwrap().balance().0)
+        (funds.account.total().0, funds.cap.as_ref().unwrap().total().0)
     }
 
     #[test]
@@ -178,16 +178,16 @@ mod tests {
         assert_eq!(rich.spendable(), Nanos(10));
         let held = rich.hold(Nanos(8)).unwrap();
         assert!(rich.hold(Nanos(3)).is_none());
-        assert_eq!(rich.account.spendable(), Nanos(92), "what one purse refuses no other holds");
-        let needs = |amount: i64| move |purse: Nanos| purse >= Nanos(amount);
-        assert_eq!(rich.why_broke(needs(3)), Broke::CapHeld);
-        assert_eq!(rich.why_broke(needs(11)), Broke::CapSpent);
-        assert_eq!(rich.why_broke(needs(101)), Broke::Spent);
+        assert_eq!(rich.account.spendable(), Nanos(92), "what one balance refuses no other holds");
+        let needs = |amount: i64| move |balance: Nanos| balance >= Nanos(amount);
+        assert_eq!(rich.why_broke(needs(3)), InsufficientFunds::CapHeld);
+        assert_eq!(rich.why_broke(needs(11)), InsufficientFunds::CapSpent);
+        assert_eq!(rich.why_broke(needs(101)), InsufficientFunds::Spent);
         drop(held);
         assert_eq!(rich.spendable(), Nanos(10));
         let poor = funds(5, 10);
         let _held = poor.hold(Nanos(4)).unwrap();
-        assert_eq!(poor.why_broke(needs(3)), Broke::Held);
+        assert_eq!(poor.why_broke(needs(3)), InsufficientFunds::Held);
     }
 
     #[test]

@@ -7,12 +7,12 @@
 //! into the store, so the two cannot drift apart over a restart.
 
 mod aggregate;
+mod balance;
 mod bound;
-mod cover;
 mod funds;
+mod hold;
 pub mod journal;
 mod plausible;
-mod purse;
 mod recorder;
 
 use std::collections::HashMap;
@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::store::{Cursor, DiskFault, Store, StoreError};
 use aggregate::Aggregator;
+use balance::{Balance, Payment};
 use bound::{Bound, Calibration};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, ModelId, RequestId};
@@ -38,12 +39,11 @@ use domain::record::RequestRecord;
 use domain::usage::Tokens;
 use funds::Funds;
 use journal::{Journal, Open, Unsynced, Unwritten};
-use purse::{Payment, Purse};
 use recorder::{Inbox, Recorder};
 
 pub use bound::Size;
-pub use cover::Cover;
-pub use funds::{Broke, FundsWait};
+pub use funds::{FundsWait, InsufficientFunds};
+pub use hold::Hold;
 pub use plausible::UsageBound;
 
 /// Requests of one account that wait at once for what others give back: more would not get it in time.
@@ -57,9 +57,9 @@ pub type Syncing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Balances, and the way to the store for whatever changes them.
 pub struct Ledger {
-    purses: papaya::HashMap<AccountId, Arc<Purse>, RandomState>,
+    balances: papaya::HashMap<AccountId, Arc<Balance>, RandomState>,
     /// What keys with a cap may still spend, by their origin.
-    caps: papaya::HashMap<KeyId, Arc<Purse>, RandomState>,
+    caps: papaya::HashMap<KeyId, Arc<Balance>, RandomState>,
     calibration: Calibration,
     aggregator: Aggregator,
     recorder: Recorder,
@@ -110,7 +110,7 @@ impl Ledger {
         let (recorder, inbox) = recorder::channel(newest);
         let map = papaya::HashMap::default();
         for (account, balance) in balances {
-            map.pin().insert(*account, Arc::new(Purse::new(*balance)));
+            map.pin().insert(*account, Arc::new(Balance::new(*balance)));
         }
         let journal = Arc::new(journal);
         let observer: Observer = Box::new(|_| {});
@@ -118,18 +118,18 @@ impl Ledger {
         let calibration = Calibration::default();
         let caps = papaya::HashMap::default();
         let aggregator = Aggregator::default();
-        (Self { purses: map, caps, calibration, aggregator, recorder, journal, store }, task)
+        (Self { balances: map, caps, calibration, aggregator, recorder, journal, store }, task)
     }
 
     /// Returns an account's balance.
     pub fn balance(&self, account: AccountId) -> Nanos {
-        self.purses.pin().get(&account).map_or(Nanos::ZERO, |purse| purse.balance())
+        self.balances.pin().get(&account).map_or(Nanos::ZERO, |balance| balance.total())
     }
 
     /// Takes in what a key with a spending cap and those that it took the place of have `spent`.
     pub fn resume_cap(&self, key: &Key, spent: Nanos) {
         if let Some(cap) = key.spend_cap {
-            let left = Arc::new(Purse::of_cap(cap, spent));
+            let left = Arc::new(Balance::of_cap(cap, spent));
             self.caps.pin().insert(key.origin.clone(), left);
         }
     }
@@ -137,7 +137,7 @@ impl Ledger {
     /// Returns how much of a key's spending cap is spent or held; `None` if it has none.
     pub fn cap_in_use(&self, key: &Key) -> Option<Nanos> {
         let cap = key.spend_cap?;
-        let left = self.caps.pin().get(&key.origin).map_or(cap, |purse| purse.spendable());
+        let left = self.caps.pin().get(&key.origin).map_or(cap, |balance| balance.spendable());
         Some(cap + -left)
     }
 
@@ -161,7 +161,7 @@ impl Ledger {
         model: &Model,
         size: &Size,
         input_tokens: Option<u64>,
-    ) -> Result<Option<Cover>, Broke> {
+    ) -> Result<Option<Hold>, InsufficientFunds> {
         if model.price.is_free() {
             return Ok(None);
         }
@@ -174,7 +174,7 @@ impl Ledger {
             };
             // lost only to another request that takes its hold at the same moment
             if let Some(held) = funds.hold(bound.amount) {
-                return Ok(Some(Cover::new(held, &bound, input_tokens, &model.price)));
+                return Ok(Some(Hold::new(held, &bound, input_tokens, &model.price)));
             }
         }
     }
@@ -205,7 +205,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Takes in a request that is about to go upstream, after [`write_down`](Self::write_down).
+    /// Takes in a request that is about to go upstream, after [`flush`](Self::flush).
     ///
     /// # Errors
     /// It could not be written down, and must not go on.
@@ -218,8 +218,8 @@ impl Ledger {
     ///
     /// # Errors
     /// It cannot be written down. What has begun must not go on; what has ended is kept, and tried again.
-    pub fn write_down(&self) -> Result<(), Unwritten> {
-        self.journal.write_down()
+    pub fn flush(&self) -> Result<(), Unwritten> {
+        self.journal.flush()
     }
 
     /// Notes what has become known of a request that went upstream.
@@ -229,10 +229,10 @@ impl Ledger {
 
     /// Books the end of a request: charges its cost, as far as there is money, and hands its record
     /// on to be written. What an upstream used beyond that is the house's loss, not the account's debt.
-    /// Its client may be told after [`write_down`](Self::write_down). Records of requests that cost nothing
+    /// Its client may be told after [`flush`](Self::flush). Records of requests that cost nothing
     /// and never went upstream are [merged](Self::record_merged) where one key makes many of them; while
     /// [too many](Self::is_behind) records wait, such a request is only counted.
-    pub fn settle(&self, mut record: Box<RequestRecord>, cover: Option<Cover>) {
+    pub fn settle(&self, mut record: Box<RequestRecord>, hold: Option<Hold>) {
         if self.recorder.is_behind() && !self.journal.is_open(record.id) {
             return self.recorder.leave_out(record.count);
         }
@@ -246,9 +246,9 @@ impl Ledger {
             }
         }
         if let Some(cost) = record.cost.filter(|&cost| cost > Nanos::ZERO) {
-            let Payment { charged, overrun } = match cover {
-                Some(cover) => cover.held.settle(cost),
-                None => self.purse(record.account).pay(cost),
+            let Payment { charged, overrun } = match hold {
+                Some(hold) => hold.held.settle(cost),
+                None => self.account_balance(record.account).pay(cost),
             };
             record.cost = Some(charged);
             record.overrun = record.overrun + overrun;
@@ -271,7 +271,7 @@ impl Ledger {
         }
         if is_changed {
             // a failure is logged there, and tried again
-            _ = self.write_down();
+            _ = self.flush();
         }
     }
 
@@ -348,30 +348,30 @@ impl Ledger {
     }
 
     fn funds(&self, key: &Key) -> Funds {
-        Funds { account: self.purse(key.account), cap: self.cap(key) }
+        Funds { account: self.account_balance(key.account), cap: self.cap(key) }
     }
 
     fn change(&self, account: AccountId, amount: Nanos) {
-        self.purse(account).change(amount);
+        self.account_balance(account).change(amount);
     }
 
     /// What a key may still spend. One that is not known is new.
-    fn cap(&self, key: &Key) -> Option<Arc<Purse>> {
+    fn cap(&self, key: &Key) -> Option<Arc<Balance>> {
         let cap = key.spend_cap?;
         let caps = self.caps.pin();
         Some(match caps.get(&key.origin) {
-            Some(purse) => purse.clone(),
+            Some(balance) => balance.clone(),
             None => {
-                caps.get_or_insert_with(key.origin.clone(), || Arc::new(Purse::new(cap))).clone()
+                caps.get_or_insert_with(key.origin.clone(), || Arc::new(Balance::new(cap))).clone()
             }
         })
     }
 
-    fn purse(&self, account: AccountId) -> Arc<Purse> {
-        let purses = self.purses.pin();
-        match purses.get(&account) {
-            Some(purse) => purse.clone(),
-            None => purses.get_or_insert_with(account, Arc::default).clone(),
+    fn account_balance(&self, account: AccountId) -> Arc<Balance> {
+        let balances = self.balances.pin();
+        match balances.get(&account) {
+            Some(balance) => balance.clone(),
+            None => balances.get_or_insert_with(account, Arc::default).clone(),
         }
     }
 }

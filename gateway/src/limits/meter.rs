@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::month::Month;
 use super::window::Window;
 use super::{Cause, Moment};
-use domain::limit::{Demand, Gauge, LimitKind, Limits, Standing};
+use domain::limit::{Demand, Gauge, LimitKind, LimitStatus, Limits};
 
 /// A request is let in when a limit on tokens per minute has room for its input and for the first
 /// slice of its output, or for an eighth of the limit where that is less: a low limit would let in one
@@ -153,7 +153,7 @@ impl Counts {
     }
 
     /// Takes in how those of the limits stand that clients are told.
-    pub(super) fn show(&self, limits: &Limits, now: Moment, standing: &mut Standing) {
+    pub(super) fn show(&self, limits: &Limits, now: Moment, standing: &mut LimitStatus) {
         let gauge = |window: Option<&Window>, limit: u64| {
             let (used, reset) = state(window, now);
             Gauge { limit, remaining: limit.saturating_sub(used), reset }

@@ -25,7 +25,7 @@ use jiff::Timestamp;
 
 use domain::consumption::Consumption;
 use domain::id::{AccountId, KeyId, ModelId};
-use domain::limit::{Demand, LimitKind, LimitScope, Limits, Standing};
+use domain::limit::{Demand, LimitKind, LimitScope, LimitStatus, Limits};
 use meter::{Counts, Meter};
 use permit::Grant;
 
@@ -70,7 +70,7 @@ pub struct Decision {
     /// Its place, or the limit that refuses it.
     pub outcome: Result<Permit, Exceeded>,
     /// How the limits stand after that.
-    pub standing: Standing,
+    pub standing: LimitStatus,
     /// The limits that it exceeds but that are only observed.
     pub observed: Vec<(LimitScope, LimitKind)>,
 }
@@ -146,7 +146,7 @@ impl Limiter {
         let reserved = demand.map_or(0, |it| it.input.saturating_add(output));
         let grant = demand.map(|demand| Grant::of(demand, output, found.month_left));
         let month_extra = grant.as_ref().map_or(0, |grant| grant.month_extra);
-        let mut standing = Standing::default();
+        let mut standing = LimitStatus::default();
         for (counts, limits) in places.iter_mut().zip(limits) {
             let Some(counts) = counts else { continue };
             if found.tightest.is_none() {

@@ -149,7 +149,7 @@ impl Permit {
     /// Makes sure that so many output tokens are reserved, with another part if need be; what a
     /// minute's limit has no room for is counted all the same. `false` if a monthly quota does not
     /// leave as many.
-    pub fn reach(&mut self, output_tokens: u64, now: impl Fn() -> Duration) -> bool {
+    pub fn ensure_covered(&mut self, output_tokens: u64, now: impl Fn() -> Duration) -> bool {
         let Some(reservation) = &mut self.reservation else { return true };
         // an answer that the upstream ends by its cap is not ended by an estimate
         let output_tokens = reservation.max_output.map_or(output_tokens, |max| {

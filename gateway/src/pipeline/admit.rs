@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::Gate;
+use super::AppState;
 use super::authenticate::Principal;
 use super::count::{InputText, InputTokens};
 use super::coverage::{MAX_RETRIES, RETRY_INTERVAL, input_bound};
-use super::tally::Tally;
+use super::request_guard::RequestGuard;
 use crate::control::directory::Catalogue;
-use crate::ledger::{Broke, Cover, Size, UsageBound};
+use crate::ledger::{Hold, InsufficientFunds, Size, UsageBound};
 use crate::limits::{Cause, Exceeded, Moment, Permit, ReceiveGuard, Subject};
 use domain::id::ModelId;
 use domain::limit::LimitKind;
@@ -24,8 +24,12 @@ const MAX_BYTES_PER_TOKEN: u64 = 8;
 /// # Errors
 /// [`Refusal::ModelNotFound`], with the right id if `name` is some model's display name, or
 /// [`Refusal::ModelNotAllowed`].
-pub fn find_model(gate: &Gate, principal: &Principal, name: &str) -> Result<Arc<Model>, Refusal> {
-    let catalogue = gate.directory.catalogue();
+pub fn find_model(
+    app: &AppState,
+    principal: &Principal,
+    name: &str,
+) -> Result<Arc<Model>, Refusal> {
+    let catalogue = app.directory.catalogue();
     let Some(model) = catalogue.find_model(name) else {
         let meant = catalogue
             .find_model_displayed_as(name)
@@ -51,7 +55,7 @@ pub struct Admission {
     /// Its place under the limits.
     pub permit: Permit,
     /// What is held for it; `None` if it costs nothing.
-    pub cover: Option<Cover>,
+    pub hold: Option<Hold>,
     /// What it may have used at most.
     pub usage_bound: UsageBound,
     /// An estimate of the tokens that its images, recordings and files are.
@@ -88,21 +92,25 @@ enum Remedy {
 }
 
 /// Holds what the request may cost, and takes a place under every limit: in the balance first, so
-/// that a request that nobody pays for counts under no limit. `tally` learns of both. Waits a while for
+/// that a request that nobody pays for counts under no limit. `guard` learns of both. Waits a while for
 /// what requests under way give back, if that is all that is in the way.
 ///
 /// # Errors
 /// The balance or the key's cap does not pay for it, a limit is reached, or records cannot be written.
-pub async fn admit(gate: &Gate, asked: Asked<'_>, tally: &mut Tally) -> Result<(), Refusal> {
-    if gate.ledger.is_behind() {
+pub async fn admit(
+    app: &AppState,
+    asked: Asked<'_>,
+    guard: &mut RequestGuard,
+) -> Result<(), Refusal> {
+    if app.ledger.is_behind() {
         return Err(Refusal::RecorderBehind);
     }
-    match try_admit(gate, asked, None, tally) {
+    match try_admit(app, asked, None, guard) {
         Ok(()) => Ok(()),
         Err(NotAdmitted { refusal, remedy: None }) => Err(refusal),
         // apart, since hardly any request needs the room that this takes
         Err(NotAdmitted { refusal, remedy: Some(remedy) }) => {
-            Box::pin(admit_late(gate, asked, tally, refusal, remedy)).await
+            Box::pin(admit_late(app, asked, guard, refusal, remedy)).await
         }
     }
 }
@@ -110,9 +118,9 @@ pub async fn admit(gate: &Gate, asked: Asked<'_>, tally: &mut Tally) -> Result<(
 /// Admits a request that was not admitted at once, after its input is counted or others gave back what it
 /// lacked.
 async fn admit_late(
-    gate: &Gate,
+    app: &AppState,
     asked: Asked<'_>,
-    tally: &mut Tally,
+    guard: &mut RequestGuard,
     mut refusal: Refusal,
     mut remedy: Remedy,
 ) -> Result<(), Refusal> {
@@ -120,7 +128,7 @@ async fn admit_late(
     for _ in 0..MAX_RETRIES {
         match remedy {
             Remedy::Count => {
-                let counted = gate.counter.clone().count_for_admission((asked.input)()).await;
+                let counted = app.counter.clone().count_for_admission((asked.input)()).await;
                 let bound =
                     counted.map(|InputTokens(text)| asked.size.counted_input(input_bound(text)));
                 let max_input = asked.size.max_input(asked.model);
@@ -129,13 +137,13 @@ async fn admit_late(
             Remedy::Wait => {
                 if waiting.is_none() {
                     // Others give back only while a request waits; too many would wait in vain.
-                    let Some(funds) = gate.ledger.wait(&asked.principal.key) else { break };
-                    waiting = Some((funds, gate.limiter.wait(&asked.subject())));
+                    let Some(funds) = app.ledger.wait(&asked.principal.key) else { break };
+                    waiting = Some((funds, app.limiter.wait(&asked.subject())));
                 }
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
         }
-        match try_admit(gate, asked, input_tokens, tally) {
+        match try_admit(app, asked, input_tokens, guard) {
             Ok(()) => return Ok(()),
             Err(NotAdmitted { refusal, remedy: None }) => return Err(refusal),
             Err(NotAdmitted { refusal: next, remedy: Some(next_remedy) }) => {
@@ -147,35 +155,35 @@ async fn admit_late(
 }
 
 fn try_admit(
-    gate: &Gate,
+    app: &AppState,
     asked: Asked<'_>,
     input_tokens: Option<u64>,
-    tally: &mut Tally,
+    guard: &mut RequestGuard,
 ) -> Result<(), NotAdmitted> {
     let Asked { principal, model, size, input: _ } = asked;
     let key = &principal.key;
-    let hold = |input_tokens| gate.ledger.hold(key, model, size, input_tokens);
-    let cover = hold(input_tokens).map_err(|broke| {
-        let (refusal, remedy) = match broke {
-            Broke::Spent => (Refusal::InsufficientBalance, None),
-            Broke::Held => (Refusal::BalanceHeld, Some(Remedy::Wait)),
-            Broke::CapSpent => {
+    let hold = |input_tokens| app.ledger.hold(key, model, size, input_tokens);
+    let hold = hold(input_tokens).map_err(|insufficient| {
+        let (refusal, remedy) = match insufficient {
+            InsufficientFunds::Spent => (Refusal::InsufficientBalance, None),
+            InsufficientFunds::Held => (Refusal::BalanceHeld, Some(Remedy::Wait)),
+            InsufficientFunds::CapSpent => {
                 (Refusal::KeyCapSpent { cap: key.spend_cap.unwrap_or_default() }, None)
             }
-            Broke::CapHeld => (Refusal::KeyCapHeld, Some(Remedy::Wait)),
+            InsufficientFunds::CapHeld => (Refusal::KeyCapHeld, Some(Remedy::Wait)),
         };
         let least = || size.counted_input(size.input_bytes / MAX_BYTES_PER_TOKEN);
         let may_count = input_tokens.is_none() && hold(Some(least())).is_ok();
         NotAdmitted { refusal, remedy: if may_count { Some(Remedy::Count) } else { remedy } }
     })?;
-    if input_tokens.is_none() && cover.as_ref().is_some_and(Cover::is_capped_by_input) {
+    if input_tokens.is_none() && hold.as_ref().is_some_and(Hold::is_capped_by_input) {
         return Err(NotAdmitted::uncounted());
     }
     let subject = asked.subject();
-    let demand = subject.counts_tokens().then(|| gate.ledger.demand(model, size, input_tokens));
-    let now = Moment { monotonic: gate.clock.monotonic(), wall: tally.arrived_at() };
-    let decision = gate.limiter.admit(&subject, demand.as_ref(), now);
-    tally.stands(decision.standing);
+    let demand = subject.counts_tokens().then(|| app.ledger.demand(model, size, input_tokens));
+    let now = Moment { monotonic: app.clock.monotonic(), wall: guard.arrived_at() };
+    let decision = app.limiter.admit(&subject, demand.as_ref(), now);
+    guard.set_limit_status(decision.standing);
     let permit = decision.outcome.map_err(|exceeded| {
         let is_monthly = exceeded.kind == LimitKind::MonthlyTokens;
         let is_too_large = matches!(exceeded.cause, Cause::TooLarge { .. });
@@ -192,7 +200,7 @@ fn try_admit(
     }
     if permit.as_ref().err().is_none_or(|not| not.remedy.is_none()) {
         let observed = decision.observed.iter();
-        tally.noted(
+        guard.noted(
             observed.map(|(scope, kind)| {
                 format!("limit_observed={}.{}", scope.as_str(), kind.as_str())
             }),
@@ -200,7 +208,7 @@ fn try_admit(
     }
     let usage_bound = UsageBound::of(model, size);
     let media_tokens = size.media_tokens;
-    tally.admitted(Admission { permit: permit?, cover, usage_bound, media_tokens }, model);
+    guard.admitted(Admission { permit: permit?, hold, usage_bound, media_tokens }, model);
     Ok(())
 }
 
@@ -226,19 +234,19 @@ impl<'a> Asked<'a> {
 /// leave, or else, for an answer that comes whole, the longest that the model gives. That is what was
 /// held for it, and an upstream which gives more would be stopped by nothing, while a stream is stopped
 /// where what was held ends and no more can be had.
-pub fn output_cap(tally: &Tally, model: &Model, size: &Size) -> Option<u64> {
+pub fn output_cap(guard: &RequestGuard, model: &Model, size: &Size) -> Option<u64> {
     let longest = model.max_output_tokens.filter(|_| size.max_output.is_none() && !size.stream);
-    tally.output_cap().or(longest.map(|tokens| tokens.0))
+    guard.output_cap().or(longest.map(|tokens| tokens.0))
 }
 
 /// Takes a place for a request body that does not come all at once, before it is received.
 ///
 /// # Errors
 /// The account or the key receives as many bodies as it may have requests under way.
-pub fn receive(gate: &Gate, principal: &Principal) -> Result<ReceiveGuard, Refusal> {
+pub fn receive(app: &AppState, principal: &Principal) -> Result<ReceiveGuard, Refusal> {
     let account = (principal.account.id, &principal.plan.limits);
     let key = (&principal.key.origin, &principal.key.limits);
-    gate.limiter.receive(account, key).map_err(refusal)
+    app.limiter.receive(account, key).map_err(refusal)
 }
 
 fn refusal(Exceeded { scope, kind, limit, cause }: Exceeded) -> Refusal {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use jiff::Timestamp;
 
-use super::Gate;
+use super::AppState;
 use domain::id::RequestId;
 
 /// When a request came in, and under which id.
@@ -21,10 +21,10 @@ pub struct Arrival {
 
 impl Arrival {
     /// A request that comes in now.
-    pub fn now(gate: &Gate) -> Self {
-        let at = gate.clock.now();
-        let id = RequestId(gate.entropy.uuid(at));
-        Self { id, at, monotonic: gate.clock.monotonic() }
+    pub fn now(app: &AppState) -> Self {
+        let at = app.clock.now();
+        let id = RequestId(app.entropy.uuid(at));
+        Self { id, at, monotonic: app.clock.monotonic() }
     }
 
     /// The id as a header carries it.

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
 
-use super::Gate;
+use super::AppState;
 use domain::account::{Account, AccountStatus};
 use domain::key::{self, Key, KeyDigest};
 use domain::plan::Plan;
@@ -30,16 +30,16 @@ pub struct Principal {
 ///
 /// # Errors
 /// [`Refusal::InvalidApiKey`].
-pub fn authenticate(gate: &Gate, headers: &HeaderMap) -> Result<Principal, Refusal> {
+pub fn authenticate(app: &AppState, headers: &HeaderMap) -> Result<Principal, Refusal> {
     let text = bearer(headers).ok_or(Refusal::InvalidApiKey(KeyFault::Missing))?;
-    let found = gate.directory.find_key(&KeyDigest::of(text));
+    let found = app.directory.find_key(&KeyDigest::of(text));
     let Some(key) = found else {
         let fault = if key::is_key_text(text) { KeyFault::Unknown } else { KeyFault::Malformed };
         return Err(Refusal::InvalidApiKey(fault));
     };
     let unknown = || Refusal::InvalidApiKey(KeyFault::Unknown);
-    let account = gate.directory.find_account(key.account).ok_or_else(unknown)?;
-    let plan = gate.directory.catalogue().plans.get(&account.plan).cloned().ok_or_else(unknown)?;
+    let account = app.directory.find_account(key.account).ok_or_else(unknown)?;
+    let plan = app.directory.catalogue().plans.get(&account.plan).cloned().ok_or_else(unknown)?;
     Ok(Principal { key, account, plan })
 }
 

@@ -7,7 +7,7 @@
 
 use std::ops::ControlFlow;
 
-use super::tally::Tally;
+use super::request_guard::RequestGuard;
 use domain::model::Modality;
 use domain::money::Nanos;
 use domain::price::Price;
@@ -56,7 +56,7 @@ struct Excess {
     bound: u64,
 }
 
-impl Tally {
+impl RequestGuard {
     /// What the upstream reports, as far as it can be true; empty if it reports nothing.
     pub(super) fn believed(&self) -> BelievedUsage {
         let produced = self.meter.produced_bytes() as u64;

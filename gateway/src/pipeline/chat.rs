@@ -11,39 +11,39 @@ use super::admit::Asked;
 use super::authenticate::Principal;
 use super::collect::collect;
 use super::count::InputText;
-use super::course::Course;
-use super::end::End;
 use super::forward::{self, Outgoing};
-use super::passthrough::{self, Passthrough};
+use super::outcome::RequestOutcome;
+use super::passthrough::{self, ChatPassthrough};
 use super::relay::{Answer, Relay};
-use super::tally::Tally;
-use super::{Fault, Gate, admit, modalities, route};
+use super::request_guard::RequestGuard;
+use super::stream_adapter::StreamAdapter;
+use super::{AppState, Fault, admit, modalities, route};
 use crate::ledger::Size;
 use crate::upstream::UpstreamError;
 use domain::key::Translation;
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::chat::ChatRequest;
 use domain::wire::chunk::{AnswerForm, ChunkView};
-use domain::wire::flaw;
+use domain::wire::parse_error;
 use domain::wire::splice::splice_into;
 use translate::dialect::Dialect;
 use translate::report::{Loss, Report};
 
-/// Serves one chat request. On an error the caller answers it and closes the tally.
+/// Serves one chat request. On an error the caller answers it and closes the guard.
 ///
 /// # Errors
 /// The request was refused, or no upstream answered it.
 pub async fn chat(
-    gate: &Arc<Gate>,
+    app: &Arc<AppState>,
     principal: &Principal,
     body: Bytes,
-    tally: &mut Option<Tally>,
+    guard: &mut Option<RequestGuard>,
 ) -> Result<Answer, Fault> {
-    let open = tally.as_mut().expect("a request has a tally until it is answered");
+    let open = guard.as_mut().expect("a request has a guard until it is answered");
     let request = ChatRequest::peek(&body)?;
     open.asked(request.stream, &request.model);
     let ignored = ignored(&request, principal.key.translation)?;
-    let model = admit::find_model(gate, principal, &request.model)?;
+    let model = admit::find_model(app, principal, &request.model)?;
     modalities::check(&model, &body)?;
     let size = Size {
         input_bytes: (body.len() as u64).saturating_sub(request.media.data_bytes),
@@ -55,10 +55,10 @@ pub async fn chat(
     open.meter.asked(request.choices);
     let input = || InputText::from(body.clone());
     let asked = Asked { principal, model: &model, size: &size, input: &input };
-    admit::admit(gate, asked, open).await?;
+    admit::admit(app, asked, open).await?;
     let cap = admit::output_cap(open, &model, &size);
-    let targets = route::order(&model.deployments, gate.entropy.as_ref());
-    let mut begun = forward::forward(gate, &targets, request.stream, open, |upstream, target| {
+    let targets = route::order(&model.deployments, app.entropy.as_ref());
+    let mut begun = forward::forward(app, &targets, request.stream, open, |upstream, target| {
         let cap_names = Dialect::of(upstream.profile).caps;
         let edits = request.edits(&target.upstream_model, cap, cap_names);
         Ok(Outgoing { body: body.clone(), edits })
@@ -69,14 +69,15 @@ pub async fn chat(
     }
     let name = request.model_json();
     if request.stream {
-        let course = Course::Chat(Passthrough::new(name.to_owned(), request.include_usage));
-        return Relay::reading(begun, course, tally.take()).begin(tally).await;
+        let adapter =
+            StreamAdapter::Chat(ChatPassthrough::new(name.to_owned(), request.include_usage));
+        return Relay::reading(begun, adapter, guard.take()).begin(guard).await;
     }
-    let idle = begun.remote.idle_deadline();
+    let idle = begun.upstream_client.idle_deadline();
     let body = whole(begun.body, idle, name, open).await?;
     poll_fn(|context| open.poll_used(context)).await;
-    let end = End::answered(&open.meter);
-    tally.take().expect("open until it is answered").close(end);
+    let end = RequestOutcome::answered(&open.meter);
+    guard.take().expect("open until it is answered").close(end);
     Ok(Answer::Whole { headers: begun.headers, body })
 }
 
@@ -103,25 +104,25 @@ async fn whole(
     body: Incoming,
     idle: Duration,
     model: &str,
-    tally: &mut Tally,
+    guard: &mut RequestGuard,
 ) -> Result<Bytes, UpstreamError> {
-    tally.begun();
+    guard.begun();
     let body = collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
     let view = ChunkView::parse(json).map_err(|error| {
-        UpstreamError::Invalid(format!("its answer is not a chat answer: {}", flaw(&error)))
+        UpstreamError::Invalid(format!("its answer is not a chat answer: {}", parse_error(&error)))
     })?;
-    tally.meter.observe(&view, AnswerForm::Whole);
+    guard.meter.observe(&view, AnswerForm::Whole);
     if let Some(error) = view.reported_error(json) {
         return Err(UpstreamError::Reported(error));
     }
     if view.choices().is_empty() {
         return Err(UpstreamError::Invalid("its answer has no `choices`".to_owned()));
     }
-    passthrough::check_not_broken(&tally.meter)?;
-    tally.meter.check_choices()?;
-    tally.first_piece();
+    passthrough::check_not_broken(&guard.meter)?;
+    guard.meter.check_choices()?;
+    guard.first_piece();
     let Some(range) = view.model_other_than(json, model) else { return Ok(body) };
     let mut renamed = BytesMut::with_capacity(body.len() + model.len());
     splice_into(&mut renamed, &body, range, model.as_bytes());

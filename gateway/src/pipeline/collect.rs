@@ -9,7 +9,7 @@ use futures_util::future::poll_fn;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
 
-use super::patience::Patience;
+use super::idle_timeout::IdleTimeout;
 use crate::upstream::{Phase, UpstreamError};
 
 /// The longest answer that is taken in whole, or kept until its end, in bytes.
@@ -19,10 +19,11 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads a body to its end, with the idle deadline for each read.
 pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamError> {
-    let mut patience = Patience::new(idle);
+    let mut idle_timeout = IdleTimeout::new(idle);
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
-    while let Some(frame) = poll_fn(|context| poll_frame(&mut body, &mut patience, context)).await?
+    while let Some(frame) =
+        poll_fn(|context| poll_frame(&mut body, &mut idle_timeout, context)).await?
     {
         let Ok(data) = frame.into_data() else { continue };
         if first.len() + whole.len() + data.len() > MAX_ANSWER_BYTES {
@@ -47,13 +48,13 @@ pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes,
 
 fn poll_frame(
     body: &mut Incoming,
-    patience: &mut Patience,
+    idle_timeout: &mut IdleTimeout,
     context: &mut Context<'_>,
 ) -> Poll<Result<Option<Frame<Bytes>>, UpstreamError>> {
     let Poll::Ready(read) = Pin::new(body).poll_frame(context) else {
-        ready!(patience.poll_lost(context));
+        ready!(idle_timeout.poll_elapsed(context));
         return Poll::Ready(Err(UpstreamError::TimedOut(Phase::Idle)));
     };
-    patience.end();
+    idle_timeout.end();
     Poll::Ready(read.transpose().map_err(|_| UpstreamError::CutOff))
 }

@@ -20,8 +20,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::collect::MAX_ANSWER_BYTES;
 use super::count::{Before, Counting, Input, InputCount, InputTokens, PieceCount};
-use super::tally::Tally;
-use crate::ledger::{Cover, FundsWait};
+use super::request_guard::RequestGuard;
+use crate::ledger::{FundsWait, Hold};
 use crate::limits::{Permit, QuotaWait};
 use crate::upstream::UpstreamError;
 use domain::usage::Tokens;
@@ -84,7 +84,7 @@ pub(super) struct Counts {
     has_failed: bool,
 }
 
-impl Tally {
+impl RequestGuard {
     /// Makes sure that the upstream sends nothing that no answer to the request can be.
     ///
     /// # Errors
@@ -101,7 +101,10 @@ impl Tally {
     /// Ready once there is room for more text: what there is has been taken off to be counted, or is
     /// not much.
     pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let will_be_told = self.remote.as_ref().is_some_and(|remote| remote.reports_usage());
+        let will_be_told = self
+            .upstream_client
+            .as_ref()
+            .is_some_and(|upstream_client| upstream_client.reports_usage());
         let limit = if will_be_told { MAX_PENDING_BYTES } else { PIECE_BYTES };
         while self.meter.pending_bytes() > limit {
             ready!(self.poll_piece(context));
@@ -114,7 +117,7 @@ impl Tally {
     /// text at most.
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
         let bound = self.meter.output_bound();
-        self.cover.as_ref().is_none_or(|cover| cover.has_room(bound, bytes as u64))
+        self.hold.as_ref().is_none_or(|hold| hold.has_room(bound, bytes as u64))
             && self.permit.as_ref().is_none_or(|permit| permit.has_room(bound, bytes as u64))
     }
 
@@ -122,12 +125,12 @@ impl Tally {
     /// be.
     pub(super) fn is_covered(&mut self) -> bool {
         let (bound, estimate) = (self.meter.output_bound(), self.meter.output_estimate());
-        let now = || self.gate.clock.monotonic();
+        let now = || self.app.clock.monotonic();
         let is_paid = self
-            .cover
+            .hold
             .as_mut()
-            .is_none_or(|cover| cover.is_within_client_cap(estimate) || cover.covers(bound));
-        is_paid && self.permit.as_mut().is_none_or(|permit| permit.reach(estimate, now))
+            .is_none_or(|hold| hold.is_within_client_cap(estimate) || hold.covers(bound));
+        is_paid && self.permit.as_mut().is_none_or(|permit| permit.ensure_covered(estimate, now))
     }
 
     /// Ready with whether what there is of an answer is paid for and reserved, once it is, or once it is
@@ -156,14 +159,14 @@ impl Tally {
 
     /// Gives back what is held beyond the count if other requests wait for it.
     pub(super) fn give_back(&mut self, context: &mut Context<'_>) {
-        let is_wanted = self.cover.as_ref().is_some_and(Cover::has_waiters)
+        let is_wanted = self.hold.as_ref().is_some_and(Hold::has_waiters)
             || self.permit.as_ref().is_some_and(Permit::has_waiters);
         if !is_wanted || self.poll_counted(context).is_pending() {
             return;
         }
         let tokens = self.meter.output_bound();
-        if let Some(cover) = &mut self.cover {
-            cover.shrink(tokens);
+        if let Some(hold) = &mut self.hold {
+            hold.shrink(tokens);
         }
         if let Some(permit) = &mut self.permit {
             permit.shrink(tokens);
@@ -188,8 +191,8 @@ impl Tally {
             return Poll::Ready(());
         }
         if let InputProgress::NotStarted = self.counts.input {
-            let counting = self.gate.counter.clone().count_input(self.request_body.clone().into());
-            let counting = AbortOnDropHandle::new(self.gate.tasks.spawn(counting));
+            let counting = self.app.counter.clone().count_input(self.request_body.clone().into());
+            let counting = AbortOnDropHandle::new(self.app.tasks.spawn(counting));
             self.counts.input = InputProgress::Counting(counting);
         }
         let InputProgress::Counting(counting) = &mut self.counts.input else {
@@ -203,8 +206,8 @@ impl Tally {
         };
         self.counts.input = InputProgress::Counted(counted);
         let bound = input_bound(counted.0).saturating_add(self.media_tokens());
-        if let Some(cover) = &mut self.cover {
-            cover.bound_input(bound);
+        if let Some(hold) = &mut self.hold {
+            hold.bound_input(bound);
         }
         if let Some(permit) = &mut self.permit {
             permit.bound_input(bound);
@@ -214,13 +217,13 @@ impl Tally {
 
     /// Ready once it makes no sense to wait any longer for what others give back.
     fn poll_shortage(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let is_shared = self.cover.as_ref().is_some_and(Cover::is_shared)
+        let is_shared = self.hold.as_ref().is_some_and(Hold::is_shared)
             || self.permit.as_ref().is_some_and(Permit::is_shared);
         let shortage = self.counts.shortage.get_or_insert_with(|| {
             Box::new(Shortage {
                 retries: 0,
                 retry: Box::pin(tokio::time::sleep(RETRY_INTERVAL)),
-                _funds: self.cover.as_ref().and_then(Cover::wait),
+                _funds: self.hold.as_ref().and_then(Hold::wait),
                 _quota: self.permit.as_ref().map(Permit::wait),
             })
         });
@@ -244,8 +247,8 @@ impl Tally {
 
     fn count_piece(&mut self) {
         let piece = self.meter.take_piece(MAX_REST_BYTES);
-        let counting = self.gate.counter.clone().count_piece(piece);
-        self.counts.piece = Some(AbortOnDropHandle::new(self.gate.tasks.spawn(counting)));
+        let counting = self.app.counter.clone().count_piece(piece);
+        self.counts.piece = Some(AbortOnDropHandle::new(self.app.tasks.spawn(counting)));
     }
 
     /// Counts what is left to be counted; `None` stands for a request that cannot be.
@@ -263,10 +266,10 @@ impl Tally {
             piece: self.counts.piece.take(),
         };
         let (rest, has_failed) = (self.meter.take_produced(), self.counts.has_failed);
-        let counting = self.gate.counter.clone().count(before, rest);
+        let counting = self.app.counter.clone().count(before, rest);
         let withheld = self
             .has_withheld()
-            .then(|| self.gate.counter.clone().count_piece(self.withheld.clone()));
+            .then(|| self.app.counter.clone().count_piece(self.withheld.clone()));
         let counting = async move {
             let mut usage = counting.await.filter(|_| !has_failed)?;
             let Some(withheld) = withheld else { return Some(usage) };
@@ -276,7 +279,7 @@ impl Tally {
             usage.reasoning = usage.reasoning.map(reasoning);
             Some(usage)
         };
-        AbortOnDropHandle::new(self.gate.tasks.spawn(counting))
+        AbortOnDropHandle::new(self.app.tasks.spawn(counting))
     }
 
     /// Keeps a count of all for the next call of [`count_rest`](Self::count_rest).

@@ -10,19 +10,19 @@ use std::time::Duration;
 
 use futures_util::future::poll_fn;
 
-use super::end::{End, Presence};
+use super::outcome::{Presence, RequestOutcome};
 use super::relay::{Answer, Relay};
-use super::tally::Tally;
-use super::{Fault, Gate};
+use super::request_guard::RequestGuard;
+use super::{AppState, Fault};
 
-/// What a request comes to, and its tally if that is open still.
-type Outcome = (Result<Answer, Fault>, Option<Tally>);
+/// What a request comes to, and its guard if that is open still.
+type Outcome = (Result<Answer, Fault>, Option<RequestGuard>);
 /// A request on its way.
 pub(super) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// How a request goes on without its client.
 pub(super) struct Drain {
-    gate: Arc<Gate>,
+    app: Arc<AppState>,
     presence: Presence,
     /// For how long, from when the client has gone.
     limit: Duration,
@@ -34,9 +34,9 @@ struct Attended(Option<(Work, Drain)>);
 // === impl Drain ===
 
 impl Drain {
-    /// A request that goes on for up to `limit`; `presence` is its tally's.
-    pub(super) fn new(gate: Arc<Gate>, presence: Presence, limit: Duration) -> Self {
-        Self { gate, presence, limit }
+    /// A request that goes on for up to `limit`; `presence` is its guard's.
+    pub(super) fn new(app: Arc<AppState>, presence: Presence, limit: Duration) -> Self {
+        Self { app, presence, limit }
     }
 
     /// Does `work`, to its end even if its client goes away. The answer may be a stream, whose rest is
@@ -44,12 +44,12 @@ impl Drain {
     pub(super) async fn serve(
         self,
         work: Work,
-        tally: &mut Option<Tally>,
+        guard: &mut Option<RequestGuard>,
     ) -> Result<Answer, Fault> {
         let mut attended = Attended(Some((work, self)));
         let (outcome, open) = poll_fn(|context| attended.poll(context)).await;
         let drain = attended.0.take().map(|(_, drain)| Box::new(drain));
-        *tally = open;
+        *guard = open;
         let mut answer = outcome?;
         if let Answer::Stream { relay, .. } = &mut answer {
             relay.drained_by(drain);
@@ -63,8 +63,8 @@ impl Drain {
     }
 
     fn spawn(self, rest: impl Future<Output = ()> + Send + 'static) {
-        let Self { gate, presence, limit } = self;
-        let cut_off = gate.cut_off.clone();
+        let Self { app, presence, limit } = self;
+        let cut_off = app.cut_off.clone();
         if cut_off.is_cancelled() {
             // it was not the client that went away
             return;
@@ -72,30 +72,33 @@ impl Drain {
         presence.end();
         // who is late is cancelled like anybody whose client has gone
         let rest = cut_off.run_until_cancelled_owned(tokio::time::timeout(limit, rest));
-        gate.tasks.spawn(rest);
+        app.tasks.spawn(rest);
     }
 }
 
 /// Waits for the end of a request that nobody else waits for.
 async fn finish(work: Work) {
-    let (outcome, tally) = work.await;
+    let (outcome, guard) = work.await;
     match outcome {
         Ok(Answer::Stream { relay, .. }) => read(relay).await,
         Ok(Answer::Whole { .. } | Answer::Again(_)) => {}
-        Err(fault) => tally.into_iter().for_each(|tally| close(tally, &fault)),
+        Err(fault) => guard.into_iter().for_each(|guard| close(guard, &fault)),
     }
 }
 
 async fn read(mut relay: Box<Relay>) {
     while let Some(read) = poll_fn(|context| relay.poll_bytes(context)).await {
         if let Err(broken) = read {
-            broken.tally.into_iter().for_each(|tally| close(tally, &broken.fault));
+            broken.guard.into_iter().for_each(|guard| close(guard, &broken.fault));
         }
     }
 }
 
-fn close(tally: Tally, fault: &Fault) {
-    tally.fail(fault, End { status: fault.status(), http_status: None, error_code: None });
+fn close(guard: RequestGuard, fault: &Fault) {
+    guard.fail(
+        fault,
+        RequestOutcome { status: fault.status(), http_status: None, error_code: None },
+    );
 }
 
 // === impl Attended ===

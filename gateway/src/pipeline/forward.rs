@@ -7,9 +7,9 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::Incoming;
 
-use super::tally::Tally;
-use super::{Fault, Gate, route, standing};
-use crate::upstream::{Remote, UpstreamError};
+use super::request_guard::RequestGuard;
+use super::{AppState, Fault, route, standing};
+use crate::upstream::{UpstreamClient, UpstreamError};
 use domain::model::Deployment;
 use domain::refusal::Refusal;
 use domain::upstream::Upstream;
@@ -48,7 +48,7 @@ pub struct Begun {
     /// The body to read.
     pub body: Incoming,
     /// Who sends it.
-    pub remote: Arc<Remote>,
+    pub upstream_client: Arc<UpstreamClient>,
 }
 
 /// Tries `targets` in order until one answers; `outgoing` makes what each is sent, or says why it
@@ -57,21 +57,22 @@ pub struct Begun {
 /// # Errors
 /// The last target's, or that of the first one that is not worth a failover.
 pub async fn forward(
-    gate: &Gate,
+    app: &AppState,
     targets: &[&Deployment],
     stream: bool,
-    tally: &mut Tally,
+    guard: &mut RequestGuard,
     mut outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
 ) -> Result<Begun, Fault> {
     let mut fault = misconfigured("the model has no deployment").into();
     let mut tried = false;
     let permits = |target: &Deployment| {
-        let catalogue = gate.directory.catalogue();
+        let catalogue = app.directory.catalogue();
         let upstream = catalogue.upstreams.get(&target.upstream);
-        upstream.is_none_or(|upstream| gate.fleet.permits(upstream, gate.clock.monotonic()))
+        upstream
+            .is_none_or(|upstream| app.upstream_clients.permits(upstream, app.clock.monotonic()))
     };
     for target in route::turns(targets, permits) {
-        let found = gate.directory.catalogue().upstreams.get(&target.upstream).cloned();
+        let found = app.directory.catalogue().upstreams.get(&target.upstream).cloned();
         let outcome = match found {
             None => Err(misconfigured("it was removed")),
             Some(upstream) => match outgoing(&upstream, target) {
@@ -85,23 +86,23 @@ pub async fn forward(
                 Ok(outgoing) => {
                     tried = true;
                     let outgoing = outgoing.compact();
-                    tally.goes_to(target, &outgoing.body)?;
-                    gate.ledger.synced().await.map_err(|_| Refusal::RecorderBehind)?;
-                    attempt(gate, &upstream, outgoing, stream, tally).await
+                    guard.record_attempt(target, &outgoing.body)?;
+                    app.ledger.synced().await.map_err(|_| Refusal::RecorderBehind)?;
+                    attempt(app, &upstream, outgoing, stream, guard).await
                 }
             },
         };
         match outcome {
             Ok(mut begun) => {
-                tally.answered_by(begun.remote.clone());
-                standing::show(&mut begun.headers, tally.standing());
-                report_cap(&mut begun, tally);
+                guard.answered_by(begun.upstream_client.clone());
+                standing::show(&mut begun.headers, guard.standing());
+                report_cap(&mut begun, guard);
                 return Ok(begun);
             }
             Err(error) => {
                 let retryable = error.is_retryable();
                 let source = std::error::Error::source(&error);
-                tracing::warn!(request_id = %tally.id(), upstream = %target.upstream, %error, source, "a request got no answer from an upstream");
+                tracing::warn!(request_id = %guard.id(), upstream = %target.upstream, %error, source, "a request got no answer from an upstream");
                 fault = error.into();
                 if !retryable {
                     break;
@@ -113,38 +114,38 @@ pub async fn forward(
 }
 
 async fn attempt(
-    gate: &Gate,
+    app: &AppState,
     upstream: &Arc<Upstream>,
     outgoing: Outgoing,
     stream: bool,
-    tally: &Tally,
+    guard: &RequestGuard,
 ) -> Result<Begun, UpstreamError> {
-    let remote = gate.fleet.remote(upstream, || {
-        let credential = gate.credentials.find(&upstream.name);
+    let upstream_client = app.upstream_clients.upstream_client(upstream, || {
+        let credential = app.credentials.find(&upstream.name);
         credential.ok_or("its credential is not known yet")?.as_ref().clone()
     })?;
     let Outgoing { body, edits } = outgoing;
-    let body_and_id = || (splice::splice(&body, &edits), tally.id_header());
-    let sent_at = gate.clock.monotonic();
-    let sent = remote.send(body_and_id).await;
+    let body_and_id = || (splice::splice(&body, &edits), guard.id_header());
+    let sent_at = app.clock.monotonic();
+    let sent = upstream_client.send(body_and_id).await;
     let checked = sent.and_then(|response| {
         check_kind(response.headers(), stream)?;
         Ok(response)
     });
-    let now = gate.clock.monotonic();
+    let now = app.clock.monotonic();
     match &checked {
         Err(UpstreamError::KeptBack(_)) => {}
-        Err(error) if error.is_its_fault() => remote.failed(error, gate.clock.now(), now),
-        Ok(_) | Err(_) => remote.answered(now.saturating_sub(sent_at), now),
+        Err(error) if error.is_its_fault() => upstream_client.failed(error, app.clock.now(), now),
+        Ok(_) | Err(_) => upstream_client.answered(now.saturating_sub(sent_at), now),
     }
     let (head, body) = checked?.into_parts();
-    Ok(Begun { headers: client_headers(&head.headers), body, remote })
+    Ok(Begun { headers: client_headers(&head.headers), body, upstream_client })
 }
 
 impl Begun {
     /// Tells the client in a header, and notes on the record, what was lost or mended.
-    pub(super) fn report(&mut self, report: &Report, tally: &mut Tally) {
-        tally.noted(report.notes().iter().map(ToString::to_string));
+    pub(super) fn report(&mut self, report: &Report, guard: &mut RequestGuard) {
+        guard.noted(report.notes().iter().map(ToString::to_string));
         report_in(&mut self.headers, report);
     }
 }
@@ -157,11 +158,11 @@ pub(super) fn report_in(headers: &mut HeaderMap, report: &Report) {
 }
 
 /// Says that the client asked for more output than its balance or its quotas pay for.
-fn report_cap(begun: &mut Begun, tally: &mut Tally) {
-    if let Some(cap) = tally.output_cap() {
+fn report_cap(begun: &mut Begun, guard: &mut RequestGuard) {
+    if let Some(cap) = guard.output_cap() {
         let mut report = Report::default();
         report.add(Loss::OutputCapLowered, cap.to_string());
-        begun.report(&report, tally);
+        begun.report(&report, guard);
     }
 }
 

@@ -13,26 +13,26 @@ pub mod chat;
 mod choices;
 mod collect;
 pub mod count;
-pub mod course;
 mod coverage;
 mod drain;
-pub mod end;
-pub mod exchange;
 pub mod forward;
-mod gathering;
+mod idle_timeout;
 pub mod meter;
 mod modalities;
+pub mod outcome;
 pub mod passthrough;
-mod patience;
 mod pieces;
+mod read_batcher;
 pub mod relay;
 pub mod replay;
+pub mod request_guard;
 pub mod responses;
+pub mod responses_stream;
 pub mod route;
 pub mod serve;
 mod settle;
 pub mod standing;
-pub mod tally;
+pub mod stream_adapter;
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ use crate::control::seal::Sealer;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::state::State;
-use crate::upstream::{Fleet, UpstreamError};
+use crate::upstream::{UpstreamClients, UpstreamError};
 use count::Counter;
 use domain::record::RequestStatus;
 use domain::refusal::Refusal;
@@ -54,7 +54,7 @@ use replay::Replays;
 use responses::Policy;
 
 /// What every request needs. Built once, by `app`.
-pub struct Gate {
+pub struct AppState {
     /// Keys, accounts and the catalogue.
     pub directory: Arc<Directory>,
     /// Balances and records.
@@ -62,7 +62,7 @@ pub struct Gate {
     /// Requests and tokens per minute, concurrency, tokens per month.
     pub limiter: Arc<Limiter>,
     /// The upstreams' clients.
-    pub fleet: Arc<Fleet>,
+    pub upstream_clients: Arc<UpstreamClients>,
     /// The upstreams' credentials.
     pub credentials: Arc<Credentials>,
     /// The responses that are kept; `None` if none are.

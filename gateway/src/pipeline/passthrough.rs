@@ -8,7 +8,7 @@ use super::meter::Meter;
 use crate::upstream::UpstreamError;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::error::ForeignError;
-use domain::wire::flaw;
+use domain::wire::parse_error;
 use domain::wire::splice::splice_into;
 use domain::wire::sse::{self, Fields, Splitter};
 
@@ -16,7 +16,7 @@ use domain::wire::sse::{self, Fields, Splitter};
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 /// A chat stream on its way to the client.
-pub struct Passthrough {
+pub struct ChatPassthrough {
     splitter: Splitter,
     rules: Rules,
 }
@@ -31,7 +31,7 @@ struct Rules {
     end: Option<Bytes>,
 }
 
-impl Passthrough {
+impl ChatPassthrough {
     /// A stream for a client that knows the model as `model` (a JSON string).
     pub fn new(model: String, keep_usage: bool) -> Self {
         Self { splitter: Splitter::default(), rules: Rules { model, keep_usage, end: None } }
@@ -160,7 +160,7 @@ impl Rules {
         }
         let json = std::str::from_utf8(&data).map_err(|_| not_text())?;
         let view = ChunkView::parse(json).map_err(|error| {
-            UpstreamError::Invalid(format!("a chunk is not a chat chunk: {}", flaw(&error)))
+            UpstreamError::Invalid(format!("a chunk is not a chat chunk: {}", parse_error(&error)))
         })?;
         meter.observe(&view, AnswerForm::Stream);
         if let Some(error) = view.reported_error(json) {
@@ -202,7 +202,7 @@ mod tests {
     );
 
     fn relay(pieces: &[&str], keep_usage: bool) -> (String, Meter, Result<(), UpstreamError>) {
-        let mut stream = Passthrough::new("\"mine\"".to_owned(), keep_usage);
+        let mut stream = ChatPassthrough::new("\"mine\"".to_owned(), keep_usage);
         let (mut meter, mut out) = (Meter::default(), BytesMut::new());
         let outcome = pieces
             .iter()
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_are_not_relayed() {
         for bytes in [&b"\x1f\x8b\x08\x00"[..], b": \xff\xfe\n\n", b"data: \xff\n\n", b"\xff\n\n"] {
-            let mut stream = Passthrough::new("\"mine\"".to_owned(), true);
+            let mut stream = ChatPassthrough::new("\"mine\"".to_owned(), true);
             let mut out = BytesMut::new();
             let outcome = stream.push(bytes, &mut Meter::default(), &mut out);
             assert!(matches!(outcome, Err(UpstreamError::Invalid(_))), "{bytes:?}: {outcome:?}");
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_is_cut_short_ends_as_at_a_limit() {
-        let mut stream = Passthrough::new("\"mine\"".to_owned(), false);
+        let mut stream = ChatPassthrough::new("\"mine\"".to_owned(), false);
         let (mut meter, mut out) = (Meter::default(), BytesMut::new());
         stream.cut_short(&mut meter, &mut out);
         stream.push(STREAM.as_bytes(), &mut meter, &mut out).unwrap();

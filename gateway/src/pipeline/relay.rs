@@ -1,7 +1,7 @@
 //! Brings a stream from its upstream to the client.
 //!
 //! A stream is pulled: the upstream is read only when the client has taken what there is, and dropping
-//! the stream drops the upstream's request. What the bytes become on the way is the [`Course`]'s.
+//! the stream drops the upstream's request. What the bytes become on the way is the [`StreamAdapter`]'s.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,14 +17,14 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::Fault;
-use super::course::Course;
 use super::drain::Drain;
-use super::end::{Commitment, End};
 use super::forward::Begun;
-use super::gathering::Gathering;
-use super::patience::Patience;
+use super::idle_timeout::IdleTimeout;
+use super::outcome::{Commitment, RequestOutcome};
+use super::read_batcher::ReadBatcher;
 use super::replay::{Keeper, Kept};
-use super::tally::Tally;
+use super::request_guard::RequestGuard;
+use super::stream_adapter::StreamAdapter;
 use crate::ledger::Syncing;
 use crate::upstream::{Phase, UpstreamError};
 use domain::wire::sse;
@@ -60,13 +60,13 @@ pub enum Answer {
     Again(Arc<Kept>),
 }
 
-/// An answer that has not begun. It has the request's tally, and gives it back with the outcome.
-pub type Forwarding = Pin<Box<dyn Future<Output = (Result<Begun, Fault>, Tally)> + Send>>;
+/// An answer that has not begun. It has the request's guard, and gives it back with the outcome.
+pub type Forwarding = Pin<Box<dyn Future<Output = (Result<Begun, Fault>, RequestGuard)> + Send>>;
 
-/// A stream on its way. Its tally is closed when its end is handed out, or when it is dropped.
+/// A stream on its way. Its guard is closed when its end is handed out, or when it is dropped.
 pub struct Relay {
     source: Source,
-    course: Course,
+    adapter: StreamAdapter,
     /// Headers beside those of every answer.
     headers: HeaderMap,
     commitment: Option<Commitment>,
@@ -78,12 +78,12 @@ pub struct Relay {
     /// How much was handed out the last time, in bytes.
     usual: usize,
     /// `None` before the answer has begun, and once it is booked.
-    tally: Option<Tally>,
+    guard: Option<RequestGuard>,
     /// How long the upstream has said nothing.
-    idle: Patience,
+    idle: IdleTimeout,
     /// How long the client has been told nothing.
-    silence: Patience,
-    gathering: Gathering,
+    silence: IdleTimeout,
+    read_batcher: ReadBatcher,
     failure: Option<Fault>,
     /// Keeps what is handed out for retries of the request.
     keeper: Option<Box<Keeper>>,
@@ -103,23 +103,23 @@ enum Source {
     Ended,
 }
 
-/// A stream that broke after it had begun. Whoever tells the client closes the tally.
+/// A stream that broke after it had begun. Whoever tells the client closes the guard.
 pub struct Broken {
     /// Why.
     pub fault: Fault,
-    /// The open tally; `None` if the request is booked, because its upstream had not answered.
-    pub tally: Option<Tally>,
+    /// The open guard; `None` if the request is booked, because its upstream had not answered.
+    pub guard: Option<RequestGuard>,
     /// How the client is told.
-    pub course: Course,
+    pub adapter: StreamAdapter,
 }
 
 // === impl Relay ===
 
 impl Relay {
     /// A stream whose answer has begun.
-    pub fn reading(begun: Begun, course: Course, tally: Option<Tally>) -> Box<Self> {
-        let idle = begun.remote.idle_deadline();
-        let mut relay = Self::new(Source::Reading(begun.body), course, tally, idle);
+    pub fn reading(begun: Begun, adapter: StreamAdapter, guard: Option<RequestGuard>) -> Box<Self> {
+        let idle = begun.upstream_client.idle_deadline();
+        let mut relay = Self::new(Source::Reading(begun.body), adapter, guard, idle);
         relay.headers = begun.headers;
         relay
     }
@@ -128,31 +128,36 @@ impl Relay {
     /// before that, and `commitment` is told if it does.
     pub fn waiting(
         forwarding: Forwarding,
-        course: Course,
+        adapter: StreamAdapter,
         headers: HeaderMap,
         commitment: Commitment,
     ) -> Box<Self> {
         // the forwarding has deadlines of its own
-        let mut relay = Self::new(Source::Waiting(forwarding), course, None, Duration::MAX);
+        let mut relay = Self::new(Source::Waiting(forwarding), adapter, None, Duration::MAX);
         relay.headers = headers;
         relay.commitment = Some(commitment);
         relay
     }
 
-    fn new(source: Source, course: Course, tally: Option<Tally>, idle: Duration) -> Box<Self> {
+    fn new(
+        source: Source,
+        adapter: StreamAdapter,
+        guard: Option<RequestGuard>,
+        idle: Duration,
+    ) -> Box<Self> {
         Box::new(Self {
             source,
-            course,
+            adapter,
             headers: HeaderMap::new(),
             commitment: None,
             unread: Bytes::new(),
             out: BytesMut::new(),
             uncovered: None,
             usual: 0,
-            tally,
-            idle: Patience::new(idle),
-            silence: Patience::new(SILENCE),
-            gathering: Gathering::default(),
+            guard,
+            idle: IdleTimeout::new(idle),
+            silence: IdleTimeout::new(SILENCE),
+            read_batcher: ReadBatcher::default(),
             failure: None,
             keeper: None,
             drain: None,
@@ -163,13 +168,16 @@ impl Relay {
     /// Waits for the first event, for a while.
     ///
     /// # Errors
-    /// The stream breaks before the client was sent anything; `tally` is open then.
-    pub async fn begin(mut self: Box<Self>, tally: &mut Option<Tally>) -> Result<Answer, Fault> {
+    /// The stream breaks before the client was sent anything; `guard` is open then.
+    pub async fn begin(
+        mut self: Box<Self>,
+        guard: &mut Option<RequestGuard>,
+    ) -> Result<Answer, Fault> {
         let first =
             tokio::time::timeout(COMMIT_GRACE, poll_fn(|context| self.poll_fill(context))).await;
         if first.is_err() {
             // nothing is fine: then the client gets its head, and waits for the rest as it comes
-            self.course.commit(&mut self.out);
+            self.adapter.commit(&mut self.out);
             if let Some(commitment) = &self.commitment {
                 commitment.set();
             }
@@ -177,11 +185,11 @@ impl Relay {
         if self.out.is_empty()
             && let Some(fault) = self.failure.take()
         {
-            *tally = self.tally.take();
+            *guard = self.guard.take();
             return Err(fault);
         }
         // a short stream may have come whole, and be booked already
-        if let Some(open) = self.tally.as_mut() {
+        if let Some(open) = self.guard.as_mut() {
             open.committed();
         }
         Ok(Answer::Stream { headers: std::mem::take(&mut self.headers), relay: self })
@@ -208,8 +216,8 @@ impl Relay {
     /// What is at hand goes to the client in one write, and nothing waits for a timer.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Source::Waiting(forwarding) = &mut self.source {
-            if let Poll::Ready((outcome, tally)) = forwarding.as_mut().poll(context) {
-                self.answered(outcome, tally);
+            if let Poll::Ready((outcome, guard)) = forwarding.as_mut().poll(context) {
+                self.answered(outcome, guard);
             } else if self.out.is_empty() {
                 return self.poll_silence(context);
             } else {
@@ -217,12 +225,12 @@ impl Relay {
             }
         }
         while self.failure.is_none() && self.out.len() < MAX_FRAME_BYTES {
-            let Some(tally) = &mut self.tally else { break };
+            let Some(guard) = &mut self.guard else { break };
             if let Some(uncovered) = &mut self.uncovered {
-                match tally.poll_covered(context) {
+                match guard.poll_covered(context) {
                     Poll::Ready(true) => self.out.unsplit(std::mem::take(uncovered)),
                     Poll::Ready(false) => {
-                        self.course.cut_short(tally, uncovered, &mut self.out);
+                        self.adapter.cut_short(guard, uncovered, &mut self.out);
                         self.source = Source::Ended;
                         self.unread.clear();
                     }
@@ -231,18 +239,18 @@ impl Relay {
                     Poll::Pending => break,
                 }
                 self.uncovered = None;
-                tally.first_piece();
+                guard.first_piece();
             }
-            if !self.unread.is_empty() && !self.course.is_done() {
+            if !self.unread.is_empty() && !self.adapter.is_done() {
                 self.pass_on(context);
                 continue;
             }
             let upstream = match &mut self.source {
-                Source::Reading(upstream) if !self.course.is_done() => Some(upstream),
+                Source::Reading(upstream) if !self.adapter.is_done() => Some(upstream),
                 _ => None,
             };
             let Some(upstream) = upstream else {
-                match self.course.poll_end(context, tally, &mut self.out) {
+                match self.adapter.poll_end(context, guard, &mut self.out) {
                     Poll::Ready(Ok(end)) => self.finish(context, end),
                     Poll::Ready(Err(failure)) => self.failure = Some(failure.into()),
                     Poll::Pending if self.out.is_empty() => return self.poll_silence(context),
@@ -250,7 +258,7 @@ impl Relay {
                 }
                 break;
             };
-            let Poll::Ready(()) = tally.poll_room(context) else {
+            let Poll::Ready(()) = guard.poll_room(context) else {
                 if self.out.is_empty() {
                     return self.poll_silence(context);
                 }
@@ -259,15 +267,15 @@ impl Relay {
             let Poll::Ready(read) = Pin::new(upstream).poll_frame(context) else {
                 if self.out.is_empty() {
                     ready!(self.poll_waiting(context));
-                } else if self.gathering.offers_a_turn() {
+                } else if self.read_batcher.should_yield() {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
                 break;
             };
-            self.gathering.read();
+            self.read_batcher.read();
             self.idle.end();
-            tally.begun();
+            guard.begun();
             match read {
                 Some(Ok(frame)) => self.unread = frame.into_data().unwrap_or_default(),
                 Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
@@ -279,8 +287,8 @@ impl Relay {
 
     /// Passes on what was read: all of it, or one event where that might be more than is held for.
     fn pass_on(&mut self, context: &mut Context<'_>) {
-        let Some(tally) = &mut self.tally else { return };
-        let data = if tally.has_room_for(self.unread.len()) {
+        let Some(guard) = &mut self.guard else { return };
+        let data = if guard.has_room_for(self.unread.len()) {
             std::mem::take(&mut self.unread)
         } else {
             let end = sse::event_end(&self.unread, 0).unwrap_or(self.unread.len());
@@ -290,25 +298,25 @@ impl Relay {
             self.out.reserve(self.usual);
         }
         let before = self.out.len();
-        let pushed = self.course.push(&data, tally, &mut self.out);
-        let checked = pushed.and_then(|()| tally.check_answer());
+        let pushed = self.adapter.push(&data, guard, &mut self.out);
+        let checked = pushed.and_then(|()| guard.check_answer());
         self.failure = checked.err().map(Fault::from);
-        tally.streamed();
-        if self.failure.is_none() && !tally.is_covered() {
+        guard.streamed();
+        if self.failure.is_none() && !guard.is_covered() {
             self.uncovered = Some(self.out.split_off(before));
         }
-        tally.give_back(context);
+        guard.give_back(context);
         if !self.out.is_empty() {
-            tally.first_piece();
+            guard.first_piece();
         }
     }
 
     /// The upstream has answered, or will not.
-    fn answered(&mut self, outcome: Result<Begun, Fault>, tally: Tally) {
-        self.tally = Some(tally);
+    fn answered(&mut self, outcome: Result<Begun, Fault>, guard: RequestGuard) {
+        self.guard = Some(guard);
         match outcome {
             Ok(begun) => {
-                self.idle = Patience::new(begun.remote.idle_deadline());
+                self.idle = IdleTimeout::new(begun.upstream_client.idle_deadline());
                 self.headers = begun.headers;
                 self.source = Source::Reading(begun.body);
             }
@@ -321,7 +329,7 @@ impl Relay {
 
     /// Waits for the upstream with nothing in hand.
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.idle.poll_lost(context).is_ready() {
+        if self.idle.poll_elapsed(context).is_ready() {
             self.failure = Some(UpstreamError::TimedOut(Phase::Idle).into());
             return Poll::Ready(());
         }
@@ -330,26 +338,26 @@ impl Relay {
 
     /// Ready with a sign of life, once the client has heard nothing for long.
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.course.has_keep_alive() {
+        if !self.adapter.has_keep_alive() {
             return Poll::Pending;
         }
-        ready!(self.silence.poll_lost(context));
-        self.course.keep_alive(&mut self.out);
+        ready!(self.silence.poll_elapsed(context));
+        self.adapter.keep_alive(&mut self.out);
         Poll::Ready(())
     }
 
     /// Books the request, before the client can see the end of its answer.
-    fn finish(&mut self, context: &mut Context<'_>, end: End) {
-        let Some(tally) = self.tally.take() else { return };
+    fn finish(&mut self, context: &mut Context<'_>, end: RequestOutcome) {
+        let Some(guard) = self.guard.take() else { return };
         let source = std::mem::replace(&mut self.source, Source::Ended);
         if let Source::Reading(mut rest) = source
             && Pin::new(&mut rest).poll_frame(context).is_pending()
         {
             let drain = async move { while let Some(Ok(_)) = rest.frame().await {} };
-            tally.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
+            guard.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
         }
-        self.syncing = tally.syncing();
-        tally.close(end);
+        self.syncing = guard.syncing();
+        guard.close(end);
         if let Some(keeper) = self.keeper.take() {
             keeper.finish(&self.out, true);
         }
@@ -380,28 +388,28 @@ impl Relay {
         self.source = Source::Ended;
         self.keeper = None;
         Poll::Ready(self.failure.take().map(|fault| {
-            let course = std::mem::replace(&mut self.course, Course::Ended);
-            Err(Box::new(Broken { fault, tally: self.tally.take(), course }))
+            let adapter = std::mem::replace(&mut self.adapter, StreamAdapter::Ended);
+            Err(Box::new(Broken { fault, guard: self.guard.take(), adapter }))
         }))
     }
 
     /// Ends the stream before its time because of `fault`: what there is of it is given, and the fault then.
     pub fn interrupt(&mut self, fault: Fault) {
-        if self.is_booked() || self.failure.is_some() || self.course.is_done() {
+        if self.is_booked() || self.failure.is_some() || self.adapter.is_done() {
             return;
         }
         self.withhold();
-        // an upstream that has not answered is left alone, and its tally with it
+        // an upstream that has not answered is left alone, and its guard with it
         self.source = Source::Ended;
         self.failure = Some(fault);
     }
 
     /// Notes that what waits to be paid for is not passed on.
     fn withhold(&mut self) {
-        if let (Some(uncovered), Some(tally), Course::Chat(_)) =
-            (self.uncovered.take(), &mut self.tally, &self.course)
+        if let (Some(uncovered), Some(guard), StreamAdapter::Chat(_)) =
+            (self.uncovered.take(), &mut self.guard, &self.adapter)
         {
-            tally.withhold(&uncovered);
+            guard.withhold(&uncovered);
         }
     }
 
@@ -411,7 +419,7 @@ impl Relay {
     }
 
     fn is_booked(&self) -> bool {
-        self.tally.is_none() && !matches!(self.source, Source::Waiting(_))
+        self.guard.is_none() && !matches!(self.source, Source::Waiting(_))
     }
 }
 
@@ -419,7 +427,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         let drain = self.drain.take().filter(|_| !self.is_booked() && !std::thread::panicking());
         if let Some(drain) = drain {
-            let ended = Self::new(Source::Ended, Course::Ended, None, Duration::MAX);
+            let ended = Self::new(Source::Ended, StreamAdapter::Ended, None, Duration::MAX);
             drain.read_out(Box::new(std::mem::replace(self, *ended)));
         } else if !std::thread::panicking() {
             self.withhold();

@@ -17,8 +17,8 @@ use sha2::{Digest, Sha256};
 
 use super::authenticate::Principal;
 use super::relay::Answer;
-use super::tally::Tally;
-use super::{Gate, standing};
+use super::request_guard::RequestGuard;
+use super::{AppState, standing};
 use crate::clock::Clock;
 use domain::endpoint::Endpoint;
 use domain::idempotency::{Answered, IdempotencyDigest};
@@ -63,15 +63,15 @@ pub struct Keeper {
 /// # Errors
 /// The key is malformed or another request's, or there is no answer to give.
 pub async fn begin(
-    gate: &Gate,
+    app: &AppState,
     principal: &Principal,
     endpoint: Endpoint,
     headers: &HeaderMap,
     body: &Bytes,
-    tally: &mut Tally,
+    guard: &mut RequestGuard,
 ) -> Result<Attempt, Refusal> {
     let Some(key) = headers.get(&HEADER) else { return Ok(Attempt::First(None)) };
-    let Some(replays) = &gate.replays else { return Ok(Attempt::First(None)) };
+    let Some(replays) = &app.replays else { return Ok(Attempt::First(None)) };
     let key = key.as_bytes();
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         let message = format!("the header `Idempotency-Key` must have 1 to {MAX_KEY_BYTES} bytes");
@@ -81,10 +81,10 @@ pub async fn begin(
     let body = Sha256::new().chain_update(endpoint.as_str()).chain_update([0]).chain_update(body);
     let body = body.finalize().into();
     loop {
-        let found = replays.table().begin(digest, body, tally.id(), replays.clock.now());
+        let found = replays.table().begin(digest, body, guard.id(), replays.clock.now());
         return match found {
             Found::First => {
-                tally.keyed(digest);
+                guard.keyed(digest);
                 Ok(Attempt::First(Some(Keeper::new(replays.clone(), digest))))
             }
             Found::Waiting(over) => {
@@ -93,7 +93,7 @@ pub async fn begin(
             }
             Found::Streaming(first) => Err(Refusal::IdempotencyInProgress { first }),
             Found::Answered(first, Some(kept)) => {
-                tally.noted([format!("idempotent_replay_of={first}")]);
+                guard.noted([format!("idempotent_replay_of={first}")]);
                 Ok(Attempt::Again(kept))
             }
             Found::Answered(first, None) => Err(Refusal::IdempotentAnswerGone { first }),

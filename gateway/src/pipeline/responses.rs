@@ -12,12 +12,12 @@ use super::admit::Asked;
 use super::authenticate::Principal;
 use super::collect::collect;
 use super::count::{InputText, RequestSize};
-use super::course::Course;
-use super::exchange::{self, Exchange, Keeping};
 use super::forward::{self, Begun, Outgoing};
 use super::relay::{Answer, Relay};
-use super::tally::Tally;
-use super::{Fault, Gate, admit, route, standing};
+use super::request_guard::RequestGuard;
+use super::responses_stream::{self, Keeping, ResponsesStream};
+use super::stream_adapter::StreamAdapter;
+use super::{AppState, Fault, admit, route, standing};
 use crate::control::seal::AccountSealer;
 use crate::ledger::Size;
 use crate::state::{Limit, State, StateError};
@@ -88,22 +88,22 @@ struct Translations {
     cap: Option<u64>,
 }
 
-/// Serves one Responses request. On an error the caller answers it and closes the tally.
+/// Serves one Responses request. On an error the caller answers it and closes the guard.
 ///
 /// # Errors
 /// The request was refused, or no upstream answered it.
 pub async fn responses(
-    gate: &Arc<Gate>,
+    app: &Arc<AppState>,
     principal: &Principal,
     client: ClientKind,
     body: Bytes,
-    tally: &mut Option<Tally>,
+    guard: &mut Option<RequestGuard>,
 ) -> Result<Answer, Fault> {
-    let open = tally.as_mut().expect("a request has a tally until it is answered");
+    let open = guard.as_mut().expect("a request has a guard until it is answered");
     let request = Request::parse(&body)?;
     open.asked(request.stream, &request.model);
-    let model = admit::find_model(gate, principal, &request.model)?;
-    let recalled = recall(gate, principal, &request).await?;
+    let model = admit::find_model(app, principal, &request.model)?;
+    let recalled = recall(app, principal, &request).await?;
     let input = || InputText::of(&body, recalled.iter().flat_map(Recalled::texts));
     let sizes = RequestSize::of(&body, recalled.iter().flat_map(Recalled::texts));
     let size = Size {
@@ -114,31 +114,31 @@ pub async fn responses(
         stream: request.stream,
     };
     let asked = Asked { principal, model: &model, size: &size, input: &input };
-    admit::admit(gate, asked, open).await?;
+    admit::admit(app, asked, open).await?;
     if let Some(cap) = open.output_cap()
         && principal.key.translation == Translation::Strict
     {
         return Err(Refusal::OutputCapTooHigh { cap }.into());
     }
     let sealer: Arc<dyn ReasoningSealer> =
-        Arc::new(AccountSealer::new(gate.sealer.clone(), principal.account.id));
+        Arc::new(AccountSealer::new(app.sealer.clone(), principal.account.id));
     let cap = admit::output_cap(open, &model, &size);
     let translations =
-        Translations::new(gate, principal, &request, recalled.as_ref(), &model, cap, &*sealer);
+        Translations::new(app, principal, &request, recalled.as_ref(), &model, cap, &*sealer);
     let translated = translations.first()?;
     let plan = translated.plan.clone();
 
     let mut seed = [0; 16];
-    gate.entropy.fill(&mut seed);
+    app.entropy.fill(&mut seed);
     let seed = u128::from_ne_bytes(seed);
     let envelope = Envelope {
         id: response_id(open.id()),
         created_at: open.arrived_at().as_second(),
         seed,
-        done_marker: gate.responses.done_marker,
+        done_marker: app.responses.done_marker,
         sealer,
     };
-    let keeping = match (&gate.state, &recalled) {
+    let keeping = match (&app.state, &recalled) {
         (Some(state), Some(recalled)) if translated.store => {
             let input = input_items(&request, recalled, seed);
             Some(keeping(state, principal, &request, input, open)?)
@@ -146,7 +146,7 @@ pub async fn responses(
         _ => None,
     };
     if request.stream {
-        let keep_alive = match (gate.responses.keep_alive, client) {
+        let keep_alive = match (app.responses.keep_alive, client) {
             (KeepAliveMode::Auto, ClientKind::Codex) => KeepAlive::InProgress,
             (KeepAliveMode::Auto, ClientKind::Other) | (KeepAliveMode::Comment, _) => {
                 KeepAlive::Comment
@@ -157,34 +157,41 @@ pub async fn responses(
         forward::report_in(&mut headers, &plan.report);
         standing::show(&mut headers, open.standing());
         let stream = ResponseStream::new(&envelope, plan);
-        let exchange = Exchange::new(stream, keep_alive, keeping, gate.clock.clone());
-        let (gate, mut open) = (gate.clone(), tally.take().expect("open until it is answered"));
+        let exchange = ResponsesStream::new(stream, keep_alive, keeping, app.clock.clone());
+        let (app, mut open) = (app.clone(), guard.take().expect("open until it is answered"));
         let commitment = open.commitment();
         let forwarding = async move {
-            let begun = translations.forward(&gate, &model, true, &mut open).await;
+            let begun = translations.forward(&app, &model, true, &mut open).await;
             (begun, open)
         };
-        let course = Course::Responses(Box::new(exchange));
-        let relay = Relay::waiting(Box::pin(forwarding), course, headers, commitment);
-        return relay.begin(tally).await;
+        let adapter = StreamAdapter::Responses(Box::new(exchange));
+        let relay = Relay::waiting(Box::pin(forwarding), adapter, headers, commitment);
+        return relay.begin(guard).await;
     }
-    let begun = translations.forward(gate, &model, false, open).await?;
-    let body =
-        whole(gate, begun.body, begun.remote.idle_deadline(), envelope, plan, keeping, tally);
+    let begun = translations.forward(app, &model, false, open).await?;
+    let body = whole(
+        app,
+        begun.body,
+        begun.upstream_client.idle_deadline(),
+        envelope,
+        plan,
+        keeping,
+        guard,
+    );
     Ok(Answer::Whole { headers: begun.headers, body: body.await? })
 }
 
 /// Reads a whole answer, and books it.
 async fn whole(
-    gate: &Gate,
+    app: &AppState,
     body: hyper::body::Incoming,
     idle: std::time::Duration,
     envelope: Envelope,
     plan: Arc<Plan>,
     keeping: Option<Keeping>,
-    tally: &mut Option<Tally>,
+    guard: &mut Option<RequestGuard>,
 ) -> Result<Bytes, UpstreamError> {
-    let open = tally.as_mut().expect("open until it is answered");
+    let open = guard.as_mut().expect("open until it is answered");
     open.begun();
     let body = collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
@@ -192,48 +199,48 @@ async fn whole(
     let whole = answer::whole(json, &envelope, plan, |answer| {
         open.meter.observe(answer, AnswerForm::Whole);
     })
-    .map_err(exchange::trouble)?;
+    .map_err(responses_stream::violation)?;
     open.meter.check_choices()?;
     open.first_piece();
     let usage = poll_fn(|context| open.poll_used(context)).await;
-    let now = gate.clock.now().as_second();
+    let now = app.clock.now().as_second();
     let outcome = whole.outcome();
     let object = whole.finish(answer::End { now, usage });
     if let Some(keeping) = keeping {
         keeping.keep(&object);
     }
-    tally.take().expect("open until it is answered").close(exchange::ended(outcome));
+    guard.take().expect("open until it is answered").close(responses_stream::ended(outcome));
     Ok(object)
 }
 
 /// Looks up what the request continues and refers to.
 async fn recall(
-    gate: &Gate,
+    app: &AppState,
     principal: &Principal,
     request: &Request<'_>,
 ) -> Result<Option<Recalled>, Refusal> {
-    let Some(state) = &gate.state else { return Ok(None) };
+    let Some(state) = &app.state else { return Ok(None) };
     let account = principal.account.id;
     let mut recalled = Recalled::default();
     if let Some(text) = request.previous_response_id.as_deref() {
         let id = parse_response_id(text).ok_or_else(|| not_found(text))?;
         recalled.items = state
-            .chain(account, id, gate.max_chain_bytes)
+            .chain(account, id, app.max_chain_bytes)
             .await
             .map_err(|error| unrecalled(error, "previous_response_id"))?;
     }
     let references: Vec<_> = request.references().map(str::to_owned).collect();
     if !references.is_empty() {
         recalled.references = state
-            .items(account, references, gate.max_chain_bytes)
+            .items(account, references, app.max_chain_bytes)
             .await
             .map_err(|error| unrecalled(error, "input"))?;
     }
     let referred = request.references().filter_map(|id| recalled.references.get(id));
     recalled.bytes =
         recalled.items.iter().chain(referred).map(|item| item.get().len() as u64).sum();
-    if recalled.bytes > gate.max_chain_bytes {
-        let limit = Limit::Bytes(gate.max_chain_bytes);
+    if recalled.bytes > app.max_chain_bytes {
+        let limit = Limit::Bytes(app.max_chain_bytes);
         return Err(unrecalled(StateError::TooLong(limit), "input"));
     }
     Ok(Some(recalled))
@@ -251,17 +258,17 @@ fn keeping(
     principal: &Principal,
     request: &Request<'_>,
     input: Arc<str>,
-    tally: &Tally,
+    guard: &RequestGuard,
 ) -> Result<Keeping, Refusal> {
     if state.is_behind() {
         return Err(Refusal::RecorderBehind);
     }
     Ok(Keeping {
         state: state.clone(),
-        id: tally.id(),
+        id: guard.id(),
         account: principal.account.id,
         previous: request.previous_response_id.as_deref().and_then(parse_response_id),
-        created_at: tally.arrived_at(),
+        created_at: guard.arrived_at(),
         input,
     })
 }
@@ -296,7 +303,7 @@ fn unrecalled(error: StateError, param: &str) -> Refusal {
 impl Translations {
     /// Translates for every upstream that the model is deployed on.
     fn new(
-        gate: &Gate,
+        app: &AppState,
         principal: &Principal,
         request: &Request<'_>,
         recalled: Option<&Recalled>,
@@ -309,7 +316,7 @@ impl Translations {
             Translation::Strict => (true, HostedTools::Refuse),
             Translation::OmitHostedTools => (false, HostedTools::Omit),
         };
-        let catalogue = gate.directory.catalogue();
+        let catalogue = app.directory.catalogue();
         let mut by_profile = Vec::with_capacity(1);
         for deployment in &model.deployments {
             let Some(upstream) = catalogue.upstreams.get(&deployment.upstream) else { continue };
@@ -323,7 +330,7 @@ impl Translations {
                 verbosity: model.abilities.contains(&Ability::Verbosity),
                 strict,
                 hosted_tools,
-                reasoning: gate.responses.reasoning,
+                reasoning: app.responses.reasoning,
                 sealer,
                 earlier: match recalled {
                     Some(Recalled { items, references, .. }) => Earlier::Kept { items, references },
@@ -359,18 +366,18 @@ impl Translations {
     /// Sends the request to one deployment after the other, and notes what was lost for the one that answers.
     async fn forward(
         &self,
-        gate: &Gate,
+        app: &AppState,
         model: &Model,
         stream: bool,
-        tally: &mut Tally,
+        guard: &mut RequestGuard,
     ) -> Result<Begun, Fault> {
-        let targets: Vec<&Deployment> = route::order(&model.deployments, gate.entropy.as_ref());
-        let mut begun = forward::forward(gate, &targets, stream, tally, |upstream, target| {
+        let targets: Vec<&Deployment> = route::order(&model.deployments, app.entropy.as_ref());
+        let mut begun = forward::forward(app, &targets, stream, guard, |upstream, target| {
             let body = self.of(upstream.profile)?.chat_body(&target.upstream_model, self.cap);
             Ok(Outgoing { body, edits: Vec::new() })
         })
         .await?;
-        begun.report(&self.of(begun.remote.profile())?.plan.report, tally);
+        begun.report(&self.of(begun.upstream_client.profile())?.plan.report, guard);
         Ok(begun)
     }
 }

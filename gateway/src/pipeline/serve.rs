@@ -10,9 +10,9 @@ use super::authenticate::Principal;
 use super::drain::{Drain, Work};
 use super::relay::Answer;
 use super::replay::{self, Attempt, Keeper};
+use super::request_guard::RequestGuard;
 use super::responses::{self, ClientKind};
-use super::tally::Tally;
-use super::{Fault, Gate, chat};
+use super::{AppState, Fault, chat};
 use domain::endpoint::Endpoint;
 use domain::key::ClientGone;
 use domain::wire::chat::ChatRequest;
@@ -28,20 +28,20 @@ pub enum Ask {
 }
 
 /// Serves one request, or gives it the answer of an earlier attempt. On an error the caller answers it
-/// and closes the tally.
+/// and closes the guard.
 ///
 /// # Errors
 /// The request was refused, or no upstream answered it.
 pub async fn serve(
-    gate: &Arc<Gate>,
+    app: &Arc<AppState>,
     principal: &Principal,
     ask: Ask,
     headers: &HeaderMap,
     body: Bytes,
-    tally: &mut Option<Tally>,
+    guard: &mut Option<RequestGuard>,
 ) -> Result<Answer, Fault> {
-    let open = tally.as_mut().expect("a request has a tally until it is answered");
-    let attempt = replay::begin(gate, principal, ask.endpoint(), headers, &body, open).await;
+    let open = guard.as_mut().expect("a request has a guard until it is answered");
+    let attempt = replay::begin(app, principal, ask.endpoint(), headers, &body, open).await;
     let keeper = match attempt {
         Ok(Attempt::First(keeper)) => keeper,
         Ok(Attempt::Again(kept)) => {
@@ -54,10 +54,10 @@ pub async fn serve(
         }
     };
     match principal.key.client_gone {
-        ClientGone::Cancel => answer(gate, principal, ask, body, keeper, tally).await,
+        ClientGone::Cancel => answer(app, principal, ask, body, keeper, guard).await,
         ClientGone::Drain(limit) => {
-            let (drain, work) = draining(gate, principal, ask, body, keeper, tally, limit);
-            drain.serve(work, tally).await
+            let (drain, work) = draining(app, principal, ask, body, keeper, guard, limit);
+            drain.serve(work, guard).await
         }
     }
 }
@@ -65,19 +65,19 @@ pub async fn serve(
 /// A request that goes on for up to `limit` without its client, and all that it has to do: apart from
 /// [`serve`], whose state would have room for it in every request.
 fn draining(
-    gate: &Arc<Gate>,
+    app: &Arc<AppState>,
     principal: &Principal,
     ask: Ask,
     body: Bytes,
     keeper: Option<Box<Keeper>>,
-    tally: &mut Option<Tally>,
+    guard: &mut Option<RequestGuard>,
     limit: Duration,
 ) -> (Drain, Work) {
-    let (gate, principal, mut open) = (gate.clone(), principal.clone(), tally.take());
+    let (app, principal, mut open) = (app.clone(), principal.clone(), guard.take());
     let presence = open.as_mut().expect("open until it is answered").presence();
-    let drain = Drain::new(gate.clone(), presence, limit);
+    let drain = Drain::new(app.clone(), presence, limit);
     let work = async move {
-        let answer = answer(&gate, &principal, ask, body, keeper, &mut open).await;
+        let answer = answer(&app, &principal, ask, body, keeper, &mut open).await;
         (answer, open)
     };
     (drain, Box::pin(work))
@@ -85,17 +85,17 @@ fn draining(
 
 /// Serves a request that is no retry.
 async fn answer(
-    gate: &Arc<Gate>,
+    app: &Arc<AppState>,
     principal: &Principal,
     ask: Ask,
     body: Bytes,
     keeper: Option<Box<Keeper>>,
-    tally: &mut Option<Tally>,
+    guard: &mut Option<RequestGuard>,
 ) -> Result<Answer, Fault> {
     let mut answer = match ask {
-        Ask::Chat => chat::chat(gate, principal, body, tally).await?,
+        Ask::Chat => chat::chat(app, principal, body, guard).await?,
         Ask::Responses(client) => {
-            Box::pin(responses::responses(gate, principal, client, body, tally)).await?
+            Box::pin(responses::responses(app, principal, client, body, guard)).await?
         }
     };
     if let Some(keeper) = keeper {
@@ -113,16 +113,16 @@ impl Ask {
     }
 
     /// Notes what a request asked for that is not served.
-    fn note(self, body: &Bytes, tally: &mut Tally) {
+    fn note(self, body: &Bytes, guard: &mut RequestGuard) {
         match self {
             Self::Chat => {
                 if let Ok(request) = ChatRequest::peek(body) {
-                    tally.asked(request.stream, &request.model);
+                    guard.asked(request.stream, &request.model);
                 }
             }
             Self::Responses(_) => {
                 if let Ok(request) = Request::parse(body) {
-                    tally.asked(request.stream, &request.model);
+                    guard.asked(request.stream, &request.model);
                 }
             }
         }

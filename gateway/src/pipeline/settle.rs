@@ -1,14 +1,14 @@
 //! The end of a request: usage, cost, record, exactly once.
 //!
-//! A tally is booked when it is closed or dropped: a client that hangs up, a panic and a shutdown that
+//! A guard is booked when it is closed or dropped: a client that hangs up, a panic and a shutdown that
 //! cannot wait end in the drop.
 
 use super::believed::BelievedUsage;
 use super::count::Counting;
-use super::end::End;
-use super::tally::Tally;
-use super::{Fault, Gate};
-use crate::ledger::Cover;
+use super::outcome::RequestOutcome;
+use super::request_guard::RequestGuard;
+use super::{AppState, Fault};
+use crate::ledger::Hold;
 use crate::limits::Permit;
 use domain::id::ModelId;
 use domain::price::Price;
@@ -20,7 +20,7 @@ struct Uncounted {
     record: Box<RequestRecord>,
     price: Price,
     permit: Option<Permit>,
-    cover: Option<Cover>,
+    hold: Option<Hold>,
     counting: Counting,
     /// What need not be counted.
     believed: BelievedUsage,
@@ -28,23 +28,23 @@ struct Uncounted {
     bound: Usage,
 }
 
-impl Tally {
+impl RequestGuard {
     /// Books the request.
-    pub fn close(mut self, end: End) {
+    pub fn close(mut self, end: RequestOutcome) {
         self.book(end);
     }
 
     /// Books the request as one that got no whole answer, and tells who was to give it.
-    pub fn fail(self, fault: &Fault, end: End) {
-        if let (Some(remote), Fault::Upstream(error)) = (&self.remote, fault)
+    pub fn fail(self, fault: &Fault, end: RequestOutcome) {
+        if let (Some(upstream_client), Fault::Upstream(error)) = (&self.upstream_client, fault)
             && error.is_its_fault()
         {
-            remote.broke(error, self.gate.clock.now(), self.gate.clock.monotonic());
+            upstream_client.broke(error, self.app.clock.now(), self.app.clock.monotonic());
         }
         self.close(end);
     }
 
-    fn book(&mut self, mut end: End) {
+    fn book(&mut self, mut end: RequestOutcome) {
         let is_whole = matches!(end.status, RequestStatus::Completed | RequestStatus::Incomplete);
         let is_drained = self.is_abandoned() && end.status != RequestStatus::Cancelled;
         if is_drained {
@@ -53,14 +53,14 @@ impl Tally {
         let http_status = end.http_status.or_else(|| self.http_status());
         let believed = self.believed();
         let Some(mut record) = self.record.take() else { return };
-        if let Some(remote) = &self.remote {
+        if let Some(upstream_client) = &self.upstream_client {
             if is_whole {
-                remote.learn_whether_it_reports(believed.report.is_complete());
+                upstream_client.learn_whether_it_reports(believed.report.is_complete());
             }
             if let Some(complaint) = believed.complaint() {
-                let (at, now) = (self.gate.clock.now(), self.gate.clock.monotonic());
+                let (at, now) = (self.app.clock.now(), self.app.clock.monotonic());
                 tracing::warn!(request_id = %record.id, deployment = ?record.deployment, %complaint, "an upstream's usage cannot be true");
-                remote.miscounted(complaint, at, now);
+                upstream_client.miscounted(complaint, at, now);
             }
         }
         record.duration = self.elapsed();
@@ -84,33 +84,33 @@ impl Tally {
         let is_owed = self.is_owed(&record);
         let counted_input = believed.counted_input().filter(|_| self.media_tokens() == 0);
         if let (Some(model), Some(input)) = (&record.model, counted_input) {
-            self.gate.ledger.learn(model, self.input_bytes(), input);
+            self.app.ledger.learn(model, self.input_bytes(), input);
         }
         believed.note(&mut record);
         record.overrun = believed.loss(&self.price);
-        let (price, permit, cover) = (self.price, self.permit.take(), self.cover.take());
+        let (price, permit, hold) = (self.price, self.permit.take(), self.hold.take());
         if !is_owed {
-            deliver(&self.gate, record, permit, cover);
+            deliver(&self.app, record, permit, hold);
         } else if let Some(used) = believed.complete() {
             charge(&mut record, &used.usage, UsageBasis::Upstream, &price);
-            deliver(&self.gate, record, permit, cover);
+            deliver(&self.app, record, permit, hold);
         } else if let Some((counted, basis)) = self.counted {
             charge(&mut record, &believed.or_counted(&counted).usage, basis, &price);
-            deliver(&self.gate, record, permit, cover);
+            deliver(&self.app, record, permit, hold);
         } else {
             let counting = self.count_rest();
             let (known, output_bytes) = (RequestRecord::clone(&record), self.output_bytes);
-            self.gate.ledger.update(record.id, |open| {
+            self.app.ledger.update(record.id, |open| {
                 open.record = known;
                 open.output_bytes = output_bytes;
             });
             let bound = self.bound();
-            let gate = self.gate.clone();
-            let uncounted = Uncounted { record, price, permit, cover, counting, believed, bound };
-            self.gate.tasks.spawn(async move { uncounted.settle(&gate).await });
+            let app = self.app.clone();
+            let uncounted = Uncounted { record, price, permit, hold, counting, believed, bound };
+            self.app.tasks.spawn(async move { uncounted.settle(&app).await });
         }
         if is_drained {
-            write_down(&self.gate);
+            flush(&self.app);
         }
     }
 
@@ -126,31 +126,31 @@ impl Tally {
     }
 }
 
-impl Drop for Tally {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         if self.record.is_none() {
             return;
         }
         let end = if std::thread::panicking() {
-            End {
+            RequestOutcome {
                 status: RequestStatus::Failed,
                 http_status: Some(500),
                 error_code: Some("internal_error".to_owned()),
             }
         } else {
-            let cut_off = self.gate.cut_off.is_cancelled() && !self.is_abandoned();
+            let cut_off = self.app.cut_off.is_cancelled() && !self.is_abandoned();
             let status =
                 if cut_off { RequestStatus::Interrupted } else { RequestStatus::Cancelled };
-            End { status, http_status: None, error_code: None }
+            RequestOutcome { status, http_status: None, error_code: None }
         };
         self.book(end);
-        write_down(&self.gate);
+        flush(&self.app);
     }
 }
 
 impl Uncounted {
     /// Waits for the count, and books the record with it.
-    async fn settle(mut self, gate: &Gate) {
+    async fn settle(mut self, app: &AppState) {
         let (counted, basis) = if let Some(counted) = self.counting.await.ok().flatten() {
             (counted, UsageBasis::Counted)
         } else {
@@ -158,8 +158,8 @@ impl Uncounted {
             (self.bound, UsageBasis::Bounded)
         };
         charge(&mut self.record, &self.believed.or_counted(&counted).usage, basis, &self.price);
-        deliver(gate, self.record, self.permit, self.cover);
-        write_down(gate);
+        deliver(app, self.record, self.permit, self.hold);
+        flush(app);
     }
 }
 
@@ -171,15 +171,15 @@ fn charge(record: &mut RequestRecord, usage: &Usage, basis: UsageBasis, price: &
 }
 
 /// Hands a record that is complete to the ledger.
-fn deliver(gate: &Gate, record: Box<RequestRecord>, permit: Option<Permit>, cover: Option<Cover>) {
+fn deliver(app: &AppState, record: Box<RequestRecord>, permit: Option<Permit>, hold: Option<Hold>) {
     if let (Some(permit), Some(usage)) = (permit, &record.usage) {
-        permit.settle(usage.total().0, || gate.clock.monotonic());
+        permit.settle(usage.total().0, || app.clock.monotonic());
     }
-    gate.ledger.settle(record, cover);
+    app.ledger.settle(record, hold);
 }
 
 /// Writes down an end that no message tells, before which that would be done. If it cannot be written, that
 /// is logged, and tried again.
-fn write_down(gate: &Gate) {
-    _ = gate.ledger.write_down();
+fn flush(app: &AppState) {
+    _ = app.ledger.flush();
 }

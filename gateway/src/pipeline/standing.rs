@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use domain::limit::{Gauge, Standing};
+use domain::limit::{Gauge, LimitStatus};
 
 /// The names for one kind of limit.
 struct Names {
@@ -29,7 +29,7 @@ const TOKENS: Names = Names {
 const MAX_VALUE_BYTES: usize = 144;
 
 /// Adds the `x-ratelimit-*` headers, for what is limited. Their values share one buffer.
-pub fn show(headers: &mut HeaderMap, standing: &Standing) {
+pub fn show(headers: &mut HeaderMap, standing: &LimitStatus) {
     if standing.requests.is_none() && standing.tokens.is_none() {
         return;
     }
@@ -95,10 +95,10 @@ mod tests {
     #[test]
     fn what_is_not_limited_is_not_shown() {
         let mut headers = HeaderMap::new();
-        show(&mut headers, &Standing::default());
+        show(&mut headers, &LimitStatus::default());
         assert!(headers.is_empty());
         let gauge = Gauge { limit: 9, remaining: 2, reset: Duration::from_secs(61) };
-        show(&mut headers, &Standing { tokens: Some(gauge), requests: None });
+        show(&mut headers, &LimitStatus { tokens: Some(gauge), requests: None });
         assert_eq!(headers.len(), 3);
         assert_eq!(headers["x-ratelimit-limit-tokens"], "9");
         assert_eq!(headers["x-ratelimit-remaining-tokens"], "2");

@@ -34,7 +34,7 @@ pub mod upkeep;
 
 pub use books::Books;
 pub use consumption::Consumed;
-pub use upkeep::{Forget, StoreCopy, Upkeep};
+pub use upkeep::{RetentionCutoff, StoreCopy, Upkeep};
 
 pub use audit::{AuditFilter, AuditLog};
 

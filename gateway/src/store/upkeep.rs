@@ -21,7 +21,8 @@ pub trait Upkeep: Send + Sync {
     /// Forgets up to `limit` of the oldest request records: those that `wish` names. What was summed
     /// and charged stays. The newest record stays, too, because the log's cursors go on from it.
     /// Returns how many it forgot.
-    async fn forget_requests(&self, wish: Forget, limit: usize) -> Result<u64, StoreError>;
+    async fn forget_requests(&self, wish: RetentionCutoff, limit: usize)
+    -> Result<u64, StoreError>;
 }
 
 /// A copy of a store, which has no name any more: it is gone when the file is closed.
@@ -36,7 +37,7 @@ pub struct StoreCopy {
 /// Which request records are to be forgotten. They go in the order of the log, so one that is to stay
 /// keeps all later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forget {
+pub struct RetentionCutoff {
     /// Those that came in before this time.
     pub before: Option<Timestamp>,
     /// Those beyond so many newest ones.

@@ -1,18 +1,18 @@
 //! The way to chat upstreams: one pooled client for each, made from its catalogue entry.
 //!
 //! Sends what it is given and returns what comes back; knows nothing of accounts, limits or
-//! translation. Start with [`Fleet::remote`], then [`Remote::send`].
+//! translation. Start with [`UpstreamClients::upstream_client`], then [`UpstreamClient::send`].
 
 mod breaker;
 pub mod certificate;
+mod client;
 mod connect;
 mod error;
 mod outbound;
 mod pool;
 mod probe;
 mod read;
-mod remote;
-mod vitals;
+mod stats;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use foldhash::fast::RandomState;
 use secrecy::SecretString;
 use trust::Trust;
 
-use crate::outbox::Outbox;
+use crate::journal_barrier::JournalBarrier;
 use domain::health::Health;
 use domain::id::UpstreamName;
 use domain::upstream::Upstream;
 
+pub use client::UpstreamClient;
 pub use connect::SimulatorDialer;
 pub use error::{Phase, UpstreamError};
-pub use remote::Remote;
 
 /// The certificates that are trusted at an upstream.
 fn trust(upstream: &Upstream) -> Result<Trust, String> {
@@ -37,17 +37,17 @@ fn trust(upstream: &Upstream) -> Result<Trust, String> {
 }
 
 /// The clients of all upstreams, each made when it is first needed.
-pub struct Fleet {
-    remotes: papaya::HashMap<UpstreamName, Arc<Remote>, RandomState>,
+pub struct UpstreamClients {
+    clients: papaya::HashMap<UpstreamName, Arc<UpstreamClient>, RandomState>,
     simulator: SimulatorDialer,
-    outbox: Outbox,
+    journal_barrier: JournalBarrier,
 }
 
-impl Fleet {
-    /// A fleet that reaches `sim:` through `simulator`, and lets nobody's words leave before `outbox`'s
-    /// departure allows it.
-    pub fn new(simulator: SimulatorDialer, outbox: Outbox) -> Self {
-        Self { remotes: papaya::HashMap::default(), simulator, outbox }
+impl UpstreamClients {
+    /// Creates an empty set. `sim:` addresses are dialled through `simulator`; every write to an upstream
+    /// flushes the journal first, through `journal_barrier`.
+    pub fn new(simulator: SimulatorDialer, journal_barrier: JournalBarrier) -> Self {
+        Self { clients: papaya::HashMap::default(), simulator, journal_barrier }
     }
 
     /// Returns the client of `upstream`. A client is kept, with its connections, until the catalogue
@@ -55,35 +55,41 @@ impl Fleet {
     ///
     /// # Errors
     /// [`UpstreamError::Misconfigured`]: the credential cannot be had, or the URL is no URL.
-    pub fn remote(
+    pub fn upstream_client(
         &self,
         upstream: &Arc<Upstream>,
         credential: impl FnOnce() -> Result<Option<SecretString>, String>,
-    ) -> Result<Arc<Remote>, UpstreamError> {
-        let remotes = self.remotes.pin();
-        if let Some(remote) = remotes.get(&upstream.name).filter(|remote| remote.is_of(upstream)) {
-            return Ok(remote.clone());
+    ) -> Result<Arc<UpstreamClient>, UpstreamError> {
+        let clients = self.clients.pin();
+        if let Some(upstream_client) =
+            clients.get(&upstream.name).filter(|upstream_client| upstream_client.is_of(upstream))
+        {
+            return Ok(upstream_client.clone());
         }
         let credential = credential().map_err(UpstreamError::Misconfigured)?;
-        let (simulator, outbox) = (&self.simulator, &self.outbox);
-        let remote = Remote::new(upstream.clone(), credential.as_ref(), simulator, outbox)?;
-        let remote = Arc::new(remote);
-        remotes.insert(upstream.name.clone(), remote.clone());
-        Ok(remote)
+        let (simulator, journal_barrier) = (&self.simulator, &self.journal_barrier);
+        let upstream_client =
+            UpstreamClient::new(upstream.clone(), credential.as_ref(), simulator, journal_barrier)?;
+        let upstream_client = Arc::new(upstream_client);
+        clients.insert(upstream.name.clone(), upstream_client.clone());
+        Ok(upstream_client)
     }
 
     /// Whether a request at `now`, the monotonic time, should go to this upstream before it goes elsewhere.
     /// May be asked once for a request: where an upstream has failed, one is let through to see.
     pub fn permits(&self, upstream: &Arc<Upstream>, now: Duration) -> bool {
-        let remotes = self.remotes.pin();
-        let remote = remotes.get(&upstream.name).filter(|remote| remote.is_of(upstream));
-        remote.is_none_or(|remote| remote.permits(now))
+        let clients = self.clients.pin();
+        let upstream_client =
+            clients.get(&upstream.name).filter(|upstream_client| upstream_client.is_of(upstream));
+        upstream_client.is_none_or(|upstream_client| upstream_client.permits(now))
     }
 
     /// Returns how an upstream does; `None` if nothing was sent to it since its entry changed.
     pub fn health(&self, upstream: &Arc<Upstream>, now: Duration) -> Option<Health> {
-        let remotes = self.remotes.pin();
-        let remote = remotes.get(&upstream.name).filter(|remote| remote.is_of(upstream))?;
-        Some(remote.health(now))
+        let clients = self.clients.pin();
+        let upstream_client = clients
+            .get(&upstream.name)
+            .filter(|upstream_client| upstream_client.is_of(upstream))?;
+        Some(upstream_client.health(now))
     }
 }

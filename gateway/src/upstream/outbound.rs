@@ -10,14 +10,14 @@ use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
 
 use super::error::BoxError;
-use crate::outbox::Departure;
+use crate::journal_barrier::FlushJournal;
 use domain::wire::splice::Payload;
 
-/// A body that leaves, in one piece, once its departure allows it.
+/// A body that leaves, in one piece, once [`FlushJournal`] has succeeded.
 pub(super) struct Outbound {
     /// `None` once it has left, or if there is nothing to send.
     payload: Option<Payload>,
-    departure: Departure,
+    flush_journal: FlushJournal,
 }
 
 /// Why a body did not leave.
@@ -28,8 +28,8 @@ pub(super) struct KeptBack(#[source] BoxError);
 // === impl Outbound ===
 
 impl Outbound {
-    pub(super) fn new(payload: Payload, departure: Departure) -> Self {
-        Self { payload: Some(payload).filter(Buf::has_remaining), departure }
+    pub(super) fn new(payload: Payload, flush_journal: FlushJournal) -> Self {
+        Self { payload: Some(payload).filter(Buf::has_remaining), flush_journal }
     }
 }
 
@@ -42,7 +42,7 @@ impl Body for Outbound {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Payload>, KeptBack>>> {
         let Some(payload) = self.payload.take() else { return Poll::Ready(None) };
-        let allowed = (self.departure)();
+        let allowed = (self.flush_journal)();
         Poll::Ready(Some(allowed.map(|()| Frame::data(payload)).map_err(KeptBack)))
     }
 

@@ -16,8 +16,8 @@ use tower_service::Service;
 
 use super::error::BoxError;
 use super::outbound::Outbound;
-use crate::coalesce::Coalesced;
-use crate::outbox::Outbox;
+use crate::coalescing_writer::CoalescingWriter;
+use crate::journal_barrier::JournalBarrier;
 
 /// A connection that was idle for longer is not used: what lies between may have forgotten it.
 const MAX_IDLE: Duration = Duration::from_secs(90);
@@ -28,7 +28,7 @@ type Sender = SendRequest<Outbound>;
 pub(super) struct Pool<C> {
     connector: C,
     address: Uri,
-    outbox: Outbox,
+    journal_barrier: JournalBarrier,
     idle: Arc<Idle>,
 }
 
@@ -48,9 +48,9 @@ impl<C> Pool<C>
 where
     C: Service<Uri, Response: Read + Write + Send + Unpin + 'static, Error: Into<BoxError>> + Clone,
 {
-    /// A pool of connections to the upstream at `address`, which send through `outbox`.
-    pub(super) fn new(connector: C, address: Uri, outbox: Outbox) -> Self {
-        Self { connector, address, outbox, idle: Arc::default() }
+    /// A pool of connections to the upstream at `address`, which send through `journal_barrier`.
+    pub(super) fn new(connector: C, address: Uri, journal_barrier: JournalBarrier) -> Self {
+        Self { connector, address, journal_barrier, idle: Arc::default() }
     }
 
     /// Sends what `request` makes, with a path and a `Host` of its own, and waits for the head of the
@@ -86,9 +86,9 @@ where
         // both connectors are ready at any time
         let connecting = self.connector.clone().call(self.address.clone());
         let stream = connecting.await.map_err(Into::into)?;
-        let stream = self.outbox.connection(Coalesced::new(stream));
+        let stream = self.journal_barrier.connection(CoalescingWriter::new(stream));
         let (sender, connection) = http1::handshake(stream).await?;
-        apart(async move {
+        spawn_detached(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to an upstream ended badly");
             }
@@ -116,7 +116,7 @@ impl Idle {
         if sender.is_ready() {
             self.put(sender);
         } else {
-            apart(async move {
+            spawn_detached(async move {
                 if sender.ready().await.is_ok() {
                     self.put(sender);
                 }
@@ -128,7 +128,7 @@ impl Idle {
         let mut kept = self.lock();
         kept.connections.push((sender, Instant::now()));
         if !std::mem::replace(&mut kept.is_swept, true) {
-            apart(sweep(Arc::downgrade(&self)));
+            spawn_detached(sweep(Arc::downgrade(&self)));
         }
     }
 
@@ -161,7 +161,7 @@ async fn sweep(idle: Weak<Idle>) {
 }
 
 /// Runs what goes on beside requests. A shutdown waits for those, and not for a connection.
-fn apart(work: impl Future<Output = ()> + Send + 'static) {
+fn spawn_detached(work: impl Future<Output = ()> + Send + 'static) {
     TokioExecutor::new().execute(work);
 }
 
@@ -181,7 +181,7 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::outbox::Departure;
+    use crate::journal_barrier::FlushJournal;
     use crate::upstream::outbound::KeptBack;
     use domain::wire::splice::splice;
 
@@ -197,17 +197,17 @@ mod tests {
             let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
             let connections = Arc::<AtomicUsize>::default();
             let count = connections.clone();
-            apart(async move {
+            spawn_detached(async move {
                 while let Ok((mut stream, _)) = listener.accept().await {
                     count.fetch_add(1, Ordering::Relaxed);
-                    apart(async move { answer(&mut stream, usize::MAX).await });
+                    spawn_detached(async move { answer(&mut stream, usize::MAX).await });
                 }
             });
             Self { address, connections }
         }
 
         fn pool(&self) -> Pool<HttpConnector> {
-            Pool::new(HttpConnector::new(), self.address.clone(), outbox())
+            Pool::new(HttpConnector::new(), self.address.clone(), journal_barrier())
         }
 
         fn connections(&self) -> usize {
@@ -215,8 +215,8 @@ mod tests {
         }
     }
 
-    fn outbox() -> Outbox {
-        Outbox::new(Arc::new(|| Ok(())), TaskTracker::new())
+    fn journal_barrier() -> JournalBarrier {
+        JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new())
     }
 
     async fn answer(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), answers: usize) {
@@ -237,9 +237,9 @@ mod tests {
         asking("", Arc::new(|| Ok(())))
     }
 
-    fn asking(body: &'static str, departure: Departure) -> Request<Outbound> {
+    fn asking(body: &'static str, flush_journal: FlushJournal) -> Request<Outbound> {
         let payload = splice(&Bytes::from_static(body.as_bytes()), &[]);
-        let mut request = Request::new(Outbound::new(payload, departure));
+        let mut request = Request::new(Outbound::new(payload, flush_journal));
         request.headers_mut().insert("host", "a".parse().unwrap());
         request
     }
@@ -302,7 +302,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_a_closed_connection_did_not_take_is_sent_on_another() {
         let dialer = Dialer::default();
-        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), outbox());
+        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), journal_barrier());
         let answered = async || {
             while dialer.0.lock().unwrap().is_empty() {
                 tokio::task::yield_now().await;
@@ -322,7 +322,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_is_kept_back_does_not_leave() {
         let dialer = Dialer::default();
-        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), outbox());
+        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), journal_barrier());
         let kept_back = || asking("words", Arc::new(|| Err("not yet".into())));
         let error = pool.send(&kept_back).await.unwrap_err();
         assert!(KeptBack::caused(&error), "{error:?}");
@@ -347,7 +347,7 @@ mod tests {
     async fn a_connection_whose_answer_was_given_up_is_not_used_again() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let pool = Pool::new(HttpConnector::new(), server, outbox());
+        let pool = Pool::new(HttpConnector::new(), server, journal_barrier());
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut read = Vec::new();
@@ -384,7 +384,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         drop(listener);
-        let pool = Pool::new(HttpConnector::new(), server, outbox());
+        let pool = Pool::new(HttpConnector::new(), server, journal_barrier());
         assert!(pool.send(&request).await.is_err());
     }
 }

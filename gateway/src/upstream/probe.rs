@@ -6,7 +6,7 @@ use hyper::{Method, header::HeaderValue};
 use serde::Deserialize;
 
 use super::read::read_whole;
-use super::{Phase, Remote, UpstreamError};
+use super::{Phase, UpstreamClient, UpstreamError};
 use domain::wire::chunk::ChunkView;
 use domain::wire::splice::splice;
 use domain::wire::sse::{self, Splitter};
@@ -26,7 +26,7 @@ struct Listed {
     id: String,
 }
 
-impl Remote {
+impl UpstreamClient {
     /// Returns the names of the models that the upstream lists.
     ///
     /// # Errors

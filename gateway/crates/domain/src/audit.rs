@@ -64,7 +64,7 @@ actions! {
     AccountPassword = "account.password",
     /// Somebody signed in.
     SessionCreate = "session.create",
-    /// Sign-ins to an account failed.
+    /// Operator-ins to an account failed.
     SessionRefuse = "session.refuse",
     /// Tokens of the admin plane were refused that are unknown or have ended.
     TokenRefuse = "token.refuse",

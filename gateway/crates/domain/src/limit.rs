@@ -75,7 +75,7 @@ pub struct Gauge {
 
 /// How the tightest limits that hold for a request stand; `None` where there is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct LimitStatus {
     /// Requests per minute.
     pub requests: Option<Gauge>,
     /// Tokens per minute.
@@ -118,9 +118,9 @@ impl LimitKind {
     }
 }
 
-// === impl Standing ===
+// === impl LimitStatus ===
 
-impl Standing {
+impl LimitStatus {
     /// Takes in how a limit on requests per minute stands.
     pub fn see_requests(&mut self, gauge: Gauge) {
         tighten(&mut self.requests, gauge);

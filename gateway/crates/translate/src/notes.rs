@@ -24,7 +24,7 @@ impl Notes {
     pub(super) fn add(&mut self, loss: Loss, subject: &str, at: &Path<'_>) -> Result<(), Refusal> {
         let subject = shown(subject);
         if self.strict {
-            let (code, what) = told(loss, &subject);
+            let (code, what) = note_text(loss, &subject);
             return Err(at.refuse(code, format!("{what}, and this key is set to refuse any loss")));
         }
         self.report.add(loss, subject);
@@ -43,7 +43,7 @@ impl Notes {
     }
 }
 
-fn told(loss: Loss, subject: &str) -> (RequestFault, String) {
+fn note_text(loss: Loss, subject: &str) -> (RequestFault, String) {
     use RequestFault::{InvalidValue, UnsupportedParameter, UnsupportedTools};
     match loss {
         Loss::GrammarNotEnforced => (

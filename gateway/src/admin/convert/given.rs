@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use proto::v1;
 
 use crate::control::audit::AuditChoice;
-use crate::control::keys::KeyWish;
-use crate::control::models::{CachedPrice, DeploymentWish, ModelChange};
-use crate::control::plans::PlanWish;
-use crate::control::upstreams::{CredentialWish, UpstreamChange};
+use crate::control::keys::NewKey;
+use crate::control::models::{CachedPrice, ModelChange, NewDeployment};
+use crate::control::plans::NewPlan;
+use crate::control::upstreams::{NewCredential, UpstreamChange};
 use domain::Invalid;
 use domain::id::{ModelId, PlanName, UpstreamName};
 use domain::key::{ClientGone, Translation};
@@ -18,8 +18,8 @@ use domain::model::{Ability, Modality};
 use domain::money::Nanos;
 use domain::upstream::{Deadlines, Profile};
 
-pub(in super::super) fn key_wish(request: v1::CreateKeyRequest) -> Result<KeyWish, Invalid> {
-    Ok(KeyWish {
+pub(in super::super) fn key_wish(request: v1::CreateKeyRequest) -> Result<NewKey, Invalid> {
+    Ok(NewKey {
         label: request.label,
         limits: limits(request.limits),
         spend_cap: given_amount("spend_cap_usd", &request.spend_cap_usd)?,
@@ -63,9 +63,9 @@ pub(in super::super) fn audit_choice(
     })
 }
 
-pub(in super::super) fn plan_wish(plan: Option<v1::Plan>) -> Result<PlanWish, Invalid> {
+pub(in super::super) fn plan_wish(plan: Option<v1::Plan>) -> Result<NewPlan, Invalid> {
     let plan = plan.ok_or_else(|| missing("plan"))?;
-    Ok(PlanWish {
+    Ok(NewPlan {
         name: PlanName::parse(&plan.name)?,
         trial_credit: price("trial_credit_usd", &plan.trial_credit_usd)?,
         limits: limits(plan.limits),
@@ -145,9 +145,9 @@ fn aliases(given: &[String]) -> Result<Vec<ModelId>, Invalid> {
     given.iter().map(|alias| ModelId::parse("aliases", alias)).collect()
 }
 
-fn deployments(given: Vec<v1::Deployment>) -> Result<Vec<DeploymentWish>, Invalid> {
+fn deployments(given: Vec<v1::Deployment>) -> Result<Vec<NewDeployment>, Invalid> {
     let wish = |deployment: v1::Deployment| {
-        Ok(DeploymentWish {
+        Ok(NewDeployment {
             upstream: UpstreamName::parse(&deployment.upstream)?,
             upstream_model: deployment.upstream_model,
             weight: deployment.weight,
@@ -184,14 +184,14 @@ pub(in super::super) fn upstream_change(
     Ok((request.name, change))
 }
 
-fn credential(credential: v1::Credential) -> CredentialWish {
+fn credential(credential: v1::Credential) -> NewCredential {
     use v1::credential::Source;
 
     match credential.source {
-        None => CredentialWish::None,
-        Some(Source::Env(name)) => CredentialWish::Env(name),
-        Some(Source::File(path)) => CredentialWish::File(path),
-        Some(Source::Secret(secret)) => CredentialWish::Secret(secret.into()),
+        None => NewCredential::None,
+        Some(Source::Env(name)) => NewCredential::Env(name),
+        Some(Source::File(path)) => NewCredential::File(path),
+        Some(Source::Secret(secret)) => NewCredential::Secret(secret.into()),
     }
 }
 

@@ -7,7 +7,7 @@ use trust::TlsProblem;
 
 use super::Finding;
 use crate::control::Control;
-use crate::upstream::{Remote, UpstreamError};
+use crate::upstream::{UpstreamClient, UpstreamError};
 use domain::upstream::Upstream;
 use translate::dialect::Dialect;
 
@@ -41,11 +41,11 @@ pub(super) async fn listing(
     upstream: Arc<Upstream>,
     deployed: Vec<Deployed>,
 ) -> Vec<Finding> {
-    let remote = match remote(&control, &upstream) {
-        Ok(remote) => remote,
+    let upstream_client = match upstream_client(&control, &upstream) {
+        Ok(upstream_client) => upstream_client,
         Err(error) => return vec![failed("it cannot be used", &upstream, &error)],
     };
-    let listed = match remote.models().await {
+    let listed = match upstream_client.models().await {
         Ok(listed) => listed,
         Err(UpstreamError::Refused { status: 404 | 405, .. }) => {
             let mut found = vec![Finding::ok("it answers, but does not list its models")];
@@ -75,7 +75,7 @@ pub(super) async fn streaming(
     upstream: Arc<Upstream>,
     deployed: Deployed,
 ) -> Vec<Finding> {
-    let Ok(remote) = remote(&control, &upstream) else { return Vec::new() };
+    let Ok(upstream_client) = upstream_client(&control, &upstream) else { return Vec::new() };
     let Deployed { model, upstream_model } = deployed;
     let cap = Dialect::of(upstream.profile).cap_name();
     let body = json!({
@@ -85,7 +85,7 @@ pub(super) async fn streaming(
         cap: ANSWER,
     });
     let start = control.clock.monotonic();
-    let first_token = remote.first_token(body.to_string()).await;
+    let first_token = upstream_client.first_token(body.to_string()).await;
     vec![match first_token {
         Ok(()) => {
             let first_token = control.clock.monotonic().saturating_sub(start);
@@ -105,7 +105,7 @@ pub(super) async fn streaming(
 
 /// Whether it counts tokens in a way that cannot be true.
 fn miscounts(control: &Control, upstream: &Arc<Upstream>) -> Option<Finding> {
-    let health = control.fleet.health(upstream, control.clock.monotonic())?;
+    let health = control.upstream_clients.health(upstream, control.clock.monotonic())?;
     (health.miscounts > 0).then(|| {
         let count = health.miscounts;
         Finding::warning(
@@ -120,11 +120,14 @@ fn miscounts(control: &Control, upstream: &Arc<Upstream>) -> Option<Finding> {
 }
 
 /// The client of an upstream.
-fn remote(control: &Control, upstream: &Arc<Upstream>) -> Result<Arc<Remote>, UpstreamError> {
+fn upstream_client(
+    control: &Control,
+    upstream: &Arc<Upstream>,
+) -> Result<Arc<UpstreamClient>, UpstreamError> {
     let credential = control.credentials.find(&upstream.name);
-    control
-        .fleet
-        .remote(upstream, || credential.ok_or("its credential is not known yet")?.as_ref().clone())
+    control.upstream_clients.upstream_client(upstream, || {
+        credential.ok_or("its credential is not known yet")?.as_ref().clone()
+    })
 }
 
 fn failed(what: &str, upstream: &Upstream, error: &UpstreamError) -> Finding {

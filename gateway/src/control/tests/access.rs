@@ -1,7 +1,7 @@
 //! What only operators may do, each tried by a member.
 
 use super::super::keys::KeysOf;
-use super::super::plans::PlanWish;
+use super::super::plans::NewPlan;
 use super::*;
 use domain::id::PlanName;
 use domain::limit::Limits;
@@ -12,7 +12,7 @@ async fn members_are_refused_what_is_the_operators() {
     bench.model("m").await;
     let ann = bench.member("ann").await;
     let control = &bench.control;
-    let plan = PlanWish {
+    let plan = NewPlan {
         name: PlanName::new("free"),
         trial_credit: Nanos(1),
         limits: Limits::default(),

@@ -1,9 +1,9 @@
 //! The audit log.
 
 use super::super::audit::AuditChoice;
-use super::super::keys::KeyWish;
-use super::super::plans::PlanWish;
-use super::super::upstreams::CredentialWish;
+use super::super::keys::NewKey;
+use super::super::plans::NewPlan;
+use super::super::upstreams::NewCredential;
 use super::*;
 use domain::audit::AuditAction;
 use domain::id::PlanName;
@@ -25,7 +25,7 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
     let bench = Bench::new(Registration::Open).await;
     let (control, operator) = (&bench.control, &bench.operator);
     let ann = bench.member("ann").await;
-    let wish = KeyWish { label: "ci".into(), ..KeyWish::default() };
+    let wish = NewKey { label: "ci".into(), ..NewKey::default() };
     let (key, secret) = control.create_key(&ann, wish).await.unwrap();
     let (new, _) = control.rotate_key(&ann, key.key.id.as_str(), Duration::ZERO).await.unwrap();
     control.revoke_key(operator, new.key.id.as_str()).await.unwrap();
@@ -40,7 +40,7 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
     control.update_model(operator, "m".into(), ModelChange::default()).await.unwrap();
     control.remove_model(operator, "m".into()).await.unwrap();
     let sim = UpstreamName::new("sim");
-    let hidden = crate::control::upstreams::CredentialWish::Secret("sk-hidden".into());
+    let hidden = crate::control::upstreams::NewCredential::Secret("sk-hidden".into());
     let change = UpstreamChange { credential: Some(hidden), ..UpstreamChange::default() };
     control.update_upstream(operator, sim.to_string(), change).await.unwrap();
     control.remove_upstream(operator, sim.to_string()).await.unwrap();
@@ -104,12 +104,12 @@ async fn an_entry_says_from_what_to_what() {
     for monthly_tokens in [None, Some(1_000_000)] {
         let limits = Limits { monthly_tokens, ..Limits::default() };
         let (name, trial_credit) = (PlanName::new("free"), dollars(5));
-        let plan = PlanWish { name, trial_credit, limits, models: Vec::new() };
+        let plan = NewPlan { name, trial_credit, limits, models: Vec::new() };
         control.put_plan(operator, plan).await.unwrap();
     }
     let wish = |url: &str, secret: &str| UpstreamChange {
         url: Some(url.into()),
-        credential: Some(CredentialWish::Secret(secret.into())),
+        credential: Some(NewCredential::Secret(secret.into())),
         ..UpstreamChange::default()
     };
     for (url, secret) in [("http://a/v1", "sk-one"), ("http://a/v1", "sk-two"), ("sim:", "sk-two")]
@@ -154,7 +154,7 @@ async fn members_read_what_concerns_them_and_nothing_else() {
 async fn a_refused_change_leaves_no_entry_and_pages_go_on_where_they_ended() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
-    let wish = KeyWish { label: " ".into(), ..KeyWish::default() };
+    let wish = NewKey { label: " ".into(), ..NewKey::default() };
     bench.control.create_key(&ann, wish).await.unwrap_err();
     bench.control.revoke_session(&ann, "nix").await.unwrap_err();
     let all = log(&bench, &bench.operator, AuditChoice::default()).await;

@@ -2,7 +2,7 @@
 
 use super::super::catalogue::{Apply, CatalogueChange};
 use super::super::models::CachedPrice;
-use super::super::plans::PlanWish;
+use super::super::plans::NewPlan;
 use super::*;
 use domain::id::PlanName;
 use domain::limit::Limits;
@@ -130,7 +130,7 @@ async fn members_see_the_models_of_their_plan_without_deployments() {
     bench.model("secret").await;
     let ann = bench.member("ann").await;
     assert_eq!(bench.control.list_models(&ann).unwrap().len(), 2);
-    let plan = PlanWish {
+    let plan = NewPlan {
         name: PlanName::new("free"),
         trial_credit: Nanos::ZERO,
         limits: Limits::default(),
@@ -165,7 +165,7 @@ async fn a_removed_model_is_gone() {
 async fn plans_are_checked() {
     let bench = Bench::new(Registration::Open).await;
     let put = async |trial_credit, models: &[&str]| {
-        let plan = PlanWish {
+        let plan = NewPlan {
             name: PlanName::new("pro"),
             trial_credit,
             limits: Limits::default(),
@@ -185,7 +185,7 @@ async fn plans_are_checked() {
 
 /// A model on the upstream of this name.
 fn on(upstream: &str) -> ModelChange {
-    let deployment = DeploymentWish { upstream: UpstreamName::new(upstream), ..on_sim().remove(0) };
+    let deployment = NewDeployment { upstream: UpstreamName::new(upstream), ..on_sim().remove(0) };
     ModelChange { deployments: Some(vec![deployment]), ..change() }
 }
 
@@ -207,7 +207,7 @@ async fn changes_that_rely_on_each_other_are_made_together_in_any_order() {
     bench.model("gone").await;
     let aliases = |names: &[&str]| Some(names.iter().copied().map(ModelId::new).collect());
     update(&bench, ModelChange { aliases: aliases(&["best"]), ..change() }).await.unwrap();
-    let plan = PlanWish {
+    let plan = NewPlan {
         name: PlanName::new("pro"),
         trial_credit: Nanos::ZERO,
         limits: Limits::default(),

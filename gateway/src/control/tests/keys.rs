@@ -2,13 +2,13 @@
 
 use secrecy::ExposeSecret;
 
-use super::super::keys::{KeyWish, KeysOf};
+use super::super::keys::{KeysOf, NewKey};
 use super::*;
 use domain::key::KeyDigest;
 use domain::limit::Limits;
 
-fn wish(label: &str) -> KeyWish {
-    KeyWish { label: label.into(), ..KeyWish::default() }
+fn wish(label: &str) -> NewKey {
+    NewKey { label: label.into(), ..NewKey::default() }
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn wishes_are_checked_and_models_become_ids() {
     bench.control.update_model(&bench.operator, "m".into(), change).await.unwrap();
 
     let models = vec!["alias".to_owned(), "m".to_owned()];
-    let both = KeyWish { models, ..wish("both") };
+    let both = NewKey { models, ..wish("both") };
     let (view, _) = bench.control.create_key(&ann, both).await.unwrap();
     assert_eq!(view.key.models, [ModelId::new("m")]);
 
@@ -51,11 +51,11 @@ async fn wishes_are_checked_and_models_become_ids() {
         (wish(" "), "label"),
         (wish(&"x".repeat(65)), "label"),
         (wish("a\u{1b}b"), "label"),
-        (KeyWish { limits: zero, ..wish("k") }, "limits.rpm"),
-        (KeyWish { spend_cap: Some(Nanos::ZERO), ..wish("k") }, "spend_cap_usd"),
-        (KeyWish { spend_cap: Some(Nanos(i64::MAX)), ..wish("k") }, "spend_cap_usd"),
-        (KeyWish { models: vec!["nix".into()], ..wish("k") }, "models"),
-        (KeyWish { expires_at: Some(now), ..wish("k") }, "expires_at"),
+        (NewKey { limits: zero, ..wish("k") }, "limits.rpm"),
+        (NewKey { spend_cap: Some(Nanos::ZERO), ..wish("k") }, "spend_cap_usd"),
+        (NewKey { spend_cap: Some(Nanos(i64::MAX)), ..wish("k") }, "spend_cap_usd"),
+        (NewKey { models: vec!["nix".into()], ..wish("k") }, "models"),
+        (NewKey { expires_at: Some(now), ..wish("k") }, "expires_at"),
     ] {
         assert_eq!(field(bench.control.create_key(&ann, wish).await), expected);
     }

@@ -25,13 +25,13 @@ use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::models::{DeploymentWish, ModelChange};
+use super::models::{ModelChange, NewDeployment};
 use super::upstreams::UpstreamChange;
 use super::*;
+use crate::journal_barrier::JournalBarrier;
 use crate::ledger::journal::Journal;
-use crate::outbox::Outbox;
 use crate::store::sqlite::SqliteStore;
-use crate::upstream::{Fleet, SimulatorDialer};
+use crate::upstream::{SimulatorDialer, UpstreamClients};
 use domain::endpoint::Endpoint;
 use domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
 use domain::record::{RequestRecord, RequestStatus};
@@ -124,9 +124,9 @@ impl Bench {
             data_dir: dir.path().to_path_buf(),
             tls: None,
             api: ApiAddress { public_url: None, listen: ([127, 0, 0, 1], 8080).into() },
-            fleet: Arc::new(Fleet::new(
+            upstream_clients: Arc::new(UpstreamClients::new(
                 SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),
-                Outbox::new(Arc::new(|| Ok(())), TaskTracker::new()),
+                JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new()),
             )),
             limiter: Arc::default(),
             traffic: Arc::default(),
@@ -203,8 +203,8 @@ impl Bench {
 }
 
 /// One deployment on `sim`.
-fn on_sim() -> Vec<DeploymentWish> {
-    vec![DeploymentWish {
+fn on_sim() -> Vec<NewDeployment> {
+    vec![NewDeployment {
         upstream: UpstreamName::new("sim"),
         upstream_model: String::new(),
         weight: 0,

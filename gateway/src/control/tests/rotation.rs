@@ -2,7 +2,7 @@
 
 use secrecy::ExposeSecret;
 
-use super::super::keys::{KeyWish, KeysOf};
+use super::super::keys::{KeysOf, NewKey};
 use super::*;
 use domain::key::{ClientGone, Key, KeyDigest, Translation};
 use domain::limit::Limits;
@@ -20,7 +20,7 @@ async fn both_keys_work_until_the_overlap_ends() {
     let (control, ann) = (&bench.control, bench.member("ann").await);
     bench.model("m").await;
     let end = bench.clock.now() + 24 * HOUR;
-    let wish = KeyWish {
+    let wish = NewKey {
         label: "ci".into(),
         limits: Limits { rpm: Some(5), ..Limits::default() },
         spend_cap: Some(Nanos(7)),
@@ -56,7 +56,7 @@ async fn both_keys_work_until_the_overlap_ends() {
 async fn without_overlap_the_old_key_is_revoked_at_once() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
-    let wish = KeyWish { label: "ci".into(), ..KeyWish::default() };
+    let wish = NewKey { label: "ci".into(), ..NewKey::default() };
     let (old, old_secret) = control.create_key(&ann, wish).await.unwrap();
     let (new, new_secret) =
         control.rotate_key(&ann, old.key.id.as_str(), Duration::ZERO).await.unwrap();
@@ -70,7 +70,7 @@ async fn an_overlap_does_not_prolong_a_key_and_has_a_bound() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
     let end = bench.clock.now() + HOUR;
-    let wish = KeyWish { label: "ci".into(), expires_at: Some(end), ..KeyWish::default() };
+    let wish = NewKey { label: "ci".into(), expires_at: Some(end), ..NewKey::default() };
     let (old, secret) = control.create_key(&ann, wish).await.unwrap();
     let id = old.key.id.as_str();
     let year = Duration::from_hours(367 * 24);
@@ -84,7 +84,7 @@ async fn a_key_is_rotated_once_by_its_owner_while_it_works() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann, bob) =
         (&bench.control, bench.member("ann").await, bench.member("bob").await);
-    let wish = |label: &str| KeyWish { label: label.into(), ..KeyWish::default() };
+    let wish = |label: &str| NewKey { label: label.into(), ..NewKey::default() };
     let (key, _) = control.create_key(&ann, wish("a")).await.unwrap();
     let id = key.key.id.as_str();
     let others = control.rotate_key(&bob, id, HOUR).await;

@@ -1,14 +1,14 @@
 //! Suspension and plans.
 
-use super::super::keys::{KeyWish, KeysOf};
-use super::super::plans::PlanWish;
+use super::super::keys::{KeysOf, NewKey};
+use super::super::plans::NewPlan;
 use super::*;
 use domain::account::{Account, AccountStatus, Role};
 use domain::id::PlanName;
 use domain::limit::Limits;
 
-fn wish(label: &str) -> KeyWish {
-    KeyWish { label: label.into(), ..KeyWish::default() }
+fn wish(label: &str) -> NewKey {
+    NewKey { label: label.into(), ..NewKey::default() }
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn a_plan_is_changed_and_the_balance_stays() {
     let bench = Bench::new(Registration::Open).await;
     let control = &bench.control;
     let ann = bench.member("ann").await;
-    let team = PlanWish {
+    let team = NewPlan {
         name: PlanName::new("team"),
         trial_credit: Nanos(9_000_000_000),
         limits: Limits { rpm: Some(7), ..Limits::default() },

@@ -2,7 +2,7 @@
 
 use secrecy::ExposeSecret;
 
-use super::super::upstreams::{CredentialWish, UpstreamView};
+use super::super::upstreams::{NewCredential, UpstreamView};
 use super::*;
 use domain::upstream::{CredentialSource, Deadlines, Profile};
 
@@ -11,7 +11,7 @@ fn url(url: &str) -> UpstreamChange {
 }
 
 fn secret(secret: &str) -> UpstreamChange {
-    let credential = Some(CredentialWish::Secret(secret.into()));
+    let credential = Some(NewCredential::Secret(secret.into()));
     UpstreamChange { credential, ..UpstreamChange::default() }
 }
 
@@ -105,9 +105,9 @@ async fn credentials_and_deadlines_are_checked() {
     for (change, expected) in [
         (secret(""), "credential.secret"),
         (secret("two words"), "credential.secret"),
-        (with(CredentialWish::Env("A=hunter2".into())), "credential.env"),
-        (with(CredentialWish::Env(String::new())), "credential.env"),
-        (with(CredentialWish::File("relative".into())), "credential.file"),
+        (with(NewCredential::Env("A=hunter2".into())), "credential.env"),
+        (with(NewCredential::Env(String::new())), "credential.env"),
+        (with(NewCredential::File("relative".into())), "credential.file"),
     ] {
         assert_eq!(field(update(&bench, change).await), expected);
     }
@@ -124,10 +124,10 @@ async fn credentials_and_deadlines_are_checked() {
     assert_eq!(view.upstream.profile, Profile::Vllm);
     assert_eq!(update(&bench, deadlines(0)).await.unwrap().upstream.deadlines.idle, None);
 
-    let missing = with(CredentialWish::Env("TOLLGATE_NO_SUCH".into()));
+    let missing = with(NewCredential::Env("TOLLGATE_NO_SUCH".into()));
     let view = update(&bench, missing).await.unwrap();
     assert!(view.problem.contains("`TOLLGATE_NO_SUCH`"), "{}", view.problem);
-    assert_eq!(update(&bench, with(CredentialWish::None)).await.unwrap().problem, "");
+    assert_eq!(update(&bench, with(NewCredential::None)).await.unwrap().problem, "");
 }
 
 #[tokio::test]

@@ -4,10 +4,10 @@
 //! when they are ready for an answer, so that slow ones ask less often and cost nobody anything. Start
 //! with [`Control::watch_traffic`](crate::control::Control::watch_traffic).
 
-mod lane;
 mod ring;
 #[cfg(test)]
 mod tests;
+mod time_series;
 mod under_way;
 mod watch;
 
@@ -19,9 +19,9 @@ use foldhash::fast::RandomState;
 
 use domain::id::AccountId;
 use domain::record::RequestRecord;
-use lane::Lane;
+use time_series::TimeSeries;
 
-pub use lane::{Count, ErrorCount, Past};
+pub use time_series::{Count, ErrorCount, Past};
 pub(super) use under_way::LastCount;
 pub use under_way::UnderWay;
 pub use watch::Picture;
@@ -35,12 +35,12 @@ const MAX_ACCOUNTS: usize = 10_000;
 /// The last hour of the whole gateway and of each account.
 #[derive(Default)]
 pub struct Traffic {
-    board: Mutex<Board>,
+    state: Mutex<TrafficState>,
 }
 
 #[derive(Default)]
-struct Board {
-    whole: Lane,
+struct TrafficState {
+    whole: TimeSeries,
     accounts: HashMap<AccountId, Active, RandomState>,
     /// When accounts that are idle were last forgotten.
     swept: Duration,
@@ -51,7 +51,7 @@ struct Board {
 /// An account that had a request within the hour.
 #[derive(Default)]
 struct Active {
-    lane: Lane,
+    series: TimeSeries,
     last: Duration,
     /// The number of its last request.
     order: u64,
@@ -60,31 +60,31 @@ struct Active {
 impl Traffic {
     /// Takes in requests that have ended by `now`, the monotonic time.
     pub fn ended(&self, records: &[RequestRecord], now: Duration) {
-        let mut board = self.lock();
-        board.sweep(now);
+        let mut state = self.lock();
+        state.sweep(now);
         for record in records {
-            board.ended(record, now);
+            state.ended(record, now);
         }
     }
 
     /// Returns the last hour of an account, or of all, as of `now`.
     pub fn past(&self, account: Option<AccountId>, now: Duration) -> Past {
-        let board = self.lock();
+        let state = self.lock();
         match account {
-            None => board.whole.past(now),
-            Some(account) => match board.accounts.get(&account) {
-                Some(active) => active.lane.past(now),
-                None => Lane::default().past(now),
+            None => state.whole.past(now),
+            Some(account) => match state.accounts.get(&account) {
+                Some(active) => active.series.past(now),
+                None => TimeSeries::default().past(now),
             },
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, TrafficState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Board {
+impl TrafficState {
     fn ended(&mut self, record: &RequestRecord, now: Duration) {
         self.ended += 1;
         self.whole.ended(record, now);
@@ -93,7 +93,7 @@ impl Board {
         }
         let active = self.accounts.entry(record.account).or_default();
         (active.last, active.order) = (now, self.ended);
-        active.lane.ended(record, now);
+        active.series.ended(record, now);
     }
 
     /// Forgets idle accounts, once a minute.

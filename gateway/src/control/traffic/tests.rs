@@ -99,9 +99,9 @@ fn it_holds_so_many_accounts_and_no_more() {
     for account in 0..=first {
         traffic.ended(&[record(account, RequestStatus::Completed, None)], seconds(5));
     }
-    let board = traffic.lock();
-    assert!(board.accounts.len() <= MAX_ACCOUNTS, "{}", board.accounts.len());
-    let has = |account| board.accounts.contains_key(&AccountId(Uuid::from_u128(account)));
+    let state = traffic.lock();
+    assert!(state.accounts.len() <= MAX_ACCOUNTS, "{}", state.accounts.len());
+    let has = |account| state.accounts.contains_key(&AccountId(Uuid::from_u128(account)));
     assert!(!has(0) && has(first - 1) && has(first));
 }
 

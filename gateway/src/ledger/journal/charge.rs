@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::ledger::balance::{Balance, Payment};
 use crate::ledger::funds::Funds;
-use crate::ledger::purse::{Payment, Purse};
 use crate::store::{Store, StoreError};
 use domain::id::{AccountId, KeyId};
 use domain::money::Nanos;
 use domain::record::RequestRecord;
 
-/// The purses that were asked for so far, as the store knows them.
+/// The balances that were asked for so far, as the store knows them.
 #[derive(Default)]
-struct Purses {
-    accounts: HashMap<AccountId, Arc<Purse>>,
+struct Balances {
+    accounts: HashMap<AccountId, Arc<Balance>>,
     /// What keys with a cap may still spend, by their origin.
-    caps: HashMap<KeyId, Arc<Purse>>,
+    caps: HashMap<KeyId, Arc<Balance>>,
     /// What such keys have spent, once one of them asked.
     spent: Option<HashMap<KeyId, Nanos>>,
 }
@@ -29,10 +29,10 @@ pub(super) async fn charge(
     store: &dyn Store,
     open: &mut [RequestRecord],
 ) -> Result<(), StoreError> {
-    let mut purses = Purses::default();
+    let mut balances = Balances::default();
     for record in open {
-        let account = purses.account(store, record.account).await?;
-        let cap = purses.cap(store, &record.key).await?;
+        let account = balances.account(store, record.account).await?;
+        let cap = balances.cap(store, &record.key).await?;
         let cost = record.cost.unwrap_or_default();
         let Payment { charged, overrun } = Funds { account, cap }.pay(cost);
         record.cost = Some(charged);
@@ -41,17 +41,17 @@ pub(super) async fn charge(
     Ok(())
 }
 
-impl Purses {
+impl Balances {
     async fn account(
         &mut self,
         store: &dyn Store,
         account: AccountId,
-    ) -> Result<Arc<Purse>, StoreError> {
+    ) -> Result<Arc<Balance>, StoreError> {
         Ok(match self.accounts.entry(account) {
             Slot::Occupied(known) => known.get().clone(),
             Slot::Vacant(unknown) => {
                 let balance = store.balance(account).await?;
-                unknown.insert(Arc::new(Purse::new(balance))).clone()
+                unknown.insert(Arc::new(Balance::new(balance))).clone()
             }
         })
     }
@@ -60,7 +60,7 @@ impl Purses {
         &mut self,
         store: &dyn Store,
         key: &KeyId,
-    ) -> Result<Option<Arc<Purse>>, StoreError> {
+    ) -> Result<Option<Arc<Balance>>, StoreError> {
         let Some(key) = store.find_key(key).await? else { return Ok(None) };
         let Some(cap) = key.spend_cap else { return Ok(None) };
         let spent = if let Some(spent) = &self.spent {
@@ -71,7 +71,7 @@ impl Purses {
             self.spent.insert(consumption.spent.into_iter().collect())
         };
         let spent = spent.get(&key.origin).copied().unwrap_or_default();
-        let left = || Arc::new(Purse::of_cap(cap, spent));
+        let left = || Arc::new(Balance::of_cap(cap, spent));
         Ok(Some(self.caps.entry(key.origin).or_insert_with(left).clone()))
     }
 }

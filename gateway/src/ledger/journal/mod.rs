@@ -133,7 +133,7 @@ impl Journal {
     }
 
     /// Takes in a request that is about to go upstream, and makes sure that it and its end will find
-    /// room. It must not go before [`write_down`](Self::write_down). To be called again when it goes to
+    /// room. It must not go before [`flush`](Self::flush). To be called again when it goes to
     /// another deployment.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl Journal {
     ///
     /// # Errors
     /// They cannot be written: those that have begun must not go on.
-    pub fn write_down(&self) -> Result<(), Unwritten> {
+    pub fn flush(&self) -> Result<(), Unwritten> {
         if !self.has_unwritten.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -188,7 +188,7 @@ impl Journal {
     }
 
     /// Takes in a request's record; its client must not see the end before
-    /// [`write_down`](Self::write_down). That of a request that never began is written at once, or not at
+    /// [`flush`](Self::flush). That of a request that never began is written at once, or not at
     /// all: there may be any number of those. Returns what must stay until the store has the record, for
     /// [`committed`](Self::committed).
     pub fn close(&self, record: &RequestRecord) -> Option<Place> {

@@ -100,7 +100,7 @@ impl Journal {
     pub async fn synced(&self) -> Result<(), Unsynced> {
         match &self.syncer {
             Some(syncer) => {
-                self.write_down().map_err(|_| Unsynced)?;
+                self.flush().map_err(|_| Unsynced)?;
                 syncer.synced().await
             }
             None => Ok(()),

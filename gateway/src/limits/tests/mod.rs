@@ -147,11 +147,11 @@ fn what_exceeds_an_observed_limit_is_let_in_counted_and_told() {
     assert!(first.outcome.is_ok() && first.observed.is_empty());
     assert_eq!(
         first.standing,
-        Standing::default(),
+        LimitStatus::default(),
         "a client is not told of what does not bind it"
     );
     let mut second = fixture.decide([observed, NONE, NONE], demand(2, 1), 0);
-    assert!(second.outcome.as_mut().unwrap().reach(500, || Duration::ZERO));
+    assert!(second.outcome.as_mut().unwrap().ensure_covered(500, || Duration::ZERO));
     let both = [(LimitScope::Plan, LimitKind::Requests), (LimitScope::Plan, LimitKind::Tokens)];
     assert_eq!(second.observed, both);
     assert_eq!(fixture.used(observed, 0), [(LimitKind::Requests, 2), (LimitKind::Tokens, 606)]);
@@ -168,7 +168,7 @@ fn clients_are_told_of_the_tightest_limit_of_each_kind() {
     let reset = Duration::from_millis(60_500);
     let requests = Gauge { limit: 5, remaining: 4, reset };
     let tokens = Gauge { limit: 1_000, remaining: 900, reset };
-    assert_eq!(standing, Standing { requests: Some(requests), tokens: Some(tokens) });
+    assert_eq!(standing, LimitStatus { requests: Some(requests), tokens: Some(tokens) });
     let refused =
         fixture.decide([plan, NONE, Limits { rpm: Some(1), ..NONE }], demand(20, 80), 500);
     assert!(refused.outcome.is_err());
@@ -177,7 +177,7 @@ fn clients_are_told_of_the_tightest_limit_of_each_kind() {
         refused.standing.tokens,
         Some(Gauge { limit: 1_000, remaining: 1_000, reset: Duration::ZERO })
     );
-    assert_eq!(fixture.decide([NONE; 3], demand(1, 1), 500).standing, Standing::default());
+    assert_eq!(fixture.decide([NONE; 3], demand(1, 1), 500).standing, LimitStatus::default());
 }
 
 #[test]

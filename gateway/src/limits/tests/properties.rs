@@ -120,7 +120,7 @@ fn play(fixture: &Fixture, steps: Vec<Step>, honest: bool) -> Result<Model, Test
                 let now = model.now;
                 let Some(running) = model.pick(which) else { continue };
                 let before = running.permit.reserved();
-                running.permit.reach(tokens, || Duration::from_millis(now));
+                running.permit.ensure_covered(tokens, || Duration::from_millis(now));
                 let more = running.permit.reserved() - before;
                 running.parts.push((now, more));
                 prop_assert!(more == 0 || model.in_month() <= QUOTA, "it grows within the month");

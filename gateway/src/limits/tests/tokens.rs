@@ -55,7 +55,7 @@ fn an_answer_that_outgrows_a_minute_goes_on_and_those_after_it_wait() {
     let fixture = Fixture::new();
     let limits = tpm(1_000);
     let mut place = fixture.decide(limits, demand(10, 100), 0).outcome.unwrap();
-    assert!(place.reach(2_000, || Duration::from_secs(10)));
+    assert!(place.ensure_covered(2_000, || Duration::from_secs(10)));
     assert!(fixture.used(limits[0], 10_000)[0].1 > 1_000);
     place.settle(3_000, || Duration::from_secs(20));
     assert_eq!(fixture.used(limits[0], 20_000), [(LimitKind::Tokens, 3_000)]);
@@ -82,10 +82,13 @@ fn a_month_is_used_to_its_end_and_no_further() {
     let long = Demand { longest: 100_000, ..demand(100, 400) };
     let mut place = fixture.decide(limits, long, 0).outcome.unwrap();
     assert_eq!(place.cap(), Some(900));
-    assert!(place.reach(800, || Duration::ZERO));
-    assert!(place.reach(900, || Duration::ZERO), "the last step is what is left");
-    assert!(place.reach(1_800, || Duration::ZERO), "the upstream's tokenizer may find fewer");
-    assert!(!place.reach(1_900, || Duration::ZERO), "it does not keep to its cap");
+    assert!(place.ensure_covered(800, || Duration::ZERO));
+    assert!(place.ensure_covered(900, || Duration::ZERO), "the last step is what is left");
+    assert!(
+        place.ensure_covered(1_800, || Duration::ZERO),
+        "the upstream's tokenizer may find fewer"
+    );
+    assert!(!place.ensure_covered(1_900, || Duration::ZERO), "it does not keep to its cap");
     let held = fixture.admit(limits, 0).unwrap_err();
     assert_eq!(
         (held.kind, held.cause),

@@ -52,11 +52,11 @@ struct Entry {
     id: RequestId,
     /// `None` if an earlier process answered it.
     body: Option<BodyDigest>,
-    course: Course,
+    adapter: EntryState,
 }
 
 #[derive(Debug)]
-enum Course {
+enum EntryState {
     /// Under way; the token is cancelled as soon as it is anything else.
     Waiting(CancellationToken),
     /// The answer is a stream that its client has the head of.
@@ -95,7 +95,7 @@ impl Table {
         // of a key that was answered more than once, the last answer is the one that counts
         for Answered { digest, id, at } in answered.iter().rev() {
             if let Slot::Vacant(slot) = table.entries.entry(*digest) {
-                slot.insert(Entry { id: *id, body: None, course: Course::Answered(None) });
+                slot.insert(Entry { id: *id, body: None, adapter: EntryState::Answered(None) });
                 table.answered.push_front((*at, *digest));
             }
         }
@@ -115,32 +115,32 @@ impl Table {
         let entry = match self.entries.entry(digest) {
             Slot::Occupied(entry) => entry.into_mut(),
             Slot::Vacant(slot) => {
-                let course = Course::Waiting(CancellationToken::new());
-                slot.insert(Entry { id, body: Some(body), course });
+                let adapter = EntryState::Waiting(CancellationToken::new());
+                slot.insert(Entry { id, body: Some(body), adapter });
                 return Found::First;
             }
         };
         if entry.body.is_some_and(|first| first != body) {
             return Found::Other(entry.id);
         }
-        match &entry.course {
-            Course::Waiting(over) => Found::Waiting(over.clone()),
-            Course::Streaming => Found::Streaming(entry.id),
-            Course::Answered(kept) => Found::Answered(entry.id, kept.clone()),
+        match &entry.adapter {
+            EntryState::Waiting(over) => Found::Waiting(over.clone()),
+            EntryState::Streaming => Found::Streaming(entry.id),
+            EntryState::Answered(kept) => Found::Answered(entry.id, kept.clone()),
         }
     }
 
     /// The answer to a first attempt has become a stream.
     pub(super) fn stream(&mut self, digest: IdempotencyDigest) {
         if let Some(entry) = self.entries.get_mut(&digest) {
-            entry.course.advance(Course::Streaming);
+            entry.adapter.advance(EntryState::Streaming);
         }
     }
 
     /// A first attempt has ended without a whole answer: the next one is a first one, too.
     pub(super) fn release(&mut self, digest: IdempotencyDigest) {
         if let Some(mut entry) = self.entries.remove(&digest) {
-            entry.course.advance(Course::Streaming);
+            entry.adapter.advance(EntryState::Streaming);
         }
     }
 
@@ -156,7 +156,7 @@ impl Table {
             self.kept_bytes += kept.body.len();
             self.kept.push_back(digest);
         }
-        entry.course.advance(Course::Answered(kept));
+        entry.adapter.advance(EntryState::Answered(kept));
         self.answered.push_back((now, digest));
         self.trim();
     }
@@ -189,7 +189,8 @@ impl Table {
 
     fn drop_oldest_answer(&mut self) {
         let Some(digest) = self.kept.pop_front() else { return };
-        if let Some(Entry { course: Course::Answered(kept), .. }) = self.entries.get_mut(&digest)
+        if let Some(Entry { adapter: EntryState::Answered(kept), .. }) =
+            self.entries.get_mut(&digest)
             && let Some(kept) = kept.take()
         {
             self.kept_bytes -= kept.body.len();
@@ -197,9 +198,9 @@ impl Table {
     }
 }
 
-// === impl Course ===
+// === impl EntryState ===
 
-impl Course {
+impl EntryState {
     /// Goes on to `next`, and wakes those that wait.
     fn advance(&mut self, next: Self) {
         if let Self::Waiting(over) = std::mem::replace(self, next) {

@@ -25,7 +25,7 @@ impl Books for SqliteStore {
     }
 
     async fn prove(&self) -> Result<Proof, StoreError> {
-        self.aside.run(prove::prove).await
+        self.background_reads.run(prove::prove).await
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
-use super::aside::Wanted;
+use super::background_reads::CancelHandle;
 use super::codec::ReadColumn;
 use crate::store::{StoreCopy, StoreError};
 
@@ -28,7 +28,7 @@ struct Leftover(PathBuf);
 pub(super) fn copy(
     source: &mut Connection,
     path: &Path,
-    wanted: &Wanted,
+    wanted: &CancelHandle,
 ) -> Result<StoreCopy, StoreError> {
     let place = beside(path);
     remove(path)?;
@@ -70,7 +70,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_extension("copy")
 }
 
-fn check(target: &Connection, wanted: &Wanted) -> Result<(), StoreError> {
+fn check(target: &Connection, wanted: &CancelHandle) -> Result<(), StoreError> {
     let mut pragma = target.prepare("PRAGMA quick_check(1)")?;
     let verdict: String = pragma.query_row([], |row| row.column(0))?;
     wanted.check()?;

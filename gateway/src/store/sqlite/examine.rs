@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rusqlite::Connection;
 
-use super::aside::Wanted;
+use super::background_reads::CancelHandle;
 use super::codec::{ReadColumn, parameters};
 use crate::store::StoreError;
 
@@ -18,7 +18,7 @@ pub(super) fn note(tx: &Connection, at: Timestamp) -> Result<(), StoreError> {
 /// Returns what is damaged, at most ten things.
 pub(super) fn damage(
     connection: &mut Connection,
-    wanted: &Wanted,
+    wanted: &CancelHandle,
 ) -> Result<Vec<String>, StoreError> {
     let mut pragma = connection.prepare("PRAGMA quick_check(10)")?;
     let found = pragma.query_map([], |row| row.column(0))?;

@@ -11,22 +11,26 @@ use rusqlite::Connection;
 
 use super::codec::parameters;
 use super::{SqliteStore, commit, copy, examine, filter, requests, runs, sums};
-use crate::store::{Cursor, Forget, StoreCopy, StoreError, Upkeep};
+use crate::store::{Cursor, RetentionCutoff, StoreCopy, StoreError, Upkeep};
 use domain::record::RequestRecord;
 
 #[async_trait]
 impl Upkeep for SqliteStore {
     async fn copy(&self) -> Result<StoreCopy, StoreError> {
-        let path = self.aside.path().to_owned();
-        self.aside.run(move |source, wanted| copy::copy(source, &path, wanted)).await
+        let path = self.background_reads.path().to_owned();
+        self.background_reads.run(move |source, wanted| copy::copy(source, &path, wanted)).await
     }
 
     async fn examine(&self, at: Timestamp) -> Result<Vec<String>, StoreError> {
         self.write(move |tx| examine::note(tx, at)).await?;
-        self.aside.run(examine::damage).await
+        self.background_reads.run(examine::damage).await
     }
 
-    async fn forget_requests(&self, wish: Forget, limit: usize) -> Result<u64, StoreError> {
+    async fn forget_requests(
+        &self,
+        wish: RetentionCutoff,
+        limit: usize,
+    ) -> Result<u64, StoreError> {
         // The writer is not asked for nothing.
         if self.read(move |tx| oldest(tx, &wish, 1)).await?.is_empty() {
             return Ok(0);
@@ -35,7 +39,7 @@ impl Upkeep for SqliteStore {
     }
 }
 
-fn forget(tx: &Connection, wish: &Forget, limit: usize) -> Result<u64, StoreError> {
+fn forget(tx: &Connection, wish: &RetentionCutoff, limit: usize) -> Result<u64, StoreError> {
     let old = oldest(tx, wish, limit)?;
     let Some((last, _)) = old.last() else { return Ok(0) };
     sums::add_forgotten(tx, old.iter().map(|(_, record)| record))?;
@@ -51,7 +55,7 @@ fn forget(tx: &Connection, wish: &Forget, limit: usize) -> Result<u64, StoreErro
 /// Returns the start of the log, as far as it is to be forgotten.
 fn oldest(
     tx: &Connection,
-    wish: &Forget,
+    wish: &RetentionCutoff,
     limit: usize,
 ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
     let newest = commit::newest(tx)?;

@@ -6,8 +6,8 @@
 //! for. Start with [`SqliteStore::open`], then `commit.rs`, the one hot path. Only this folder names
 //! rusqlite.
 
-mod aside;
 mod audit;
+mod background_reads;
 mod blank;
 mod books;
 mod calls;
@@ -50,7 +50,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Transaction};
 
-use self::aside::Aside;
+use self::background_reads::BackgroundReads;
 use self::migrations::Ran;
 use self::readers::Readers;
 use self::writer::Writer;
@@ -64,7 +64,7 @@ const READERS: usize = 3;
 pub struct SqliteStore {
     // Before the writer, so that the last connection to go folds the write-ahead log into the file.
     readers: Readers,
-    aside: Aside,
+    background_reads: BackgroundReads,
     writer: Arc<Writer>,
 }
 
@@ -130,15 +130,15 @@ impl SqliteStore {
             Ok(connection)
         });
         let readers = Readers::new(readers.collect::<rusqlite::Result<_>>()?);
-        let aside = Aside::new(path);
-        Ok(Self { readers, aside, writer: Arc::new(Writer::start(connection)?) })
+        let background_reads = BackgroundReads::new(path);
+        Ok(Self { readers, background_reads, writer: Arc::new(Writer::start(connection)?) })
     }
 
     /// Waits until all that was sent is written, and closes the file; later calls are
     /// [`StoreError::Unavailable`].
     pub async fn close(&self) {
         self.readers.close();
-        self.aside.close();
+        self.background_reads.close();
         let writer = Arc::clone(&self.writer);
         // Fails only if the runtime is going down; then dropping the store does the same.
         let _ = tokio::task::spawn_blocking(move || writer.end()).await;

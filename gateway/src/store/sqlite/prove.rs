@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, Transaction};
 
-use super::aside::Wanted;
+use super::background_reads::CancelHandle;
 use super::codec::ReadColumn;
 use super::commit;
 use super::filter::{DAY, HOUR};
@@ -46,7 +46,7 @@ struct Sums {
 }
 
 /// Proves the ledger.
-pub(super) fn prove(source: &mut Connection, wanted: &Wanted) -> Result<Proof, StoreError> {
+pub(super) fn prove(source: &mut Connection, wanted: &CancelHandle) -> Result<Proof, StoreError> {
     let tx = source.transaction()?;
     let mut proof = Proof::default();
     let mut charged = Charged::over(&tx)?;
@@ -69,7 +69,7 @@ pub(super) fn prove(source: &mut Connection, wanted: &Wanted) -> Result<Proof, S
 /// requests without one.
 fn check_entries(
     tx: &Transaction<'_>,
-    wanted: &Wanted,
+    wanted: &CancelHandle,
     charged: &mut Charged,
     proof: &mut Proof,
 ) -> Result<HashMap<AccountId, i128>, StoreError> {
@@ -126,7 +126,7 @@ fn check_entries(
 /// Reads the log: every request that cost something was charged, and is found by its time.
 fn check_requests(
     tx: &Transaction<'_>,
-    wanted: &Wanted,
+    wanted: &CancelHandle,
     charged: &Charged,
     sums: &mut Sums,
     proof: &mut Proof,
@@ -173,7 +173,7 @@ fn check_requests(
 
 fn add_sums(
     tx: &Transaction<'_>,
-    wanted: &Wanted,
+    wanted: &CancelHandle,
     sums: &mut Sums,
     proof: &mut Proof,
 ) -> Result<(), StoreError> {
@@ -218,7 +218,7 @@ fn add_sums(
 /// Returns what the removed records have cost.
 fn subtract_forgotten(
     tx: &Transaction<'_>,
-    wanted: &Wanted,
+    wanted: &CancelHandle,
     sums: &mut Sums,
 ) -> Result<HashMap<AccountId, i128>, StoreError> {
     let mut removed = HashMap::<AccountId, i128>::new();

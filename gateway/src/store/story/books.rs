@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::{ALICE, BOB, at};
-use crate::store::{Cursor, Forget, RequestFilter, Store};
+use crate::store::{Cursor, RequestFilter, RetentionCutoff, Store};
 use domain::ledger::EntryKind;
 use domain::money::Nanos;
 
@@ -66,14 +66,14 @@ async fn forgets_in_steps_and_keeps_what_was_summed(store: &dyn Store) {
     let left = async || store.requests_before(&all, None, usize::MAX).await.unwrap().len();
     assert_eq!(left().await, 180);
 
-    let nothing = Forget { before: None, beyond: None, ended_before: at(99_999) };
+    let nothing = RetentionCutoff { before: None, beyond: None, ended_before: at(99_999) };
     assert_eq!(store.forget_requests(nothing, 50).await.unwrap(), 0);
-    let recent = Forget { beyond: Some(10), ended_before: at(-9_000), ..nothing };
+    let recent = RetentionCutoff { beyond: Some(10), ended_before: at(-9_000), ..nothing };
     assert_eq!(store.forget_requests(recent, 50).await.unwrap(), 0, "they ended too recently");
     // The second request came in later than this, and keeps all that come after it.
-    let old = Forget { before: Some(at(0)), ..nothing };
+    let old = RetentionCutoff { before: Some(at(0)), ..nothing };
     assert_eq!(store.forget_requests(old, 50).await.unwrap(), 1);
-    let beyond = Forget { beyond: Some(100), ..nothing };
+    let beyond = RetentionCutoff { beyond: Some(100), ..nothing };
     assert_eq!(store.forget_requests(beyond, 50).await.unwrap(), 50);
     assert_eq!(store.forget_requests(beyond, 50).await.unwrap(), 29);
     assert_eq!(store.forget_requests(beyond, 50).await.unwrap(), 0);
@@ -92,7 +92,7 @@ async fn forgets_in_steps_and_keeps_what_was_summed(store: &dyn Store) {
         let sums = store.summarize(&since).await.unwrap();
         assert!(sums.totals.requests >= found.len() as u64);
     }
-    let everything = Forget { beyond: Some(0), ..nothing };
+    let everything = RetentionCutoff { beyond: Some(0), ..nothing };
     assert_eq!(store.forget_requests(everything, 1_000).await.unwrap(), 99);
     assert_eq!(store.newest().await.unwrap(), newest, "the log goes on from its newest record");
     assert_eq!(store.summarize(&all).await.unwrap(), before);

@@ -38,7 +38,7 @@ struct Part<'a> {
 
 /// What stands between a field and its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sign {
+enum Operator {
     /// A colon: the value, or one of them.
     Is,
     /// A comparison.
@@ -86,7 +86,7 @@ impl<N: Names> Reader<'_, N> {
         if value.split(is_comma).next().is_none() {
             return Err(self.wrong(term, &format!("`{}` lacks a value", plain.text)));
         }
-        if let (name @ ("since" | "until"), Sign::Is) = (field.text, sign) {
+        if let (name @ ("since" | "until"), Operator::Is) = (field.text, sign) {
             let time = self.one(value, |text| value::time(text, self.now))?;
             // what did not come in since then came in before it
             if (name == "since") == negated {
@@ -105,32 +105,36 @@ impl<N: Names> Reader<'_, N> {
         &self,
         term: Part<'_>,
         field: Part<'_>,
-        sign: Sign,
+        sign: Operator,
         value: Part<'_>,
     ) -> Result<Test, N::Error> {
         let owned = |text: &str| Ok(text.to_owned());
         Ok(match (field.text, sign) {
-            ("account", Sign::Is) => {
+            ("account", Operator::Is) => {
                 let accounts = value.split(is_comma).map(|part| self.names.account(part.text));
                 Test::Account(accounts.collect::<Result<_, _>>()?)
             }
-            ("key", Sign::Is) => Test::Key(self.list(value, |text| Ok(KeyId::new(text)))?),
-            ("model", Sign::Is) => {
+            ("key", Operator::Is) => Test::Key(self.list(value, |text| Ok(KeyId::new(text)))?),
+            ("model", Operator::Is) => {
                 Test::Model(self.list(value, |text| Ok(self.names.model(text)))?)
             }
-            ("status", Sign::Is) => Test::Status(self.list(value, value::status)?),
-            ("endpoint", Sign::Is) => Test::Endpoint(self.list(value, value::endpoint)?),
-            ("error", Sign::Is) => Test::Error(self.list(value, owned)?),
-            ("stream", Sign::Is) => Test::Stream(self.one(value, value::yes_or_no)?),
-            ("cost", Sign::Compares(how)) => Test::Cost(how, self.one(value, value::amount)?),
-            ("tokens", Sign::Compares(how)) => Test::Tokens(how, self.one(value, value::tokens)?),
-            ("duration", Sign::Compares(how)) => Test::Duration(how, self.one(value, value::span)?),
-            ("ttft", Sign::Compares(how)) => Test::Ttft(how, self.one(value, value::span)?),
-            (name @ ("cost" | "tokens" | "duration" | "ttft"), Sign::Is) => {
+            ("status", Operator::Is) => Test::Status(self.list(value, value::status)?),
+            ("endpoint", Operator::Is) => Test::Endpoint(self.list(value, value::endpoint)?),
+            ("error", Operator::Is) => Test::Error(self.list(value, owned)?),
+            ("stream", Operator::Is) => Test::Stream(self.one(value, value::yes_or_no)?),
+            ("cost", Operator::Compares(how)) => Test::Cost(how, self.one(value, value::amount)?),
+            ("tokens", Operator::Compares(how)) => {
+                Test::Tokens(how, self.one(value, value::tokens)?)
+            }
+            ("duration", Operator::Compares(how)) => {
+                Test::Duration(how, self.one(value, value::span)?)
+            }
+            ("ttft", Operator::Compares(how)) => Test::Ttft(how, self.one(value, value::span)?),
+            (name @ ("cost" | "tokens" | "duration" | "ttft"), Operator::Is) => {
                 let what = format!("`{name}` is compared: write `{name}>…` or `{name}<…`");
                 return Err(self.wrong(term, &what));
             }
-            (name, Sign::Compares(_)) if FIELDS.contains(&format!("`{name}:`")) => {
+            (name, Operator::Compares(_)) if FIELDS.contains(&format!("`{name}:`")) => {
                 let what = format!("`{name}` is not compared: write `{name}:…`");
                 return Err(self.wrong(term, &what));
             }
@@ -186,15 +190,15 @@ impl Part<'_> {
     }
 
     /// Parts a term into its field, its sign and its value.
-    fn split_at_sign(self) -> Option<(Self, Sign, Self)> {
+    fn split_at_sign(self) -> Option<(Self, Operator, Self)> {
         let at = self.text.find([':', '>', '<'])?;
         let (field, rest) = self.text.split_at(at);
         let (sign, width) = match (rest.as_bytes()[0], rest[1..].starts_with('=')) {
-            (b':', _) => (Sign::Is, 1),
-            (b'>', false) => (Sign::Compares(Relation::Above), 1),
-            (b'>', true) => (Sign::Compares(Relation::AtLeast), 2),
-            (_, false) => (Sign::Compares(Relation::Below), 1),
-            (_, true) => (Sign::Compares(Relation::AtMost), 2),
+            (b':', _) => (Operator::Is, 1),
+            (b'>', false) => (Operator::Compares(Relation::Above), 1),
+            (b'>', true) => (Operator::Compares(Relation::AtLeast), 2),
+            (_, false) => (Operator::Compares(Relation::Below), 1),
+            (_, true) => (Operator::Compares(Relation::AtMost), 2),
         };
         Some((Self { text: field, start: self.start }, sign, self.after(at + width)))
     }

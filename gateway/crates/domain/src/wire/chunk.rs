@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::call::CallPiece;
 use super::fields::{Unknown, view_fields};
 use super::text::{FieldKind, Strings, is_label, strings_in, text_of};
-use super::{error::ForeignError, flaw, range_in};
+use super::{error::ForeignError, parse_error, range_in};
 
 /// How an answer comes. Its words do not tell: some servers stream a `message` instead of a `delta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub struct MalformedCalls<'a> {
     /// The value.
     pub raw: &'a RawValue,
     /// What is wrong with it, without its words.
-    pub flaw: String,
+    pub parse_error: String,
 }
 
 impl<'a> ChunkView<'a> {
@@ -357,8 +357,8 @@ impl<'a> PieceView<'a> {
 
     fn read_calls(&self) -> Result<Vec<CallPiece<'a>>, MalformedCalls<'a>> {
         let told = |name: &str, raw, error: &serde_json::Error| {
-            let flaw = format!("`{name}` is not readable: {}", flaw(error));
-            MalformedCalls { raw, flaw }
+            let parse_error = format!("`{name}` is not readable: {}", parse_error(error));
+            MalformedCalls { raw, parse_error }
         };
         if let Some(list) = self.tool_calls {
             let calls =
@@ -573,7 +573,7 @@ mod tests {
             let calls = view.choices()[0].piece().unwrap().calls();
             let names =
                 |calls: &[CallPiece<'_>]| calls.iter().map(|call| call.name.to_string()).collect();
-            calls.map(names).map_err(|no| (no.raw.to_string(), no.flaw.clone()))
+            calls.map(names).map_err(|no| (no.raw.to_string(), no.parse_error.clone()))
         };
         let check = |piece: &str, expected: &[&str]| {
             assert_eq!(
@@ -586,9 +586,9 @@ mod tests {
         check(r#"{"tool_calls":null,"function_call":null}"#, &[]);
         check(r#"{"tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}"#, &["f"]);
         check(r#"{"tool_calls":[],"function_call":{"name":"g"}}"#, &["g"]);
-        let (raw, flaw) = calls(r#"{"tool_calls":3}"#).unwrap_err();
+        let (raw, parse_error) = calls(r#"{"tool_calls":3}"#).unwrap_err();
         assert_eq!(
-            (&*raw, &*flaw),
+            (&*raw, &*parse_error),
             ("3", "`tool_calls` is not readable: not of the right shape, at line 1 column 1")
         );
         assert_eq!(calls(r#"{"function_call":"f"}"#).unwrap_err().0, "\"f\"");

@@ -25,7 +25,7 @@ pub fn first_byte(raw: &RawValue) -> u8 {
 }
 
 /// What is wrong with a JSON text, without its words: an upstream's may be anybody's.
-pub fn flaw(error: &serde_json::Error) -> String {
+pub fn parse_error(error: &serde_json::Error) -> String {
     let what = match error.classify() {
         Category::Syntax => "no JSON",
         Category::Data => "not of the right shape",
@@ -47,9 +47,9 @@ mod tests {
 
     #[test]
     fn a_flaw_is_told_without_the_words_around_it() {
-        let flaw = |json| flaw(&serde_json::from_str::<Vec<u64>>(json).unwrap_err());
-        assert_eq!(flaw(r#"["sk-secret"]"#), "not of the right shape, at line 1 column 12");
-        assert_eq!(flaw("<html>"), "no JSON, at line 1 column 1");
-        assert_eq!(flaw("[1,"), "cut off, at line 1 column 3");
+        let parse_error = |json| parse_error(&serde_json::from_str::<Vec<u64>>(json).unwrap_err());
+        assert_eq!(parse_error(r#"["sk-secret"]"#), "not of the right shape, at line 1 column 12");
+        assert_eq!(parse_error("<html>"), "no JSON, at line 1 column 1");
+        assert_eq!(parse_error("[1,"), "cut off, at line 1 column 3");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
-use super::Trouble;
+use super::ProtocolViolation;
 use super::call::{Call, id_prefix};
 use super::events::{Events, Place, Status, put};
 use super::ids::Ids;
@@ -110,7 +110,7 @@ impl Items {
         text: &str,
         logprobs: &str,
         events: &mut Events<'_>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ProtocolViolation> {
         self.beside += logprobs.len();
         if text.is_empty() {
             if !logprobs.is_empty() {
@@ -164,10 +164,10 @@ impl Items {
         piece: &CallPiece<'_>,
         form: AnswerForm,
         events: &mut Events<'_>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ProtocolViolation> {
         if piece.is_custom {
             // a custom tool is a function for the upstream (`T-8`)
-            return Err(Trouble::Model(
+            return Err(ProtocolViolation::Model(
                 "model called a tool in a form that it was not given".into(),
             ));
         }
@@ -196,14 +196,16 @@ impl Items {
 
     /// Settles what can only be settled at the end: calls without a name, and calls that were not
     /// allowed.
-    pub(super) fn settle(&mut self) -> Result<(), Trouble> {
+    pub(super) fn settle(&mut self) -> Result<(), ProtocolViolation> {
         for waiting in &self.waiting {
             let Waiting::Call(index) = *waiting else { continue };
             let slot = self.slots.get_mut(index);
             if slot.name.is_empty() {
                 let mut names = self.plan.tools.wire_names();
                 let (Some(only), None) = (names.next(), names.next()) else {
-                    return Err(Trouble::Model("model called a tool without its name".to_owned()));
+                    return Err(ProtocolViolation::Model(
+                        "model called a tool without its name".to_owned(),
+                    ));
                 };
                 only.clone_into(&mut slot.name);
             }
@@ -251,7 +253,11 @@ impl Items {
     }
 
     /// Gives their turn to those that wait, as far as that is possible now.
-    fn advance(&mut self, is_ending: bool, events: &mut Events<'_>) -> Result<(), Trouble> {
+    fn advance(
+        &mut self,
+        is_ending: bool,
+        events: &mut Events<'_>,
+    ) -> Result<(), ProtocolViolation> {
         while !self.waiting.is_empty() && (is_ending || !self.is_calling()) {
             match self.waiting.front() {
                 Some(&Waiting::Call(slot)) => {
@@ -371,10 +377,10 @@ impl Items {
 }
 
 /// Enforces what `tool_choice` restricts the model to (§3.6).
-fn check_allowed(plan: &Plan, name: &str) -> Result<(), Trouble> {
+fn check_allowed(plan: &Plan, name: &str) -> Result<(), ProtocolViolation> {
     match &plan.allowed {
         Some(allowed) if !allowed.contains(name) => {
-            Err(Trouble::Model("model called a tool that was not allowed".to_owned()))
+            Err(ProtocolViolation::Model("model called a tool that was not allowed".to_owned()))
         }
         _ => Ok(()),
     }

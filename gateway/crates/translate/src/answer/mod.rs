@@ -82,7 +82,7 @@ pub enum Outcome {
 
 /// Why what the upstream sent is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum ProtocolViolation {
     /// It is not what a chat server sends.
     #[error("{0}")]
     Invalid(String),

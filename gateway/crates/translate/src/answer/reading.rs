@@ -11,7 +11,7 @@ use super::extras;
 use super::items::{Items, Voice};
 use super::message::PartKind;
 use super::object::{self, Head, State};
-use super::{AnswerUsage, Envelope, Outcome, Trouble};
+use super::{AnswerUsage, Envelope, Outcome, ProtocolViolation};
 use crate::plan::Plan;
 use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, FinishReason, PieceView};
 use domain::wire::error::ForeignError;
@@ -49,7 +49,7 @@ impl Reading {
         choice: &ChoiceView<'_>,
         form: AnswerForm,
         events: &mut Events<'_>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ProtocolViolation> {
         if let Some(piece) = choice.piece() {
             self.piece(piece, choice.logprobs, form, events)?;
         }
@@ -67,7 +67,7 @@ impl Reading {
         logprobs: Option<&RawValue>,
         form: AnswerForm,
         events: &mut Events<'_>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ProtocolViolation> {
         let reasoning = piece.reasoning_text();
         self.items.say(Voice::Reasoning, &reasoning, "", events)?;
         let logprobs = match logprobs.filter(|_| self.plan.logprobs) {
@@ -81,15 +81,20 @@ impl Reading {
         }
         let refusal = text_of(piece.refusal);
         self.items.say(Voice::Part(PartKind::Refusal), &refusal, "", events)?;
-        let calls = piece.calls().map_err(|malformed| Trouble::Invalid(malformed.flaw.clone()))?;
+        let calls = piece
+            .calls()
+            .map_err(|malformed| ProtocolViolation::Invalid(malformed.parse_error.clone()))?;
         calls.iter().try_for_each(|call| self.items.call(call, form, events))
     }
 
     /// Makes sure that an answer which has ended may be given to the client.
-    pub(super) fn settle(&mut self) -> Result<(), Trouble> {
+    pub(super) fn settle(&mut self) -> Result<(), ProtocolViolation> {
         if self.finish == Some(FinishReason::Broken) {
             let message = Some("the upstream broke its answer off".to_owned());
-            return Err(Trouble::Reported(ForeignError { message, ..ForeignError::default() }));
+            return Err(ProtocolViolation::Reported(ForeignError {
+                message,
+                ..ForeignError::default()
+            }));
         }
         self.items.settle()
     }

@@ -1,6 +1,6 @@
 //! Which call a piece of one belongs to (`S-6`), and what is known of each (`S-7`).
 
-use super::Trouble;
+use super::ProtocolViolation;
 use super::object_end::ObjectEnd;
 use super::text::Text;
 use crate::plan::ToolNames;
@@ -52,7 +52,7 @@ impl Slots {
         &mut self,
         piece: &CallPiece<'_>,
         form: AnswerForm,
-    ) -> Result<Option<usize>, Trouble> {
+    ) -> Result<Option<usize>, ProtocolViolation> {
         let found = match piece.index {
             _ if form == AnswerForm::Whole => None,
             Some(index) => self.of_index(index, piece),
@@ -62,7 +62,9 @@ impl Slots {
             return Ok(found);
         }
         if self.0.len() == MAX_CALLS {
-            return Err(Trouble::Invalid(format!("more than {MAX_CALLS} calls in one answer")));
+            return Err(ProtocolViolation::Invalid(format!(
+                "more than {MAX_CALLS} calls in one answer"
+            )));
         }
         self.0.push(Slot { key: piece.index, ..Slot::default() });
         Ok(Some(self.0.len() - 1))

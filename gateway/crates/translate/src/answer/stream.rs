@@ -7,10 +7,10 @@ use bytes::{Bytes, BytesMut};
 use super::events::{Events, put, string};
 use super::object::{self, Head, State};
 use super::reading::Reading;
-use super::{AnswerUsage, End, Envelope, Failure, Outcome, Trouble};
+use super::{AnswerUsage, End, Envelope, Failure, Outcome, ProtocolViolation};
 use crate::plan::Plan;
 use domain::wire::chunk::{AnswerForm, ChunkView, FinishReason};
-use domain::wire::flaw;
+use domain::wire::parse_error;
 use domain::wire::sse;
 
 /// What shows a client that the stream is alive (§5.9).
@@ -72,7 +72,7 @@ impl ResponseStream {
         data: &str,
         out: &mut BytesMut,
         look: impl FnOnce(&ChunkView<'_>),
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ProtocolViolation> {
         let data = data.trim();
         if data.is_empty() || self.is_done || self.object.is_some() {
             return Ok(());
@@ -82,12 +82,15 @@ impl ResponseStream {
             return Ok(());
         }
         let view = ChunkView::parse(data).map_err(|error| {
-            Trouble::Invalid(format!("a chunk is not a chat chunk: {}", flaw(&error)))
+            ProtocolViolation::Invalid(format!(
+                "a chunk is not a chat chunk: {}",
+                parse_error(&error)
+            ))
         })?;
         look(&view);
         self.reading.head(&view);
         if let Some(error) = view.reported_error(data) {
-            return Err(Trouble::Reported(error));
+            return Err(ProtocolViolation::Reported(error));
         }
         if view.choices.is_none() && view.usage.is_none() {
             // no chunk but a sign of life
@@ -116,10 +119,10 @@ impl ResponseStream {
     /// # Errors
     /// The answer is not whole (§4.3), or calls what it must not; [`fail`](Self::fail) is to follow,
     /// and [`end`](Self::end) otherwise.
-    pub fn close(&mut self) -> Result<(), Trouble> {
+    pub fn close(&mut self) -> Result<(), ProtocolViolation> {
         match (self.reading.finish, self.is_done) {
-            (Some(FinishReason::Unnamed) | None, false) => Err(Trouble::CutOff),
-            (None, true) => Err(Trouble::Invalid(sse::UNFINISHED.to_owned())),
+            (Some(FinishReason::Unnamed) | None, false) => Err(ProtocolViolation::CutOff),
+            (None, true) => Err(ProtocolViolation::Invalid(sse::UNFINISHED.to_owned())),
             (Some(_), _) => self.reading.settle(),
         }
     }

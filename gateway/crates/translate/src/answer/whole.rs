@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::events::Events;
 use super::object::{Head, State};
 use super::reading::Reading;
-use super::{End, Envelope, Outcome, Trouble};
+use super::{End, Envelope, Outcome, ProtocolViolation};
 use crate::plan::Plan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
-use domain::wire::flaw;
+use domain::wire::parse_error;
 
 /// An answer that has come whole and can be given to the client.
 pub struct Whole {
@@ -28,19 +28,22 @@ pub fn whole(
     envelope: &Envelope,
     plan: Arc<Plan>,
     look: impl FnOnce(&ChunkView<'_>),
-) -> Result<Whole, Trouble> {
+) -> Result<Whole, ProtocolViolation> {
     let head = Head::new(envelope, &plan);
     let mut reading = Reading::new(envelope, plan);
     let view = ChunkView::parse(body).map_err(|error| {
-        Trouble::Invalid(format!("its answer is not a chat answer: {}", flaw(&error)))
+        ProtocolViolation::Invalid(format!(
+            "its answer is not a chat answer: {}",
+            parse_error(&error)
+        ))
     })?;
     look(&view);
     reading.head(&view);
     if let Some(error) = view.reported_error(body) {
-        return Err(Trouble::Reported(error));
+        return Err(ProtocolViolation::Reported(error));
     }
     let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
-        return Err(Trouble::Invalid("its answer has no `choices`".to_owned()));
+        return Err(ProtocolViolation::Invalid("its answer has no `choices`".to_owned()));
     };
     reading.choice(choice, AnswerForm::Whole, &mut Events::nowhere())?;
     reading.settle()?;

@@ -68,13 +68,13 @@ pub(in crate::ledger) fn open(number: u128) -> Open {
 /// Has it go upstream.
 fn begin(journal: &Journal, open: Open) {
     journal.begin(open).unwrap();
-    journal.write_down().unwrap();
+    journal.flush().unwrap();
 }
 
 /// Has it end.
 fn end(journal: &Journal, number: u128) {
     journal.close(&ended(number)).unwrap();
-    journal.write_down().unwrap();
+    journal.flush().unwrap();
 }
 
 /// A request that has ended; those of even numbers came with an idempotency key, and those of every
@@ -232,8 +232,8 @@ async fn a_journal_that_cannot_be_written_stops_admission_and_recovers() {
     begin(&journal, open(1));
     let real = journal.lock().active.swap_file(full());
     journal.begin(open(2)).unwrap();
-    assert!(journal.write_down().is_err());
-    assert!(journal.write_down().is_err(), "nor is it taken for written by the next");
+    assert!(journal.flush().is_err());
+    assert!(journal.flush().is_err(), "nor is it taken for written by the next");
     assert!(journal.begin(open(5)).is_err(), "nobody is let in");
     assert!(journal.close(&ended(2)).is_some());
     journal.update(RequestId(Uuid::from_u128(1)), |open| open.output_bytes = 400);
@@ -252,10 +252,10 @@ async fn requests_that_begin_or_end_at_once_are_written_at_once() {
     journal.begin(open(1)).unwrap();
     journal.begin(open(2)).unwrap();
     assert_eq!(found(dir.path()), []);
-    journal.write_down().unwrap();
+    journal.flush().unwrap();
     assert_eq!(found(dir.path()), [(1, Interrupted), (2, Interrupted)]);
     let length = written(&journal);
-    journal.write_down().unwrap();
+    journal.flush().unwrap();
     assert_eq!(written(&journal), length, "each once");
     // so are ends, and whatever is written takes them along
     journal.begin(open(3)).unwrap();
@@ -264,7 +264,7 @@ async fn requests_that_begin_or_end_at_once_are_written_at_once() {
     journal.update(RequestId(Uuid::from_u128(2)), |open| open.output_bytes = 4);
     assert_eq!(found(dir.path()), [(1, Completed), (2, Interrupted), (3, Interrupted)]);
     journal.close(&ended(3)).unwrap();
-    journal.write_down().unwrap();
+    journal.flush().unwrap();
     assert_eq!(found(dir.path()), [(1, Completed), (2, Interrupted), (3, Completed)]);
 }
 
@@ -292,10 +292,10 @@ async fn requests_that_begin_before_the_next_segment_are_not_lost() {
         journal.begin(open(number)).unwrap();
         if is_full {
             journal.lock().active.swap_file(full());
-            assert!(journal.write_down().is_err());
+            assert!(journal.flush().is_err());
         }
         journal.lock().rotate(dir.path());
-        journal.write_down().unwrap();
+        journal.flush().unwrap();
     }
     assert_eq!(found(dir.path()), [(1, Interrupted), (2, Interrupted)]);
     assert_eq!(segments(&dir).len(), 3);
@@ -310,10 +310,10 @@ async fn what_a_segment_does_not_take_goes_into_the_next() {
     journal.lock().active.swap_file(full());
     assert!(journal.close(&ended(2)).is_some());
     journal.lock().rotate(&dir.path().join("nowhere"));
-    assert!(journal.write_down().is_err(), "there is no next one");
+    assert!(journal.flush().is_err(), "there is no next one");
     journal.lock().rotate(dir.path());
     assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed)]);
-    journal.write_down().unwrap();
+    journal.flush().unwrap();
 }
 
 #[tokio::test]

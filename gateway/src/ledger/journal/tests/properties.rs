@@ -49,7 +49,7 @@ proptest! {
                     begun.insert(number, Interrupted);
                 }
                 Step::Write => {
-                    journal.write_down().unwrap();
+                    journal.flush().unwrap();
                     written.clone_from(&begun);
                 }
                 Step::Update(number) => journal

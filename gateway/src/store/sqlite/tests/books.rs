@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{SqliteStore, assert_plan, batch, place};
 use crate::store::sqlite::books::page_sql;
-use crate::store::{Books, Cursor, Forget, RequestFilter, Requests, Upkeep};
+use crate::store::{Books, Cursor, RequestFilter, Requests, RetentionCutoff, Upkeep};
 use domain::id::AccountId;
 use domain::proof::Difference;
 use domain::usage::{Tokens, Usage};
@@ -18,7 +18,7 @@ use domain::usage::{Tokens, Usage};
 async fn store(path: &std::path::Path) -> SqliteStore {
     let store = SqliteStore::open(path).unwrap();
     store.commit(Arc::new(batch(0..50))).await.unwrap();
-    let wish = Forget {
+    let wish = RetentionCutoff {
         before: None,
         beyond: Some(40),
         ended_before: "2100-01-01T00:00Z".parse().unwrap(),
@@ -115,7 +115,7 @@ async fn sums_at_the_end_of_their_range_are_proved() {
         let huge = i64::MAX.unsigned_abs();
         assert_eq!(summary.totals.requests, 20);
         assert!(summary.totals.input >= huge, "{:?}", summary.totals);
-        let wish = Forget {
+        let wish = RetentionCutoff {
             before: None,
             beyond: Some(12),
             ended_before: "2100-01-01T00:00Z".parse().unwrap(),

@@ -282,25 +282,26 @@ fn a_frame_may_hold_all_there_is() {
 #[test]
 fn a_call_that_is_not_allowed_never_reaches_the_client() {
     let allowed = || Plan { allowed: Some(HashSet::from(["f".to_owned()])), ..plan() };
-    assert!(good(allowed(), &[entry(0, "c", "f", "{}"), finish("stop")]).trouble.is_none());
+    assert!(good(allowed(), &[entry(0, "c", "f", "{}"), finish("stop")]).violation.is_none());
     for name in ["get", "apply_patch", "unknown"] {
         let run = play(allowed(), &[entry(0, "c", name, "{}"), finish("stop")]);
         assert_eq!(
-            run.trouble,
-            Some(Trouble::Model("model called a tool that was not allowed".to_owned()))
+            run.violation,
+            Some(ProtocolViolation::Model("model called a tool that was not allowed".to_owned()))
         );
         assert_eq!(*run.output(), Vec::<Value>::new());
         assert!(!run.bytes.contains("output_item"));
     }
     // known at the end only
     let run = play(allowed(), &[entry(0, "c", "get", ""), finish("stop")]);
-    assert!(matches!(run.trouble, Some(Trouble::Model(_))));
+    assert!(matches!(run.violation, Some(ProtocolViolation::Model(_))));
     let body = message(
         json!({"tool_calls": [{"id": "c", "function": {"name": "get", "arguments": "{}"}}]}),
         "stop",
     );
-    let trouble = whole(&body.to_string(), &envelope(), Arc::new(allowed()), |_| {}).err().unwrap();
-    assert!(matches!(trouble, Trouble::Model(_)));
+    let violation =
+        whole(&body.to_string(), &envelope(), Arc::new(allowed()), |_| {}).err().unwrap();
+    assert!(matches!(violation, ProtocolViolation::Model(_)));
 }
 
 /// Upstreams know custom tools as functions (`T-8`): any text in the place of arguments is not from one.
@@ -310,7 +311,7 @@ fn a_custom_call_of_the_upstreams_own_never_reaches_the_client() {
         {"index": 0, "id": "c", "type": "custom", "custom": {"name": "apply_patch", "input": "{\"cmd\":\"ls\"}"}},
     ]});
     let run = play(plan(), &[delta(custom), finish("tool_calls")]);
-    assert!(matches!(run.trouble, Some(Trouble::Model(_))), "{:?}", run.trouble);
+    assert!(matches!(run.violation, Some(ProtocolViolation::Model(_))), "{:?}", run.violation);
     assert!(!run.bytes.contains("output_item"));
 }
 
@@ -318,7 +319,7 @@ fn a_custom_call_of_the_upstreams_own_never_reaches_the_client() {
 #[test]
 fn a_call_without_a_name_is_of_the_only_tool() {
     let nameless = [entry(0, "c", "", "{}"), finish("tool_calls")];
-    assert!(matches!(play(plan(), &nameless).trouble, Some(Trouble::Model(_))));
+    assert!(matches!(play(plan(), &nameless).violation, Some(ProtocolViolation::Model(_))));
     let mut only = Plan::default();
     let tool = Tool { kind: ToolKind::Function, namespace: None, name: "only".to_owned() };
     only.tools.add("only".to_owned(), tool).unwrap();
@@ -328,9 +329,9 @@ fn a_call_without_a_name_is_of_the_only_tool() {
 #[test]
 fn an_upstream_cannot_fill_memory_with_calls() {
     let many: Vec<_> = (0..1_025).map(|index| entry(index, "", "f", "{}")).collect();
-    assert!(matches!(play(plan(), &many).trouble, Some(Trouble::Invalid(_))));
+    assert!(matches!(play(plan(), &many).violation, Some(ProtocolViolation::Invalid(_))));
     for bad in [json!(3), json!({}), json!([3]), json!("x")] {
         let run = play(plan(), &[delta(json!({"tool_calls": bad}))]);
-        assert!(matches!(run.trouble, Some(Trouble::Invalid(_))), "{bad}");
+        assert!(matches!(run.violation, Some(ProtocolViolation::Invalid(_))), "{bad}");
     }
 }

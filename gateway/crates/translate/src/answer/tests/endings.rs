@@ -90,11 +90,11 @@ fn a_call_that_was_cut_is_incomplete_whatever_waits_behind_it() {
 fn a_broken_answer_is_trouble() {
     for reason in ["error", "abort"] {
         let run = play(plan(), &[text("a"), finish(reason), "[DONE]".to_owned()]);
-        assert!(matches!(run.trouble, Some(Trouble::Reported(_))));
+        assert!(matches!(run.violation, Some(ProtocolViolation::Reported(_))));
         assert_eq!(run.response()["output"][0]["status"], "incomplete");
         let body = message(json!({"content": "a"}), reason).to_string();
-        let trouble = whole(&body, &envelope(), Arc::new(plan()), |_| {}).err().unwrap();
-        assert!(matches!(trouble, Trouble::Reported(_)));
+        let violation = whole(&body, &envelope(), Arc::new(plan()), |_| {}).err().unwrap();
+        assert!(matches!(violation, ProtocolViolation::Reported(_)));
     }
 }
 
@@ -124,7 +124,7 @@ fn an_answer_that_cannot_be_given_is_looked_at_all_the_same() {
 
 #[test]
 fn an_end_without_a_word_is_a_cut() {
-    let cut = |chunks: &[&str]| play(plan(), chunks).trouble == Some(Trouble::CutOff);
+    let cut = |chunks: &[&str]| play(plan(), chunks).violation == Some(ProtocolViolation::CutOff);
     let said = text("a");
     assert!(cut(&[]) && cut(&[&said]) && cut(&[&said, &finish("")]));
     assert!(!cut(&[&said, &finish("stop")]) && !cut(&[&said, &finish(""), "[DONE]"]));
@@ -136,7 +136,11 @@ fn an_end_marker_without_a_finish_reason_is_trouble() {
     let said = text("a");
     for chunks in [&["[DONE]"][..], &[&said, "[DONE]"], &[&finish(""), &said, "[DONE]"]] {
         let run = play(plan(), chunks);
-        assert!(matches!(run.trouble, Some(Trouble::Invalid(_))), "{chunks:?}: {:?}", run.trouble);
+        assert!(
+            matches!(run.violation, Some(ProtocolViolation::Invalid(_))),
+            "{chunks:?}: {:?}",
+            run.violation
+        );
         assert_eq!(run.kinds().last().copied(), Some("response.failed"), "{chunks:?}");
     }
 }
@@ -196,7 +200,7 @@ fn an_open_call_is_left_out_of_a_failure() {
     let done = call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}));
     let open = call(json!({"index": 1, "id": "d", "function": {"name": "f", "arguments": "{}"}}));
     let run = play(plan(), &[text("a"), done, open, text("b")][..3]);
-    assert_eq!(run.trouble, Some(Trouble::CutOff));
+    assert_eq!(run.violation, Some(ProtocolViolation::CutOff));
     assert_eq!(run.output().len(), 2);
     assert_eq!(run.all("response.output_item.added", "output_index"), [0, 1, 2]);
     assert_eq!(run.all("response.output_item.done", "output_index"), [0, 1]);
@@ -209,8 +213,8 @@ fn an_error_before_anything_else_starts_nothing() {
     let check = |data: &str, message: &str| {
         let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
         let mut out = BytesMut::new();
-        let trouble = stream.push(data, &mut out, |_| {}).unwrap_err();
-        assert!(trouble.to_string().contains(message), "{data}: {trouble}");
+        let violation = stream.push(data, &mut out, |_| {}).unwrap_err();
+        assert!(violation.to_string().contains(message), "{data}: {violation}");
         assert!(out.is_empty() && !stream.has_started());
     };
     check(r#"{"error":{"message":"out of memory"}}"#, "out of memory");

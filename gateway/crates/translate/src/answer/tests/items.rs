@@ -195,9 +195,9 @@ fn r_12_only_the_first_choice_counts() {
 fn r_12_an_answer_without_choices_is_none() {
     let check = |body: &str| whole(body, &envelope(), Arc::new(plan()), |_| {}).err().unwrap();
     for body in ["{}", r#"{"choices":[]}"#, r#"{"choices":[{"index":1}]}"#, "<html>", "[]"] {
-        assert!(matches!(check(body), Trouble::Invalid(_)), "{body}");
+        assert!(matches!(check(body), ProtocolViolation::Invalid(_)), "{body}");
     }
-    let reported = Trouble::Reported(ForeignError {
+    let reported = ProtocolViolation::Reported(ForeignError {
         message: Some("m".to_owned()),
         ..ForeignError::default()
     });

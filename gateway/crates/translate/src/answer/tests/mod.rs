@@ -100,7 +100,7 @@ pub(super) struct Run {
     /// The events' data.
     pub(super) events: Vec<Value>,
     /// Why it failed, if it did.
-    pub(super) trouble: Option<Trouble>,
+    pub(super) violation: Option<ProtocolViolation>,
     /// The bytes.
     pub(super) bytes: String,
 }
@@ -137,15 +137,15 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
         }
         data => stream.push(data, &mut out, |chunk| usage = reported(chunk).or(usage)),
     });
-    let trouble = played.and_then(|()| stream.close()).err();
-    match &trouble {
+    let violation = played.and_then(|()| stream.close()).err();
+    match &violation {
         None => {
             let usage = usage.unwrap_or(self::usage());
             stream.end(End { now: 1_790_000_001, usage }, &mut out);
         }
-        Some(trouble) => {
-            let message = match trouble {
-                Trouble::Reported(error) => error.message.clone().unwrap_or_default(),
+        Some(violation) => {
+            let message = match violation {
+                ProtocolViolation::Reported(error) => error.message.clone().unwrap_or_default(),
                 other => other.to_string(),
             };
             let failure = Failure { code: "server_error", kind: "server_error", message: &message };
@@ -162,7 +162,7 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
     let events = read(&out);
     let object: Value = serde_json::from_slice(&stream.object().unwrap()).unwrap();
     assert_eq!(object, events.last().unwrap()["response"]);
-    Run { events, trouble, bytes: String::from_utf8(out.to_vec()).unwrap() }
+    Run { events, violation, bytes: String::from_utf8(out.to_vec()).unwrap() }
 }
 
 /// What the upstream says that an answer used, as the pipeline learns it: the rest is counted.
@@ -189,7 +189,7 @@ fn read(out: &[u8]) -> Vec<Value> {
 /// Plays chunks that are an answer, checks that the events fold to it, and gives what the client got.
 pub(super) fn good<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
     let run = play(plan, chunks);
-    assert_eq!(run.trouble, None);
+    assert_eq!(run.violation, None);
     assert_eq!(fold::fold(&run.events), *run.output());
     run
 }

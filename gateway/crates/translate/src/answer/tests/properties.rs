@@ -179,7 +179,7 @@ fn check(run: &Run) {
     assert_eq!(fold::fold(&run.events), *run.output());
     let terminal = ["response.completed", "response.incomplete", "response.failed"];
     assert_eq!(run.kinds().iter().filter(|kind| terminal.contains(kind)).count(), 1);
-    assert_eq!(run.kinds().contains(&"response.failed"), run.trouble.is_some());
+    assert_eq!(run.kinds().contains(&"response.failed"), run.violation.is_some());
 }
 
 proptest! {
@@ -200,7 +200,7 @@ proptest! {
         let run = play(plan(), &seen);
         check(&run);
         let finished = seen.iter().any(|data| data.contains("\"finish_reason\":"));
-        prop_assert_eq!(run.trouble.is_none(), finished);
+        prop_assert_eq!(run.violation.is_none(), finished);
     }
 
     #[test]

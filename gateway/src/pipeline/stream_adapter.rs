@@ -4,23 +4,23 @@ use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 
-use super::end::End;
-use super::exchange::Exchange;
-use super::passthrough::Passthrough;
-use super::tally::Tally;
+use super::outcome::RequestOutcome;
+use super::passthrough::ChatPassthrough;
+use super::request_guard::RequestGuard;
+use super::responses_stream::ResponsesStream;
 use crate::upstream::UpstreamError;
 
 /// A stream's way from what the upstream speaks to what the client does.
-pub enum Course {
+pub enum StreamAdapter {
     /// Chat to chat.
-    Chat(Passthrough),
+    Chat(ChatPassthrough),
     /// Chat to Responses.
-    Responses(Box<Exchange>),
+    Responses(Box<ResponsesStream>),
     /// There is nothing left to carry.
     Ended,
 }
 
-impl Course {
+impl StreamAdapter {
     /// Appends to `out` what `bytes` completes.
     ///
     /// # Errors
@@ -28,12 +28,12 @@ impl Course {
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
-        tally: &mut Tally,
+        guard: &mut RequestGuard,
         out: &mut BytesMut,
     ) -> Result<(), UpstreamError> {
         match self {
-            Self::Chat(stream) => stream.push(bytes, &mut tally.meter, out),
-            Self::Responses(exchange) => exchange.push(bytes, &mut tally.meter, out),
+            Self::Chat(stream) => stream.push(bytes, &mut guard.meter, out),
+            Self::Responses(exchange) => exchange.push(bytes, &mut guard.meter, out),
             Self::Ended => Ok(()),
         }
     }
@@ -54,17 +54,17 @@ impl Course {
     pub(super) fn poll_end(
         &mut self,
         context: &mut Context<'_>,
-        tally: &mut Tally,
+        guard: &mut RequestGuard,
         out: &mut BytesMut,
-    ) -> Poll<Result<End, UpstreamError>> {
+    ) -> Poll<Result<RequestOutcome, UpstreamError>> {
         match self {
             Self::Chat(stream) => {
-                stream.close(&mut tally.meter, out)?;
-                ready!(tally.poll_used(context));
+                stream.close(&mut guard.meter, out)?;
+                ready!(guard.poll_used(context));
                 stream.end(out);
-                Poll::Ready(Ok(End::answered(&tally.meter)))
+                Poll::Ready(Ok(RequestOutcome::answered(&guard.meter)))
             }
-            Self::Responses(exchange) => exchange.poll_end(context, tally, out),
+            Self::Responses(exchange) => exchange.poll_end(context, guard, out),
             Self::Ended => Poll::Pending,
         }
     }
@@ -74,14 +74,14 @@ impl Course {
     /// what the earlier ones said, so that its client does.
     pub(super) fn cut_short(
         &mut self,
-        tally: &mut Tally,
+        guard: &mut RequestGuard,
         uncovered: &mut BytesMut,
         out: &mut BytesMut,
     ) {
         match self {
             Self::Chat(stream) => {
-                tally.withhold(uncovered);
-                stream.cut_short(&mut tally.meter, out);
+                guard.withhold(uncovered);
+                stream.cut_short(&mut guard.meter, out);
             }
             Self::Responses(exchange) => {
                 out.unsplit(std::mem::take(uncovered));

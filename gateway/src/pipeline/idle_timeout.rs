@@ -7,24 +7,24 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
 /// Finds out that something has not come for too long, without touching a timer for each event.
-pub(super) struct Patience {
+pub(super) struct IdleTimeout {
     limit: Duration,
     waiting_since: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patience {
+impl IdleTimeout {
     pub(super) fn new(limit: Duration) -> Self {
         Self { limit, waiting_since: None, timer: None }
     }
 
-    /// The wait is over; the next call of `poll_lost` begins another.
+    /// The wait is over; the next call of `poll_elapsed` begins another.
     pub(super) fn end(&mut self) {
         self.waiting_since = None;
     }
 
     /// Ready once it has waited for the whole limit.
-    pub(super) fn poll_lost(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_elapsed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
         let due = since + self.limit;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));

@@ -23,8 +23,8 @@ use super::error::{Phase, UpstreamError};
 use super::outbound::{KeptBack, Outbound};
 use super::pool::Pool;
 use super::read::read_whole;
-use super::vitals::Vitals;
-use crate::outbox::{Departure, Outbox};
+use super::stats::UpstreamStats;
+use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use domain::health::Health;
 use domain::upstream::{Profile, Upstream};
 use domain::wire::error::ForeignError;
@@ -37,14 +37,14 @@ const HEADERS: usize = 8;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A pooled client for one upstream, with its credential ready to send.
-pub struct Remote {
+pub struct UpstreamClient {
     upstream: Arc<Upstream>,
     chat_completions: Uri,
     pub(super) models: Uri,
     headers: HeaderMap,
     client: Pooled,
-    departure: Departure,
-    vitals: Vitals,
+    flush_journal: FlushJournal,
+    stats: UpstreamStats,
     reports_usage: AtomicBool,
 }
 
@@ -56,12 +56,12 @@ enum Pooled {
     Simulator(Pool<SimulatorDialer>),
 }
 
-impl Remote {
+impl UpstreamClient {
     pub(super) fn new(
         upstream: Arc<Upstream>,
         credential: Option<&SecretString>,
         simulator: &SimulatorDialer,
-        outbox: &Outbox,
+        journal_barrier: &JournalBarrier,
     ) -> Result<Self, UpstreamError> {
         let is_simulator = upstream.url.starts_with("sim:");
         let base = if is_simulator { "http://simulator.invalid/v1" } else { &upstream.url };
@@ -83,12 +83,12 @@ impl Remote {
             let server = chat_completions.clone();
             (chat_completions, models) = (path_of(&chat_completions), path_of(&models));
             if is_simulator {
-                Pooled::Simulator(Pool::new(simulator.clone(), server, outbox.clone()))
+                Pooled::Simulator(Pool::new(simulator.clone(), server, journal_barrier.clone()))
             } else {
-                Pooled::Plain(Box::new(Pool::new(connector, server, outbox.clone())))
+                Pooled::Plain(Box::new(Pool::new(connector, server, journal_barrier.clone())))
             }
         };
-        let vitals = Vitals::default();
+        let stats = UpstreamStats::default();
         let reports_usage = AtomicBool::default();
         Ok(Self {
             upstream,
@@ -96,8 +96,8 @@ impl Remote {
             models,
             headers,
             client,
-            departure: outbox.departure(),
-            vitals,
+            flush_journal: journal_barrier.flush_journal(),
+            stats,
             reports_usage,
         })
     }
@@ -127,35 +127,35 @@ impl Remote {
         self.reports_usage.store(usage, Ordering::Relaxed);
     }
 
-    /// Whether a request should come here first; see [`super::Fleet::permits`].
+    /// Whether a request should come here first; see [`super::UpstreamClients::permits`].
     pub(super) fn permits(&self, now: Duration) -> bool {
-        self.vitals.permits(now)
+        self.stats.permits(now)
     }
 
     /// How it does.
     pub(super) fn health(&self, now: Duration) -> Health {
-        self.vitals.health(now)
+        self.stats.health(now)
     }
 
     /// Learns that the head of an answer came after `latency`; `now` is the monotonic time.
     pub fn answered(&self, latency: Duration, now: Duration) {
-        self.vitals.answered(latency, now);
+        self.stats.answered(latency, now);
     }
 
     /// Learns that a request failed by the upstream's fault before its answer began; `now` is the
     /// monotonic time.
     pub fn failed(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
-        self.opened(self.vitals.failed(error, at, now));
+        self.opened(self.stats.failed(error, at, now));
     }
 
     /// Learns that an answer that had begun broke by the upstream's fault; `now` is the monotonic time.
     pub fn broke(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
-        self.opened(self.vitals.broke(error, at, now));
+        self.opened(self.stats.broke(error, at, now));
     }
 
     /// Learns that an answer came with a usage that cannot be true; `now` is the monotonic time.
     pub fn miscounted(&self, complaint: String, at: Timestamp, now: Duration) {
-        self.vitals.miscounted(complaint, at, now);
+        self.stats.miscounted(complaint, at, now);
     }
 
     fn opened(&self, pause: Option<Duration>) {
@@ -187,7 +187,7 @@ impl Remote {
     ) -> Result<Response<Incoming>, UpstreamError> {
         let request = || {
             let (body, request_id) = body_and_id();
-            let mut request = Request::new(Outbound::new(body, self.departure.clone()));
+            let mut request = Request::new(Outbound::new(body, self.flush_journal.clone()));
             *request.method_mut() = method.clone();
             *request.uri_mut() = address.clone();
             *request.headers_mut() = self.headers.clone();
@@ -206,7 +206,7 @@ impl Remote {
             .map_err(|_| UpstreamError::TimedOut(Phase::FirstByte))?
             .map_err(|error| {
                 // HTTP/2 does not tell why a body did not come
-                if KeptBack::caused(&error) || (self.departure)().is_err() {
+                if KeptBack::caused(&error) || (self.flush_journal)().is_err() {
                     UpstreamError::KeptBack(error)
                 } else {
                     UpstreamError::Unreachable(error)
@@ -325,8 +325,10 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
         };
         let credential = SecretString::from("sk-upstream");
-        let outbox = Outbox::new(Arc::new(|| Ok(())), TaskTracker::new());
-        let remote = Remote::new(upstream.into(), Some(&credential), &simulator, &outbox).unwrap();
+        let journal_barrier = JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new());
+        let upstream_client =
+            UpstreamClient::new(upstream.into(), Some(&credential), &simulator, &journal_barrier)
+                .unwrap();
         let answer = async {
             let mut end = ends.recv().await.unwrap();
             let mut read = Vec::new();
@@ -340,7 +342,7 @@ mod tests {
             let body = splice(&Bytes::from_static(body.as_bytes()), &[]);
             (body, HeaderValue::from_static("an-id"))
         };
-        let request = remote.request(method, &remote.models, body_and_id);
+        let request = upstream_client.request(method, &upstream_client.models, body_and_id);
         let (read, answered) = tokio::join!(answer, request);
         answered.unwrap();
         let (head, body) = read.split_once("\r\n\r\n").unwrap();

@@ -9,7 +9,7 @@ use domain::price::Price;
 
 /// Money that is held for one request. Dropping it gives back what was not spent.
 #[derive(Debug)]
-pub struct Cover {
+pub struct Hold {
     pub(super) held: Held,
     /// What a million tokens of the dearer kind of input cost.
     input_price: Nanos,
@@ -26,7 +26,7 @@ pub struct Cover {
     pub cap: Option<u64>,
 }
 
-impl Cover {
+impl Hold {
     pub(super) fn new(held: Held, bound: &Bound, input_tokens: u64, price: &Price) -> Self {
         Self {
             held,
@@ -136,8 +136,8 @@ impl Cover {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::balance::Balance;
     use super::super::funds::Funds;
-    use super::super::purse::Purse;
     use super::*;
 
     const PRICE: Price = Price {
@@ -148,32 +148,32 @@ mod tests {
     };
 
     /// A hold for ten input and some output tokens, at a nanodollar and two.
-    fn cover(funds: &Funds, output_tokens: u64, max_output_tokens: u64) -> Cover {
+    fn hold(funds: &Funds, output_tokens: u64, max_output_tokens: u64) -> Hold {
         let amount = Nanos(10) + cost(output_tokens, PRICE.output);
         let bound = Bound { amount, output_tokens, max_output_tokens, cap: None };
-        Cover::new(funds.hold(amount).unwrap(), &bound, 10, &PRICE)
+        Hold::new(funds.hold(amount).unwrap(), &bound, 10, &PRICE)
     }
 
     fn funds(balance: i64) -> Funds {
-        Funds { account: Arc::new(Purse::new(Nanos(balance))), cap: None }
+        Funds { account: Arc::new(Balance::new(Nanos(balance))), cap: None }
     }
 
     #[test]
     fn a_hold_grows_to_the_last_token_that_can_be_paid() {
         let funds = funds(10 + 2 * 100);
-        let mut cover = cover(&funds, 16, 1_000);
-        assert!(cover.covers(16) && cover.covers(50) && cover.covers(100));
-        assert!(!cover.covers(101) && !cover.is_shared(), "nobody can give back anything");
+        let mut hold = hold(&funds, 16, 1_000);
+        assert!(hold.covers(16) && hold.covers(50) && hold.covers(100));
+        assert!(!hold.covers(101) && !hold.is_shared(), "nobody can give back anything");
         assert_eq!(funds.spendable(), Nanos::ZERO);
-        cover.bound_input(4);
-        assert!(cover.covers(103), "what was held for the input");
-        assert!(!cover.covers(104));
+        hold.bound_input(4);
+        assert!(hold.covers(103), "what was held for the input");
+        assert!(!hold.covers(104));
     }
 
     #[test]
     fn what_one_does_not_need_another_can_have() {
         let funds = funds(2 * (10 + 2 * 100));
-        let (mut rich, mut poor) = (cover(&funds, 150, 1_000), cover(&funds, 20, 1_000));
+        let (mut rich, mut poor) = (hold(&funds, 150, 1_000), hold(&funds, 20, 1_000));
         assert!(!poor.covers(60) && poor.is_shared() && !rich.has_waiters());
         let wait = poor.wait();
         assert!(rich.has_waiters());
@@ -189,13 +189,13 @@ mod tests {
     #[test]
     fn an_answer_whose_cap_is_held_in_full_is_not_ended_by_what_it_is_estimated_at() {
         let funds = funds(10 + 2 * 50);
-        let mut cover = cover(&funds, 50, 50);
-        assert!(cover.has_room(50, 1_000_000));
-        assert!(cover.covers(51) && cover.covers(4 * 50 + 64));
-        assert!(!cover.covers(4 * 50 + 65), "the upstream does not keep to its cap");
-        assert!(cover.is_within_client_cap(4 * 50 + 64));
-        assert!(!cover.is_within_client_cap(4 * 50 + 65));
-        cover.shrink(0);
+        let mut hold = hold(&funds, 50, 50);
+        assert!(hold.has_room(50, 1_000_000));
+        assert!(hold.covers(51) && hold.covers(4 * 50 + 64));
+        assert!(!hold.covers(4 * 50 + 65), "the upstream does not keep to its cap");
+        assert!(hold.is_within_client_cap(4 * 50 + 64));
+        assert!(!hold.is_within_client_cap(4 * 50 + 65));
+        hold.shrink(0);
         assert_eq!(funds.spendable(), Nanos::ZERO);
     }
 }

@@ -14,16 +14,16 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 const SHORT: usize = 4 * 1024;
 
 /// A connection, as hyper reads and writes it.
-pub struct Coalesced<S>(S);
+pub struct CoalescingWriter<S>(S);
 
-impl<S> Coalesced<S> {
+impl<S> CoalescingWriter<S> {
     /// Wraps `connection`.
     pub fn new(connection: S) -> Self {
         Self(connection)
     }
 }
 
-impl<S: Read + Unpin> Read for Coalesced<S> {
+impl<S: Read + Unpin> Read for CoalescingWriter<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -33,7 +33,7 @@ impl<S: Read + Unpin> Read for Coalesced<S> {
     }
 }
 
-impl<S: Write + Unpin> Write for Coalesced<S> {
+impl<S: Write + Unpin> Write for CoalescingWriter<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -137,7 +137,7 @@ mod tests {
         let mut buffers: Vec<_> = lengths.iter().map(buffer).collect();
         let mut buffers = &mut buffers[..];
         let taking = Taking { at_once, whole: Vec::new(), writes: Vec::new() };
-        let mut connection = Coalesced::new(taking);
+        let mut connection = CoalescingWriter::new(taking);
         let mut context = Context::from_waker(Waker::noop());
         while !buffers.is_empty() {
             let taken = Pin::new(&mut connection).poll_write_vectored(&mut context, buffers);

@@ -7,9 +7,9 @@ use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 
 use super::collect::MAX_ANSWER_BYTES;
-use super::end::End;
 use super::meter::Meter;
-use super::tally::Tally;
+use super::outcome::RequestOutcome;
+use super::request_guard::RequestGuard;
 use crate::clock::Clock;
 use crate::state::State;
 use crate::upstream::UpstreamError;
@@ -20,10 +20,10 @@ use domain::wire::chunk::AnswerForm;
 use domain::wire::error::ForeignError;
 use domain::wire::sse::{self, Fields, Splitter};
 use domain::wire::usage::AnswerUsage;
-use translate::answer::{self, Failure, KeepAlive, Outcome, ResponseStream, Trouble};
+use translate::answer::{self, Failure, KeepAlive, Outcome, ProtocolViolation, ResponseStream};
 
 /// One stream that is translated.
-pub struct Exchange {
+pub struct ResponsesStream {
     splitter: Splitter,
     stream: ResponseStream,
     keep_alive: KeepAlive,
@@ -50,7 +50,7 @@ pub struct Keeping {
     pub input: Arc<str>,
 }
 
-impl Exchange {
+impl ResponsesStream {
     /// A stream that ends in `stream`'s events.
     pub fn new(
         stream: ResponseStream,
@@ -97,13 +97,13 @@ impl Exchange {
     pub(super) fn poll_end(
         &mut self,
         context: &mut Context<'_>,
-        tally: &mut Tally,
+        guard: &mut RequestGuard,
         out: &mut BytesMut,
-    ) -> Poll<Result<End, UpstreamError>> {
+    ) -> Poll<Result<RequestOutcome, UpstreamError>> {
         if !self.closed {
-            self.close(&mut tally.meter, out)?;
+            self.close(&mut guard.meter, out)?;
         }
-        let usage = ready!(tally.poll_used(context));
+        let usage = ready!(guard.poll_used(context));
         let now = self.clock.now().as_second();
         let outcome = self.stream.end(answer::End { now, usage }, out);
         self.keep();
@@ -136,7 +136,7 @@ impl Exchange {
                 _ => UpstreamError::CutOff,
             })?;
         }
-        self.stream.close().map_err(trouble)?;
+        self.stream.close().map_err(violation)?;
         self.closed = true;
         Ok(())
     }
@@ -164,21 +164,21 @@ impl Keeping {
 }
 
 /// How a request ends whose answer is whole.
-pub(super) fn ended(outcome: Outcome) -> End {
+pub(super) fn ended(outcome: Outcome) -> RequestOutcome {
     let status = match outcome {
         Outcome::Completed => RequestStatus::Completed,
         Outcome::Incomplete => RequestStatus::Incomplete,
     };
-    End { status, http_status: Some(200), error_code: None }
+    RequestOutcome { status, http_status: Some(200), error_code: None }
 }
 
 /// Why there is no answer, in the upstream's terms.
-pub(super) fn trouble(trouble: Trouble) -> UpstreamError {
-    match trouble {
-        Trouble::Invalid(text) => UpstreamError::Invalid(text),
-        Trouble::Reported(said) => UpstreamError::Reported(said),
-        Trouble::CutOff => UpstreamError::CutOff,
-        Trouble::Model(text) => UpstreamError::Disobeyed(text),
+pub(super) fn violation(violation: ProtocolViolation) -> UpstreamError {
+    match violation {
+        ProtocolViolation::Invalid(text) => UpstreamError::Invalid(text),
+        ProtocolViolation::Reported(said) => UpstreamError::Reported(said),
+        ProtocolViolation::CutOff => UpstreamError::CutOff,
+        ProtocolViolation::Model(text) => UpstreamError::Disobeyed(text),
     }
 }
 
@@ -195,5 +195,5 @@ fn push_event(
     let Some(data) = data else { return Ok(()) };
     let json = std::str::from_utf8(&data)
         .map_err(|_| UpstreamError::Invalid("a chunk is not valid UTF-8".to_owned()))?;
-    stream.push(json, out, |chunk| meter.observe(chunk, AnswerForm::Stream)).map_err(trouble)
+    stream.push(json, out, |chunk| meter.observe(chunk, AnswerForm::Stream)).map_err(violation)
 }

@@ -24,21 +24,25 @@ impl Log {
         std::mem::take(&mut *lock(&self.0))
     }
 
-    /// An outbox whose departures are logged.
-    fn outbox(&self) -> Outbox {
+    /// A barrier whose flushes are logged.
+    fn journal_barrier(&self) -> JournalBarrier {
         let log = self.clone();
-        let departure = Arc::new(move || {
+        let flush_journal = Arc::new(move || {
             log.add("asked");
             Ok(())
         });
-        Outbox::new(departure, TaskTracker::new())
+        JournalBarrier::new(flush_journal, TaskTracker::new())
     }
 
     /// A connection that takes `room` bytes until they are read at its far end, and logs the first four of
     /// each time.
-    fn connect(&self, outbox: &Outbox, room: usize) -> (Posted<Logged>, DuplexStream) {
+    fn connect(
+        &self,
+        journal_barrier: &JournalBarrier,
+        room: usize,
+    ) -> (JournaledIo<Logged>, DuplexStream) {
         let (near, far) = tokio::io::duplex(room);
-        (outbox.connection(Logged(TokioIo::new(near), self.clone())), far)
+        (journal_barrier.connection(Logged(TokioIo::new(near), self.clone())), far)
     }
 }
 
@@ -64,18 +68,18 @@ impl Write for Logged {
     }
 }
 
-async fn write(connection: &mut Posted<Logged>, mut bytes: &[u8]) {
+async fn write(connection: &mut JournaledIo<Logged>, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let taken = poll_fn(|context| Pin::new(&mut *connection).poll_write(context, bytes)).await;
         bytes = &bytes[taken.unwrap()..];
     }
 }
 
-async fn flush(connection: &mut Posted<Logged>) -> io::Result<()> {
+async fn flush(connection: &mut JournaledIo<Logged>) -> io::Result<()> {
     poll_fn(|context| Pin::new(&mut *connection).poll_flush(context)).await
 }
 
-async fn shut_down(connection: &mut Posted<Logged>) -> io::Result<()> {
+async fn shut_down(connection: &mut JournaledIo<Logged>) -> io::Result<()> {
     poll_fn(|context| Pin::new(&mut *connection).poll_shutdown(context)).await
 }
 
@@ -89,9 +93,9 @@ async fn rest(mut far: DuplexStream) -> String {
 #[tokio::test]
 async fn on_one_thread_what_is_written_in_a_turn_leaves_at_its_end_behind_one_departure() {
     let log = Log::default();
-    let outbox = log.outbox();
-    let (mut one, _far) = log.connect(&outbox, 100);
-    let (mut other, _far_other) = log.connect(&outbox, 100);
+    let journal_barrier = log.journal_barrier();
+    let (mut one, _far) = log.connect(&journal_barrier, 100);
+    let (mut other, _far_other) = log.connect(&journal_barrier, 100);
     for _ in 0..2 {
         write(&mut one, b"a").await;
         write(&mut other, b"you").await;
@@ -106,7 +110,7 @@ async fn on_one_thread_what_is_written_in_a_turn_leaves_at_its_end_behind_one_de
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn on_several_threads_each_write_leaves_at_once_behind_a_departure() {
     let log = Log::default();
-    let (mut connection, _far) = log.connect(&log.outbox(), 100);
+    let (mut connection, _far) = log.connect(&log.journal_barrier(), 100);
     write(&mut connection, b"abc").await;
     write(&mut connection, b"de").await;
     assert_eq!(log.take(), ["asked", "abc", "asked", "de"]);
@@ -115,19 +119,19 @@ async fn on_several_threads_each_write_leaves_at_once_behind_a_departure() {
 #[tokio::test]
 async fn long_messages_follow_what_is_kept_and_are_not_kept() {
     let log = Log::default();
-    let (mut connection, _far) = log.connect(&log.outbox(), 3 * SHORT);
+    let (mut connection, _far) = log.connect(&log.journal_barrier(), 3 * SHORT);
     write(&mut connection, b"head").await;
     write(&mut connection, &[b'x'; SHORT]).await;
     assert_eq!(log.take(), ["asked", "head", "xxxx"]);
-    assert!(lock(&connection.line).kept.is_empty());
+    assert!(lock(&connection.state).kept.is_empty());
     yield_now().await;
-    assert_eq!(log.take(), ["asked"], "the outbox finds nothing to send");
+    assert_eq!(log.take(), ["asked"], "the journal_barrier finds nothing to send");
 }
 
 #[tokio::test]
 async fn who_writes_to_a_stream_that_takes_no_more_waits_for_it() {
     let log = Log::default();
-    let (mut connection, far) = log.connect(&log.outbox(), 4);
+    let (mut connection, far) = log.connect(&log.journal_barrier(), 4);
     write(&mut connection, b"hello, ").await;
     yield_now().await;
     assert_eq!(log.take(), ["asked", "hell"]);
@@ -156,7 +160,7 @@ impl Wake for Told {
 #[tokio::test]
 async fn who_wrote_is_told_what_did_not_get_through() {
     let log = Log::default();
-    let (mut connection, far) = log.connect(&log.outbox(), 100);
+    let (mut connection, far) = log.connect(&log.journal_barrier(), 100);
     drop(far);
     let told = Arc::<Told>::default();
     let waker = Waker::from(told.clone());
@@ -171,7 +175,7 @@ async fn who_wrote_is_told_what_did_not_get_through() {
 #[tokio::test]
 async fn a_connection_that_shuts_down_has_sent_all() {
     let log = Log::default();
-    let (mut connection, far) = log.connect(&log.outbox(), 100);
+    let (mut connection, far) = log.connect(&log.journal_barrier(), 100);
     write(&mut connection, b"bye").await;
     shut_down(&mut connection).await.unwrap();
     assert_eq!(log.take(), ["asked", "bye"]);
@@ -181,7 +185,7 @@ async fn a_connection_that_shuts_down_has_sent_all() {
 #[tokio::test]
 async fn what_was_written_leaves_although_its_connection_is_dropped() {
     let log = Log::default();
-    let (mut connection, far) = log.connect(&log.outbox(), 100);
+    let (mut connection, far) = log.connect(&log.journal_barrier(), 100);
     write(&mut connection, b"bye").await;
     drop(connection);
     assert_eq!(rest(far).await, "bye");
@@ -190,8 +194,9 @@ async fn what_was_written_leaves_although_its_connection_is_dropped() {
 #[tokio::test]
 async fn an_answer_leaves_although_the_journal_cannot_be_written() {
     let log = Log::default();
-    let outbox = Outbox::new(Arc::new(|| Err("the disk is full".into())), TaskTracker::new());
-    let (mut connection, _far) = log.connect(&outbox, 100);
+    let journal_barrier =
+        JournalBarrier::new(Arc::new(|| Err("the disk is full".into())), TaskTracker::new());
+    let (mut connection, _far) = log.connect(&journal_barrier, 100);
     write(&mut connection, b"bye").await;
     yield_now().await;
     assert_eq!(log.take(), ["bye"]);

@@ -21,7 +21,7 @@ const MOSTLY_MINUTES: u64 = 2;
 
 /// How one upstream does.
 #[derive(Default)]
-pub(super) struct Vitals {
+pub(super) struct UpstreamStats {
     breaker: Breaker,
     minutes: [Minute; MINUTES],
     last_error: ArcSwapOption<LastError>,
@@ -48,7 +48,7 @@ impl Default for Minute {
     }
 }
 
-impl Vitals {
+impl UpstreamStats {
     /// Whether a request should go there before it goes elsewhere. May be asked once for a request.
     pub(super) fn permits(&self, now: Duration) -> bool {
         self.breaker.permits(now)
@@ -165,28 +165,28 @@ mod tests {
         (Timestamp::from_second(seconds.cast_signed()).unwrap(), Duration::from_secs(seconds))
     }
 
-    fn fail(vitals: &Vitals, seconds: u64) -> Option<Duration> {
+    fn fail(stats: &UpstreamStats, seconds: u64) -> Option<Duration> {
         let (at, now) = at(seconds);
-        vitals.failed(&UpstreamError::CutOff, at, now)
+        stats.failed(&UpstreamError::CutOff, at, now)
     }
 
     #[test]
     fn counts_are_of_the_last_five_minutes() {
-        let vitals = Vitals::default();
-        assert_eq!(vitals.health(Duration::ZERO).latency, None);
+        let stats = UpstreamStats::default();
+        assert_eq!(stats.health(Duration::ZERO).latency, None);
         for second in [0, 59, 60, 250] {
-            vitals.answered(Duration::from_millis(40), Duration::from_secs(second));
+            stats.answered(Duration::from_millis(40), Duration::from_secs(second));
         }
-        fail(&vitals, 200);
+        fail(&stats, 200);
         let told = |second| {
-            let health = vitals.health(Duration::from_secs(second));
+            let health = stats.health(Duration::from_secs(second));
             (health.requests, health.failures)
         };
         assert_eq!(
             [250, 299, 300, 360, 500, 600].map(told),
             [(5, 1), (5, 1), (3, 1), (2, 1), (1, 0), (0, 0)]
         );
-        let health = vitals.health(Duration::from_secs(500));
+        let health = stats.health(Duration::from_secs(500));
         assert!(matches!(health.latency.unwrap().p99.as_millis(), 40..=43), "{health:?}");
         let error = health.last_error.unwrap();
         assert_eq!((error.text.as_str(), error.at), ("it closed the answer early", at(200).0));
@@ -194,24 +194,24 @@ mod tests {
 
     #[test]
     fn half_of_twenty_failures_open_the_breaker_though_others_succeed() {
-        let vitals = Vitals::default();
+        let stats = UpstreamStats::default();
         let mut opened = Vec::new();
         for _ in 0..12 {
-            vitals.answered(Duration::from_millis(40), at(70).1);
-            opened.push(fail(&vitals, 70).is_some());
+            stats.answered(Duration::from_millis(40), at(70).1);
+            opened.push(fail(&stats, 70).is_some());
         }
         // it takes a success in between to close it again
         assert_eq!(opened, (1..=12).map(|pair| pair >= 10).collect::<Vec<_>>());
-        assert!(matches!(vitals.health(at(70).1).breaker, BreakerState::Open { .. }));
+        assert!(matches!(stats.health(at(70).1).breaker, BreakerState::Open { .. }));
     }
 
     #[test]
     fn an_answer_that_breaks_is_one_request_and_one_failure() {
-        let vitals = Vitals::default();
+        let stats = UpstreamStats::default();
         let (time, now) = at(5);
-        vitals.answered(Duration::from_millis(40), now);
-        vitals.broke(&UpstreamError::CutOff, time, now);
-        let health = vitals.health(now);
+        stats.answered(Duration::from_millis(40), now);
+        stats.broke(&UpstreamError::CutOff, time, now);
+        let health = stats.health(now);
         assert_eq!((health.requests, health.failures), (1, 1));
     }
 }

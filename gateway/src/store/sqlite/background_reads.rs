@@ -16,22 +16,22 @@ use super::error::Closed;
 use crate::store::StoreError;
 
 /// The way to long reads.
-pub(super) struct Aside {
+pub(super) struct BackgroundReads {
     path: PathBuf,
     turn: Arc<Semaphore>,
 }
 
 /// Whether somebody waits for the work.
 #[derive(Default)]
-pub(super) struct Wanted {
+pub(super) struct CancelHandle {
     gone: AtomicBool,
     at_work: Mutex<Vec<InterruptHandle>>,
 }
 
 /// Ends the work when it is no longer waited for.
-struct Waiting(Arc<Wanted>);
+struct Waiting(Arc<CancelHandle>);
 
-impl Aside {
+impl BackgroundReads {
     /// Reads from the database at `path`.
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), turn: Arc::new(Semaphore::new(1)) }
@@ -40,7 +40,7 @@ impl Aside {
     /// Runs `work`, which asks now and then whether it is still wanted.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Connection, &Wanted) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&mut Connection, &CancelHandle) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let turn = Arc::clone(&self.turn).acquire_owned().await;
         let turn = turn.map_err(|_| StoreError::Unavailable(Closed.into()))?;
@@ -53,7 +53,7 @@ impl Aside {
         });
         let mut connection =
             opening.await.map_err(|panic| StoreError::Unavailable(panic.into()))??;
-        let wanted = Arc::new(Wanted::default());
+        let wanted = Arc::new(CancelHandle::default());
         wanted.interrupts(&connection);
         let _waiting = Waiting(wanted.clone());
         let working = spawn_blocking(move || {
@@ -75,7 +75,7 @@ impl Aside {
     }
 }
 
-impl Wanted {
+impl CancelHandle {
     /// Ends work that nobody waits for.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         if self.gone.load(Ordering::Relaxed) {

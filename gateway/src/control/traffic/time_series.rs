@@ -20,7 +20,7 @@ const OTHER: &str = "other";
 
 /// What is kept of an hour.
 #[derive(Default)]
-pub(super) struct Lane {
+pub(super) struct TimeSeries {
     /// The second under way is one more.
     seconds: Ring<Count, { RATE_SECONDS + 1 }>,
     minutes: Ring<Count, HOUR>,
@@ -50,7 +50,7 @@ pub struct ErrorCount {
     pub last_at: Timestamp,
 }
 
-/// What a lane says.
+/// What a series says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Past {
     /// Requests that ended, per second, over the last ten.
@@ -79,9 +79,9 @@ impl Default for Buckets {
     }
 }
 
-// === impl Lane ===
+// === impl TimeSeries ===
 
-impl Lane {
+impl TimeSeries {
     /// Counts the requests of a record, which have ended by `now`.
     pub(super) fn ended(&mut self, record: &RequestRecord, now: Duration) {
         let (second, minute) = (now.as_secs(), now.as_secs() / 60);

@@ -8,7 +8,7 @@ use domain::record::RequestStatus;
 
 /// How a request ended, as far as the client saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct RequestOutcome {
     /// How.
     pub status: RequestStatus,
     /// The HTTP status that the client got.
@@ -17,7 +17,7 @@ pub struct End {
     pub error_code: Option<String>,
 }
 
-/// Whether the client was sent the head of a stream, known also to whom the tally is not at hand.
+/// Whether the client was sent the head of a stream, known also to whom the guard is not at hand.
 #[derive(Clone, Debug, Default)]
 pub struct Commitment(Arc<AtomicBool>);
 
@@ -25,9 +25,9 @@ pub struct Commitment(Arc<AtomicBool>);
 #[derive(Clone, Debug, Default)]
 pub struct Presence(Arc<AtomicBool>);
 
-// === impl End ===
+// === impl RequestOutcome ===
 
-impl End {
+impl RequestOutcome {
     /// An answer that reached its end.
     pub fn answered(meter: &Meter) -> Self {
         let status = if meter.cut { RequestStatus::Incomplete } else { RequestStatus::Completed };

@@ -1,6 +1,6 @@
 //! What is noted of a request while it is served.
 //!
-//! A [`Tally`] is opened for every request of a known key; `settle.rs` books it when it is closed or
+//! A [`RequestGuard`] is opened for every request of a known key; `settle.rs` books it when it is closed or
 //! dropped.
 
 use std::num::NonZeroU32;
@@ -13,23 +13,23 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderValue;
 use jiff::Timestamp;
 
-use super::Gate;
+use super::AppState;
 use super::admit::Admission;
 use super::arrival::Arrival;
 use super::authenticate::Principal;
 use super::count;
 use super::coverage::Counts;
-use super::end::{Commitment, Presence};
 use super::meter::{Meter, Produced};
-use super::passthrough::Passthrough;
+use super::outcome::{Commitment, Presence};
+use super::passthrough::ChatPassthrough;
 use crate::ledger::journal::Open;
-use crate::ledger::{Cover, Syncing, UsageBound};
+use crate::ledger::{Hold, Syncing, UsageBound};
 use crate::limits::Permit;
-use crate::upstream::Remote;
+use crate::upstream::UpstreamClient;
 use domain::endpoint::Endpoint;
 use domain::id::{ModelId, RequestId};
 use domain::idempotency::IdempotencyDigest;
-use domain::limit::Standing;
+use domain::limit::LimitStatus;
 use domain::model::{Deployment, Model};
 use domain::money::Nanos;
 use domain::price::Price;
@@ -45,17 +45,17 @@ const MAX_NAME_BYTES: usize = 128;
 const JOURNALLED_STEP: u64 = 2 * 1024;
 
 /// One request under way.
-pub struct Tally {
+pub struct RequestGuard {
     /// What is seen of the answer.
     pub meter: Meter,
-    pub(super) gate: Arc<Gate>,
+    pub(super) app: Arc<AppState>,
     pub(super) arrival: Arrival,
     /// Taken when the request is booked.
     pub(super) record: Option<Box<RequestRecord>>,
     pub(super) request_body: Bytes,
     pub(super) permit: Option<Permit>,
-    standing: Standing,
-    pub(super) cover: Option<Cover>,
+    standing: LimitStatus,
+    pub(super) hold: Option<Hold>,
     pub(super) price: Price,
     /// An estimate of the tokens that its images, recordings and files are.
     media_tokens: u64,
@@ -75,15 +75,15 @@ pub struct Tally {
     /// Whether an upstream has begun to answer.
     pub(super) begun: bool,
     /// Who answers.
-    pub(super) remote: Option<Arc<Remote>>,
+    pub(super) upstream_client: Option<Arc<UpstreamClient>>,
     commitment: Option<Commitment>,
     /// Whether the client is there, where the request goes on without it.
     presence: Option<Presence>,
 }
 
-impl Tally {
-    /// Opens the tally of a request.
-    pub fn open(gate: Arc<Gate>, arrival: Arrival, who: &Principal, endpoint: Endpoint) -> Self {
+impl RequestGuard {
+    /// Opens the guard of a request.
+    pub fn open(app: Arc<AppState>, arrival: Arrival, who: &Principal, endpoint: Endpoint) -> Self {
         let record = Box::new(RequestRecord {
             id: arrival.id,
             account: who.account.id,
@@ -109,13 +109,13 @@ impl Tally {
         });
         Self {
             meter: Meter::default(),
-            gate,
+            app,
             arrival,
             record: Some(record),
             request_body: Bytes::new(),
             permit: None,
-            standing: Standing::default(),
-            cover: None,
+            standing: LimitStatus::default(),
+            hold: None,
             price: Price::default(),
             media_tokens: 0,
             usage_bound: None,
@@ -126,7 +126,7 @@ impl Tally {
             output_bytes: 0,
             journalled_bytes: 0,
             begun: false,
-            remote: None,
+            upstream_client: None,
             commitment: None,
             presence: None,
         }
@@ -156,19 +156,19 @@ impl Tally {
     }
 
     /// Notes how the limits of the request stand.
-    pub fn stands(&mut self, standing: Standing) {
+    pub fn set_limit_status(&mut self, standing: LimitStatus) {
         self.standing = standing;
     }
 
     /// How the limits of the request stood when it was admitted or refused.
-    pub fn standing(&self) -> &Standing {
+    pub fn standing(&self) -> &LimitStatus {
         &self.standing
     }
 
     /// Notes that the request may go upstream.
     pub fn admitted(&mut self, admission: Admission, model: &Model) {
         self.permit = Some(admission.permit);
-        self.cover = admission.cover;
+        self.hold = admission.hold;
         self.price = model.price;
         self.usage_bound = Some(admission.usage_bound);
         self.media_tokens = admission.media_tokens;
@@ -180,7 +180,7 @@ impl Tally {
     /// The cap on each answer that the balance and the month's tokens allow, where the client's own is
     /// more; tokens.
     pub fn output_cap(&self) -> Option<u64> {
-        let paid = self.cover.as_ref().and_then(|cover| cover.cap);
+        let paid = self.hold.as_ref().and_then(|hold| hold.cap);
         let allowed = self.permit.as_ref().and_then(Permit::cap);
         paid.into_iter().chain(allowed).min()
     }
@@ -189,7 +189,11 @@ impl Tally {
     ///
     /// # Errors
     /// [`Refusal::RecorderBehind`]: it could not be written down, and must not go there.
-    pub fn goes_to(&mut self, target: &Deployment, chat_body: &Bytes) -> Result<(), Refusal> {
+    pub fn record_attempt(
+        &mut self,
+        target: &Deployment,
+        chat_body: &Bytes,
+    ) -> Result<(), Refusal> {
         self.request_body = chat_body.clone();
         self.input_bytes = count::text_bytes(chat_body);
         let record = self.record_mut();
@@ -205,7 +209,7 @@ impl Tally {
             input_bytes: self.input_bytes,
             output_bytes: self.output_bytes,
         };
-        self.gate.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
+        self.app.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
     }
 
     /// Notes what the retries of the request are known by, once it is answered in whole.
@@ -254,8 +258,8 @@ impl Tally {
     }
 
     /// Notes whose answer it is.
-    pub(super) fn answered_by(&mut self, remote: Arc<Remote>) {
-        self.remote = Some(remote);
+    pub(super) fn answered_by(&mut self, upstream_client: Arc<UpstreamClient>) {
+        self.upstream_client = Some(upstream_client);
     }
 
     /// Notes that the client was sent the head of a stream.
@@ -276,7 +280,11 @@ impl Tally {
     pub(super) fn withhold(&mut self, events: &[u8]) {
         let mut meter = Meter::default();
         // What the upstream sent is right up to here, and the rest of it is not looked at.
-        _ = Passthrough::new(String::new(), true).push(events, &mut meter, &mut BytesMut::new());
+        _ = ChatPassthrough::new(String::new(), true).push(
+            events,
+            &mut meter,
+            &mut BytesMut::new(),
+        );
         self.withheld = meter.take_produced();
     }
 
@@ -291,7 +299,7 @@ impl Tally {
         self.journalled_bytes = output_bytes;
         let http_status = self.http_status();
         let ttft = self.record_mut().ttft;
-        self.gate.ledger.update(self.arrival.id, |open| {
+        self.app.ledger.update(self.arrival.id, |open| {
             open.record.http_status = http_status;
             open.record.ttft = ttft;
             open.output_bytes = output_bytes;
@@ -328,12 +336,12 @@ impl Tally {
 
     /// Runs `work` on behalf of the request after it has ended; a shutdown waits for it.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.gate.tasks.spawn(work);
+        self.app.tasks.spawn(work);
     }
 
     /// The wait that is due after the request is booked and before its client sees the end.
     pub fn syncing(&self) -> Option<Syncing> {
-        self.gate.ledger.syncing()
+        self.app.ledger.syncing()
     }
 
     /// What it is charged if nobody can count it.
@@ -352,10 +360,10 @@ impl Tally {
     }
 
     pub(super) fn elapsed(&self) -> Duration {
-        self.gate.clock.monotonic().saturating_sub(self.arrival.monotonic)
+        self.app.clock.monotonic().saturating_sub(self.arrival.monotonic)
     }
 
     fn record_mut(&mut self) -> &mut RequestRecord {
-        self.record.as_mut().expect("a tally is not used after it was booked")
+        self.record.as_mut().expect("a guard is not used after it was booked")
     }
 }

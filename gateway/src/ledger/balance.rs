@@ -11,8 +11,8 @@ use domain::money::Nanos;
 /// The money of one account, or what one key may still spend. At rest, the balance is what can be
 /// spent plus all holds.
 #[derive(Debug, Default)]
-pub(super) struct Purse {
-    balance: AtomicI64,
+pub(super) struct Balance {
+    total: AtomicI64,
     /// The balance without what is held.
     spendable: AtomicI64,
     /// How many requests wait for something to be given back.
@@ -21,12 +21,12 @@ pub(super) struct Purse {
 
 /// A request that waits for something to be given back. Dropping it ends the wait.
 #[derive(Debug)]
-pub(super) struct WaitGuard(Arc<Purse>);
+pub(super) struct WaitGuard(Arc<Balance>);
 
 /// Money that a request may spend. Dropping it gives it back.
 #[derive(Debug)]
-pub(super) struct Hold {
-    purse: Arc<Purse>,
+pub(super) struct BalanceHold {
+    balance: Arc<Balance>,
     amount: i64,
 }
 
@@ -39,13 +39,13 @@ pub(super) struct Payment {
     pub overrun: Nanos,
 }
 
-// === impl Purse ===
+// === impl Balance ===
 
-impl Purse {
-    /// A purse with this balance.
+impl Balance {
+    /// A balance with this balance.
     pub(super) fn new(balance: Nanos) -> Self {
         Self {
-            balance: AtomicI64::new(balance.0),
+            total: AtomicI64::new(balance.0),
             spendable: AtomicI64::new(balance.0),
             waiting: AtomicUsize::new(0),
         }
@@ -57,8 +57,8 @@ impl Purse {
     }
 
     /// What the account has.
-    pub(super) fn balance(&self) -> Nanos {
-        Nanos(self.balance.load(Ordering::Relaxed))
+    pub(super) fn total(&self) -> Nanos {
+        Nanos(self.total.load(Ordering::Relaxed))
     }
 
     /// What of it is not held.
@@ -81,19 +81,19 @@ impl Purse {
 
     /// Adds money, or takes it away for reasons other than a request.
     pub(super) fn change(&self, amount: Nanos) {
-        add(&self.balance, amount.0);
+        add(&self.total, amount.0);
         add(&self.spendable, amount.0);
     }
 
     /// Holds `amount`, if there is as much.
-    pub(super) fn hold(self: &Arc<Self>, amount: Nanos) -> Option<Hold> {
+    pub(super) fn hold(self: &Arc<Self>, amount: Nanos) -> Option<BalanceHold> {
         let amount = amount.0.max(0);
-        take(&self.spendable, amount).then(|| Hold { purse: self.clone(), amount })
+        take(&self.spendable, amount).then(|| BalanceHold { balance: self.clone(), amount })
     }
 
-    /// A hold of nothing, which even an empty purse has.
-    pub(super) fn hold_nothing(self: &Arc<Self>) -> Hold {
-        Hold { purse: self.clone(), amount: 0 }
+    /// A hold of nothing, which even an empty balance has.
+    pub(super) fn hold_nothing(self: &Arc<Self>) -> BalanceHold {
+        BalanceHold { balance: self.clone(), amount: 0 }
     }
 
     /// Pays a cost for which nothing was held, as far as there is money.
@@ -107,15 +107,15 @@ impl Purse {
         let beyond = cost.saturating_sub(held).max(0);
         let taken = take_up_to(&self.spendable, beyond);
         let charged = cost - (beyond - taken);
-        add(&self.balance, -charged);
+        add(&self.total, -charged);
         add(&self.spendable, held.saturating_sub(cost).max(0));
         Payment { charged: Nanos(charged), overrun: Nanos(beyond - taken) }
     }
 }
 
-// === impl Hold ===
+// === impl BalanceHold ===
 
-impl Hold {
+impl BalanceHold {
     /// How much is held.
     pub(super) fn amount(&self) -> Nanos {
         Nanos(self.amount)
@@ -124,7 +124,7 @@ impl Hold {
     /// Holds `more` on top; all of it or nothing.
     pub(super) fn grow(&mut self, more: Nanos) -> bool {
         let more = more.0.max(0);
-        let grew = take(&self.purse.spendable, more);
+        let grew = take(&self.balance.spendable, more);
         if grew {
             self.amount = self.amount.saturating_add(more);
         }
@@ -135,18 +135,18 @@ impl Hold {
     pub(super) fn shrink(&mut self, less: Nanos) {
         let less = less.0.clamp(0, self.amount);
         self.amount -= less;
-        add(&self.purse.spendable, less);
+        add(&self.balance.spendable, less);
     }
 
     /// Whose it is.
-    pub(super) fn purse(&self) -> &Arc<Purse> {
-        &self.purse
+    pub(super) fn balance(&self) -> &Arc<Balance> {
+        &self.balance
     }
 
     /// Pays a cost, and gives back what it leaves.
     pub(super) fn settle(mut self, cost: Nanos) -> Payment {
         let held = std::mem::take(&mut self.amount);
-        self.purse.settle(held, cost)
+        self.balance.settle(held, cost)
     }
 }
 
@@ -156,9 +156,9 @@ impl Drop for WaitGuard {
     }
 }
 
-impl Drop for Hold {
+impl Drop for BalanceHold {
     fn drop(&mut self) {
-        add(&self.purse.spendable, self.amount);
+        add(&self.balance.spendable, self.amount);
     }
 }
 
@@ -188,11 +188,11 @@ mod tests {
 
     use super::*;
 
-    /// What can happen to a purse.
+    /// What can happen to a balance.
     #[derive(Clone, Debug)]
     enum Step {
         Credit(i64),
-        Hold(i64),
+        BalanceHold(i64),
         /// Of one of the holds that there are.
         Grow(usize, i64),
         Settle(usize, i64),
@@ -204,7 +204,7 @@ mod tests {
         let amount = 0..1_000_i64;
         let step = prop_oneof![
             amount.clone().prop_map(Step::Credit),
-            amount.clone().prop_map(Step::Hold),
+            amount.clone().prop_map(Step::BalanceHold),
             (any::<usize>(), amount.clone()).prop_map(|(which, by)| Step::Grow(which, by)),
             (any::<usize>(), amount.clone()).prop_map(|(which, cost)| Step::Settle(which, cost)),
             any::<usize>().prop_map(Step::Drop),
@@ -216,16 +216,16 @@ mod tests {
     proptest! {
         #[test]
         fn no_order_of_events_makes_or_loses_money(steps in steps()) {
-            let purse = Arc::new(Purse::default());
-            let (mut holds, mut entries) = (Vec::<Hold>::new(), Vec::<i64>::new());
+            let balance = Arc::new(Balance::default());
+            let (mut holds, mut entries) = (Vec::<BalanceHold>::new(), Vec::<i64>::new());
             for step in steps {
                 let count = holds.len().max(1);
                 match step {
                     Step::Credit(amount) => {
-                        purse.change(Nanos(amount));
+                        balance.change(Nanos(amount));
                         entries.push(amount);
                     }
-                    Step::Hold(amount) => holds.extend(purse.hold(Nanos(amount))),
+                    Step::BalanceHold(amount) => holds.extend(balance.hold(Nanos(amount))),
                     Step::Grow(which, by) => {
                         if let Some(hold) = holds.get_mut(which % count) {
                             hold.grow(Nanos(by));
@@ -238,50 +238,50 @@ mod tests {
                     }
                     Step::Drop(which) if !holds.is_empty() => drop(holds.swap_remove(which % count)),
                     Step::Settle(..) | Step::Drop(_) => {}
-                    Step::Pay(cost) => entries.push(-purse.pay(Nanos(cost)).charged.0),
+                    Step::Pay(cost) => entries.push(-balance.pay(Nanos(cost)).charged.0),
                 }
                 let held: i64 = holds.iter().map(|hold| hold.amount().0).sum();
-                prop_assert_eq!(purse.balance().0, entries.iter().sum::<i64>());
-                prop_assert_eq!(purse.spendable().0 + held, purse.balance().0);
-                prop_assert!(purse.spendable() >= Nanos::ZERO);
+                prop_assert_eq!(balance.total().0, entries.iter().sum::<i64>());
+                prop_assert_eq!(balance.spendable().0 + held, balance.total().0);
+                prop_assert!(balance.spendable() >= Nanos::ZERO);
             }
         }
     }
 
     #[test]
     fn a_thousand_at_once_never_hold_more_than_there_is() {
-        let purse = Arc::new(Purse::new(Nanos(10)));
+        let balance = Arc::new(Balance::new(Nanos(10)));
         let threads: Vec<_> = (0..8)
             .map(|_| {
-                let purse = purse.clone();
+                let balance = balance.clone();
                 std::thread::spawn(move || {
-                    let holds = (0..125).filter_map(|_| purse.hold(Nanos(1)));
+                    let holds = (0..125).filter_map(|_| balance.hold(Nanos(1)));
                     let paid = holds.map(|hold| hold.settle(Nanos(1)).charged.0);
                     paid.sum::<i64>()
                 })
             })
             .collect();
         let paid: i64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-        assert_eq!((paid, purse.balance(), purse.spendable()), (10, Nanos::ZERO, Nanos::ZERO));
+        assert_eq!((paid, balance.total(), balance.spendable()), (10, Nanos::ZERO, Nanos::ZERO));
     }
 
     #[test]
     fn so_many_wait_and_no_more() {
-        let purse = Arc::new(Purse::new(Nanos(10)));
-        let first = purse.wait(2).unwrap();
-        let second = purse.wait(2);
-        assert!(second.is_some() && purse.wait(2).is_none() && purse.has_waiters());
+        let balance = Arc::new(Balance::new(Nanos(10)));
+        let first = balance.wait(2).unwrap();
+        let second = balance.wait(2);
+        assert!(second.is_some() && balance.wait(2).is_none() && balance.has_waiters());
         drop((first, second));
-        assert!(!purse.has_waiters() && purse.wait(1).is_some());
+        assert!(!balance.has_waiters() && balance.wait(1).is_some());
     }
 
     #[test]
     fn what_runs_over_is_taken_from_the_rest_and_never_from_nothing() {
-        let purse = Arc::new(Purse::new(Nanos(10)));
-        let paid = purse.hold(Nanos(4)).unwrap().settle(Nanos(7));
+        let balance = Arc::new(Balance::new(Nanos(10)));
+        let paid = balance.hold(Nanos(4)).unwrap().settle(Nanos(7));
         assert_eq!(paid, Payment { charged: Nanos(7), overrun: Nanos::ZERO });
-        let paid = purse.hold(Nanos(2)).unwrap().settle(Nanos(50));
+        let paid = balance.hold(Nanos(2)).unwrap().settle(Nanos(50));
         assert_eq!(paid, Payment { charged: Nanos(3), overrun: Nanos(47) });
-        assert_eq!((purse.balance(), purse.spendable()), (Nanos::ZERO, Nanos::ZERO));
+        assert_eq!((balance.total(), balance.spendable()), (Nanos::ZERO, Nanos::ZERO));
     }
 }

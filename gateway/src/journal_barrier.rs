@@ -19,116 +19,116 @@ use tokio_util::task::TaskTracker;
 const SHORT: usize = 4 * 1024;
 
 /// Asked before anything leaves; where it fails, no request does.
-pub type Departure = Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>;
+pub type FlushJournal = Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Where connections leave what they have to send.
 #[derive(Clone)]
-pub struct Outbox(Arc<Parts>);
+pub struct JournalBarrier(Arc<Parts>);
 
 struct Parts {
-    departure: Departure,
-    gathered: Mutex<Vec<Arc<dyn Gathered>>>,
-    /// Runs the sending of what was gathered; `None` if nothing is.
+    flush_journal: FlushJournal,
+    scheduled: Mutex<Vec<Arc<dyn ScheduledWrite>>>,
+    /// Runs the sending of what was scheduled; `None` if nothing is.
     tasks: Option<TaskTracker>,
 }
 
 /// A connection, as hyper reads and writes it.
-pub struct Posted<S> {
-    line: Arc<Mutex<Line<S>>>,
-    outbox: Outbox,
+pub struct JournaledIo<S> {
+    state: Arc<Mutex<ConnectionState<S>>>,
+    journal_barrier: JournalBarrier,
 }
 
-struct Line<S> {
+struct ConnectionState<S> {
     stream: S,
     /// What the writer got rid of, and how much of it `stream` has taken.
     kept: Vec<u8>,
     sent: usize,
-    /// Whether the outbox will send it.
-    is_gathered: bool,
+    /// Whether the barrier will send `kept`.
+    is_scheduled: bool,
     /// Who wrote it, to be told if it does not get through.
     writer: Option<Waker>,
     failure: Option<io::Error>,
 }
 
 /// A connection with something to send.
-trait Gathered: Send + Sync {
+trait ScheduledWrite: Send + Sync {
     fn send(&self);
 }
 
-// === impl Outbox ===
+// === impl JournalBarrier ===
 
-impl Outbox {
-    /// An outbox that asks `departure` before anything leaves. Gathers if the runtime has but one thread,
+impl JournalBarrier {
+    /// Creates a barrier that calls `flush_journal` before anything leaves. Gathers if the runtime has but one thread,
     /// and sends as one of `tasks` then.
     ///
     /// # Panics
     /// There is no runtime.
-    pub fn new(departure: Departure, tasks: TaskTracker) -> Self {
+    pub fn new(flush_journal: FlushJournal, tasks: TaskTracker) -> Self {
         let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
         let tasks = is_alone.then_some(tasks);
-        Self(Arc::new(Parts { departure, gathered: Mutex::default(), tasks }))
+        Self(Arc::new(Parts { flush_journal, scheduled: Mutex::default(), tasks }))
     }
 
     /// What is asked before anything leaves.
-    pub fn departure(&self) -> Departure {
-        self.0.departure.clone()
+    pub fn flush_journal(&self) -> FlushJournal {
+        self.0.flush_journal.clone()
     }
 
-    /// Has `stream` send through this outbox.
-    pub fn connection<S>(&self, stream: S) -> Posted<S> {
-        let line = Line {
+    /// Has `stream` send through this barrier.
+    pub fn connection<S>(&self, stream: S) -> JournaledIo<S> {
+        let state = ConnectionState {
             stream,
             kept: Vec::new(),
             sent: 0,
-            is_gathered: false,
+            is_scheduled: false,
             writer: None,
             failure: None,
         };
-        Posted { line: Arc::new(Mutex::new(line)), outbox: self.clone() }
+        JournaledIo { state: Arc::new(Mutex::new(state)), journal_barrier: self.clone() }
     }
 
     /// Brings to the journal what is about to be told. That it cannot be written keeps requests back, which
     /// ask for themselves, and no answer.
-    fn depart(&self) {
-        _ = (self.0.departure)();
+    fn flush(&self) {
+        _ = (self.0.flush_journal)();
     }
 
     /// Has a connection send once the tasks that are ready have had their turn.
-    fn gather(&self, tasks: &TaskTracker, line: Arc<dyn Gathered>) {
-        let mut gathered = lock(&self.0.gathered);
-        gathered.push(line);
-        if gathered.len() == 1 {
-            let outbox = self.clone();
+    fn schedule(&self, tasks: &TaskTracker, state: Arc<dyn ScheduledWrite>) {
+        let mut scheduled = lock(&self.0.scheduled);
+        scheduled.push(state);
+        if scheduled.len() == 1 {
+            let journal_barrier = self.clone();
             // it may write to more connections than a task should in one turn: they have had theirs
-            tasks.spawn(coop::unconstrained(async move { outbox.send() }));
+            tasks.spawn(coop::unconstrained(async move { journal_barrier.send() }));
         }
     }
 
     fn send(&self) {
         // what is taken was written before the journal is
-        let gathered = std::mem::take(&mut *lock(&self.0.gathered));
-        self.depart();
-        for line in gathered {
-            line.send();
+        let scheduled = std::mem::take(&mut *lock(&self.0.scheduled));
+        self.flush();
+        for state in scheduled {
+            state.send();
         }
     }
 }
 
-// === impl Posted ===
+// === impl JournaledIo ===
 
-impl<S: Read + Unpin> Read for Posted<S> {
+impl<S: Read + Unpin> Read for JournaledIo<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut lock(&self.line).stream).poll_read(context, buffer)
+        Pin::new(&mut lock(&self.state).stream).poll_read(context, buffer)
     }
 }
 
-impl<S: Write + Unpin + Send + 'static> Write for Posted<S> {
+impl<S: Write + Unpin + Send + 'static> Write for JournaledIo<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -142,50 +142,50 @@ impl<S: Write + Unpin + Send + 'static> Write for Posted<S> {
         context: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut line = lock(&self.line);
+        let mut state = lock(&self.state);
         let length = buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
-        // a stream that took no more has its writer wait, and not the outbox
-        let has_room = line.is_gathered || line.kept.is_empty();
-        if let Some(tasks) = &self.outbox.0.tasks
+        // a stream that took no more has its writer wait, and not the journal_barrier
+        let has_room = state.is_scheduled || state.kept.is_empty();
+        if let Some(tasks) = &self.journal_barrier.0.tasks
             && has_room
-            && line.kept.len() + length <= SHORT
+            && state.kept.len() + length <= SHORT
         {
-            line.keep(buffers, length, context)?;
-            if !std::mem::replace(&mut line.is_gathered, true) {
-                self.outbox.gather(tasks, self.line.clone());
+            state.keep(buffers, length, context)?;
+            if !std::mem::replace(&mut state.is_scheduled, true) {
+                self.journal_barrier.schedule(tasks, self.state.clone());
             }
             return Poll::Ready(Ok(length));
         }
-        self.outbox.depart();
-        ready!(line.poll_send(context))?;
-        Pin::new(&mut line.stream).poll_write_vectored(context, buffers)
+        self.journal_barrier.flush();
+        ready!(state.poll_send(context))?;
+        Pin::new(&mut state.stream).poll_write_vectored(context, buffers)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.outbox.0.tasks.is_some() || lock(&self.line).stream.is_write_vectored()
+        self.journal_barrier.0.tasks.is_some() || lock(&self.state).stream.is_write_vectored()
     }
 
-    /// What is gathered will be sent; only a connection that did not take it all is waited for.
+    /// What is scheduled will be sent; only a connection that did not take it all is waited for.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut line = lock(&self.line);
-        if line.is_gathered {
+        let mut state = lock(&self.state);
+        if state.is_scheduled {
             return Poll::Ready(Ok(()));
         }
-        ready!(line.poll_send(context))?;
-        Pin::new(&mut line.stream).poll_flush(context)
+        ready!(state.poll_send(context))?;
+        Pin::new(&mut state.stream).poll_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut line = lock(&self.line);
-        self.outbox.depart();
-        ready!(line.poll_send(context))?;
-        Pin::new(&mut line.stream).poll_shutdown(context)
+        let mut state = lock(&self.state);
+        self.journal_barrier.flush();
+        ready!(state.poll_send(context))?;
+        Pin::new(&mut state.stream).poll_shutdown(context)
     }
 }
 
-// === impl Line ===
+// === impl ConnectionState ===
 
-impl<S: Write + Unpin> Line<S> {
+impl<S: Write + Unpin> ConnectionState<S> {
     /// Takes what `context`'s task wrote, to be sent later.
     fn keep(
         &mut self,
@@ -222,22 +222,22 @@ impl<S: Write + Unpin> Line<S> {
     }
 }
 
-impl<S: Write + Unpin + Send> Gathered for Mutex<Line<S>> {
+impl<S: Write + Unpin + Send> ScheduledWrite for Mutex<ConnectionState<S>> {
     fn send(&self) {
-        let mut line = lock(self);
-        line.is_gathered = false;
-        let Some(writer) = line.writer.take() else { return };
+        let mut state = lock(self);
+        state.is_scheduled = false;
+        let Some(writer) = state.writer.take() else { return };
         let mut context = Context::from_waker(&writer);
-        let sent = match line.poll_send(&mut context) {
-            Poll::Ready(Ok(())) => Pin::new(&mut line.stream).poll_flush(&mut context),
+        let sent = match state.poll_send(&mut context) {
+            Poll::Ready(Ok(())) => Pin::new(&mut state.stream).poll_flush(&mut context),
             unfinished => unfinished,
         };
         // a stream that takes no more wakes the writer, whose next flush waits for it
         if let Poll::Ready(Err(error)) = sent {
-            line.failure = Some(error);
+            state.failure = Some(error);
             writer.wake_by_ref();
         }
-        line.writer = Some(writer);
+        state.writer = Some(writer);
     }
 }
 

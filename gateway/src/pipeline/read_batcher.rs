@@ -6,7 +6,7 @@
 /// more brings them to the client in one write; in a stream that is paced by a model it brings nothing,
 /// and costs a tenth of the event. So it is offered ever more rarely while it brings nothing.
 #[derive(Default)]
-pub(super) struct Gathering {
+pub(super) struct ReadBatcher {
     /// Whether the turn was given since the last read.
     offered: bool,
     /// How many times to go without.
@@ -15,11 +15,11 @@ pub(super) struct Gathering {
     next_skips: u8,
 }
 
-impl Gathering {
+impl ReadBatcher {
     const MAX_SKIPS: u8 = 16;
 
     /// Whether to wait one turn, having something in hand.
-    pub(super) fn offers_a_turn(&mut self) -> bool {
+    pub(super) fn should_yield(&mut self) -> bool {
         if self.offered {
             // it brought nothing
             self.offered = false;
@@ -50,19 +50,19 @@ mod tests {
 
     #[test]
     fn a_burst_is_gathered_and_a_paced_stream_is_left_alone() {
-        let mut gathering = Gathering::default();
+        let mut read_batcher = ReadBatcher::default();
         for _ in 0..10 {
-            assert!(gathering.offers_a_turn());
-            gathering.read();
+            assert!(read_batcher.should_yield());
+            read_batcher.read();
         }
         let mut offered = 0;
         for _ in 0..1_000 {
             // one event, and nothing behind it
-            if gathering.offers_a_turn() {
+            if read_batcher.should_yield() {
                 offered += 1;
-                assert!(!gathering.offers_a_turn());
+                assert!(!read_batcher.should_yield());
             }
-            gathering.read();
+            read_batcher.read();
         }
         assert!((50..80).contains(&offered), "{offered}");
     }
