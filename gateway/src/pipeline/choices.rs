@@ -3,7 +3,8 @@
 //! A choice has ended once a chunk gave its `finish_reason`: whatever follows for it, such as the
 //! usage chunk of some servers, which names choice 0 once more, does not open it again.
 
-use domain::wire::chunk::{ChoiceView, FinishReason};
+use domain::wire::chunk::ChoiceView;
+use domain::wire::finish::FinishReason;
 
 /// OpenAI allows `n` up to 128. Choices with a higher index share one place, so that an upstream cannot
 /// make the table grow.

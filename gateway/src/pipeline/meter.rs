@@ -10,7 +10,8 @@ use super::choices::Choices;
 use super::count::{TextTokens, tokens};
 use super::pieces::Text;
 use crate::upstream::UpstreamError;
-use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, FinishReason, PieceView};
+use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
+use domain::wire::finish::FinishReason;
 use domain::wire::text::{FieldKind, Strings, strings_in};
 use domain::wire::usage::UsageReport;
 

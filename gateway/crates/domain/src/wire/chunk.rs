@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::call::CallPiece;
 use super::fields::{Unknown, view_fields};
+use super::finish::FinishReason;
 use super::text::{FieldKind, Strings, is_label, strings_in, text_of};
 use super::{error::ForeignError, parse_error, range_in};
 
@@ -115,22 +116,6 @@ enum Field {
     Unknown(FieldKind),
 }
 
-/// Why a choice ended (§4.3 of the mapping).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FinishReason {
-    /// The model said all that it had to say, or wants a tool called.
-    Whole,
-    /// A length limit cut it.
-    Length,
-    /// A content filter cut it.
-    Filter,
-    /// The upstream broke it off.
-    Broken,
-    /// The reason is empty. Some servers write that on every chunk, so it is an end only where the
-    /// stream's end marker follows.
-    Unnamed,
-}
-
 /// What stands where calls are expected and is none.
 #[derive(Clone, Debug)]
 pub struct MalformedCalls<'a> {
@@ -220,60 +205,6 @@ impl<'a> ChoiceView<'a> {
         match self.finish_reason?.get().strip_prefix('"')?.strip_suffix('"')? {
             "stop" | "tool_calls" => Some(FinishReason::Whole),
             reason => FinishReason::named(reason),
-        }
-    }
-}
-
-impl FinishReason {
-    /// Length limits; of OpenAI, Mistral, Gemini, the Responses API and Claude.
-    const LENGTH: [&str; 6] = [
-        "length",
-        "max_tokens",
-        "model_length",
-        "max_output_tokens",
-        "max_length",
-        "model_context_window_exceeded",
-    ];
-    /// Content filters; of OpenAI, Claude, Gemini and Zhipu.
-    const FILTER: [&str; 8] = [
-        "content_filter",
-        "safety",
-        "refusal",
-        "sensitive",
-        "recitation",
-        "prohibited_content",
-        "blocklist",
-        "spii",
-    ];
-    /// Failures; of vLLM and SGLang, `DeepSeek`, Zhipu and `OpenRouter`.
-    const BROKEN: [&str; 8] = [
-        "error",
-        "abort",
-        "aborted",
-        "cancelled",
-        "canceled",
-        "timeout",
-        "network_error",
-        "insufficient_system_resource",
-    ];
-    /// What some servers write on chunks that are not the last.
-    const NONE: [&str; 2] = ["null", "none"];
-
-    /// The reason that servers call `name`, in any case; `None` for a word that means no reason.
-    fn named(name: &str) -> Option<Self> {
-        let is_in = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
-        if name.is_empty() {
-            Some(Self::Unnamed)
-        } else if is_in(&Self::NONE) {
-            None
-        } else if is_in(&Self::LENGTH) {
-            Some(Self::Length)
-        } else if is_in(&Self::FILTER) {
-            Some(Self::Filter)
-        } else if is_in(&Self::BROKEN) {
-            Some(Self::Broken)
-        } else {
-            Some(Self::Whole)
         }
     }
 }
@@ -431,7 +362,7 @@ impl<'a> PieceView<'a> {
 /// All strings of a field of text; none if it is not there.
 /// Whether the value of an `error` says that there is none, as servers do that write every field.
 fn is_empty_error(error: &RawValue) -> bool {
-    matches!(error.get(), r#""""# | "{}" | "[]" | "false" | "0")
+    matches!(error.get(), r#""""# | "[]" | "false" | "0")
 }
 
 fn all_strings(raw: Option<&RawValue>) -> Strings<'_> {
@@ -519,7 +450,7 @@ mod tests {
         check(r#"{"message":"x","usage":{}}"#, None);
         check(r#"{"type":"ping"}"#, None);
         check(r#"{"error":null,"object":"chat.completion.chunk","choices":[]}"#, None);
-        for empty in [r#""""#, "{}", "[]", "false", "0"] {
+        for empty in [r#""""#, "[]", "false", "0"] {
             check(&format!(r#"{{"error":{empty},"choices":[]}}"#), None);
         }
     }
@@ -536,7 +467,7 @@ mod tests {
         assert_eq!(finish(r#"{"error":null,"finish_reason":null}"#), None);
         let failed = r#"{"error":{"message":"boom"},"finish_reason":"stop"}"#;
         assert_eq!(finish(failed), Some(FinishReason::Broken));
-        let whole = r#"{"error":{},"finish_reason":"stop"}"#;
+        let whole = r#"{"error":"","finish_reason":"stop"}"#;
         assert_eq!(finish(whole), Some(FinishReason::Whole));
     }
 

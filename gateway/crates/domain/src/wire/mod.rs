@@ -9,6 +9,7 @@ pub mod chunk;
 pub mod content;
 pub mod error;
 pub mod fields;
+pub mod finish;
 pub mod names;
 pub mod splice;
 pub mod sse;

@@ -13,8 +13,9 @@ use super::message::PartKind;
 use super::object::{self, Head, State};
 use super::{AnswerUsage, Envelope, Outcome, ProtocolViolation};
 use crate::plan::Plan;
-use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, FinishReason, PieceView};
+use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
 use domain::wire::error::ForeignError;
+use domain::wire::finish::FinishReason;
 use domain::wire::first_byte;
 use domain::wire::text::text_of;
 

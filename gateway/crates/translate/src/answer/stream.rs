@@ -9,7 +9,8 @@ use super::object::{self, Head, State};
 use super::reading::Reading;
 use super::{AnswerUsage, End, Envelope, Failure, Outcome, ProtocolViolation};
 use crate::plan::Plan;
-use domain::wire::chunk::{AnswerForm, ChunkView, FinishReason};
+use domain::wire::chunk::{AnswerForm, ChunkView};
+use domain::wire::finish::FinishReason;
 use domain::wire::parse_error;
 use domain::wire::sse;
 
