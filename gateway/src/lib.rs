@@ -1,11 +1,15 @@
 //! The gateway: an OpenAI-compatible `/v1` in front of any server that speaks chat completions, with
 //! accounts, keys, limits, exact metering and an admin plane.
 //!
-//! In reading order: [`domain`] has the nouns; [`pipeline`] is the life of a request, between
-//! [`http`] (clients) and [`upstream`] (chat servers), which write through the [`journal_barrier`] and [`coalescing_writer`]
-//! short buffers over [`connections`], with [`translate`] where the two speak differently; [`ledger`] and [`limits`] are what it
-//! counts with, [`state`] what it remembers and [`retention`] what it forgets; [`control`] changes what
-//! [`admin`] is told to, on top of [`store`]; [`app`] puts it together.
+//! `gateway/ARCHITECTURE.md` has the code map, the invariants and the life of a request. In reading order:
+//!
+//! - [`http`] serves clients, [`pipeline`] is the life of a request, [`upstream`] calls chat servers. [`translate`]
+//!   converts between the Responses API and chat completions.
+//! - [`ledger`] keeps balances, the journal and the recorder; [`limits`] rates, concurrency and quotas.
+//!   [`state`] stores responses, [`retention`] deletes old records.
+//! - [`control`] changes accounts, keys and the catalogue on top of [`store`]; [`admin`] is its gRPC interface.
+//! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO.
+//! - [`app`] builds everything and shuts it down in order.
 
 pub mod http;
 pub mod pipeline;

@@ -1,10 +1,10 @@
-//! The README's second story works word for word, on the real binaries, and begins as it says.
+//! The documentation does what it says, on the real binaries.
 //!
 //! README.md is the source: the commands between `<!-- story -->` and `<!-- /story -->` run in a shell
-//! with nothing set but a home, a password and the way to the binaries. `curl` alone is played by the
-//! harness, because a fresh machine need not have it.
+//! with only a home, a password and the path of the binaries set. The harness plays `curl`, because a fresh
+//! machine need not have it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gateway::config::Settings;
 use gateway::programs::Programs;
@@ -14,21 +14,38 @@ use tests::process::{Gateway, binary};
 use tests::soon;
 use tokio::process::Command;
 
-/// What README.md has between the marks of this name.
-fn block(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
-    let readme = std::fs::read_to_string(path).unwrap();
-    readme
+/// Every document of the repository, by its path from the root.
+const DOCUMENTS: [&str; 6] = [
+    "README.md",
+    "gateway/README.md",
+    "gateway/ARCHITECTURE.md",
+    "gateway/CHANGELOG.md",
+    "ctl/README.md",
+    "tui/README.md",
+];
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn read(document: &str) -> String {
+    std::fs::read_to_string(repository().join(document)).unwrap()
+}
+
+/// The text of `document` between the marks of this name.
+fn block(document: &str, name: &str) -> String {
+    read(document)
         .split_once(&format!("<!-- {name} -->\n"))
         .and_then(|(_, rest)| rest.split_once(&format!("<!-- /{name} -->")))
-        .unwrap_or_else(|| panic!("README.md has nothing between the marks `{name}`"))
+        .unwrap_or_else(|| panic!("{document} has nothing between the marks `{name}`"))
         .0
         .to_owned()
 }
 
 /// The commands, without their prompt.
 fn story() -> Vec<String> {
-    block("story").lines().filter_map(|line| line.strip_prefix("$ ").map(str::to_owned)).collect()
+    let story = block("README.md", "story");
+    story.lines().filter_map(|line| line.strip_prefix("$ ").map(str::to_owned)).collect()
 }
 
 /// Runs `commands` as one script and returns what they print.
@@ -45,7 +62,42 @@ async fn shell(commands: &[String], home: &Path, admin: &str) -> String {
 }
 
 #[test]
-fn the_readme_shows_what_the_first_start_says() {
+fn the_readme_has_at_most_a_thousand_words() {
+    let words = read("README.md").split_whitespace().count();
+    assert!(words <= 1_000, "{words}");
+}
+
+#[test]
+fn every_link_between_documents_leads_somewhere() {
+    for document in DOCUMENTS {
+        let text = read(document);
+        let directory = repository().join(document).parent().unwrap().to_owned();
+        let targets = text.split("](").skip(1).map(|rest| rest.split_once(')').unwrap().0);
+        for target in targets.filter(|target| !target.contains("://")) {
+            let (path, section) = target.split_once('#').unwrap_or((target, ""));
+            let file =
+                if path.is_empty() { repository().join(document) } else { directory.join(path) };
+            assert!(file.exists(), "{document}: {target}");
+            if !section.is_empty() {
+                let linked = std::fs::read_to_string(&file).unwrap();
+                let is_there = linked.lines().any(|line| anchor(line).as_deref() == Some(section));
+                assert!(is_there, "{document}: {target}");
+            }
+        }
+    }
+}
+
+/// The anchor of a heading, as code hosts make it: in lower case, hyphens for spaces, no punctuation.
+fn anchor(line: &str) -> Option<String> {
+    let (level, heading) = line.split_once(' ')?;
+    let is_heading = !level.is_empty() && level.bytes().all(|byte| byte == b'#');
+    let anchor = heading.to_lowercase().replace(' ', "-");
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    is_heading.then(|| anchor.chars().filter(kept).collect())
+}
+
+#[test]
+fn the_manual_shows_what_the_first_start_prints() {
     let config = Settings::default().resolve().unwrap();
     let admin = config.admin_listen.clone();
     // as it is started there
@@ -53,7 +105,7 @@ fn the_readme_shows_what_the_first_start_says() {
     let said = gateway::welcome::text(&config, &admin, &programs);
     let dir = config.data_dir.display().to_string();
     let said = said.replace(&dir, "~/.local/share/tollgate");
-    assert_eq!(block("welcome"), format!("```text\n{said}```\n"));
+    assert_eq!(block("gateway/README.md", "welcome"), format!("```text\n{said}```\n"));
 }
 
 #[tokio::test]
@@ -105,11 +157,10 @@ async fn the_story_in_the_readme_works_word_for_word() {
 }
 
 #[tokio::test]
-async fn the_readme_names_every_variable_of_the_gateway() {
+async fn the_manual_names_every_variable_of_the_gateway() {
     let output = tests::process::command("gateway").arg("man").output().await.unwrap();
     let page = String::from_utf8(output.stdout).unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
-    let readme = std::fs::read_to_string(path).unwrap();
+    let manual = read("gateway/README.md");
     let is_name = |c: char| c.is_ascii_uppercase() || c == '_';
     let names = page.match_indices("TOLLGATE_").map(|(start, _)| {
         let rest = &page[start..];
@@ -118,7 +169,7 @@ async fn the_readme_names_every_variable_of_the_gateway() {
     let mut count = 0;
     for name in names {
         count += 1;
-        assert!(readme.contains(name), "README.md does not name {name}");
+        assert!(manual.contains(name), "gateway/README.md does not name {name}");
     }
     assert!(count > 20, "{page}");
 }

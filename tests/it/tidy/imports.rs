@@ -39,8 +39,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ),
     ("http", &["proto", "tonic", "crate::store", "crate::admin"]),
     ("admin", &["hyper", "domain::wire", "crate::upstream", "crate::pipeline", "crate::http"]),
-    ("coalesce", &["crate"]),
-    ("outbox", &["crate"]),
+    ("coalescing_writer", &["crate"]),
+    ("journal_barrier", &["crate"]),
 ];
 
 /// Files that alone may name a crate.

@@ -8,6 +8,8 @@ mod fake;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod picture;
+#[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod screens;

@@ -267,23 +267,6 @@ fn colours_say_how_a_request_ended() {
 }
 
 #[test]
-fn the_screen_in_the_readme_is_what_it_looks_like() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
-    let readme = std::fs::read_to_string(path).unwrap();
-    let block = readme
-        .split_once("<!-- tui -->\n```text\n")
-        .and_then(|(_, rest)| rest.split_once("```\n<!-- /tui -->"))
-        .expect("README.md has a screen between <!-- tui --> and <!-- /tui -->")
-        .0;
-    let mut model = signed_in(account(0, Role::Member, State::Normal));
-    fill(&mut model, State::Normal);
-    let screen = draw(&model, (100, 26));
-    let line = |y| (0..100).map(|x| screen.buffer()[(x, y)].symbol()).collect::<String>();
-    let drawn: Vec<_> = (0..26).map(|y| line(y).trim_end().to_owned()).collect();
-    assert!(block.lines().eq(&drawn), "the screen is now\n{}\n", drawn.join("\n"));
-}
-
-#[test]
 fn a_click_means_what_is_under_it() {
     use crossterm::event::{Event, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
     let model = open(Screen::Keys, State::Normal);
