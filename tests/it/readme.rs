@@ -173,3 +173,33 @@ async fn the_manual_names_every_variable_of_the_gateway() {
     }
     assert!(count > 20, "{page}");
 }
+
+/// The commands of our programs in the console blocks of `document`, as words without their redirections.
+fn commands(document: &str) -> Vec<Vec<String>> {
+    let text = read(document);
+    let blocks = text.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let lines = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ "));
+    // `KEY=$(ctl …)`, `… | ctl …` and `… && ctl …` run commands as well
+    let parts = lines.flat_map(|line| line.split(['|', '&', '(', ')', '>']));
+    let words = |part: &str| part.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let ours = |words: &Vec<String>| {
+        words.first().is_some_and(|word| ["ctl", "gateway", "tui"].contains(&word.as_str()))
+    };
+    parts.map(words).filter(ours).collect()
+}
+
+/// `--help` at the end of a command line prints the help if all that is before it is understood.
+#[tokio::test]
+async fn every_command_in_the_documents_is_understood() {
+    let mut count = 0;
+    for document in DOCUMENTS {
+        for words in commands(document) {
+            let mut command = tests::process::command(&words[0]);
+            let output = command.args(&words[1..]).arg("--help").output().await.unwrap();
+            let problem = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{document}: {words:?}: {problem}");
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count}");
+}
