@@ -1,8 +1,8 @@
-//! A connection that writes short buffers as one.
+//! Writes short buffers of a vectored write as one.
 //!
-//! A message is a head and a body, a chunk of a stream its length, its data and an end of line: hyper writes
-//! them as several buffers. The kernel asks more for taking several than it costs to copy a few KiB. Not for
-//! use over TLS, which copies them in any case.
+//! hyper writes the head and body of a message, or the size, data and line end of a chunk, as several
+//! buffers. A vectored write costs the kernel more than copying a few KiB. It is not used over TLS, which
+//! copies in any case.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use std::task::{Context, Poll};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-/// What is put together, in bytes: little enough to lie on the stack.
-const SHORT: usize = 4 * 1024;
+/// The largest total that is copied, in bytes; small enough for the stack.
+const MAX_COPIED_BYTES: usize = 4 * 1024;
 
-/// A connection, as hyper reads and writes it.
+/// A connection that hyper reads and writes.
 pub struct CoalescingWriter<S>(S);
 
 impl<S> CoalescingWriter<S> {
@@ -51,10 +51,10 @@ impl<S: Write + Unpin> Write for CoalescingWriter<S> {
         if let [only] = buffers {
             return connection.poll_write(context, only);
         }
-        if buffers.iter().map(|buffer| buffer.len()).sum::<usize>() > SHORT {
+        if buffers.iter().map(|buffer| buffer.len()).sum::<usize>() > MAX_COPIED_BYTES {
             return connection.poll_write_vectored(context, buffers);
         }
-        let mut whole = [0; SHORT];
+        let mut whole = [0; MAX_COPIED_BYTES];
         let mut length = 0;
         for buffer in buffers {
             whole[length..length + buffer.len()].copy_from_slice(buffer);
@@ -82,14 +82,14 @@ mod tests {
 
     use super::*;
 
-    /// Takes up to so many bytes at once, and keeps how they came.
-    struct Taking {
+    /// Accepts at most `at_once` bytes per write, and logs how they arrived.
+    struct PartialWriter {
         at_once: usize,
         whole: Vec<u8>,
         writes: Vec<&'static str>,
     }
 
-    impl Write for Taking {
+    impl Write for PartialWriter {
         fn poll_write(
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
@@ -128,7 +128,8 @@ mod tests {
         }
     }
 
-    /// Writes buffers of so many bytes to the end, as hyper does, and returns how the connection got them.
+    /// Writes buffers of these lengths to the end, as hyper does, and returns how the connection received
+    /// them.
     fn write(lengths: &[usize], at_once: usize) -> Vec<&'static str> {
         let expected: Vec<_> = (0_u8..=u8::MAX).cycle().take(lengths.iter().sum()).collect();
         let bytes = expected.clone();
@@ -136,7 +137,7 @@ mod tests {
         let buffer = |length: &usize| IoSlice::new(left.split_off(..*length).unwrap());
         let mut buffers: Vec<_> = lengths.iter().map(buffer).collect();
         let mut buffers = &mut buffers[..];
-        let taking = Taking { at_once, whole: Vec::new(), writes: Vec::new() };
+        let taking = PartialWriter { at_once, whole: Vec::new(), writes: Vec::new() };
         let mut connection = CoalescingWriter::new(taking);
         let mut context = Context::from_waker(Waker::noop());
         while !buffers.is_empty() {
@@ -152,13 +153,13 @@ mod tests {
     fn short_buffers_are_written_as_one() {
         assert_eq!(write(&[200, 700], usize::MAX), ["one"]);
         assert_eq!(write(&[3, 0, 90, 2], usize::MAX), ["one"]);
-        assert_eq!(write(&[1, SHORT - 1], usize::MAX), ["one"]);
+        assert_eq!(write(&[1, MAX_COPIED_BYTES - 1], usize::MAX), ["one"]);
         assert_eq!(write(&[100_000], usize::MAX), ["one"]);
     }
 
     #[test]
     fn long_buffers_are_not_copied() {
-        assert_eq!(write(&[2, SHORT - 1], usize::MAX), ["several"]);
+        assert_eq!(write(&[2, MAX_COPIED_BYTES - 1], usize::MAX), ["several"]);
         assert_eq!(write(&[200, 100_000, 2], usize::MAX), ["several"]);
     }
 

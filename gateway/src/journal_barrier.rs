@@ -1,9 +1,9 @@
-//! Connections whose messages leave behind the journal, and together where one thread runs everything.
+//! Connection IO that flushes the journal before each write, and batches writes on a single-threaded runtime.
 //!
-//! What a message tells must not be known to anybody before the journal has it. Where there are several
-//! threads, each write asks for that. One thread keeps short messages until the tasks that are ready have had
-//! their turn: then the journal is written once for all of them, and they are sent one after the other, which
-//! has to wake fewer readers.
+//! Invariant: no byte of an answer or of an upstream request leaves before the journal holds what it reveals.
+//! On a multi-threaded runtime, each write flushes the journal. On a single-threaded runtime, short writes
+//! are buffered until the ready tasks have run. Then the journal is flushed once for all of them, and they
+//! are written one after the other, which also wakes fewer readers.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -15,26 +15,26 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::coop;
 use tokio_util::task::TaskTracker;
 
-/// What a connection keeps for later, in bytes; more is sent at once, and not copied.
-const SHORT: usize = 4 * 1024;
+/// The largest write that is buffered, in bytes; longer ones are written at once, without a copy.
+const MAX_BUFFERED_BYTES: usize = 4 * 1024;
 
-/// Asked before anything leaves; where it fails, no request does.
+/// Flushes the journal. On an error, requests are not sent.
 pub type FlushJournal = Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where connections leave what they have to send.
+/// Creates connections that write behind the journal.
 #[derive(Clone)]
-pub struct JournalBarrier(Arc<Parts>);
+pub struct JournalBarrier(Arc<Shared>);
 
-struct Parts {
+struct Shared {
     flush_journal: FlushJournal,
     scheduled: Mutex<Vec<Arc<dyn ScheduledWrite>>>,
-    /// Runs the sending of what was scheduled; `None` if nothing is.
+    /// Runs the buffered writes; `None` if writes are not buffered.
     tasks: Option<TaskTracker>,
 }
 
-/// A connection, as hyper reads and writes it.
+/// A connection that hyper reads and writes.
 pub struct JournaledIo<S> {
     state: Arc<Mutex<ConnectionState<S>>>,
     journal_barrier: JournalBarrier,
@@ -42,17 +42,17 @@ pub struct JournaledIo<S> {
 
 struct ConnectionState<S> {
     stream: S,
-    /// What the writer got rid of, and how much of it `stream` has taken.
-    kept: Vec<u8>,
+    /// The buffered bytes, and how many of them `stream` has accepted.
+    buffered: Vec<u8>,
     sent: usize,
-    /// Whether the barrier will send `kept`.
+    /// Whether the barrier will write `buffered`.
     is_scheduled: bool,
-    /// Who wrote it, to be told if it does not get through.
+    /// The task that wrote, which is woken if the write fails.
     writer: Option<Waker>,
     failure: Option<io::Error>,
 }
 
-/// A connection with something to send.
+/// A connection with buffered bytes.
 trait ScheduledWrite: Send + Sync {
     fn send(&self);
 }
@@ -60,27 +60,27 @@ trait ScheduledWrite: Send + Sync {
 // === impl JournalBarrier ===
 
 impl JournalBarrier {
-    /// Creates a barrier that calls `flush_journal` before anything leaves. Gathers if the runtime has but one thread,
-    /// and sends as one of `tasks` then.
+    /// Creates a barrier that calls `flush_journal` before each write. On a single-threaded runtime, writes
+    /// are buffered and run as one of `tasks`.
     ///
     /// # Panics
-    /// There is no runtime.
+    /// Panics outside a runtime.
     pub fn new(flush_journal: FlushJournal, tasks: TaskTracker) -> Self {
         let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
         let tasks = is_alone.then_some(tasks);
-        Self(Arc::new(Parts { flush_journal, scheduled: Mutex::default(), tasks }))
+        Self(Arc::new(Shared { flush_journal, scheduled: Mutex::default(), tasks }))
     }
 
-    /// What is asked before anything leaves.
+    /// Returns the function that flushes the journal.
     pub fn flush_journal(&self) -> FlushJournal {
         self.0.flush_journal.clone()
     }
 
-    /// Has `stream` send through this barrier.
+    /// Wraps `stream` so that it writes behind the journal.
     pub fn connection<S>(&self, stream: S) -> JournaledIo<S> {
         let state = ConnectionState {
             stream,
-            kept: Vec::new(),
+            buffered: Vec::new(),
             sent: 0,
             is_scheduled: false,
             writer: None,
@@ -89,25 +89,25 @@ impl JournalBarrier {
         JournaledIo { state: Arc::new(Mutex::new(state)), journal_barrier: self.clone() }
     }
 
-    /// Brings to the journal what is about to be told. That it cannot be written keeps requests back, which
-    /// ask for themselves, and no answer.
+    /// Flushes the journal. A failure does not hold back answers; requests check it themselves.
     fn flush(&self) {
         _ = (self.0.flush_journal)();
     }
 
-    /// Has a connection send once the tasks that are ready have had their turn.
+    /// Schedules the write of a connection for after the ready tasks have run.
     fn schedule(&self, tasks: &TaskTracker, state: Arc<dyn ScheduledWrite>) {
         let mut scheduled = lock(&self.0.scheduled);
         scheduled.push(state);
         if scheduled.len() == 1 {
             let journal_barrier = self.clone();
-            // it may write to more connections than a task should in one turn: they have had theirs
+            // It may write to more connections than one task's cooperative budget allows; each of them has
+            // used its own.
             tasks.spawn(coop::unconstrained(async move { journal_barrier.send() }));
         }
     }
 
     fn send(&self) {
-        // what is taken was written before the journal is
+        // The taken connections were written to before the flush below.
         let scheduled = std::mem::take(&mut *lock(&self.0.scheduled));
         self.flush();
         for state in scheduled {
@@ -144,13 +144,13 @@ impl<S: Write + Unpin + Send + 'static> Write for JournaledIo<S> {
     ) -> Poll<io::Result<usize>> {
         let mut state = lock(&self.state);
         let length = buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
-        // a stream that took no more has its writer wait, and not the journal_barrier
-        let has_room = state.is_scheduled || state.kept.is_empty();
+        // If the stream accepted only part, the writer waits for it, not the barrier.
+        let has_room = state.is_scheduled || state.buffered.is_empty();
         if let Some(tasks) = &self.journal_barrier.0.tasks
             && has_room
-            && state.kept.len() + length <= SHORT
+            && state.buffered.len() + length <= MAX_BUFFERED_BYTES
         {
-            state.keep(buffers, length, context)?;
+            state.buffer(buffers, length, context)?;
             if !std::mem::replace(&mut state.is_scheduled, true) {
                 self.journal_barrier.schedule(tasks, self.state.clone());
             }
@@ -165,7 +165,7 @@ impl<S: Write + Unpin + Send + 'static> Write for JournaledIo<S> {
         self.journal_barrier.0.tasks.is_some() || lock(&self.state).stream.is_write_vectored()
     }
 
-    /// What is scheduled will be sent; only a connection that did not take it all is waited for.
+    /// Scheduled bytes will be written; only a connection that accepted part of its bytes is waited for.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut state = lock(&self.state);
         if state.is_scheduled {
@@ -186,17 +186,17 @@ impl<S: Write + Unpin + Send + 'static> Write for JournaledIo<S> {
 // === impl ConnectionState ===
 
 impl<S: Write + Unpin> ConnectionState<S> {
-    /// Takes what `context`'s task wrote, to be sent later.
-    fn keep(
+    /// Buffers what `context`'s task wrote.
+    fn buffer(
         &mut self,
         buffers: &[IoSlice<'_>],
         length: usize,
         context: &Context<'_>,
     ) -> io::Result<()> {
         self.failure.take().map_or(Ok(()), Err)?;
-        self.kept.reserve_exact(length);
+        self.buffered.reserve_exact(length);
         for buffer in buffers {
-            self.kept.extend_from_slice(buffer);
+            self.buffered.extend_from_slice(buffer);
         }
         match &mut self.writer {
             Some(writer) => writer.clone_from(context.waker()),
@@ -205,18 +205,18 @@ impl<S: Write + Unpin> ConnectionState<S> {
         Ok(())
     }
 
-    /// Has the stream take what is kept.
+    /// Writes the buffered bytes to the stream.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.failure.take().map_or(Ok(()), Err)?;
-        while self.sent < self.kept.len() {
+        while self.sent < self.buffered.len() {
             let stream = Pin::new(&mut self.stream);
-            match ready!(stream.poll_write(context, &self.kept[self.sent..]))? {
+            match ready!(stream.poll_write(context, &self.buffered[self.sent..]))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 taken => self.sent += taken,
             }
         }
-        // a connection that waits for hours holds nothing
-        self.kept = Vec::new();
+        // An idle connection holds no buffer.
+        self.buffered = Vec::new();
         self.sent = 0;
         Poll::Ready(Ok(()))
     }
@@ -232,7 +232,7 @@ impl<S: Write + Unpin + Send> ScheduledWrite for Mutex<ConnectionState<S>> {
             Poll::Ready(Ok(())) => Pin::new(&mut state.stream).poll_flush(&mut context),
             unfinished => unfinished,
         };
-        // a stream that takes no more wakes the writer, whose next flush waits for it
+        // A stream that accepts no more wakes the writer, whose next flush waits for it.
         if let Poll::Ready(Err(error)) = sent {
             state.failure = Some(error);
             writer.wake_by_ref();

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::access::allows;
 use super::{Caller, Control, ControlError};
-use crate::limits::{LimitUse, Limited, Moment};
+use crate::limits::{LimitOwner, LimitUse, Moment};
 use domain::key::Key;
 use domain::limit::{LimitKind, LimitScope};
 use domain::money::Nanos;
@@ -58,19 +58,23 @@ impl Control {
             let in_use = self.limiter.limits_in_use(limited, limits, now).into_iter();
             in_use.map(|it| LimitView::new(subject, it)).collect::<Vec<_>>()
         };
-        let mut views = in_use(plan.name.as_str(), Limited::Plan(account.id), &plan.limits);
+        let mut views = in_use(plan.name.as_str(), LimitOwner::Plan(account.id), &plan.limits);
         let holds = |key: &Key| {
             key.revoked_at.is_none()
                 && key.expires_at.is_none_or(|expires_at| expires_at > now.wall)
         };
         let keys = self.store.keys(Some(account.id)).await?;
         for (key, _) in keys.iter().filter(|(key, _)| holds(key)) {
-            views.extend(in_use(key.id.as_str(), Limited::Key(&key.origin), &key.limits));
+            views.extend(in_use(key.id.as_str(), LimitOwner::Key(&key.origin), &key.limits));
             views.extend(self.spending(key));
         }
         for model in self.directory.catalogue().models.values() {
             if allows(&plan, model) {
-                views.extend(in_use(model.id.as_str(), Limited::Model(&model.id), &model.limits));
+                views.extend(in_use(
+                    model.id.as_str(),
+                    LimitOwner::Model(&model.id),
+                    &model.limits,
+                ));
             }
         }
         Ok(views)

@@ -317,7 +317,7 @@ impl From<&UpstreamError> for ErrorReply {
                 "upstream_unreachable",
                 "the upstream of this model cannot be reached",
             ),
-            UpstreamError::KeptBack(_) => Self::from(&Refusal::RecorderBehind),
+            UpstreamError::JournalUnavailable(_) => Self::from(&Refusal::RecorderBehind),
             UpstreamError::TimedOut(_) => {
                 failed(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", "the upstream timed out")
             }
@@ -331,11 +331,11 @@ impl From<&UpstreamError> for ErrorReply {
                 "upstream_invalid_response",
                 "the upstream closed its answer early",
             ),
-            UpstreamError::Disobeyed(text) => {
+            UpstreamError::ConstraintViolation(text) => {
                 failed(StatusCode::BAD_GATEWAY, "upstream_invalid_response", text)
             }
             UpstreamError::Reported(said) => reported(said),
-            UpstreamError::Refused { status, said, headers } => refused(*status, said, headers),
+            UpstreamError::Refused { status, body, headers } => refused(*status, body, headers),
         }
     }
 }

@@ -119,11 +119,11 @@ async fn on_several_threads_each_write_leaves_at_once_behind_a_departure() {
 #[tokio::test]
 async fn long_messages_follow_what_is_kept_and_are_not_kept() {
     let log = Log::default();
-    let (mut connection, _far) = log.connect(&log.journal_barrier(), 3 * SHORT);
+    let (mut connection, _far) = log.connect(&log.journal_barrier(), 3 * MAX_BUFFERED_BYTES);
     write(&mut connection, b"head").await;
-    write(&mut connection, &[b'x'; SHORT]).await;
+    write(&mut connection, &[b'x'; MAX_BUFFERED_BYTES]).await;
     assert_eq!(log.take(), ["asked", "head", "xxxx"]);
-    assert!(lock(&connection.state).kept.is_empty());
+    assert!(lock(&connection.state).buffered.is_empty());
     yield_now().await;
     assert_eq!(log.take(), ["asked"], "the journal_barrier finds nothing to send");
 }

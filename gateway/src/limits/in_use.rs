@@ -1,58 +1,64 @@
-//! How much of each limit is used.
+//! Reports how much of each limit is in use.
 
 use jiff::Timestamp;
 
-use super::meter::Counts;
+use super::meter::SubjectCounts;
 use super::{Limiter, Moment};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::limit::{LimitKind, LimitScope, Limits};
 
-/// One limit and how much of it is used, reservations included.
+/// A limit and its current usage, reservations included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitUse {
-    /// What it belongs to.
+    /// The owner of the limit.
     pub scope: LimitScope,
-    /// What it counts.
+    /// The counted quantity.
     pub kind: LimitKind,
-    /// The limit.
+    /// The limit, in units of `kind`.
     pub limit: u64,
-    /// How much of it is used.
+    /// The usage, in units of `kind`.
     pub used: u64,
-    /// Whether it is only observed.
+    /// Whether requests above the limit are admitted and only noted on their records.
     pub observed: bool,
-    /// When all of it is there again, if nothing more is used; `None` if that is not a matter of time.
+    /// The time at which the whole limit is available again if nothing more is used; `None` if time alone
+    /// does not free it.
     pub resets_at: Option<Timestamp>,
 }
 
-/// Whose limits.
+/// The owner of a set of limits.
 #[derive(Clone, Copy, Debug)]
-pub enum Limited<'a> {
-    /// A plan's, as used by this account.
+pub enum LimitOwner<'a> {
+    /// A plan, as used by this account.
     Plan(AccountId),
-    /// A model's.
+    /// A model.
     Model(&'a ModelId),
-    /// A key's, by its origin.
+    /// A key, by its origin.
     Key(&'a KeyId),
 }
 
 impl Limiter {
-    /// Returns how much of each of these limits is used `now`; those that are not set are left out.
-    pub fn limits_in_use(&self, of: Limited<'_>, limits: &Limits, now: Moment) -> Vec<LimitUse> {
+    /// Returns the usage of each limit that is set, at `now`.
+    pub fn limits_in_use(&self, of: LimitOwner<'_>, limits: &Limits, now: Moment) -> Vec<LimitUse> {
         let (scope, meter) = match of {
-            Limited::Plan(account) => {
+            LimitOwner::Plan(account) => {
                 (LimitScope::Plan, self.accounts.pin().get(&account).cloned())
             }
-            Limited::Model(model) => (LimitScope::Model, self.models.pin().get(model).cloned()),
-            Limited::Key(key) => (LimitScope::Key, self.keys.pin().get(key).cloned()),
+            LimitOwner::Model(model) => (LimitScope::Model, self.models.pin().get(model).cloned()),
+            LimitOwner::Key(key) => (LimitScope::Key, self.keys.pin().get(key).cloned()),
         };
         match meter {
             Some(meter) => in_use(scope, limits, &mut meter.lock(), now),
-            None => in_use(scope, limits, &mut Counts::default(), now),
+            None => in_use(scope, limits, &mut SubjectCounts::default(), now),
         }
     }
 }
 
-fn in_use(scope: LimitScope, limits: &Limits, counts: &mut Counts, now: Moment) -> Vec<LimitUse> {
+fn in_use(
+    scope: LimitScope,
+    limits: &Limits,
+    counts: &mut SubjectCounts,
+    now: Moment,
+) -> Vec<LimitUse> {
     counts.month.roll(now.wall);
     let soon = |(used, clear): (u64, std::time::Duration)| (used, now.wall.checked_add(clear).ok());
     [
@@ -62,7 +68,7 @@ fn in_use(scope: LimitScope, limits: &Limits, counts: &mut Counts, now: Moment) 
         (
             LimitKind::MonthlyTokens,
             limits.monthly_tokens,
-            (counts.month.taken(), Some(counts.month.end())),
+            (counts.month.committed(), Some(counts.month.end())),
         ),
     ]
     .into_iter()

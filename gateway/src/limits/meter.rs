@@ -1,4 +1,4 @@
-//! What one account, model or key uses, and which of its limits a request would exceed.
+//! Counts the usage of one account, model or key, and decides which of its limits a request would exceed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,24 +11,25 @@ use super::window::Window;
 use super::{Cause, Moment};
 use domain::limit::{Demand, Gauge, LimitKind, LimitStatus, Limits};
 
-/// A request is let in when a limit on tokens per minute has room for its input and for the first
-/// slice of its output, or for an eighth of the limit where that is less: a low limit would let in one
-/// request at a time, and none where a little was used.
+/// A request is admitted if a limit on tokens per minute has room for its input and the first part of its
+/// output, or for `limit / OUTPUT_SHARE_DIVISOR` of output if that is less. Without this bound, a low limit
+/// would admit one request at a time, and none once a little was used.
 const OUTPUT_SHARE_DIVISOR: u64 = 8;
-/// When a place that another request holds is worth another try: nobody knows when it ends.
-const SOON: Duration = Duration::from_secs(1);
+/// The time after which a request refused by a concurrency limit should retry; the end of the other requests
+/// is unknown.
+const CONCURRENCY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The counts of one subject, and their lock: held for a few additions, never across an await.
+/// The counts of one subject behind a lock. The lock is held for a few additions and never across an await.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
-    counts: Mutex<Counts>,
-    /// How many requests wait for tokens of the month to be given back.
+pub(super) struct SubjectMeter {
+    counts: Mutex<SubjectCounts>,
+    /// The number of requests that wait for monthly tokens.
     waiting: AtomicUsize,
 }
 
-/// What is counted. A window is made with the first request that it has to count.
+/// The counters of one subject. A window is created with the first request that it counts.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct SubjectCounts {
     requests: Option<Box<Window>>,
     tokens: Option<Box<Window>>,
     in_flight: u64,
@@ -39,32 +40,32 @@ pub(super) struct Counts {
 
 // === impl Meter ===
 
-impl Meter {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Counts> {
-        // a panic elsewhere leaves only counts behind
+impl SubjectMeter {
+    pub(super) fn lock(&self) -> MutexGuard<'_, SubjectCounts> {
+        // A panic elsewhere leaves the counts consistent.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether some request waits for tokens of the month.
+    /// Returns whether a request waits for monthly tokens.
     pub(super) fn has_waiters(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// A request begins to wait.
+    /// Registers a request that waits.
     pub(super) fn add_waiter(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request waits no longer.
+    /// Removes a request that waited.
     pub(super) fn remove_waiter(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-// === impl Counts ===
+// === impl SubjectCounts ===
 
-impl Counts {
-    /// Which of `limits` a request would exceed that comes now.
+impl SubjectCounts {
+    /// Returns the limits that a request arriving now would exceed.
     pub(super) fn exceeded(
         &self,
         limits: &Limits,
@@ -76,8 +77,8 @@ impl Counts {
             Some((LimitKind::Requests, limit, wait))
         });
         let concurrency = limits.concurrency.filter(|&limit| self.in_flight >= limit);
-        let concurrency =
-            concurrency.map(|limit| (LimitKind::Concurrency, limit, Cause::Wait(SOON)));
+        let concurrency = concurrency
+            .map(|limit| (LimitKind::Concurrency, limit, Cause::Wait(CONCURRENCY_RETRY_AFTER)));
         let tokens = limits.tpm.zip(demand).and_then(|(limit, demand)| {
             let output = demand.output.min(limit / OUTPUT_SHARE_DIVISOR);
             let needed = demand.input.saturating_add(output);
@@ -90,8 +91,8 @@ impl Counts {
                 Cause::TooLarge { needed }
             } else if self.month.used().saturating_add(needed) > limit {
                 Cause::Spent { until: self.month.end() }
-            } else if self.month.taken().saturating_add(needed) > limit {
-                Cause::Wait(SOON)
+            } else if self.month.committed().saturating_add(needed) > limit {
+                Cause::Wait(CONCURRENCY_RETRY_AFTER)
             } else {
                 return None;
             };
@@ -100,18 +101,18 @@ impl Counts {
         [requests, concurrency, tokens, month].into_iter().flatten()
     }
 
-    /// How many tokens the tightest of `limits` leaves; `None` if none counts tokens.
+    /// Returns the tokens that the tightest of `limits` leaves; `None` if none of them counts tokens.
     pub(super) fn tokens_left(&self, limits: &Limits, now: Moment) -> Option<u64> {
         let minute = limits.tpm.map(|limit| limit.saturating_sub(self.tokens_in_window(now)));
         minute.into_iter().chain(self.month_left(limits)).min()
     }
 
-    /// How many tokens the monthly quota leaves; `None` if there is none.
+    /// Returns the tokens that the monthly quota leaves; `None` if there is no quota.
     pub(super) fn month_left(&self, limits: &Limits) -> Option<u64> {
-        limits.monthly_tokens.map(|limit| limit.saturating_sub(self.month.taken()))
+        limits.monthly_tokens.map(|limit| limit.saturating_sub(self.month.committed()))
     }
 
-    /// Counts a request that is let in, with the tokens that are reserved for it.
+    /// Counts an admitted request and the tokens reserved for it.
     pub(super) fn take(&mut self, limits: &Limits, tokens: u64, now: Moment) {
         self.in_flight += 1;
         if limits.rpm.is_some() {
@@ -120,8 +121,8 @@ impl Counts {
         self.reserve(limits.tpm.is_some(), tokens, now.monotonic, now.wall);
     }
 
-    /// Reserves tokens for a request that began at `began`, of the month and, if it counts there, of
-    /// the minute.
+    /// Reserves tokens for a request that began at `began`: in the month and, if the limit counts tokens per
+    /// minute, in the minute.
     pub(super) fn reserve(
         &mut self,
         per_minute: bool,
@@ -135,24 +136,24 @@ impl Counts {
         self.month.reserve(tokens, began);
     }
 
-    /// Counts tokens in the minute.
+    /// Counts tokens in the minute of `now`.
     pub(super) fn add_tokens(&mut self, tokens: u64, now: Duration) {
         self.tokens.get_or_insert_default().add(tokens, now);
     }
 
-    /// Takes tokens back that were counted in the minute of `then`.
-    pub(super) fn take_tokens_back(&mut self, tokens: u64, then: Duration) {
+    /// Subtracts tokens that were counted in the minute of `then`.
+    pub(super) fn subtract_tokens(&mut self, tokens: u64, then: Duration) {
         if let Some(window) = &mut self.tokens {
-            window.take_back(tokens, then);
+            window.subtract(tokens, then);
         }
     }
 
-    /// A request has ended.
-    pub(super) fn leave(&mut self) {
+    /// Counts the end of a request.
+    pub(super) fn end_request(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// Takes in how those of the limits stand that clients are told.
+    /// Adds the state of the limits that `x-ratelimit-*` headers report to `standing`.
     pub(super) fn show(&self, limits: &Limits, now: Moment, standing: &mut LimitStatus) {
         let gauge = |window: Option<&Window>, limit: u64| {
             let (used, reset) = state(window, now);
@@ -166,17 +167,17 @@ impl Counts {
         }
     }
 
-    /// Requests under way.
+    /// Returns the number of requests in progress.
     pub(super) const fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Requests in the last minute, and when none are counted any more.
+    /// Returns the requests of the last minute, and the time until the count is zero.
     pub(super) fn requests(&self, now: Moment) -> (u64, Duration) {
         state(self.requests.as_deref(), now)
     }
 
-    /// Tokens in the last minute, and when none are counted any more.
+    /// Returns the tokens of the last minute, and the time until the count is zero.
     pub(super) fn tokens(&self, now: Moment) -> (u64, Duration) {
         state(self.tokens.as_deref(), now)
     }
@@ -192,7 +193,7 @@ fn state(window: Option<&Window>, now: Moment) -> (u64, Duration) {
     })
 }
 
-/// Why there is no room for `amount` under `limit` now; `None` if there is.
+/// Returns why `limit` has no room for `amount` now; `None` if it has.
 fn wait_for_room(window: Option<&Window>, amount: u64, limit: u64, now: Moment) -> Option<Cause> {
     if amount > limit {
         return Some(Cause::TooLarge { needed: amount });

@@ -1,13 +1,13 @@
-//! Limits on requests and tokens per minute, requests at the same time and tokens per month.
+//! Limits on requests and tokens per minute, concurrent requests and tokens per month.
 //!
-//! Pure over [`Moment`]: no clock, no IO. [`Limiter::admit`] says yes or no in one step for all scopes
-//! of a request. The [`Permit`] that it gives holds the request's concurrency slots and reserves its
-//! tokens: a bound on the input and a first slice of output, more as the answer grows.
+//! Everything here is a pure function of [`Moment`]: there is no clock and no IO. [`Limiter::admit`] checks
+//! all scopes of a request in one step. The [`Permit`] that it returns holds the request's concurrency slots
+//! and reserves its tokens: a bound on the input and a first part of the output, which grows with the answer.
 //!
-//! A limit per minute is kept at admission: what the last minute used and reserved, with the
-//! reservation of the request that comes, stays within it. An answer that outgrows what is left is
-//! not cut: it goes on, and the requests after it wait. A monthly quota is kept like a balance: an
-//! answer ends where it does.
+//! Per-minute limits are enforced at admission. Invariant: the usage and reservations of the last minute,
+//! together with the reservation of the arriving request, stay within the limit. An answer that outgrows its
+//! reservation continues, and later requests wait. A monthly quota is enforced like a balance: an answer ends
+//! where the quota does.
 
 mod in_use;
 mod meter;
@@ -26,18 +26,18 @@ use jiff::Timestamp;
 use domain::consumption::Consumption;
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::limit::{Demand, LimitKind, LimitScope, LimitStatus, Limits};
-use meter::{Counts, Meter};
+use meter::{SubjectCounts, SubjectMeter};
 use permit::Grant;
 
-pub use in_use::{LimitUse, Limited};
+pub use in_use::{LimitOwner, LimitUse};
 pub use month::month_start;
-pub use permit::{Permit, QuotaWait};
+pub use permit::{Permit, QuotaWaitGuard};
 pub use receive::ReceiveGuard;
 
-/// Counts what is limited. One for the whole gateway.
+/// The usage counters of the whole gateway.
 ///
-/// Accounts and models are counted whether they are limited or not, so that a limit that is set later
-/// knows what the month has used. The limits of a key never change.
+/// Accounts and models are counted even without limits, so that a limit that is set later covers the whole
+/// month. The limits of a key never change.
 #[derive(Default)]
 pub struct Limiter {
     accounts: Map<AccountId>,
@@ -45,84 +45,84 @@ pub struct Limiter {
     keys: Map<KeyId>,
 }
 
-/// Who a request counts against, and the limits there.
+/// The subjects that a request counts against, with their limits.
 pub struct Subject<'a> {
     /// The account, with its plan's limits.
     pub account: (AccountId, &'a Limits),
-    /// The model, with its own.
+    /// The model, with its limits.
     pub model: (&'a ModelId, &'a Limits),
-    /// The key's origin, with the key's own.
+    /// The key's origin, with the key's limits.
     pub key: (&'a KeyId, &'a Limits),
 }
 
-/// A point in time, by both clocks.
+/// A point in time on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// What minutes are measured by.
+    /// The monotonic clock, which measures minutes.
     pub monotonic: Duration,
-    /// What months are.
+    /// The wall clock, which determines months.
     pub wall: Timestamp,
 }
 
-/// What became of a request that asked to be let in.
+/// The result of an admission check.
 #[derive(Debug)]
 pub struct Decision {
-    /// Its place, or the limit that refuses it.
-    pub outcome: Result<Permit, Exceeded>,
-    /// How the limits stand after that.
+    /// The permit, or the limit that refuses the request.
+    pub permit: Result<Permit, Exceeded>,
+    /// The state of the limits after the decision.
     pub standing: LimitStatus,
-    /// The limits that it exceeds but that are only observed.
+    /// The limits in observe mode that the request exceeds.
     pub observed: Vec<(LimitScope, LimitKind)>,
 }
 
 /// A limit that a request would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// What it belongs to.
+    /// The owner of the limit.
     pub scope: LimitScope,
-    /// What it counts.
+    /// The counted quantity.
     pub kind: LimitKind,
-    /// The limit.
+    /// The limit, in units of `kind`.
     pub limit: u64,
-    /// What would help.
+    /// When the limit will have room.
     pub cause: Cause,
 }
 
-/// Why a limit has no room, the worst last.
+/// Why a limit has no room, ordered by increasing severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// It has room after this time.
+    /// The limit has room after this time.
     Wait(Duration),
-    /// It has none before the month ends.
+    /// The quota is used up until the month ends.
     Spent {
-        /// When it does.
+        /// The end of the month.
         until: Timestamp,
     },
-    /// It never has: the request alone needs more.
+    /// The limit never has room: the request alone needs more.
     TooLarge {
-        /// How much it needs.
+        /// The amount that the request needs.
         needed: u64,
     },
 }
 
-/// What a request finds where it is counted.
-struct Survey {
+/// The room that the limits of a request leave.
+struct Room {
     tightest: Option<Exceeded>,
     observed: Vec<(LimitScope, LimitKind)>,
-    /// How many tokens all limits leave; `None` if none counts tokens.
+    /// The tokens that the tightest limit leaves; `None` if no limit counts tokens.
     left: Option<u64>,
-    /// How many tokens all monthly quotas leave; `None` if there is none.
+    /// The tokens that the tightest monthly quota leaves; `None` if there is no quota.
     month_left: Option<u64>,
 }
 
-type Map<K> = papaya::HashMap<K, Arc<Meter>, RandomState>;
+type Map<K> = papaya::HashMap<K, Arc<SubjectMeter>, RandomState>;
 
 const SCOPES: [LimitScope; 3] = [LimitScope::Plan, LimitScope::Model, LimitScope::Key];
 
 // === impl Limiter ===
 
 impl Limiter {
-    /// A limiter that knows what was `used` in the month of `now`.
+    /// Creates a limiter that starts with the usage recorded in the month of `now`.
     pub fn resume(used: &Consumption, now: Timestamp) -> Self {
         let limiter = Self::default();
         restore(&limiter.accounts, &used.accounts, now);
@@ -131,9 +131,8 @@ impl Limiter {
         limiter
     }
 
-    /// Admits a request that comes `now`, or names the limit that is in its way; of several the one
-    /// that is so for the longest. A refused request counts nowhere. `demand` is there if
-    /// [`Subject::counts_tokens`].
+    /// Admits a request that arrives at `now`, or returns the limit that refuses it for the longest time. A
+    /// refused request is not counted. `demand` must be given if [`Subject::counts_tokens`].
     pub fn admit(&self, subject: &Subject<'_>, demand: Option<&Demand>, now: Moment) -> Decision {
         let limits = [subject.account.1, subject.model.1, subject.key.1];
         let meters = self.meters(subject);
@@ -161,13 +160,13 @@ impl Limiter {
         let outcome = found
             .tightest
             .map_or_else(|| Ok(Permit::new(meters, limits, demand.zip(grant), now)), Err);
-        Decision { outcome, standing, observed: found.observed }
+        Decision { permit: outcome, standing, observed: found.observed }
     }
 
-    /// Has requests that count under the same limits give back the tokens of a month that they do not
-    /// need, for as long as the guard lives.
-    pub fn wait(&self, subject: &Subject<'_>) -> QuotaWait {
-        QuotaWait::new(self.meters(subject))
+    /// Asks requests under the same limits to release the monthly tokens that they do not need, for as long
+    /// as the guard lives.
+    pub fn wait(&self, subject: &Subject<'_>) -> QuotaWaitGuard {
+        QuotaWaitGuard::new(self.meters(subject))
     }
 
     fn meters(&self, subject: &Subject<'_>) -> permit::Meters {
@@ -183,19 +182,19 @@ impl Limiter {
 // === impl Subject ===
 
 impl Subject<'_> {
-    /// Whether any of its limits is about tokens.
+    /// Returns whether any of the limits counts tokens.
     pub const fn counts_tokens(&self) -> bool {
         self.account.1.count_tokens() || self.model.1.count_tokens() || self.key.1.count_tokens()
     }
 }
 
 fn survey(
-    places: &mut [Option<MutexGuard<'_, Counts>>; 3],
+    places: &mut [Option<MutexGuard<'_, SubjectCounts>>; 3],
     limits: [&Limits; 3],
     demand: Option<&Demand>,
     now: Moment,
-) -> Survey {
-    let mut found = Survey { tightest: None, observed: Vec::new(), left: None, month_left: None };
+) -> Room {
+    let mut found = Room { tightest: None, observed: Vec::new(), left: None, month_left: None };
     for ((counts, limits), scope) in places.iter_mut().zip(limits).zip(SCOPES) {
         let Some(counts) = counts else { continue };
         counts.month.roll(now.wall);
@@ -214,7 +213,7 @@ fn survey(
     found
 }
 
-fn meter<K: Hash + Eq + Clone>(meters: &Map<K>, id: &K) -> Arc<Meter> {
+fn meter<K: Hash + Eq + Clone>(meters: &Map<K>, id: &K) -> Arc<SubjectMeter> {
     let pinned = meters.pin();
     if let Some(meter) = pinned.get(id) {
         return meter.clone();

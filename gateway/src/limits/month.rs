@@ -1,19 +1,19 @@
-//! Tokens of a calendar month, in UTC.
+//! Counts the tokens of a calendar month in UTC.
 //!
-//! There is no reset job: a month that is asked about after its end is another month.
+//! There is no reset job: each access first rolls the counter to the current month.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-/// What one subject used in the month that is going on.
+/// The usage of one subject in the current month.
 #[derive(Debug)]
 pub(super) struct Month {
     start: Timestamp,
     end: Timestamp,
     /// Tokens of requests that have ended.
     used: u64,
-    /// Tokens reserved for requests under way.
+    /// Tokens reserved for requests in progress.
     reserved: u64,
 }
 
@@ -24,7 +24,7 @@ impl Default for Month {
 }
 
 impl Month {
-    /// Makes it the month of `now`. Requests that began before its start do not count in it.
+    /// Switches to the month of `now`. Requests that began before it do not count in it.
     pub(super) fn roll(&mut self, now: Timestamp) {
         if now >= self.end {
             let (start, end) = month_of(now);
@@ -44,14 +44,14 @@ impl Month {
         }
     }
 
-    /// Gives back tokens that were reserved for a request that began at `began`.
+    /// Releases tokens that were reserved for a request that began at `began`.
     pub(super) fn release(&mut self, tokens: u64, began: Timestamp) {
         if began >= self.start {
             self.reserved = self.reserved.saturating_sub(tokens);
         }
     }
 
-    /// Counts what a request that began at `began` used, and forgets what was reserved for it.
+    /// Replaces the reservation of a request that began at `began` by its usage.
     pub(super) fn settle(&mut self, reserved: u64, used: u64, began: Timestamp) {
         self.roll(began);
         if began >= self.start {
@@ -60,33 +60,33 @@ impl Month {
         }
     }
 
-    /// Tokens of requests that have ended.
+    /// Returns the tokens of requests that have ended.
     pub(super) const fn used(&self) -> u64 {
         self.used
     }
 
-    /// Tokens reserved for requests under way.
+    /// Returns the tokens reserved for requests in progress.
     pub(super) const fn reserved(&self) -> u64 {
         self.reserved
     }
 
-    /// Tokens used and reserved.
-    pub(super) const fn taken(&self) -> u64 {
+    /// Returns the tokens used and reserved.
+    pub(super) const fn committed(&self) -> u64 {
         self.used.saturating_add(self.reserved)
     }
 
-    /// When it ends.
+    /// Returns the end of the month.
     pub(super) const fn end(&self) -> Timestamp {
         self.end
     }
 }
 
-/// The first moment of the month of `now`, in UTC.
+/// Returns the first moment of the month of `now`, in UTC.
 pub fn month_start(now: Timestamp) -> Timestamp {
     month_of(now).0
 }
 
-/// When the month of `now` begins and ends. At the end of the calendar it never ends.
+/// Returns the beginning and the end of the month of `now`. The last month of the calendar has no end.
 fn month_of(now: Timestamp) -> (Timestamp, Timestamp) {
     let first = now.to_zoned(TimeZone::UTC).date().first_of_month();
     let next = first.last_of_month().tomorrow();
@@ -122,14 +122,14 @@ mod tests {
         month.roll(before);
         month.reserve(50, before);
         month.spend(7);
-        assert_eq!((month.used(), month.taken()), (7, 57));
+        assert_eq!((month.used(), month.committed()), (7, 57));
         month.roll(after);
-        assert_eq!(month.taken(), 0);
+        assert_eq!(month.committed(), 0);
         month.reserve(10, before);
         month.settle(50, 40, before);
-        assert_eq!(month.taken(), 0);
+        assert_eq!(month.committed(), 0);
         month.reserve(10, after);
         month.settle(10, 3, after);
-        assert_eq!((month.used(), month.taken()), (3, 3));
+        assert_eq!((month.used(), month.committed()), (3, 3));
     }
 }

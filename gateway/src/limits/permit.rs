@@ -1,4 +1,4 @@
-//! The place of one request under its limits.
+//! The reservation of one request under its limits.
 
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -6,75 +6,73 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Moment;
-use super::meter::{Counts, Meter};
+use super::meter::{SubjectCounts, SubjectMeter};
 use domain::hold::{HoldPolicy, growth_step, kept, tolerated, tolerated_if_lowered};
 use domain::limit::{Demand, Limits};
 
-/// An admitted request: its concurrency slots and the tokens that are reserved for it. Dropping it
-/// gives back both.
+/// The concurrency slots and reserved tokens of an admitted request. Dropping it releases both.
 #[derive(Debug)]
 pub struct Permit {
     meters: Meters,
-    /// When the request came in: it counts in the month of that.
+    /// The arrival of the request, which decides the month it counts in.
     began: Timestamp,
-    /// `None` if nothing limits its tokens.
+    /// `None` if no limit counts the request's tokens.
     reservation: Option<Box<Reservation>>,
 }
 
-/// The meters of the account, the model and the key; `None` where nothing need be counted. They are
-/// locked in this order, so that no two requests wait for each other.
-pub(super) type Meters = [Option<Arc<Meter>>; 3];
+/// The meters of the account, the model and the key; `None` if nothing need be counted. Invariant: they are
+/// locked in this order, which rules out deadlocks.
+pub(super) type Meters = [Option<Arc<SubjectMeter>>; 3];
 
-/// Tokens that are reserved for one request, under all of its limits.
+/// The tokens that are reserved for one request, under all of its limits.
 #[derive(Debug)]
 struct Reservation {
-    /// What was counted when, oldest first.
+    /// The amounts that were counted and their times, oldest first.
     parts: Vec<(Duration, u64)>,
-    /// How many input tokens they are for.
+    /// The input tokens that are reserved in the minute.
     input: u64,
-    /// How many input tokens are reserved of the month, [`Self::month_extra`] among them.
+    /// The input tokens that are reserved in the month, which includes [`Self::month_extra`].
     max_input: u64,
-    /// How many output tokens they are for.
+    /// The output tokens that are reserved.
     output: u64,
-    /// How many are added at a time.
+    /// The number of output tokens by which the reservation grows.
     step: u64,
-    /// Where they count per minute.
+    /// The meters that count tokens per minute.
     per_minute: [bool; 3],
-    /// The monthly quotas that must hold.
+    /// The monthly quotas that are enforced.
     quotas: [Option<u64>; 3],
-    /// How much more is reserved of the month than of the minute: an answer that comes at once has all
-    /// that it may be.
+    /// The tokens that are reserved in the month but not in the minute: a plain answer is reserved in full.
     month_extra: u64,
-    /// How many output tokens may come, as the upstream is told; `None` if no quota bounds them.
+    /// The cap on the output that is sent upstream, in tokens; `None` if no quota bounds the output.
     max_output: Option<u64>,
     cap: Option<u64>,
 }
 
-/// What a request is granted beside its input.
+/// The tokens that a request is granted beside its input.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
-    /// Output tokens, of the minute and of the month.
+    /// Output tokens, in the minute and in the month.
     output: u64,
-    /// More of the month.
+    /// Additional tokens in the month.
     pub(super) month_extra: u64,
     max_output: Option<u64>,
     cap: Option<u64>,
 }
 
-/// A request that waits for tokens to be given back. Dropping it ends the wait.
+/// A request that waits for tokens to be released. Dropping it ends the wait.
 #[derive(Debug)]
-pub struct QuotaWait(Meters);
+pub struct QuotaWaitGuard(Meters);
 
-/// Locks those that are there.
-pub(super) fn lock(meters: &Meters) -> [Option<MutexGuard<'_, Counts>>; 3] {
+/// Locks the meters that are present.
+pub(super) fn lock(meters: &Meters) -> [Option<MutexGuard<'_, SubjectCounts>>; 3] {
     meters.each_ref().map(|meter| meter.as_ref().map(|meter| meter.lock()))
 }
 
 // === impl Grant ===
 
 impl Grant {
-    /// What is granted to a demand of which a minute has room for `output`. The output is capped by what
-    /// its monthly quotas leave, in tokens; `month_left` is `None` where there is no quota.
+    /// Computes the grant for a demand if the minute has room for `output`. The monthly quotas, which leave
+    /// `month_left` tokens, cap the output; `None` means no quota.
     pub(super) fn of(demand: &Demand, output: u64, month_left: Option<u64>) -> Self {
         let allowed = month_left.map(|left| {
             let payable = left.saturating_sub(demand.max_input) / demand.choices;
@@ -95,9 +93,9 @@ impl Grant {
     }
 }
 
-// === impl QuotaWait ===
+// === impl QuotaWaitGuard ===
 
-impl QuotaWait {
+impl QuotaWaitGuard {
     pub(super) fn new(meters: Meters) -> Self {
         meters.iter().flatten().for_each(|meter| meter.add_waiter());
         Self(meters)
@@ -107,8 +105,8 @@ impl QuotaWait {
 // === impl Permit ===
 
 impl Permit {
-    /// A request that was counted everywhere at `now`; if it has a demand, with its input and what it is
-    /// granted reserved.
+    /// Creates the permit of a request that was counted by all meters at `now`. If it has a demand, its input
+    /// and its grant are reserved.
     pub(super) fn new(
         meters: Meters,
         limits: [&Limits; 3],
@@ -132,26 +130,24 @@ impl Permit {
         Self { meters, began: now.wall, reservation }
     }
 
-    /// The cap to send upstream, in tokens for each answer, where the client's own is more than its
+    /// Returns the cap to send upstream, in tokens for each choice, if the client's own cap exceeds what the
     /// monthly quotas leave.
     pub fn cap(&self) -> Option<u64> {
         self.reservation.as_ref()?.cap
     }
 
-    /// Whether the answer is capped because of what is reserved for the input: a count of the input that
-    /// is lower than its bound would allow an answer that is longer by an eighth or more.
+    /// Returns whether counting the input exactly could allow an answer that is longer by an eighth or more.
     pub fn is_capped_by_input(&self) -> bool {
         self.reservation.as_ref().is_some_and(|it| {
             it.cap.is_some() && it.max_output.is_some_and(|output| it.max_input > output / 8)
         })
     }
 
-    /// Makes sure that so many output tokens are reserved, with another part if need be; what a
-    /// minute's limit has no room for is counted all the same. `false` if a monthly quota does not
-    /// leave as many.
+    /// Ensures that `output_tokens` are reserved and grows the reservation if necessary. Tokens above a
+    /// per-minute limit are counted all the same. Returns `false` if a monthly quota does not leave as many.
     pub fn ensure_covered(&mut self, output_tokens: u64, now: impl Fn() -> Duration) -> bool {
         let Some(reservation) = &mut self.reservation else { return true };
-        // an answer that the upstream ends by its cap is not ended by an estimate
+        // The upstream ends the answer at its cap; an estimate must not end it earlier.
         let output_tokens = reservation.max_output.map_or(output_tokens, |max| {
             if reservation.is_within_cap(output_tokens) {
                 output_tokens.min(max)
@@ -167,8 +163,8 @@ impl Permit {
         true
     }
 
-    /// Gives back what a stream of so many tokens so far does not need of its monthly quotas, but for a
-    /// little. A reservation of all that may come stays as it is.
+    /// Releases the part of the monthly reservation that a stream of `output_tokens` so far does not need,
+    /// except for a margin. A reservation for the whole answer is kept.
     pub fn shrink(&mut self, output_tokens: u64) {
         let Some(reservation) = &mut self.reservation else { return };
         let is_bounded = reservation.max_output.is_some_and(|max| reservation.output < max);
@@ -178,7 +174,7 @@ impl Permit {
         }
     }
 
-    /// Takes in how many tokens the input is at most, and gives back what was reserved for more.
+    /// Lowers the bound on the input and releases the difference.
     pub fn bound_input(&mut self, input_tokens: u64) {
         let Some(reservation) = &mut self.reservation else { return };
         let extra = |input: u64, max_input: u64| max_input.saturating_sub(input);
@@ -199,8 +195,8 @@ impl Permit {
         }
     }
 
-    /// Whether so much text can be added to an answer of `bound` tokens without reserving more for it;
-    /// in bytes.
+    /// Returns whether `bytes` of text can be added to an answer of at most `bound` tokens without growing
+    /// the reservation.
     pub fn has_room(&self, bound: u64, bytes: u64) -> bool {
         self.reservation.as_ref().is_none_or(|reservation| {
             bound.saturating_add(bytes) <= reservation.output
@@ -208,13 +204,13 @@ impl Permit {
         })
     }
 
-    /// Whether some request waits for tokens that this one may not need.
+    /// Returns whether a request waits for tokens that this one may release.
     pub fn has_waiters(&self) -> bool {
         self.reservation.as_ref().is_some_and(|it| it.max_output.is_some())
             && self.meters.iter().flatten().any(|meter| meter.has_waiters())
     }
 
-    /// Whether other requests have reserved tokens of a month that they may give back.
+    /// Returns whether other requests hold monthly tokens that they may release.
     pub fn is_shared(&self) -> bool {
         let Some(reservation) = &self.reservation else { return false };
         let reserved = reservation.total().saturating_add(reservation.month_extra);
@@ -224,19 +220,18 @@ impl Permit {
         })
     }
 
-    /// Has other requests give back the tokens that they do not need, for as long as the guard lives.
-    pub fn wait(&self) -> QuotaWait {
-        QuotaWait::new(self.meters.clone())
+    /// Asks other requests to release the tokens that they do not need, for as long as the guard lives.
+    pub fn wait(&self) -> QuotaWaitGuard {
+        QuotaWaitGuard::new(self.meters.clone())
     }
 
-    /// How many tokens are reserved.
+    /// Returns the reserved tokens.
     #[cfg(test)]
     pub(super) fn reserved(&self) -> u64 {
         self.reservation.as_ref().map_or(0, |reservation| reservation.total())
     }
 
-    /// Ends the request, which used so many tokens: counts them, and gives back what else was
-    /// reserved.
+    /// Ends the request: counts the `used` tokens and releases the rest of the reservation.
     pub fn settle(mut self, used: u64, now: impl Fn() -> Duration) {
         self.end(used, now);
     }
@@ -247,7 +242,7 @@ impl Permit {
         let extra = reservation.as_ref().map_or(0, |reservation| reservation.month_extra);
         for (place, counts) in lock(&meters).iter_mut().enumerate() {
             let Some(counts) = counts else { continue };
-            counts.leave();
+            counts.end_request();
             counts.month.settle(reserved.saturating_add(extra), used, self.began);
             if let Some(reservation) = reservation.as_ref().filter(|it| it.per_minute[place]) {
                 reservation.settle(counts, used, &now);
@@ -256,7 +251,7 @@ impl Permit {
     }
 }
 
-impl Drop for QuotaWait {
+impl Drop for QuotaWaitGuard {
     fn drop(&mut self) {
         self.0.iter().flatten().for_each(|meter| meter.remove_waiter());
     }
@@ -264,7 +259,7 @@ impl Drop for QuotaWait {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // nothing was used, so that the time does not matter
+        // Nothing was used, so the time does not matter.
         self.end(0, || Duration::ZERO);
     }
 }
@@ -276,13 +271,13 @@ impl Reservation {
         self.parts.iter().fold(0, |sum, (_, tokens)| sum.saturating_add(*tokens))
     }
 
-    /// Reserves another step, or what the quotas leave of it; `false` if that is nothing.
+    /// Reserves another step, or what the quotas leave of it. Returns `false` if they leave nothing.
     fn grow(&mut self, meters: &Meters, began: Timestamp, now: Duration) -> bool {
         let mut places = lock(meters);
         let mut step = self.step;
         for (counts, quota) in places.iter().zip(self.quotas) {
             if let Some((counts, quota)) = counts.as_ref().zip(quota) {
-                let left = quota.saturating_sub(counts.month.taken());
+                let left = quota.saturating_sub(counts.month.committed());
                 step = step.min(growth_step(left)).min(left);
             }
         }
@@ -300,7 +295,7 @@ impl Reservation {
         true
     }
 
-    /// Gives back so many tokens, the newest ones first; returns how many there were.
+    /// Releases up to `surplus` tokens, the newest first, and returns how many were released.
     fn give_back(&mut self, meters: &Meters, began: Timestamp, surplus: u64) -> u64 {
         let mut places = lock(meters);
         let mut rest = surplus;
@@ -308,7 +303,7 @@ impl Reservation {
             let back = rest.min(*tokens);
             for (counts, per_minute) in places.iter_mut().zip(self.per_minute) {
                 if let Some(counts) = counts.as_mut().filter(|_| per_minute) {
-                    counts.take_tokens_back(back, *then);
+                    counts.subtract_tokens(back, *then);
                 }
             }
             *tokens -= back;
@@ -323,8 +318,7 @@ impl Reservation {
         surplus - rest
     }
 
-    /// Whether an upstream can have kept to the cap that was sent if its answer is so long by our
-    /// tokenizer.
+    /// Returns whether an upstream that kept to its cap can have produced `output_tokens` by our tokenizer.
     fn is_within_cap(&self, output_tokens: u64) -> bool {
         self.max_output.is_none_or(|max| {
             let is_lowered = self.cap.is_some();
@@ -332,8 +326,8 @@ impl Reservation {
         })
     }
 
-    /// Makes what was counted in the minute what was used, from the end.
-    fn settle(&self, counts: &mut Counts, used: u64, now: impl Fn() -> Duration) {
+    /// Corrects the minute's count from the reserved to the used tokens, beginning with the newest part.
+    fn settle(&self, counts: &mut SubjectCounts, used: u64, now: impl Fn() -> Duration) {
         let reserved = self.total();
         let mut unused = reserved.saturating_sub(used);
         for (then, tokens) in self.parts.iter().rev() {
@@ -341,7 +335,7 @@ impl Reservation {
                 break;
             }
             let back = unused.min(*tokens);
-            counts.take_tokens_back(back, *then);
+            counts.subtract_tokens(back, *then);
             unused -= back;
         }
         if used > reserved {

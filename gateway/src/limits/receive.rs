@@ -1,32 +1,32 @@
-//! Request bodies that are being received, counted against the limits on concurrent requests.
+//! Counts request bodies that are being received against concurrency limits.
 //!
-//! A request is admitted once its body is known. Before that, an account and a key receive at most as many
-//! bodies at a time as they may have requests under way.
+//! A request is admitted once its body is known. Until then, an account or a key may receive as many bodies
+//! as it may have concurrent requests.
 
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use super::meter::{Counts, Meter};
+use super::meter::{SubjectCounts, SubjectMeter};
 use super::{Cause, Exceeded, Limiter, meter};
 use domain::id::{AccountId, KeyId};
 use domain::limit::{LimitKind, LimitScope, Limits};
 
-/// When another try is worth it for a client whose bodies take up all its places.
+/// The time after which a client that receives too many bodies should retry.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The place of a body that is being received. Dropping it frees the place.
+/// A slot for a body that is being received. Dropping it frees the slot.
 #[derive(Debug)]
 pub struct ReceiveGuard {
-    /// The meters of the account and the key, where their concurrency is limited.
-    meters: [Option<Arc<Meter>>; 2],
+    /// The meters of the account and the key, if their concurrency is limited.
+    meters: [Option<Arc<SubjectMeter>>; 2],
 }
 
 impl Limiter {
-    /// Takes a place for a body that is about to be received.
+    /// Takes a slot for a body that is about to be received.
     ///
     /// # Errors
-    /// The account or the key receives as many bodies as it may have requests under way. Limits that are
-    /// only observed refuse nothing.
+    /// Returns the exceeded limit if the account or the key already receives as many bodies as it may have
+    /// concurrent requests. Limits in observe mode refuse nothing.
     pub fn receive(
         &self,
         account: (AccountId, &Limits),
@@ -65,8 +65,8 @@ impl Drop for ReceiveGuard {
     }
 }
 
-/// Locks those that are there, the account's first, as everybody does.
-fn lock(meters: &[Option<Arc<Meter>>; 2]) -> [Option<MutexGuard<'_, Counts>>; 2] {
+/// Locks the meters that are present, the account's first as everywhere.
+fn lock(meters: &[Option<Arc<SubjectMeter>>; 2]) -> [Option<MutexGuard<'_, SubjectCounts>>; 2] {
     meters.each_ref().map(|meter| meter.as_ref().map(|meter| meter.lock()))
 }
 

@@ -184,7 +184,7 @@ fn try_admit(
     let now = Moment { monotonic: app.clock.monotonic(), wall: guard.arrived_at() };
     let decision = app.limiter.admit(&subject, demand.as_ref(), now);
     guard.set_limit_status(decision.standing);
-    let permit = decision.outcome.map_err(|exceeded| {
+    let permit = decision.permit.map_err(|exceeded| {
         let is_monthly = exceeded.kind == LimitKind::MonthlyTokens;
         let is_too_large = matches!(exceeded.cause, Cause::TooLarge { .. });
         let is_held = is_monthly && matches!(exceeded.cause, Cause::Wait(_));

@@ -22,7 +22,7 @@ use super::collect::MAX_ANSWER_BYTES;
 use super::count::{Before, Counting, Input, InputCount, InputTokens, PieceCount};
 use super::request_guard::RequestGuard;
 use crate::ledger::{FundsWait, Hold};
-use crate::limits::{Permit, QuotaWait};
+use crate::limits::{Permit, QuotaWaitGuard};
 use crate::upstream::UpstreamError;
 use domain::usage::Tokens;
 
@@ -58,7 +58,7 @@ struct Shortage {
     retries: u16,
     retry: Pin<Box<Sleep>>,
     _funds: Option<FundsWait>,
-    _quota: Option<QuotaWait>,
+    _quota: Option<QuotaWaitGuard>,
 }
 
 /// How far the count of a request's input is.

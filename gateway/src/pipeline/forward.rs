@@ -134,8 +134,10 @@ async fn attempt(
     });
     let now = app.clock.monotonic();
     match &checked {
-        Err(UpstreamError::KeptBack(_)) => {}
-        Err(error) if error.is_its_fault() => upstream_client.failed(error, app.clock.now(), now),
+        Err(UpstreamError::JournalUnavailable(_)) => {}
+        Err(error) if error.is_upstream_fault() => {
+            upstream_client.failed(error, app.clock.now(), now);
+        }
         Ok(_) | Err(_) => upstream_client.answered(now.saturating_sub(sent_at), now),
     }
     let (head, body) = checked?.into_parts();

@@ -103,7 +103,7 @@ impl Fault {
     pub fn status(&self) -> RequestStatus {
         match self {
             Self::Refused(Refusal::ShuttingDown) => RequestStatus::Interrupted,
-            Self::Refused(_) | Self::Upstream(UpstreamError::KeptBack(_)) => {
+            Self::Refused(_) | Self::Upstream(UpstreamError::JournalUnavailable(_)) => {
                 RequestStatus::Rejected
             }
             Self::Upstream(_) => RequestStatus::Failed,

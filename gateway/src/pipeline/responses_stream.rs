@@ -178,7 +178,7 @@ pub(super) fn violation(violation: ProtocolViolation) -> UpstreamError {
         ProtocolViolation::Invalid(text) => UpstreamError::Invalid(text),
         ProtocolViolation::Reported(said) => UpstreamError::Reported(said),
         ProtocolViolation::CutOff => UpstreamError::CutOff,
-        ProtocolViolation::Model(text) => UpstreamError::Disobeyed(text),
+        ProtocolViolation::Model(text) => UpstreamError::ConstraintViolation(text),
     }
 }
 

@@ -37,9 +37,13 @@ impl RequestGuard {
     /// Books the request as one that got no whole answer, and tells who was to give it.
     pub fn fail(self, fault: &Fault, end: RequestOutcome) {
         if let (Some(upstream_client), Fault::Upstream(error)) = (&self.upstream_client, fault)
-            && error.is_its_fault()
+            && error.is_upstream_fault()
         {
-            upstream_client.broke(error, self.app.clock.now(), self.app.clock.monotonic());
+            upstream_client.record_broken_answer(
+                error,
+                self.app.clock.now(),
+                self.app.clock.monotonic(),
+            );
         }
         self.close(end);
     }
@@ -55,12 +59,12 @@ impl RequestGuard {
         let Some(mut record) = self.record.take() else { return };
         if let Some(upstream_client) = &self.upstream_client {
             if is_whole {
-                upstream_client.learn_whether_it_reports(believed.report.is_complete());
+                upstream_client.set_reports_usage(believed.report.is_complete());
             }
             if let Some(complaint) = believed.complaint() {
                 let (at, now) = (self.app.clock.now(), self.app.clock.monotonic());
                 tracing::warn!(request_id = %record.id, deployment = ?record.deployment, %complaint, "an upstream's usage cannot be true");
-                upstream_client.miscounted(complaint, at, now);
+                upstream_client.record_implausible_usage(complaint, at, now);
             }
         }
         record.duration = self.elapsed();

@@ -1,42 +1,44 @@
-//! Keeps requests from an upstream that fails, for a while.
+//! A circuit breaker for one upstream.
 //!
-//! Pure over `now`, the monotonic time, and made of atomics: a request asks once and tells once. A breaker
-//! refuses nothing by itself: who finds it open goes elsewhere first.
+//! It is a pure function of `now`, the monotonic time, and consists of atomics. Each request asks
+//! [`Breaker::permits`] once and reports its result once. An open breaker refuses nothing by itself: the
+//! caller tries other upstreams first.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::health::BreakerState;
 
-/// So many failures with no success between them open it.
-const FAILURES_IN_A_ROW: u32 = 5;
-/// How long it stays open at first, and at most: each probe that fails doubles the time.
+/// The number of consecutive failures that opens the breaker.
+const MAX_CONSECUTIVE_FAILURES: u32 = 5;
+/// The shortest and the longest time for which it stays open; each failed probe doubles the time.
 const MIN_PAUSE: Duration = Duration::from_secs(5);
 const MAX_PAUSE: Duration = Duration::from_mins(1);
-/// A probe that has not ended after so long counts as lost, and another request is one.
-const PROBE: Duration = Duration::from_secs(10);
+/// The time after which a probe without a result counts as lost, and another request becomes the probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether requests should go to one upstream.
+/// Decides whether requests should go to one upstream.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
-    failures_in_a_row: AtomicU32,
-    /// Milliseconds at which the next request goes through; zero while it is closed.
+    consecutive_failures: AtomicU32,
+    /// The monotonic time in milliseconds at which the next request may pass; zero while the breaker is
+    /// closed.
     retry_at: AtomicU64,
-    /// Whether such a request is under way.
+    /// Whether a probe is in progress.
     probing: AtomicBool,
-    /// How often in a row it has opened.
+    /// How many times it has opened without a success in between.
     opened: AtomicU32,
 }
 
 impl Breaker {
-    /// Whether a request may go there. Once the pause is over, one may: its probe.
+    /// Returns whether a request may be sent. After the pause, one request may: the probe.
     pub(super) fn permits(&self, now: Duration) -> bool {
         let (now, retry_at) = (millis(now), self.retry_at.load(Ordering::Relaxed));
         if retry_at == 0 {
             return true;
         }
         let claimed = now >= retry_at && {
-            let next = now + millis(PROBE);
+            let next = now + millis(PROBE_TIMEOUT);
             let relaxed = Ordering::Relaxed;
             self.retry_at.compare_exchange(retry_at, next, relaxed, relaxed).is_ok()
         };
@@ -46,11 +48,11 @@ impl Breaker {
         claimed
     }
 
-    /// Learns that a request was answered.
+    /// Records a success.
     pub(super) fn succeeded(&self) {
-        // looked at first: a write would take the line from all other cores
-        if self.failures_in_a_row.load(Ordering::Relaxed) != 0 {
-            self.failures_in_a_row.store(0, Ordering::Relaxed);
+        // The load avoids a store, which would take the cache line from all other cores.
+        if self.consecutive_failures.load(Ordering::Relaxed) != 0 {
+            self.consecutive_failures.store(0, Ordering::Relaxed);
         }
         if self.retry_at.load(Ordering::Relaxed) != 0 {
             self.retry_at.store(0, Ordering::Relaxed);
@@ -59,14 +61,14 @@ impl Breaker {
         }
     }
 
-    /// Learns that a request failed; `mostly` if most of late did. Returns for how long it opened, if it
-    /// did now.
+    /// Records a failure. `mostly` returns whether most recent requests failed. Returns the time for which
+    /// the breaker opens, if it opens now.
     pub(super) fn failed(&self, now: Duration, mostly: impl FnOnce() -> bool) -> Option<Duration> {
-        let in_a_row = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let in_a_row = self.consecutive_failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let opens = if self.retry_at.load(Ordering::Relaxed) == 0 {
-            in_a_row >= FAILURES_IN_A_ROW || mostly()
+            in_a_row >= MAX_CONSECUTIVE_FAILURES || mostly()
         } else {
-            // of those that were sent while it was open, only the probe says something new
+            // Of the requests that were sent while it was open, only the probe carries new information.
             self.probing.swap(false, Ordering::Relaxed)
         };
         opens.then(|| {
@@ -77,7 +79,7 @@ impl Breaker {
         })
     }
 
-    /// Returns what it is.
+    /// Returns the state at `now`.
     pub(super) fn state(&self, now: Duration) -> BreakerState {
         let left = self.retry_at.load(Ordering::Relaxed).saturating_sub(millis(now));
         if self.retry_at.load(Ordering::Relaxed) == 0 {
@@ -104,7 +106,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// A breaker that opened at ten seconds.
+    /// Returns a breaker that opened at ten seconds.
     fn opened() -> Breaker {
         let breaker = Breaker::default();
         let opened: Vec<_> = (0..5).map(|_| breaker.failed(seconds(10), || false)).collect();

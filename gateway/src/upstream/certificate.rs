@@ -1,4 +1,4 @@
-//! The certificate of a server, looked at without sending it anything.
+//! Examines the certificate of a server without sending a request.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use domain::upstream::Upstream;
 
-/// Why the certificate of a server could not be examined, as an operator should read it.
+/// Why a certificate could not be examined, worded for operators.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// No TLS connection could be made.
+    /// The TLS handshake failed.
     #[error("{0}")]
     Tls(TlsProblem),
-    /// There is no connection at all, or the certificate is not readable.
+    /// There is no connection, or the certificate is not readable.
     #[error("{0}")]
     Other(String),
 }
 
-/// Returns the time until which the certificate that `upstream` shows on `host` is good.
+/// Returns the expiry time of the certificate that `upstream` presents for `host`.
 ///
 /// # Errors
-/// What is wrong with the server, or with its certificate.
+/// Returns what is wrong with the server or its certificate.
 pub async fn expires_at(
     upstream: &Upstream,
     host: &str,
@@ -47,16 +47,16 @@ pub async fn expires_at(
     not_after(shown).map_err(CertificateError::Other)
 }
 
-/// Returns the time until which the certificate in a PEM file is good. Blocks.
+/// Returns the expiry time of the certificate in a PEM file. Blocks on IO.
 ///
 /// # Errors
-/// What is wrong with the file, as an operator should read it.
+/// Returns what is wrong with the file, worded for operators.
 pub fn file_expires_at(path: &Path) -> Result<Timestamp, String> {
     let certificate = CertificateDer::from_pem_file(path).map_err(|error| error.to_string())?;
     not_after(&certificate)
 }
 
-/// Reads the end of a certificate's time.
+/// Reads the `notAfter` time of a DER certificate.
 fn not_after(der: &[u8]) -> Result<Timestamp, String> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
     let seconds = certificate.validity().not_after.timestamp();

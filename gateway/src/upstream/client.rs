@@ -1,4 +1,4 @@
-//! The client of one upstream.
+//! The HTTP client of one upstream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::connect::{self, SimulatorDialer};
 use super::error::{Phase, UpstreamError};
-use super::outbound::{KeptBack, Outbound};
+use super::outbound::{JournalFlushError, Outbound};
 use super::pool::Pool;
 use super::read::read_whole;
 use super::stats::UpstreamStats;
@@ -30,13 +30,13 @@ use domain::upstream::{Profile, Upstream};
 use domain::wire::error::ForeignError;
 use domain::wire::splice::Payload;
 
-/// Kept of an error's body; no chat server's is longer.
+/// The maximum length of an error body that is read.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
-/// More headers than a request has.
+/// The capacity of a request's header map.
 const HEADERS: usize = 8;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// A pooled client for one upstream, with its credential ready to send.
+/// A pooled client for one upstream, with its credential in the default headers.
 pub struct UpstreamClient {
     upstream: Arc<Upstream>,
     chat_completions: Uri,
@@ -48,9 +48,9 @@ pub struct UpstreamClient {
     reports_usage: AtomicBool,
 }
 
-/// Boxed where it is a few hundred bytes.
+/// The connection pool, boxed if it is large.
 enum Pooled {
-    /// With TLS, where the server chooses between HTTP/1.1 and HTTP/2.
+    /// TLS; the server chooses between HTTP/1.1 and HTTP/2.
     Secure(Box<Client<HttpsConnector<HttpConnector>, Outbound>>),
     Plain(Box<Pool<HttpConnector>>),
     Simulator(Pool<SimulatorDialer>),
@@ -78,7 +78,7 @@ impl UpstreamClient {
             let trust = super::trust(&upstream).map_err(UpstreamError::Misconfigured)?;
             Pooled::Secure(Box::new(builder.build(connect::tls(connector, &trust))))
         } else {
-            // what a client of many servers makes out of the address of each request
+            // The pool sends requests with a path only, so the `Host` header is set here.
             headers.insert(HOST, host(&chat_completions)?);
             let server = chat_completions.clone();
             (chat_completions, models) = (path_of(&chat_completions), path_of(&models));
@@ -102,60 +102,59 @@ impl UpstreamClient {
         })
     }
 
-    /// Whether this is the client of just this catalogue entry.
-    pub(super) fn is_of(&self, upstream: &Arc<Upstream>) -> bool {
+    /// Returns whether this client was made from exactly this catalogue entry.
+    pub(super) fn is_client_of(&self, upstream: &Arc<Upstream>) -> bool {
         Arc::ptr_eq(&self.upstream, upstream)
     }
 
-    /// Its dialect.
+    /// The upstream's dialect.
     pub fn profile(&self) -> Profile {
         self.upstream.profile
     }
 
-    /// How long to wait between two reads of an answer.
+    /// The longest wait between two reads of an answer.
     pub fn idle_deadline(&self) -> Duration {
         self.upstream.deadlines.idle()
     }
 
-    /// Whether the last answer that reached its end came with the tokens that it used.
+    /// Returns whether the last complete answer reported its usage.
     pub fn reports_usage(&self) -> bool {
         self.reports_usage.load(Ordering::Relaxed)
     }
 
-    /// Learns whether an answer that reached its end did.
-    pub fn learn_whether_it_reports(&self, usage: bool) {
+    /// Records whether a complete answer reported its usage.
+    pub fn set_reports_usage(&self, usage: bool) {
         self.reports_usage.store(usage, Ordering::Relaxed);
     }
 
-    /// Whether a request should come here first; see [`super::UpstreamClients::permits`].
+    /// Returns whether a request should be sent here first; see [`super::UpstreamClients::permits`].
     pub(super) fn permits(&self, now: Duration) -> bool {
         self.stats.permits(now)
     }
 
-    /// How it does.
+    /// Returns the upstream's health.
     pub(super) fn health(&self, now: Duration) -> Health {
         self.stats.health(now)
     }
 
-    /// Learns that the head of an answer came after `latency`; `now` is the monotonic time.
+    /// Records that the head of an answer arrived after `latency`; `now` is the monotonic time.
     pub fn answered(&self, latency: Duration, now: Duration) {
         self.stats.answered(latency, now);
     }
 
-    /// Learns that a request failed by the upstream's fault before its answer began; `now` is the
-    /// monotonic time.
+    /// Records a failure of the upstream before its answer began; `now` is the monotonic time.
     pub fn failed(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
         self.opened(self.stats.failed(error, at, now));
     }
 
-    /// Learns that an answer that had begun broke by the upstream's fault; `now` is the monotonic time.
-    pub fn broke(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
-        self.opened(self.stats.broke(error, at, now));
+    /// Records an answer that the upstream broke off; `now` is the monotonic time.
+    pub fn record_broken_answer(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
+        self.opened(self.stats.record_broken_answer(error, at, now));
     }
 
-    /// Learns that an answer came with a usage that cannot be true; `now` is the monotonic time.
-    pub fn miscounted(&self, complaint: String, at: Timestamp, now: Duration) {
-        self.stats.miscounted(complaint, at, now);
+    /// Records an answer with implausible usage; `now` is the monotonic time.
+    pub fn record_implausible_usage(&self, complaint: String, at: Timestamp, now: Duration) {
+        self.stats.record_implausible_usage(complaint, at, now);
     }
 
     fn opened(&self, pause: Option<Duration>) {
@@ -165,12 +164,14 @@ impl UpstreamClient {
         }
     }
 
-    /// Sends a chat request and waits for the head of a successful answer. Its body and its id are asked
-    /// for anew where a connection did not take them. Dropping the future, or the body that it gives,
-    /// drops the connection's request at once.
+    /// Sends a chat request and waits for the head of a successful answer. `body` and `id` are evaluated
+    /// again if a connection closes before it accepts the request.
+    ///
+    /// # Cancel safety
+    /// Dropping the future, or the returned body, cancels the request on its connection.
     ///
     /// # Errors
-    /// Everything but a 2xx head in time.
+    /// Anything but a 2xx head in time is an error.
     pub fn send(
         &self,
         body_and_id: impl Fn() -> (Payload, HeaderValue),
@@ -178,7 +179,7 @@ impl UpstreamClient {
         self.request(Method::POST, &self.chat_completions, body_and_id)
     }
 
-    /// Sends any request, as [`send`](Self::send) does.
+    /// Sends any request like [`send`](Self::send).
     pub(super) async fn request(
         &self,
         method: Method,
@@ -205,9 +206,9 @@ impl UpstreamClient {
             .await
             .map_err(|_| UpstreamError::TimedOut(Phase::FirstByte))?
             .map_err(|error| {
-                // HTTP/2 does not tell why a body did not come
-                if KeptBack::caused(&error) || (self.flush_journal)().is_err() {
-                    UpstreamError::KeptBack(error)
+                // HTTP/2 does not report why a body was not sent.
+                if JournalFlushError::caused(&error) || (self.flush_journal)().is_err() {
+                    UpstreamError::JournalUnavailable(error)
                 } else {
                     UpstreamError::Unreachable(error)
                 }
@@ -216,7 +217,7 @@ impl UpstreamClient {
             check_encoding(response.headers())?;
             return Ok(response);
         }
-        // boxed, as all that is rare: every request has room for what is not
+        // Boxed because it is rare: the future of every request would have to hold it.
         Err(Box::pin(self.refusal(response)).await)
     }
 
@@ -224,20 +225,20 @@ impl UpstreamClient {
         let (head, body) = response.into_parts();
         let read = read_whole(body, MAX_ERROR_BODY_BYTES);
         let read = tokio::time::timeout(self.idle_deadline(), read).await;
-        let said = match (read, check_encoding(&head.headers)) {
+        let body = match (read, check_encoding(&head.headers)) {
             (Ok(Ok(body)), Ok(())) => ForeignError::parse(&body),
             _ => ForeignError::default(),
         };
         let status = match head.status {
-            // we do not follow redirects: the operator gave an address that is not one
+            // Redirects are not followed: the operator's address is wrong.
             status if status.is_redirection() => StatusCode::BAD_GATEWAY,
             status => status,
         };
-        UpstreamError::Refused { status: status.as_u16(), said, headers: Box::new(head.headers) }
+        UpstreamError::Refused { status: status.as_u16(), body, headers: Box::new(head.headers) }
     }
 }
 
-/// Refuses an encoding that was not asked for: the bytes would be taken for text.
+/// Rejects a content encoding that was not requested; its bytes would be taken for text.
 fn check_encoding(headers: &HeaderMap) -> Result<(), UpstreamError> {
     let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
     let is_plain = |value: &&HeaderValue| {
@@ -252,7 +253,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), UpstreamError> {
     )))
 }
 
-/// An address's host, with its port unless that is HTTP's own.
+/// Returns an address's host, with its port unless that is HTTP's default.
 fn host(address: &Uri) -> Result<HeaderValue, UpstreamError> {
     let host = address.host().unwrap_or_default();
     let value = match address.port_u16().filter(|&port| port != 80) {
@@ -262,20 +263,20 @@ fn host(address: &Uri) -> Result<HeaderValue, UpstreamError> {
     value.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
 }
 
-/// An address as a server is asked for it.
+/// Returns the origin form of an address.
 fn path_of(address: &Uri) -> Uri {
     address.path_and_query().cloned().map_or_else(Uri::default, Uri::from)
 }
 
-/// What every request to the upstream carries; nothing of the client's own headers does.
+/// Returns the headers of every request to the upstream. No header of the client is forwarded.
 fn headers(credential: Option<&SecretString>) -> Result<HeaderMap, UpstreamError> {
-    // a map that is full grows for a value, even in a place that is there: each request has a copy of
-    // this one, and puts its own id in its place
+    // A full header map grows on insertion even if the name exists, and each request inserts its id into a
+    // copy of this map.
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(REQUEST_ID, HeaderValue::from_static(""));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    // without this, any encoding would be right (RFC 9110, 12.5.3)
+    // Without this header, any encoding is acceptable (RFC 9110, 12.5.3).
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(
         USER_AGENT,
@@ -307,7 +308,7 @@ mod tests {
     use domain::upstream::{CredentialSource, Deadlines};
     use domain::wire::splice::splice;
 
-    /// The head and the body that leave for a request with `body`, which is answered.
+    /// Returns the head and the body that are sent for a request with `body`.
     async fn sent(method: Method, body: &'static str) -> (String, String) {
         let (dialled, mut ends) = mpsc::unbounded_channel();
         let simulator = SimulatorDialer::new(move || {

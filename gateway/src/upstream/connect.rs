@@ -1,4 +1,4 @@
-//! Connections: TCP and TLS to real upstreams, a socket pair to the built-in simulator.
+//! Connectors: TCP and TLS to real upstreams, a socket pair to the built-in simulator.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -14,12 +14,12 @@ use tokio::net::UnixStream;
 use tower_service::Service;
 use trust::Trust;
 
-/// Opens connections to the simulator in this process, so that it needs no port.
+/// Opens in-process connections to the simulator, which needs no port.
 #[derive(Clone)]
 pub struct SimulatorDialer(Arc<dyn Fn() -> io::Result<UnixStream> + Send + Sync>);
 
 impl SimulatorDialer {
-    /// Takes the function that gives one end of a socket pair, the other end being served.
+    /// Creates a dialer from a function that returns one end of a socket pair whose other end is served.
     pub fn new(dial: impl Fn() -> io::Result<UnixStream> + Send + Sync + 'static) -> Self {
         Self(Arc::new(dial))
     }
@@ -39,7 +39,7 @@ impl Service<Uri> for SimulatorDialer {
     }
 }
 
-/// TCP.
+/// Returns the TCP connector.
 pub(super) fn tcp(connect_timeout: Duration) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.set_nodelay(true);
@@ -48,7 +48,7 @@ pub(super) fn tcp(connect_timeout: Duration) -> HttpConnector {
     tcp
 }
 
-/// TLS over `tcp`, with HTTP/2 where the server offers it, trusting `trust`.
+/// Returns a TLS connector over `tcp` that offers HTTP/2 and trusts `trust`.
 pub(super) fn tls(tcp: HttpConnector, trust: &Trust) -> HttpsConnector<HttpConnector> {
     HttpsConnectorBuilder::new()
         .with_tls_config(trust.client_config())

@@ -9,77 +9,76 @@ use domain::wire::error::ForeignError;
 /// Any error.
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What went wrong between us and an upstream.
+/// A failure between the gateway and an upstream.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// Its catalogue entry cannot work; the text is for the operator and holds no secret.
+    /// The catalogue entry cannot work. The text is for the operator and contains no secret.
     #[error("upstream misconfigured: {0}")]
     Misconfigured(String),
-    /// No connection, or none that lasted to the head of the answer.
+    /// No connection, or the connection broke before the head of the answer.
     #[error("upstream unreachable")]
     Unreachable(#[source] BoxError),
-    /// The request was kept back, and never left.
+    /// The journal could not be flushed, so the request was not sent.
     #[error("the request was kept back")]
-    KeptBack(#[source] BoxError),
-    /// It took longer than its deadline.
+    JournalUnavailable(#[source] BoxError),
+    /// A deadline passed.
     #[error("upstream timed out {0}")]
     TimedOut(Phase),
-    /// It answered with an error.
+    /// The upstream returned an error status.
     #[error("upstream answered HTTP {status}")]
     Refused {
-        /// Its HTTP status.
+        /// The HTTP status.
         status: u16,
-        /// What it said.
-        said: ForeignError,
-        /// Its headers, for `retry-after` and the like.
+        /// The error body.
+        body: ForeignError,
+        /// The headers, for `retry-after` and the like.
         headers: Box<HeaderMap>,
     },
-    /// It reported an error inside of an answer that had begun well.
+    /// The upstream reported an error inside an answer that had begun.
     #[error("upstream reported an error: {}", .0.message.as_deref().unwrap_or("(no message)"))]
     Reported(ForeignError),
-    /// It answered with something that is no chat answer; the text says what is wrong with it.
+    /// The answer is not a chat answer; the text describes what is wrong.
     #[error("upstream sent an invalid response: {0}")]
     Invalid(String),
-    /// Its model did what the request forbids; the text says what.
+    /// The model violated a constraint of the request; the text describes which.
     #[error("{0}")]
-    Disobeyed(String),
-    /// Its answer stopped before its end.
+    ConstraintViolation(String),
+    /// The answer ended early.
     #[error("upstream closed the answer early")]
     CutOff,
 }
 
-/// What an upstream took too long for.
+/// The part of an answer that missed its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The head of the answer.
     FirstByte,
-    /// The next piece of the answer.
+    /// The next bytes of the answer.
     Idle,
 }
 
 impl UpstreamError {
-    /// Whether another deployment may be tried: this one has not begun an answer, and the fault is
-    /// its own rather than the request's.
+    /// Returns whether another deployment may be tried: no answer has begun, and the request is not at fault.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Misconfigured(_) | Self::Unreachable(_) | Self::Invalid(_) => true,
             Self::Refused { status, .. } => {
                 matches!(status, 401 | 403 | 408 | 429 | 500..)
             }
-            Self::KeptBack(_)
+            Self::JournalUnavailable(_)
             | Self::TimedOut(_)
             | Self::Reported(_)
-            | Self::Disobeyed(_)
+            | Self::ConstraintViolation(_)
             | Self::CutOff => false,
         }
     }
 
-    /// Whether it says that the upstream is not well. An error inside of an answer may be about the
-    /// request, and a model that disobeys is no fault of its server.
-    pub fn is_its_fault(&self) -> bool {
+    /// Returns whether the failure counts against the upstream's health. Errors inside an answer may be
+    /// caused by the request, and a constraint violation is the model's, not the server's.
+    pub fn is_upstream_fault(&self) -> bool {
         match self {
             Self::TimedOut(_) | Self::CutOff => true,
-            Self::KeptBack(_) | Self::Reported(_) | Self::Disobeyed(_) => false,
+            Self::JournalUnavailable(_) | Self::Reported(_) | Self::ConstraintViolation(_) => false,
             Self::Misconfigured(_)
             | Self::Unreachable(_)
             | Self::Invalid(_)
@@ -87,8 +86,8 @@ impl UpstreamError {
         }
     }
 
-    /// What an operator should read: with the causes, without what the upstream said, which may repeat
-    /// its credential or the client's words.
+    /// Returns a text for operators: the chain of causes, without the upstream's own text, which may repeat
+    /// its credential or the client's prompt.
     pub fn for_operators(&self) -> String {
         match self {
             Self::Misconfigured(what) => format!("its catalogue entry cannot work: {what}"),
@@ -101,12 +100,12 @@ impl UpstreamError {
                 }
                 text
             }
-            Self::KeptBack(_) => "the gateway could not send it".to_owned(),
+            Self::JournalUnavailable(_) => "the gateway could not send it".to_owned(),
             Self::TimedOut(phase) => format!("it took too long {phase}"),
             Self::Refused { status, .. } => format!("it answered HTTP {status}"),
             Self::Reported(_) => "it reported an error inside of its answer".to_owned(),
             Self::Invalid(what) => format!("its answer is not valid: {what}"),
-            Self::Disobeyed(what) => what.clone(),
+            Self::ConstraintViolation(what) => what.clone(),
             Self::CutOff => "it closed the answer early".to_owned(),
         }
     }

@@ -1,6 +1,6 @@
-//! The way to chat upstreams: one pooled client for each, made from its catalogue entry.
+//! Clients of chat upstreams, one pooled client for each catalogue entry.
 //!
-//! Sends what it is given and returns what comes back; knows nothing of accounts, limits or
+//! This module sends what it is given and returns the answer; it knows nothing of accounts, limits or
 //! translation. Start with [`UpstreamClients::upstream_client`], then [`UpstreamClient::send`].
 
 mod breaker;
@@ -30,13 +30,13 @@ pub use client::UpstreamClient;
 pub use connect::SimulatorDialer;
 pub use error::{Phase, UpstreamError};
 
-/// The certificates that are trusted at an upstream.
+/// Returns the certificates that are trusted for an upstream.
 fn trust(upstream: &Upstream) -> Result<Trust, String> {
     let own = upstream.ca_certificates.as_deref().map(str::as_bytes);
     Trust::of(own).map_err(|error| format!("its certificate authorities: {error}"))
 }
 
-/// The clients of all upstreams, each made when it is first needed.
+/// The clients of all upstreams, created on first use.
 pub struct UpstreamClients {
     clients: papaya::HashMap<UpstreamName, Arc<UpstreamClient>, RandomState>,
     simulator: SimulatorDialer,
@@ -50,19 +50,20 @@ impl UpstreamClients {
         Self { clients: papaya::HashMap::default(), simulator, journal_barrier }
     }
 
-    /// Returns the client of `upstream`. A client is kept, with its connections, until the catalogue
-    /// entry changes; `credential` is asked only when a new one is made.
+    /// Returns the client of `upstream`. The client and its connections are kept until the catalogue entry
+    /// changes; `credential` is evaluated only when a new client is created.
     ///
     /// # Errors
-    /// [`UpstreamError::Misconfigured`]: the credential cannot be had, or the URL is no URL.
+    /// [`UpstreamError::Misconfigured`] if the credential is not available or the URL is invalid.
     pub fn upstream_client(
         &self,
         upstream: &Arc<Upstream>,
         credential: impl FnOnce() -> Result<Option<SecretString>, String>,
     ) -> Result<Arc<UpstreamClient>, UpstreamError> {
         let clients = self.clients.pin();
-        if let Some(upstream_client) =
-            clients.get(&upstream.name).filter(|upstream_client| upstream_client.is_of(upstream))
+        if let Some(upstream_client) = clients
+            .get(&upstream.name)
+            .filter(|upstream_client| upstream_client.is_client_of(upstream))
         {
             return Ok(upstream_client.clone());
         }
@@ -75,21 +76,22 @@ impl UpstreamClients {
         Ok(upstream_client)
     }
 
-    /// Whether a request at `now`, the monotonic time, should go to this upstream before it goes elsewhere.
-    /// May be asked once for a request: where an upstream has failed, one is let through to see.
+    /// Returns whether a request at `now`, the monotonic time, should go to this upstream before others. Must
+    /// be called at most once per request: it may elect the request as the breaker's probe.
     pub fn permits(&self, upstream: &Arc<Upstream>, now: Duration) -> bool {
         let clients = self.clients.pin();
-        let upstream_client =
-            clients.get(&upstream.name).filter(|upstream_client| upstream_client.is_of(upstream));
+        let upstream_client = clients
+            .get(&upstream.name)
+            .filter(|upstream_client| upstream_client.is_client_of(upstream));
         upstream_client.is_none_or(|upstream_client| upstream_client.permits(now))
     }
 
-    /// Returns how an upstream does; `None` if nothing was sent to it since its entry changed.
+    /// Returns the health of an upstream; `None` if nothing was sent to it since its entry changed.
     pub fn health(&self, upstream: &Arc<Upstream>, now: Duration) -> Option<Health> {
         let clients = self.clients.pin();
         let upstream_client = clients
             .get(&upstream.name)
-            .filter(|upstream_client| upstream_client.is_of(upstream))?;
+            .filter(|upstream_client| upstream_client.is_client_of(upstream))?;
         Some(upstream_client.health(now))
     }
 }

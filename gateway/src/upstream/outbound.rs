@@ -1,7 +1,7 @@
-//! A request's body on its way out.
+//! Request bodies that flush the journal before they are sent.
 //!
-//! The connection asks for it just before it writes: by then other requests are as far, and what has to
-//! be done before any of them leaves is done once for all.
+//! hyper polls the body just before it writes. By then, other requests have reached the same point, so that
+//! one flush serves all of them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,17 +13,17 @@ use super::error::BoxError;
 use crate::journal_barrier::FlushJournal;
 use domain::wire::splice::Payload;
 
-/// A body that leaves, in one piece, once [`FlushJournal`] has succeeded.
+/// A body of one frame that is yielded once [`FlushJournal`] has succeeded.
 pub(super) struct Outbound {
-    /// `None` once it has left, or if there is nothing to send.
+    /// `None` once it was yielded, or if there is nothing to send.
     payload: Option<Payload>,
     flush_journal: FlushJournal,
 }
 
-/// Why a body did not leave.
+/// The error of a body that was not sent because the journal could not be flushed.
 #[derive(Debug, thiserror::Error)]
 #[error("the request was kept back")]
-pub(super) struct KeptBack(#[source] BoxError);
+pub(super) struct JournalFlushError(#[source] BoxError);
 
 // === impl Outbound ===
 
@@ -35,15 +35,15 @@ impl Outbound {
 
 impl Body for Outbound {
     type Data = Payload;
-    type Error = KeptBack;
+    type Error = JournalFlushError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Payload>, KeptBack>>> {
+    ) -> Poll<Option<Result<Frame<Payload>, JournalFlushError>>> {
         let Some(payload) = self.payload.take() else { return Poll::Ready(None) };
         let allowed = (self.flush_journal)();
-        Poll::Ready(Some(allowed.map(|()| Frame::data(payload)).map_err(KeptBack)))
+        Poll::Ready(Some(allowed.map(|()| Frame::data(payload)).map_err(JournalFlushError)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -55,10 +55,10 @@ impl Body for Outbound {
     }
 }
 
-// === impl KeptBack ===
+// === impl JournalFlushError ===
 
-impl KeptBack {
-    /// Whether this is why a request failed.
+impl JournalFlushError {
+    /// Returns whether `error` was caused by this.
     pub(super) fn caused(error: &BoxError) -> bool {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
         while let Some(error) = cause {

@@ -1,7 +1,7 @@
-//! HTTP/1.1 connections to one upstream, kept for the next request while they are idle.
+//! A pool of idle HTTP/1.1 connections to one upstream.
 //!
-//! For upstreams without TLS, where no other protocol has to be agreed on: a list of connections is all
-//! that it takes.
+//! It serves upstreams without TLS, for which no protocol has to be negotiated: a list of connections
+//! suffices.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::outbound::Outbound;
 use crate::coalescing_writer::CoalescingWriter;
 use crate::journal_barrier::JournalBarrier;
 
-/// A connection that was idle for longer is not used: what lies between may have forgotten it.
+/// A connection that was idle for longer is closed, because middleboxes may have dropped it.
 const MAX_IDLE: Duration = Duration::from_secs(90);
 
 type Sender = SendRequest<Outbound>;
@@ -32,33 +32,33 @@ pub(super) struct Pool<C> {
     idle: Arc<Idle>,
 }
 
-/// Connections that wait for a request.
+/// The idle connections.
 #[derive(Default)]
-struct Idle(Mutex<Kept>);
+struct Idle(Mutex<IdleConnections>);
 
 #[derive(Default)]
-struct Kept {
-    /// Since when they are idle, the last used one at the end.
+struct IdleConnections {
+    /// The connections and the time since which they are idle, the most recently used last.
     connections: Vec<(Sender, Instant)>,
-    /// Whether somebody looks for stale ones from time to time.
-    is_swept: bool,
+    /// Whether a task closes stale connections.
+    has_sweeper: bool,
 }
 
 impl<C> Pool<C>
 where
     C: Service<Uri, Response: Read + Write + Send + Unpin + 'static, Error: Into<BoxError>> + Clone,
 {
-    /// A pool of connections to the upstream at `address`, which send through `journal_barrier`.
+    /// Creates a pool for the upstream at `address`; its connections write through `journal_barrier`.
     pub(super) fn new(connector: C, address: Uri, journal_barrier: JournalBarrier) -> Self {
         Self { connector, address, journal_barrier, idle: Arc::default() }
     }
 
-    /// Sends what `request` makes, with a path and a `Host` of its own, and waits for the head of the
-    /// answer.
+    /// Sends the request that `request` builds, in origin form with a `Host` header, and waits for the head
+    /// of the answer.
     ///
     /// # Errors
-    /// No connection, or none that lasted until then. A request that its connection did not take, because
-    /// it was found closed first, is made and sent again.
+    /// There is no connection, or it broke before the head. If a pooled connection turns out to be closed
+    /// before it accepted the request, the request is built and sent again.
     pub(super) async fn send(
         &self,
         request: &impl Fn() -> Request<Outbound>,
@@ -68,12 +68,12 @@ where
             let was_kept = kept.is_some();
             let mut sender = match kept {
                 Some(sender) => sender,
-                // boxed: every request would have room for it
+                // Boxed because it is rare: the future of every request would have to hold it.
                 None => Box::pin(self.connect()).await?,
             };
             match sender.try_send_request(request()).await {
                 Ok(response) => {
-                    self.idle.clone().keep(sender);
+                    self.idle.clone().put_back(sender);
                     return Ok(response);
                 }
                 Err(failed) if was_kept && failed.message().is_some() => {}
@@ -83,7 +83,7 @@ where
     }
 
     async fn connect(&self) -> Result<Sender, BoxError> {
-        // both connectors are ready at any time
+        // Both connectors are always ready.
         let connecting = self.connector.clone().call(self.address.clone());
         let stream = connecting.await.map_err(Into::into)?;
         let stream = self.journal_barrier.connection(CoalescingWriter::new(stream));
@@ -98,7 +98,7 @@ where
 }
 
 impl Idle {
-    /// Takes the connection that was used last; `None` if there is none that still lives.
+    /// Takes the most recently used connection that is alive, if there is one.
     fn take(&self) -> Option<Sender> {
         let mut kept = self.lock();
         kept.drop_stale();
@@ -110,9 +110,9 @@ impl Idle {
         }
     }
 
-    /// Keeps a connection from when its answer was read to the end; one whose answer was given up
-    /// closes instead.
-    fn keep(self: Arc<Self>, mut sender: Sender) {
+    /// Returns a connection to the pool once its answer was read to the end. A connection whose answer was
+    /// dropped is closed.
+    fn put_back(self: Arc<Self>, mut sender: Sender) {
         if sender.is_ready() {
             self.put(sender);
         } else {
@@ -127,40 +127,40 @@ impl Idle {
     fn put(self: Arc<Self>, sender: Sender) {
         let mut kept = self.lock();
         kept.connections.push((sender, Instant::now()));
-        if !std::mem::replace(&mut kept.is_swept, true) {
+        if !std::mem::replace(&mut kept.has_sweeper, true) {
             spawn_detached(sweep(Arc::downgrade(&self)));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, IdleConnections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl IdleConnections {
     fn drop_stale(&mut self) {
         let is_stale = |(_, since): &(Sender, Instant)| since.elapsed() >= MAX_IDLE;
-        // they are in the order in which they were used; there is hardly ever one
+        // The connections are ordered by their last use; there is hardly ever a stale one.
         let stale = self.connections.iter().take_while(|entry| is_stale(entry)).count();
         self.connections.drain(..stale);
     }
 }
 
-/// Closes connections that nobody asks for any more, until there is none.
+/// Closes stale connections until none is left.
 async fn sweep(idle: Weak<Idle>) {
     loop {
         tokio::time::sleep(MAX_IDLE).await;
         let Some(idle) = idle.upgrade() else { return };
         let mut kept = idle.lock();
         kept.drop_stale();
-        kept.is_swept = !kept.connections.is_empty();
-        if !kept.is_swept {
+        kept.has_sweeper = !kept.connections.is_empty();
+        if !kept.has_sweeper {
             return;
         }
     }
 }
 
-/// Runs what goes on beside requests. A shutdown waits for those, and not for a connection.
+/// Spawns a task that shutdown does not wait for: shutdown waits for requests, not for idle connections.
 fn spawn_detached(work: impl Future<Output = ()> + Send + 'static) {
     TokioExecutor::new().execute(work);
 }
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
     use crate::journal_barrier::FlushJournal;
-    use crate::upstream::outbound::KeptBack;
+    use crate::upstream::outbound::JournalFlushError;
     use domain::wire::splice::splice;
 
     /// A server that counts its connections.
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(server.connections(), 3);
     }
 
-    /// Connections in memory, whose far ends the test has: one that is closed is found closed at once.
+    /// In-memory connections whose far ends the test holds; a closed one is detected at once.
     #[derive(Clone, Default)]
     struct Dialer(Arc<Mutex<Vec<DuplexStream>>>);
 
@@ -313,7 +313,7 @@ mod tests {
         };
         let ((), far) = tokio::join!(ask(&pool), answered());
         until_kept(&pool).await;
-        // nobody has looked since: the request is already on its way when that is found out
+        // The close is not detected before the next request was sent.
         drop(far);
         assert!(!pool.idle.lock().connections[0].0.is_closed());
         tokio::join!(ask(&pool), answered());
@@ -325,7 +325,7 @@ mod tests {
         let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), journal_barrier());
         let kept_back = || asking("words", Arc::new(|| Err("not yet".into())));
         let error = pool.send(&kept_back).await.unwrap_err();
-        assert!(KeptBack::caused(&error), "{error:?}");
+        assert!(JournalFlushError::caused(&error), "{error:?}");
         let mut far = dialer.0.lock().unwrap().pop().unwrap();
         let mut seen = Vec::new();
         far.read_to_end(&mut seen).await.unwrap();
@@ -340,7 +340,7 @@ mod tests {
             },
             async { pool.send(&|| asking("words", Arc::new(|| Ok(())))).await.unwrap_err() }
         );
-        assert!(!KeptBack::caused(&error), "{error:?}");
+        assert!(!JournalFlushError::caused(&error), "{error:?}");
     }
 
     #[tokio::test]
@@ -355,7 +355,7 @@ mod tests {
                 assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0);
             }
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi").await.unwrap();
-            // the client hangs up
+            // The client closes the connection.
             assert_eq!(stream.read_buf(&mut read).await.unwrap(), 0);
         };
         let give_up = async { drop(pool.send(&request).await.unwrap()) };
@@ -374,7 +374,7 @@ mod tests {
         ask(&pool).await;
         assert_eq!(server.connections(), 2);
         until_kept(&pool).await;
-        // nor is it kept where no request comes
+        // A connection is closed as well if no request arrives.
         tokio::time::sleep(MAX_IDLE * 2).await;
         assert!(pool.idle.lock().connections.is_empty());
     }

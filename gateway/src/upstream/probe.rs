@@ -1,4 +1,4 @@
-//! Looks at an upstream without a request of anybody's: its models, and whether it streams.
+//! Diagnostic requests to an upstream: its models, and whether it streams.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -11,9 +11,9 @@ use domain::wire::chunk::ChunkView;
 use domain::wire::splice::splice;
 use domain::wire::sse::{self, Splitter};
 
-/// The longest list of models that is read.
+/// The maximum length of a model list that is read.
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
-/// Names our requests in the upstream's log.
+/// The id of diagnostic requests in the upstream's log.
 const REQUEST_ID: HeaderValue = HeaderValue::from_static("tollgate-diagnose");
 
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ impl UpstreamClient {
     /// Returns the names of the models that the upstream lists.
     ///
     /// # Errors
-    /// It does not answer with such a list in time.
+    /// The upstream does not return such a list in time.
     pub async fn models(&self) -> Result<Vec<String>, UpstreamError> {
         let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
         let response = self.request(Method::GET, &self.models, nothing).await?;
@@ -44,11 +44,10 @@ impl UpstreamClient {
         Ok(list.data.into_iter().map(|listed| listed.id).collect())
     }
 
-    /// Sends a streamed chat request and waits for the first piece of its answer; what follows is not
-    /// read.
+    /// Sends a streamed chat request and waits for the first token; the rest is not read.
     ///
     /// # Errors
-    /// It does not answer with a stream, or not in time.
+    /// The upstream does not return a stream, or not in time.
     pub async fn first_token(&self, body: impl Into<Bytes>) -> Result<(), UpstreamError> {
         let body = body.into();
         let response = self.send(|| (splice(&body, &[]), REQUEST_ID)).await?;
@@ -69,7 +68,7 @@ impl UpstreamClient {
     }
 }
 
-/// Whether an event holds a piece of an answer.
+/// Returns whether an event carries part of an answer.
 fn is_piece(event: &[u8]) -> bool {
     let Some(data) = sse::data(event) else { return false };
     let chunk = std::str::from_utf8(&data).ok().and_then(|json| ChunkView::parse(json).ok());

@@ -1,4 +1,4 @@
-//! Short answers of upstreams, read whole.
+//! Reads short upstream bodies whole.
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -6,11 +6,11 @@ use hyper::body::Incoming;
 
 use super::error::UpstreamError;
 
-/// Reads a body of at most `limit` bytes into one buffer: kept one by one, pieces of a byte would take some
-/// seventy times their length.
+/// Reads a body of at most `limit` bytes into one buffer. Keeping one-byte frames individually would take
+/// about seventy times their length.
 ///
 /// # Errors
-/// It is longer, or breaks off.
+/// The body is longer, or breaks off.
 pub(super) async fn read_whole(mut body: Incoming, limit: usize) -> Result<Bytes, UpstreamError> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {

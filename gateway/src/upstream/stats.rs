@@ -1,7 +1,7 @@
-//! What came of the requests to one upstream, over the last minutes.
+//! Results of the requests to one upstream over the last minutes.
 //!
-//! Counted in atomics, by the minute: where a minute begins, counts of requests at that very moment may
-//! go to either.
+//! The counters are atomics, one set per minute. At the turn of a minute, a concurrent request may be counted
+//! in either.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use domain::health::{Health, LastError};
 use domain::latency::{self, BUCKETS, Percentiles};
 
 const MINUTES: usize = 5;
-/// Half of so many requests must have failed within these minutes to open the breaker.
-const MOSTLY_OF: u64 = 20;
+/// The breaker opens if half of at least this many recent requests failed.
+const MIN_REQUESTS: u64 = 20;
 const MOSTLY_MINUTES: u64 = 2;
 
-/// How one upstream does.
+/// The statistics of one upstream.
 #[derive(Default)]
 pub(super) struct UpstreamStats {
     breaker: Breaker,
@@ -28,7 +28,7 @@ pub(super) struct UpstreamStats {
 }
 
 struct Minute {
-    /// Which one, plus one; zero for none.
+    /// The number of the minute plus one; zero for none.
     number: AtomicU64,
     requests: AtomicU32,
     failures: AtomicU32,
@@ -49,12 +49,13 @@ impl Default for Minute {
 }
 
 impl UpstreamStats {
-    /// Whether a request should go there before it goes elsewhere. May be asked once for a request.
+    /// Returns whether a request should go to this upstream before others. Must be called at most once per
+    /// request.
     pub(super) fn permits(&self, now: Duration) -> bool {
         self.breaker.permits(now)
     }
 
-    /// Learns that the head of an answer came after `latency`.
+    /// Records that the head of an answer arrived after `latency`.
     pub(super) fn answered(&self, latency: Duration, now: Duration) {
         let minute = self.minute(now);
         minute.requests.fetch_add(1, Ordering::Relaxed);
@@ -62,8 +63,8 @@ impl UpstreamStats {
         self.breaker.succeeded();
     }
 
-    /// Learns that a request failed before its answer began. Returns for how long requests are kept
-    /// away, if that begins now.
+    /// Records a failure before the answer began. Returns the time for which the breaker opens, if it opens
+    /// now.
     pub(super) fn failed(
         &self,
         error: &UpstreamError,
@@ -71,11 +72,11 @@ impl UpstreamStats {
         now: Duration,
     ) -> Option<Duration> {
         self.minute(now).requests.fetch_add(1, Ordering::Relaxed);
-        self.broke(error, at, now)
+        self.record_broken_answer(error, at, now)
     }
 
-    /// The same of a request whose answer had begun.
-    pub(super) fn broke(
+    /// Records a failure after the answer began, like [`failed`](Self::failed).
+    pub(super) fn record_broken_answer(
         &self,
         error: &UpstreamError,
         at: Timestamp,
@@ -86,17 +87,17 @@ impl UpstreamStats {
         self.last_error.store(Some(LastError { text, at }.into()));
         self.breaker.failed(now, || {
             let (requests, failures) = self.counts(now, MOSTLY_MINUTES);
-            requests >= MOSTLY_OF && failures * 2 >= requests
+            requests >= MIN_REQUESTS && failures * 2 >= requests
         })
     }
 
-    /// Learns that an answer came with a usage that cannot be true; `complaint` says what it was.
-    pub(super) fn miscounted(&self, complaint: String, at: Timestamp, now: Duration) {
+    /// Records an answer with implausible usage; `complaint` describes it.
+    pub(super) fn record_implausible_usage(&self, complaint: String, at: Timestamp, now: Duration) {
         self.minute(now).miscounts.fetch_add(1, Ordering::Relaxed);
         self.last_error.store(Some(LastError { text: complaint, at }.into()));
     }
 
-    /// Returns what all that comes to, as of `now`.
+    /// Returns the health as of `now`.
     pub(super) fn health(&self, now: Duration) -> Health {
         let (requests, failures) = self.counts(now, MINUTES as u64);
         let mut latency = [0; BUCKETS];
@@ -115,7 +116,7 @@ impl UpstreamStats {
         }
     }
 
-    /// Returns the requests and failures of the last minutes.
+    /// Returns the requests and failures of the last `minutes`.
     fn counts(&self, now: Duration, minutes: u64) -> (u64, u64) {
         let sum = |of| self.sum(now, minutes, of);
         (sum(|minute| &minute.requests), sum(|minute| &minute.failures))
@@ -134,7 +135,7 @@ impl UpstreamStats {
         })
     }
 
-    /// Returns the minute under way, emptied if it has just begun.
+    /// Returns the current minute, reset if it has just begun.
     fn minute(&self, now: Duration) -> &Minute {
         let number = number(now);
         let minute = &self.minutes[usize::try_from(number).unwrap_or_default() % MINUTES];
@@ -200,7 +201,7 @@ mod tests {
             stats.answered(Duration::from_millis(40), at(70).1);
             opened.push(fail(&stats, 70).is_some());
         }
-        // it takes a success in between to close it again
+        // A success in between is necessary to close it again.
         assert_eq!(opened, (1..=12).map(|pair| pair >= 10).collect::<Vec<_>>());
         assert!(matches!(stats.health(at(70).1).breaker, BreakerState::Open { .. }));
     }
@@ -210,7 +211,7 @@ mod tests {
         let stats = UpstreamStats::default();
         let (time, now) = at(5);
         stats.answered(Duration::from_millis(40), now);
-        stats.broke(&UpstreamError::CutOff, time, now);
+        stats.record_broken_answer(&UpstreamError::CutOff, time, now);
         let health = stats.health(now);
         assert_eq!((health.requests, health.failures), (1, 1));
     }

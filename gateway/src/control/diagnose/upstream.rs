@@ -142,7 +142,7 @@ fn failed(what: &str, upstream: &Upstream, error: &UpstreamError) -> Finding {
                 "see that its server runs and that its address is right: `ctl upstream update {name} --url …`"
             ),
         },
-        UpstreamError::KeptBack(_) => "see the log of the gateway".to_owned(),
+        UpstreamError::JournalUnavailable(_) => "see the log of the gateway".to_owned(),
         _ => "see the log of its server".to_owned(),
     };
     Finding::problem(format!("{what}: {}", error.for_operators()), remedy)

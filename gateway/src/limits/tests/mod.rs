@@ -1,4 +1,4 @@
-//! Limits never admit more than they say, name what is in the way, and give back what was not used.
+//! Limits never admit more than they allow, name the limit that refuses, and release what was not used.
 
 mod properties;
 mod tokens;
@@ -43,24 +43,25 @@ impl Fixture {
     }
 
     fn admit(&self, limits: [Limits; 3], millis: u64) -> Result<Permit, Exceeded> {
-        self.decide(limits, demand(1, 1), millis).outcome
+        self.decide(limits, demand(1, 1), millis).permit
     }
 
-    /// How much of the limits of a plan is used.
+    /// Returns the usage of a plan's limits.
     fn used(&self, plan: Limits, millis: u64) -> Vec<(LimitKind, u64)> {
-        let limits = self.limiter.limits_in_use(Limited::Plan(self.account), &plan, moment(millis));
+        let limits =
+            self.limiter.limits_in_use(LimitOwner::Plan(self.account), &plan, moment(millis));
         limits.into_iter().map(|limit| (limit.kind, limit.used)).collect()
     }
 }
 
-/// So long after noon on the last day of November.
+/// Returns the moment `millis` after noon on the last day of November.
 fn moment(millis: u64) -> Moment {
     let noon: Timestamp = "2026-11-30T12:00:00Z".parse().unwrap();
     let monotonic = Duration::from_millis(millis);
     Moment { monotonic, wall: noon + monotonic }
 }
 
-/// What a request with one answer demands whose output is capped.
+/// Returns the demand of a request for one choice with an output cap.
 fn demand(input: u64, output: u64) -> Demand {
     Demand {
         input,
@@ -144,14 +145,14 @@ fn what_exceeds_an_observed_limit_is_let_in_counted_and_told() {
     let fixture = Fixture::new();
     let observed = Limits { rpm: Some(1), tpm: Some(4), observe: true, ..NONE };
     let first = fixture.decide([observed, NONE, NONE], demand(2, 1), 0);
-    assert!(first.outcome.is_ok() && first.observed.is_empty());
+    assert!(first.permit.is_ok() && first.observed.is_empty());
     assert_eq!(
         first.standing,
         LimitStatus::default(),
         "a client is not told of what does not bind it"
     );
     let mut second = fixture.decide([observed, NONE, NONE], demand(2, 1), 0);
-    assert!(second.outcome.as_mut().unwrap().ensure_covered(500, || Duration::ZERO));
+    assert!(second.permit.as_mut().unwrap().ensure_covered(500, || Duration::ZERO));
     let both = [(LimitScope::Plan, LimitKind::Requests), (LimitScope::Plan, LimitKind::Tokens)];
     assert_eq!(second.observed, both);
     assert_eq!(fixture.used(observed, 0), [(LimitKind::Requests, 2), (LimitKind::Tokens, 606)]);
@@ -171,7 +172,7 @@ fn clients_are_told_of_the_tightest_limit_of_each_kind() {
     assert_eq!(standing, LimitStatus { requests: Some(requests), tokens: Some(tokens) });
     let refused =
         fixture.decide([plan, NONE, Limits { rpm: Some(1), ..NONE }], demand(20, 80), 500);
-    assert!(refused.outcome.is_err());
+    assert!(refused.permit.is_err());
     assert_eq!(refused.standing.requests.unwrap().remaining, 0);
     assert_eq!(
         refused.standing.tokens,
@@ -190,7 +191,7 @@ fn uses_say_what_is_limited_how_much_is_used_and_when_it_is_free() {
         monthly_tokens: Some(9_000),
         observe: false,
     };
-    let place = fixture.decide([limits, NONE, limits], demand(10, 90), 500).outcome.unwrap();
+    let place = fixture.decide([limits, NONE, limits], demand(10, 90), 500).permit.unwrap();
     let wall = |text: &str| text.parse::<Timestamp>().ok();
     let (soon, month) = (wall("2026-11-30T12:01:01Z"), wall("2026-12-01T00:00:00Z"));
     let expected = |scope| {
@@ -211,14 +212,14 @@ fn uses_say_what_is_limited_how_much_is_used_and_when_it_is_free() {
     };
     let limiter = &fixture.limiter;
     let in_use = |of| limiter.limits_in_use(of, &limits, moment(700));
-    assert_eq!(in_use(Limited::Plan(fixture.account)), expected(LimitScope::Plan));
-    assert_eq!(in_use(Limited::Key(&fixture.key)), expected(LimitScope::Key));
-    let of_model = limiter.limits_in_use(Limited::Model(&fixture.model), &NONE, moment(700));
+    assert_eq!(in_use(LimitOwner::Plan(fixture.account)), expected(LimitScope::Plan));
+    assert_eq!(in_use(LimitOwner::Key(&fixture.key)), expected(LimitScope::Key));
+    let of_model = limiter.limits_in_use(LimitOwner::Model(&fixture.model), &NONE, moment(700));
     assert_eq!(of_model, []);
     place.settle(40, || Duration::from_millis(900));
-    let used: Vec<_> = in_use(Limited::Key(&fixture.key)).iter().map(|it| it.used).collect();
+    let used: Vec<_> = in_use(LimitOwner::Key(&fixture.key)).iter().map(|it| it.used).collect();
     assert_eq!(used, [1, 40, 0, 40]);
     let unknown = ModelId::new("never asked");
-    let unused = limiter.limits_in_use(Limited::Model(&unknown), &limits, moment(700));
+    let unused = limiter.limits_in_use(LimitOwner::Model(&unknown), &limits, moment(700));
     assert!(unused.iter().all(|limit| limit.used == 0) && unused.len() == 4);
 }

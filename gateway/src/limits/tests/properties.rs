@@ -1,4 +1,4 @@
-//! Any order of events, against a plain list of what was counted when.
+//! Compares any order of events with a plain list of what was counted when.
 
 use proptest::prelude::*;
 
@@ -10,24 +10,24 @@ const QUOTA: u64 = 9_000;
 const CONCURRENCY: u64 = 4;
 const MINUTE: u64 = 60_000;
 
-/// What can happen to a limiter; `usize` chooses one of the requests under way.
+/// An event; `usize` selects one of the requests in progress.
 #[derive(Clone, Debug)]
 enum Step {
     Wait(u64),
     Admit(u64, u64),
     Grow(usize, u64),
-    /// Used so many tokens.
+    /// A request ends after using this many tokens.
     Settle(usize, u64),
     Drop(usize),
 }
 
-/// A request under way, and what was counted for it when.
+/// A request in progress and the amounts counted for it.
 struct Running {
     permit: Permit,
     parts: Vec<(u64, u64)>,
 }
 
-/// What was counted: of ended requests what they used, of the others what is reserved.
+/// The counted amounts: usage of ended requests, reservations of the others.
 #[derive(Default)]
 struct Model {
     now: u64,
@@ -68,8 +68,8 @@ impl Model {
         (count > 0).then(|| &mut self.running[which % count])
     }
 
-    /// A request has ended and used so many tokens: from the end of what was reserved, the rest never
-    /// happened, and what is beyond that happened now.
+    /// Ends a request: usage replaces the reservation from its end, and usage beyond the reservation is
+    /// counted now.
     fn end(&mut self, which: usize, used: impl FnOnce(u64) -> u64) {
         if self.running.is_empty() {
             return;
@@ -93,8 +93,8 @@ fn limits() -> [Limits; 3] {
     [plan, NONE, key]
 }
 
-/// Plays `steps`; checks at each admission that nothing is exceeded. `honest` requests use at most
-/// what was reserved for them at first.
+/// Plays `steps` and checks at each admission that no limit is exceeded. `honest` requests use at most their
+/// first reservation.
 fn play(fixture: &Fixture, steps: Vec<Step>, honest: bool) -> Result<Model, TestCaseError> {
     let mut model = Model::default();
     for step in steps {
@@ -103,7 +103,7 @@ fn play(fixture: &Fixture, steps: Vec<Step>, honest: bool) -> Result<Model, Test
             Step::Admit(input, output) => {
                 let demand = Demand { longest: output * 2, ..demand(input, output) };
                 let decision = fixture.decide(limits(), demand, model.now);
-                let Ok(permit) = decision.outcome else { continue };
+                let Ok(permit) = decision.permit else { continue };
                 let reserved = permit.reserved();
                 prop_assert!(reserved > input);
                 let parts = vec![(model.now, reserved)];
@@ -178,11 +178,11 @@ proptest! {
             let limits = fixture.limiter.limits_in_use(of, limits, moment(now));
             limits.into_iter().map(|limit| (limit.kind, limit.used)).collect::<Vec<_>>()
         };
-        let of_plan = in_use(Limited::Plan(fixture.account), &plan);
+        let of_plan = in_use(LimitOwner::Plan(fixture.account), &plan);
         prop_assert_eq!(of_plan[1], (LimitKind::MonthlyTokens, month));
-        let of_key = in_use(Limited::Key(&fixture.key), &key);
+        let of_key = in_use(LimitOwner::Key(&fixture.key), &key);
         prop_assert_eq!(of_key[1], (LimitKind::Concurrency, 0));
-        // the oldest second counts as a whole
+        // The oldest second counts as a whole.
         let oldest: u64 = model.ended.iter()
             .filter(|(at, _)| at + MINUTE <= now && at / 1_000 + 60 >= now / 1_000)
             .map(|(_, tokens)| tokens).sum();

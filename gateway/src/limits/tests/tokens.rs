@@ -14,25 +14,25 @@ fn monthly(tokens: u64) -> [Limits; 3] {
 fn tokens_are_reserved_before_they_are_used_and_given_back() {
     let fixture = Fixture::new();
     let limits = tpm(100);
-    let place = fixture.decide(limits, demand(20, 60), 0).outcome.unwrap();
-    let refused = fixture.decide(limits, demand(20, 60), 1_000).outcome.unwrap_err();
+    let place = fixture.decide(limits, demand(20, 60), 0).permit.unwrap();
+    let refused = fixture.decide(limits, demand(20, 60), 1_000).permit.unwrap_err();
     assert_eq!(refused.cause, Cause::Wait(Duration::from_mins(1)));
     place.settle(30, || Duration::from_secs(2));
     assert_eq!(fixture.used(limits[0], 2_000), [(LimitKind::Tokens, 30)]);
-    assert!(fixture.decide(limits, demand(20, 50), 2_000).outcome.is_ok());
+    assert!(fixture.decide(limits, demand(20, 50), 2_000).permit.is_ok());
 }
 
 #[test]
 fn little_room_reserves_what_there_is_and_less_than_an_eighth_waits() {
     let fixture = Fixture::new();
     let limits = tpm(1_000);
-    let _first = fixture.decide(limits, demand(500, 100), 0).outcome.unwrap();
+    let _first = fixture.decide(limits, demand(500, 100), 0).permit.unwrap();
     let huge = Demand { longest: 100_000, ..demand(50, 1_024) };
-    let second = fixture.decide(limits, huge, 0).outcome.unwrap();
+    let second = fixture.decide(limits, huge, 0).permit.unwrap();
     assert_eq!(fixture.used(limits[0], 0), [(LimitKind::Tokens, 1_000)]);
     assert_eq!(second.cap(), None, "a minute's limit does not shorten an answer");
     second.settle(300, || Duration::ZERO);
-    let third = fixture.decide(limits, huge, 0).outcome.unwrap_err();
+    let third = fixture.decide(limits, huge, 0).permit.unwrap_err();
     assert_eq!(third.kind, LimitKind::Tokens);
 }
 
@@ -40,7 +40,7 @@ fn little_room_reserves_what_there_is_and_less_than_an_eighth_waits() {
 fn the_largest_numbers_fill_a_minute_and_no_more() {
     let fixture = Fixture::new();
     let limits = tpm(100);
-    let decide = |millis| fixture.decide(limits, demand(1, 1), millis).outcome;
+    let decide = |millis| fixture.decide(limits, demand(1, 1), millis).permit;
     let places: Vec<_> = (0..3).map(|_| decide(0).unwrap()).collect();
     for (second, place) in (1..).zip(places) {
         place.settle(u64::MAX, || Duration::from_secs(second));
@@ -54,13 +54,13 @@ fn the_largest_numbers_fill_a_minute_and_no_more() {
 fn an_answer_that_outgrows_a_minute_goes_on_and_those_after_it_wait() {
     let fixture = Fixture::new();
     let limits = tpm(1_000);
-    let mut place = fixture.decide(limits, demand(10, 100), 0).outcome.unwrap();
+    let mut place = fixture.decide(limits, demand(10, 100), 0).permit.unwrap();
     assert!(place.ensure_covered(2_000, || Duration::from_secs(10)));
     assert!(fixture.used(limits[0], 10_000)[0].1 > 1_000);
     place.settle(3_000, || Duration::from_secs(20));
     assert_eq!(fixture.used(limits[0], 20_000), [(LimitKind::Tokens, 3_000)]);
     let refused = fixture.admit(limits, 20_000).unwrap_err();
-    // then what it grew to in its tenth second is forgotten
+    // By then, the growth in its tenth second has expired.
     assert_eq!(refused.cause, Cause::Wait(Duration::from_secs(51)));
     assert!(fixture.admit(limits, 70_999).is_err());
     assert!(fixture.admit(limits, 71_000).is_ok());
@@ -69,9 +69,9 @@ fn an_answer_that_outgrows_a_minute_goes_on_and_those_after_it_wait() {
 #[test]
 fn a_request_that_no_minute_has_room_for_is_told_so() {
     let fixture = Fixture::new();
-    let refused = fixture.decide(tpm(100), demand(95, 50), 0).outcome.unwrap_err();
+    let refused = fixture.decide(tpm(100), demand(95, 50), 0).permit.unwrap_err();
     assert_eq!(refused.cause, Cause::TooLarge { needed: 107 });
-    let refused = fixture.decide(monthly(100), demand(100, 50), 0).outcome.unwrap_err();
+    let refused = fixture.decide(monthly(100), demand(100, 50), 0).permit.unwrap_err();
     assert_eq!(refused.cause, Cause::TooLarge { needed: 101 });
 }
 
@@ -80,7 +80,7 @@ fn a_month_is_used_to_its_end_and_no_further() {
     let fixture = Fixture::new();
     let limits = monthly(1_000);
     let long = Demand { longest: 100_000, ..demand(100, 400) };
-    let mut place = fixture.decide(limits, long, 0).outcome.unwrap();
+    let mut place = fixture.decide(limits, long, 0).permit.unwrap();
     assert_eq!(place.cap(), Some(900));
     assert!(place.ensure_covered(800, || Duration::ZERO));
     assert!(place.ensure_covered(900, || Duration::ZERO), "the last step is what is left");
@@ -111,9 +111,9 @@ fn a_limiter_goes_on_from_what_was_used() {
     };
     let fixture = Fixture::over(Limiter::resume(&used, moment(0).wall));
     let quota = Limits { monthly_tokens: Some(100), ..NONE };
-    let refused = fixture.decide([quota, quota, quota], demand(20, 1), 5).outcome.unwrap_err();
+    let refused = fixture.decide([quota, quota, quota], demand(20, 1), 5).permit.unwrap_err();
     assert_eq!(refused.scope, LimitScope::Key);
-    let place = fixture.decide([quota, quota, NONE], demand(20, 5), 5).outcome.unwrap();
+    let place = fixture.decide([quota, quota, NONE], demand(20, 5), 5).permit.unwrap();
     place.settle(12, || Duration::ZERO);
     assert_eq!(fixture.used(quota, 5), [(LimitKind::MonthlyTokens, 82)]);
 }
@@ -123,6 +123,6 @@ fn a_quota_that_is_set_later_knows_what_the_month_has_used() {
     let fixture = Fixture::new();
     fixture.admit([NONE; 3], 0).unwrap().settle(95, || Duration::ZERO);
     assert_eq!(fixture.used(monthly(100)[0], 0), [(LimitKind::MonthlyTokens, 95)]);
-    let refused = fixture.decide(monthly(100), demand(9, 1), 0).outcome.unwrap_err();
+    let refused = fixture.decide(monthly(100), demand(9, 1), 0).permit.unwrap_err();
     assert!(matches!(refused.cause, Cause::Spent { .. }));
 }
