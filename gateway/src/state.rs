@@ -25,7 +25,7 @@ use domain::response::{FoundItems, StoredResponse, Turn, item_id};
 mod tests;
 
 /// Bytes that may wait to be written; past it no request that wants to be kept is admitted.
-const BEHIND: u64 = 64 * 1024 * 1024;
+const MAX_WAITING_RECORDS: u64 = 64 * 1024 * 1024;
 const MAX_BATCH: usize = 64;
 const RETRY: Duration = Duration::from_millis(250);
 /// How often responses past their retention are looked for.
@@ -110,7 +110,7 @@ impl State {
 
     /// Whether so much waits to be written that nothing more should be kept.
     pub fn is_behind(&self) -> bool {
-        self.waiting_bytes.load(Ordering::Relaxed) > BEHIND
+        self.waiting_bytes.load(Ordering::Relaxed) > MAX_WAITING_RECORDS
     }
 
     /// Keeps a response.

@@ -9,7 +9,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 
 use super::respond;
-use crate::ledger::Syncing;
+use crate::ledger::DiskSync;
 use crate::pipeline::relay::Relay;
 use crate::pipeline::request_guard::RequestGuard;
 use domain::refusal::Refusal;
@@ -32,7 +32,7 @@ pub enum Reply {
         /// What tells the client.
         last: Bytes,
         /// What that waits for.
-        syncing: Option<Syncing>,
+        syncing: Option<DiskSync>,
     },
     /// A stream that has ended.
     Ended,

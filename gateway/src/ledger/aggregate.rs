@@ -1,10 +1,10 @@
-//! Merges records of requests that cost nothing, once one key makes many of them within a second.
+//! Merges the records of requests that cost nothing if one key sends many of them within a second.
 //!
-//! A request that is refused, or answered without an upstream, costs its client microseconds, and neither
-//! money nor a limit stops the next one; with a record for each, one key would fill the disk. So the
-//! first [`MAX_INDIVIDUAL`] of a kind are recorded individually, and all others of the second together, in
-//! one record with their [count](RequestRecord::count). What is counted here is not in the journal until it is taken:
-//! the death of the process loses the counts of the second under way.
+//! A request that is refused, or answered without an upstream, costs its client microseconds and neither
+//! money nor a limit stops the next one. With a record for each, one key could fill the disk. So the first
+//! [`MAX_INDIVIDUAL`] requests of a kind are recorded individually, and the others of that second share one
+//! record with their [count](RequestRecord::count). Merged counts are not in the journal until they are
+//! taken: a crash loses those of the current second.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,9 @@ use domain::id::KeyId;
 use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus};
 
-/// Requests of one kind that are recorded individually between two calls of [`Aggregator::take`].
+/// The requests of one kind that are recorded individually between two calls of [`Aggregator::take`].
 pub(super) const MAX_INDIVIDUAL: u32 = 10;
-/// Keys that are told apart between two calls of [`Aggregator::take`].
+/// The keys that are tracked between two calls of [`Aggregator::take`].
 const MAX_KEYS: usize = 16_384;
 
 /// Counts requests by key and kind.
@@ -27,23 +27,23 @@ pub(super) struct Aggregator {
     keys: Mutex<HashMap<KeyId, Vec<Kind>, RandomState>>,
 }
 
-/// Requests of one key to one endpoint that ended alike: a few dozen kinds, as no upstream's error code
-/// is among them.
+/// The endpoint and result of a key's requests: a few dozen kinds, because upstream error codes are not among
+/// them.
 struct Kind {
     endpoint: Endpoint,
     status: RequestStatus,
     http_status: Option<u16>,
     error_code: Option<String>,
-    /// How many were recorded individually.
+    /// The requests that were recorded individually.
     individual: u32,
-    /// All others.
+    /// The merged record of the others.
     merged: Option<Box<RequestRecord>>,
 }
 
 // === impl Aggregator ===
 
 impl Aggregator {
-    /// Whether records like this one may be merged: the request never went upstream, and cost nothing.
+    /// Returns whether records like this one may be merged: the request never went upstream and cost nothing.
     pub(super) fn applies_to(record: &RequestRecord) -> bool {
         record.deployment.is_none()
             && record.usage.is_none()
@@ -51,8 +51,8 @@ impl Aggregator {
             && record.idempotency.is_none()
     }
 
-    /// Counts a record. Returns it if it is to be recorded individually; otherwise it is part of what
-    /// [`Aggregator::take`] returns next.
+    /// Counts a record. Returns it if it must be recorded individually; otherwise [`Aggregator::take`]
+    /// returns it as part of a merged record.
     pub(super) fn admit(&self, record: Box<RequestRecord>) -> Option<Box<RequestRecord>> {
         let mut keys = self.lock();
         let kinds = match keys.get_mut(&record.key) {
@@ -74,12 +74,12 @@ impl Aggregator {
         None
     }
 
-    /// Whether [`Aggregator::take`] should be called before its time, as there are too many keys.
+    /// Returns whether [`Aggregator::take`] must be called early because too many keys are tracked.
     pub(super) fn is_full(&self) -> bool {
         self.lock().len() >= MAX_KEYS
     }
 
-    /// Takes what was merged since the last call, and begins anew.
+    /// Takes the merged records since the last call and resets the counters.
     pub(super) fn take(&self) -> impl Iterator<Item = Box<RequestRecord>> + use<> {
         let keys = std::mem::take(&mut *self.lock());
         keys.into_values().flatten().filter_map(|kind| kind.merged)
@@ -112,7 +112,7 @@ impl Kind {
     }
 }
 
-/// Adds `record` to `merged`, which keeps what both agree on, and the longer duration.
+/// Adds `record` to `merged`, which keeps the fields that both share and the longer duration.
 fn merge(merged: &mut RequestRecord, record: &RequestRecord) {
     merged.count = merged.count.saturating_add(record.count.get());
     merged.stream &= record.stream;
@@ -135,7 +135,7 @@ mod tests {
     use crate::ledger::journal::tests::ended;
     use domain::id::ModelId;
 
-    /// A request that was refused with `code`, of the key `key`.
+    /// Returns a request of `key` that was refused with `code`.
     fn refused(number: u128, key: &str, code: &str) -> Box<RequestRecord> {
         Box::new(RequestRecord {
             key: KeyId::new(key),
@@ -150,7 +150,7 @@ mod tests {
         })
     }
 
-    /// What is recorded of `records`: the individual ones and the merged ones, as counts.
+    /// Returns the counts of the individual and of the merged records.
     fn counts(
         aggregator: &Aggregator,
         records: impl Iterator<Item = Box<RequestRecord>>,
@@ -178,7 +178,7 @@ mod tests {
             let key = if number % 2 == 0 { "a" } else { "b" };
             refused(number, key, if number % 10 == 0 { "x" } else { "y" })
         });
-        // of `a` 10 and 40, of `b` 50
+        // 10 and 40 of `a`, 50 of `b`.
         assert_eq!(counts(&aggregator, records), (30, vec![30, 40]));
     }
 

@@ -1,48 +1,48 @@
-//! The money of an account or of a key's cap in memory: what there is, and what of it is spoken for.
+//! The balance of an account, or the rest of a key's spending cap, in memory.
 //!
-//! A hold is taken in one step that cannot overspend, so however many requests run at once, together
-//! they never spend more than there is. No lock: two numbers, each changed atomically.
+//! A hold is taken in one atomic step that cannot overspend, so concurrent requests never spend more than
+//! there is. There is no lock: each of the two amounts is an atomic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use domain::money::Nanos;
 
-/// The money of one account, or what one key may still spend. At rest, the balance is what can be
-/// spent plus all holds.
+/// The money of one account, or what one key may still spend. Invariant: `total` equals `spendable` plus all
+/// holds.
 #[derive(Debug, Default)]
 pub(super) struct Balance {
     total: AtomicI64,
-    /// The balance without what is held.
+    /// The part of the total that is not held.
     spendable: AtomicI64,
-    /// How many requests wait for something to be given back.
+    /// The number of requests that wait for money to be released.
     waiting: AtomicUsize,
 }
 
-/// A request that waits for something to be given back. Dropping it ends the wait.
+/// Registers a request that waits for money to be released. Dropping it ends the wait.
 #[derive(Debug)]
 pub(super) struct WaitGuard(Arc<Balance>);
 
-/// Money that a request may spend. Dropping it gives it back.
+/// Money that is held for a request. Dropping it releases the money.
 #[derive(Debug)]
 pub(super) struct BalanceHold {
     balance: Arc<Balance>,
     amount: i64,
 }
 
-/// What became of a cost.
+/// How a cost was covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Payment {
-    /// What the account paid.
+    /// The amount that the account paid.
     pub charged: Nanos,
-    /// What it could not pay, because the cost ran over what was held and nothing else was left.
+    /// The amount that exceeded both the hold and the spendable balance.
     pub overrun: Nanos,
 }
 
 // === impl Balance ===
 
 impl Balance {
-    /// A balance with this balance.
+    /// Creates a balance with nothing held.
     pub(super) fn new(balance: Nanos) -> Self {
         Self {
             total: AtomicI64::new(balance.0),
@@ -51,57 +51,57 @@ impl Balance {
         }
     }
 
-    /// What a key may still spend that has `spent` of its cap.
+    /// Creates the balance of a key that has spent `spent` of its cap.
     pub(super) fn of_cap(cap: Nanos, spent: Nanos) -> Self {
         Self::new((cap + -spent).max(Nanos::ZERO))
     }
 
-    /// What the account has.
+    /// Returns the total, held money included.
     pub(super) fn total(&self) -> Nanos {
         Nanos(self.total.load(Ordering::Relaxed))
     }
 
-    /// What of it is not held.
+    /// Returns the amount that is not held.
     pub(super) fn spendable(&self) -> Nanos {
         Nanos(self.spendable.load(Ordering::Relaxed))
     }
 
-    /// Whether some request waits for something to be given back.
+    /// Returns whether a request waits for money to be released.
     pub(super) fn has_waiters(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Has requests that hold more than they need give that back, for as long as the guard lives.
-    /// `None` if `max_waiters` wait already.
+    /// Asks requests that hold more than they need to release the rest, for as long as the guard lives.
+    /// Returns `None` if `max_waiters` wait already.
     pub(super) fn wait(self: &Arc<Self>, max_waiters: usize) -> Option<WaitGuard> {
         let one_more = |waiting: usize| (waiting < max_waiters).then_some(waiting + 1);
         let entered = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
         entered.is_ok().then(|| WaitGuard(self.clone()))
     }
 
-    /// Adds money, or takes it away for reasons other than a request.
+    /// Changes the balance by a credit or a correction.
     pub(super) fn change(&self, amount: Nanos) {
         add(&self.total, amount.0);
         add(&self.spendable, amount.0);
     }
 
-    /// Holds `amount`, if there is as much.
+    /// Holds `amount`, or returns `None` if the spendable amount is less.
     pub(super) fn hold(self: &Arc<Self>, amount: Nanos) -> Option<BalanceHold> {
         let amount = amount.0.max(0);
         take(&self.spendable, amount).then(|| BalanceHold { balance: self.clone(), amount })
     }
 
-    /// A hold of nothing, which even an empty balance has.
+    /// Returns an empty hold, which even an empty balance grants.
     pub(super) fn hold_nothing(self: &Arc<Self>) -> BalanceHold {
         BalanceHold { balance: self.clone(), amount: 0 }
     }
 
-    /// Pays a cost for which nothing was held, as far as there is money.
+    /// Pays a cost without a hold, as far as there is money.
     pub(super) fn pay(&self, cost: Nanos) -> Payment {
         self.settle(0, cost)
     }
 
-    /// Pays `cost` out of `held`, then out of what can be spent, and gives back the rest of `held`.
+    /// Pays `cost` from `held`, then from the spendable amount, and releases the rest of `held`.
     fn settle(&self, held: i64, cost: Nanos) -> Payment {
         let cost = cost.0.max(0);
         let beyond = cost.saturating_sub(held).max(0);
@@ -116,12 +116,12 @@ impl Balance {
 // === impl BalanceHold ===
 
 impl BalanceHold {
-    /// How much is held.
+    /// Returns the held amount.
     pub(super) fn amount(&self) -> Nanos {
         Nanos(self.amount)
     }
 
-    /// Holds `more` on top; all of it or nothing.
+    /// Holds `more` in addition; all of it or nothing.
     pub(super) fn grow(&mut self, more: Nanos) -> bool {
         let more = more.0.max(0);
         let grew = take(&self.balance.spendable, more);
@@ -131,19 +131,19 @@ impl BalanceHold {
         grew
     }
 
-    /// Gives back `less` of it.
+    /// Releases `less` of the hold.
     pub(super) fn shrink(&mut self, less: Nanos) {
         let less = less.0.clamp(0, self.amount);
         self.amount -= less;
         add(&self.balance.spendable, less);
     }
 
-    /// Whose it is.
+    /// Returns the balance that this holds money of.
     pub(super) fn balance(&self) -> &Arc<Balance> {
         &self.balance
     }
 
-    /// Pays a cost, and gives back what it leaves.
+    /// Pays a cost from the hold and releases the rest.
     pub(super) fn settle(mut self, cost: Nanos) -> Payment {
         let held = std::mem::take(&mut self.amount);
         self.balance.settle(held, cost)
@@ -163,19 +163,19 @@ impl Drop for BalanceHold {
 }
 
 fn add(to: &AtomicI64, amount: i64) {
-    // it never fails: there is always a sum
+    // The closure always returns `Some`, so the update cannot fail.
     _ = to.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
         Some(before.saturating_add(amount))
     });
 }
 
-/// Takes `amount` if there is as much.
+/// Subtracts `amount` if there is as much.
 fn take(from: &AtomicI64, amount: i64) -> bool {
     let rest = |before: i64| before.checked_sub(amount).filter(|rest| *rest >= 0);
     from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_ok()
 }
 
-/// Takes up to `amount`, and says how much.
+/// Subtracts up to `amount` and returns the subtracted amount.
 fn take_up_to(from: &AtomicI64, amount: i64) -> i64 {
     let rest = |before: i64| Some(before - amount.min(before.max(0)));
     let before = from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
@@ -188,12 +188,12 @@ mod tests {
 
     use super::*;
 
-    /// What can happen to a balance.
+    /// An operation on a balance.
     #[derive(Clone, Debug)]
     enum Step {
         Credit(i64),
         BalanceHold(i64),
-        /// Of one of the holds that there are.
+        /// The index selects one of the open holds.
         Grow(usize, i64),
         Settle(usize, i64),
         Drop(usize),
@@ -215,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_order_of_events_makes_or_loses_money(steps in steps()) {
+        fn no_order_of_operations_creates_or_loses_money(steps in steps()) {
             let balance = Arc::new(Balance::default());
             let (mut holds, mut entries) = (Vec::<BalanceHold>::new(), Vec::<i64>::new());
             for step in steps {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_at_once_never_hold_more_than_there_is() {
+    fn concurrent_holds_never_exceed_the_balance() {
         let balance = Arc::new(Balance::new(Nanos(10)));
         let threads: Vec<_> = (0..8)
             .map(|_| {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_wait_and_no_more() {
+    fn waiters_are_limited() {
         let balance = Arc::new(Balance::new(Nanos(10)));
         let first = balance.wait(2).unwrap();
         let second = balance.wait(2);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_over_is_taken_from_the_rest_and_never_from_nothing() {
+    fn an_overrun_is_taken_from_the_spendable_amount_and_never_below_zero() {
         let balance = Arc::new(Balance::new(Nanos(10)));
         let paid = balance.hold(Nanos(4)).unwrap().settle(Nanos(7));
         assert_eq!(paid, Payment { charged: Nanos(7), overrun: Nanos::ZERO });

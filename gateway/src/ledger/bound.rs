@@ -1,6 +1,6 @@
-//! What a request may cost, before it is sent: the bound that a hold is sized from.
+//! Bounds the cost of a request before it is sent; holds are sized from this bound.
 //!
-//! Pure but for what it has learnt of each model: how many tokens a byte of a request is.
+//! It is pure except for the calibration of each model: the tokens per byte of earlier requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,54 +13,57 @@ use domain::limit::Demand;
 use domain::model::Model;
 use domain::money::Nanos;
 
-/// The longest answer of a model that does not say, in tokens.
+/// The longest answer of a model without `max_output_tokens`, in tokens.
 pub(super) const MAX_ANSWER_TOKENS: u64 = 131_072;
 
-/// Tokens in a million bytes, before anything is known of a model. Texts have 0.2 to 0.4 tokens a byte.
-const FIRST_RATE: u64 = 500_000;
-/// Few texts have less; requests of nothing but blanks must not make what is estimated of others too little.
+/// Tokens per million bytes before a model is calibrated. Texts have 0.2 to 0.4 tokens per byte.
+const DEFAULT_RATE: u64 = 500_000;
+/// The lowest rate that is learnt. Few texts have less, and requests of blanks must not lower the estimates
+/// of others.
 const MIN_RATE: u64 = 150_000;
-/// No text has more; whatever an upstream says, one absurd count must not make every hold too large.
+/// The highest rate that is learnt. No text has more, and one absurd count must not make every hold too
+/// large.
 const MAX_RATE: u64 = 2_000_000;
 const PER_MILLION: u64 = 1_000_000;
 
-/// What is known of a request's size.
+/// The size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The length of its body without the data of images, recordings and files.
+    /// The length of the body without the data of images, audio and files, in bytes.
     pub input_bytes: u64,
-    /// An estimate of the tokens that its images, recordings and files are.
+    /// An estimate of the tokens of its images, audio and files.
     pub media_tokens: u64,
-    /// The client's cap on each answer, in tokens.
+    /// The client's cap on each choice, in tokens.
     pub max_output: Option<u64>,
-    /// How many answers it wants.
+    /// The number of choices that the client requested.
     pub choices: u64,
-    /// Whether the answer shows as it grows.
+    /// Whether the answer is streamed.
     pub stream: bool,
 }
 
-/// What to hold for a request, and what it may be allowed.
+/// The amount to hold for a request, and the output that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
-    /// What to hold.
+    /// The amount to hold.
     pub amount: Nanos,
-    /// How many output tokens that pays, over all answers.
+    /// The output tokens that the amount covers, over all choices.
     pub output_tokens: u64,
-    /// How many output tokens may come, over all answers.
+    /// The output tokens that may be produced, over all choices.
     pub max_output_tokens: u64,
-    /// The cap to send, if the client's own is more than can be paid; tokens for each answer.
+    /// The cap to send upstream if the client's own cannot be covered, in tokens for each choice.
     pub cap: Option<u64>,
 }
 
-/// How many tokens a byte is, learnt for each model from what its upstream counts.
+/// The tokens per byte of each model, learnt from the counts of its upstreams.
 #[derive(Default)]
 pub(super) struct Calibration {
-    /// Tokens in a million bytes.
+    /// Tokens per million bytes.
     rates: papaya::HashMap<ModelId, Arc<AtomicU64>, RandomState>,
 }
 
 impl Size {
-    /// The tokens that it may take, with an input of `estimate` tokens and of `max_input` at most.
+    /// Returns the tokens that the request may use, with an input of about `estimate` and at most `max_input`
+    /// tokens.
     pub(super) fn demand(&self, model: &Model, estimate: u64, max_input: u64) -> Demand {
         let (longest, choices) = (self.longest_answer(model), self.choices.max(1));
         Demand {
@@ -74,25 +77,25 @@ impl Size {
         }
     }
 
-    /// The most tokens that its input can be: no tokenizer makes more than one of a byte, and the bytes
-    /// of the JSON around each message are more than the tokens of a chat template.
+    /// Returns the bound on the input tokens. No tokenizer produces more than one token per byte, and the
+    /// JSON around each message has more bytes than a chat template has tokens.
     pub fn max_input(&self, model: &Model) -> u64 {
         let tokens = self.input_bytes.saturating_add(self.media_tokens).saturating_add(8);
         model.context_window.map_or(tokens, |window| window.0.min(tokens))
     }
 
-    /// The most tokens that its input can be if its text is `text_tokens` at most.
+    /// Returns the bound on the input tokens if its text has at most `text_tokens`.
     pub const fn counted_input(&self, text_tokens: u64) -> u64 {
         text_tokens.saturating_add(self.media_tokens)
     }
 
-    /// The longest that each answer may be, in tokens.
+    /// Returns the longest possible choice, in tokens.
     fn longest_answer(&self, model: &Model) -> u64 {
         let longest = model.max_output_tokens.or(model.context_window);
         self.max_output.unwrap_or(longest.map_or(MAX_ANSWER_TOKENS, |tokens| tokens.0))
     }
 
-    /// How much of each answer counts under limits per minute to begin with, in tokens.
+    /// Returns the part of each choice that counts under per-minute limits at first, in tokens.
     fn slice(&self) -> u64 {
         const MAX_PLAIN_SLICE: u64 = 4 * SLICE;
         match (self.stream, self.max_output) {
@@ -111,8 +114,8 @@ impl Size {
 }
 
 impl Bound {
-    /// What to hold for a request of `input_tokens` at most, with `spendable` at hand; `None` if that
-    /// does not pay for its input and one token.
+    /// Returns the bound of a request with at most `input_tokens` if `spendable` is available; `None` if that
+    /// does not cover the input and one output token.
     pub(super) fn of(
         model: &Model,
         size: &Size,
@@ -140,16 +143,16 @@ impl Bound {
 }
 
 impl Calibration {
-    /// Estimates how many tokens a request's input is, rather too many than too few.
+    /// Estimates the input tokens of a request, rather too high than too low.
     pub(super) fn input_tokens(&self, model: &Model, size: &Size) -> u64 {
         let rate = self.rates.pin().get(&model.id).map(|rate| rate.load(Ordering::Relaxed));
-        let rate = rate.unwrap_or(FIRST_RATE).max(MIN_RATE);
+        let rate = rate.unwrap_or(DEFAULT_RATE).max(MIN_RATE);
         let text = size.input_bytes.saturating_mul(rate) / PER_MILLION + 8;
         text.saturating_add(size.media_tokens).min(size.max_input(model))
     }
 
-    /// Learns from a request whose tokens were counted upstream: up at once, down by and by, and a
-    /// quarter above what was seen.
+    /// Learns from a request whose input was counted upstream. The rate rises at once and falls slowly, and
+    /// stays a quarter above the observed one.
     pub(super) fn learn(&self, model: &ModelId, bytes: u64, tokens: u64) {
         if bytes == 0 {
             return;
@@ -159,22 +162,22 @@ impl Calibration {
         let rates = self.rates.pin();
         let rate = match rates.get(model) {
             Some(rate) => rate,
-            None => rates.get_or_insert_with(model.clone(), || Arc::new(FIRST_RATE.into())),
+            None => rates.get_or_insert_with(model.clone(), || Arc::new(DEFAULT_RATE.into())),
         };
         let next = |before: u64| Some(seen.max(before - before / 64));
-        // it never fails: there is always a next
+        // The closure always returns `Some`, so the update cannot fail.
         _ = rate.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 }
 
-/// What `tokens` cost, rounded up.
+/// Returns the cost of `tokens`, rounded up.
 pub(super) fn cost(tokens: u64, per_million: Nanos) -> Nanos {
     let millionths = i128::from(tokens) * i128::from(per_million.0.max(0));
     let nanos = (millionths + i128::from(PER_MILLION) - 1) / i128::from(PER_MILLION);
     Nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// How many tokens `amount` pays for; saturates, as it does where they are free.
+/// Returns the tokens that `amount` pays for; saturates if they are free.
 pub(super) fn tokens_for(amount: Nanos, per_million: Nanos) -> u64 {
     if per_million <= Nanos::ZERO {
         return u64::MAX;
@@ -192,7 +195,7 @@ mod tests {
     use domain::price::Price;
     use domain::usage::Tokens;
 
-    /// One dollar a million input tokens, two a million output tokens.
+    /// One dollar per million input tokens, two per million output tokens.
     fn model(longest: Option<u64>) -> Model {
         Model {
             id: ModelId::new("m"),
@@ -234,13 +237,13 @@ mod tests {
     #[test]
     fn a_cap_is_lowered_to_what_can_be_paid_and_held_in_part_or_in_full() {
         const RICH: i64 = 1_000_000_000;
-        // half a million tokens can be paid, and a stream holds a sixty-fourth of them at first
+        // Half a million tokens are affordable, and a stream holds 1/64 of them at first.
         check((None, true, 1), RICH, Some((100_000 + 15_622_000, 7_811, None)));
         check((Some(50), true, 1), RICH, Some((100_000 + 100_000, 50, None)));
         check((Some(50), true, 3), RICH, Some((100_000 + 300_000, 150, None)));
         check((Some(3_000), false, 1), RICH, Some((100_000 + 6_000_000, 3_000, None)));
         check((Some(9_000), false, 1), RICH, Some((100_000 + 18_000_000, 9_000, None)));
-        // 100,000 for the input, and 2,000 for each of 25 tokens
+        // 100,000 for the input, and 2,000 for each of 25 tokens.
         check((None, true, 1), 150_000, Some((132_000, 16, Some(25))));
         check((None, false, 1), 150_000, Some((150_000, 25, Some(25))));
         check((Some(20), true, 1), 150_000, Some((132_000, 16, None)));

@@ -1,75 +1,75 @@
-//! The balances that a request is paid from: its account's, and its key's if that has a cap.
+//! The balances that a request is paid from: its account's, and its key's if the key has a spending cap.
 //!
-//! A cap is a balance of its own that holds what the key may still spend. Whatever is held or paid is
-//! held in and paid from both, so that neither is ever overspent.
+//! A cap is a balance that contains what the key may still spend. Each hold and each payment applies to both,
+//! so that neither is overspent.
 
 use std::sync::Arc;
 
 use super::balance::{Balance, BalanceHold, Payment, WaitGuard};
 use domain::money::Nanos;
 
-/// What a request may be paid from.
+/// The balances that a request may be paid from.
 #[derive(Clone, Debug)]
 pub(super) struct Funds {
     pub(super) account: Arc<Balance>,
-    /// What its key may still spend; `None` if it has no cap.
+    /// What the key may still spend; `None` if it has no cap.
     pub(super) cap: Option<Arc<Balance>>,
 }
 
-/// Money that a request may spend. Dropping it gives it back.
+/// Money held in each balance. Dropping it releases the money.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct FundsHold {
     account: BalanceHold,
     cap: Option<BalanceHold>,
 }
 
-/// A request that waits for something to be given back.
+/// A request that waits for money to be released.
 #[derive(Debug)]
 pub struct FundsWait {
     _account: WaitGuard,
     _cap: Option<WaitGuard>,
 }
 
-/// Why there is not enough money.
+/// Which balance is insufficient, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsufficientFunds {
-    /// The balance does not pay for it.
+    /// The account's balance does not cover the request.
     Spent,
-    /// The balance would, but it is held for requests under way.
+    /// The account's balance would cover it, but other requests hold it.
     Held,
-    /// What the key may still spend does not pay for it.
+    /// The rest of the key's cap does not cover it.
     CapSpent,
-    /// It would, but it is held for requests under way.
+    /// The rest of the key's cap would cover it, but other requests hold it.
     CapHeld,
 }
 
 // === impl Funds ===
 
 impl Funds {
-    /// What is not held.
+    /// Returns the amount that is not held.
     pub(super) fn spendable(&self) -> Nanos {
         let account = self.account.spendable();
         self.cap.as_ref().map_or(account, |cap| cap.spendable().min(account))
     }
 
-    /// Holds `amount`, if there is as much.
-    pub(super) fn hold(&self, amount: Nanos) -> Option<Held> {
+    /// Holds `amount`, or returns `None` if there is less.
+    pub(super) fn hold(&self, amount: Nanos) -> Option<FundsHold> {
         let account = self.account.hold(amount)?;
         let cap = match &self.cap {
             Some(cap) => Some(cap.hold(amount)?),
             None => None,
         };
-        Some(Held { account, cap })
+        Some(FundsHold { account, cap })
     }
 
-    /// Pays a cost for which nothing was held, as far as all balances can.
+    /// Pays a cost without a hold, as far as all balances cover it.
     pub(super) fn pay(&self, cost: Nanos) -> Payment {
         let cap = self.cap.as_ref().map(Balance::hold_nothing);
-        Held { account: self.account.hold_nothing(), cap }.settle(cost)
+        FundsHold { account: self.account.hold_nothing(), cap }.settle(cost)
     }
 
-    /// Has requests that hold more than they need give that back, for as long as the guard lives. `None`
-    /// if `max_waiters` wait already.
+    /// Asks requests that hold more than they need to release the rest, for as long as the guard lives.
+    /// Returns `None` if `max_waiters` wait already.
     pub(super) fn wait(&self, max_waiters: usize) -> Option<FundsWait> {
         let account = self.account.wait(max_waiters)?;
         let cap = match &self.cap {
@@ -79,8 +79,8 @@ impl Funds {
         Some(FundsWait { _account: account, _cap: cap })
     }
 
-    /// Says what is short, for a request that `suffices` tells what would pay for.
-    pub(super) fn why_broke(&self, suffices: impl Fn(Nanos) -> bool) -> InsufficientFunds {
+    /// Returns which balance is insufficient; `suffices` returns whether an amount would cover the request.
+    pub(super) fn insufficient_funds(&self, suffices: impl Fn(Nanos) -> bool) -> InsufficientFunds {
         if !suffices(self.account.total()) {
             return InsufficientFunds::Spent;
         }
@@ -94,8 +94,8 @@ impl Funds {
 
 // === impl Held ===
 
-impl Held {
-    /// Holds `more` on top; all of it or nothing.
+impl FundsHold {
+    /// Holds `more` in addition; all of it or nothing.
     pub(super) fn grow(&mut self, more: Nanos) -> bool {
         let Some(cap) = &mut self.cap else { return self.account.grow(more) };
         if !cap.grow(more) {
@@ -108,7 +108,7 @@ impl Held {
         grew
     }
 
-    /// Gives back `less` of it.
+    /// Releases `less` of the hold.
     pub(super) fn shrink(&mut self, less: Nanos) {
         self.account.shrink(less);
         if let Some(cap) = &mut self.cap {
@@ -116,19 +116,19 @@ impl Held {
         }
     }
 
-    /// What is not held by anybody.
+    /// Returns the amount that is not held.
     pub(super) fn spendable(&self) -> Nanos {
         let account = self.account.balance().spendable();
         self.cap.as_ref().map_or(account, |cap| cap.balance().spendable().min(account))
     }
 
-    /// Whether some request waits for what this one may not need.
+    /// Returns whether a request waits for money that this one may release.
     pub(super) fn has_waiters(&self) -> bool {
         self.account.balance().has_waiters()
             || self.cap.as_ref().is_some_and(|cap| cap.balance().has_waiters())
     }
 
-    /// Whether other requests hold something that they may give back.
+    /// Returns whether other requests hold money that they may release.
     pub(super) fn is_shared(&self) -> bool {
         let is_shared = |hold: &BalanceHold| {
             let balance = hold.balance();
@@ -137,19 +137,19 @@ impl Held {
         is_shared(&self.account) || self.cap.as_ref().is_some_and(is_shared)
     }
 
-    /// Has other requests give back what they do not need, for as long as the guard lives.
+    /// Asks other requests to release the money that they do not need, for as long as the guard lives.
     pub(super) fn wait(&self) -> Option<FundsWait> {
         let account = self.account.balance().clone();
         Funds { account, cap: self.cap.as_ref().map(|cap| cap.balance().clone()) }.wait(usize::MAX)
     }
 
-    /// Pays a cost as far as all balances can, and gives back what it leaves.
+    /// Pays a cost as far as all balances cover it, and releases the rest.
     pub(super) fn settle(self, cost: Nanos) -> Payment {
         let Some(cap) = self.cap else { return self.account.settle(cost) };
         let balance = cap.balance().clone();
         let allowed = cap.settle(cost).charged;
         let Payment { charged, overrun } = self.account.settle(allowed);
-        // the key has not spent what its account could not pay
+        // What the account could not pay does not count as spent by the key.
         balance.change(overrun);
         Payment { charged, overrun: cost + -charged }
     }
@@ -180,14 +180,14 @@ mod tests {
         assert!(rich.hold(Nanos(3)).is_none());
         assert_eq!(rich.account.spendable(), Nanos(92), "what one balance refuses no other holds");
         let needs = |amount: i64| move |balance: Nanos| balance >= Nanos(amount);
-        assert_eq!(rich.why_broke(needs(3)), InsufficientFunds::CapHeld);
-        assert_eq!(rich.why_broke(needs(11)), InsufficientFunds::CapSpent);
-        assert_eq!(rich.why_broke(needs(101)), InsufficientFunds::Spent);
+        assert_eq!(rich.insufficient_funds(needs(3)), InsufficientFunds::CapHeld);
+        assert_eq!(rich.insufficient_funds(needs(11)), InsufficientFunds::CapSpent);
+        assert_eq!(rich.insufficient_funds(needs(101)), InsufficientFunds::Spent);
         drop(held);
         assert_eq!(rich.spendable(), Nanos(10));
         let poor = funds(5, 10);
         let _held = poor.hold(Nanos(4)).unwrap();
-        assert_eq!(poor.why_broke(needs(3)), InsufficientFunds::Held);
+        assert_eq!(poor.insufficient_funds(needs(3)), InsufficientFunds::Held);
     }
 
     #[test]

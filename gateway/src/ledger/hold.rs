@@ -1,33 +1,32 @@
-//! The money that is held for one request: it grows with the answer, and what turns out not to be needed
-//! is given back.
+//! The hold of one request. It grows with the answer and shrinks when less turns out to be needed.
 
 use super::bound::{Bound, cost, tokens_for};
-use super::funds::{FundsWait, Held};
+use super::funds::{FundsHold, FundsWait};
 use domain::hold::{growth_step, kept, tolerated, tolerated_if_lowered};
 use domain::money::Nanos;
 use domain::price::Price;
 
-/// Money that is held for one request. Dropping it gives back what was not spent.
+/// Money that is held for one request. Dropping it releases what was not spent.
 #[derive(Debug)]
 pub struct Hold {
-    pub(super) held: Held,
-    /// What a million tokens of the dearer kind of input cost.
+    pub(super) held: FundsHold,
+    /// The price per million input tokens, of the more expensive kind.
     input_price: Nanos,
-    /// What a million output tokens cost.
+    /// The price per million output tokens.
     output_price: Nanos,
-    /// How many input tokens the hold pays for.
+    /// The input tokens that the hold covers.
     input_tokens: u64,
-    /// How many output tokens the hold pays for.
+    /// The output tokens that the hold covers.
     output_tokens: u64,
-    /// How many output tokens may come, as the upstream is told.
+    /// The output tokens that may be produced, as sent upstream.
     max_output_tokens: u64,
-    /// The cap to send upstream, in tokens for each answer, where the client's own is more than the
-    /// balance can pay.
+    /// The cap to send upstream, in tokens for each choice, if the client's own exceeds what the balance
+    /// covers.
     pub cap: Option<u64>,
 }
 
 impl Hold {
-    pub(super) fn new(held: Held, bound: &Bound, input_tokens: u64, price: &Price) -> Self {
+    pub(super) fn new(held: FundsHold, bound: &Bound, input_tokens: u64, price: &Price) -> Self {
         Self {
             held,
             input_price: price.input.max(price.cached),
@@ -39,12 +38,12 @@ impl Hold {
         }
     }
 
-    /// Makes sure that an answer is paid for which has `bound` output tokens at most; holds more if need
-    /// be. `false` if it is not and cannot be now.
+    /// Ensures that the hold covers an answer of at most `bound` output tokens, and grows it if necessary.
+    /// Returns `false` if there is not enough money now.
     ///
-    /// An answer whose cap is held in full is paid for, unless it is so long that the upstream cannot have
-    /// kept to the cap.
-    pub fn covers(&mut self, bound: u64) -> bool {
+    /// An answer whose cap is held in full is covered unless it is so long that the upstream cannot have kept
+    /// to the cap.
+    pub fn ensure_covered(&mut self, bound: u64) -> bool {
         if bound <= self.output_tokens {
             return true;
         }
@@ -56,20 +55,20 @@ impl Hold {
         bound <= self.output_tokens.max(tolerated)
     }
 
-    /// Whether an answer of about `estimate` tokens keeps to a cap that its client set and that is held in full.
-    /// It need not be counted then, since all that is charged for it is held.
+    /// Returns whether an answer of about `estimate` tokens keeps to a cap of the client that is held in
+    /// full. Such an answer need not be counted, because its whole possible charge is held.
     pub fn is_within_client_cap(&self, estimate: u64) -> bool {
         self.is_complete() && self.cap.is_none() && estimate <= tolerated(self.max_output_tokens)
     }
 
-    /// Whether so much text can be added to an answer of `bound` tokens without holding more for it;
-    /// in bytes.
+    /// Returns whether `bytes` of text can be added to an answer of at most `bound` tokens without growing
+    /// the hold.
     pub fn has_room(&self, bound: u64, bytes: u64) -> bool {
         bound.saturating_add(bytes) <= self.output_tokens || self.is_complete()
     }
 
-    /// Gives back what is held beyond an answer of so many tokens so far, but for a little. A hold for
-    /// all that may come stays as it is.
+    /// Releases what exceeds an answer of `output_tokens` so far, except for a margin. A hold that covers the
+    /// whole answer is kept.
     pub fn shrink(&mut self, output_tokens: u64) {
         let keep = kept(output_tokens);
         if !self.is_complete() && self.output_tokens > keep {
@@ -79,7 +78,7 @@ impl Hold {
         }
     }
 
-    /// Takes in how many tokens the input is at most, and gives back what was held for more.
+    /// Lowers the bound on the input and releases the difference.
     pub fn bound_input(&mut self, input_tokens: u64) {
         if input_tokens < self.input_tokens {
             let price = self.input_price;
@@ -88,35 +87,35 @@ impl Hold {
         }
     }
 
-    /// Whether the answer is capped because of what is held for the input: a count of the input that is
-    /// lower than its bound would allow an answer that is longer by an eighth or more.
+    /// Returns whether counting the input exactly could allow an answer that is longer by an eighth or more.
     pub fn is_capped_by_input(&self) -> bool {
         let input = cost(self.input_tokens, self.input_price);
         let output = cost(self.max_output_tokens, self.output_price);
         self.cap.is_some() && input.0 > output.0 / 8
     }
 
-    /// Whether some request waits for what this one may not need.
+    /// Returns whether a request waits for money that this one may release.
     pub fn has_waiters(&self) -> bool {
         self.held.has_waiters()
     }
 
-    /// Whether other requests hold something with which this hold could grow if they gave it back.
+    /// Returns whether other requests hold money that this hold could grow by.
     pub fn is_shared(&self) -> bool {
         !self.is_complete() && self.held.is_shared()
     }
 
-    /// Has other requests give back what they do not need, for as long as the guard lives.
+    /// Asks other requests to release the money that they do not need, for as long as the guard lives.
     pub fn wait(&self) -> Option<FundsWait> {
         self.held.wait()
     }
 
-    /// Whether all that may come is held for.
+    /// Returns whether the hold covers the whole answer.
     fn is_complete(&self) -> bool {
         self.output_tokens >= self.max_output_tokens
     }
 
-    /// Holds for so many output tokens or for all that may come, and for some more where there is enough.
+    /// Grows the hold to `output_tokens`, or to the whole answer if that is less, and by a margin if there is
+    /// enough money.
     fn grow(&mut self, output_tokens: u64) -> bool {
         let rest = self.max_output_tokens - self.output_tokens;
         let needed = output_tokens.saturating_sub(self.output_tokens).min(rest);
@@ -147,7 +146,7 @@ mod tests {
         version: 1,
     };
 
-    /// A hold for ten input and some output tokens, at a nanodollar and two.
+    /// Returns a hold for ten input tokens at one nanodollar and some output tokens at two.
     fn hold(funds: &Funds, output_tokens: u64, max_output_tokens: u64) -> Hold {
         let amount = Nanos(10) + cost(output_tokens, PRICE.output);
         let bound = Bound { amount, output_tokens, max_output_tokens, cap: None };
@@ -162,24 +161,24 @@ mod tests {
     fn a_hold_grows_to_the_last_token_that_can_be_paid() {
         let funds = funds(10 + 2 * 100);
         let mut hold = hold(&funds, 16, 1_000);
-        assert!(hold.covers(16) && hold.covers(50) && hold.covers(100));
-        assert!(!hold.covers(101) && !hold.is_shared(), "nobody can give back anything");
+        assert!(hold.ensure_covered(16) && hold.ensure_covered(50) && hold.ensure_covered(100));
+        assert!(!hold.ensure_covered(101) && !hold.is_shared(), "nobody can give back anything");
         assert_eq!(funds.spendable(), Nanos::ZERO);
         hold.bound_input(4);
-        assert!(hold.covers(103), "what was held for the input");
-        assert!(!hold.covers(104));
+        assert!(hold.ensure_covered(103), "what was held for the input");
+        assert!(!hold.ensure_covered(104));
     }
 
     #[test]
-    fn what_one_does_not_need_another_can_have() {
+    fn money_that_one_hold_releases_is_available_to_another() {
         let funds = funds(2 * (10 + 2 * 100));
         let (mut rich, mut poor) = (hold(&funds, 150, 1_000), hold(&funds, 20, 1_000));
-        assert!(!poor.covers(60) && poor.is_shared() && !rich.has_waiters());
+        assert!(!poor.ensure_covered(60) && poor.is_shared() && !rich.has_waiters());
         let wait = poor.wait();
         assert!(rich.has_waiters());
         rich.shrink(40);
         rich.shrink(40);
-        assert!(poor.covers(60));
+        assert!(poor.ensure_covered(60));
         drop(wait);
         assert!(!rich.has_waiters());
         drop((rich, poor));
@@ -191,8 +190,8 @@ mod tests {
         let funds = funds(10 + 2 * 50);
         let mut hold = hold(&funds, 50, 50);
         assert!(hold.has_room(50, 1_000_000));
-        assert!(hold.covers(51) && hold.covers(4 * 50 + 64));
-        assert!(!hold.covers(4 * 50 + 65), "the upstream does not keep to its cap");
+        assert!(hold.ensure_covered(51) && hold.ensure_covered(4 * 50 + 64));
+        assert!(!hold.ensure_covered(4 * 50 + 65), "the upstream does not keep to its cap");
         assert!(hold.is_within_client_cap(4 * 50 + 64));
         assert!(!hold.is_within_client_cap(4 * 50 + 65));
         hold.shrink(0);

@@ -1,10 +1,10 @@
-//! The one owner of money: balances in memory, changes on their way to the store.
+//! Balances in memory, and the way of their changes to the store.
 //!
-//! A request takes a hold before it goes upstream ([`Ledger::hold`]), so that requests which run at
-//! once cannot spend more than there is; its end is told here once, by [`Ledger::settle`], which never
-//! waits: the balance changes at once, the record is in the [`Journal`], and the recorder writes record
-//! and charge behind. Memory starts from the sum of the stored entries, after the journal was replayed
-//! into the store, so the two cannot drift apart over a restart.
+//! A request takes a hold before it goes upstream ([`Ledger::hold`]), so that concurrent requests cannot
+//! spend more than there is. Its end is reported once, by [`Ledger::settle`], which never waits: the balance
+//! changes at once, the record goes to the [`Journal`], and the recorder writes record and charge behind. At
+//! start, balances are the sums of the stored entries after the journal was replayed into the store, so
+//! memory and store cannot drift apart over a restart.
 
 mod aggregate;
 mod balance;
@@ -38,7 +38,7 @@ use domain::money::Nanos;
 use domain::record::RequestRecord;
 use domain::usage::Tokens;
 use funds::Funds;
-use journal::{Journal, Open, Unsynced, Unwritten};
+use journal::{Journal, JournalWriteError, Open, SyncError};
 use recorder::{Inbox, Recorder};
 
 pub use bound::Size;
@@ -46,16 +46,16 @@ pub use funds::{FundsWait, InsufficientFunds};
 pub use hold::Hold;
 pub use plausible::UsageBound;
 
-/// Requests of one account that wait at once for what others give back: more would not get it in time.
+/// The requests of one account that may wait for money at a time: more would not get it in time.
 const MAX_WAITING_REQUESTS: usize = 64;
 
-/// How often merged records are recorded: what the death of the process may lose of their counts.
+/// The interval at which merged records are written. A crash loses at most the counts of one interval.
 const AGGREGATION_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A wait for the disk.
-pub type Syncing = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type DiskSync = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Balances, and the way to the store for whatever changes them.
+/// All balances, and the queue of changes to the store.
 pub struct Ledger {
     balances: papaya::HashMap<AccountId, Arc<Balance>, RandomState>,
     /// What keys with a cap may still spend, by their origin.
@@ -67,27 +67,26 @@ pub struct Ledger {
     store: Arc<dyn Store>,
 }
 
-/// Why requests cannot be recorded as they should. `Display` is for operators, and for who asks whether we
-/// are ready: it holds no path.
+/// Why requests cannot be recorded. `Display` is for operators and for `/readyz`; it contains no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteFailure {
     /// The journal cannot be written: no request is admitted.
     #[error("the journal cannot be written ({0}); no request is admitted")]
     Journal(std::io::ErrorKind),
-    /// The store does not take records: they wait in the journal.
+    /// The store does not accept records: they wait in the journal.
     #[error(
         "{waiting} request records wait to be written: {}",
         disk.map_or_else(|| "the database does not take them".to_owned(), |fault| fault.to_string())
     )]
     Store {
-        /// What is the matter with the disk, if anything is.
+        /// The fault of the disk, if there is one.
         disk: Option<DiskFault>,
-        /// How many records wait.
+        /// The number of waiting records.
         waiting: u64,
     },
 }
 
-/// The ledger's background work: run it until it returns.
+/// The ledger's background work. Must be run until it returns.
 pub struct RecorderTask {
     inbox: Inbox,
     journal: Arc<Journal>,
@@ -95,12 +94,12 @@ pub struct RecorderTask {
     observer: Observer,
 }
 
-/// Told of the requests that have ended, batch by batch, in the recorder's task.
+/// Called with each batch of ended requests, in the recorder's task.
 type Observer = Box<dyn FnMut(&[RequestRecord]) + Send>;
 
 impl Ledger {
-    /// Opens the ledger on the stored `balances`; records are told to be newest from `newest` on. What
-    /// an earlier process left in the journal is in the store by now.
+    /// Creates the ledger from the stored `balances`. `newest` is the cursor of the newest stored record. The
+    /// journal of an earlier process must have been committed to the store before.
     pub fn new(
         store: Arc<dyn Store>,
         journal: Journal,
@@ -126,7 +125,7 @@ impl Ledger {
         self.balances.pin().get(&account).map_or(Nanos::ZERO, |balance| balance.total())
     }
 
-    /// Takes in what a key with a spending cap and those that it took the place of have `spent`.
+    /// Sets what a key with a spending cap, and the keys that it replaced, have `spent`.
     pub fn resume_cap(&self, key: &Key, spent: Nanos) {
         if let Some(cap) = key.spend_cap {
             let left = Arc::new(Balance::of_cap(cap, spent));
@@ -134,27 +133,26 @@ impl Ledger {
         }
     }
 
-    /// Returns how much of a key's spending cap is spent or held; `None` if it has none.
+    /// Returns the part of a key's spending cap that is spent or held; `None` if it has no cap.
     pub fn cap_in_use(&self, key: &Key) -> Option<Nanos> {
         let cap = key.spend_cap?;
         let left = self.caps.pin().get(&key.origin).map_or(cap, |balance| balance.spendable());
         Some(cap + -left)
     }
 
-    /// Bounds the tokens that a request may take, with an input of `input_tokens` or else as many as its
-    /// length allows.
+    /// Bounds the tokens of a request. If `input_tokens` is not known, the length of the request bounds them.
     pub fn demand(&self, model: &Model, size: &Size, input_tokens: Option<u64>) -> Demand {
         let estimate = self.calibration.input_tokens(model, size);
         let max_input = input_tokens.unwrap_or_else(|| size.max_input(model));
         size.demand(model, estimate, max_input)
     }
 
-    /// Holds what a request with `key` may cost: its input, which is `input_tokens` or else as many as its
-    /// length allows, and a part of its output, or all of it if that comes at once. `None` for a model that is
-    /// free.
+    /// Holds the possible cost of a request with `key`: its input, of `input_tokens` or else what its length
+    /// allows, and a part of its output, or all of it if the answer is plain. Returns `None` for a free
+    /// model.
     ///
     /// # Errors
-    /// The account or the key's cap cannot pay for its input and one token.
+    /// The account or the key's cap does not cover the input and one output token.
     pub fn hold(
         &self,
         key: &Key,
@@ -170,71 +168,73 @@ impl Ledger {
         let bound = |spendable| Bound::of(model, size, input_tokens, spendable);
         loop {
             let Some(bound) = bound(funds.spendable()) else {
-                return Err(funds.why_broke(|money| bound(money).is_some()));
+                return Err(funds.insufficient_funds(|money| bound(money).is_some()));
             };
-            // lost only to another request that takes its hold at the same moment
+            // This fails only if another request takes its hold at the same moment.
             if let Some(held) = funds.hold(bound.amount) {
                 return Ok(Some(Hold::new(held, &bound, input_tokens, &model.price)));
             }
         }
     }
 
-    /// Has requests that are paid from the same balance or cap give back what they do not need, for as
-    /// long as the guard lives. `None` if too many wait already.
+    /// Asks requests that are paid from the same balances to release the money that they do not need, for as
+    /// long as the guard lives. Returns `None` if too many requests wait already.
     pub fn wait(&self, key: &Key) -> Option<FundsWait> {
         self.funds(key).wait(MAX_WAITING_REQUESTS)
     }
 
-    /// Learns how many tokens the bytes of a request were.
+    /// Learns the input tokens of a request of `bytes`.
     pub fn learn(&self, model: &ModelId, bytes: u64, input: Tokens) {
         self.calibration.learn(model, bytes, input.0);
     }
 
-    /// Takes in the first balance of a new account, whose entry the store has already.
+    /// Adds the first balance of a new account; its entry is already in the store.
     pub fn open(&self, account: AccountId, balance: Nanos) {
         self.change(account, balance);
     }
 
-    /// Writes an entry that is no charge, with `audit`, and changes the balance.
+    /// Writes an entry that is not a charge, together with `audit`, and changes the balance.
     ///
     /// # Errors
-    /// The store's; then the balance is as before.
+    /// Returns the store's error; the balance is then unchanged.
     pub async fn credit(&self, entry: Entry, audit: &AuditEntry) -> Result<(), StoreError> {
         self.store.add_entry(&entry, audit).await?;
         self.change(entry.account, entry.amount);
         Ok(())
     }
 
-    /// Takes in a request that is about to go upstream, after [`flush`](Self::flush).
+    /// Adds a request to the journal that is about to go upstream. [`flush`](Self::flush) must succeed before
+    /// it is sent.
     ///
     /// # Errors
-    /// It could not be written down, and must not go on.
-    pub fn begin(&self, open: Open) -> Result<(), Unwritten> {
+    /// The journal cannot be written; the request must not be sent.
+    pub fn begin(&self, open: Open) -> Result<(), JournalWriteError> {
         self.journal.begin(open)
     }
 
-    /// Writes down all that began or ended before the call: the death of the process does not undo it then.
-    /// To be called before an upstream is asked, and before a client is told.
+    /// Writes all requests that began or ended before the call to the journal, so that a crash does not lose
+    /// them. Must be called before a request is sent upstream and before a client sees the end of an answer.
     ///
     /// # Errors
-    /// It cannot be written down. What has begun must not go on; what has ended is kept, and tried again.
-    pub fn flush(&self) -> Result<(), Unwritten> {
+    /// The journal cannot be written. Requests that began must not be sent; records that ended are kept and
+    /// written later.
+    pub fn flush(&self) -> Result<(), JournalWriteError> {
         self.journal.flush()
     }
 
-    /// Notes what has become known of a request that went upstream.
+    /// Updates what the journal knows of a request that went upstream.
     pub fn update(&self, id: RequestId, change: impl FnOnce(&mut Open)) {
         self.journal.update(id, change);
     }
 
-    /// Books the end of a request: charges its cost, as far as there is money, and hands its record
-    /// on to be written. What an upstream used beyond that is the house's loss, not the account's debt.
-    /// Its client may be told after [`flush`](Self::flush). Records of requests that cost nothing
-    /// and never went upstream are [merged](Self::record_merged) where one key makes many of them; while
-    /// [too many](Self::is_behind) records wait, such a request is only counted.
+    /// Settles a request: charges its cost as far as there is money, and queues its record. What an upstream
+    /// used beyond that is the house's loss, not a debt of the account. The client may see the end after
+    /// [`flush`](Self::flush). Records of requests that cost nothing and never went upstream are
+    /// [merged](Self::record_merged) if one key sends many of them; while [too many](Self::is_behind) records
+    /// wait, they are only counted.
     pub fn settle(&self, mut record: Box<RequestRecord>, hold: Option<Hold>) {
         if self.recorder.is_behind() && !self.journal.is_open(record.id) {
-            return self.recorder.leave_out(record.count);
+            return self.recorder.count_unrecorded(record.count);
         }
         if Aggregator::applies_to(&record) {
             if self.aggregator.is_full() {
@@ -257,12 +257,12 @@ impl Ledger {
         self.recorder.send(record, place);
     }
 
-    /// Records what was merged so far. To be called once more after the last request has ended.
+    /// Records what was merged so far. Must be called once more after the last request has ended.
     pub fn record_merged(&self) {
         let mut is_changed = false;
         for record in self.aggregator.take() {
             if self.recorder.is_behind() {
-                self.recorder.leave_out(record.count);
+                self.recorder.count_unrecorded(record.count);
             } else {
                 let place = self.journal.close(&record);
                 self.recorder.send(record, place);
@@ -270,79 +270,79 @@ impl Ledger {
             }
         }
         if is_changed {
-            // a failure is logged there, and tried again
+            // The journal logs a failure and tries again later.
             _ = self.flush();
         }
     }
 
-    /// Records what was merged, once a second, until `stop` is cancelled.
+    /// Records what was merged once a second until `stop` is cancelled.
     pub async fn record_merged_until(&self, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(AGGREGATION_INTERVAL)).await.is_some() {
             self.record_merged();
         }
     }
 
-    /// Waits, where words shall outlive the machine's power, until the disk has all that was written
-    /// before the call.
+    /// Waits until the disk has everything that was written before the call, if the journal survives power
+    /// cuts.
     ///
     /// # Errors
-    /// The disk did not take it.
-    pub async fn synced(&self) -> Result<(), Unsynced> {
+    /// The disk did not accept it.
+    pub async fn synced(&self) -> Result<(), SyncError> {
         self.journal.synced().await
     }
 
-    /// Like [`synced`](Self::synced), for who polls, and goes on whatever the disk says; `None` if there is
-    /// nothing to wait for.
-    pub fn syncing(&self) -> Option<Syncing> {
+    /// Like [`synced`](Self::synced), but for `poll` functions, and it completes even if the sync fails.
+    /// Returns `None` if there is nothing to wait for.
+    pub fn syncing(&self) -> Option<DiskSync> {
         let journal = self.journal.clone();
-        // the journal has logged why, and the record goes on to the store in any case
+        // The journal has logged a failure, and the record goes to the store in any case.
         self.journal
             .is_on_disk()
-            .then(|| Box::pin(async move { _ = journal.synced().await }) as Syncing)
+            .then(|| Box::pin(async move { _ = journal.synced().await }) as DiskSync)
     }
 
-    /// Returns what `look` takes of every request that went upstream and has not ended. Requests wait for
-    /// as long as that takes.
+    /// Returns the result of `look` for each request that went upstream and has not ended. Other requests
+    /// wait meanwhile.
     pub fn under_way<T>(&self, look: impl FnMut(&RequestRecord) -> T) -> Vec<T> {
         self.journal.open_requests(look)
     }
 
-    /// Returns the record of a request that has ended and that the store does not have yet. To be asked before
-    /// the store is: a record that neither has does not exist.
+    /// Returns the record of a request that has ended and is not in the store yet. Must be called before the
+    /// store is queried: a record in neither does not exist.
     pub fn find_unwritten(&self, id: RequestId) -> Option<RequestRecord> {
         self.recorder.find(id)
     }
 
-    /// Waits until the store has all requests that ended before the call, so that its answers count them. Does
-    /// not wait for a store that fails, nor for longer than a second: then its answers are older.
+    /// Waits until the store has all requests that ended before the call, so that its answers include them.
+    /// It waits neither for a failing store nor longer than a second; the answers may then be older.
     pub async fn flushed(&self) {
         self.recorder.flushed().await;
     }
 
-    /// Returns why requests cannot be recorded as they should; `None` if they can. Tries to write the journal
-    /// where that has failed, so it may block as long as that takes.
+    /// Returns why requests cannot be recorded; `None` if they can. If the last write of the journal failed,
+    /// this tries again and may block as long as that takes.
     pub fn write_failure(&self) -> Option<WriteFailure> {
         let journal = self.journal.write_failure().map(WriteFailure::Journal);
         journal.or_else(|| self.recorder.write_failure())
     }
 
-    /// Returns how many records wait because the store does not take them; zero while it works.
+    /// Returns the number of records that wait because the store does not accept them; zero while it works.
     pub fn records_held_up(&self) -> u64 {
         self.recorder.held_up()
     }
 
-    /// Returns what the records that wait to be written will change in stored balances. The balance in memory
-    /// is the stored one with this.
+    /// Returns the changes of stored balances by records that wait to be written. The balance in memory is
+    /// the stored one plus this.
     pub fn waiting_entries(&self) -> HashMap<AccountId, Nanos> {
         self.recorder.waiting_entries()
     }
 
-    /// Whether so many records wait to be written that no request should be admitted.
+    /// Returns whether so many records wait to be written that no request may be admitted.
     pub fn is_behind(&self) -> bool {
         self.recorder.is_behind()
     }
 
-    /// Follows the log: the value is the cursor of the newest record in the store.
+    /// Returns a watch of the cursor of the newest stored record.
     pub fn committed(&self) -> watch::Receiver<Cursor> {
         self.recorder.committed()
     }
@@ -355,7 +355,7 @@ impl Ledger {
         self.account_balance(account).change(amount);
     }
 
-    /// What a key may still spend. One that is not known is new.
+    /// Returns what a key may still spend. An unknown key is new.
     fn cap(&self, key: &Key) -> Option<Arc<Balance>> {
         let cap = key.spend_cap?;
         let caps = self.caps.pin();
@@ -377,13 +377,13 @@ impl Ledger {
 }
 
 impl RecorderTask {
-    /// Has `observer` told of the requests that have ended, before they are written. It must not block.
+    /// Sets the observer that is called with ended requests before they are written. It must not block.
     #[must_use]
     pub fn observed(self, observer: impl FnMut(&[RequestRecord]) + Send + 'static) -> Self {
         Self { observer: Box::new(observer), ..self }
     }
 
-    /// Writes batch after batch until `stop` is cancelled and nothing is left to write.
+    /// Writes batches until `stop` is cancelled and nothing is left to write.
     pub async fn run(self, stop: CancellationToken) {
         recorder::run(self.inbox, self.store, self.journal, self.observer, stop).await;
     }

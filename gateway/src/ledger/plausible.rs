@@ -1,32 +1,32 @@
-//! The most that one request can have used, whatever its upstream reports.
+//! Bounds the usage of one request, whatever its upstream reports.
 //!
-//! An upstream's counts are believed up to here; nobody is charged for what is beyond. The bounds are
-//! generous: no upstream that counts right comes near them.
+//! Reported counts are charged up to this bound; the house pays the rest. The bounds are generous: an
+//! upstream that counts correctly never comes near them.
 
 use super::bound::{MAX_ANSWER_TOKENS, Size};
 use domain::model::Model;
 
-/// Tokens that a chat template and a system prompt of the server's own may add to a prompt.
+/// The tokens that a chat template and a system prompt of the server may add to the input.
 const TEMPLATE_TOKENS: u64 = 16_384;
-/// Tokens that an image, a recording or a file may be, beside those of its bytes.
+/// The tokens of an image, audio or file part beyond those of its bytes.
 const MEDIA_PART_TOKENS: u64 = 131_072;
-/// The longest answer that a client may ask of a model whose entry says nothing about its length.
+/// The longest answer that a client may request of a model without limits, in tokens.
 const MAX_ANSWER: u64 = 1_048_576;
 
-/// What one request may have used at most.
+/// The bound on the usage of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageBound {
     /// The model's context window, in tokens.
     context_window: Option<u64>,
     /// The longest answer that the model's entry allows, in tokens.
     model_output: Option<u64>,
-    /// The client's own cap on each answer, in tokens.
+    /// The client's own cap on each choice, in tokens.
     client_cap: Option<u64>,
     choices: u64,
 }
 
 impl UsageBound {
-    /// The bound of a request of `size` to `model`.
+    /// Returns the bound of a request of `size` to `model`.
     pub fn of(model: &Model, size: &Size) -> Self {
         let context_window = model.context_window.map(|tokens| tokens.0);
         Self {
@@ -37,16 +37,16 @@ impl UsageBound {
         }
     }
 
-    /// Returns the most tokens that a prompt of `bytes` is that holds so many images, recordings and
-    /// files. No tokenizer makes more than one token of a byte.
+    /// Returns the bound on the input tokens of a request of `bytes` with `media_parts` images, audio or file
+    /// parts. No tokenizer produces more than one token per byte.
     pub fn input_tokens(&self, bytes: u64, media_parts: u64) -> u64 {
         let media = media_parts.saturating_mul(MEDIA_PART_TOKENS);
         let tokens = bytes.saturating_add(media).saturating_add(TEMPLATE_TOKENS);
         self.context_window.map_or(tokens, |window| window.min(tokens))
     }
 
-    /// Returns the most tokens that all answers are, of which `produced_bytes` were seen: what is not
-    /// seen is reasoning. `lowered_cap` is the cap that was sent where it is less than the client's.
+    /// Returns the bound on the output tokens of all choices, `produced_bytes` of which were seen; hidden
+    /// reasoning is not. `lowered_cap` is the cap that was sent, if it is lower than the client's.
     pub fn output_tokens(&self, lowered_cap: Option<u64>, produced_bytes: u64) -> u64 {
         let of_all = |tokens: u64| tokens.saturating_mul(self.choices);
         let cap = self.client_cap.into_iter().chain(lowered_cap).min();

@@ -1,9 +1,9 @@
-//! Writes ended requests behind, in batches.
+//! Writes the records of ended requests to the store, in batches, behind the requests.
 //!
-//! Requests only push to a queue. A batch that the store does not take is kept and tried again;
-//! while that lasts the queue grows, and past [`BEHIND`] no request is admitted, and one that went to no
-//! upstream is counted instead of queued: clients that go on asking must not fill the memory.
-//! What waits can be looked at, and a reader of the store can wait until it has been written.
+//! Requests only push to a queue. If the store does not accept a batch, the batch is kept and retried, and
+//! the queue grows. Beyond [`MAX_WAITING_RECORDS`] records, no request is admitted, and requests that went to no upstream
+//! are counted instead of queued, so that persistent clients cannot fill the memory. Waiting records can be
+//! found by id, and a reader of the store can wait until they are written.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU32;
@@ -16,36 +16,37 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::WriteFailure;
-use super::journal::{Journal, Place};
+use super::journal::{Journal, JournalPosition};
 use crate::store::{Cursor, DiskFault, Store, StoreError};
 use domain::id::{AccountId, RequestId};
 use domain::money::Nanos;
 use domain::record::RequestRecord;
 
-/// Records that may wait; at some 500 bytes each, the queue stays below 50 MB.
-const BEHIND: u64 = 100_000;
-/// The pause after a batch, in which the next one gathers; who follows the log waits for it, too. The
-/// larger a batch, the cheaper each of its rows (`benches/commit.rs`): at 10,000 requests a second one has 500.
-const GATHER: Duration = Duration::from_millis(50);
-/// The pause while a reader waits for the next batch. It bounds the batches that readers can cause.
-const MIN_GATHER: Duration = Duration::from_millis(5);
-/// How long a reader waits for what is to be written; past it, the reader goes on with what is stored.
+/// The number of records that may wait; at about 500 bytes each, the queue stays below 50 MB.
+const MAX_WAITING_RECORDS: u64 = 100_000;
+/// The pause after a batch, during which the next one accumulates; watchers of the log wait for it as well.
+/// Larger batches are cheaper per row (`benches/commit.rs`): at 10,000 requests per second a batch has 500
+/// rows.
+const BATCH_INTERVAL: Duration = Duration::from_millis(50);
+/// The pause while a reader waits for the next batch. It bounds the rate of batches that readers can cause.
+const MIN_BATCH_INTERVAL: Duration = Duration::from_millis(5);
+/// The longest time that a reader waits; then it continues with what is stored.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_BATCH: usize = 4_096;
-/// How long the store may fail before it is said that records cannot be written.
+/// The time for which the store may fail before records count as not writable.
 const STORE_GRACE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(250);
 
-/// A record, and where the journal has it. Boxed: it is handed on from place to place.
-type Ended = (Box<RequestRecord>, Option<Place>);
+/// A record and its position in the journal. Boxed because it is moved several times.
+type EndedRequest = (Box<RequestRecord>, Option<JournalPosition>);
 
-/// What the requests push to and the writer takes from.
+/// The queue between requests and the writer.
 #[derive(Default)]
 struct Queue {
     state: Mutex<QueueState>,
-    /// Wakes the writer when there is something to take.
+    /// Wakes the writer when a record was pushed.
     pushed: Notify,
-    /// Ends the writer's pause early: a reader waits for the next batch.
+    /// Ends the writer's pause early because a reader waits for the next batch.
     flush_wanted: Notify,
     waiting: AtomicU64,
     left_out: AtomicU64,
@@ -53,51 +54,51 @@ struct Queue {
 
 #[derive(Default)]
 struct QueueState {
-    ended: VecDeque<Ended>,
+    ended: VecDeque<EndedRequest>,
     /// The batch that is being written.
     in_flight: Arc<Vec<RequestRecord>>,
-    /// How many records were pushed since the start.
+    /// The number of records pushed since the start.
     pushed: u64,
     is_closed: bool,
 }
 
-/// How far the writer is.
+/// The progress of the writer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// How many records it has written since the start.
+    /// The number of records written since the start.
     written: u64,
-    /// Why the store did not take the last batch; `None` if it did.
+    /// Why the store did not accept the last batch; `None` if it did.
     failure: Option<StoreFailure>,
 }
 
-/// Why the store takes no records.
+/// Why the store accepts no records.
 #[derive(Clone, Copy, Debug)]
 struct StoreFailure {
-    /// When it began.
+    /// The time of the first failure.
     since: Instant,
-    /// What is the matter with the disk, if anything is.
+    /// The fault of the disk, if there is one.
     disk: Option<DiskFault>,
 }
 
-/// The requests' side.
+/// The requests' side of the queue.
 pub(super) struct Recorder {
     queue: Arc<Queue>,
     committed: watch::Receiver<Cursor>,
     progress: watch::Receiver<Progress>,
 }
 
-/// The writer's side.
+/// The writer's side of the queue.
 pub(super) struct Inbox {
     queue: Arc<Queue>,
     committed: watch::Sender<Cursor>,
     progress: watch::Sender<Progress>,
 }
 
-/// What is taken from the queue at once.
+/// Records taken from the queue at once.
 struct Batch {
     records: Arc<Vec<RequestRecord>>,
-    places: Vec<Option<Place>>,
-    /// Whether there is more to take.
+    places: Vec<Option<JournalPosition>>,
+    /// Whether the queue has more records.
     is_full: bool,
 }
 
@@ -118,7 +119,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next batch, which [`Recorder::find`] finds until [`clear_in_flight`](Self::clear_in_flight).
+    /// Takes the next batch. [`Recorder::find`] finds its records until
+    /// [`clear_in_flight`](Self::clear_in_flight).
     fn take(&self) -> Option<Batch> {
         let mut state = self.lock();
         let count = state.ended.len().min(MAX_BATCH);
@@ -133,7 +135,7 @@ impl Queue {
     }
 
     fn clear_in_flight(&self) {
-        // dropped behind the lock: freeing a batch takes time
+        // Dropped after the lock is released, because freeing a batch takes time.
         let _written = std::mem::take(&mut self.lock().in_flight);
     }
 }
@@ -141,12 +143,12 @@ impl Queue {
 // === impl Recorder ===
 
 impl Recorder {
-    pub(super) fn send(&self, record: Box<RequestRecord>, place: Option<Place>) {
+    pub(super) fn send(&self, record: Box<RequestRecord>, place: Option<JournalPosition>) {
         self.queue.waiting.fetch_add(1, Ordering::Relaxed);
         {
             let mut state = self.queue.lock();
             if state.is_closed {
-                // the recorder ends only after the last request has: see `app::run`
+                // The recorder ends only after the last request: see `app::run`.
                 tracing::error!(request_id = %record.id, "a request ended after the recorder; the next start replays it");
                 return;
             }
@@ -156,23 +158,21 @@ impl Recorder {
         self.queue.pushed.notify_one();
     }
 
-    /// Counts requests that get no record. How many those were is logged once records are written
-    /// again.
-    pub(super) fn leave_out(&self, count: NonZeroU32) {
+    /// Counts requests that get no record. Their number is logged once records are written again.
+    pub(super) fn count_unrecorded(&self, count: NonZeroU32) {
         self.queue.left_out.fetch_add(u64::from(count.get()), Ordering::Relaxed);
     }
 
     pub(super) fn is_behind(&self) -> bool {
-        self.queue.waiting.load(Ordering::Relaxed) > BEHIND
+        self.queue.waiting.load(Ordering::Relaxed) > MAX_WAITING_RECORDS
     }
 
     pub(super) fn committed(&self) -> watch::Receiver<Cursor> {
         self.committed.clone()
     }
 
-    /// Returns why records wait that should be in the store. A disk that takes nothing is reason enough at
-    /// once; anything else may pass (another process may have locked the database) and is one after
-    /// [`STORE_GRACE`].
+    /// Returns why records wait that should be in the store. A full disk is reported at once; other failures
+    /// may be temporary, such as a lock of another process, and are reported after [`STORE_GRACE`].
     pub(super) fn write_failure(&self) -> Option<WriteFailure> {
         let waiting = self.queue.waiting.load(Ordering::Relaxed);
         let failure = self.progress.borrow().failure;
@@ -186,13 +186,14 @@ impl Recorder {
         }
     }
 
-    /// Returns how many records wait because the store did not take the last batch; zero while it works.
+    /// Returns the number of records that wait because the store did not accept the last batch; zero while it
+    /// works.
     pub(super) fn held_up(&self) -> u64 {
         let is_failing = self.progress.borrow().failure.is_some();
         if is_failing { self.queue.waiting.load(Ordering::Relaxed) } else { 0 }
     }
 
-    /// Returns what the records that wait will change in balances.
+    /// Returns the changes of balances by waiting records.
     pub(super) fn waiting_entries(&self) -> HashMap<AccountId, Nanos> {
         let mut amounts = HashMap::<AccountId, Nanos>::new();
         let state = self.queue.lock();
@@ -205,7 +206,7 @@ impl Recorder {
     }
 
     /// Returns the record of a request that waits to be written, as the store will have it. A record that is
-    /// not found here, nor in the store after that, does not exist.
+    /// neither here nor, afterwards, in the store does not exist.
     pub(super) fn find(&self, id: RequestId) -> Option<RequestRecord> {
         let state = self.queue.lock();
         let waiting = state.ended.iter().map(|(record, _)| &**record);
@@ -216,7 +217,7 @@ impl Recorder {
             .map(RequestRecord::to_the_microsecond)
     }
 
-    /// Waits until the store has every record that was sent before the call, or is known not to take any.
+    /// Waits until the store has every record that was pushed before the call, or is known to fail.
     pub(super) async fn flushed(&self) {
         let target = self.queue.lock().pushed;
         let mut progress = self.progress.clone();
@@ -226,7 +227,7 @@ impl Recorder {
         self.queue.flush_wanted.notify_one();
         let written =
             progress.wait_for(|progress| progress.written >= target || progress.failure.is_some());
-        // the writer is gone, or takes long: the reader gets what is stored
+        // The writer is gone or slow: the reader gets what is stored.
         _ = tokio::time::timeout(FLUSH_TIMEOUT, written).await;
     }
 }
@@ -234,7 +235,7 @@ impl Recorder {
 // === impl Inbox ===
 
 impl Inbox {
-    /// Waits for the next batch; `None` when `stop` is cancelled and nothing is left.
+    /// Waits for the next batch; `None` once `stop` is cancelled and nothing is left.
     async fn next(&self, stop: &CancellationToken) -> Option<Batch> {
         loop {
             if let Some(batch) = self.queue.take() {
@@ -255,7 +256,7 @@ impl Inbox {
         }
     }
 
-    /// Takes note of a batch that the store did not take.
+    /// Records that the store did not accept a batch.
     fn note_failure(&self, error: &StoreError) {
         let disk = match error {
             StoreError::Disk { fault, .. } => Some(*fault),
@@ -270,11 +271,11 @@ impl Inbox {
         });
     }
 
-    /// Lets the next batch gather.
-    async fn gather(&self) {
+    /// Waits while the next batch accumulates.
+    async fn pause(&self) {
         tokio::select! {
-            () = tokio::time::sleep(GATHER) => {}
-            () = self.queue.flush_wanted.notified() => tokio::time::sleep(MIN_GATHER).await,
+            () = tokio::time::sleep(BATCH_INTERVAL) => {}
+            () = self.queue.flush_wanted.notified() => tokio::time::sleep(MIN_BATCH_INTERVAL).await,
         }
     }
 }
@@ -291,12 +292,12 @@ pub(super) async fn run(
         commit(&inbox, &*store, records).await;
         journal.committed(places.into_iter().flatten());
         if !is_full {
-            _ = stop.run_until_cancelled(inbox.gather()).await;
+            _ = stop.run_until_cancelled(inbox.pause()).await;
         }
     }
 }
 
-/// Writes a batch, however long the store takes to come back.
+/// Writes a batch, and retries for as long as the store fails.
 async fn commit(inbox: &Inbox, store: &dyn Store, batch: Arc<Vec<RequestRecord>>) {
     let count = batch.len() as u64;
     let mut failures = 0_u32;
@@ -373,8 +374,8 @@ mod tests {
             ledger.begin(open(number)).unwrap();
         }
         ledger.settle(refused(10).into(), None);
-        // as many as may wait, and one more
-        ledger.recorder.queue.waiting.fetch_add(BEHIND, Ordering::Relaxed);
+        // One more than may wait.
+        ledger.recorder.queue.waiting.fetch_add(MAX_WAITING_RECORDS, Ordering::Relaxed);
         for number in 11..20 {
             ledger.settle(refused(number).into(), None);
         }

@@ -129,7 +129,7 @@ impl RequestGuard {
         let is_paid = self
             .hold
             .as_mut()
-            .is_none_or(|hold| hold.is_within_client_cap(estimate) || hold.covers(bound));
+            .is_none_or(|hold| hold.is_within_client_cap(estimate) || hold.ensure_covered(bound));
         is_paid && self.permit.as_mut().is_none_or(|permit| permit.ensure_covered(estimate, now))
     }
 

@@ -25,7 +25,7 @@ use super::read_batcher::ReadBatcher;
 use super::replay::{Keeper, Kept};
 use super::request_guard::RequestGuard;
 use super::stream_adapter::StreamAdapter;
-use crate::ledger::Syncing;
+use crate::ledger::DiskSync;
 use crate::upstream::{Phase, UpstreamError};
 use domain::wire::sse;
 
@@ -90,7 +90,7 @@ pub struct Relay {
     /// Reads the rest if the client goes away; `None` if the upstream is to be stopped.
     drain: Option<Box<Drain>>,
     /// What the end waits for once the request is booked.
-    syncing: Option<Syncing>,
+    syncing: Option<DiskSync>,
 }
 
 /// Where a stream comes from.

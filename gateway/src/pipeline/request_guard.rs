@@ -23,7 +23,7 @@ use super::meter::{Meter, Produced};
 use super::outcome::{Commitment, Presence};
 use super::passthrough::ChatPassthrough;
 use crate::ledger::journal::Open;
-use crate::ledger::{Hold, Syncing, UsageBound};
+use crate::ledger::{DiskSync, Hold, UsageBound};
 use crate::limits::Permit;
 use crate::upstream::UpstreamClient;
 use domain::endpoint::Endpoint;
@@ -340,7 +340,7 @@ impl RequestGuard {
     }
 
     /// The wait that is due after the request is booked and before its client sees the end.
-    pub fn syncing(&self) -> Option<Syncing> {
+    pub fn syncing(&self) -> Option<DiskSync> {
         self.app.ledger.syncing()
     }
 

@@ -1,4 +1,4 @@
-//! Charges the requests that a process left open: it died before they were paid.
+//! Charges the requests that a crashed process left open.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -13,17 +13,17 @@ use domain::id::{AccountId, KeyId};
 use domain::money::Nanos;
 use domain::record::RequestRecord;
 
-/// The balances that were asked for so far, as the store knows them.
+/// The balances that were loaded so far.
 #[derive(Default)]
 struct Balances {
     accounts: HashMap<AccountId, Arc<Balance>>,
     /// What keys with a cap may still spend, by their origin.
     caps: HashMap<KeyId, Arc<Balance>>,
-    /// What such keys have spent, once one of them asked.
+    /// What such keys have spent, loaded on first use.
     spent: Option<HashMap<KeyId, Nanos>>,
 }
 
-/// Charges each request as far as its account has money and its key may spend it; the rest is the house's
+/// Charges each request as far as its account has money and its key's cap allows; the rest is the house's
 /// loss, as in [`Ledger::settle`](crate::ledger::Ledger::settle).
 pub(super) async fn charge(
     store: &dyn Store,
@@ -66,7 +66,7 @@ impl Balances {
         let spent = if let Some(spent) = &self.spent {
             spent
         } else {
-            // of no time at all: what keys have spent is told of all times
+            // The time only bounds monthly sums; what keys have spent is a sum over all time.
             let consumption = store.consumption(Timestamp::MAX).await?;
             self.spent.insert(consumption.spent.into_iter().collect())
         };

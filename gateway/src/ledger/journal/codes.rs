@@ -1,18 +1,18 @@
-//! The numbers that stand for enums in a journal. They never change their meaning.
+//! The bytes that encode enums in a journal. Invariant: a code never changes its meaning.
 
 use domain::endpoint::Endpoint;
 use domain::record::RequestStatus;
 use domain::usage::UsageBasis;
 
-/// An enum that a journal writes as one byte.
+/// An enum that a journal encodes as one byte.
 pub(super) trait Code: Copy + 'static {
     /// All values.
     #[cfg(test)]
     const ALL: &'static [Self];
 
-    /// Returns the byte.
+    /// Returns the byte of a value.
     fn code(self) -> u8;
-    /// Returns what a byte stands for; `None` if for nothing that this version knows.
+    /// Returns the value of a byte; `None` if this version does not know it.
     fn find(code: u8) -> Option<Self>;
 }
 

@@ -1,4 +1,4 @@
-//! What a journal holds: requests that are open, and records of those that are closed.
+//! Journal entries: open requests, and the records of closed ones.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bytes::{Buf, BufMut};
 use jiff::Timestamp;
 
 use super::fields::{
-    Unreadable, put_price, put_record, take_count, take_digest, take_price, take_record,
+    DecodeError, put_price, put_record, take_count, take_digest, take_price, take_record,
 };
 use domain::price::Price;
 use domain::record::{RequestRecord, RequestStatus};
@@ -15,35 +15,36 @@ use domain::usage::{Usage, UsageBasis};
 
 const OPEN: u8 = 1;
 const CLOSED: u8 = 2;
-/// Added to either where the request's idempotency digest follows.
+/// A flag of the entry kind: the request's idempotency digest follows.
 const KEYED: u8 = 0x10;
-/// Added to either where the number of requests follows that the record stands for: more than one.
+/// A flag of the entry kind: the number of requests that the record stands for follows, because it is more
+/// than one.
 const COUNTED: u8 = 0x20;
 
-/// A request on its way: all that is needed to record and charge it, should it never be closed.
+/// A request in progress, with everything necessary to record and charge it if it is never closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// Its record so far. The status is what it will have.
+    /// The record so far. Its status is the one it gets if the process crashes.
     pub record: RequestRecord,
-    /// What it is charged by.
+    /// The price that it is charged at.
     pub price: Price,
-    /// The text that was sent upstream, in bytes.
+    /// The length of the text that was sent upstream, in bytes.
     pub input_bytes: u64,
-    /// The text that has come back, in bytes.
+    /// The length of the text received so far, in bytes.
     pub output_bytes: u64,
 }
 
-/// One entry.
+/// A journal entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// Takes the place of an earlier one of the same request.
+    /// An open request; replaces earlier entries of the same request.
     Open(Box<Open>),
     Closed(Box<RequestRecord>),
 }
 
 impl Open {
-    /// The record of a request that was not closed when the process died at `died_at`: charged by
-    /// [`Usage::bounded`] for what was sent and what had come back.
+    /// Returns the record of a request that was open when the process died at `died_at`: charged by
+    /// [`Usage::bounded`] for what was sent and received.
     pub(super) fn into_record(self, died_at: Option<Timestamp>) -> RequestRecord {
         let Self { mut record, price, input_bytes, output_bytes } = self;
         let usage = Usage::bounded(input_bytes, output_bytes);
@@ -74,8 +75,8 @@ pub(super) fn put_closed(record: &RequestRecord, out: &mut Vec<u8>) {
     put_record(record, out);
 }
 
-/// Appends what kind of entry follows. Few records have an idempotency key or stand for more than one
-/// request, so neither is a field of all.
+/// Appends the kind of the entry. Few records have an idempotency key or stand for more than one request, so
+/// these fields are optional.
 fn put_kind(kind: u8, record: &RequestRecord, out: &mut Vec<u8>) {
     let keyed = if record.idempotency.is_some() { KEYED } else { 0 };
     let counted = if record.count > NonZeroU32::MIN { COUNTED } else { 0 };
@@ -89,7 +90,7 @@ fn put_kind(kind: u8, record: &RequestRecord, out: &mut Vec<u8>) {
 }
 
 /// Reads an entry, which must be all of `from`.
-pub(super) fn read(mut from: &[u8]) -> Result<Entry, Unreadable> {
+pub(super) fn read(mut from: &[u8]) -> Result<Entry, DecodeError> {
     let from = &mut from;
     let kind = from.try_get_u8()?;
     let idempotency = (kind & KEYED != 0).then(|| take_digest(from)).transpose()?;
@@ -103,12 +104,12 @@ pub(super) fn read(mut from: &[u8]) -> Result<Entry, Unreadable> {
             output_bytes: from.try_get_u64()?,
         })),
         CLOSED => Entry::Closed(Box::new(take_record(from)?)),
-        _ => return Err(Unreadable::Unknown(kind)),
+        _ => return Err(DecodeError::Unknown(kind)),
     };
     let record = match &mut entry {
         Entry::Open(open) => &mut open.record,
         Entry::Closed(record) => record,
     };
     (record.idempotency, record.count) = (idempotency, count);
-    if from.is_empty() { Ok(entry) } else { Err(Unreadable::Long) }
+    if from.is_empty() { Ok(entry) } else { Err(DecodeError::Long) }
 }

@@ -1,6 +1,6 @@
-//! A request record and its parts as bytes: fixed widths, big end first, texts behind their length.
+//! Encodes a request record and its parts: fixed widths, big-endian, texts behind their length.
 //!
-//! Writing cannot fail; reading never panics, whatever the bytes are.
+//! Writing cannot fail. Reading never panics, whatever the bytes are.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use domain::price::Price;
 use domain::record::{RequestRecord, ServedBy};
 use domain::usage::{Tokens, Usage};
 
-/// Why bytes are no entry.
+/// Why bytes are not an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unreadable {
+pub(super) enum DecodeError {
     #[error("it ends too early")]
     Short,
     #[error("it has `{0}` where that means nothing")]
@@ -32,9 +32,9 @@ pub(super) enum Unreadable {
     Long,
 }
 
-type Taken<T> = Result<T, Unreadable>;
+type Decoded<T> = Result<T, DecodeError>;
 
-impl From<TryGetError> for Unreadable {
+impl From<TryGetError> for DecodeError {
     fn from(_: TryGetError) -> Self {
         Self::Short
     }
@@ -42,7 +42,7 @@ impl From<TryGetError> for Unreadable {
 
 /// Appends a record.
 pub(super) fn put_record(record: &RequestRecord, out: &mut Vec<u8>) {
-    // named one by one, so that a new field stops the build here
+    // Fields are named one by one, so that a new field fails the build here.
     let RequestRecord {
         id,
         account,
@@ -63,7 +63,7 @@ pub(super) fn put_record(record: &RequestRecord, out: &mut Vec<u8>) {
         duration,
         ttft,
         notes,
-        // both precede the record, where there is something to say
+        // Both are written before the record, if they are set.
         idempotency: _,
         count: _,
     } = record;
@@ -92,8 +92,8 @@ pub(super) fn put_record(record: &RequestRecord, out: &mut Vec<u8>) {
     notes.iter().take(usize::from(u16::MAX)).for_each(|note| put_text(note, out));
 }
 
-/// Takes a record off the front of `from`.
-pub(super) fn take_record(from: &mut &[u8]) -> Taken<RequestRecord> {
+/// Decodes a record from the front of `from`.
+pub(super) fn take_record(from: &mut &[u8]) -> Decoded<RequestRecord> {
     Ok(RequestRecord {
         id: RequestId(take_uuid(from)?),
         account: AccountId(take_uuid(from)?),
@@ -114,28 +114,28 @@ pub(super) fn take_record(from: &mut &[u8]) -> Taken<RequestRecord> {
         overrun: Nanos(from.try_get_i64()?),
         price_version: take_option(from, |from| Ok(from.try_get_u32()?))?,
         started_at: Timestamp::from_nanosecond(from.try_get_i128()?)
-            .map_err(|_| Unreadable::Time)?,
+            .map_err(|_| DecodeError::Time)?,
         duration: take_span(from)?,
         ttft: take_option(from, take_span)?,
         notes: {
             let count = from.try_get_u16()?;
-            (0..count).map(|_| take_text(from).map(str::to_owned)).collect::<Taken<_>>()?
+            (0..count).map(|_| take_text(from).map(str::to_owned)).collect::<Decoded<_>>()?
         },
         idempotency: None,
         count: NonZeroU32::MIN,
     })
 }
 
-/// Takes an idempotency digest off the front of `from`.
-pub(super) fn take_digest(from: &mut &[u8]) -> Taken<IdempotencyDigest> {
-    let (digest, rest) = from.split_first_chunk().ok_or(Unreadable::Short)?;
+/// Decodes an idempotency digest from the front of `from`.
+pub(super) fn take_digest(from: &mut &[u8]) -> Decoded<IdempotencyDigest> {
+    let (digest, rest) = from.split_first_chunk().ok_or(DecodeError::Short)?;
     *from = rest;
     Ok(IdempotencyDigest(*digest))
 }
 
-/// Takes a number of requests off the front of `from`.
-pub(super) fn take_count(from: &mut &[u8]) -> Taken<NonZeroU32> {
-    NonZeroU32::new(from.try_get_u32()?).ok_or(Unreadable::Unknown(0))
+/// Decodes a number of requests from the front of `from`.
+pub(super) fn take_count(from: &mut &[u8]) -> Decoded<NonZeroU32> {
+    NonZeroU32::new(from.try_get_u32()?).ok_or(DecodeError::Unknown(0))
 }
 
 /// Appends a price.
@@ -147,8 +147,8 @@ pub(super) fn put_price(price: &Price, out: &mut Vec<u8>) {
     out.put_u32(*version);
 }
 
-/// Takes a price off the front of `from`.
-pub(super) fn take_price(from: &mut &[u8]) -> Taken<Price> {
+/// Decodes a price from the front of `from`.
+pub(super) fn take_price(from: &mut &[u8]) -> Decoded<Price> {
     Ok(Price {
         input: Nanos(from.try_get_i64()?),
         cached: Nanos(from.try_get_i64()?),
@@ -165,7 +165,7 @@ fn put_usage(usage: &Usage, out: &mut Vec<u8>) {
     put_option(reasoning.as_ref(), out, |tokens, out| out.put_u64(tokens.0));
 }
 
-fn take_usage(from: &mut &[u8]) -> Taken<Usage> {
+fn take_usage(from: &mut &[u8]) -> Decoded<Usage> {
     let tokens = |from: &mut &[u8]| Ok(Tokens(from.try_get_u64()?));
     Ok(Usage {
         input: tokens(from)?,
@@ -176,24 +176,24 @@ fn take_usage(from: &mut &[u8]) -> Taken<Usage> {
 }
 
 fn put_text(text: &str, out: &mut Vec<u8>) {
-    // nothing in a record is near that long; what is longer is cut at a character
+    // No text of a record is that long; a longer one is cut at a character boundary.
     let text = &text[..text.floor_char_boundary(usize::from(u16::MAX))];
     out.put_u16(u16::try_from(text.len()).unwrap_or(u16::MAX));
     out.put_slice(text.as_bytes());
 }
 
-fn take_text<'a>(from: &mut &'a [u8]) -> Taken<&'a str> {
+fn take_text<'a>(from: &mut &'a [u8]) -> Decoded<&'a str> {
     let length = usize::from(from.try_get_u16()?);
-    let (text, rest) = from.split_at_checked(length).ok_or(Unreadable::Short)?;
+    let (text, rest) = from.split_at_checked(length).ok_or(DecodeError::Short)?;
     *from = rest;
-    std::str::from_utf8(text).map_err(|_| Unreadable::Text)
+    std::str::from_utf8(text).map_err(|_| DecodeError::Text)
 }
 
 fn put_span(span: Duration, out: &mut Vec<u8>) {
     out.put_u64(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
 }
 
-fn take_span(from: &mut &[u8]) -> Taken<Duration> {
+fn take_span(from: &mut &[u8]) -> Decoded<Duration> {
     Ok(Duration::from_nanos(from.try_get_u64()?))
 }
 
@@ -206,24 +206,24 @@ fn put_option<T>(value: Option<&T>, out: &mut Vec<u8>, put: impl FnOnce(&T, &mut
 
 fn take_option<'a, T>(
     from: &mut &'a [u8],
-    take: impl FnOnce(&mut &'a [u8]) -> Taken<T>,
-) -> Taken<Option<T>> {
+    take: impl FnOnce(&mut &'a [u8]) -> Decoded<T>,
+) -> Decoded<Option<T>> {
     take_flag(from)?.then(|| take(from)).transpose()
 }
 
-fn take_flag(from: &mut &[u8]) -> Taken<bool> {
+fn take_flag(from: &mut &[u8]) -> Decoded<bool> {
     match from.try_get_u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        other => Err(Unreadable::Unknown(other)),
+        other => Err(DecodeError::Unknown(other)),
     }
 }
 
-fn take_code<T: Code>(from: &mut &[u8]) -> Taken<T> {
+fn take_code<T: Code>(from: &mut &[u8]) -> Decoded<T> {
     let code = from.try_get_u8()?;
-    T::find(code).ok_or(Unreadable::Unknown(code))
+    T::find(code).ok_or(DecodeError::Unknown(code))
 }
 
-fn take_uuid(from: &mut &[u8]) -> Taken<Uuid> {
+fn take_uuid(from: &mut &[u8]) -> Decoded<Uuid> {
     Ok(Uuid::from_u128(from.try_get_u128()?))
 }

@@ -1,30 +1,30 @@
-//! How entries lie in a file: length, checksum, entry.
+//! Frames entries in a segment: length, checksum, entry.
 //!
-//! A process that dies within a write leaves part of a frame behind; the checksum tells. The zeros
-//! that a file is laid out with read as its end.
+//! A process that dies during a write leaves a partial frame, which the checksum detects. The zeros of
+//! preallocated space read as the end of the segment.
 
 use bytes::BufMut;
 
-/// No entry is longer; a length beyond it is damage.
+/// The maximum length of an entry; a larger length is damage.
 const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 const HEAD: usize = 8;
 
-/// What comes next in a file.
+/// The next item in a segment.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next<'a> {
+pub(super) enum NextFrame<'a> {
     /// A whole entry.
     Entry(&'a [u8]),
-    /// A frame whose entry is not what was written; others may follow.
+    /// A frame whose checksum does not match; others may follow.
     Damaged,
-    /// Nothing, and nothing is missing.
+    /// The regular end.
     End,
-    /// The beginning of a frame, and nothing after it.
+    /// A partial frame at the end.
     Torn,
-    /// Bytes that are no frame; what follows cannot be told apart.
+    /// Bytes that are not a frame; the position of the next frame is unknown.
     Garbage,
 }
 
-/// Appends to `out` a frame around what `put` appends.
+/// Appends a frame around what `put` appends to `out`.
 pub(super) fn append(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.put_slice(&[0; HEAD]);
@@ -36,31 +36,31 @@ pub(super) fn append(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     head[4..].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Takes the next frame off the front of `from`.
-pub(super) fn next<'a>(from: &mut &'a [u8]) -> Next<'a> {
+/// Reads the next frame from the front of `from`.
+pub(super) fn next<'a>(from: &mut &'a [u8]) -> NextFrame<'a> {
     let rest = *from;
     *from = &[];
     let Some((length, after)) = rest.split_first_chunk() else {
-        return if is_blank(rest) { Next::End } else { Next::Torn };
+        return if is_blank(rest) { NextFrame::End } else { NextFrame::Torn };
     };
     let Some((checksum, body)) = after.split_first_chunk() else {
-        return if is_blank(rest) { Next::End } else { Next::Torn };
+        return if is_blank(rest) { NextFrame::End } else { NextFrame::Torn };
     };
     let (length, checksum) = (u32::from_be_bytes(*length), u32::from_be_bytes(*checksum));
     let length = length as usize;
     if length == 0 || length > MAX_PAYLOAD_BYTES {
-        return if is_blank(rest) { Next::End } else { Next::Garbage };
+        return if is_blank(rest) { NextFrame::End } else { NextFrame::Garbage };
     }
-    let Some((entry, after)) = body.split_at_checked(length) else { return Next::Torn };
+    let Some((entry, after)) = body.split_at_checked(length) else { return NextFrame::Torn };
     if crc32fast::hash(entry) == checksum {
         *from = after;
-        return Next::Entry(entry);
+        return NextFrame::Entry(entry);
     }
     if is_blank(after) {
-        return Next::Torn;
+        return NextFrame::Torn;
     }
     *from = after;
-    Next::Damaged
+    NextFrame::Damaged
 }
 
 fn is_blank(bytes: &[u8]) -> bool {
@@ -79,13 +79,13 @@ mod tests {
         all
     }
 
-    /// All that can be read, and how it ends.
-    fn read(bytes: &[u8]) -> (Vec<&[u8]>, Vec<Next<'_>>) {
+    /// Returns all readable entries, and how the segment ends.
+    fn read(bytes: &[u8]) -> (Vec<&[u8]>, Vec<NextFrame<'_>>) {
         let (mut from, mut entries, mut rest) = (bytes, Vec::new(), Vec::new());
         loop {
             match next(&mut from) {
-                Next::Entry(entry) => entries.push(entry),
-                Next::Damaged => rest.push(Next::Damaged),
+                NextFrame::Entry(entry) => entries.push(entry),
+                NextFrame::Damaged => rest.push(NextFrame::Damaged),
                 end => {
                     rest.push(end);
                     return (entries, rest);
@@ -98,11 +98,11 @@ mod tests {
     fn what_was_written_is_read_with_zeros_after_it_or_not() {
         let entries: [&[u8]; 3] = [b"one", b"\0", &[7; 3000]];
         let mut bytes = frames(&entries);
-        assert_eq!(read(&bytes), (entries.to_vec(), vec![Next::End]));
+        assert_eq!(read(&bytes), (entries.to_vec(), vec![NextFrame::End]));
         bytes.resize(bytes.len() + 100, 0);
-        assert_eq!(read(&bytes), (entries.to_vec(), vec![Next::End]));
+        assert_eq!(read(&bytes), (entries.to_vec(), vec![NextFrame::End]));
         bytes.truncate(bytes.len() - 97);
-        assert_eq!(read(&bytes), (entries.to_vec(), vec![Next::End]));
+        assert_eq!(read(&bytes), (entries.to_vec(), vec![NextFrame::End]));
     }
 
     #[test]
@@ -110,9 +110,9 @@ mod tests {
         let whole = frames(&[b"first", b"the second one"]);
         let first = frames(&[b"first"]).len();
         for end in first + 1..whole.len() {
-            let torn = (vec![&b"first"[..]], vec![Next::Torn]);
+            let torn = (vec![&b"first"[..]], vec![NextFrame::Torn]);
             assert_eq!(read(&whole[..end]).0, torn.0, "{end}");
-            // the file was laid out with zeros, and only part of the frame got there
+            // The segment was preallocated with zeros, and only part of the frame was written.
             let mut laid_out = whole[..end].to_vec();
             laid_out.resize(whole.len() + 50, 0);
             let (entries, rest) = read(&laid_out);
@@ -129,7 +129,7 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x10;
             let expected: (Vec<&[u8]>, _) =
-                (vec![b"first", b"third"], vec![Next::Damaged, Next::End]);
+                (vec![b"first", b"third"], vec![NextFrame::Damaged, NextFrame::End]);
             assert_eq!(read(&bytes), expected, "{at}");
         }
     }
@@ -140,7 +140,7 @@ mod tests {
             [&b"<html>nothing of ours</html>"[..], &[0xff; 64], &[0, 0, 0, 0, 1, 2, 3, 4, 5]]
         {
             let (entries, rest) = read(garbage);
-            assert!(entries.is_empty() && rest != [Next::End], "{garbage:?}");
+            assert!(entries.is_empty() && rest != [NextFrame::End], "{garbage:?}");
         }
     }
 }

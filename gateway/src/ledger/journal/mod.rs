@@ -1,10 +1,10 @@
-//! The journal: what is known of every request, in a local file before anybody acts on it.
+//! The journal: a local file that knows each request before anyone acts on it.
 //!
-//! A request is in it before it goes upstream, and its record before the client can see the end of
-//! its answer. What is written outlives the process; requests that begin or end at once share a write. Records
-//! go on from here into the store, and a segment is removed once the store has all that it holds. Nothing waits
-//! for the disk, so that a power cut may take the last moments, unless it is asked to (`power.rs`). Start with
-//! [`Journal::begin`]; `replay.rs` is the way back.
+//! A request is in the journal before it goes upstream, and its record before the client can see the end of
+//! its answer. Written entries survive the process; requests that begin or end at the same time share a
+//! write. Records move from here to the store, and a segment is removed once the store has all of its
+//! records. Nothing waits for the disk unless configured (`power.rs`), so that a power cut may lose the last
+//! moments. Start with [`Journal::begin`]; `replay.rs` reads the journal back.
 
 mod charge;
 mod codes;
@@ -32,28 +32,29 @@ use tokio::time::Instant;
 use domain::id::RequestId;
 use domain::record::RequestRecord;
 pub use entry::Open;
+pub use power::SyncError;
 use power::Syncer;
-pub use power::Unsynced;
 pub use replay::{ForeignJournal, Recovered};
 use segment::Segment;
 
-/// Kept free in the segment for the end of each open request; most records take a third of it.
-const RESERVE: u64 = 1024;
-/// A segment that is this long is followed by the next one.
+/// The space that is reserved in the segment for the end of each open request, in bytes; most records take a
+/// third of it.
+const RESERVED_BYTES: u64 = 1024;
+/// The length at which the next segment begins, in bytes.
 const MAX_SEGMENT_BYTES: u64 = 8 * 1024 * 1024;
-/// So is one that is this old: what the store has long had must not be found by a later start.
-const OLDEST_SEGMENT: Duration = Duration::from_mins(1);
-/// Up to this length a segment whose requests are all in the store is written over.
-const CHEAP_TO_CLEAR: u64 = 256 * 1024;
+/// The age at which the next segment begins: a later start should not read what the store has had for long.
+const MAX_SEGMENT_AGE: Duration = Duration::from_mins(1);
+/// The largest segment that is overwritten in place once all of its requests are in the store, in bytes.
+const MAX_CLEARED_BYTES: u64 = 256 * 1024;
 
-/// Why a request is not in the journal, and must not go on.
+/// The journal cannot be written; the request must not continue.
 #[derive(Debug, thiserror::Error)]
 #[error("the journal cannot be written")]
-pub struct Unwritten(#[source] io::Error);
+pub struct JournalWriteError(#[source] io::Error);
 
-/// The segments that hold a request's beginning and its record, until the store has it.
+/// The segments that hold the beginning and the record of a request, until the store has the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct JournalPosition {
     begun: u64,
     ended: u64,
 }
@@ -62,30 +63,31 @@ pub struct Place {
 pub struct Journal {
     dir: PathBuf,
     state: Arc<Mutex<State>>,
-    /// Whether there may be unwritten frames. Set under the lock, so that it need not be taken to see that
-    /// there are none: every message asks.
+    /// Whether there may be unwritten frames. It is set under the lock, so that each connection write can
+    /// check it without the lock.
     has_unwritten: AtomicBool,
-    /// `None` if nobody waits for the disk.
+    /// `None` unless the journal survives power cuts.
     syncer: Option<Syncer>,
 }
 
 struct State {
     active: Segment,
     since: Instant,
-    /// Frames that are not in the file: of requests that have not gone upstream yet, and of those that have
-    /// ended and whose clients do not know it yet, or while it could not be written.
+    /// Frames that are not in the file yet: of requests that have not been sent upstream, of ended requests
+    /// whose clients have not seen the end, or of any while writes fail.
     unwritten: Vec<u8>,
-    open: HashMap<RequestId, Anchored, RandomState>,
-    /// How many requests each segment is kept for, the active one included.
+    open: HashMap<RequestId, OpenEntry, RandomState>,
+    /// The number of requests that each segment is kept for, the active one included.
     needed: BTreeMap<u64, u64>,
-    /// Why the last write failed; `None` if it did not.
+    /// The error of the last write; `None` if it succeeded.
     failing: Option<io::ErrorKind>,
-    /// Segments before the active one that the disk may not have; `None` if nobody waits for it.
+    /// Segments before the active one that may not be on the disk; `None` unless the journal survives power
+    /// cuts.
     unsynced: Option<Vec<Arc<File>>>,
 }
 
 /// An open request, and the segment that holds its last entry.
-struct Anchored {
+struct OpenEntry {
     open: Box<Open>,
     segment: u64,
 }
@@ -93,8 +95,8 @@ struct Anchored {
 // === impl Journal ===
 
 impl Journal {
-    /// Opens the journal in `dir`, made as needed, and returns what an earlier process left there,
-    /// which is to be committed before the ledger is loaded. Blocks.
+    /// Opens the journal in `dir`, which is created if necessary, and returns what an earlier process left.
+    /// That must be committed before the ledger is loaded. Blocks on IO.
     ///
     /// # Errors
     /// The directory or a file in it cannot be read or written.
@@ -103,7 +105,8 @@ impl Journal {
         Ok((Self::create(dir, &recovered)?, recovered))
     }
 
-    /// Reads what an earlier process left in `dir`, which is made as needed. Changes no file. Blocks.
+    /// Reads what an earlier process left in `dir`, which is created if necessary. Changes no file. Blocks on
+    /// IO.
     ///
     /// # Errors
     /// The directory or a file in it cannot be read.
@@ -112,14 +115,14 @@ impl Journal {
         replay::find(dir)
     }
 
-    /// Begins the journal behind what was `recovered` from `dir`. Blocks.
+    /// Creates the journal that continues after what was `recovered` from `dir`. Blocks on IO.
     ///
     /// # Errors
-    /// A file cannot be made.
+    /// A file cannot be created.
     pub fn create(dir: &Path, recovered: &Recovered) -> io::Result<Self> {
         let number = recovered.next_segment();
         let state = State {
-            active: Segment::create(dir, number, RESERVE)?,
+            active: Segment::create(dir, number, RESERVED_BYTES)?,
             since: Instant::now(),
             unwritten: Vec::new(),
             open: HashMap::default(),
@@ -132,26 +135,26 @@ impl Journal {
         Ok(Self { dir: dir.to_owned(), state, has_unwritten, syncer: None })
     }
 
-    /// Takes in a request that is about to go upstream, and makes sure that it and its end will find
-    /// room. It must not go before [`flush`](Self::flush). To be called again when it goes to
-    /// another deployment.
+    /// Adds a request that is about to go upstream, and reserves space for its end. It must not be sent
+    /// before [`flush`](Self::flush). Must be called again if the request goes to another deployment.
     ///
     /// # Errors
-    /// It could not be written: the request must not go on.
-    pub fn begin(&self, open: Open) -> Result<(), Unwritten> {
+    /// The journal cannot be written: the request must not continue.
+    pub fn begin(&self, open: Open) -> Result<(), JournalWriteError> {
         let mut state = self.lock();
         let state = &mut *state;
         state.rotate_if_long(&self.dir);
         let earlier = state.open.get(&open.record.id).map(|anchored| anchored.segment);
         let kept = state.unwritten.len();
-        let segment =
-            state.enter(&open, u64::from(earlier.is_none()) * RESERVE).map_err(Unwritten)?;
-        // the segment of the earlier entry may be removed from here on, so this one must be in a file
+        let segment = state
+            .append(&open, u64::from(earlier.is_none()) * RESERVED_BYTES)
+            .map_err(JournalWriteError)?;
+        // The segment of the earlier entry may be removed from now on, so this entry must be in a file.
         if earlier.is_some_and(|earlier| earlier != segment) {
-            state.write_or_keep(kept).map_err(Unwritten)?;
+            state.write_or_keep(kept).map_err(JournalWriteError)?;
         }
         self.has_unwritten.store(true, Ordering::Release);
-        let anchored = Anchored { segment, open: Box::new(open) };
+        let anchored = OpenEntry { segment, open: Box::new(open) };
         state.need(segment);
         if let Some(before) = state.open.insert(anchored.open.record.id, anchored) {
             state.release(before.segment);
@@ -159,22 +162,21 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes all requests that have begun or ended, as far as nobody has.
+    /// Writes all requests that have begun or ended and are not written yet.
     ///
     /// # Errors
-    /// They cannot be written: those that have begun must not go on.
-    pub fn flush(&self) -> Result<(), Unwritten> {
+    /// They cannot be written: requests that have begun must not continue.
+    pub fn flush(&self) -> Result<(), JournalWriteError> {
         if !self.has_unwritten.load(Ordering::Acquire) {
             return Ok(());
         }
         let mut state = self.lock();
         let written = state.write();
         self.has_unwritten.store(written.is_err(), Ordering::Release);
-        written.map(drop).map_err(Unwritten)
+        written.map(drop).map_err(JournalWriteError)
     }
 
-    /// Writes what has become known of an open request. That it cannot be written is no reason to
-    /// stop: then a crash leaves what was known before.
+    /// Updates an open request. A failure is no reason to stop: after a crash, the earlier entry counts.
     pub fn update(&self, id: RequestId, change: impl FnOnce(&mut Open)) {
         let mut state = self.lock();
         let state = &mut *state;
@@ -187,11 +189,11 @@ impl Journal {
         }
     }
 
-    /// Takes in a request's record; its client must not see the end before
-    /// [`flush`](Self::flush). That of a request that never began is written at once, or not at
-    /// all: there may be any number of those. Returns what must stay until the store has the record, for
-    /// [`committed`](Self::committed).
-    pub fn close(&self, record: &RequestRecord) -> Option<Place> {
+    /// Adds the record of a request; its client must not see the end before [`flush`](Self::flush). The
+    /// record of a request that never began is written at once or not at all, because there may be any number
+    /// of those. Returns the position that must be passed to [`committed`](Self::committed) once the store
+    /// has the record.
+    pub fn close(&self, record: &RequestRecord) -> Option<JournalPosition> {
         let mut state = self.lock();
         let state = &mut *state;
         state.rotate_if_long(&self.dir);
@@ -206,15 +208,15 @@ impl Journal {
         if opened != Some(ended) {
             state.need(ended);
         }
-        Some(Place { begun: opened.unwrap_or(ended), ended })
+        Some(JournalPosition { begun: opened.unwrap_or(ended), ended })
     }
 
-    /// Returns why the journal cannot be written. Where the last write failed, it is tried again first: while
-    /// no requests are sent here, nothing else does.
+    /// Returns why the journal cannot be written. If the last write failed, this tries again first: while no
+    /// requests are admitted, nothing else does.
     pub fn write_failure(&self) -> Option<io::ErrorKind> {
         let mut state = self.lock();
         state.failing?;
-        let written = state.make_room(RESERVE).and_then(|()| state.active.probe());
+        let written = state.make_room(RESERVED_BYTES).and_then(|()| state.active.probe());
         match written {
             Ok(()) if !state.unwritten.is_empty() => _ = state.write(),
             written => state.note(&written),
@@ -223,23 +225,26 @@ impl Journal {
         state.failing
     }
 
-    /// Whether a request went upstream and has not ended.
+    /// Returns whether a request went upstream and has not ended.
     pub fn is_open(&self, id: RequestId) -> bool {
         self.lock().open.contains_key(&id)
     }
 
-    /// Returns what `look` takes of every open request.
+    /// Returns the result of `look` for each open request.
     pub fn open_requests<T>(&self, mut look: impl FnMut(&RequestRecord) -> T) -> Vec<T> {
         let state = self.lock();
         state.open.values().map(|anchored| look(&anchored.open.record)).collect()
     }
 
-    /// Learns that the records at `places` are in the store, and removes what is not needed any more.
-    pub fn committed(&self, places: impl IntoIterator<Item = Place>) {
+    /// Records that the store has the records at `places`, and removes segments that are not needed any more.
+    pub fn committed(&self, places: impl IntoIterator<Item = JournalPosition>) {
         let unneeded = {
             let mut state = self.lock();
-            places.into_iter().flat_map(Place::segments).for_each(|segment| state.release(segment));
-            state.tidy(&self.dir)
+            places
+                .into_iter()
+                .flat_map(JournalPosition::segments)
+                .for_each(|segment| state.release(segment));
+            state.removable_segments(&self.dir)
         };
         for segment in unneeded {
             let path = segment::path(&self.dir, segment);
@@ -256,8 +261,8 @@ impl Journal {
 
 // === impl Place ===
 
-impl Place {
-    /// Each of them once.
+impl JournalPosition {
+    /// Returns each segment once.
     fn segments(self) -> impl Iterator<Item = u64> {
         let Self { begun, ended } = self;
         std::iter::once(begun).chain((ended != begun).then_some(ended))
@@ -267,13 +272,13 @@ impl Place {
 // === impl State ===
 
 impl State {
-    /// Adds the frame of a request to those that are to be written, and returns to which segment; room is
-    /// made for it and for `reserve` more bytes.
-    fn enter(&mut self, open: &Open, reserve: u64) -> io::Result<u64> {
+    /// Appends the frame of a request to the unwritten ones and returns its segment. Ensures that there is
+    /// space for it and for `reserve` more bytes.
+    fn append(&mut self, open: &Open, reserve: u64) -> io::Result<u64> {
         let before = self.unwritten.len();
         frame::append(&mut self.unwritten, |out| entry::put_open(open, out));
         let mut entered = self.make_room(reserve);
-        // whether writing works again is found out here: nothing else is let in
+        // This is how the journal finds out that writing works again: no other requests are admitted.
         if self.failing.is_some() && entered.is_ok() {
             entered = self.write().map(drop);
         }
@@ -284,7 +289,7 @@ impl State {
         entered.map(|()| self.active.number())
     }
 
-    /// Writes what is unwritten; if that fails, its first `kept` bytes will be tried again.
+    /// Writes the unwritten frames; on failure, keeps the first `kept` bytes for the next attempt.
     fn write_or_keep(&mut self, kept: usize) -> io::Result<u64> {
         let written = self.write();
         if written.is_err() {
@@ -293,7 +298,7 @@ impl State {
         written
     }
 
-    /// Writes what is unwritten, and returns to which segment.
+    /// Writes the unwritten frames and returns their segment.
     fn write(&mut self) -> io::Result<u64> {
         if self.unwritten.is_empty() {
             return Ok(self.active.number());
@@ -305,10 +310,10 @@ impl State {
         Ok(self.active.number())
     }
 
-    /// Makes sure that there is room for what is unwritten, for the ends of all open requests and for
+    /// Ensures that there is space for the unwritten frames, for the ends of all open requests and for
     /// `reserve` more bytes.
     fn make_room(&mut self, reserve: u64) -> io::Result<()> {
-        let reserved = self.open.len() as u64 * RESERVE + reserve;
+        let reserved = self.open.len() as u64 * RESERVED_BYTES + reserve;
         self.active.make_room(self.unwritten.len() as u64 + reserved)
     }
 
@@ -331,7 +336,7 @@ impl State {
         }
     }
 
-    /// Logs when writing begins to fail, and when it works again.
+    /// Logs when writing begins to fail and when it works again.
     fn note(&mut self, written: &io::Result<()>) {
         match written {
             Err(error) if self.failing.is_none() => {
@@ -349,22 +354,22 @@ impl State {
         }
     }
 
-    /// Starts the next segment. Requests that were open before this one began are written into it, so
-    /// that a long stream does not keep every segment since.
+    /// Begins the next segment. Requests that were open before this one began are copied into it, so that a
+    /// long stream does not keep all segments since.
     fn rotate(&mut self, dir: &Path) {
         if let Err(error) = self.begin_segment(dir, self.active.number()) {
-            // the old one will do for longer
+            // The old segment is used for longer.
             self.note(&Err(error));
         }
     }
 
-    /// Starts the next segment, and writes into it the open requests whose last entries are in segments
+    /// Begins the next segment, and writes into it the open requests whose last entries are in segments
     /// before `until`.
     fn begin_segment(&mut self, dir: &Path, until: u64) -> io::Result<()> {
         let next = self.active.number() + 1;
-        let room = self.open.len() as u64 * RESERVE * 2 + self.unwritten.len() as u64;
+        let room = self.open.len() as u64 * RESERVED_BYTES * 2 + self.unwritten.len() as u64;
         let begun = Segment::create(dir, next, room)?;
-        // what the old one does not take goes into the new one
+        // What the old segment does not accept goes into the new one.
         _ = self.write();
         let full = std::mem::replace(&mut self.active, begun);
         if let Some(unsynced) = &mut self.unsynced {
@@ -386,17 +391,17 @@ impl State {
         Ok(())
     }
 
-    /// Returns the segments that may be removed: the oldest ones, as far as nothing needs them.
-    fn tidy(&mut self, dir: &Path) -> Vec<u64> {
+    /// Returns the segments that may be removed: the oldest ones that nothing needs.
+    fn removable_segments(&mut self, dir: &Path) -> Vec<u64> {
         let idle = self.needed.values().all(|&count| count == 0);
         if idle {
-            // ends that the store has by now
+            // These are ends that the store has by now.
             self.unwritten.clear();
         }
-        if idle && (1..=CHEAP_TO_CLEAR).contains(&self.active.len()) {
+        if idle && (1..=MAX_CLEARED_BYTES).contains(&self.active.len()) {
             let cleared = self.active.clear();
             self.note(&cleared);
-        } else if self.active.len() > 0 && (idle || self.since.elapsed() >= OLDEST_SEGMENT) {
+        } else if self.active.len() > 0 && (idle || self.since.elapsed() >= MAX_SEGMENT_AGE) {
             self.rotate(dir);
         }
         let active = self.active.number();

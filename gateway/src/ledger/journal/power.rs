@@ -1,9 +1,9 @@
-//! Waits for the disk, for a journal that outlives the machine's power as well as the process.
+//! Waits for the disk, for a journal that survives power cuts.
 //!
-//! One thread syncs for all who wait: while it is at the disk others gather, and share the next sync. A
-//! file that could not be synced is not trusted again: a disk says so once, and the next sync may succeed
-//! although what it could not write is gone. What is open is written again elsewhere, and nobody is told
-//! that all is on the disk before the store has what had ended. Start with [`Journal::synced`].
+//! One thread syncs for all waiters: while it is at the disk, further waiters accumulate and share the next
+//! sync. A file that could not be synced is not trusted again, because the kernel reports such a failure only
+//! once, and a later sync may succeed although the data is lost. Open requests are written again to another
+//! segment, and syncs fail until the store has the records that had ended. Start with [`Journal::synced`].
 
 use std::fs::File;
 use std::io;
@@ -18,32 +18,33 @@ use tokio::time::Instant;
 
 use super::{Journal, State};
 
-/// How long no other segment is begun after one that the disk did not take, either.
-const PAUSE: Duration = Duration::from_secs(10);
+/// The time before another segment is begun after one that the disk did not accept.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Syncs for all who wait. Dropping it ends the thread.
+/// The thread that syncs for all waiters. Dropping it ends the thread.
 #[derive(Debug)]
 pub(super) struct Syncer(Sender<Waiter>);
 
-/// The disk did not take what was written.
+/// A failed sync.
 #[derive(Clone, Copy, Debug)]
-struct Failure {
-    /// The last segment that it did not take.
+struct SyncFailure {
+    /// The last segment that the disk did not accept.
     segment: u64,
-    /// When another segment may be begun; `None` if none was begun yet. Each costs room on the disk.
-    again_at: Option<Instant>,
+    /// The time at which another segment may be begun; `None` if none was begun yet. Each attempt takes space
+    /// on the disk.
+    retry_at: Option<Instant>,
 }
 
-/// Is told whether the disk has what was written before it began to wait.
+/// Receives whether the disk has what was written before the wait began.
 type Waiter = oneshot::Sender<bool>;
 
-/// The disk did not take what was written.
+/// The disk did not accept what was written.
 #[derive(Debug, thiserror::Error)]
 #[error("the journal could not be synced to the disk")]
-pub struct Unsynced;
+pub struct SyncError;
 
 impl Syncer {
-    /// Starts the thread; `sync` brings to the disk what was written before its call.
+    /// Starts the thread. `sync` must bring everything that was written before its call to the disk.
     pub(super) fn start(sync: impl FnMut() -> io::Result<()> + Send + 'static) -> io::Result<Self> {
         let (waiters, arrived) = channel();
         Builder::new().name("journal-sync".to_owned()).spawn(move || serve(&arrived, sync))?;
@@ -53,24 +54,24 @@ impl Syncer {
     /// Waits until the disk has what was written before the call.
     ///
     /// # Errors
-    /// The disk did not take it.
-    pub(super) async fn synced(&self) -> Result<(), Unsynced> {
+    /// The disk did not accept it.
+    pub(super) async fn synced(&self) -> Result<(), SyncError> {
         let (waiter, answer) = oneshot::channel();
-        self.0.send(waiter).map_err(|_| Unsynced)?;
-        if answer.await.unwrap_or(false) { Ok(()) } else { Err(Unsynced) }
+        self.0.send(waiter).map_err(|_| SyncError)?;
+        if answer.await.unwrap_or(false) { Ok(()) } else { Err(SyncError) }
     }
 }
 
 fn serve(arrived: &Receiver<Waiter>, mut sync: impl FnMut() -> io::Result<()>) {
     while let Ok(first) = arrived.recv() {
-        // all of them have written what they wait for
+        // All of them have written what they wait for.
         let waiters: Vec<_> = iter::once(first).chain(arrived.try_iter()).collect();
         let synced = sync();
         if let Err(error) = &synced {
             tracing::error!(%error, waiters = waiters.len(), "cannot sync the journal");
         }
         for waiter in waiters {
-            // who has gone does not want to know
+            // The waiter may have been dropped.
             _ = waiter.send(synced.is_ok());
         }
     }
@@ -79,40 +80,40 @@ fn serve(arrived: &Receiver<Waiter>, mut sync: impl FnMut() -> io::Result<()>) {
 // === impl Journal ===
 
 impl Journal {
-    /// Has [`synced`](Self::synced) wait for the disk.
+    /// Makes [`synced`](Self::synced) wait for the disk.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     pub fn on_disk(self) -> io::Result<Self> {
         let dir = self.dir.clone();
         self.synced_by(move |files, is_new| {
             files.iter().try_for_each(|file| file.sync_data())?;
-            // a new file is found again only once its directory is on the disk
+            // A new file is only found after a crash if its directory was synced.
             if is_new { File::open(&dir)?.sync_all() } else { Ok(()) }
         })
     }
 
-    /// Waits until the disk has all that was begun or written before the call; not at all, unless the
-    /// journal is [`on_disk`](Self::on_disk).
+    /// Waits until the disk has everything that was begun or written before the call. Returns at once unless
+    /// the journal is [`on_disk`](Self::on_disk).
     ///
     /// # Errors
-    /// The disk did not take it.
-    pub async fn synced(&self) -> Result<(), Unsynced> {
+    /// The disk did not accept it.
+    pub async fn synced(&self) -> Result<(), SyncError> {
         match &self.syncer {
             Some(syncer) => {
-                self.flush().map_err(|_| Unsynced)?;
+                self.flush().map_err(|_| SyncError)?;
                 syncer.synced().await
             }
             None => Ok(()),
         }
     }
 
-    /// Whether [`synced`](Self::synced) waits.
+    /// Returns whether [`synced`](Self::synced) waits for the disk.
     pub fn is_on_disk(&self) -> bool {
         self.syncer.is_some()
     }
 
-    /// `sync` is given the files that hold what is not on the disk, and whether one of them is new.
+    /// Calls `sync` with the files that hold unsynced data, and whether one of them is new.
     pub(super) fn synced_by(
         mut self,
         mut sync: impl FnMut(&[Arc<File>], bool) -> io::Result<()> + Send + 'static,
@@ -125,23 +126,23 @@ impl Journal {
             let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
             let (files, number) = {
                 let mut state = lock();
-                if let Some(Failure { segment, again_at }) = &mut failure
-                    && (again_at.is_none() || state.active.number() <= *segment)
+                if let Some(SyncFailure { segment, retry_at }) = &mut failure
+                    && (retry_at.is_none() || state.active.number() <= *segment)
                 {
                     let now = Instant::now();
-                    if again_at.is_some_and(|at| now < at) {
+                    if retry_at.is_some_and(|at| now < at) {
                         return Err(io::Error::other("it failed a short time ago"));
                     }
                     state.begin_segment(&dir, u64::MAX)?;
-                    *again_at = Some(now + PAUSE);
+                    *retry_at = Some(now + RETRY_INTERVAL);
                 }
                 let mut files = state.unsynced.as_mut().map(std::mem::take).unwrap_or_default();
                 files.push(state.active.file());
                 (files, state.active.number())
             };
             if let Err(error) = sync(&files, newest != Some(number)) {
-                let again_at = failure.and_then(|failure: Failure| failure.again_at);
-                failure = Some(Failure { segment: number, again_at });
+                let retry_at = failure.and_then(|failure: SyncFailure| failure.retry_at);
+                failure = Some(SyncFailure { segment: number, retry_at });
                 return Err(error);
             }
             newest = Some(number);
@@ -158,7 +159,7 @@ impl Journal {
 // === impl State ===
 
 impl State {
-    /// Whether some request is kept nowhere but in the segments up to this one.
+    /// Returns whether a request is only in the segments up to this one.
     fn needs_until(&self, segment: u64) -> bool {
         self.needed.range(..=segment).any(|(_, &count)| count > 0)
     }
@@ -173,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// A disk that syncs when it is told to, and how often it did.
+    /// Returns a disk that syncs on command, and the number of its syncs.
     fn held() -> (Syncer, Sender<io::Result<()>>, Receiver<()>, Arc<AtomicU32>) {
         let (go, held) = channel::<io::Result<()>>();
         let (begun, begins) = channel();
@@ -193,7 +194,7 @@ mod tests {
         let mut early = Box::pin(syncer.synced());
         assert!(poll!(&mut early).is_pending());
         begins.recv().unwrap();
-        // the disk is busy with what was there before
+        // The disk is busy with earlier data.
         let mut late = Box::pin(syncer.synced());
         assert!(poll!(&mut late).is_pending());
         go.send(Ok(())).unwrap();

@@ -1,7 +1,7 @@
-//! What an earlier process left in the journal, and its way into the store.
+//! Replays what an earlier process left in the journal into the store.
 //!
-//! Replaying twice is replaying once: the store leaves out what it has, and a file is removed only
-//! after all of it is there. A file that cannot be read to its end is kept beside the others.
+//! Replay is idempotent: the store skips records that it has, and a file is removed only after all of it was
+//! stored. A file that cannot be read to its end is kept.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -12,74 +12,74 @@ use jiff::Timestamp;
 
 use super::charge;
 use super::entry::{self, Entry, Open};
-use super::frame::{self, Next};
-use super::segment::{self, Found, HEADER};
+use super::frame::{self, NextFrame};
+use super::segment::{self, HEADER, SegmentFile};
 use crate::store::{Store, StoreError};
 use domain::id::RequestId;
 use domain::record::RequestRecord;
 
 const MAX_BATCH: usize = 4_096;
 
-/// What was found; [`Recovered::commit`] puts it into the store.
+/// The contents of a journal; [`Recovered::commit`] writes them into the store.
 #[derive(Debug, Default)]
 pub struct Recovered {
     /// Requests that had ended, in the order of the journal.
     closed: Vec<RequestRecord>,
-    /// Requests that had not, charged by the rule but for what there is to pay them from.
+    /// Requests that had not ended, with their charges before the balance is considered.
     open: Vec<RequestRecord>,
     read: Vec<PathBuf>,
     damaged: Vec<PathBuf>,
-    /// The number of the segment that comes next.
+    /// The number of the next segment.
     next_segment: u64,
 }
 
 /// Why the journal is not replayed into this store.
 #[derive(Debug, thiserror::Error)]
 pub enum ForeignJournal {
-    /// None of its accounts is in the store: a database is never behind its journal by an account, because
-    /// an account is stored before its first request.
+    /// None of its accounts is in the store. An account is stored before its first request, so the database
+    /// of a journal knows its accounts.
     #[error(
         "the database has none of the accounts whose {requests} requests are in the journal: the two are \
          not of the same service; put back the database that belongs to the journal, or move the journal \
          away to start without these requests"
     )]
     UnknownAccounts {
-        /// How many requests the journal holds.
+        /// The number of requests in the journal.
         requests: usize,
     },
-    /// The store did not say which accounts it has.
+    /// The store failed to return its accounts.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A request while it is read.
-enum Known {
+/// The state of a request while the journal is read.
+enum ReplayState {
     Open(Box<Open>),
     Closed(Box<RequestRecord>),
 }
 
 /// Reads all segments in `dir`.
-pub(super) fn read(dir: &Path, found: &[Found]) -> io::Result<Recovered> {
+pub(super) fn read(dir: &Path, found: &[SegmentFile]) -> io::Result<Recovered> {
     let mut recovered = Recovered::default();
     let mut order: Vec<RequestId> = Vec::new();
-    let mut known: HashMap<RequestId, Known> = HashMap::new();
+    let mut known: HashMap<RequestId, ReplayState> = HashMap::new();
     let mut died_at: Option<Timestamp> = None;
-    for Found { path, .. } in found {
+    for SegmentFile { path, .. } in found {
         let bytes = std::fs::read(path)?;
         let modified = std::fs::metadata(path)?.modified()?;
         died_at = died_at.max(Timestamp::try_from(modified).ok());
         let mut take = |entry| {
             let (id, now) = match entry {
-                Entry::Open(open) => (open.record.id, Known::Open(open)),
-                Entry::Closed(record) => (record.id, Known::Closed(record)),
+                Entry::Open(open) => (open.record.id, ReplayState::Open(open)),
+                Entry::Closed(record) => (record.id, ReplayState::Closed(record)),
             };
             match known.get_mut(&id) {
                 None => {
                     order.push(id);
                     known.insert(id, now);
                 }
-                // an open one never takes the place of a closed one
-                Some(Known::Closed(_)) => {}
+                // An open entry never replaces a closed one.
+                Some(ReplayState::Closed(_)) => {}
                 Some(before) => *before = now,
             }
         };
@@ -92,8 +92,8 @@ pub(super) fn read(dir: &Path, found: &[Found]) -> io::Result<Recovered> {
     }
     for id in order {
         match known.remove(&id) {
-            Some(Known::Closed(record)) => recovered.closed.push(*record),
-            Some(Known::Open(open)) => recovered.open.push(open.into_record(died_at)),
+            Some(ReplayState::Closed(record)) => recovered.closed.push(*record),
+            Some(ReplayState::Open(open)) => recovered.open.push(open.into_record(died_at)),
             None => {}
         }
     }
@@ -104,11 +104,10 @@ pub(super) fn read(dir: &Path, found: &[Found]) -> io::Result<Recovered> {
     Ok(recovered)
 }
 
-/// Gives every entry to `take`. Returns whether all could be read, but for a last one that was not
-/// written to its end.
+/// Passes each entry to `take`. Returns whether all could be read, except for a partial last one.
 fn read_segment(bytes: &[u8], path: &Path, take: &mut impl FnMut(Entry)) -> bool {
     let Some(mut rest) = bytes.strip_prefix(&HEADER) else {
-        // a process that died in making it leaves it empty, or part of a header
+        // A process that died while creating the segment leaves it empty or with a partial header.
         if HEADER.starts_with(bytes) || bytes.iter().all(|&byte| byte == 0) {
             return true;
         }
@@ -118,20 +117,20 @@ fn read_segment(bytes: &[u8], path: &Path, take: &mut impl FnMut(Entry)) -> bool
     let mut unreadable = 0_u64;
     let whole = loop {
         match frame::next(&mut rest) {
-            Next::Entry(bytes) => match entry::read(bytes) {
+            NextFrame::Entry(bytes) => match entry::read(bytes) {
                 Ok(entry) => take(entry),
                 Err(error) => {
                     unreadable += 1;
                     tracing::error!(path = %path.display(), %error, "an entry cannot be read");
                 }
             },
-            Next::Damaged => unreadable += 1,
-            Next::End => break true,
-            Next::Torn => {
+            NextFrame::Damaged => unreadable += 1,
+            NextFrame::End => break true,
+            NextFrame::Torn => {
                 tracing::info!(path = %path.display(), "the last entry was not written to its end");
                 break true;
             }
-            Next::Garbage => break false,
+            NextFrame::Garbage => break false,
         }
     };
     if unreadable > 0 || !whole {
@@ -146,20 +145,20 @@ fn read_segment(bytes: &[u8], path: &Path, take: &mut impl FnMut(Entry)) -> bool
 }
 
 impl Recovered {
-    /// The records that were found, those of open requests last.
+    /// Returns the records, those of open requests last.
     pub fn records(&self) -> impl Iterator<Item = &RequestRecord> {
         self.closed.iter().chain(&self.open)
     }
 
-    /// The number of the segment that comes after those that were read.
+    /// Returns the number of the segment after those that were read.
     pub(super) fn next_segment(&self) -> u64 {
         self.next_segment
     }
 
-    /// Checks that the journal belongs to `store`, as far as its accounts tell.
+    /// Checks by its accounts that the journal belongs to `store`.
     ///
     /// # Errors
-    /// [`ForeignJournal::UnknownAccounts`] if no request in it is of an account that the store knows.
+    /// [`ForeignJournal::UnknownAccounts`] if the store knows the account of no request in it.
     pub async fn check_accounts(&self, store: &dyn Store) -> Result<(), ForeignJournal> {
         let requests = self.records().count();
         if requests == 0 {
@@ -172,7 +171,7 @@ impl Recovered {
             return Err(ForeignJournal::UnknownAccounts { requests });
         }
         if unknown > 0 {
-            // a database that was restored from a backup lacks what was made since
+            // A database that was restored from a backup lacks newer accounts.
             tracing::warn!(
                 unknown,
                 requests,
@@ -182,10 +181,10 @@ impl Recovered {
         Ok(())
     }
 
-    /// Writes all that was found into `store`, then removes the files that it was read from.
+    /// Writes everything into `store`, then removes the files.
     ///
     /// # Errors
-    /// The store does not take it; then the files are as they were.
+    /// The store fails; the files are then unchanged.
     pub async fn commit(self, store: &dyn Store) -> Result<(), StoreError> {
         let Self { closed, mut open, read, damaged, next_segment: _ } = self;
         commit(store, closed).await?;
@@ -215,7 +214,7 @@ async fn commit(store: &dyn Store, mut records: Vec<RequestRecord>) -> Result<()
     Ok(())
 }
 
-/// Finds what is in `dir`.
+/// Reads the journal in `dir`.
 pub(super) fn find(dir: &Path) -> io::Result<Recovered> {
     let found = segment::find_all(dir)?;
     let next_segment = found.last().map_or(0, |last| last.number.saturating_add(1));

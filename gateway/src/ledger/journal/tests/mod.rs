@@ -1,6 +1,6 @@
-//! The journal on real files: what a killed process leaves is what the next one finds.
+//! The journal on real files: the next process finds what a killed one left.
 //!
-//! `replay.rs` has the way back, `power.rs` the waits for the disk.
+//! `replay.rs` tests reading back, `power.rs` the waits for the disk.
 
 mod power;
 mod properties;
@@ -30,8 +30,8 @@ const PRICE: Price = Price {
     version: 3,
 };
 
-/// A request as it is before its end.
-fn going(number: u128) -> RequestRecord {
+/// Returns a request before its end.
+fn in_progress(number: u128) -> RequestRecord {
     RequestRecord {
         id: RequestId(Uuid::from_u128(number)),
         account: AccountId(Uuid::from_u128(9)),
@@ -60,25 +60,25 @@ fn going(number: u128) -> RequestRecord {
     }
 }
 
-/// A request that goes upstream.
+/// Returns a request that goes upstream.
 pub(in crate::ledger) fn open(number: u128) -> Open {
-    Open { record: going(number), price: PRICE, input_bytes: 41, output_bytes: 0 }
+    Open { record: in_progress(number), price: PRICE, input_bytes: 41, output_bytes: 0 }
 }
 
-/// Has it go upstream.
+/// Begins a request.
 fn begin(journal: &Journal, open: Open) {
     journal.begin(open).unwrap();
     journal.flush().unwrap();
 }
 
-/// Has it end.
+/// Ends a request.
 fn end(journal: &Journal, number: u128) {
     journal.close(&ended(number)).unwrap();
     journal.flush().unwrap();
 }
 
-/// A request that has ended; those of even numbers came with an idempotency key, and those of every
-/// third number are several.
+/// Returns a request that has ended. Even numbers have an idempotency key, and every third number stands for
+/// several requests.
 pub(in crate::ledger) fn ended(number: u128) -> RequestRecord {
     RequestRecord {
         status: RequestStatus::Completed,
@@ -92,7 +92,7 @@ pub(in crate::ledger) fn ended(number: u128) -> RequestRecord {
         notes: vec!["lossy: ü".to_owned()],
         count: NonZeroU32::new(if number.is_multiple_of(3) { 70_000 } else { 1 }).unwrap(),
         idempotency: number.is_multiple_of(2).then_some(IdempotencyDigest([7; 32])),
-        ..going(number)
+        ..in_progress(number)
     }
 }
 
@@ -100,7 +100,7 @@ fn journal(dir: &TempDir) -> Journal {
     Journal::open(dir.path()).unwrap().0
 }
 
-/// What the next process finds, as (number, status); nothing is removed.
+/// Returns what the next process finds, as (number, status), without removing it.
 fn found(dir: &Path) -> Vec<(u128, RequestStatus)> {
     let recovered = super::replay::find(dir).unwrap();
     let mut found: Vec<_> =
@@ -109,7 +109,7 @@ fn found(dir: &Path) -> Vec<(u128, RequestStatus)> {
     found
 }
 
-/// The same as records.
+/// Returns what the next process finds, as records.
 fn records(dir: &TempDir) -> Vec<RequestRecord> {
     let recovered = super::replay::find(dir.path()).unwrap();
     let mut records: Vec<_> = recovered.records().cloned().collect();
@@ -121,12 +121,12 @@ fn segments(dir: &TempDir) -> Vec<PathBuf> {
     segment::find_all(dir.path()).unwrap().into_iter().map(|found| found.path).collect()
 }
 
-/// A file that takes nothing.
+/// Returns a file that accepts no bytes.
 fn full() -> File {
     OpenOptions::new().write(true).open("/dev/full").unwrap()
 }
 
-/// How much is in the active segment, in bytes.
+/// Returns the length of the active segment, in bytes.
 fn written(journal: &Journal) -> usize {
     usize::try_from(journal.lock().active.len()).unwrap()
 }
@@ -146,7 +146,7 @@ async fn what_is_open_and_what_is_closed_is_found_again() {
     assert_eq!((&records[0], &records[2]), (&ended(1), &ended(3)));
 }
 
-/// The entry that was written went with its segment, and the other one was not written yet.
+/// The written entry was removed with its segment, and the other one was not written yet.
 #[tokio::test]
 async fn a_request_that_begins_again_behind_a_rotation_is_not_lost() {
     let dir = tempfile::tempdir().unwrap();
@@ -217,7 +217,7 @@ async fn old_segments_are_followed_by_others() {
     for number in 0..3 {
         begin(&journal, open(100));
         let place = journal.close(&ended(number));
-        tokio::time::advance(OLDEST_SEGMENT).await;
+        tokio::time::advance(MAX_SEGMENT_AGE).await;
         journal.committed(place);
     }
     assert!(!segments(&dir).contains(&first[0]));
@@ -257,7 +257,7 @@ async fn requests_that_begin_or_end_at_once_are_written_at_once() {
     let length = written(&journal);
     journal.flush().unwrap();
     assert_eq!(written(&journal), length, "each once");
-    // so are ends, and whatever is written takes them along
+    // Ends are kept as well, and the next write includes them.
     journal.begin(open(3)).unwrap();
     journal.close(&ended(1)).unwrap();
     assert_eq!(written(&journal), length);
@@ -274,7 +274,7 @@ async fn a_segment_stays_until_the_store_has_what_began_in_it() {
     let journal = journal(&dir);
     begin(&journal, open(1));
     journal.lock().rotate(dir.path());
-    // open again in the next one, and at its end before that is written
+    // Open again in the next segment, and ended before that is written.
     let place = journal.close(&ended(1)).unwrap();
     journal.lock().rotate(dir.path());
     journal.committed([]);
@@ -325,7 +325,7 @@ async fn there_is_room_for_the_end_of_every_request_that_was_let_in() {
         begin(&journal, open(number));
     }
     let laid_out = std::fs::metadata(&path).unwrap().len();
-    assert!(laid_out >= written(&journal) as u64 + 2_000 * RESERVE);
+    assert!(laid_out >= written(&journal) as u64 + 2_000 * RESERVED_BYTES);
     for number in 0..2_000 {
         journal.close(&ended(number)).unwrap();
     }

@@ -32,7 +32,8 @@ async fn a_request_is_on_the_disk_when_the_wait_is_over() {
     assert_eq!(synced.try_recv(), Ok((1, false)));
 }
 
-/// A journal whose first sync fails, and what its syncs were given: how many files, and whether one was new.
+/// Returns a journal whose first sync fails, and the arguments of its syncs: the number of files, and whether
+/// one was new.
 fn failing_once(dir: &TempDir) -> (Journal, Receiver<(usize, bool)>) {
     let (syncs, synced) = channel();
     let mut failures = iter::once(io::Error::from(io::ErrorKind::StorageFull));

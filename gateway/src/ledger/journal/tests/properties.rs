@@ -1,4 +1,4 @@
-//! Whatever happens to a journal, in whatever order.
+//! No order of operations loses an entry of the journal.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{Completed, Interrupted, ended, found, journal, open};
 use domain::id::RequestId;
 
-/// What happens to a journal.
+/// An operation on a journal.
 #[derive(Clone, Debug)]
 enum Step {
     Begin(u8),
@@ -56,7 +56,7 @@ proptest! {
                     .update(RequestId(Uuid::from_u128(number.into())), |open| open.output_bytes += 1),
                 Step::Close(number) if begun.get(&number) != Some(&Completed) => {
                     waiting.push((number, journal.close(&ended(number.into())).unwrap()));
-                    // one that never began is written at once
+                    // A request that never began is written at once.
                     if begun.insert(number, Completed).is_none() {
                         written.insert(number, Completed);
                     }
@@ -72,7 +72,7 @@ proptest! {
         let found: HashMap<_, _> = found(dir.path()).into_iter().collect();
         for (number, status) in written {
             let seen = found.get(&u128::from(number));
-            // what came after may have been written, too
+            // Later entries may have been written, too.
             if !stored.contains(&number) && seen != begun.get(&number) {
                 prop_assert_eq!(seen, Some(&status), "request {}", number);
             }

@@ -1,4 +1,4 @@
-//! What is left in the files, however they were left.
+//! Replay of journal files in any condition.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -35,7 +35,7 @@ async fn a_file_cut_at_any_byte_gives_all_entries_before() {
             torn.resize(cut + filling, 0);
             std::fs::write(segment::path(other.path(), 0), torn).unwrap();
             let expected = ends[1..].iter().filter(|&&end| end <= cut).count();
-            // the last bytes of an entry may be zeros themselves
+            // The last bytes of an entry may themselves be zeros.
             let count = found(other.path()).len();
             assert!(count == expected || filling > 0 && count == expected + 1, "{cut}: {count}");
         }
@@ -88,7 +88,7 @@ async fn replaying_twice_is_replaying_once() {
         recovered.commit(&store).await.unwrap();
         let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
         let costs: Vec<_> = all.iter().map(|(_, it)| (it.cost.unwrap(), it.overrun)).collect();
-        // newest first; the account could pay 5 for the open one, and the rest is the house's
+        // Newest first. The account could pay 5 for the open one; the house pays the rest.
         assert_eq!(costs, [(Nanos(5), bound + Nanos(-5)), (Nanos(19_000), Nanos(7))]);
         assert_eq!(store.balance(account).await.unwrap(), Nanos::ZERO);
         assert_eq!(store.balance(HOUSE).await.unwrap(), Nanos(5 - 7) + -bound);
@@ -110,7 +110,7 @@ async fn what_was_open_is_charged_no_more_than_its_key_may_spend() {
     let bound = PRICE.cost(&Usage::bounded(41, 0));
     let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
     let costs: Vec<_> = all.iter().map(|(_, it)| (it.cost.unwrap(), it.overrun)).collect();
-    // newest first
+    // Newest first.
     let none = (Nanos::ZERO, bound);
     assert_eq!(costs, [none, (Nanos(5), bound + Nanos(-5)), (Nanos(19_000), Nanos(7))]);
     assert_eq!(store.balance(account).await.unwrap(), CREDIT + Nanos(-19_005));
@@ -118,7 +118,7 @@ async fn what_was_open_is_charged_no_more_than_its_key_may_spend() {
 
 const CREDIT: Nanos = Nanos(1_000_000_000);
 
-/// Adds the account of all requests, with credit and their key, which may spend `cap`.
+/// Adds the account of all requests, with credit, and their key with the spending cap `cap`.
 async fn with_key(store: &SqliteStore, cap: Nanos) -> AccountId {
     let at = Timestamp::UNIX_EPOCH;
     let account = Account {
