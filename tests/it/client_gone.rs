@@ -3,7 +3,7 @@
 
 use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
 use serde_json::{Value, json};
-use tests::http::{Exchange, Request};
+use tests::http::{PendingAnswer, Request};
 use tests::{Call, Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
 use tokio::task::JoinSet;
 
@@ -48,7 +48,7 @@ impl Scene {
     }
 
     /// A stream whose first piece is there, in the hands of the client and of the upstream.
-    async fn streaming(&self, path: &str) -> (Exchange, Call) {
+    async fn streaming(&self, path: &str) -> (PendingAnswer, Call) {
         let begin = async {
             let mut call = self.upstream.call().await;
             call.send(format!("{}{}", stream_head(), chunk(PIECE))).await;

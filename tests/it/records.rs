@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
 use serde_json::json;
-use tests::http::{Answer, Exchange};
+use tests::http::{Answer, PendingAnswer};
 use tests::{Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
 
 const PIECE: &str =
@@ -244,7 +244,7 @@ async fn begin_stream(
     product: &Product,
     upstream: &RawUpstream,
     key: &str,
-) -> (Exchange, tests::Call) {
+) -> (PendingAnswer, tests::Call) {
     let mut body = question("asked", "hi");
     body["stream"] = json!(true);
     let begin = async {

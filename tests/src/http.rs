@@ -41,7 +41,7 @@ pub struct Answer {
 }
 
 /// An answer whose head has come. Dropping it closes the connection.
-pub struct Exchange {
+pub struct PendingAnswer {
     /// The HTTP status.
     pub status: u16,
     /// The headers.
@@ -135,7 +135,7 @@ impl Request {
     ///
     /// # Panics
     /// There is none.
-    pub async fn send(self) -> Exchange {
+    pub async fn send(self) -> PendingAnswer {
         self.try_send().await.unwrap()
     }
 
@@ -146,7 +146,7 @@ impl Request {
     ///
     /// # Panics
     /// It takes forever.
-    pub async fn try_send(self) -> anyhow::Result<Exchange> {
+    pub async fn try_send(self) -> anyhow::Result<PendingAnswer> {
         let stream = self.connect().await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let mut task = JoinSet::new();
@@ -158,7 +158,7 @@ impl Request {
         request.headers_mut().insert(HOST, HeaderValue::from_str(&self.to.to_string())?);
         let response = soon("an answer", sender.send_request(request)).await?;
         let (head, body) = response.into_parts();
-        Ok(Exchange {
+        Ok(PendingAnswer {
             status: head.status.as_u16(),
             headers: head.headers,
             body,
@@ -176,9 +176,9 @@ impl Request {
     }
 }
 
-// === impl Exchange ===
+// === impl PendingAnswer ===
 
-impl Exchange {
+impl PendingAnswer {
     /// Reads the rest.
     ///
     /// # Panics

@@ -147,7 +147,7 @@ pub enum Notice {
     /// It worked.
     Done(String),
     /// It did not; the text says what to do.
-    Trouble(String),
+    Problem(String),
 }
 
 // === impl Model ===
@@ -235,6 +235,6 @@ impl Model {
 
     /// Remembers to say what went wrong and what to do.
     pub fn complain(&mut self, text: impl Into<String>) {
-        self.notice = Some(Notice::Trouble(text.into()));
+        self.notice = Some(Notice::Problem(text.into()));
     }
 }

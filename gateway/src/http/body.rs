@@ -28,7 +28,7 @@ pub enum Reply {
     /// A stream; if it breaks, the client is told in the stream.
     Stream(Box<Relay>),
     /// A stream that has broken.
-    Broken {
+    BrokenStream {
         /// What tells the client.
         last: Bytes,
         /// What that waits for.
@@ -91,11 +91,11 @@ impl Body for Reply {
                     Some(Err(broken)) => {
                         let syncing = broken.guard.as_ref().and_then(RequestGuard::syncing);
                         let last = respond::error_event(*broken);
-                        (Self::Broken { last, syncing }, None)
+                        (Self::BrokenStream { last, syncing }, None)
                     }
                     None => (Self::Ended, None),
                 },
-                Self::Broken { last, syncing } => {
+                Self::BrokenStream { last, syncing } => {
                     if let Some(syncing) = syncing {
                         ready!(syncing.as_mut().poll(context));
                     }
@@ -114,7 +114,7 @@ impl Body for Reply {
             Self::Whole(body) => body.is_end_stream(),
             Self::Pieces(rest) => rest.is_empty(),
             Self::Stream(relay) => relay.is_ended(),
-            Self::Broken { .. } => false,
+            Self::BrokenStream { .. } => false,
             Self::Ended => true,
         }
     }
@@ -123,7 +123,7 @@ impl Body for Reply {
         match self {
             Self::Whole(body) => body.size_hint(),
             Self::Pieces(rest) => SizeHint::with_exact(rest.len() as u64),
-            Self::Stream(_) | Self::Broken { .. } => SizeHint::default(),
+            Self::Stream(_) | Self::BrokenStream { .. } => SizeHint::default(),
             Self::Ended => SizeHint::with_exact(0),
         }
     }

@@ -27,7 +27,7 @@ use crate::pipeline::authenticate::{Principal, authenticate};
 use crate::pipeline::outcome::RequestOutcome;
 use crate::pipeline::request_guard::RequestGuard;
 use crate::pipeline::responses::ClientKind;
-use crate::pipeline::serve::{Ask, serve};
+use crate::pipeline::serve::{ModelEndpoint, serve};
 use crate::pipeline::{AppState, Fault, admit};
 use domain::endpoint::Endpoint;
 use domain::record::RequestStatus;
@@ -113,10 +113,11 @@ impl Handler {
             principal.check(arrival.at)?;
             match target {
                 Target::Chat => {
-                    self.ask(&principal, Ask::Chat, &head.headers, incoming, &mut guard).await
+                    self.ask(&principal, ModelEndpoint::Chat, &head.headers, incoming, &mut guard)
+                        .await
                 }
                 Target::Responses => {
-                    let ask = Ask::Responses(client_kind(&head.headers));
+                    let ask = ModelEndpoint::Responses(client_kind(&head.headers));
                     self.ask(&principal, ask, &head.headers, incoming, &mut guard).await
                 }
                 Target::WebSocket => Err(Refusal::WebSocket.into()),
@@ -176,7 +177,7 @@ impl Handler {
     async fn ask(
         &self,
         principal: &Principal,
-        ask: Ask,
+        ask: ModelEndpoint,
         headers: &HeaderMap,
         incoming: Incoming,
         guard: &mut Option<RequestGuard>,

@@ -12,9 +12,9 @@ use http::{HeaderMap, Response, StatusCode};
 use super::body::Reply;
 use crate::pipeline::Fault;
 use crate::pipeline::outcome::RequestOutcome;
-use crate::pipeline::relay::{Answer, Broken};
+use crate::pipeline::rate_limit_headers;
+use crate::pipeline::relay::{Answer, BrokenStream};
 use crate::pipeline::request_guard::RequestGuard;
-use crate::pipeline::standing;
 use crate::pipeline::stream_adapter::StreamAdapter;
 use crate::upstream::UpstreamError;
 use domain::limit::LimitStatus;
@@ -49,7 +49,7 @@ pub(super) fn answer(answer: Answer) -> Response<Reply> {
     match answer {
         Answer::Whole { headers, body } => json_with(headers, body),
         Answer::Stream { headers, relay } => event_stream(headers, Reply::Stream(relay)),
-        Answer::Again(kept) => {
+        Answer::Replayed(kept) => {
             let (mut headers, body) = (kept.headers.clone(), kept.body.clone());
             headers.insert(REPLAYED, HeaderValue::from_static("true"));
             if kept.stream {
@@ -87,7 +87,7 @@ fn with_headers(headers: HeaderMap, body: Reply) -> Response<Reply> {
 
 /// Ends a stream that broke: books it, and gives the events that tell the client, in the manner of its
 /// endpoint.
-pub(super) fn error_event(broken: Broken) -> Bytes {
+pub(super) fn error_event(broken: BrokenStream) -> Bytes {
     let request_id = broken.guard.as_ref().map(|guard| tracing::field::display(guard.id()));
     tracing::warn!(request_id, error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault).with_wait_in_message();
@@ -128,7 +128,7 @@ impl ErrorReply {
 
     /// Tells how the limits of the request stand.
     pub(super) fn show(&mut self, limits: &LimitStatus) {
-        standing::show(&mut self.headers, limits);
+        rate_limit_headers::show(&mut self.headers, limits);
     }
 
     /// How the request ends, for its record.

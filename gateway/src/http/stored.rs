@@ -40,9 +40,9 @@ struct Page<'a> {
     has_more: bool,
 }
 
-/// Which items of a list are wanted.
+/// The page of a list that a client requests.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
+struct PageRequest {
     limit: usize,
     oldest_first: bool,
     after: Option<String>,
@@ -90,12 +90,12 @@ pub(super) async fn input_items(
     id: &str,
     query: Option<&str>,
 ) -> Result<Response<Reply>, Refusal> {
-    let wanted = Wanted::parse(query)?;
+    let request = PageRequest::parse(query)?;
     let input = || async { Ok(find(app, account, id).await?.input) };
     let (input, memory) = reader.read(account, input).await?;
     // our own writing
     let items: Vec<&RawValue> = serde_json::from_str(&input).unwrap_or_default();
-    let page = to_json(&page(items, &wanted)?);
+    let page = to_json(&page(items, &request)?);
     Ok(respond::json(CountedBody::into_bytes(page, memory)))
 }
 
@@ -124,11 +124,11 @@ fn missing(id: &str) -> Refusal {
     Refusal::ResponseNotFound { id: id.chars().take(128).collect() }
 }
 
-fn page<'a>(mut items: Vec<&'a RawValue>, wanted: &Wanted) -> Result<Page<'a>, Refusal> {
-    if !wanted.oldest_first {
+fn page<'a>(mut items: Vec<&'a RawValue>, request: &PageRequest) -> Result<Page<'a>, Refusal> {
+    if !request.oldest_first {
         items.reverse();
     }
-    if let Some(after) = &wanted.after {
+    if let Some(after) = &request.after {
         let at = items.iter().position(|item| item_id(item).as_ref() == Some(after));
         let Some(at) = at else {
             let message = format!("no input item `{}`", after.escape_default());
@@ -136,8 +136,8 @@ fn page<'a>(mut items: Vec<&'a RawValue>, wanted: &Wanted) -> Result<Page<'a>, R
         };
         items.drain(..=at);
     }
-    let has_more = items.len() > wanted.limit;
-    items.truncate(wanted.limit);
+    let has_more = items.len() > request.limit;
+    items.truncate(request.limit);
     Ok(Page {
         object: "list",
         first_id: items.first().and_then(|item| item_id(item)),
@@ -201,11 +201,11 @@ impl StoredReader {
     }
 }
 
-// === impl Wanted ===
+// === impl PageRequest ===
 
-impl Wanted {
+impl PageRequest {
     fn parse(query: Option<&str>) -> Result<Self, Refusal> {
-        let mut wanted = Self { limit: DEFAULT_LIMIT, oldest_first: false, after: None };
+        let mut request = Self { limit: DEFAULT_LIMIT, oldest_first: false, after: None };
         let invalid = |name: &str, rule: &str| {
             let message = format!("`{name}` must be {rule}");
             Refusal::invalid(RequestFault::InvalidValue, Some(name), message)
@@ -214,22 +214,22 @@ impl Wanted {
             match name {
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
-                    wanted.limit =
+                    request.limit =
                         limit.ok_or_else(|| invalid("limit", "a number from 1 to 100"))?;
                 }
                 "order" => {
-                    wanted.oldest_first = match value.as_str() {
+                    request.oldest_first = match value.as_str() {
                         "asc" => true,
                         "desc" => false,
                         _ => return Err(invalid("order", "`asc` or `desc`")),
                     };
                 }
-                "after" => wanted.after = Some(value),
+                "after" => request.after = Some(value),
                 // `include`, and whatever comes, changes nothing about the items that we have
                 _ => {}
             }
         }
-        Ok(wanted)
+        Ok(request)
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
     fn ids(query: &str) -> (Vec<String>, bool) {
         let text = r#"[{"id":"a"},{"id":"b"},{"id":"c"}]"#;
         let items: Vec<&RawValue> = serde_json::from_str(text).unwrap();
-        let page = page(items, &Wanted::parse(Some(query)).unwrap()).unwrap();
+        let page = page(items, &PageRequest::parse(Some(query)).unwrap()).unwrap();
         let ids = page.data.iter().map(|item| item_id(item).unwrap()).collect();
         (ids, page.has_more)
     }
@@ -265,11 +265,11 @@ mod tests {
     fn a_page_goes_on_after_any_id() {
         let text = r#"[{"id":"a\"b"},{"id":"c"}]"#;
         let items: Vec<&RawValue> = serde_json::from_str(text).unwrap();
-        let wanted = Wanted::parse(Some("order=asc&limit=1")).unwrap();
-        let first = page(items.clone(), &wanted).unwrap();
+        let request = PageRequest::parse(Some("order=asc&limit=1")).unwrap();
+        let first = page(items.clone(), &request).unwrap();
         assert_eq!((first.first_id.as_deref(), first.has_more), (Some("a\"b"), true));
-        let wanted = Wanted::parse(Some("order=asc&after=a%22b")).unwrap();
-        assert_eq!(page(items, &wanted).unwrap().last_id.as_deref(), Some("c"));
+        let request = PageRequest::parse(Some("order=asc&after=a%22b")).unwrap();
+        assert_eq!(page(items, &request).unwrap().last_id.as_deref(), Some("c"));
     }
 
     #[tokio::test(start_paused = true)]
@@ -296,9 +296,9 @@ mod tests {
     #[test]
     fn what_makes_no_page_is_refused() {
         for query in ["limit=0", "limit=101", "limit=x", "order=up"] {
-            assert!(Wanted::parse(Some(query)).is_err(), "{query}");
+            assert!(PageRequest::parse(Some(query)).is_err(), "{query}");
         }
-        let wanted = Wanted::parse(Some("after=zz")).unwrap();
-        assert!(page(Vec::new(), &wanted).is_err());
+        let request = PageRequest::parse(Some("after=zz")).unwrap();
+        assert!(page(Vec::new(), &request).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a request may go on: the model, the balance, the limits.
+//! Admission: finds the model, holds the possible cost, and reserves a place under each limit.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use domain::limit::LimitKind;
 use domain::model::Model;
 use domain::refusal::Refusal;
 
-/// Hardly any request has more bytes for each of its tokens: where so few tokens cannot be paid for,
-/// counting them would not help.
+/// Hardly any request has more bytes per token. If the budget does not cover even this many tokens, counting
+/// the input would not help.
 const MAX_BYTES_PER_TOKEN: u64 = 8;
 
 /// Finds the model that the client calls `name`, if this principal may use it.
 ///
 /// # Errors
-/// [`Refusal::ModelNotFound`], with the right id if `name` is some model's display name, or
+/// [`Refusal::ModelNotFound`], with the right id if `name` is a model's display name, or
 /// [`Refusal::ModelNotAllowed`].
 pub fn find_model(
     app: &AppState,
@@ -42,7 +42,7 @@ pub fn find_model(
     Ok(model.clone())
 }
 
-/// The models that this principal may use, by id.
+/// Returns the models that this principal may use, by id.
 pub fn usable_models<'a>(
     catalogue: &'a Catalogue,
     principal: &'a Principal,
@@ -50,56 +50,56 @@ pub fn usable_models<'a>(
     catalogue.models.values().filter(|model| may_use(principal, &model.id).is_ok())
 }
 
-/// A request's place: under every limit, and in the balance.
+/// The resources of an admitted request.
 pub struct Admission {
-    /// Its place under the limits.
+    /// The reservation under the limits.
     pub permit: Permit,
-    /// What is held for it; `None` if it costs nothing.
+    /// The hold of its possible cost; `None` if the model is free.
     pub hold: Option<Hold>,
-    /// What it may have used at most.
+    /// The bound on its usage.
     pub usage_bound: UsageBound,
-    /// An estimate of the tokens that its images, recordings and files are.
+    /// An estimate of the tokens of its images, audio and files.
     pub media_tokens: u64,
 }
 
-/// What is asked of admission.
+/// A request for admission.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
-    /// Who asks.
+pub struct AdmissionRequest<'a> {
+    /// The authenticated caller.
     pub principal: &'a Principal,
-    /// For what.
+    /// The requested model.
     pub model: &'a Model,
-    /// How much of it.
+    /// The size of the request.
     pub size: &'a Size,
-    /// Gathers its text, for when a bound on its input is too high.
+    /// Returns the request's text, which is counted if the bound on its input is too high.
     pub input: &'a (dyn Fn() -> InputText + Sync),
 }
 
-/// Why a request is not admitted.
-struct NotAdmitted {
+/// A refused request.
+struct AdmissionRefusal {
     refusal: Refusal,
-    /// What may help.
+    /// What may still let the request in.
     remedy: Option<Remedy>,
 }
 
-/// What may help a request that is not admitted.
+/// What may let a refused request in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Remedy {
-    /// Its input may have fewer tokens than its length allows.
+    /// Counting the input, which may have fewer tokens than its length allows.
     Count,
-    /// Requests under way may give back what they do not need.
+    /// Waiting for requests in progress to release what they do not need.
     Wait,
 }
 
-/// Holds what the request may cost, and takes a place under every limit: in the balance first, so
-/// that a request that nobody pays for counts under no limit. `guard` learns of both. Waits a while for
-/// what requests under way give back, if that is all that is in the way.
+/// Holds the possible cost of the request and reserves a place under each limit. The hold is taken first, so
+/// that a request without money counts under no limit. The result is stored in `guard`. If only requests in
+/// progress are in the way, this waits for them to release what they do not need.
 ///
 /// # Errors
-/// The balance or the key's cap does not pay for it, a limit is reached, or records cannot be written.
+/// The balance or the key's cap does not cover the request, a limit is reached, or records cannot be written.
 pub async fn admit(
     app: &AppState,
-    asked: Asked<'_>,
+    asked: AdmissionRequest<'_>,
     guard: &mut RequestGuard,
 ) -> Result<(), Refusal> {
     if app.ledger.is_behind() {
@@ -107,19 +107,19 @@ pub async fn admit(
     }
     match try_admit(app, asked, None, guard) {
         Ok(()) => Ok(()),
-        Err(NotAdmitted { refusal, remedy: None }) => Err(refusal),
-        // apart, since hardly any request needs the room that this takes
-        Err(NotAdmitted { refusal, remedy: Some(remedy) }) => {
+        Err(AdmissionRefusal { refusal, remedy: None }) => Err(refusal),
+        // Boxed because it is rare: the future of every request would have to hold it.
+        Err(AdmissionRefusal { refusal, remedy: Some(remedy) }) => {
             Box::pin(admit_late(app, asked, guard, refusal, remedy)).await
         }
     }
 }
 
-/// Admits a request that was not admitted at once, after its input is counted or others gave back what it
+/// Admits a request that was refused at first, after its input was counted or other requests released what it
 /// lacked.
 async fn admit_late(
     app: &AppState,
-    asked: Asked<'_>,
+    asked: AdmissionRequest<'_>,
     guard: &mut RequestGuard,
     mut refusal: Refusal,
     mut remedy: Remedy,
@@ -136,7 +136,7 @@ async fn admit_late(
             }
             Remedy::Wait => {
                 if waiting.is_none() {
-                    // Others give back only while a request waits; too many would wait in vain.
+                    // Others release money only while a request waits; too many would wait in vain.
                     let Some(funds) = app.ledger.wait(&asked.principal.key) else { break };
                     waiting = Some((funds, app.limiter.wait(&asked.subject())));
                 }
@@ -145,8 +145,8 @@ async fn admit_late(
         }
         match try_admit(app, asked, input_tokens, guard) {
             Ok(()) => return Ok(()),
-            Err(NotAdmitted { refusal, remedy: None }) => return Err(refusal),
-            Err(NotAdmitted { refusal: next, remedy: Some(next_remedy) }) => {
+            Err(AdmissionRefusal { refusal, remedy: None }) => return Err(refusal),
+            Err(AdmissionRefusal { refusal: next, remedy: Some(next_remedy) }) => {
                 (refusal, remedy) = (next, next_remedy);
             }
         }
@@ -156,11 +156,11 @@ async fn admit_late(
 
 fn try_admit(
     app: &AppState,
-    asked: Asked<'_>,
+    asked: AdmissionRequest<'_>,
     input_tokens: Option<u64>,
     guard: &mut RequestGuard,
-) -> Result<(), NotAdmitted> {
-    let Asked { principal, model, size, input: _ } = asked;
+) -> Result<(), AdmissionRefusal> {
+    let AdmissionRequest { principal, model, size, input: _ } = asked;
     let key = &principal.key;
     let hold = |input_tokens| app.ledger.hold(key, model, size, input_tokens);
     let hold = hold(input_tokens).map_err(|insufficient| {
@@ -174,10 +174,10 @@ fn try_admit(
         };
         let least = || size.counted_input(size.input_bytes / MAX_BYTES_PER_TOKEN);
         let may_count = input_tokens.is_none() && hold(Some(least())).is_ok();
-        NotAdmitted { refusal, remedy: if may_count { Some(Remedy::Count) } else { remedy } }
+        AdmissionRefusal { refusal, remedy: if may_count { Some(Remedy::Count) } else { remedy } }
     })?;
     if input_tokens.is_none() && hold.as_ref().is_some_and(Hold::is_capped_by_input) {
-        return Err(NotAdmitted::uncounted());
+        return Err(AdmissionRefusal::uncounted());
     }
     let subject = asked.subject();
     let demand = subject.counts_tokens().then(|| app.ledger.demand(model, size, input_tokens));
@@ -193,14 +193,14 @@ fn try_admit(
         } else {
             is_held.then_some(Remedy::Wait)
         };
-        NotAdmitted { refusal: refusal(exceeded), remedy }
+        AdmissionRefusal { refusal: refusal(exceeded), remedy }
     });
     if input_tokens.is_none() && permit.as_ref().is_ok_and(Permit::is_capped_by_input) {
-        return Err(NotAdmitted::uncounted());
+        return Err(AdmissionRefusal::uncounted());
     }
     if permit.as_ref().err().is_none_or(|not| not.remedy.is_none()) {
         let observed = decision.observed.iter();
-        guard.noted(
+        guard.add_notes(
             observed.map(|(scope, kind)| {
                 format!("limit_observed={}.{}", scope.as_str(), kind.as_str())
             }),
@@ -212,14 +212,14 @@ fn try_admit(
     Ok(())
 }
 
-impl NotAdmitted {
-    /// A request that could be admitted with a cap which a count of its input may make needless.
+impl AdmissionRefusal {
+    /// A request that could be admitted with a cap that counting its input may make unnecessary.
     const fn uncounted() -> Self {
         Self { refusal: Refusal::InsufficientBalance, remedy: Some(Remedy::Count) }
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> AdmissionRequest<'a> {
     fn subject(self) -> Subject<'a> {
         let Self { principal, model, .. } = self;
         Subject {
@@ -230,19 +230,18 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The cap to send upstream where the client set none or a larger one: what its money and its quotas
-/// leave, or else, for an answer that comes whole, the longest that the model gives. That is what was
-/// held for it, and an upstream which gives more would be stopped by nothing, while a stream is stopped
-/// where what was held ends and no more can be had.
+/// Returns the cap to send upstream if the client set none or a larger one: what its money and quotas leave,
+/// or, for a plain answer, the longest that the model allows. Invariant: this is what was held for. A stream
+/// is ended when its hold cannot grow; a plain answer is bounded only by this cap.
 pub fn output_cap(guard: &RequestGuard, model: &Model, size: &Size) -> Option<u64> {
     let longest = model.max_output_tokens.filter(|_| size.max_output.is_none() && !size.stream);
     guard.output_cap().or(longest.map(|tokens| tokens.0))
 }
 
-/// Takes a place for a request body that does not come all at once, before it is received.
+/// Takes a slot for a request body that does not arrive at once, before it is received.
 ///
 /// # Errors
-/// The account or the key receives as many bodies as it may have requests under way.
+/// The account or the key already receives as many bodies as it may have concurrent requests.
 pub fn receive(app: &AppState, principal: &Principal) -> Result<ReceiveGuard, Refusal> {
     let account = (principal.account.id, &principal.plan.limits);
     let key = (&principal.key.origin, &principal.key.limits);
@@ -257,7 +256,7 @@ fn refusal(Exceeded { scope, kind, limit, cause }: Exceeded) -> Refusal {
     }
 }
 
-/// `Err(by_key)` if the key or else the plan leaves the model out.
+/// Returns `Err(true)` if the key excludes the model, `Err(false)` if the plan does.
 fn may_use(principal: &Principal, model: &ModelId) -> Result<(), bool> {
     let lists = |models: &[ModelId]| models.is_empty() || models.contains(model);
     match (lists(&principal.key.models), lists(&principal.plan.models)) {

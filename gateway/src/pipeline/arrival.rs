@@ -1,4 +1,4 @@
-//! When a request came in, and under which id.
+//! The id and the arrival time of a request.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use jiff::Timestamp;
 use super::AppState;
 use domain::id::RequestId;
 
-/// When a request came in, and under which id.
+/// The id and the arrival time of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Its id.
+    /// The request id.
     pub id: RequestId,
-    /// The time of day.
+    /// The wall-clock time.
     pub at: Timestamp,
-    /// The same on the monotonic clock.
+    /// The monotonic time.
     pub monotonic: Duration,
 }
 
 impl Arrival {
-    /// A request that comes in now.
+    /// Creates the arrival of a request now.
     pub fn now(app: &AppState) -> Self {
         let at = app.clock.now();
         let id = RequestId(app.entropy.uuid(at));
         Self { id, at, monotonic: app.clock.monotonic() }
     }
 
-    /// The id as a header carries it.
+    /// Returns the id as a header value.
     pub fn id_header(&self) -> HeaderValue {
         let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
         let text = self.id.0.hyphenated().encode_lower(&mut text);

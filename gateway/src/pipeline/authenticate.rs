@@ -1,6 +1,6 @@
-//! Who asks: the key behind the `Authorization` header.
+//! Authenticates the API key of the `Authorization` header.
 //!
-//! One digest and one lookup in memory, whatever was sent; no database.
+//! This takes one digest and one lookup in memory, whatever was sent; no database.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use domain::key::{self, Key, KeyDigest};
 use domain::plan::Plan;
 use domain::refusal::{KeyFault, Refusal};
 
-/// A key that holds, with the account and the plan behind it.
+/// An existing key with its account and plan.
 #[derive(Clone, Debug)]
 pub struct Principal {
     /// The key.
     pub key: Arc<Key>,
-    /// Whose it is.
+    /// The owner of the key.
     pub account: Arc<Account>,
-    /// What the account is entitled to.
+    /// The plan of the account.
     pub plan: Arc<Plan>,
 }
 
-/// Finds who sent these headers. A key that is known but must not be used is a principal, too:
-/// [`Principal::check`] refuses it once its request can be recorded.
+/// Finds the principal of a request by its headers. A known key that must not be used is a principal as well:
+/// [`Principal::check`] refuses it later, when its request can be recorded.
 ///
 /// # Errors
 /// [`Refusal::InvalidApiKey`].
@@ -44,7 +44,7 @@ pub fn authenticate(app: &AppState, headers: &HeaderMap) -> Result<Principal, Re
 }
 
 impl Principal {
-    /// Refuses keys that were revoked or have expired at `now`, and those of a suspended account.
+    /// Refuses keys that are revoked or expired at `now`, and keys of a suspended account.
     ///
     /// # Errors
     /// [`Refusal::InvalidApiKey`] or [`Refusal::AccountSuspended`].

@@ -1,34 +1,34 @@
-//! The tool calls of an answer, put together from their pieces, to be counted.
+//! Assembles the tool calls of an answer from their pieces, to count their tokens.
 //!
-//! In how many pieces they came makes no difference, nor do the frames around the pieces.
+//! The result depends neither on how calls are split nor on the framing of the pieces.
 
 use super::pieces::Text;
 use domain::wire::call::{CallPiece, MAX_CALLS};
 use domain::wire::chunk::AnswerForm;
 
-/// As much of an id, in bytes, as tells calls apart.
+/// The part of an id that identifies a call, in bytes.
 const MAX_CALL_ID_BYTES: usize = 256;
-/// As much of a name, in bytes, as is kept to find out whether a piece repeats it.
+/// The part of a name that is kept to detect repetitions, in bytes.
 const MAX_NAME_BYTES: usize = 256;
-/// As much of all ids and names together, in bytes, as is kept to tell calls apart.
+/// The total of ids and names that are kept, in bytes.
 const MAX_KEPT_BYTES: usize = 64 * 1024;
 
-/// The calls so far. What comes beyond [`MAX_CALLS`] or [`MAX_KEPT_BYTES`] is text of the last one.
+/// The calls so far. Pieces beyond [`MAX_CALLS`] or [`MAX_KEPT_BYTES`] are appended to the last call.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    calls: Vec<Call>,
-    /// How long all ids and names that are kept are, in bytes.
+    calls: Vec<OpenCall>,
+    /// The total of kept ids and names, in bytes.
     kept_bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct Call {
-    /// The choice that makes it.
+struct OpenCall {
+    /// The index of the choice.
     choice: u32,
     index: Option<u64>,
     id: String,
     name: String,
-    /// As much of the name as is not counted yet.
+    /// The part of the name that is not counted yet.
     uncounted_name: Text,
     arguments: Text,
 }
@@ -36,22 +36,22 @@ struct Call {
 // === impl Calls ===
 
 impl Calls {
-    /// Adds a call of a choice, or a piece of one; returns the bytes of text that this adds. The calls of
-    /// a whole answer are one each.
+    /// Adds a piece of a call, and returns the bytes of text that it adds. In a plain answer, each piece is a
+    /// whole call.
     pub(super) fn add(&mut self, choice: u32, piece: &CallPiece<'_>, form: AnswerForm) -> usize {
         let is_full = self.calls.len() >= MAX_CALLS || self.kept_bytes >= MAX_KEPT_BYTES;
-        let goes_on = |call: &Call| {
+        let goes_on = |call: &OpenCall| {
             form == AnswerForm::Stream && call.choice == choice && call.goes_on_with(piece)
         };
         let found = if is_full {
-            // not looked for: that would cost more with every piece of a hostile answer
+            // A search would cost more with every piece of a hostile answer.
             self.calls.len().checked_sub(1)
         } else {
             self.calls.iter().rposition(goes_on)
         };
         let at = found.unwrap_or(self.calls.len());
         if at == self.calls.len() {
-            self.calls.push(Call { choice, index: piece.index, ..Call::default() });
+            self.calls.push(OpenCall { choice, index: piece.index, ..OpenCall::default() });
         }
         let call = &mut self.calls[at];
         let kept_before = call.kept_bytes();
@@ -60,7 +60,7 @@ impl Calls {
         added
     }
 
-    /// Returns the names and the arguments, as far as they are not counted.
+    /// Returns the names and arguments that are not counted yet.
     pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Text> {
         self.calls.iter_mut().flat_map(|call| [&mut call.uncounted_name, &mut call.arguments])
     }
@@ -68,11 +68,11 @@ impl Calls {
 
 // === impl Call ===
 
-impl Call {
+impl OpenCall {
     fn goes_on_with(&self, piece: &CallPiece<'_>) -> bool {
         let id = id(piece);
         match piece.index {
-            // some servers give every call the same index, and an id of its own (`S-6`)
+            // Some servers give all calls the same index and distinct ids (`S-6`).
             Some(_) => {
                 let is_same = self.id.is_empty() || id.is_empty() || self.id == id;
                 self.index == piece.index && is_same
@@ -87,7 +87,7 @@ impl Call {
         if self.id.is_empty() {
             self.id.push_str(id(piece));
         }
-        // some say it again with every piece
+        // Some servers repeat the name with every piece.
         if self.name != name(piece) {
             let room = MAX_NAME_BYTES.saturating_sub(self.name.len());
             self.name.push_str(&piece.name[..piece.name.floor_char_boundary(room)]);

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::poll_fn;
 use hyper::body::Incoming;
 
-use super::admit::Asked;
+use super::admit::AdmissionRequest;
 use super::authenticate::Principal;
 use super::collect::collect;
 use super::count::InputText;
@@ -29,7 +29,7 @@ use domain::wire::splice::splice_into;
 use translate::dialect::Dialect;
 use translate::report::{Loss, Report};
 
-/// Serves one chat request. On an error the caller answers it and closes the guard.
+/// Serves one chat request. On an error, the caller sends the error and closes the guard.
 ///
 /// # Errors
 /// The request was refused, or no upstream answered it.
@@ -41,7 +41,7 @@ pub async fn chat(
 ) -> Result<Answer, Fault> {
     let open = guard.as_mut().expect("a request has a guard until it is answered");
     let request = ChatRequest::peek(&body)?;
-    open.asked(request.stream, &request.model);
+    open.set_request(request.stream, &request.model);
     let ignored = ignored(&request, principal.key.translation)?;
     let model = admit::find_model(app, principal, &request.model)?;
     modalities::check(&model, &body)?;
@@ -54,7 +54,7 @@ pub async fn chat(
     };
     open.meter.asked(request.choices);
     let input = || InputText::from(body.clone());
-    let asked = Asked { principal, model: &model, size: &size, input: &input };
+    let asked = AdmissionRequest { principal, model: &model, size: &size, input: &input };
     admit::admit(app, asked, open).await?;
     let cap = admit::output_cap(open, &model, &size);
     let targets = route::order(&model.deployments, app.entropy.as_ref());
@@ -81,10 +81,10 @@ pub async fn chat(
     Ok(Answer::Whole { headers: begun.headers, body })
 }
 
-/// Notes the fields that have no effect.
+/// Reports the fields that have no effect.
 ///
 /// # Errors
-/// There is one, and the key takes no losses.
+/// There is such a field and the key refuses losses.
 fn ignored(request: &ChatRequest<'_>, translation: Translation) -> Result<Report, Refusal> {
     let mut report = Report::default();
     for name in request.ignored() {
@@ -106,7 +106,7 @@ async fn whole(
     model: &str,
     guard: &mut RequestGuard,
 ) -> Result<Bytes, UpstreamError> {
-    guard.begun();
+    guard.answer_begun();
     let body = collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;

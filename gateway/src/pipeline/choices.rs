@@ -1,37 +1,36 @@
-//! Which choices of an answer have begun and which have ended.
+//! Tracks which choices of an answer have begun and ended.
 //!
-//! A choice has ended once a chunk gave its `finish_reason`: whatever follows for it, such as the
-//! usage chunk of some servers, which names choice 0 once more, does not open it again.
+//! A choice ends with its first `finish_reason`. Later chunks, such as the usage chunk of some servers, which
+//! repeats choice 0, do not reopen it.
 
 use domain::wire::chunk::ChoiceView;
 use domain::wire::finish::FinishReason;
 
-/// OpenAI allows `n` up to 128. Choices with a higher index share one place, so that an upstream cannot
-/// make the table grow.
+/// OpenAI allows `n` up to 128. Higher indices share one slot, so that an upstream cannot grow the table.
 const MAX_CHOICES: usize = 128;
 
 /// The choices of one answer.
 #[derive(Debug, Default)]
 pub(super) struct Choices {
-    /// By index.
+    /// The states by index.
     states: Vec<ChoiceState>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ChoiceState {
-    /// Nothing has come.
+    /// Not begun.
     #[default]
     Absent,
-    /// It has begun.
+    /// Begun.
     Open,
-    /// Its last chunk had an empty `finish_reason`: it has ended if the stream's end marker follows.
+    /// Its last chunk had an empty `finish_reason`; it has ended if the end marker follows.
     Unnamed,
-    /// It has ended.
+    /// Ended.
     Ended,
 }
 
 impl Choices {
-    /// Takes note of a choice of a chunk, or of a whole answer.
+    /// Updates the state from a choice of a chunk or of a plain answer.
     pub(super) fn observe(&mut self, choice: &ChoiceView<'_>) {
         let index = usize::try_from(choice.index).unwrap_or(MAX_CHOICES).min(MAX_CHOICES);
         if self.states.len() <= index {
@@ -46,15 +45,15 @@ impl Choices {
         };
     }
 
-    /// Whether every choice that has begun has ended, and as many as were `asked` for, at least one.
+    /// Returns whether at least `asked` choices, and at least one, have begun, and all of them have ended.
     pub(super) fn is_finished(&self, asked: usize) -> bool {
         let has_ended = |state| state == ChoiceState::Ended;
         let ended = self.states.iter().filter(|state| has_ended(**state)).count();
         self.all(has_ended) && ended >= asked
     }
 
-    /// Whether that holds once the stream's end marker has come, which ends the choices whose last
-    /// chunk had an empty `finish_reason` (§4.3).
+    /// Returns whether all choices have ended given the stream's end marker, which also ends choices with an
+    /// empty `finish_reason` (§4.3).
     pub(super) fn is_finished_by_marker(&self) -> bool {
         self.all(|state| matches!(state, ChoiceState::Ended | ChoiceState::Unnamed))
     }
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
     use domain::wire::chunk::ChunkView;
 
-    /// `finished` says whether these choices have ended without and with the end marker.
+    /// `finished` states whether the choices have ended without and with the end marker.
     fn check(chunks: &[&str], finished: (bool, bool)) {
         let mut choices = Choices::default();
         for chunk in chunks {

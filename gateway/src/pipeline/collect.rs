@@ -1,4 +1,4 @@
-//! Answers that are read whole before anything is done with them.
+//! Reads plain answers whole.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,12 +12,12 @@ use hyper::body::Incoming;
 use super::idle_timeout::IdleTimeout;
 use crate::upstream::{Phase, UpstreamError};
 
-/// The longest answer that is taken in whole, or kept until its end, in bytes.
+/// The longest answer that is read whole or kept until its end, in bytes.
 pub(super) const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Reads a body to its end, with the idle deadline for each read.
+/// Reads a body to its end; the idle timeout applies to each read.
 pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamError> {
     let mut idle_timeout = IdleTimeout::new(idle);
     let mut first = Bytes::new();
@@ -30,7 +30,7 @@ pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes,
             let message = format!("its answer is longer than {MAX_ANSWER_BYTES} bytes");
             return Err(UpstreamError::Invalid(message));
         }
-        // most answers come in one read, and need not be copied
+        // Most answers arrive in one read and need not be copied.
         if first.is_empty() && whole.is_empty() {
             first = data;
         } else {
@@ -40,7 +40,7 @@ pub(super) async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes,
     }
     let mut body = if whole.is_empty() { first } else { whole.freeze() };
     if body.starts_with(BYTE_ORDER_MARK) {
-        // JSON has none, and its readers may ignore it (RFC 8259, 8.1)
+        // JSON has no byte order mark, and readers may ignore it (RFC 8259, 8.1).
         body.advance(BYTE_ORDER_MARK.len());
     }
     Ok(body)

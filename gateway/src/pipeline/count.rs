@@ -1,8 +1,8 @@
-//! Counts tokens where an upstream does not say how many there were.
+//! Counts tokens that an upstream does not report.
 //!
-//! With the o200k tokenizer, and the overheads that OpenAI documents for its chat format: a count,
-//! not a guess, but other models cut text differently, and the record says `counted`. Takes time in
-//! proportion to the text, so never on a thread that serves requests.
+//! It uses the o200k tokenizer and the overheads that OpenAI documents for its chat format. Other models
+//! tokenize differently, so the record says `counted`. The time is proportional to the text; therefore it
+//! never runs on a thread that serves requests.
 
 use std::ops::AddAssign;
 use std::sync::{Arc, LazyLock};
@@ -16,12 +16,12 @@ use tokio_util::task::AbortOnDropHandle;
 use super::meter::Produced;
 use domain::usage::{Tokens, Usage};
 
-/// Tokens that each message costs beside its text.
-const PER_MESSAGE: u64 = 3;
-/// Tokens that begin every answer.
-const PER_ANSWER: u64 = 3;
+/// The tokens of each message beside its text.
+const TOKENS_PER_MESSAGE: u64 = 3;
+/// The tokens that begin every answer.
+const TOKENS_PER_ANSWER: u64 = 3;
 
-/// Members of a request that are no part of its prompt.
+/// Members of a request that are not part of its prompt.
 const PARAMETERS: [&str; 14] = [
     "model",
     "user",
@@ -38,11 +38,11 @@ const PARAMETERS: [&str; 14] = [
     "prompt_cache_key",
     "previous_response_id",
 ];
-/// Members of messages that name things, while they are short.
+/// Members of messages that are identifiers while they are short.
 const IDS: [&str; 7] = ["id", "type", "tool_call_id", "call_id", "detail", "status", "index"];
 /// A longer value of [`IDS`] is text, in bytes.
 const MAX_ID_BYTES: usize = 64;
-/// Members of messages whose values are text, or hold it in members that are here, too.
+/// Members of messages whose values are text, or contain it in members of this list.
 const TEXT_MEMBERS: [&str; 16] = [
     "role",
     "content",
@@ -61,73 +61,73 @@ const TEXT_MEMBERS: [&str; 16] = [
     "input",
     "image_url",
 ];
-/// Members whose values are images, recordings and files, as data URLs or encoded.
+/// Members whose values are images, audio and files, as data URLs or encoded.
 const DATA_MEMBERS: [&str; 4] = ["image_url", "url", "file_data", "data"];
-/// The longest media type that a data URL begins with, in bytes.
+/// The longest media type at the beginning of a data URL, in bytes.
 const MAX_MEDIA_TYPE: usize = 128;
-/// Shorter strings are taken for text, in bytes.
+/// Shorter strings are text, in bytes.
 const MIN_DATA_BYTES: usize = 256;
 
-/// How many counts run at once: each has a core to itself for as long as it lasts.
-const AT_ONCE: usize = 2;
+/// The number of concurrent counts; each occupies a core while it runs.
+const MAX_CONCURRENT_COUNTS: usize = 2;
 
-/// Longer requests are not counted before they are admitted, in bytes: nobody has paid for that yet.
+/// Longer requests are not counted before admission, in bytes: nothing has been paid for them yet.
 const MAX_ADMISSION_BYTES: usize = 4 * 1024 * 1024;
 
-/// Counts on threads of their own, a few at a time.
+/// Counts on blocking threads, a few at a time.
 #[derive(Clone)]
 pub struct Counter {
     slots: Arc<Semaphore>,
-    /// For requests that are not admitted yet, so that they do not delay the answers of others.
+    /// A separate limit for requests that are not admitted yet, so that they do not delay answers.
     admission: Arc<Semaphore>,
 }
 
-/// A count of a whole request under way, given up if it is dropped; it gives `None` if it panicked.
+/// A running count of a whole request, aborted on drop; yields `None` if it panicked.
 pub type Counting = AbortOnDropHandle<Option<Usage>>;
-/// A count of a piece of an answer under way, likewise.
+/// A running count of a piece of an answer, aborted on drop.
 pub type PieceCount = AbortOnDropHandle<Option<TextTokens>>;
-/// A count of a request's input under way, likewise.
+/// A running count of a request's input, aborted on drop.
 pub type InputCount = AbortOnDropHandle<Option<InputTokens>>;
 
-/// The tokens of text that an answer holds.
+/// The tokens of an answer's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextTokens {
-    /// All of them.
+    /// All tokens.
     pub output: u64,
-    /// Those that are reasoning.
+    /// The reasoning tokens among them.
     pub reasoning: u64,
 }
 
-/// The tokens of a request's text: what an image, a file or a recording takes is not counted.
+/// The tokens of a request's text, without its images, audio and files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputTokens(pub u64);
 
-/// The JSON texts that a request consists of: its body, and the items of earlier ones that it continues.
+/// The JSON texts of a request: its body, and the items of earlier requests that it continues.
 #[derive(Clone, Debug)]
 pub struct InputText(Vec<Bytes>);
 
-/// How long a Responses request is.
+/// The size of a Responses request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestSize {
-    /// The bytes of its text.
+    /// The length of its text, in bytes.
     pub text_bytes: u64,
-    /// An estimate of the tokens that its images, recordings and files are.
+    /// An estimate of the tokens of its images, audio and files.
     pub media_tokens: u64,
 }
 
-/// What is known of an answer whose rest is to be counted.
-pub struct Before {
-    /// The request.
+/// What is known of an answer before its rest is counted.
+pub struct CountedSoFar {
+    /// The request's input.
     pub input: Input,
-    /// The tokens of the text that was counted.
+    /// The tokens counted so far.
     pub counted: TextTokens,
-    /// The count of a piece that is under way.
+    /// The running count of a piece.
     pub piece: Option<PieceCount>,
 }
 
-/// What is known of a request's input.
+/// The input of a request.
 pub enum Input {
-    /// Its count.
+    /// Its token count.
     Counted(u64),
     /// Its body.
     Body(Bytes),
@@ -135,14 +135,17 @@ pub enum Input {
 
 impl Default for Counter {
     fn default() -> Self {
-        Self { slots: Arc::new(Semaphore::new(AT_ONCE)), admission: Arc::new(Semaphore::new(1)) }
+        Self {
+            slots: Arc::new(Semaphore::new(MAX_CONCURRENT_COUNTS)),
+            admission: Arc::new(Semaphore::new(1)),
+        }
     }
 }
 
 impl Counter {
-    /// Counts the rest of an answer and what came before it; `None` if that panicked.
-    pub async fn count(self, before: Before, rest: Produced) -> Option<Usage> {
-        let Before { input, mut counted, piece } = before;
+    /// Counts the rest of an answer and everything before it; `None` if that panicked.
+    pub async fn count(self, before: CountedSoFar, rest: Produced) -> Option<Usage> {
+        let CountedSoFar { input, mut counted, piece } = before;
         if let Some(piece) = piece {
             counted += piece.await.ok()??;
         }
@@ -167,12 +170,12 @@ impl Counter {
         self.run(move || piece.count()).await
     }
 
-    /// Counts a request; `None` if that panicked.
+    /// Counts a request's input; `None` if that panicked.
     pub async fn count_input(self, input: InputText) -> Option<InputTokens> {
         self.run(move || InputTokens(input.0.iter().map(|text| count_request(text)).sum())).await
     }
 
-    /// Counts a request that is not admitted yet; `None` if it is very long, or that panicked.
+    /// Counts the input of a request that is not admitted yet; `None` if it is too long, or if that panicked.
     pub async fn count_for_admission(self, input: InputText) -> Option<InputTokens> {
         if input.0.iter().map(Bytes::len).sum::<usize>() > MAX_ADMISSION_BYTES {
             return None;
@@ -199,8 +202,8 @@ impl AddAssign for TextTokens {
     }
 }
 
-/// How much text a request's body holds, in bytes: all of it but for the data URLs of images and files, where
-/// members for those hold them.
+/// Returns the length of the text in a request's body, in bytes: all of it except for the data URLs of images
+/// and files in their members.
 pub fn text_bytes(body: &[u8]) -> u64 {
     static MARK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b";base64,"));
     let (mut text, mut at) = (0, 0);
@@ -216,7 +219,8 @@ pub fn text_bytes(body: &[u8]) -> u64 {
     (text + body.len() - at) as u64
 }
 
-/// Whether a JSON text ends within the value of one of [`DATA_MEMBERS`], which has no quotes so far.
+/// Returns whether `json` ends inside the value of one of [`DATA_MEMBERS`], given that the value contains no
+/// quotes so far.
 fn is_value_of_data_member(json: &[u8]) -> bool {
     let Some(start) = memchr::memrchr(b'"', &json[json.len().saturating_sub(MAX_MEDIA_TYPE)..])
     else {
@@ -238,7 +242,7 @@ impl From<Bytes> for InputText {
 }
 
 impl InputText {
-    /// The text of a request with this body that continues `items`.
+    /// Creates the text of a request with this body that continues `items`.
     pub fn of<'a>(body: &Bytes, items: impl Iterator<Item = &'a str>) -> Self {
         let items = items.map(|item| Bytes::copy_from_slice(item.as_bytes()));
         Self(std::iter::once(body.clone()).chain(items).collect())
@@ -246,12 +250,12 @@ impl InputText {
 }
 
 impl RequestSize {
-    /// Tokens of an image or a file, beside those of its data.
+    /// The tokens of an image or file, beside those of its data.
     const PART_TOKENS: u64 = 4_096;
-    /// Bytes of encoded data for each token.
+    /// The bytes of encoded data per token.
     const DATA_PER_TOKEN: u64 = 8;
 
-    /// The size of a request with this body that continues `items`.
+    /// Returns the size of a request with this body that continues `items`.
     pub fn of<'a>(body: &'a [u8], items: impl Iterator<Item = &'a str>) -> Self {
         items.map(str::as_bytes).chain([body]).map(Self::of_json).fold(
             Self::default(),
@@ -275,13 +279,13 @@ impl RequestSize {
     }
 }
 
-/// The tokens of a request's text, or of one of its items.
+/// Counts the text of a request, or of one of its items.
 fn count_request(json: &[u8]) -> u64 {
     let Ok(value) = serde_json::from_slice::<Value>(json) else {
-        // What is nested too deeply to be read, or no JSON, is text.
+        // A text that is nested too deeply, or is not JSON, is counted as it is.
         return tokens(&String::from_utf8_lossy(json));
     };
-    let mut count = PER_ANSWER;
+    let mut count = TOKENS_PER_ANSWER;
     if let Some(members) = value.as_object() {
         for (name, value) in members {
             count += match (name.as_str(), value) {
@@ -297,40 +301,42 @@ fn count_request(json: &[u8]) -> u64 {
     count
 }
 
-/// The tokens of one message, each of its members for itself.
+/// Counts one message, member by member.
 fn message_tokens(message: &Value) -> u64 {
-    let Some(members) = message.as_object() else { return PER_MESSAGE + prompt_tokens(message) };
+    let Some(members) = message.as_object() else {
+        return TOKENS_PER_MESSAGE + prompt_tokens(message);
+    };
     let of_members = members.iter().map(|(name, value)| {
         let mut text = String::new();
-        gather_member(name, value, &mut text);
+        append_member(name, value, &mut text);
         tokens(&text)
     });
-    PER_MESSAGE + of_members.sum::<u64>()
+    TOKENS_PER_MESSAGE + of_members.sum::<u64>()
 }
 
-/// The tokens of all text in a value.
+/// Counts all text in a value.
 fn prompt_tokens(value: &Value) -> u64 {
     let mut text = String::new();
-    gather_text(value, false, &mut text);
+    append_text(value, false, &mut text);
     tokens(&text)
 }
 
-/// Adds the text in a value to `text`. Names of members count where the value is not of a shape that is known:
-/// then a server may write all of it into its prompt.
-fn gather_text(value: &Value, with_names: bool, text: &mut String) {
+/// Appends the text in a value to `text`. Member names are included if the shape of the value is unknown,
+/// because a server may then write all of it into its prompt.
+fn append_text(value: &Value, with_names: bool, text: &mut String) {
     match value {
         Value::String(string) => text.push_str(string),
-        Value::Array(items) => items.iter().for_each(|item| gather_text(item, with_names, text)),
+        Value::Array(items) => items.iter().for_each(|item| append_text(item, with_names, text)),
         Value::Object(members) => {
-            members.iter().for_each(|(name, value)| gather_member(name, value, text));
+            members.iter().for_each(|(name, value)| append_member(name, value, text));
         }
         Value::Number(number) if with_names => text.push_str(&number.to_string()),
         Value::Number(_) | Value::Bool(_) | Value::Null => {}
     }
 }
 
-/// Adds the text in a member of an object to `text`.
-fn gather_member(name: &str, value: &Value, text: &mut String) {
+/// Appends the text in an object member to `text`.
+fn append_member(name: &str, value: &Value, text: &mut String) {
     let is_data = DATA_MEMBERS.contains(&name) && value.as_str().is_some_and(is_encoded_data);
     let is_id = IDS.contains(&name) && value.as_str().is_none_or(|id| id.len() <= MAX_ID_BYTES);
     if is_data || is_id {
@@ -340,10 +346,10 @@ fn gather_member(name: &str, value: &Value, text: &mut String) {
     if !is_known {
         text.push_str(name);
     }
-    gather_text(value, !is_known, text);
+    append_text(value, !is_known, text);
 }
 
-/// Whether a string is a data URL, or encoded data without one.
+/// Returns whether a string is a data URL or encoded data.
 fn is_encoded_data(string: &str) -> bool {
     let data = string.split_once(";base64,").map_or(string, |(_, data)| data);
     let is_encoded =
@@ -368,7 +374,7 @@ mod tests {
     fn count(body: &'static [u8], produced: Produced) -> Usage {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let input = Input::Body(Bytes::from_static(body));
-        let before = Before { input, counted: TextTokens::default(), piece: None };
+        let before = CountedSoFar { input, counted: TextTokens::default(), piece: None };
         runtime.block_on(Counter::default().count(before, produced)).unwrap()
     }
 
@@ -445,13 +451,13 @@ mod tests {
         let piece = counter.clone().count_piece(produced("hello"));
         let piece = Some(AbortOnDropHandle::new(TaskTracker::new().spawn(piece)));
         let earlier = TextTokens { output: 10, reasoning: 4 };
-        let before = Before { input: Input::Body(body.clone()), counted: earlier, piece };
+        let before = CountedSoFar { input: Input::Body(body.clone()), counted: earlier, piece };
         let usage = counter.clone().count(before, produced(" world")).await.unwrap();
         assert_eq!((usage.input, usage.output), (Tokens(3 + 1 + 3), Tokens(12)));
         assert_eq!(usage.reasoning, Some(Tokens(4)));
         let input = counter.clone().count_input(body.into()).await.unwrap();
         assert_eq!(input, InputTokens(7));
-        let before = Before { input: Input::Counted(input.0), counted: earlier, piece: None };
+        let before = CountedSoFar { input: Input::Counted(input.0), counted: earlier, piece: None };
         let usage = counter.count(before, Produced::default()).await.unwrap();
         assert_eq!((usage.input, usage.output), (Tokens(7), Tokens(10)));
     }

@@ -1,15 +1,14 @@
-//! Counts the text of an answer as it comes, so that little of it is kept, and makes sure that what the
-//! client gets is paid for.
+//! Ensures that the part of an answer that the client gets is paid for.
 //!
-//! Counting runs beside the threads that serve requests. One piece of an answer is counted at a time;
-//! while the next one is full already, the upstream is not read, so that an upstream that is faster than
-//! the tokenizer does not fill memory.
+//! Text is counted as it arrives, on blocking threads, so that little of it is kept. One piece is counted at
+//! a time; while the next one is full, the upstream is not read, so that an upstream that is faster than the
+//! tokenizer does not fill the memory.
 //!
-//! While there is plenty, what is held grows with a bound on the tokens, which costs an addition and a
-//! comparison for each event. Where it cannot grow, the count decides, of the answer and of the request;
-//! where that does not suffice, the stream waits a while for what other requests give back, and they give
-//! back what they hold beyond their own counts. It asks again at intervals rather than being woken: nothing
-//! has to be done then where money is given back, and nobody waits unless there is almost none left.
+//! While there is plenty of money, the hold grows with a bound on the tokens, which costs an addition and a
+//! comparison per event. If the hold cannot grow, the exact count of the answer and the request decides. If
+//! that does not suffice either, the stream waits for other requests to release what exceeds their own
+//! counts. Waiting streams poll at intervals instead of being woken: releasing money then costs nothing, and
+//! a stream waits only if there is hardly any money left.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -19,41 +18,39 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::collect::MAX_ANSWER_BYTES;
-use super::count::{Before, Counting, Input, InputCount, InputTokens, PieceCount};
+use super::count::{CountedSoFar, Counting, Input, InputCount, InputTokens, PieceCount};
 use super::request_guard::RequestGuard;
 use crate::ledger::{FundsWait, Hold};
 use crate::limits::{Permit, QuotaWaitGuard};
 use crate::upstream::UpstreamError;
 use domain::usage::Tokens;
 
-/// Text that is kept before it is counted, in bytes, where the upstream did not say the last time what
-/// it used: what is left to be counted at the end is hardly longer, and takes about a millisecond.
+/// The text that is kept before it is counted, in bytes, if the upstream did not report usage in its last
+/// answer. The rest at the end is hardly longer and takes about a millisecond.
 const PIECE_BYTES: usize = 16 * 1024;
-/// The same where the upstream did: most answers are shorter, and need not be counted at all.
+/// The same if the upstream did report usage: most answers are shorter and need not be counted at all.
 const MAX_PENDING_BYTES: usize = 64 * 1024;
-/// Words that may go on are kept behind a piece up to this length in all, in bytes: what is kept can be counted
-/// on the spot.
+/// Words that may continue are kept behind a piece up to this length, in bytes, so that they can be counted
+/// inline.
 const MAX_REST_BYTES: usize = MAX_INLINE_BYTES;
 
-/// Text up to this length is counted on the spot: that takes less time than handing it to another thread
-/// is worth. In bytes.
+/// Text up to this length is counted inline, in bytes: handing it to another thread costs more.
 const MAX_INLINE_BYTES: usize = 2 * 1024;
-/// How often a request asks again that waits for what others give back.
+/// The interval at which a request that waits for money polls.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(10);
-/// How many times it does before it is ended or refused: two seconds, or more where the process gets too
-/// little time for others to give anything back.
+/// The number of polls before such a request is ended or refused: two seconds, or more if the process gets
+/// too little CPU time for others to release anything.
 pub(super) const MAX_RETRIES: u16 = 200;
 
-/// A request's input by an upstream's tokenizer and chat template is more than by ours by this part at
-/// most.
+/// The upstream's count of an input exceeds ours by at most one part in this many.
 const INPUT_TOLERANCE: u64 = 32;
 
-/// At most how many tokens an upstream finds in an input that we counted.
+/// Returns the bound on an upstream's count of an input that we counted.
 pub(super) const fn input_bound(counted: u64) -> u64 {
     counted.saturating_add(counted / INPUT_TOLERANCE).saturating_add(8)
 }
 
-/// A stream that cannot pay for what came last, and waits for what others give back.
+/// A stream whose latest text is not covered and that waits for other requests.
 struct Shortage {
     retries: u16,
     retry: Pin<Box<Sleep>>,
@@ -61,7 +58,7 @@ struct Shortage {
     _quota: Option<QuotaWaitGuard>,
 }
 
-/// How far the count of a request's input is.
+/// The progress of counting a request's input.
 #[derive(Default)]
 enum InputProgress {
     #[default]
@@ -72,23 +69,23 @@ enum InputProgress {
     Failed,
 }
 
-/// The counts of one request that are under way.
+/// The running counts of one request.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct RunningCounts {
     piece: Option<PieceCount>,
     input: InputProgress,
     shortage: Option<Box<Shortage>>,
     /// The count of a request whose answer has ended.
     last: Option<Counting>,
-    /// Whether some piece could not be counted.
+    /// Whether a piece could not be counted.
     has_failed: bool,
 }
 
 impl RequestGuard {
-    /// Makes sure that the upstream sends nothing that no answer to the request can be.
+    /// Checks that the answer is one that the request can have.
     ///
     /// # Errors
-    /// It sends an answer that nobody asked for, or one that is longer than [`MAX_ANSWER_BYTES`].
+    /// The upstream sends a choice that was not requested, or more than [`MAX_ANSWER_BYTES`].
     pub(super) fn check_answer(&self) -> Result<(), UpstreamError> {
         self.meter.check_choices()?;
         if self.meter.received_bytes() > MAX_ANSWER_BYTES {
@@ -98,8 +95,7 @@ impl RequestGuard {
         Ok(())
     }
 
-    /// Ready once there is room for more text: what there is has been taken off to be counted, or is
-    /// not much.
+    /// Ready once there is room for more text: the pending text is being counted, or is short.
     pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let will_be_told = self
             .upstream_client
@@ -113,16 +109,16 @@ impl RequestGuard {
         Poll::Ready(())
     }
 
-    /// Whether `bytes` more of an answer can be passed on without a look at what is held for it: they are
-    /// text at most.
+    /// Returns whether `bytes` more of an answer can be passed on without checking the hold; all of them may
+    /// be text.
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
         let bound = self.meter.output_bound();
         self.hold.as_ref().is_none_or(|hold| hold.has_room(bound, bytes as u64))
             && self.permit.as_ref().is_none_or(|permit| permit.has_room(bound, bytes as u64))
     }
 
-    /// Whether what there is of an answer is paid for and reserved under its limits; more is held if need
-    /// be.
+    /// Returns whether the answer so far is paid for and reserved under its limits, and grows the hold if
+    /// necessary.
     pub(super) fn is_covered(&mut self) -> bool {
         let (bound, estimate) = (self.meter.output_bound(), self.meter.output_estimate());
         let now = || self.app.clock.monotonic();
@@ -133,8 +129,8 @@ impl RequestGuard {
         is_paid && self.permit.as_mut().is_none_or(|permit| permit.ensure_covered(estimate, now))
     }
 
-    /// Ready with whether what there is of an answer is paid for and reserved, once it is, or once it is
-    /// known that it will not be.
+    /// Ready with whether the answer so far is paid for and reserved, once it is or once it is known that it
+    /// will not be.
     pub(super) fn poll_covered(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         if self.is_covered() {
             self.counts.shortage = None;
@@ -153,11 +149,11 @@ impl RequestGuard {
             return Poll::Ready(true);
         }
         ready!(self.poll_shortage(context));
-        // The last hold of the others may just have gone.
+        // The last hold of other requests may just have been released.
         Poll::Ready(self.is_covered())
     }
 
-    /// Gives back what is held beyond the count if other requests wait for it.
+    /// Releases what exceeds the count if other requests wait for it.
     pub(super) fn give_back(&mut self, context: &mut Context<'_>) {
         let is_wanted = self.hold.as_ref().is_some_and(Hold::has_waiters)
             || self.permit.as_ref().is_some_and(Permit::has_waiters);
@@ -185,7 +181,7 @@ impl RequestGuard {
         Poll::Ready(())
     }
 
-    /// Ready once what is held for the input is no more than its count.
+    /// Ready once the hold for the input is no larger than its count.
     fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.request_body.is_empty() {
             return Poll::Ready(());
@@ -198,7 +194,7 @@ impl RequestGuard {
         let InputProgress::Counting(counting) = &mut self.counts.input else {
             return Poll::Ready(());
         };
-        // The hold for an input that cannot be counted stays as it is.
+        // The hold for an input that cannot be counted is kept.
         let Some(counted) = ready!(Pin::new(counting).poll(context)).ok().flatten() else {
             self.counts.input = InputProgress::Failed;
             self.counts.has_failed = true;
@@ -215,7 +211,7 @@ impl RequestGuard {
         Poll::Ready(())
     }
 
-    /// Ready once it makes no sense to wait any longer for what others give back.
+    /// Ready once waiting for other requests is pointless.
     fn poll_shortage(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let is_shared = self.hold.as_ref().is_some_and(Hold::is_shared)
             || self.permit.as_ref().is_some_and(Permit::is_shared);
@@ -251,13 +247,13 @@ impl RequestGuard {
         self.counts.piece = Some(AbortOnDropHandle::new(self.app.tasks.spawn(counting)));
     }
 
-    /// Counts what is left to be counted; `None` stands for a request that cannot be.
+    /// Counts what is not counted yet; yields `None` if that cannot be counted.
     pub(super) fn count_rest(&mut self) -> Counting {
         if let Some(last) = self.counts.last.take() {
             return last;
         }
         self.output_bytes = self.output_bytes.max(self.meter.produced_bytes() as u64);
-        let before = Before {
+        let before = CountedSoFar {
             input: match self.counts.input {
                 InputProgress::Counted(input) => Input::Counted(input.0),
                 _ => Input::Body(self.request_body.clone()),
@@ -282,7 +278,7 @@ impl RequestGuard {
         AbortOnDropHandle::new(self.app.tasks.spawn(counting))
     }
 
-    /// Keeps a count of all for the next call of [`count_rest`](Self::count_rest).
+    /// Keeps a count for the next call of [`count_rest`](Self::count_rest).
     pub(super) fn keep_count(&mut self, counting: Counting) {
         self.counts.last = Some(counting);
     }

@@ -1,7 +1,7 @@
-//! Requests that go on without their client, because its key says so: the answer is read to its end,
-//! for a while, so that what it used is the upstream's own word.
+//! Requests that continue without their client because their key says so: the answer is read to its end, up
+//! to a limit, to get the upstream's own usage.
 //!
-//! Permit and hold stay with the request until then. A shutdown does not wait for it.
+//! The request keeps its permit and hold meanwhile. A shutdown does not wait for it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,43 +10,43 @@ use std::time::Duration;
 
 use futures_util::future::poll_fn;
 
-use super::outcome::{Presence, RequestOutcome};
+use super::outcome::{ClientPresence, RequestOutcome};
 use super::relay::{Answer, Relay};
 use super::request_guard::RequestGuard;
 use super::{AppState, Fault};
 
-/// What a request comes to, and its guard if that is open still.
-type Outcome = (Result<Answer, Fault>, Option<RequestGuard>);
-/// A request on its way.
-pub(super) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+/// The result of a request, and its guard if it is still open.
+type WorkResult = (Result<Answer, Fault>, Option<RequestGuard>);
+/// A request in progress.
+pub(super) type Work = Pin<Box<dyn Future<Output = WorkResult> + Send>>;
 
-/// How a request goes on without its client.
+/// How a request continues without its client.
 pub(super) struct Drain {
     app: Arc<AppState>,
-    presence: Presence,
-    /// For how long, from when the client has gone.
+    presence: ClientPresence,
+    /// The time limit, from the client's disconnect.
     limit: Duration,
 }
 
-/// Work that its client waits for. Dropped before its end, it goes on by itself.
-struct Attended(Option<(Work, Drain)>);
+/// Work that a client waits for. If dropped before its end, the work continues in a task.
+struct AttendedWork(Option<(Work, Drain)>);
 
 // === impl Drain ===
 
 impl Drain {
-    /// A request that goes on for up to `limit`; `presence` is its guard's.
-    pub(super) fn new(app: Arc<AppState>, presence: Presence, limit: Duration) -> Self {
+    /// Creates the drain of a request that continues for up to `limit`; `presence` is the one of its guard.
+    pub(super) fn new(app: Arc<AppState>, presence: ClientPresence, limit: Duration) -> Self {
         Self { app, presence, limit }
     }
 
-    /// Does `work`, to its end even if its client goes away. The answer may be a stream, whose rest is
-    /// read if that happens later.
+    /// Runs `work` to its end even if the client disconnects. If the answer is a stream, its rest is read
+    /// after a later disconnect.
     pub(super) async fn serve(
         self,
         work: Work,
         guard: &mut Option<RequestGuard>,
     ) -> Result<Answer, Fault> {
-        let mut attended = Attended(Some((work, self)));
+        let mut attended = AttendedWork(Some((work, self)));
         let (outcome, open) = poll_fn(|context| attended.poll(context)).await;
         let drain = attended.0.take().map(|(_, drain)| Box::new(drain));
         *guard = open;
@@ -57,8 +57,8 @@ impl Drain {
         Ok(answer)
     }
 
-    /// Reads a stream that lost its client.
-    pub(super) fn read_out(self, relay: Box<Relay>) {
+    /// Reads the rest of a stream whose client has disconnected.
+    pub(super) fn read_rest(self, relay: Box<Relay>) {
         self.spawn(read(relay));
     }
 
@@ -66,22 +66,22 @@ impl Drain {
         let Self { app, presence, limit } = self;
         let cut_off = app.cut_off.clone();
         if cut_off.is_cancelled() {
-            // it was not the client that went away
+            // The shutdown ended the request, not the client.
             return;
         }
         presence.end();
-        // who is late is cancelled like anybody whose client has gone
+        // On timeout, cancels as for a client disconnect.
         let rest = cut_off.run_until_cancelled_owned(tokio::time::timeout(limit, rest));
         app.tasks.spawn(rest);
     }
 }
 
-/// Waits for the end of a request that nobody else waits for.
+/// Runs a request to its end without a client.
 async fn finish(work: Work) {
     let (outcome, guard) = work.await;
     match outcome {
         Ok(Answer::Stream { relay, .. }) => read(relay).await,
-        Ok(Answer::Whole { .. } | Answer::Again(_)) => {}
+        Ok(Answer::Whole { .. } | Answer::Replayed(_)) => {}
         Err(fault) => guard.into_iter().for_each(|guard| close(guard, &fault)),
     }
 }
@@ -103,14 +103,14 @@ fn close(guard: RequestGuard, fault: &Fault) {
 
 // === impl Attended ===
 
-impl Attended {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+impl AttendedWork {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<WorkResult> {
         let (work, _) = self.0.as_mut().expect("it is not polled after its end");
         work.as_mut().poll(context)
     }
 }
 
-impl Drop for Attended {
+impl Drop for AttendedWork {
     fn drop(&mut self) {
         if let Some((work, drain)) = self.0.take().filter(|_| !std::thread::panicking()) {
             drain.spawn(finish(work));

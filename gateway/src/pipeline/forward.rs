@@ -1,4 +1,4 @@
-//! Sends a request upstream, to the next deployment when one fails before its answer begins.
+//! Sends a request upstream, and to the next deployment if one fails before its answer begins.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::Incoming;
 
 use super::request_guard::RequestGuard;
-use super::{AppState, Fault, route, standing};
+use super::{AppState, Fault, rate_limit_headers, route};
 use crate::upstream::{UpstreamClient, UpstreamError};
 use domain::model::Deployment;
 use domain::refusal::Refusal;
@@ -16,25 +16,26 @@ use domain::upstream::Upstream;
 use domain::wire::splice::{self, Edit};
 use translate::report::{self, Loss, Report};
 
-/// How many headers an answer has, at most, so that their map need not grow.
-const HEADERS: usize = 12;
-/// Bodies below this many bytes are put together anew where they change.
-const SMALL_BODY: usize = 4 * 1024;
+/// The capacity of an answer's header map.
+const HEADER_CAPACITY: usize = 12;
+/// Smaller bodies are copied when they are edited, in bytes.
+const MAX_COMPACTED_BYTES: usize = 4 * 1024;
 
-/// What is sent to one deployment: a body, and what must change in it.
+/// The request for one deployment: a body and the edits to it.
 pub struct Outgoing {
     /// The body.
     pub body: Bytes,
-    /// In order, not overlapping.
+    /// The edits, in order and not overlapping.
     pub edits: Vec<Edit>,
 }
 
 impl Outgoing {
-    /// Edits a small body at once. A client's has to be copied anyway, or what is kept of it would hold the
-    /// connection's whole read buffer for as long as the answer takes; and it goes out in one piece.
+    /// Applies the edits to a small body at once. A small body of a client must be copied anyway, or it would
+    /// keep the connection's whole read buffer alive for as long as the answer takes; and it is then sent in
+    /// one piece.
     fn compact(self) -> Self {
         let is_our_own = self.edits.is_empty() && self.body.is_unique();
-        if is_our_own || self.body.len() >= SMALL_BODY {
+        if is_our_own || self.body.len() >= MAX_COMPACTED_BYTES {
             return self;
         }
         Self { body: splice::join(&self.body, &self.edits), edits: Vec::new() }
@@ -42,27 +43,27 @@ impl Outgoing {
 }
 
 /// An answer that has begun.
-pub struct Begun {
-    /// Those of its headers that are the client's business.
+pub struct BegunAnswer {
+    /// The headers that the client gets.
     pub headers: HeaderMap,
     /// The body to read.
     pub body: Incoming,
-    /// Who sends it.
+    /// The client of the upstream that answers.
     pub upstream_client: Arc<UpstreamClient>,
 }
 
-/// Tries `targets` in order until one answers; `outgoing` makes what each is sent, or says why it
-/// cannot serve the request.
+/// Tries `targets` in order until one answers. `outgoing` builds the request for each, or returns why it
+/// cannot serve it.
 ///
 /// # Errors
-/// The last target's, or that of the first one that is not worth a failover.
+/// The error of the last target, or of the first one whose error does not justify a failover.
 pub async fn forward(
     app: &AppState,
     targets: &[&Deployment],
     stream: bool,
     guard: &mut RequestGuard,
     mut outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
-) -> Result<Begun, Fault> {
+) -> Result<BegunAnswer, Fault> {
     let mut fault = misconfigured("the model has no deployment").into();
     let mut tried = false;
     let permits = |target: &Deployment| {
@@ -77,7 +78,7 @@ pub async fn forward(
             None => Err(misconfigured("it was removed")),
             Some(upstream) => match outgoing(&upstream, target) {
                 Err(refusal) => {
-                    // what failed says more than what could not be asked
+                    // The error of a tried target says more than that of one that cannot be used.
                     if !tried {
                         fault = refusal.into();
                     }
@@ -95,7 +96,7 @@ pub async fn forward(
         match outcome {
             Ok(mut begun) => {
                 guard.answered_by(begun.upstream_client.clone());
-                standing::show(&mut begun.headers, guard.standing());
+                rate_limit_headers::show(&mut begun.headers, guard.standing());
                 report_cap(&mut begun, guard);
                 return Ok(begun);
             }
@@ -119,7 +120,7 @@ async fn attempt(
     outgoing: Outgoing,
     stream: bool,
     guard: &RequestGuard,
-) -> Result<Begun, UpstreamError> {
+) -> Result<BegunAnswer, UpstreamError> {
     let upstream_client = app.upstream_clients.upstream_client(upstream, || {
         let credential = app.credentials.find(&upstream.name);
         credential.ok_or("its credential is not known yet")?.as_ref().clone()
@@ -141,26 +142,26 @@ async fn attempt(
         Ok(_) | Err(_) => upstream_client.answered(now.saturating_sub(sent_at), now),
     }
     let (head, body) = checked?.into_parts();
-    Ok(Begun { headers: client_headers(&head.headers), body, upstream_client })
+    Ok(BegunAnswer { headers: client_headers(&head.headers), body, upstream_client })
 }
 
-impl Begun {
-    /// Tells the client in a header, and notes on the record, what was lost or mended.
+impl BegunAnswer {
+    /// Reports losses in translation to the client in a header, and on the record.
     pub(super) fn report(&mut self, report: &Report, guard: &mut RequestGuard) {
-        guard.noted(report.notes().iter().map(ToString::to_string));
+        guard.add_notes(report.notes().iter().map(ToString::to_string));
         report_in(&mut self.headers, report);
     }
 }
 
-/// Adds the header that names what was lost or mended.
+/// Adds the header that lists losses in translation.
 pub(super) fn report_in(headers: &mut HeaderMap, report: &Report) {
     if let Some(value) = report.header().and_then(|text| HeaderValue::try_from(text).ok()) {
         headers.append(report::HEADER, value);
     }
 }
 
-/// Says that the client asked for more output than its balance or its quotas pay for.
-fn report_cap(begun: &mut Begun, guard: &mut RequestGuard) {
+/// Reports that the cap was lowered to what the balance or the quotas cover.
+fn report_cap(begun: &mut BegunAnswer, guard: &mut RequestGuard) {
     if let Some(cap) = guard.output_cap() {
         let mut report = Report::default();
         report.add(Loss::OutputCapLowered, cap.to_string());
@@ -168,12 +169,11 @@ fn report_cap(begun: &mut Begun, guard: &mut RequestGuard) {
     }
 }
 
-/// What a client may see of an upstream's headers: its time. Its rate limits are those of the gateway,
-/// which has its own for its clients; cookies, the server's name and everything about the connection
-/// stay here, too.
+/// Returns the upstream headers that a client gets: its processing time. Rate limits are those of the
+/// gateway; cookies, the server's name and connection headers are dropped.
 fn client_headers(upstream: &HeaderMap) -> HeaderMap {
     const SHOWN: HeaderName = HeaderName::from_static("openai-processing-ms");
-    let mut headers = HeaderMap::with_capacity(HEADERS);
+    let mut headers = HeaderMap::with_capacity(HEADER_CAPACITY);
     if let Some(value) = upstream.get(&SHOWN) {
         headers.insert(SHOWN, value.clone());
     }
@@ -184,7 +184,7 @@ fn misconfigured(what: &str) -> UpstreamError {
     UpstreamError::Misconfigured(what.to_owned())
 }
 
-/// Refuses a page of HTML, and JSON in the place of a stream, whatever status they came with.
+/// Rejects HTML, and JSON instead of a stream, whatever the status.
 fn check_kind(headers: &HeaderMap, stream: bool) -> Result<(), UpstreamError> {
     let wanted = if stream { "text/event-stream" } else { "application/json" };
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or(wanted);

@@ -1,4 +1,4 @@
-//! How long to wait for something.
+//! A timeout on silence.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// Finds out that something has not come for too long, without touching a timer for each event.
+/// Detects that an event has not occurred for too long, without touching a timer on each event.
 pub(super) struct IdleTimeout {
     limit: Duration,
     waiting_since: Option<Instant>,
@@ -18,12 +18,12 @@ impl IdleTimeout {
         Self { limit, waiting_since: None, timer: None }
     }
 
-    /// The wait is over; the next call of `poll_elapsed` begins another.
+    /// Ends the wait; the next call of `poll_elapsed` begins another.
     pub(super) fn end(&mut self) {
         self.waiting_since = None;
     }
 
-    /// Ready once it has waited for the whole limit.
+    /// Ready once the wait has lasted for the whole limit.
     pub(super) fn poll_elapsed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
         let due = since + self.limit;
@@ -33,7 +33,7 @@ impl IdleTimeout {
             if Instant::now() >= due {
                 return Poll::Ready(());
             }
-            // the timer was set for an earlier wait
+            // The timer was set for an earlier wait.
             timer.as_mut().reset(due);
         }
     }

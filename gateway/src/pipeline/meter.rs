@@ -1,7 +1,7 @@
-//! Looks on as an answer passes: what it used, what it produced, how it ended.
+//! Observes an answer as it passes: its usage, its text and its end.
 //!
-//! Text is kept, unescaped, only until it is counted, and whoever feeds the meter has it counted before
-//! there is much of it: memory does not grow with the answer.
+//! Unescaped text is kept only until it is counted, and the caller counts it before there is much of it, so
+//! that memory does not grow with the answer.
 
 use std::ops::AddAssign;
 
@@ -15,49 +15,49 @@ use domain::wire::finish::FinishReason;
 use domain::wire::text::{FieldKind, Strings, strings_in};
 use domain::wire::usage::UsageReport;
 
-/// The answers to one request have indices below this, unless it asked for more of them.
+/// Choices have indices below this unless the request asked for more.
 const MAX_CHOICES: u32 = 128;
-/// The text of ordinary answers has more bytes to a token than this, whatever its language.
+/// Ordinary text has more bytes per token than this, in any language.
 const BYTES_PER_TOKEN: u64 = 4;
-/// Recordings, images and encrypted reasoning have about as many bytes of base64 to a token: a picture of a
-/// mebibyte is one to two thousand tokens, a second of sound twenty.
+/// The bytes of base64 per token of audio, images and encrypted reasoning: a picture of one mebibyte has one
+/// to two thousand tokens, a second of sound twenty.
 const DATA_BYTES_PER_TOKEN: usize = 1024;
 
 /// What is known of an answer so far.
 #[derive(Debug, Default)]
 pub struct Meter {
-    /// What the upstream says that it used; the last word wins.
+    /// The usage that the upstream reports; the last report counts.
     pub reported: Option<UsageReport>,
-    /// How much of the answer had come with the chunk of that report, in bytes.
+    /// The length of the answer when that report arrived, in bytes.
     reported_bytes: usize,
-    /// Whether some choice was cut by a length limit or a content filter.
+    /// Whether a length limit or a content filter cut a choice.
     pub cut: bool,
-    /// Whether the upstream says that it broke some choice off.
+    /// Whether the upstream reports that it failed in a choice.
     pub broken: bool,
-    /// How many answers the request asked for.
+    /// The number of requested choices.
     asked_choices: u32,
-    /// Which choices have begun and which have ended.
+    /// The states of the choices.
     choices: Choices,
     /// The text of each choice, by index.
     texts: Vec<ChoiceText>,
-    /// The index of a choice that nobody asked for.
+    /// The index of a choice that was not requested.
     stray_choice: Option<u32>,
     calls: Calls,
-    /// All text so far, in bytes.
+    /// The text so far, in bytes.
     produced_bytes: usize,
-    /// The tokens of all base64 so far.
+    /// The tokens of the base64 so far.
     data_tokens: u64,
-    /// The same as the escaped JSON that it came as.
+    /// The text so far as escaped JSON, in bytes.
     received_bytes: usize,
-    /// The text that is kept, in bytes.
+    /// The kept text, in bytes.
     pending_bytes: usize,
     /// The tokens of the text that is not kept any more.
     counted: TextTokens,
-    /// How much text was taken off whose count is not known yet, in bytes.
+    /// The text that was taken and is being counted, in bytes.
     counting_bytes: usize,
-    /// The tokens of the text that is kept, as it was when it was counted last.
+    /// The tokens of the kept text when it was last counted.
     tail_tokens: u64,
-    /// The text that was not there then, in bytes.
+    /// The text that arrived since then, in bytes.
     fresh_bytes: usize,
 }
 
@@ -67,23 +67,23 @@ struct ChoiceText {
     /// Text, refusals included.
     content: Text,
     reasoning: Text,
-    /// All text of the choice so far, in bytes.
+    /// The text of the choice so far, in bytes.
     bytes: usize,
 }
 
 /// What a part of a chunk adds to an answer, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Added {
-    /// Of text.
+struct AddedBytes {
+    /// Text.
     bytes: usize,
-    /// Of the escaped JSON that it came as.
+    /// The same as escaped JSON.
     received: usize,
 }
 
-/// Text taken off to be counted, each by itself.
+/// Text that was taken to be counted, each string separately.
 #[derive(Clone, Debug, Default)]
 pub struct Produced {
-    /// Text and the names and arguments of calls.
+    /// Text, and the names and arguments of calls.
     pub output: Vec<String>,
     /// Reasoning.
     pub reasoning: Vec<String>,
@@ -92,22 +92,22 @@ pub struct Produced {
 // === impl Meter ===
 
 impl Meter {
-    /// Whether all choices that were asked for have come and ended.
+    /// Returns whether all requested choices have begun and ended.
     pub fn is_finished(&self) -> bool {
         self.choices.is_finished(self.asked_choices as usize)
     }
 
-    /// Whether that holds of a stream whose end marker has come.
+    /// Returns whether all choices have ended given the end marker.
     pub fn is_finished_by_marker(&self) -> bool {
         self.choices.is_finished_by_marker()
     }
 
-    /// Notes how many answers the request asked for.
+    /// Sets the number of requested choices.
     pub fn asked(&mut self, choices: u64) {
         self.asked_choices = u32::try_from(choices).unwrap_or(u32::MAX);
     }
 
-    /// Takes note of a chunk, or of a whole answer.
+    /// Observes a chunk or a plain answer.
     pub fn observe(&mut self, view: &ChunkView<'_>, form: AnswerForm) {
         for choice in view.choices() {
             if let Some(index) = self.choice(choice) {
@@ -124,60 +124,60 @@ impl Meter {
         }
     }
 
-    /// Whether more of the answer came after the last report, which then says too little.
+    /// Returns whether more of the answer followed the last report, which is then a lower bound.
     pub(super) fn is_report_outdated(&self) -> bool {
         self.reported.is_some() && self.produced_bytes() > self.reported_bytes
     }
 
-    /// Makes sure that the upstream answered only what it was asked.
+    /// Checks that the upstream sent only requested choices.
     ///
     /// # Errors
-    /// It sent a choice with an index beyond those that were asked for.
+    /// It sent a choice with a higher index.
     pub fn check_choices(&self) -> Result<(), UpstreamError> {
         self.stray_choice.map_or(Ok(()), |index| {
             Err(UpstreamError::Invalid(format!("it sent a choice with the index {index}")))
         })
     }
 
-    /// How much text it produced so far, in bytes; anything else at the length of text with as many tokens.
+    /// Returns the text so far in bytes; other content counts as text with as many tokens.
     pub fn produced_bytes(&self) -> usize {
         let data = self.data_tokens.saturating_mul(BYTES_PER_TOKEN);
         self.produced_bytes.saturating_add(usize::try_from(data).unwrap_or(usize::MAX))
     }
 
-    /// How much that was as the escaped JSON that it came as, in bytes.
+    /// Returns the text so far as escaped JSON, in bytes.
     pub fn received_bytes(&self) -> usize {
         self.received_bytes
     }
 
-    /// How much text is kept because it is not counted, in bytes.
+    /// Returns the kept text, in bytes.
     pub fn pending_bytes(&self) -> usize {
         self.pending_bytes
     }
 
-    /// At most how many output tokens the text so far is: each takes a byte of what is not counted.
+    /// Returns a bound on the output tokens so far: at most one per byte of uncounted text.
     pub fn output_bound(&self) -> u64 {
         let uncounted = (self.counting_bytes + self.fresh_bytes) as u64;
         self.counted.output.saturating_add(self.tail_tokens).saturating_add(uncounted)
     }
 
-    /// About how many output tokens the text so far is.
+    /// Returns an estimate of the output tokens so far.
     pub fn output_estimate(&self) -> u64 {
         let uncounted = (self.counting_bytes + self.fresh_bytes) as u64 / BYTES_PER_TOKEN;
         self.counted.output.saturating_add(self.tail_tokens).saturating_add(uncounted)
     }
 
-    /// Whether all text is counted, and [`output_bound`](Self::output_bound) no bound but a count.
+    /// Returns whether all text is counted, so that [`output_bound`](Self::output_bound) is exact.
     pub fn is_counted(&self) -> bool {
         self.counting_bytes == 0 && self.fresh_bytes == 0
     }
 
-    /// The tokens of what was taken off and counted.
+    /// Returns the tokens of the text that was taken and counted.
     pub fn counted(&self) -> TextTokens {
         self.counted
     }
 
-    /// Counts all text here and now, and keeps only the words that may go on.
+    /// Counts all text inline, and keeps only words that may continue.
     pub fn count_here(&mut self) {
         if self.fresh_bytes == 0 {
             return;
@@ -199,7 +199,7 @@ impl Meter {
         self.pending_bytes = pending;
     }
 
-    /// Takes off all text that is not counted.
+    /// Takes all uncounted text.
     pub fn take_produced(&mut self) -> Produced {
         let mut produced = Produced::default();
         self.each_text(|text, is_reasoning| produced.push(text.take(), is_reasoning));
@@ -207,8 +207,8 @@ impl Meter {
         produced
     }
 
-    /// Takes off the text that can be counted by itself, to be given back to
-    /// [`piece_counted`](Self::piece_counted). What stays is `max_rest` bytes or less.
+    /// Takes the text that can be counted separately; its count must be passed to
+    /// [`piece_counted`](Self::piece_counted). At most `max_rest` bytes are left.
     pub fn take_piece(&mut self, max_rest: usize) -> Produced {
         let (mut produced, mut rest) = (Produced::default(), 0);
         self.each_text(|text, is_reasoning| {
@@ -226,8 +226,8 @@ impl Meter {
         produced
     }
 
-    /// Takes in how many tokens the piece has that was taken off last; if it could not be counted, about
-    /// as many as its length makes likely.
+    /// Adds the tokens of the piece that was last taken; `None` means that it could not be counted, and its
+    /// length is used as an estimate.
     pub fn piece_counted(&mut self, tokens: Option<TextTokens>) {
         let estimate = TextTokens {
             output: (self.counting_bytes as u64).div_ceil(BYTES_PER_TOKEN),
@@ -243,7 +243,7 @@ impl Meter {
         self.fresh_bytes = 0;
     }
 
-    /// Returns the index of the choice's text; `None` if the request did not ask for that choice.
+    /// Returns the slot of the choice's text; `None` if the choice was not requested.
     fn choice(&mut self, view: &ChoiceView<'_>) -> Option<usize> {
         if view.index >= self.asked_choices.max(MAX_CHOICES) {
             self.stray_choice = Some(view.index);
@@ -256,9 +256,9 @@ impl Meter {
         Some(index)
     }
 
-    /// Adds what a choice of a chunk holds.
+    /// Adds the content of a choice of a chunk.
     fn add(&mut self, index: usize, view: &ChoiceView<'_>, form: AnswerForm) {
-        let mut added = Added::default();
+        let mut added = AddedBytes::default();
         if let Some(piece) = view.piece() {
             added += self.add_piece(index, piece, form);
         }
@@ -266,7 +266,7 @@ impl Meter {
             added += self.add_strings(index, &strings);
         }
         if let Some(message) = view.repeated_message() {
-            // It says again what its choice has said so far, or what no delta says.
+            // It repeats what the choice has said so far, or contains what no delta contained.
             let is_repetition = added.bytes > 0 || view.finish().is_some();
             let said = if is_repetition { self.texts[index].bytes + added.bytes } else { 0 };
             added += self.add_beyond(said, index, message, form);
@@ -274,18 +274,18 @@ impl Meter {
         if added.bytes == 0
             && let Some(logprobs) = view.logprobs
         {
-            // The tokens are the text once more, except where there is no text.
+            // The tokens repeat the text, unless there is no text.
             added += self.add_strings(index, &strings_in(FieldKind::Text, logprobs));
         }
         self.texts[index].bytes += added.bytes;
         self.note(added);
     }
 
-    fn add_piece(&mut self, index: usize, piece: &PieceView<'_>, form: AnswerForm) -> Added {
-        let mut added = Added::default();
+    fn add_piece(&mut self, index: usize, piece: &PieceView<'_>, form: AnswerForm) -> AddedBytes {
+        let mut added = AddedBytes::default();
         for strings in piece.reasoning_strings() {
             let bytes = self.texts[index].reasoning.push_escaped(&strings.text);
-            added += Added { bytes, received: strings.text.len() };
+            added += AddedBytes { bytes, received: strings.text.len() };
             added += self.add_data(strings.data_bytes);
         }
         for strings in piece.content_strings() {
@@ -299,7 +299,7 @@ impl Meter {
                 let number = u32::try_from(index).unwrap_or(u32::MAX);
                 for call in calls {
                     let bytes = self.calls.add(number, call, form);
-                    added += Added { bytes, received: call.name.len() + call.arguments.len() };
+                    added += AddedBytes { bytes, received: call.name.len() + call.arguments.len() };
                     for field in &call.unknown {
                         added += self.add_strings(index, &field.strings());
                     }
@@ -313,40 +313,40 @@ impl Meter {
         added
     }
 
-    fn add_strings(&mut self, index: usize, strings: &Strings<'_>) -> Added {
+    fn add_strings(&mut self, index: usize, strings: &Strings<'_>) -> AddedBytes {
         let bytes = self.texts[index].content.push_escaped(&strings.text);
-        let mut added = Added { bytes, received: strings.text.len() };
+        let mut added = AddedBytes { bytes, received: strings.text.len() };
         added += self.add_data(strings.data_bytes);
         added
     }
 
-    /// Adds base64, which is not kept: its tokens are not those of its letters.
-    fn add_data(&mut self, bytes: usize) -> Added {
+    /// Adds base64, which is not kept: its tokens are not those of its characters.
+    fn add_data(&mut self, bytes: usize) -> AddedBytes {
         let tokens = bytes.div_ceil(DATA_BYTES_PER_TOKEN) as u64;
         self.counted.output = self.counted.output.saturating_add(tokens);
         self.data_tokens += tokens;
-        Added { bytes: 0, received: bytes }
+        AddedBytes { bytes: 0, received: bytes }
     }
 
-    /// Adds as much of a message as is longer than the `said` bytes that it may repeat.
+    /// Adds the part of a message that exceeds the `said` bytes that it may repeat.
     fn add_beyond(
         &mut self,
         said: usize,
         index: usize,
         message: &PieceView<'_>,
         form: AnswerForm,
-    ) -> Added {
+    ) -> AddedBytes {
         let mut apart = Self::default();
         apart.texts.push(ChoiceText::default());
-        let Added { received, .. } = apart.add_piece(0, message, form);
+        let AddedBytes { received, .. } = apart.add_piece(0, message, form);
         self.counted += apart.counted;
         self.data_tokens += apart.data_tokens;
         let text = apart.take_produced().concat();
         let start = text.ceil_char_boundary(said.min(text.len()));
-        Added { bytes: self.texts[index].content.push(&text[start..]), received }
+        AddedBytes { bytes: self.texts[index].content.push(&text[start..]), received }
     }
 
-    fn note(&mut self, added: Added) {
+    fn note(&mut self, added: AddedBytes) {
         self.received_bytes += added.received;
         self.produced_bytes += added.bytes;
         self.pending_bytes += added.bytes;
@@ -366,12 +366,12 @@ impl Meter {
 // === impl Produced ===
 
 impl Produced {
-    /// How long it is, in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.output.iter().chain(&self.reasoning).map(String::len).sum()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no text.
     pub fn is_empty(&self) -> bool {
         self.output.is_empty() && self.reasoning.is_empty()
     }
@@ -380,7 +380,7 @@ impl Produced {
         self.output.iter().chain(&self.reasoning).map(String::as_str).collect()
     }
 
-    /// Counts it.
+    /// Counts the tokens.
     pub fn count(&self) -> TextTokens {
         let count = |texts: &[String]| texts.iter().map(|text| tokens(text)).sum::<u64>();
         let reasoning = count(&self.reasoning);
@@ -396,7 +396,7 @@ impl Produced {
 
 // === impl Added ===
 
-impl AddAssign for Added {
+impl AddAssign for AddedBytes {
     fn add_assign(&mut self, more: Self) {
         self.bytes += more.bytes;
         self.received += more.received;

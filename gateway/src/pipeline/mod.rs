@@ -1,13 +1,12 @@
-//! The life of a request to `/v1`, a file per phase: authenticate, admit, route, forward, relay,
-//! settle.
+//! The life of a request to `/v1`, one file per phase: authenticate, admit, route, forward, relay, settle.
 //!
-//! Knows no HTTP status and no admin plane. Start with [`serve::serve`], then [`chat::chat`], which reads
-//! as the list of phases; [`responses::responses`] is the same with a translation in the middle.
+//! This module knows neither HTTP status codes nor the admin plane. Start with [`serve::serve`], then
+//! [`chat::chat`], which lists the phases; [`responses::responses`] is the same with a translation in
+//! between.
 
 pub mod admit;
 pub mod arrival;
 pub mod authenticate;
-mod believed;
 mod calls;
 pub mod chat;
 mod choices;
@@ -22,6 +21,8 @@ mod modalities;
 pub mod outcome;
 pub mod passthrough;
 mod pieces;
+mod plausible_usage;
+pub mod rate_limit_headers;
 mod read_batcher;
 pub mod relay;
 pub mod replay;
@@ -31,7 +32,6 @@ pub mod responses_stream;
 pub mod route;
 pub mod serve;
 mod settle;
-pub mod standing;
 pub mod stream_adapter;
 
 use std::sync::Arc;
@@ -53,7 +53,7 @@ use domain::refusal::Refusal;
 use replay::Replays;
 use responses::Policy;
 
-/// What every request needs. Built once, by `app`.
+/// The state that all requests share. Built once, by `app`.
 pub struct AppState {
     /// Keys, accounts and the catalogue.
     pub directory: Arc<Directory>,
@@ -61,36 +61,36 @@ pub struct AppState {
     pub ledger: Arc<Ledger>,
     /// Requests and tokens per minute, concurrency, tokens per month.
     pub limiter: Arc<Limiter>,
-    /// The upstreams' clients.
+    /// The clients of the upstreams.
     pub upstream_clients: Arc<UpstreamClients>,
-    /// The upstreams' credentials.
+    /// The credentials of the upstreams.
     pub credentials: Arc<Credentials>,
-    /// The responses that are kept; `None` if none are.
+    /// The stored responses; `None` if responses are not stored.
     pub state: Option<Arc<State>>,
-    /// Requests that came with an idempotency key; `None` if that makes no difference.
+    /// The requests with an idempotency key; `None` if replay is disabled.
     pub replays: Option<Arc<Replays>>,
     /// How `/v1/responses` is answered.
     pub responses: Policy,
-    /// Wraps reasoning for clients to keep.
+    /// Encrypts reasoning for clients to keep.
     pub sealer: Arc<Sealer>,
     /// The longest conversation that a request may continue, in bytes.
     pub max_chain_bytes: u64,
-    /// Counts tokens where an upstream does not.
+    /// Counts tokens that an upstream does not report.
     pub counter: Counter,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Randomness and ids.
     pub entropy: Arc<dyn Entropy>,
-    /// What shutdown waits for.
+    /// The tasks that a shutdown waits for.
     pub tasks: TaskTracker,
-    /// Cancelled when shutdown does not wait any longer.
+    /// Cancelled when a shutdown stops waiting.
     pub cut_off: CancellationToken,
 }
 
 /// Why a request got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// We refused it.
+    /// The gateway refused it.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The upstream failed.
@@ -99,7 +99,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// How a request ends that gets no answer for this reason.
+    /// Returns the status of a request that fails for this reason.
     pub fn status(&self) -> RequestStatus {
         match self {
             Self::Refused(Refusal::ShuttingDown) => RequestStatus::Interrupted,

@@ -1,4 +1,4 @@
-//! Whether a model takes what the messages of a chat request hold.
+//! Checks that a model accepts the content parts of a chat request.
 
 use std::ops::ControlFlow;
 
@@ -6,8 +6,8 @@ use domain::model::{Modality, Model};
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::content::for_each_part;
 
-/// Refuses the first part that the model does not take. A model whose entry does not say what it takes is
-/// sent everything, and its body is not looked at.
+/// Refuses the first part that the model does not accept. If the model's entry does not state what it
+/// accepts, everything is sent and the body is not inspected.
 ///
 /// # Errors
 /// [`RequestFault::UnsupportedContentPart`], which names the part.

@@ -1,4 +1,4 @@
-//! How a request ended, as far as the client saw.
+//! How a request ended from the client's point of view.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,36 +6,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::meter::Meter;
 use domain::record::RequestStatus;
 
-/// How a request ended, as far as the client saw.
+/// How a request ended from the client's point of view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestOutcome {
-    /// How.
+    /// The status on the record.
     pub status: RequestStatus,
     /// The HTTP status that the client got.
     pub http_status: Option<u16>,
-    /// The `code` of the error that it got.
+    /// The `code` of the error that the client got.
     pub error_code: Option<String>,
 }
 
-/// Whether the client was sent the head of a stream, known also to whom the guard is not at hand.
+/// Whether the head of a stream was sent to the client; shared by the HTTP layer and the guard.
 #[derive(Clone, Debug, Default)]
-pub struct Commitment(Arc<AtomicBool>);
+pub struct HeadSent(Arc<AtomicBool>);
 
-/// Whether the client is there still, where the request goes on without it.
+/// Whether the client of a drained request is still connected; shared by the drain and the guard.
 #[derive(Clone, Debug, Default)]
-pub struct Presence(Arc<AtomicBool>);
+pub struct ClientPresence(Arc<AtomicBool>);
 
 // === impl RequestOutcome ===
 
 impl RequestOutcome {
-    /// An answer that reached its end.
+    /// Returns the outcome of an answer that reached its end.
     pub fn answered(meter: &Meter) -> Self {
         let status = if meter.cut { RequestStatus::Incomplete } else { RequestStatus::Completed };
         Self { status, http_status: Some(200), error_code: None }
     }
 
-    /// The same, of a request whose client had gone before.
-    pub(super) fn unseen(self) -> Self {
+    /// Returns the outcome of the same request if its client had disconnected.
+    pub(super) fn after_disconnect(self) -> Self {
         let status = match self.status {
             RequestStatus::Completed | RequestStatus::Incomplete => RequestStatus::Cancelled,
             other => other,
@@ -46,8 +46,8 @@ impl RequestOutcome {
 
 // === impl Presence ===
 
-impl Presence {
-    /// The client has gone.
+impl ClientPresence {
+    /// Records that the client has disconnected.
     pub(super) fn end(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -59,8 +59,8 @@ impl Presence {
 
 // === impl Commitment ===
 
-impl Commitment {
-    /// The client was sent the head.
+impl HeadSent {
+    /// Records that the head was sent to the client.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
-//! Chat to chat: a stream's bytes as they are, but for the model's name and the usage chunk.
+//! Relays a chat stream unchanged except for the model's name and the usage chunk.
 //!
-//! Bytes in, bytes out, no IO. However the bytes were split on their way, the same ones come out.
+//! It maps bytes to bytes without IO. The output does not depend on how the input is split.
 
 use bytes::{Bytes, BytesMut};
 
@@ -12,40 +12,40 @@ use domain::wire::parse_error;
 use domain::wire::splice::splice_into;
 use domain::wire::sse::{self, Fields, Splitter};
 
-/// What a client gets for an event without data.
+/// Sent to the client for an event without data.
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 /// A chat stream on its way to the client.
 pub struct ChatPassthrough {
     splitter: Splitter,
-    rules: Rules,
+    rules: EventRules,
 }
 
-/// What is done to each event.
-struct Rules {
-    /// The name that the client asked for, as a JSON string.
+/// The edits to each event.
+struct EventRules {
+    /// The name that the client requested, as a JSON string.
     model: String,
     /// Whether the client gets the usage-only chunk.
     keep_usage: bool,
-    /// The event that ends the stream, once it has come: it goes out when all is booked.
+    /// The end marker, once it was received: it is sent after the request is settled.
     end: Option<Bytes>,
 }
 
 impl ChatPassthrough {
-    /// A stream for a client that knows the model as `model` (a JSON string).
+    /// Creates a stream for a client that knows the model as `model` (a JSON string).
     pub fn new(model: String, keep_usage: bool) -> Self {
-        Self { splitter: Splitter::default(), rules: Rules { model, keep_usage, end: None } }
+        Self { splitter: Splitter::default(), rules: EventRules { model, keep_usage, end: None } }
     }
 
-    /// Whether the stream has come to its end: nothing may follow.
+    /// Returns whether the end marker was received.
     pub fn is_done(&self) -> bool {
         self.rules.end.is_some()
     }
 
-    /// Appends to `out` what `bytes` completes.
+    /// Appends to `out` the events that `bytes` completes.
     ///
     /// # Errors
-    /// The upstream reports an error, or this is no chat stream. What came before is in `out`.
+    /// The upstream reports an error, or the input is not a chat stream. Earlier events are in `out`.
     pub fn push(
         &mut self,
         bytes: &[u8],
@@ -62,7 +62,7 @@ impl ChatPassthrough {
         split.map_err(|error| UpstreamError::Invalid(error.to_string()))
     }
 
-    /// Ends the stream as a length limit does, whatever the upstream still has to say.
+    /// Ends the stream as a length limit does.
     pub fn cut_short(&mut self, meter: &mut Meter, out: &mut BytesMut) {
         let chunk = concat!(
             r#"{"object":"chat.completion.chunk","choices":"#,
@@ -75,15 +75,15 @@ impl ChatPassthrough {
         self.rules.end = Some(Bytes::from_static(sse::DONE_EVENT));
     }
 
-    /// Nothing follows; appends what is missing of a whole stream but for its [`end`](Self::end). May
-    /// be called again.
+    /// Handles the end of the input: appends what a complete stream lacks, except for its [`end`](Self::end).
+    /// May be called again.
     ///
     /// # Errors
-    /// [`UpstreamError::CutOff`]: the answer was not at its end.
+    /// [`UpstreamError::CutOff`] if the answer is incomplete.
     pub fn close(&mut self, meter: &mut Meter, out: &mut BytesMut) -> Result<(), UpstreamError> {
         let mut rest = self.splitter.finish();
         if self.rules.end.is_none() && !rest.trim_ascii().is_empty() {
-            // the last event of some servers lacks its blank line; half a one is not JSON
+            // The last event of some servers lacks its blank line; a partial event is not valid JSON.
             rest.extend_from_slice(b"\n\n");
             self.rules.relay(&rest, meter, out).map_err(|error| match error {
                 UpstreamError::Reported(_) => error,
@@ -106,7 +106,7 @@ impl ChatPassthrough {
     }
 }
 
-/// Makes sure that the upstream did not break off what has ended (§4.3).
+/// Checks that the upstream did not report a failure in a choice that has ended (§4.3).
 pub(super) fn check_not_broken(meter: &Meter) -> Result<(), UpstreamError> {
     if meter.broken {
         let message = Some("the upstream broke its answer off".to_owned());
@@ -119,8 +119,8 @@ fn not_text() -> UpstreamError {
     UpstreamError::Invalid("a chunk is not valid UTF-8".to_owned())
 }
 
-impl Rules {
-    /// A chunk of our own, under the name that the client knows the model by.
+impl EventRules {
+    /// Builds a chunk with the name that the client knows the model by.
     fn named(&self, chunk: &str) -> Vec<u8> {
         format!("{{\"model\":{},{}", self.model, &chunk[1..]).into_bytes()
     }
@@ -136,13 +136,13 @@ impl Rules {
             return Err(UpstreamError::Reported(ForeignError::parse(&data.unwrap_or_default())));
         }
         let Some(data) = data else {
-            // a comment, or nothing that a client reads, but text in any case
+            // A comment or an unknown field; it must still be text.
             std::str::from_utf8(event).map_err(|_| not_text())?;
             out.extend_from_slice(event);
             return Ok(());
         };
         if data.trim_ascii().is_empty() {
-            // a sign of life, which not every client takes for one
+            // A keep-alive event, which not every client understands.
             out.extend_from_slice(KEEP_ALIVE);
             return Ok(());
         }
@@ -176,7 +176,7 @@ impl Rules {
                 let range = range.start + start..range.end + start;
                 splice_into(out, event, range, self.model.as_bytes());
             }
-            // spread over several lines, as no known server does: JSON does not mind being joined
+            // Data over several lines, which no known server sends: joining the lines does not change JSON.
             Some(range) => {
                 out.extend_from_slice(b"data: ");
                 let joined = json.replace('\n', " ");

@@ -1,24 +1,24 @@
-//! Text of an answer that waits to be counted, and where it can be cut so that its pieces have as many
-//! tokens as the whole.
+//! Text that waits to be counted, and where it can be split so that the pieces have as many tokens as the
+//! whole.
 
 use domain::wire::text::unescape_into;
 
-/// The end of a text is looked through for a word's beginning as far as this, in bytes. A text without
-/// one is cut where it ends: that costs at most a token for each kibibyte.
-const MAX_TAIL: usize = 1024;
+/// How far from its end a text is searched for the beginning of a word, in bytes. A text without one is split
+/// at its end, which costs at most one token per kibibyte.
+const MAX_TAIL_BYTES: usize = 1024;
 
-/// Text of one kind whose tokens are not counted yet, unescaped.
+/// Unescaped text of one kind that is not counted yet.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     pending: String,
-    /// The first half of a surrogate pair whose second half has not come.
+    /// The first half of a surrogate pair whose second half has not arrived.
     high_surrogate: Option<u16>,
 }
 
 // === impl Text ===
 
 impl Text {
-    /// Appends JSON text without its quotes; returns the bytes of text that this adds.
+    /// Appends the inside of a JSON string; returns the bytes of text that it adds.
     pub(super) fn push_escaped(&mut self, escaped: &str) -> usize {
         let before = self.pending.len();
         unescape_into(escaped, &mut self.high_surrogate, &mut self.pending);
@@ -31,31 +31,31 @@ impl Text {
         text.len()
     }
 
-    /// Returns the text that is not counted yet.
+    /// Returns the uncounted text.
     pub(super) fn as_str(&self) -> &str {
         &self.pending
     }
 
-    /// Takes all of it.
+    /// Takes the whole text.
     pub(super) fn take(&mut self) -> String {
         std::mem::take(&mut self.pending)
     }
 
-    /// Takes what can be counted by itself; empty if there is nothing like that. What stays is shorter
-    /// than [`MAX_TAIL`].
+    /// Takes the part that can be counted separately, which may be empty. The rest is shorter than
+    /// [`MAX_TAIL_BYTES`].
     pub(super) fn take_front(&mut self) -> String {
         let end = match last_boundary(&self.pending) {
-            0 if self.pending.len() > MAX_TAIL => self.pending.len(),
+            0 if self.pending.len() > MAX_TAIL_BYTES => self.pending.len(),
             end => end,
         };
         let tail = self.pending.split_off(end);
         std::mem::replace(&mut self.pending, tail)
     }
 
-    /// Removes from its front what can be counted by itself, and returns what `count` makes of it.
+    /// Removes the part that can be counted separately, and returns `count` of it.
     pub(super) fn count_front(&mut self, count: impl FnOnce(&str) -> u64) -> u64 {
         let end = match last_boundary(&self.pending) {
-            0 if self.pending.len() > MAX_TAIL => self.pending.len(),
+            0 if self.pending.len() > MAX_TAIL_BYTES => self.pending.len(),
             end => end,
         };
         let tokens = count(&self.pending[..end]);
@@ -64,14 +64,13 @@ impl Text {
     }
 }
 
-/// Where the last word begins that is known to be one; zero if it is not near the end.
+/// Returns the beginning of the last word that certainly is one; zero if there is none near the end.
 ///
-/// The tokenizer first cuts text into words. None of its words has a space behind anything but white
-/// space, anything but a slash behind a line's end, or punctuation behind an ideograph: what comes before
-/// a space that follows something else, before the first character of a line, or before punctuation that
-/// follows an ideograph, counts the same whatever comes after.
+/// The tokenizer first splits text into words. A word contains a space after anything but white space, a
+/// character other than a slash after a line end, or punctuation after an ideograph only at its beginning. So
+/// the text before such a position has the same tokens whatever follows.
 fn last_boundary(text: &str) -> usize {
-    let near = text.ceil_char_boundary(text.len().saturating_sub(MAX_TAIL));
+    let near = text.ceil_char_boundary(text.len().saturating_sub(MAX_TAIL_BYTES));
     let mut next = None;
     for (at, character) in text[near..].char_indices().rev() {
         if next.is_some_and(|next| begins_word(character, next)) {
@@ -82,7 +81,7 @@ fn last_boundary(text: &str) -> usize {
     0
 }
 
-/// Whether a word is known to begin with `next` if `before` stands in front of it.
+/// Returns whether a word certainly begins with `next` after `before`.
 fn begins_word(before: char, next: char) -> bool {
     match (before, next) {
         (_, ' ') => !before.is_whitespace(),
@@ -95,7 +94,7 @@ fn begins_word(before: char, next: char) -> bool {
     }
 }
 
-/// Whether it is a letter of Chinese, Japanese or Korean text.
+/// Returns whether `character` is a letter of Chinese, Japanese or Korean text.
 fn is_ideograph(character: char) -> bool {
     matches!(character,
         '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{4dbf}'

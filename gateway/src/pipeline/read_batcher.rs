@@ -1,28 +1,29 @@
-//! When to wait a turn for more, having something in hand.
+//! Decides when to yield once before writing, to batch reads.
 
-/// Decides when to let the upstream's task have one more turn before what there is is handed out.
+/// Decides whether to yield to the upstream connection's task once more before the available bytes are passed
+/// on.
 ///
-/// What its connection has read already comes one event for each turn of that task. In a burst, a turn
-/// more brings them to the client in one write; in a stream that is paced by a model it brings nothing,
-/// and costs a tenth of the event. So it is offered ever more rarely while it brings nothing.
+/// That task yields one event per poll, even if its connection has read several. In a burst, one more poll
+/// brings further events into the same write. In a stream at a model's pace it brings nothing, and costs a
+/// tenth of the event. So yielding becomes rarer while it brings nothing.
 #[derive(Default)]
 pub(super) struct ReadBatcher {
-    /// Whether the turn was given since the last read.
-    offered: bool,
-    /// How many times to go without.
+    /// Whether this has yielded since the last read.
+    has_yielded: bool,
+    /// How many more times not to yield.
     skips: u8,
-    /// How many times to go without after the next turn that brings nothing.
+    /// How many times not to yield after the next fruitless yield.
     next_skips: u8,
 }
 
 impl ReadBatcher {
     const MAX_SKIPS: u8 = 16;
 
-    /// Whether to wait one turn, having something in hand.
+    /// Returns whether to yield once although bytes are available.
     pub(super) fn should_yield(&mut self) -> bool {
-        if self.offered {
-            // it brought nothing
-            self.offered = false;
+        if self.has_yielded {
+            // The yield was fruitless.
+            self.has_yielded = false;
             self.next_skips = (self.next_skips * 2).clamp(1, Self::MAX_SKIPS);
             self.skips = self.next_skips;
             return false;
@@ -31,14 +32,14 @@ impl ReadBatcher {
             self.skips -= 1;
             return false;
         }
-        self.offered = true;
+        self.has_yielded = true;
         true
     }
 
-    /// Something was read.
+    /// Records that bytes were read.
     pub(super) fn read(&mut self) {
-        if self.offered {
-            self.offered = false;
+        if self.has_yielded {
+            self.has_yielded = false;
             self.next_skips = 0;
         }
     }
@@ -49,21 +50,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_is_gathered_and_a_paced_stream_is_left_alone() {
+    fn a_burst_is_batched_and_a_paced_stream_is_not_delayed() {
         let mut read_batcher = ReadBatcher::default();
         for _ in 0..10 {
             assert!(read_batcher.should_yield());
             read_batcher.read();
         }
-        let mut offered = 0;
+        let mut has_yielded = 0;
         for _ in 0..1_000 {
-            // one event, and nothing behind it
+            // One event, and nothing after it.
             if read_batcher.should_yield() {
-                offered += 1;
+                has_yielded += 1;
                 assert!(!read_batcher.should_yield());
             }
             read_batcher.read();
         }
-        assert!((50..80).contains(&offered), "{offered}");
+        assert!((50..80).contains(&has_yielded), "{has_yielded}");
     }
 }

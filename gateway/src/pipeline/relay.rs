@@ -1,7 +1,7 @@
-//! Brings a stream from its upstream to the client.
+//! Relays a stream from its upstream to the client.
 //!
-//! A stream is pulled: the upstream is read only when the client has taken what there is, and dropping
-//! the stream drops the upstream's request. What the bytes become on the way is the [`StreamAdapter`]'s.
+//! The client drives the stream: the upstream is read only after the client has taken what is available, and
+//! dropping the stream cancels the upstream's request. The [`StreamAdapter`] decides what the bytes become.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,121 +18,126 @@ use hyper::body::Incoming;
 
 use super::Fault;
 use super::drain::Drain;
-use super::forward::Begun;
+use super::forward::BegunAnswer;
 use super::idle_timeout::IdleTimeout;
-use super::outcome::{Commitment, RequestOutcome};
+use super::outcome::{HeadSent, RequestOutcome};
 use super::read_batcher::ReadBatcher;
-use super::replay::{Keeper, Kept};
+use super::replay::{AnswerRecorder, RecordedAnswer};
 use super::request_guard::RequestGuard;
 use super::stream_adapter::StreamAdapter;
 use crate::ledger::DiskSync;
 use crate::upstream::{Phase, UpstreamError};
 use domain::wire::sse;
 
-/// How long the head of a stream is held back for its first event, so that an upstream that fails at
-/// once still gets its HTTP status.
+/// How long the head of a stream is delayed for its first event, so that an immediate upstream failure still
+/// gets its HTTP status.
 const COMMIT_GRACE: Duration = Duration::from_secs(5);
-/// How long a client hears nothing before it is told that its stream is alive, where that is done.
-const SILENCE: Duration = Duration::from_secs(15);
-/// Handed to the client at once; more waits for the next pull.
+/// The silence after which a client gets a keep-alive, if it gets any.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// The most bytes passed to the client at once.
 const MAX_FRAME_BYTES: usize = 64 * 1024;
-/// How long an upstream may take to close a stream that has said `[DONE]`, before its connection is
-/// given up instead of being used again.
+/// How long an upstream may take to close a stream after `[DONE]`; then its connection is closed instead of
+/// reused.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// What the client gets.
+/// An answer to the client.
 pub enum Answer {
-    /// All of it, booked already.
+    /// A plain answer, settled already.
     Whole {
-        /// Headers beside those of every answer.
+        /// Additional headers.
         headers: HeaderMap,
         /// The body.
         body: Bytes,
     },
-    /// A stream, booked at its end.
+    /// A stream, settled at its end.
     Stream {
-        /// Headers beside those of every answer.
+        /// Additional headers.
         headers: HeaderMap,
         /// The body; boxed, because it waits in a connection's state.
         relay: Box<Relay>,
     },
     /// The answer to an earlier attempt of the same request.
-    Again(Arc<Kept>),
+    Replayed(Arc<RecordedAnswer>),
 }
 
-/// An answer that has not begun. It has the request's guard, and gives it back with the outcome.
-pub type Forwarding = Pin<Box<dyn Future<Output = (Result<Begun, Fault>, RequestGuard)> + Send>>;
+/// An answer that has not begun. It owns the request's guard and returns it with the result.
+pub type Forwarding =
+    Pin<Box<dyn Future<Output = (Result<BegunAnswer, Fault>, RequestGuard)> + Send>>;
 
-/// A stream on its way. Its guard is closed when its end is handed out, or when it is dropped.
+/// A stream in progress. Its guard is closed when the end is returned, or when the relay is dropped.
 pub struct Relay {
     source: Source,
     adapter: StreamAdapter,
-    /// Headers beside those of every answer.
+    /// Additional headers.
     headers: HeaderMap,
-    commitment: Option<Commitment>,
-    /// What was read and not passed on yet.
+    commitment: Option<HeadSent>,
+    /// Bytes that were read and not passed on yet.
     unread: Bytes,
     out: BytesMut,
-    /// What is passed on once it is known to be paid for.
+    /// Bytes that are passed on once they are known to be covered.
     uncovered: Option<BytesMut>,
-    /// How much was handed out the last time, in bytes.
-    usual: usize,
-    /// `None` before the answer has begun, and once it is booked.
+    /// The length of the last frame, in bytes, as the capacity of the next.
+    frame_capacity: usize,
+    /// `None` before the answer has begun, and once it is settled.
     guard: Option<RequestGuard>,
-    /// How long the upstream has said nothing.
+    /// The silence of the upstream.
     idle: IdleTimeout,
-    /// How long the client has been told nothing.
+    /// The silence towards the client.
     silence: IdleTimeout,
     read_batcher: ReadBatcher,
     failure: Option<Fault>,
-    /// Keeps what is handed out for retries of the request.
-    keeper: Option<Box<Keeper>>,
-    /// Reads the rest if the client goes away; `None` if the upstream is to be stopped.
+    /// Records the answer for retries of the request.
+    answer_recorder: Option<Box<AnswerRecorder>>,
+    /// Reads the rest after a client disconnect; `None` if the upstream is to be stopped.
     drain: Option<Box<Drain>>,
-    /// What the end waits for once the request is booked.
+    /// The wait between settlement and the end of the stream.
     syncing: Option<DiskSync>,
 }
 
-/// Where a stream comes from.
+/// The source of a stream.
 enum Source {
-    /// From an upstream that has not answered yet.
+    /// An upstream that has not answered yet.
     Waiting(Forwarding),
-    /// From this body.
+    /// A body.
     Reading(Incoming),
-    /// All was read.
+    /// Everything was read.
     Ended,
 }
 
-/// A stream that broke after it had begun. Whoever tells the client closes the guard.
-pub struct Broken {
-    /// Why.
+/// A stream that broke after it had begun. The caller reports it to the client and closes the guard.
+pub struct BrokenStream {
+    /// The reason.
     pub fault: Fault,
-    /// The open guard; `None` if the request is booked, because its upstream had not answered.
+    /// The open guard; `None` if the request is settled, because its upstream had not answered.
     pub guard: Option<RequestGuard>,
-    /// How the client is told.
+    /// Formats the error for the client.
     pub adapter: StreamAdapter,
 }
 
 // === impl Relay ===
 
 impl Relay {
-    /// A stream whose answer has begun.
-    pub fn reading(begun: Begun, adapter: StreamAdapter, guard: Option<RequestGuard>) -> Box<Self> {
+    /// Creates the relay of an answer that has begun.
+    pub fn reading(
+        begun: BegunAnswer,
+        adapter: StreamAdapter,
+        guard: Option<RequestGuard>,
+    ) -> Box<Self> {
         let idle = begun.upstream_client.idle_deadline();
         let mut relay = Self::new(Source::Reading(begun.body), adapter, guard, idle);
         relay.headers = begun.headers;
         relay
     }
 
-    /// A stream whose answer is still waited for. `headers` are for the client if it gets its head
-    /// before that, and `commitment` is told if it does.
+    /// Creates the relay of an answer that has not begun. `headers` are sent if the client gets its head
+    /// before that, which is recorded in `commitment`.
     pub fn waiting(
         forwarding: Forwarding,
         adapter: StreamAdapter,
         headers: HeaderMap,
-        commitment: Commitment,
+        commitment: HeadSent,
     ) -> Box<Self> {
-        // the forwarding has deadlines of its own
+        // Forwarding has timeouts of its own.
         let mut relay = Self::new(Source::Waiting(forwarding), adapter, None, Duration::MAX);
         relay.headers = headers;
         relay.commitment = Some(commitment);
@@ -153,22 +158,22 @@ impl Relay {
             unread: Bytes::new(),
             out: BytesMut::new(),
             uncovered: None,
-            usual: 0,
+            frame_capacity: 0,
             guard,
             idle: IdleTimeout::new(idle),
-            silence: IdleTimeout::new(SILENCE),
+            silence: IdleTimeout::new(KEEP_ALIVE_INTERVAL),
             read_batcher: ReadBatcher::default(),
             failure: None,
-            keeper: None,
+            answer_recorder: None,
             drain: None,
             syncing: None,
         })
     }
 
-    /// Waits for the first event, for a while.
+    /// Waits for the first event, up to [`COMMIT_GRACE`].
     ///
     /// # Errors
-    /// The stream breaks before the client was sent anything; `guard` is open then.
+    /// The stream broke before anything was sent to the client; its guard is open.
     pub async fn begin(
         mut self: Box<Self>,
         guard: &mut Option<RequestGuard>,
@@ -176,7 +181,7 @@ impl Relay {
         let first =
             tokio::time::timeout(COMMIT_GRACE, poll_fn(|context| self.poll_fill(context))).await;
         if first.is_err() {
-            // nothing is fine: then the client gets its head, and waits for the rest as it comes
+            // On timeout, the client gets the head and waits for events as they come.
             self.adapter.commit(&mut self.out);
             if let Some(commitment) = &self.commitment {
                 commitment.set();
@@ -188,32 +193,32 @@ impl Relay {
             *guard = self.guard.take();
             return Err(fault);
         }
-        // a short stream may have come whole, and be booked already
+        // A short stream may be complete and settled already.
         if let Some(open) = self.guard.as_mut() {
-            open.committed();
+            open.head_sent();
         }
         Ok(Answer::Stream { headers: std::mem::take(&mut self.headers), relay: self })
     }
 
-    /// Has `keeper` keep the answer.
-    pub(super) fn keep(&mut self, keeper: Box<Keeper>) {
+    /// Sets the recorder of the answer.
+    pub(super) fn keep(&mut self, answer_recorder: Box<AnswerRecorder>) {
         if self.is_booked() {
-            // it has come whole, and is booked already
-            keeper.finish(&self.out, true);
+            // The answer is complete and settled already.
+            answer_recorder.finish(&self.out, true);
         } else {
-            self.keeper = Some(keeper);
+            self.answer_recorder = Some(answer_recorder);
         }
     }
 
-    /// Has `drain` read the rest if the client goes away.
+    /// Sets what reads the rest after a client disconnect.
     pub(super) fn drained_by(&mut self, drain: Option<Box<Drain>>) {
         self.drain = drain;
     }
 
-    /// Reads until there is something for the client and nothing more at hand, the stream has ended
-    /// or it has failed.
+    /// Reads until there are bytes for the client and no more are available, or the stream has ended or
+    /// failed.
     ///
-    /// What is at hand goes to the client in one write, and nothing waits for a timer.
+    /// All available bytes go to the client in one write, and nothing waits for a timer.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Source::Waiting(forwarding) = &mut self.source {
             if let Poll::Ready((outcome, guard)) = forwarding.as_mut().poll(context) {
@@ -234,7 +239,7 @@ impl Relay {
                         self.source = Source::Ended;
                         self.unread.clear();
                     }
-                    // A sign of life would overtake the events that are held back.
+                    // A keep-alive would overtake the events that are held back.
                     Poll::Pending if self.out.is_empty() => return Poll::Pending,
                     Poll::Pending => break,
                 }
@@ -275,7 +280,7 @@ impl Relay {
             };
             self.read_batcher.read();
             self.idle.end();
-            guard.begun();
+            guard.answer_begun();
             match read {
                 Some(Ok(frame)) => self.unread = frame.into_data().unwrap_or_default(),
                 Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
@@ -285,7 +290,7 @@ impl Relay {
         Poll::Ready(())
     }
 
-    /// Passes on what was read: all of it, or one event where that might be more than is held for.
+    /// Passes on what was read: all of it, or one event at a time if it may exceed the hold.
     fn pass_on(&mut self, context: &mut Context<'_>) {
         let Some(guard) = &mut self.guard else { return };
         let data = if guard.has_room_for(self.unread.len()) {
@@ -295,13 +300,13 @@ impl Relay {
             self.unread.split_to(end)
         };
         if self.out.capacity() == 0 {
-            self.out.reserve(self.usual);
+            self.out.reserve(self.frame_capacity);
         }
         let before = self.out.len();
         let pushed = self.adapter.push(&data, guard, &mut self.out);
         let checked = pushed.and_then(|()| guard.check_answer());
         self.failure = checked.err().map(Fault::from);
-        guard.streamed();
+        guard.update_progress();
         if self.failure.is_none() && !guard.is_covered() {
             self.uncovered = Some(self.out.split_off(before));
         }
@@ -311,8 +316,8 @@ impl Relay {
         }
     }
 
-    /// The upstream has answered, or will not.
-    fn answered(&mut self, outcome: Result<Begun, Fault>, guard: RequestGuard) {
+    /// Handles the result of forwarding.
+    fn answered(&mut self, outcome: Result<BegunAnswer, Fault>, guard: RequestGuard) {
         self.guard = Some(guard);
         match outcome {
             Ok(begun) => {
@@ -327,7 +332,7 @@ impl Relay {
         }
     }
 
-    /// Waits for the upstream with nothing in hand.
+    /// Waits for the upstream with nothing to pass on.
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.idle.poll_elapsed(context).is_ready() {
             self.failure = Some(UpstreamError::TimedOut(Phase::Idle).into());
@@ -336,7 +341,7 @@ impl Relay {
         self.poll_silence(context)
     }
 
-    /// Ready with a sign of life, once the client has heard nothing for long.
+    /// Ready with a keep-alive once the client has heard nothing for [`KEEP_ALIVE_INTERVAL`].
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if !self.adapter.has_keep_alive() {
             return Poll::Pending;
@@ -346,7 +351,7 @@ impl Relay {
         Poll::Ready(())
     }
 
-    /// Books the request, before the client can see the end of its answer.
+    /// Settles the request, before the client can see the end of its answer.
     fn finish(&mut self, context: &mut Context<'_>, end: RequestOutcome) {
         let Some(guard) = self.guard.take() else { return };
         let source = std::mem::replace(&mut self.source, Source::Ended);
@@ -358,19 +363,19 @@ impl Relay {
         }
         self.syncing = guard.syncing();
         guard.close(end);
-        if let Some(keeper) = self.keeper.take() {
-            keeper.finish(&self.out, true);
+        if let Some(answer_recorder) = self.answer_recorder.take() {
+            answer_recorder.finish(&self.out, true);
         }
     }
 
-    /// Gives the next bytes for the client.
+    /// Returns the next bytes for the client.
     ///
     /// # Errors
-    /// The stream broke; what came before was given. Nothing follows.
+    /// The stream broke; earlier bytes were returned. Nothing follows.
     pub fn poll_bytes(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Box<Broken>>>> {
+    ) -> Poll<Option<Result<Bytes, Box<BrokenStream>>>> {
         ready!(self.poll_fill(context));
         if let Some(syncing) = &mut self.syncing {
             ready!(syncing.as_mut().poll(context));
@@ -378,33 +383,33 @@ impl Relay {
         }
         if !self.out.is_empty() {
             self.silence.end();
-            // with the buffer: what is left of it would be held until the next event
-            self.usual = self.out.len();
-            if let Some(keeper) = &mut self.keeper {
-                keeper.push(&self.out);
+            // The whole buffer is passed on: a rest of it would be kept until the next event.
+            self.frame_capacity = self.out.len();
+            if let Some(answer_recorder) = &mut self.answer_recorder {
+                answer_recorder.push(&self.out);
             }
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.out).freeze())));
         }
         self.source = Source::Ended;
-        self.keeper = None;
+        self.answer_recorder = None;
         Poll::Ready(self.failure.take().map(|fault| {
             let adapter = std::mem::replace(&mut self.adapter, StreamAdapter::Ended);
-            Err(Box::new(Broken { fault, guard: self.guard.take(), adapter }))
+            Err(Box::new(BrokenStream { fault, guard: self.guard.take(), adapter }))
         }))
     }
 
-    /// Ends the stream before its time because of `fault`: what there is of it is given, and the fault then.
+    /// Ends the stream early because of `fault`: the bytes so far are returned first.
     pub fn interrupt(&mut self, fault: Fault) {
         if self.is_booked() || self.failure.is_some() || self.adapter.is_done() {
             return;
         }
         self.withhold();
-        // an upstream that has not answered is left alone, and its guard with it
+        // A forwarding in progress is dropped with its guard.
         self.source = Source::Ended;
         self.failure = Some(fault);
     }
 
-    /// Notes that what waits to be paid for is not passed on.
+    /// Records that bytes waiting for coverage are not passed on.
     fn withhold(&mut self) {
         if let (Some(uncovered), Some(guard), StreamAdapter::Chat(_)) =
             (self.uncovered.take(), &mut self.guard, &self.adapter)
@@ -413,7 +418,7 @@ impl Relay {
         }
     }
 
-    /// Whether all was given.
+    /// Returns whether everything was returned.
     pub fn is_ended(&self) -> bool {
         self.out.is_empty() && self.is_booked() && self.syncing.is_none()
     }
@@ -428,7 +433,7 @@ impl Drop for Relay {
         let drain = self.drain.take().filter(|_| !self.is_booked() && !std::thread::panicking());
         if let Some(drain) = drain {
             let ended = Self::new(Source::Ended, StreamAdapter::Ended, None, Duration::MAX);
-            drain.read_out(Box::new(std::mem::replace(self, *ended)));
+            drain.read_rest(Box::new(std::mem::replace(self, *ended)));
         } else if !std::thread::panicking() {
             self.withhold();
         }

@@ -1,10 +1,9 @@
-//! Retries of a request with the same `Idempotency-Key`: they are given its answer, not another one.
+//! Replays the answer of a request to its retries, by their `Idempotency-Key`.
 //!
-//! A key stands for one whole answer. While its first attempt is under way no second one is made, and
-//! its answer is given again for a while. An attempt that ends without a whole answer, because it was
-//! refused, failed or lost its client, frees the key: the next one is served as if it were the first.
-//! A retry that is not served costs nothing and leaves a record like every request. Start with
-//! [`begin`]; `table.rs` is what is remembered.
+//! A key stands for one complete answer. While its first attempt is in progress, no second one is made, and
+//! its answer is replayed for a while. An attempt that ends without a complete answer, because it was
+//! refused, failed or lost its client, frees the key: the next attempt is served like a first one. A replay
+//! costs nothing and is recorded like every request. Start with [`begin`]; `table.rs` is the memory.
 
 mod table;
 
@@ -18,39 +17,39 @@ use sha2::{Digest, Sha256};
 use super::authenticate::Principal;
 use super::relay::Answer;
 use super::request_guard::RequestGuard;
-use super::{AppState, standing};
+use super::{AppState, rate_limit_headers};
 use crate::clock::Clock;
 use domain::endpoint::Endpoint;
 use domain::idempotency::{Answered, IdempotencyDigest};
 use domain::refusal::{Refusal, RequestFault};
-use table::{Found, Table};
+use table::{Role, Table};
 
-pub use table::{Kept, MAX_ENTRIES};
+pub use table::{MAX_ENTRIES, RecordedAnswer};
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 const MAX_KEY_BYTES: usize = 255;
 /// The longest answer that is kept, in bytes.
 const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
-/// What is known of requests that came with an idempotency key. One for the whole gateway.
+/// The requests with an idempotency key. One table for the whole gateway.
 pub struct Replays {
     table: Mutex<Table>,
     clock: Arc<dyn Clock>,
 }
 
-/// What a request is to its idempotency key.
+/// The role of a request among those with its idempotency key.
 pub enum Attempt {
-    /// To be served, and kept if it has a key.
-    First(Option<Box<Keeper>>),
+    /// A first attempt; its answer is recorded if it has a key.
+    First(Option<Box<AnswerRecorder>>),
     /// A retry, with the answer of the first attempt.
-    Again(Arc<Kept>),
+    Replayed(Arc<RecordedAnswer>),
 }
 
-/// Keeps the answer to a first attempt. Dropping it before there is one frees the key.
-pub struct Keeper {
+/// Records the answer to a first attempt. Dropping it before the end frees the key.
+pub struct AnswerRecorder {
     replays: Arc<Replays>,
     digest: IdempotencyDigest,
-    /// What is there of a stream.
+    /// The bytes of a stream so far.
     taken: Vec<u8>,
     headers: HeaderMap,
     /// Whether the answer is too long to be kept.
@@ -58,10 +57,10 @@ pub struct Keeper {
     is_answered: bool,
 }
 
-/// Finds out whether the request is a retry, and waits while an earlier attempt is under way.
+/// Determines whether the request is a retry, and waits while an earlier attempt is in progress.
 ///
 /// # Errors
-/// The key is malformed or another request's, or there is no answer to give.
+/// The key is malformed or belongs to another request, or there is no answer to replay.
 pub async fn begin(
     app: &AppState,
     principal: &Principal,
@@ -83,21 +82,21 @@ pub async fn begin(
     loop {
         let found = replays.table().begin(digest, body, guard.id(), replays.clock.now());
         return match found {
-            Found::First => {
-                guard.keyed(digest);
-                Ok(Attempt::First(Some(Keeper::new(replays.clone(), digest))))
+            Role::First => {
+                guard.set_idempotency_digest(digest);
+                Ok(Attempt::First(Some(AnswerRecorder::new(replays.clone(), digest))))
             }
-            Found::Waiting(over) => {
+            Role::Waiting(over) => {
                 over.cancelled().await;
                 continue;
             }
-            Found::Streaming(first) => Err(Refusal::IdempotencyInProgress { first }),
-            Found::Answered(first, Some(kept)) => {
-                guard.noted([format!("idempotent_replay_of={first}")]);
-                Ok(Attempt::Again(kept))
+            Role::Streaming(first) => Err(Refusal::IdempotencyInProgress { first }),
+            Role::Answered(first, Some(kept)) => {
+                guard.add_notes([format!("idempotent_replay_of={first}")]);
+                Ok(Attempt::Replayed(kept))
             }
-            Found::Answered(first, None) => Err(Refusal::IdempotentAnswerGone { first }),
-            Found::Other(first) => Err(Refusal::IdempotencyKeyReused { first }),
+            Role::Answered(first, None) => Err(Refusal::IdempotentAnswerGone { first }),
+            Role::Other(first) => Err(Refusal::IdempotencyKeyReused { first }),
         };
     }
 }
@@ -105,7 +104,8 @@ pub async fn begin(
 // === impl Replays ===
 
 impl Replays {
-    /// Remembers answered requests for `window`, those of an earlier process among them.
+    /// Creates a table that remembers requests for `window`, beginning with those that an earlier process
+    /// answered.
     pub fn new(window: Duration, answered: &[Answered], clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { table: Mutex::new(Table::new(window, answered)), clock })
     }
@@ -117,14 +117,14 @@ impl Replays {
 
 // === impl Keeper ===
 
-impl Keeper {
+impl AnswerRecorder {
     fn new(replays: Arc<Replays>, digest: IdempotencyDigest) -> Box<Self> {
         let (taken, headers) = (Vec::new(), HeaderMap::new());
         let (is_too_long, is_answered) = (false, false);
         Box::new(Self { replays, digest, taken, headers, is_too_long, is_answered })
     }
 
-    /// Keeps `answer`, a stream at its end.
+    /// Records `answer`; a stream is recorded at its end.
     pub fn keep(mut self: Box<Self>, answer: &mut Answer) {
         match answer {
             Answer::Whole { headers, body } => {
@@ -136,16 +136,16 @@ impl Keeper {
                 self.replays.table().stream(self.digest);
                 relay.keep(self);
             }
-            Answer::Again(_) => {}
+            Answer::Replayed(_) => {}
         }
     }
 
     fn take_headers(&mut self, headers: &HeaderMap) {
         self.headers.clone_from(headers);
-        standing::hide(&mut self.headers);
+        rate_limit_headers::hide(&mut self.headers);
     }
 
-    /// Takes the next bytes of a stream.
+    /// Appends the next bytes of a stream.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.is_too_long |= self.taken.len() + bytes.len() > MAX_KEPT_BYTES;
         if self.is_too_long {
@@ -155,19 +155,19 @@ impl Keeper {
         }
     }
 
-    /// Takes the last bytes of an answer.
+    /// Appends the last bytes of an answer and stores it.
     pub(super) fn finish(mut self, bytes: &[u8], stream: bool) {
         self.push(bytes);
         let headers = std::mem::take(&mut self.headers);
-        // without the room that a stream was given to grow
+        // The stream's spare capacity is dropped.
         let body = Bytes::from(std::mem::take(&mut self.taken).into_boxed_slice());
-        let kept = (!self.is_too_long).then(|| Arc::new(Kept { stream, headers, body }));
+        let kept = (!self.is_too_long).then(|| Arc::new(RecordedAnswer { stream, headers, body }));
         self.replays.table().answer(self.digest, kept, self.replays.clock.now());
         self.is_answered = true;
     }
 }
 
-impl Drop for Keeper {
+impl Drop for AnswerRecorder {
     fn drop(&mut self) {
         if !self.is_answered {
             self.replays.table().release(self.digest);

@@ -1,6 +1,6 @@
-//! What is noted of a request while it is served.
+//! The state of a request while it is served.
 //!
-//! A [`RequestGuard`] is opened for every request of a known key; `settle.rs` books it when it is closed or
+//! A [`RequestGuard`] is opened for each request of a known key; `settle.rs` settles it when it is closed or
 //! dropped.
 
 use std::num::NonZeroU32;
@@ -18,9 +18,9 @@ use super::admit::Admission;
 use super::arrival::Arrival;
 use super::authenticate::Principal;
 use super::count;
-use super::coverage::Counts;
+use super::coverage::RunningCounts;
 use super::meter::{Meter, Produced};
-use super::outcome::{Commitment, Presence};
+use super::outcome::{ClientPresence, HeadSent};
 use super::passthrough::ChatPassthrough;
 use crate::ledger::journal::Open;
 use crate::ledger::{DiskSync, Hold, UsageBound};
@@ -38,47 +38,46 @@ use domain::refusal::Refusal;
 use domain::usage::{Usage, UsageBasis};
 use domain::wire::usage::AnswerUsage;
 
-/// As much of the name of a model that there is not stands on a record, in characters.
-const MAX_NAME_BYTES: usize = 128;
-/// How much more text an answer holds before the journal learns of it, in bytes: what a crash leaves
-/// uncharged of a stream.
-const JOURNALLED_STEP: u64 = 2 * 1024;
+/// The part of an unknown model's name that is recorded, in characters.
+const MAX_NAME_CHARS: usize = 128;
+/// The text after which the journal is updated, in bytes: what a crash leaves uncharged of a stream.
+const JOURNAL_INTERVAL_BYTES: u64 = 2 * 1024;
 
-/// One request under way.
+/// One request in progress. Dropping it settles the request with what is known.
 pub struct RequestGuard {
-    /// What is seen of the answer.
+    /// Observes the answer.
     pub meter: Meter,
     pub(super) app: Arc<AppState>,
     pub(super) arrival: Arrival,
-    /// Taken when the request is booked.
+    /// Taken when the request is settled.
     pub(super) record: Option<Box<RequestRecord>>,
     pub(super) request_body: Bytes,
     pub(super) permit: Option<Permit>,
     standing: LimitStatus,
     pub(super) hold: Option<Hold>,
     pub(super) price: Price,
-    /// An estimate of the tokens that its images, recordings and files are.
+    /// An estimate of the tokens of its images, audio and files.
     media_tokens: u64,
-    /// What the request may have used at most; `None` before it is admitted.
+    /// The bound on its usage; `None` before admission.
     pub(super) usage_bound: Option<UsageBound>,
-    /// What was counted, if the answer could not do without it.
+    /// Our own count, if the answer needed it.
     pub(super) counted: Option<(Usage, UsageBasis)>,
-    /// The counts that are under way.
-    pub(super) counts: Counts,
+    /// The running counts.
+    pub(super) counts: RunningCounts,
     /// Text of the answer that the client does not get.
     pub(super) withheld: Produced,
-    /// The text sent upstream and that of the answer so far, in bytes.
+    /// The text sent upstream and the text of the answer so far, in bytes.
     input_bytes: u64,
     pub(super) output_bytes: u64,
-    /// As much of `output_bytes` as the journal knows of.
+    /// The part of `output_bytes` that the journal knows of.
     journalled_bytes: u64,
     /// Whether an upstream has begun to answer.
-    pub(super) begun: bool,
-    /// Who answers.
+    pub(super) answer_begun: bool,
+    /// The client of the upstream that answers.
     pub(super) upstream_client: Option<Arc<UpstreamClient>>,
-    commitment: Option<Commitment>,
-    /// Whether the client is there, where the request goes on without it.
-    presence: Option<Presence>,
+    commitment: Option<HeadSent>,
+    /// Whether the client of a drained request is connected.
+    presence: Option<ClientPresence>,
 }
 
 impl RequestGuard {
@@ -120,52 +119,52 @@ impl RequestGuard {
             media_tokens: 0,
             usage_bound: None,
             counted: None,
-            counts: Counts::default(),
+            counts: RunningCounts::default(),
             withheld: Produced::default(),
             input_bytes: 0,
             output_bytes: 0,
             journalled_bytes: 0,
-            begun: false,
+            answer_begun: false,
             upstream_client: None,
             commitment: None,
             presence: None,
         }
     }
 
-    /// The request's id.
+    /// Returns the request id.
     pub fn id(&self) -> RequestId {
         self.arrival.id
     }
 
-    /// When it came in.
+    /// Returns the arrival time.
     pub fn arrived_at(&self) -> Timestamp {
         self.arrival.at
     }
 
-    /// The request's id as a header carries it.
+    /// Returns the request id as a header value.
     pub fn id_header(&self) -> HeaderValue {
         self.arrival.id_header()
     }
 
-    /// Notes what the client asked for.
-    pub fn asked(&mut self, stream: bool, model: &str) {
-        let end = model.char_indices().nth(MAX_NAME_BYTES).map_or(model.len(), |(end, _)| end);
+    /// Records what the client requested.
+    pub fn set_request(&mut self, stream: bool, model: &str) {
+        let end = model.char_indices().nth(MAX_NAME_CHARS).map_or(model.len(), |(end, _)| end);
         let record = self.record_mut();
         record.stream = stream;
         record.model = Some(ModelId::new(&model[..end]));
     }
 
-    /// Notes how the limits of the request stand.
+    /// Records the state of the request's limits.
     pub fn set_limit_status(&mut self, standing: LimitStatus) {
         self.standing = standing;
     }
 
-    /// How the limits of the request stood when it was admitted or refused.
+    /// Returns the state of the request's limits at admission or refusal.
     pub fn standing(&self) -> &LimitStatus {
         &self.standing
     }
 
-    /// Notes that the request may go upstream.
+    /// Records the admission.
     pub fn admitted(&mut self, admission: Admission, model: &Model) {
         self.permit = Some(admission.permit);
         self.hold = admission.hold;
@@ -177,18 +176,18 @@ impl RequestGuard {
         record.price_version = Some(model.price.version);
     }
 
-    /// The cap on each answer that the balance and the month's tokens allow, where the client's own is
-    /// more; tokens.
+    /// Returns the cap on each choice that the balance and the monthly quota allow, if the client's own is
+    /// higher; tokens.
     pub fn output_cap(&self) -> Option<u64> {
         let paid = self.hold.as_ref().and_then(|hold| hold.cap);
         let allowed = self.permit.as_ref().and_then(Permit::cap);
         paid.into_iter().chain(allowed).min()
     }
 
-    /// Notes where the request goes next, as this chat request; the journal has it before it leaves.
+    /// Records an attempt at a deployment with this chat request; the journal has it before it is sent.
     ///
     /// # Errors
-    /// [`Refusal::RecorderBehind`]: it could not be written down, and must not go there.
+    /// [`Refusal::RecorderBehind`] if the journal cannot be written; the request must not be sent.
     pub fn record_attempt(
         &mut self,
         target: &Deployment,
@@ -212,25 +211,25 @@ impl RequestGuard {
         self.app.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
     }
 
-    /// Notes what the retries of the request are known by, once it is answered in whole.
-    pub fn keyed(&mut self, digest: IdempotencyDigest) {
+    /// Records the idempotency digest of the request, which counts once it is answered completely.
+    pub fn set_idempotency_digest(&mut self, digest: IdempotencyDigest) {
         self.record_mut().idempotency = Some(digest);
     }
 
-    /// Notes what was lost or mended in translation.
-    pub fn noted(&mut self, notes: impl IntoIterator<Item = String>) {
+    /// Adds notes on losses in translation to the record.
+    pub fn add_notes(&mut self, notes: impl IntoIterator<Item = String>) {
         self.record_mut().notes.extend(notes);
     }
 
-    /// What the request used, as the upstream says, as far as that can be true; counted where it does
-    /// not say. An answer must not end before it is known: its record is written first.
+    /// Ready with the usage: the upstream's, as far as it is plausible, or else our own count. An answer must
+    /// not end before: its record is written first.
     pub fn poll_used(&mut self, context: &mut Context<'_>) -> Poll<AnswerUsage> {
-        let believed = self.believed();
-        if let Some(used) = believed.complete() {
+        let plausible_usage = self.plausible_usage();
+        if let Some(used) = plausible_usage.complete() {
             return Poll::Ready(used);
         }
         if let Some((counted, _)) = self.counted {
-            return Poll::Ready(believed.or_counted(&counted));
+            return Poll::Ready(plausible_usage.or_counted(&counted));
         }
         let mut counting = self.count_rest();
         let Poll::Ready(counted) = Pin::new(&mut counting).poll(context) else {
@@ -244,42 +243,43 @@ impl RequestGuard {
             (self.bound(), UsageBasis::Bounded)
         };
         self.counted = Some((usage, basis));
-        Poll::Ready(believed.or_counted(&usage))
+        Poll::Ready(plausible_usage.or_counted(&usage))
     }
 
-    /// What the request is known to have used so far, without a count.
+    /// Returns the usage known so far, without a count.
     pub fn reported_usage(&self) -> Option<AnswerUsage> {
-        self.believed().complete()
+        self.plausible_usage().complete()
     }
 
-    /// Notes that an upstream has begun to answer.
-    pub fn begun(&mut self) {
-        self.begun = true;
+    /// Records that an upstream has begun to answer.
+    pub fn answer_begun(&mut self) {
+        self.answer_begun = true;
     }
 
-    /// Notes whose answer it is.
+    /// Sets the client of the upstream that answers.
     pub(super) fn answered_by(&mut self, upstream_client: Arc<UpstreamClient>) {
         self.upstream_client = Some(upstream_client);
     }
 
-    /// Notes that the client was sent the head of a stream.
-    pub fn committed(&mut self) {
+    /// Records that the head of a stream was sent to the client.
+    pub fn head_sent(&mut self) {
         self.record_mut().http_status = Some(200);
         self.journal_progress();
     }
 
-    /// Takes note of how much of the answer there is.
-    pub fn streamed(&mut self) {
+    /// Updates the progress of a stream in the journal, once enough text has arrived.
+    pub fn update_progress(&mut self) {
         self.output_bytes = self.meter.produced_bytes() as u64;
-        if self.output_bytes >= self.journalled_bytes + JOURNALLED_STEP {
+        if self.output_bytes >= self.journalled_bytes + JOURNAL_INTERVAL_BYTES {
             self.journal_progress();
         }
     }
 
-    /// Notes that the client does not get these events of its chat stream: it is not charged for their text.
+    /// Records that the client does not get these events of its chat stream, so that their text is not
+    /// charged.
     pub(super) fn withhold(&mut self, events: &[u8]) {
         let mut meter = Meter::default();
-        // What the upstream sent is right up to here, and the rest of it is not looked at.
+        // The events are valid up to here; errors in the rest do not matter.
         _ = ChatPassthrough::new(String::new(), true).push(
             events,
             &mut meter,
@@ -288,12 +288,12 @@ impl RequestGuard {
         self.withheld = meter.take_produced();
     }
 
-    /// Whether the client does not get all text of the answer.
+    /// Returns whether the client does not get the whole text of the answer.
     pub(super) fn has_withheld(&self) -> bool {
         !self.withheld.is_empty()
     }
 
-    /// Writes down what is known of a stream so far.
+    /// Writes the progress of a stream to the journal.
     fn journal_progress(&mut self) {
         let output_bytes = self.output_bytes;
         self.journalled_bytes = output_bytes;
@@ -306,27 +306,27 @@ impl RequestGuard {
         });
     }
 
-    /// The status that the client has got, as far as that is known.
+    /// Returns the status that the client got, if it is known.
     pub(super) fn http_status(&self) -> Option<u16> {
-        let committed = self.commitment.as_ref().is_some_and(Commitment::is_set).then_some(200);
-        self.record.as_ref().and_then(|record| record.http_status).or(committed)
+        let head_sent = self.commitment.as_ref().is_some_and(HeadSent::is_set).then_some(200);
+        self.record.as_ref().and_then(|record| record.http_status).or(head_sent)
     }
 
-    /// Lets somebody else note that the client was sent the head of a stream.
-    pub fn commitment(&mut self) -> Commitment {
+    /// Returns a handle that records that the head of a stream was sent to the client.
+    pub fn commitment(&mut self) -> HeadSent {
         self.commitment.get_or_insert_default().clone()
     }
 
-    /// Lets somebody else note that the client has gone while the request goes on.
-    pub fn presence(&mut self) -> Presence {
+    /// Returns a handle that records a client disconnect while the request continues.
+    pub fn presence(&mut self) -> ClientPresence {
         self.presence.get_or_insert_default().clone()
     }
 
     pub(super) fn is_abandoned(&self) -> bool {
-        self.presence.as_ref().is_some_and(Presence::is_over)
+        self.presence.as_ref().is_some_and(ClientPresence::is_over)
     }
 
-    /// Notes that the first piece of the answer is there.
+    /// Records the time of the first piece of the answer.
     pub fn first_piece(&mut self) {
         if self.record_mut().ttft.is_none() {
             let elapsed = self.elapsed();
@@ -334,27 +334,27 @@ impl RequestGuard {
         }
     }
 
-    /// Runs `work` on behalf of the request after it has ended; a shutdown waits for it.
+    /// Spawns `work` that continues after the request; a shutdown waits for it.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.app.tasks.spawn(work);
     }
 
-    /// The wait that is due after the request is booked and before its client sees the end.
+    /// Returns the wait between settlement and the end of the answer.
     pub fn syncing(&self) -> Option<DiskSync> {
         self.app.ledger.syncing()
     }
 
-    /// What it is charged if nobody can count it.
+    /// Returns the usage that is charged if nothing can be counted.
     pub(super) fn bound(&self) -> Usage {
         Usage::bounded(self.input_bytes, self.output_bytes)
     }
 
-    /// An estimate of the tokens that its images, recordings and files are.
+    /// Returns an estimate of the tokens of the request's images, audio and files.
     pub(super) fn media_tokens(&self) -> u64 {
         self.media_tokens
     }
 
-    /// How much text was sent upstream, in bytes.
+    /// Returns the text sent upstream, in bytes.
     pub(super) fn input_bytes(&self) -> u64 {
         self.input_bytes
     }

@@ -8,16 +8,16 @@ use futures_util::future::poll_fn;
 use http::HeaderMap;
 use serde_json::value::RawValue;
 
-use super::admit::Asked;
+use super::admit::AdmissionRequest;
 use super::authenticate::Principal;
 use super::collect::collect;
 use super::count::{InputText, RequestSize};
-use super::forward::{self, Begun, Outgoing};
+use super::forward::{self, BegunAnswer, Outgoing};
 use super::relay::{Answer, Relay};
 use super::request_guard::RequestGuard;
-use super::responses_stream::{self, Keeping, ResponsesStream};
+use super::responses_stream::{self, ResponseToStore, ResponsesStream};
 use super::stream_adapter::StreamAdapter;
-use super::{AppState, Fault, admit, route, standing};
+use super::{AppState, Fault, admit, rate_limit_headers, route};
 use crate::control::seal::AccountSealer;
 use crate::ledger::Size;
 use crate::state::{Limit, State, StateError};
@@ -38,16 +38,16 @@ use translate::request::{Earlier, HostedTools, Inputs, Request, Terms, Translate
 pub struct Policy {
     /// Whether `data: [DONE]` follows the last event of a stream (`S-4`).
     pub done_marker: bool,
-    /// What a client gets when it would hear nothing for long (§5.9).
+    /// The keep-alive of a silent stream (§5.9).
     pub keep_alive: KeepAliveMode,
     /// Where reasoning is shown (`S-9`).
     pub reasoning: ReasoningOutput,
 }
 
-/// What keeps a silent stream alive.
+/// The keep-alive of a silent stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepAliveMode {
-    /// An event for clients of [`ClientKind::Codex`], whose timer comments do not reset; else a comment.
+    /// An event for [`ClientKind::Codex`], which does not reset its timer on comments; a comment for others.
     Auto,
     /// A comment.
     Comment,
@@ -55,26 +55,26 @@ pub enum KeepAliveMode {
     Event,
 }
 
-/// Which client asks, where that makes a difference.
+/// The kind of client, as far as it makes a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
     /// Codex.
     Codex,
-    /// Anything else.
+    /// Any other.
     Other,
 }
 
-/// What a request builds on.
+/// What a request continues.
 #[derive(Default)]
 struct Recalled {
     items: Vec<Box<RawValue>>,
     references: HashMap<String, Box<RawValue>>,
-    /// How long all of it is, references as often as they are made.
+    /// The total length in bytes; items referenced several times count each time.
     bytes: u64,
 }
 
 impl Recalled {
-    /// The items that the request continues and refers to, each as JSON.
+    /// Returns the items that the request continues and references, each as JSON.
     fn texts(&self) -> impl Iterator<Item = &str> {
         let items = self.items.iter().chain(self.references.values());
         items.map(|item| item.get())
@@ -84,11 +84,11 @@ impl Recalled {
 /// A request in the dialect of each upstream that may serve it.
 struct Translations {
     by_profile: Vec<(Profile, Result<Translated, Refusal>)>,
-    /// The cap to send, in tokens, if it is less than the client's own.
+    /// The cap to send, in tokens, if it is lower than the client's.
     cap: Option<u64>,
 }
 
-/// Serves one Responses request. On an error the caller answers it and closes the guard.
+/// Serves one Responses request. On an error, the caller sends the error and closes the guard.
 ///
 /// # Errors
 /// The request was refused, or no upstream answered it.
@@ -101,7 +101,7 @@ pub async fn responses(
 ) -> Result<Answer, Fault> {
     let open = guard.as_mut().expect("a request has a guard until it is answered");
     let request = Request::parse(&body)?;
-    open.asked(request.stream, &request.model);
+    open.set_request(request.stream, &request.model);
     let model = admit::find_model(app, principal, &request.model)?;
     let recalled = recall(app, principal, &request).await?;
     let input = || InputText::of(&body, recalled.iter().flat_map(Recalled::texts));
@@ -113,7 +113,7 @@ pub async fn responses(
         choices: 1,
         stream: request.stream,
     };
-    let asked = Asked { principal, model: &model, size: &size, input: &input };
+    let asked = AdmissionRequest { principal, model: &model, size: &size, input: &input };
     admit::admit(app, asked, open).await?;
     if let Some(cap) = open.output_cap()
         && principal.key.translation == Translation::Strict
@@ -155,7 +155,7 @@ pub async fn responses(
         };
         let mut headers = HeaderMap::new();
         forward::report_in(&mut headers, &plan.report);
-        standing::show(&mut headers, open.standing());
+        rate_limit_headers::show(&mut headers, open.standing());
         let stream = ResponseStream::new(&envelope, plan);
         let exchange = ResponsesStream::new(stream, keep_alive, keeping, app.clock.clone());
         let (app, mut open) = (app.clone(), guard.take().expect("open until it is answered"));
@@ -181,18 +181,18 @@ pub async fn responses(
     Ok(Answer::Whole { headers: begun.headers, body: body.await? })
 }
 
-/// Reads a whole answer, and books it.
+/// Reads a plain answer and settles it.
 async fn whole(
     app: &AppState,
     body: hyper::body::Incoming,
     idle: std::time::Duration,
     envelope: Envelope,
     plan: Arc<Plan>,
-    keeping: Option<Keeping>,
+    keeping: Option<ResponseToStore>,
     guard: &mut Option<RequestGuard>,
 ) -> Result<Bytes, UpstreamError> {
     let open = guard.as_mut().expect("open until it is answered");
-    open.begun();
+    open.answer_begun();
     let body = collect(body, idle).await?;
     let json = std::str::from_utf8(&body)
         .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
@@ -213,7 +213,7 @@ async fn whole(
     Ok(object)
 }
 
-/// Looks up what the request continues and refers to.
+/// Loads what the request continues and references.
 async fn recall(
     app: &AppState,
     principal: &Principal,
@@ -246,7 +246,7 @@ async fn recall(
     Ok(Some(recalled))
 }
 
-/// What the request sent, as a JSON array of items.
+/// Returns the input of the request as a JSON array of items.
 fn input_items(request: &Request<'_>, recalled: &Recalled, seed: u128) -> Arc<str> {
     let items = request.input_items(seed, &recalled.references);
     let items: Vec<_> = items.iter().map(|item| item.json.get()).collect();
@@ -259,11 +259,11 @@ fn keeping(
     request: &Request<'_>,
     input: Arc<str>,
     guard: &RequestGuard,
-) -> Result<Keeping, Refusal> {
+) -> Result<ResponseToStore, Refusal> {
     if state.is_behind() {
         return Err(Refusal::RecorderBehind);
     }
-    Ok(Keeping {
+    Ok(ResponseToStore {
         state: state.clone(),
         id: guard.id(),
         account: principal.account.id,
@@ -301,7 +301,7 @@ fn unrecalled(error: StateError, param: &str) -> Refusal {
 // === impl Translations ===
 
 impl Translations {
-    /// Translates for every upstream that the model is deployed on.
+    /// Translates the request for each upstream that the model is deployed on.
     fn new(
         app: &AppState,
         principal: &Principal,
@@ -342,7 +342,7 @@ impl Translations {
         Self { by_profile, cap }
     }
 
-    /// The first one that an upstream can serve.
+    /// Returns the first translation that an upstream can serve.
     fn first(&self) -> Result<&Translated, Fault> {
         let mut translated = self.by_profile.iter().map(|(_, translated)| translated);
         let Some(first) =
@@ -358,19 +358,19 @@ impl Translations {
     fn of(&self, profile: Profile) -> Result<&Translated, Refusal> {
         match self.by_profile.iter().find(|(known, _)| *known == profile) {
             Some((_, translated)) => translated.as_ref().map_err(Clone::clone),
-            // the catalogue changed since it was read
+            // The catalogue changed since it was read.
             None => Err(Refusal::CatalogueChanged),
         }
     }
 
-    /// Sends the request to one deployment after the other, and notes what was lost for the one that answers.
+    /// Sends the request to one deployment after the other, and reports the losses of the one that answers.
     async fn forward(
         &self,
         app: &AppState,
         model: &Model,
         stream: bool,
         guard: &mut RequestGuard,
-    ) -> Result<Begun, Fault> {
+    ) -> Result<BegunAnswer, Fault> {
         let targets: Vec<&Deployment> = route::order(&model.deployments, app.entropy.as_ref());
         let mut begun = forward::forward(app, &targets, stream, guard, |upstream, target| {
             let body = self.of(upstream.profile)?.chat_body(&target.upstream_model, self.cap);

@@ -1,4 +1,4 @@
-//! A Responses stream on its way: chat events in, Responses events out, and the response kept.
+//! Translates a chat stream into a Responses stream, and stores the response.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -22,47 +22,47 @@ use domain::wire::sse::{self, Fields, Splitter};
 use domain::wire::usage::AnswerUsage;
 use translate::answer::{self, Failure, KeepAlive, Outcome, ProtocolViolation, ResponseStream};
 
-/// One stream that is translated.
+/// A stream that is translated.
 pub struct ResponsesStream {
     splitter: Splitter,
     stream: ResponseStream,
     keep_alive: KeepAlive,
-    /// `None` if the response is not kept, or is already.
-    keeping: Option<Keeping>,
+    /// `None` if the response is not stored, or already is.
+    keeping: Option<ResponseToStore>,
     clock: Arc<dyn Clock>,
-    /// Whether the chat stream was found to be whole.
+    /// Whether the chat stream was complete.
     closed: bool,
 }
 
-/// What is kept of a response beside the answer.
-pub struct Keeping {
-    /// Where it is kept.
+/// What is stored of a response beside its output.
+pub struct ResponseToStore {
+    /// The store of responses.
     pub state: Arc<State>,
-    /// The request.
+    /// The request id.
     pub id: RequestId,
-    /// Whose it is.
+    /// The owner.
     pub account: AccountId,
     /// The response that it continues.
     pub previous: Option<RequestId>,
-    /// When the request came in.
+    /// The arrival time of the request.
     pub created_at: Timestamp,
-    /// What was sent, as a JSON array of items.
+    /// The input as a JSON array of items.
     pub input: Arc<str>,
 }
 
 impl ResponsesStream {
-    /// A stream that ends in `stream`'s events.
+    /// Creates the translation of a chat stream.
     pub fn new(
         stream: ResponseStream,
         keep_alive: KeepAlive,
-        keeping: Option<Keeping>,
+        keeping: Option<ResponseToStore>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let splitter = Splitter::default();
         Self { splitter, stream, keep_alive, keeping, clock, closed: false }
     }
 
-    /// Tells the client why the stream ends before its time, in the stream's last events.
+    /// Appends the final events of a stream that ends early because of `failure`.
     pub fn fail(&mut self, failure: &Failure<'_>, usage: Option<AnswerUsage>, out: &mut BytesMut) {
         self.stream.fail(failure, usage, out);
         self.keep();
@@ -125,11 +125,11 @@ impl ResponsesStream {
         self.stream.keep_alive(self.keep_alive, out);
     }
 
-    /// The upstream's stream has ended; makes sure that its answer has, too.
+    /// Handles the end of the chat stream: checks that the answer has ended.
     fn close(&mut self, meter: &mut Meter, out: &mut BytesMut) -> Result<(), UpstreamError> {
         let mut rest = self.splitter.finish();
         if !self.stream.is_done() && !rest.trim_ascii().is_empty() {
-            // the last event of some servers lacks its blank line; half a one is not JSON
+            // The last event of some servers lacks its blank line; a partial event is not valid JSON.
             rest.extend_from_slice(b"\n\n");
             push_event(&mut self.stream, &rest, meter, out).map_err(|error| match error {
                 UpstreamError::Reported(_) => error,
@@ -148,8 +148,8 @@ impl ResponsesStream {
     }
 }
 
-impl Keeping {
-    /// Keeps the response; nobody waits for it.
+impl ResponseToStore {
+    /// Stores the response in the background.
     pub fn keep(self, object: &Bytes) {
         self.state.keep(StoredResponse {
             id: self.id,
@@ -163,7 +163,7 @@ impl Keeping {
     }
 }
 
-/// How a request ends whose answer is whole.
+/// Returns the outcome of a request whose answer is complete.
 pub(super) fn ended(outcome: Outcome) -> RequestOutcome {
     let status = match outcome {
         Outcome::Completed => RequestStatus::Completed,
@@ -172,7 +172,7 @@ pub(super) fn ended(outcome: Outcome) -> RequestOutcome {
     RequestOutcome { status, http_status: Some(200), error_code: None }
 }
 
-/// Why there is no answer, in the upstream's terms.
+/// Converts a violation of the chat protocol into an upstream error.
 pub(super) fn violation(violation: ProtocolViolation) -> UpstreamError {
     match violation {
         ProtocolViolation::Invalid(text) => UpstreamError::Invalid(text),

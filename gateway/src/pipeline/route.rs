@@ -1,11 +1,11 @@
-//! Where a request goes: a model's deployments in the order in which to try them.
+//! Routing: the deployments of a model in the order in which they are tried.
 
 use std::collections::VecDeque;
 
 use crate::clock::Entropy;
 use domain::model::Deployment;
 
-/// Orders deployments by priority and, within one, by weighted chance.
+/// Orders deployments by priority, and by weighted chance within one priority.
 pub fn order<'a>(deployments: &'a [Deployment], entropy: &dyn Entropy) -> Vec<&'a Deployment> {
     let mut targets: Vec<_> = deployments.iter().collect();
     if targets.len() < 2 {
@@ -18,7 +18,7 @@ pub fn order<'a>(deployments: &'a [Deployment], entropy: &dyn Entropy) -> Vec<&'
     targets
 }
 
-/// Draws one after another, each with a chance in proportion to its weight among those left.
+/// Draws one after another, with a chance proportional to the weight among the remaining ones.
 fn shuffle(group: &mut [&Deployment], entropy: &dyn Entropy) {
     for next in 0..group.len().saturating_sub(1) {
         let rest = &mut group[next..];
@@ -36,9 +36,9 @@ fn shuffle(group: &mut [&Deployment], entropy: &dyn Entropy) {
     }
 }
 
-/// Yields the targets to try one after another: those that `permits` lets through when their turn comes,
-/// then those that it held back, because an answer that may fail is better than none. It is not asked
-/// about one that is alone.
+/// Yields the targets in the order in which to try them: those that `permits` accepts when they are reached,
+/// then those that it rejected, because an attempt that may fail is better than none. A single target is not
+/// checked.
 pub fn turns<'a>(
     targets: &'a [&'a Deployment],
     permits: impl Fn(&Deployment) -> bool,

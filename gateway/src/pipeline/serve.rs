@@ -1,4 +1,4 @@
-//! A model request from its body on, whichever endpoint it came to.
+//! Serves a model request from its body on, for both endpoints.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use http::HeaderMap;
 use super::authenticate::Principal;
 use super::drain::{Drain, Work};
 use super::relay::Answer;
-use super::replay::{self, Attempt, Keeper};
+use super::replay::{self, AnswerRecorder, Attempt};
 use super::request_guard::RequestGuard;
 use super::responses::{self, ClientKind};
 use super::{AppState, Fault, chat};
@@ -18,16 +18,16 @@ use domain::key::ClientGone;
 use domain::wire::chat::ChatRequest;
 use translate::request::Request;
 
-/// What is asked of a model.
+/// The endpoint of a model request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum ModelEndpoint {
     /// `POST /v1/chat/completions`
     Chat,
     /// `POST /v1/responses`
     Responses(ClientKind),
 }
 
-/// Serves one request, or gives it the answer of an earlier attempt. On an error the caller answers it
+/// Serves one request, or replays the answer of an earlier attempt. On an error, the caller sends the error
 /// and closes the guard.
 ///
 /// # Errors
@@ -35,7 +35,7 @@ pub enum Ask {
 pub async fn serve(
     app: &Arc<AppState>,
     principal: &Principal,
-    ask: Ask,
+    ask: ModelEndpoint,
     headers: &HeaderMap,
     body: Bytes,
     guard: &mut Option<RequestGuard>,
@@ -44,9 +44,9 @@ pub async fn serve(
     let attempt = replay::begin(app, principal, ask.endpoint(), headers, &body, open).await;
     let keeper = match attempt {
         Ok(Attempt::First(keeper)) => keeper,
-        Ok(Attempt::Again(kept)) => {
+        Ok(Attempt::Replayed(kept)) => {
             ask.note(&body, open);
-            return Ok(Answer::Again(kept));
+            return Ok(Answer::Replayed(kept));
         }
         Err(refusal) => {
             ask.note(&body, open);
@@ -62,14 +62,14 @@ pub async fn serve(
     }
 }
 
-/// A request that goes on for up to `limit` without its client, and all that it has to do: apart from
-/// [`serve`], whose state would have room for it in every request.
+/// A request that continues for up to `limit` without its client. It is separate from [`serve`], because its
+/// future would take space in that of every request.
 fn draining(
     app: &Arc<AppState>,
     principal: &Principal,
-    ask: Ask,
+    ask: ModelEndpoint,
     body: Bytes,
-    keeper: Option<Box<Keeper>>,
+    keeper: Option<Box<AnswerRecorder>>,
     guard: &mut Option<RequestGuard>,
     limit: Duration,
 ) -> (Drain, Work) {
@@ -83,18 +83,18 @@ fn draining(
     (drain, Box::pin(work))
 }
 
-/// Serves a request that is no retry.
+/// Serves a request that is not a retry.
 async fn answer(
     app: &Arc<AppState>,
     principal: &Principal,
-    ask: Ask,
+    ask: ModelEndpoint,
     body: Bytes,
-    keeper: Option<Box<Keeper>>,
+    keeper: Option<Box<AnswerRecorder>>,
     guard: &mut Option<RequestGuard>,
 ) -> Result<Answer, Fault> {
     let mut answer = match ask {
-        Ask::Chat => chat::chat(app, principal, body, guard).await?,
-        Ask::Responses(client) => {
+        ModelEndpoint::Chat => chat::chat(app, principal, body, guard).await?,
+        ModelEndpoint::Responses(client) => {
             Box::pin(responses::responses(app, principal, client, body, guard)).await?
         }
     };
@@ -104,7 +104,7 @@ async fn answer(
     Ok(answer)
 }
 
-impl Ask {
+impl ModelEndpoint {
     const fn endpoint(self) -> Endpoint {
         match self {
             Self::Chat => Endpoint::ChatCompletions,
@@ -112,17 +112,17 @@ impl Ask {
         }
     }
 
-    /// Notes what a request asked for that is not served.
+    /// Records the request parameters of a request that is not served.
     fn note(self, body: &Bytes, guard: &mut RequestGuard) {
         match self {
             Self::Chat => {
                 if let Ok(request) = ChatRequest::peek(body) {
-                    guard.asked(request.stream, &request.model);
+                    guard.set_request(request.stream, &request.model);
                 }
             }
             Self::Responses(_) => {
                 if let Ok(request) = Request::parse(body) {
-                    guard.asked(request.stream, &request.model);
+                    guard.set_request(request.stream, &request.model);
                 }
             }
         }

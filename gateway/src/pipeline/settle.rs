@@ -1,11 +1,11 @@
-//! The end of a request: usage, cost, record, exactly once.
+//! Settlement: the usage, cost and record of a request, exactly once.
 //!
-//! A guard is booked when it is closed or dropped: a client that hangs up, a panic and a shutdown that
-//! cannot wait end in the drop.
+//! A guard is settled when it is closed or dropped. A client disconnect, a panic, and a shutdown that stops
+//! waiting drop it.
 
-use super::believed::BelievedUsage;
 use super::count::Counting;
 use super::outcome::RequestOutcome;
+use super::plausible_usage::PlausibleUsage;
 use super::request_guard::RequestGuard;
 use super::{AppState, Fault};
 use crate::ledger::Hold;
@@ -15,26 +15,26 @@ use domain::price::Price;
 use domain::record::{RequestRecord, RequestStatus};
 use domain::usage::{Usage, UsageBasis};
 
-/// A record that lacks its token counts and cost.
-struct Uncounted {
+/// A record without token counts and cost.
+struct UncountedRequest {
     record: Box<RequestRecord>,
     price: Price,
     permit: Option<Permit>,
     hold: Option<Hold>,
     counting: Counting,
-    /// What need not be counted.
-    believed: BelievedUsage,
-    /// What is charged if the count fails.
+    /// The part of the usage that need not be counted.
+    plausible_usage: PlausibleUsage,
+    /// The usage that is charged if the count fails.
     bound: Usage,
 }
 
 impl RequestGuard {
-    /// Books the request.
+    /// Settles the request.
     pub fn close(mut self, end: RequestOutcome) {
         self.book(end);
     }
 
-    /// Books the request as one that got no whole answer, and tells who was to give it.
+    /// Settles a request without a complete answer, and reports the fault to the upstream's statistics.
     pub fn fail(self, fault: &Fault, end: RequestOutcome) {
         if let (Some(upstream_client), Fault::Upstream(error)) = (&self.upstream_client, fault)
             && error.is_upstream_fault()
@@ -52,16 +52,16 @@ impl RequestGuard {
         let is_whole = matches!(end.status, RequestStatus::Completed | RequestStatus::Incomplete);
         let is_drained = self.is_abandoned() && end.status != RequestStatus::Cancelled;
         if is_drained {
-            end = end.unseen();
+            end = end.after_disconnect();
         }
         let http_status = end.http_status.or_else(|| self.http_status());
-        let believed = self.believed();
+        let plausible_usage = self.plausible_usage();
         let Some(mut record) = self.record.take() else { return };
         if let Some(upstream_client) = &self.upstream_client {
             if is_whole {
-                upstream_client.set_reports_usage(believed.report.is_complete());
+                upstream_client.set_reports_usage(plausible_usage.report.is_complete());
             }
-            if let Some(complaint) = believed.complaint() {
+            if let Some(complaint) = plausible_usage.complaint() {
                 let (at, now) = (self.app.clock.now(), self.app.clock.monotonic());
                 tracing::warn!(request_id = %record.id, deployment = ?record.deployment, %complaint, "an upstream's usage cannot be true");
                 upstream_client.record_implausible_usage(complaint, at, now);
@@ -85,22 +85,22 @@ impl RequestGuard {
             duration_us = record.duration.as_micros(),
             "request ended"
         );
-        let is_owed = self.is_owed(&record);
-        let counted_input = believed.counted_input().filter(|_| self.media_tokens() == 0);
+        let is_charged = self.is_charged(&record);
+        let counted_input = plausible_usage.counted_input().filter(|_| self.media_tokens() == 0);
         if let (Some(model), Some(input)) = (&record.model, counted_input) {
             self.app.ledger.learn(model, self.input_bytes(), input);
         }
-        believed.note(&mut record);
-        record.overrun = believed.loss(&self.price);
+        plausible_usage.note(&mut record);
+        record.overrun = plausible_usage.loss(&self.price);
         let (price, permit, hold) = (self.price, self.permit.take(), self.hold.take());
-        if !is_owed {
-            deliver(&self.app, record, permit, hold);
-        } else if let Some(used) = believed.complete() {
+        if !is_charged {
+            pass_to_ledger(&self.app, record, permit, hold);
+        } else if let Some(used) = plausible_usage.complete() {
             charge(&mut record, &used.usage, UsageBasis::Upstream, &price);
-            deliver(&self.app, record, permit, hold);
+            pass_to_ledger(&self.app, record, permit, hold);
         } else if let Some((counted, basis)) = self.counted {
-            charge(&mut record, &believed.or_counted(&counted).usage, basis, &price);
-            deliver(&self.app, record, permit, hold);
+            charge(&mut record, &plausible_usage.or_counted(&counted).usage, basis, &price);
+            pass_to_ledger(&self.app, record, permit, hold);
         } else {
             let counting = self.count_rest();
             let (known, output_bytes) = (RequestRecord::clone(&record), self.output_bytes);
@@ -110,7 +110,8 @@ impl RequestGuard {
             });
             let bound = self.bound();
             let app = self.app.clone();
-            let uncounted = Uncounted { record, price, permit, hold, counting, believed, bound };
+            let uncounted =
+                UncountedRequest { record, price, permit, hold, counting, plausible_usage, bound };
             self.app.tasks.spawn(async move { uncounted.settle(&app).await });
         }
         if is_drained {
@@ -118,14 +119,14 @@ impl RequestGuard {
         }
     }
 
-    /// Whether the request is charged: an upstream gave something, or was at work when the client left it
-    /// alone. One that failed is charged only if there was something of an answer, whatever was reported.
-    fn is_owed(&self, record: &RequestRecord) -> bool {
+    /// Returns whether the request is charged: an upstream answered, or was working when the client
+    /// disconnected. A failed request is charged only if there was some answer, whatever was reported.
+    fn is_charged(&self, record: &RequestRecord) -> bool {
         match record.status {
             RequestStatus::Rejected => false,
             RequestStatus::Failed => self.meter.produced_bytes() > 0,
             RequestStatus::Cancelled | RequestStatus::Interrupted => record.deployment.is_some(),
-            RequestStatus::Completed | RequestStatus::Incomplete => self.begun,
+            RequestStatus::Completed | RequestStatus::Incomplete => self.answer_begun,
         }
     }
 }
@@ -152,8 +153,8 @@ impl Drop for RequestGuard {
     }
 }
 
-impl Uncounted {
-    /// Waits for the count, and books the record with it.
+impl UncountedRequest {
+    /// Waits for the count and settles the record with it.
     async fn settle(mut self, app: &AppState) {
         let (counted, basis) = if let Some(counted) = self.counting.await.ok().flatten() {
             (counted, UsageBasis::Counted)
@@ -161,29 +162,39 @@ impl Uncounted {
             tracing::error!(request_id = %self.record.id, "a request could not be counted");
             (self.bound, UsageBasis::Bounded)
         };
-        charge(&mut self.record, &self.believed.or_counted(&counted).usage, basis, &self.price);
-        deliver(app, self.record, self.permit, self.hold);
+        charge(
+            &mut self.record,
+            &self.plausible_usage.or_counted(&counted).usage,
+            basis,
+            &self.price,
+        );
+        pass_to_ledger(app, self.record, self.permit, self.hold);
         flush(app);
     }
 }
 
-/// Puts on a record what was used, and what that costs.
+/// Sets the usage of a record and its cost.
 fn charge(record: &mut RequestRecord, usage: &Usage, basis: UsageBasis, price: &Price) {
     record.usage = Some(*usage);
     record.basis = basis;
     record.cost = Some(price.cost(usage));
 }
 
-/// Hands a record that is complete to the ledger.
-fn deliver(app: &AppState, record: Box<RequestRecord>, permit: Option<Permit>, hold: Option<Hold>) {
+/// Passes a complete record to the ledger.
+fn pass_to_ledger(
+    app: &AppState,
+    record: Box<RequestRecord>,
+    permit: Option<Permit>,
+    hold: Option<Hold>,
+) {
     if let (Some(permit), Some(usage)) = (permit, &record.usage) {
         permit.settle(usage.total().0, || app.clock.monotonic());
     }
     app.ledger.settle(record, hold);
 }
 
-/// Writes down an end that no message tells, before which that would be done. If it cannot be written, that
-/// is logged, and tried again.
+/// Flushes the journal after an end without a message, before which it would be flushed. A failure is logged
+/// and retried.
 fn flush(app: &AppState) {
     _ = app.ledger.flush();
 }

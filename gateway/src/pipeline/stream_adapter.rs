@@ -1,4 +1,4 @@
-//! What becomes of a stream's bytes on their way: the same chat stream, or Responses events.
+//! Adapts an upstream's chat stream to the client: the same chat stream, or Responses events.
 
 use std::task::{Context, Poll, ready};
 
@@ -10,21 +10,21 @@ use super::request_guard::RequestGuard;
 use super::responses_stream::ResponsesStream;
 use crate::upstream::UpstreamError;
 
-/// A stream's way from what the upstream speaks to what the client does.
+/// The adapter of one stream.
 pub enum StreamAdapter {
     /// Chat to chat.
     Chat(ChatPassthrough),
     /// Chat to Responses.
     Responses(Box<ResponsesStream>),
-    /// There is nothing left to carry.
+    /// The stream has ended.
     Ended,
 }
 
 impl StreamAdapter {
-    /// Appends to `out` what `bytes` completes.
+    /// Appends to `out` the events that `bytes` completes.
     ///
     /// # Errors
-    /// The upstream reports an error, or this is no chat stream. What came before is in `out`.
+    /// The upstream reports an error, or the input is not a chat stream. Earlier events are in `out`.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -38,7 +38,7 @@ impl StreamAdapter {
         }
     }
 
-    /// Whether the upstream has said that nothing follows.
+    /// Returns whether the upstream has sent its end marker.
     pub(super) fn is_done(&self) -> bool {
         match self {
             Self::Chat(stream) => stream.is_done(),
@@ -47,10 +47,10 @@ impl StreamAdapter {
         }
     }
 
-    /// Nothing follows: appends what is missing of a whole answer, and tells how it ended.
+    /// Handles the end of the input: appends what a complete answer lacks. Ready with the outcome.
     ///
     /// # Errors
-    /// The answer was not at its end.
+    /// The answer was incomplete.
     pub(super) fn poll_end(
         &mut self,
         context: &mut Context<'_>,
@@ -69,9 +69,9 @@ impl StreamAdapter {
         }
     }
 
-    /// Ends the answer as a length limit does, because nobody can pay for more of it. What is `uncovered`
-    /// was to be passed on next: a chat client does not get it. The last events of a Responses stream repeat
-    /// what the earlier ones said, so that its client does.
+    /// Ends the answer as a length limit does, because no more of it is covered. A chat client does not get
+    /// the `uncovered` bytes. A Responses client does, because the final events of its stream repeat all
+    /// text.
     pub(super) fn cut_short(
         &mut self,
         guard: &mut RequestGuard,
@@ -91,19 +91,19 @@ impl StreamAdapter {
         }
     }
 
-    /// The client is sent its head although nothing has come.
+    /// Sends the client its head although no event has arrived.
     pub(super) fn commit(&mut self, out: &mut BytesMut) {
         if let Self::Responses(exchange) = self {
             exchange.start(out);
         }
     }
 
-    /// Whether a client that hears nothing is told that the stream is alive.
+    /// Returns whether a silent client gets keep-alives.
     pub(super) fn has_keep_alive(&self) -> bool {
         matches!(self, Self::Responses(_))
     }
 
-    /// Appends such a sign of life.
+    /// Appends a keep-alive.
     pub(super) fn keep_alive(&mut self, out: &mut BytesMut) {
         if let Self::Responses(exchange) = self {
             exchange.keep_alive(out);

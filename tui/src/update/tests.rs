@@ -166,7 +166,7 @@ fn a_revoked_key_is_not_revoked_or_rotated_again() {
     load(&mut model, Loaded::Keys(vec![revoked]));
     for letter in ['x', 'R'] {
         press(&mut model, KeyCode::Char(letter));
-        assert!(matches!(&model.notice, Some(Notice::Trouble(text)) if text.contains("revoked")));
+        assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("revoked")));
         assert!(model.overlay.is_none());
     }
 }

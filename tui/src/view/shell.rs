@@ -107,7 +107,7 @@ pub(super) fn footer(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let (text, style) = match (&model.notice, &model.link) {
         _ if model.overlay.is_some() => return hints(model, buffer, area),
-        (Some(Notice::Trouble(text)), _) => (text.as_str(), theme.bad()),
+        (Some(Notice::Problem(text)), _) => (text.as_str(), theme.bad()),
         (_, Link::Reconnecting { problem }) => (problem.as_str(), theme.bad()),
         (Some(Notice::Done(text)), _) => (text.as_str(), theme.good()),
         (None, _) => return hints(model, buffer, area),

@@ -1,4 +1,4 @@
-//! What is seen of an answer: its text, of any shape, and what is reported of it.
+//! The text of an answer in any shape, and its reported usage.
 
 use super::*;
 
@@ -101,7 +101,7 @@ fn little_text_is_kept_of_an_answer_without_end() {
     let word = "word ".repeat(800);
     let mut meter = Meter::default();
     while meter.produced_bytes() < 16 * 1024 * 1024 {
-        // now here, now there: one text, many calls, reasoning
+        // Alternates between one text, many calls and reasoning.
         let number = meter.produced_bytes() / 4_000 % 900;
         observe(
             &mut meter,

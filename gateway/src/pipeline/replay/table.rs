@@ -1,6 +1,6 @@
-//! What became of the requests that came with an idempotency key. Pure: the time is given.
+//! The requests with an idempotency key. Pure: time is an argument.
 //!
-//! Bounded in number and in bytes; what is beyond goes oldest first. Start with [`Table::begin`].
+//! Bounded in number and in bytes; the oldest are dropped first. Start with [`Table::begin`].
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, VecDeque};
@@ -14,33 +14,33 @@ use tokio_util::sync::CancellationToken;
 use domain::id::RequestId;
 use domain::idempotency::{Answered, IdempotencyDigest};
 
-/// Answered requests that are remembered; at some 300 bytes each, 30 MB.
+/// The number of answered requests that are remembered; at about 300 bytes each, 30 MB.
 pub const MAX_ENTRIES: usize = 100_000;
-/// What the answers may take that are kept whole, in bytes.
+/// The total of the answers that are kept, in bytes.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// SHA-256 of a request's endpoint and body.
+/// The SHA-256 of a request's endpoint and body.
 pub(super) type BodyDigest = [u8; 32];
 
-/// An answer, as it is given again.
+/// An answer that can be replayed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct RecordedAnswer {
     /// Whether it is a stream.
     pub stream: bool,
-    /// Headers beside those of every answer.
+    /// Additional headers.
     pub headers: HeaderMap,
-    /// All of its bytes.
+    /// The whole body.
     pub body: bytes::Bytes,
 }
 
-/// The requests that came with an idempotency key, as far as they matter to others.
+/// The requests with an idempotency key.
 #[derive(Debug)]
 pub(super) struct Table {
     window: SignedDuration,
     entries: HashMap<IdempotencyDigest, Entry>,
-    /// Those that were answered, oldest first.
+    /// Answered requests, oldest first.
     answered: VecDeque<(Timestamp, IdempotencyDigest)>,
-    /// Those of them whose answers are kept, oldest first.
+    /// Answered requests whose answers are kept, oldest first.
     kept: VecDeque<IdempotencyDigest>,
     kept_bytes: usize,
 }
@@ -48,7 +48,7 @@ pub(super) struct Table {
 /// A request, from its first attempt on.
 #[derive(Debug)]
 struct Entry {
-    /// Of the first attempt.
+    /// The id of the first attempt.
     id: RequestId,
     /// `None` if an earlier process answered it.
     body: Option<BodyDigest>,
@@ -57,33 +57,34 @@ struct Entry {
 
 #[derive(Debug)]
 enum EntryState {
-    /// Under way; the token is cancelled as soon as it is anything else.
+    /// In progress; the token is cancelled on the next state.
     Waiting(CancellationToken),
-    /// The answer is a stream that its client has the head of.
+    /// The answer is a stream whose head was sent to its client.
     Streaming,
-    /// Answered in whole.
-    Answered(Option<Arc<Kept>>),
+    /// Answered completely.
+    Answered(Option<Arc<RecordedAnswer>>),
 }
 
-/// What a request turns out to be.
+/// The role of a request.
 #[derive(Debug)]
-pub(super) enum Found {
-    /// The first attempt: it is to be [answered](Table::answer) or [released](Table::release).
+pub(super) enum Role {
+    /// A first attempt, which must be [answered](Table::answer) or [released](Table::release).
     First,
-    /// A retry of one that is under way until this is cancelled.
+    /// A retry of one that is in progress until this is cancelled.
     Waiting(CancellationToken),
-    /// A retry of one whose answer is on its way to its client.
+    /// A retry of one whose answer is being streamed.
     Streaming(RequestId),
-    /// A retry of one that was answered, with the answer if it is kept.
-    Answered(RequestId, Option<Arc<Kept>>),
-    /// Another request than the first one of this key.
+    /// A retry of an answered one, with the answer if it is kept.
+    Answered(RequestId, Option<Arc<RecordedAnswer>>),
+    /// A different request with the same key.
     Other(RequestId),
 }
 
 // === impl Table ===
 
 impl Table {
-    /// A table that remembers answered requests for `window`, beginning with `answered`, oldest first.
+    /// Creates a table that remembers answered requests for `window`, beginning with `answered`, oldest
+    /// first.
     pub(super) fn new(window: Duration, answered: &[Answered]) -> Self {
         let mut table = Self {
             window: SignedDuration::try_from(window).unwrap_or(SignedDuration::MAX),
@@ -92,7 +93,7 @@ impl Table {
             kept: VecDeque::new(),
             kept_bytes: 0,
         };
-        // of a key that was answered more than once, the last answer is the one that counts
+        // If a key was answered more than once, the last answer counts.
         for Answered { digest, id, at } in answered.iter().rev() {
             if let Slot::Vacant(slot) = table.entries.entry(*digest) {
                 slot.insert(Entry { id: *id, body: None, adapter: EntryState::Answered(None) });
@@ -103,52 +104,52 @@ impl Table {
         table
     }
 
-    /// Finds out what the request `id` is, which came in at `now`.
+    /// Determines the role of request `id` that arrived at `now`.
     pub(super) fn begin(
         &mut self,
         digest: IdempotencyDigest,
         body: BodyDigest,
         id: RequestId,
         now: Timestamp,
-    ) -> Found {
-        self.forget(now);
+    ) -> Role {
+        self.expire(now);
         let entry = match self.entries.entry(digest) {
             Slot::Occupied(entry) => entry.into_mut(),
             Slot::Vacant(slot) => {
                 let adapter = EntryState::Waiting(CancellationToken::new());
                 slot.insert(Entry { id, body: Some(body), adapter });
-                return Found::First;
+                return Role::First;
             }
         };
         if entry.body.is_some_and(|first| first != body) {
-            return Found::Other(entry.id);
+            return Role::Other(entry.id);
         }
         match &entry.adapter {
-            EntryState::Waiting(over) => Found::Waiting(over.clone()),
-            EntryState::Streaming => Found::Streaming(entry.id),
-            EntryState::Answered(kept) => Found::Answered(entry.id, kept.clone()),
+            EntryState::Waiting(over) => Role::Waiting(over.clone()),
+            EntryState::Streaming => Role::Streaming(entry.id),
+            EntryState::Answered(kept) => Role::Answered(entry.id, kept.clone()),
         }
     }
 
-    /// The answer to a first attempt has become a stream.
+    /// Records that the answer to a first attempt is a stream.
     pub(super) fn stream(&mut self, digest: IdempotencyDigest) {
         if let Some(entry) = self.entries.get_mut(&digest) {
             entry.adapter.advance(EntryState::Streaming);
         }
     }
 
-    /// A first attempt has ended without a whole answer: the next one is a first one, too.
+    /// Records that a first attempt ended without a complete answer; the next attempt is a first one as well.
     pub(super) fn release(&mut self, digest: IdempotencyDigest) {
         if let Some(mut entry) = self.entries.remove(&digest) {
             entry.adapter.advance(EntryState::Streaming);
         }
     }
 
-    /// A first attempt was answered in whole at `now`.
+    /// Records the complete answer to a first attempt at `now`.
     pub(super) fn answer(
         &mut self,
         digest: IdempotencyDigest,
-        kept: Option<Arc<Kept>>,
+        kept: Option<Arc<RecordedAnswer>>,
         now: Timestamp,
     ) {
         let Some(entry) = self.entries.get_mut(&digest) else { return };
@@ -161,8 +162,8 @@ impl Table {
         self.trim();
     }
 
-    /// Forgets what was answered more than the window ago.
-    fn forget(&mut self, now: Timestamp) {
+    /// Drops requests that were answered more than `window` ago.
+    fn expire(&mut self, now: Timestamp) {
         while let Some((at, _)) = self.answered.front()
             && now.duration_since(*at) >= self.window
         {
@@ -201,7 +202,7 @@ impl Table {
 // === impl EntryState ===
 
 impl EntryState {
-    /// Goes on to `next`, and wakes those that wait.
+    /// Moves to `next` and wakes the waiting requests.
     fn advance(&mut self, next: Self) {
         if let Self::Waiting(over) = std::mem::replace(self, next) {
             over.cancel();
@@ -236,39 +237,39 @@ mod tests {
         Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute)
     }
 
-    fn kept(length: usize) -> Arc<Kept> {
+    fn kept(length: usize) -> Arc<RecordedAnswer> {
         let body = vec![b'a'; length].into();
-        Arc::new(Kept { stream: false, headers: HeaderMap::new(), body })
+        Arc::new(RecordedAnswer { stream: false, headers: HeaderMap::new(), body })
     }
 
     #[test]
     fn a_retry_waits_for_the_first_attempt_and_gets_its_answer() {
         let mut table = table();
-        assert!(matches!(table.begin(digest(1), BODY, id(1), at(0)), Found::First));
-        let Found::Waiting(over) = table.begin(digest(1), BODY, id(2), at(0)) else { panic!() };
+        assert!(matches!(table.begin(digest(1), BODY, id(1), at(0)), Role::First));
+        let Role::Waiting(over) = table.begin(digest(1), BODY, id(2), at(0)) else { panic!() };
         assert!(!over.is_cancelled());
         table.answer(digest(1), Some(kept(3)), at(1));
         assert!(over.is_cancelled());
-        let Found::Answered(first, answer) = table.begin(digest(1), BODY, id(2), at(10)) else {
+        let Role::Answered(first, answer) = table.begin(digest(1), BODY, id(2), at(10)) else {
             panic!()
         };
         assert_eq!((first, answer), (id(1), Some(kept(3))));
-        assert!(matches!(table.begin(digest(1), BODY, id(3), at(11)), Found::First), "it is over");
+        assert!(matches!(table.begin(digest(1), BODY, id(3), at(11)), Role::First), "it is over");
     }
 
     #[test]
     fn an_attempt_without_an_answer_leaves_the_key_to_the_next_one() {
         let mut table = table();
         table.begin(digest(1), BODY, id(1), at(0));
-        let Found::Waiting(over) = table.begin(digest(1), BODY, id(2), at(0)) else { panic!() };
+        let Role::Waiting(over) = table.begin(digest(1), BODY, id(2), at(0)) else { panic!() };
         table.release(digest(1));
         assert!(over.is_cancelled());
-        assert!(matches!(table.begin(digest(1), [2; 32], id(2), at(0)), Found::First));
+        assert!(matches!(table.begin(digest(1), [2; 32], id(2), at(0)), Role::First));
         table.stream(digest(1));
         let found = table.begin(digest(1), [2; 32], id(3), at(0));
-        assert!(matches!(found, Found::Streaming(first) if first == id(2)), "{found:?}");
+        assert!(matches!(found, Role::Streaming(first) if first == id(2)), "{found:?}");
         table.release(digest(1));
-        assert!(matches!(table.begin(digest(1), BODY, id(4), at(0)), Found::First));
+        assert!(matches!(table.begin(digest(1), BODY, id(4), at(0)), Role::First));
     }
 
     #[test]
@@ -276,7 +277,7 @@ mod tests {
         let mut table = table();
         table.begin(digest(1), BODY, id(1), at(0));
         let found = table.begin(digest(1), [2; 32], id(2), at(0));
-        assert!(matches!(found, Found::Other(first) if first == id(1)), "{found:?}");
+        assert!(matches!(found, Role::Other(first) if first == id(1)), "{found:?}");
     }
 
     #[test]
@@ -284,8 +285,8 @@ mod tests {
         let earlier = Answered { digest: digest(1), id: id(1), at: at(0) };
         let mut table = Table::new(WINDOW, &[earlier]);
         let found = table.begin(digest(1), BODY, id(2), at(9));
-        assert!(matches!(found, Found::Answered(first, None) if first == id(1)), "{found:?}");
-        assert!(matches!(table.begin(digest(1), BODY, id(2), at(10)), Found::First));
+        assert!(matches!(found, Role::Answered(first, None) if first == id(1)), "{found:?}");
+        assert!(matches!(table.begin(digest(1), BODY, id(2), at(10)), Role::First));
     }
 
     #[test]
@@ -294,13 +295,10 @@ mod tests {
             |number, minute| Answered { digest: digest(1), id: id(number), at: at(minute) };
         let mut table = Table::new(WINDOW, &[earlier(1, 0), earlier(2, 5)]);
         let found = table.begin(digest(1), BODY, id(3), at(14));
-        assert!(matches!(found, Found::Answered(first, None) if first == id(2)), "{found:?}");
-        assert!(matches!(table.begin(digest(1), BODY, id(3), at(15)), Found::First));
+        assert!(matches!(found, Role::Answered(first, None) if first == id(2)), "{found:?}");
+        assert!(matches!(table.begin(digest(1), BODY, id(3), at(15)), Role::First));
         let found = table.begin(digest(1), BODY, id(4), at(60));
-        assert!(
-            matches!(found, Found::Waiting(_)),
-            "what is under way is not forgotten: {found:?}"
-        );
+        assert!(matches!(found, Role::Waiting(_)), "what is under way is not forgotten: {found:?}");
     }
 
     #[test]
@@ -316,13 +314,13 @@ mod tests {
         assert_eq!((table.entries.len(), table.answered.len()), (MAX_ENTRIES, MAX_ENTRIES));
         assert!(table.kept_bytes <= MAX_BYTES);
         let mut answer = |number| match table.begin(digest(number), BODY, id(1), at(0)) {
-            Found::Answered(_, kept) => kept.map(|kept| kept.body.len()),
+            Role::Answered(_, kept) => kept.map(|kept| kept.body.len()),
             other => panic!("{number}: {other:?}"),
         };
         let newest = [4, 3, 2, 1, 0].map(|back| answer(MAX_ENTRIES - back));
         assert_eq!(newest, [None, Some(large), Some(large), Some(large), Some(large)]);
-        assert!(matches!(table.begin(digest(0), BODY, id(1), at(0)), Found::First));
-        table.forget(at(10));
+        assert!(matches!(table.begin(digest(0), BODY, id(1), at(0)), Role::First));
+        table.expire(at(10));
         assert_eq!((table.kept_bytes, table.kept.len()), (0, 0));
     }
 }

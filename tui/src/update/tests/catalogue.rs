@@ -97,7 +97,7 @@ fn members_change_no_model() {
     for letter in ['n', 'e', 'x'] {
         assert!(press(&mut model, KeyCode::Char(letter)).is_empty());
         assert!(model.overlay.is_none());
-        assert!(matches!(&model.notice, Some(Notice::Trouble(text)) if text.contains("operators")));
+        assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("operators")));
     }
 }
 

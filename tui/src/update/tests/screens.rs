@@ -26,7 +26,7 @@ fn what_is_for_operators_is_theirs() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('6'));
     assert_eq!(model.screen, Screen::Overview);
-    assert!(matches!(&model.notice, Some(Notice::Trouble(text)) if text.contains("operators")));
+    assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("operators")));
     write(&mut model, ":accounts");
     press(&mut model, KeyCode::Enter);
     assert_eq!(model.screen, Screen::Overview);
@@ -40,7 +40,7 @@ fn a_command_that_is_none_is_said() {
     let mut model = signed_in(Role::Member);
     write(&mut model, ":frobnicate");
     press(&mut model, KeyCode::Enter);
-    assert!(matches!(&model.notice, Some(Notice::Trouble(text)) if text.contains("frobnicate")));
+    assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("frobnicate")));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn control_c_leaves_from_everywhere() {
 fn a_notice_goes_away_with_the_next_key() {
     let mut model = signed_in(Role::Member);
     update(&mut model, Message::Changed(Err("it is gone".to_owned())));
-    assert_eq!(model.notice, Some(Notice::Trouble("it is gone".to_owned())));
+    assert_eq!(model.notice, Some(Notice::Problem("it is gone".to_owned())));
     press(&mut model, KeyCode::Char('?'));
     assert_eq!(model.notice, None);
 }

@@ -1,4 +1,4 @@
-//! How the limits of a request stand, in the headers that the original has for it.
+//! Reports the state of a request's limits in OpenAI's `x-ratelimit-*` headers.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use domain::limit::{Gauge, LimitStatus};
 
-/// The names for one kind of limit.
-struct Names {
+/// The header names for one kind of limit.
+struct HeaderNames {
     limit: HeaderName,
     remaining: HeaderName,
     reset: HeaderName,
 }
 
-const REQUESTS: Names = Names {
+const REQUESTS: HeaderNames = HeaderNames {
     limit: HeaderName::from_static("x-ratelimit-limit-requests"),
     remaining: HeaderName::from_static("x-ratelimit-remaining-requests"),
     reset: HeaderName::from_static("x-ratelimit-reset-requests"),
 };
-const TOKENS: Names = Names {
+const TOKENS: HeaderNames = HeaderNames {
     limit: HeaderName::from_static("x-ratelimit-limit-tokens"),
     remaining: HeaderName::from_static("x-ratelimit-remaining-tokens"),
     reset: HeaderName::from_static("x-ratelimit-reset-tokens"),
 };
 
-/// More text than the values of all of them have.
+/// More than the total length of all values, in bytes.
 const MAX_VALUE_BYTES: usize = 144;
 
-/// Adds the `x-ratelimit-*` headers, for what is limited. Their values share one buffer.
+/// Adds the `x-ratelimit-*` headers of the limits that are set. The values share one buffer.
 pub fn show(headers: &mut HeaderMap, standing: &LimitStatus) {
     if standing.requests.is_none() && standing.tokens.is_none() {
         return;
@@ -42,7 +42,7 @@ pub fn show(headers: &mut HeaderMap, standing: &LimitStatus) {
     }
 }
 
-/// Takes them away again, from an answer that is kept: they say how the limits stood at its time.
+/// Removes the headers from an answer that is stored: they describe the limits at its time.
 pub(super) fn hide(headers: &mut HeaderMap) {
     for names in [REQUESTS, TOKENS] {
         for name in [names.limit, names.remaining, names.reset] {
@@ -56,7 +56,7 @@ fn number(text: &mut BytesMut, number: u64) -> HeaderValue {
     value(text)
 }
 
-/// A duration as the original writes it, to the next second: `0s`, `59s`, `6m0s`.
+/// Formats a duration as OpenAI does, rounded up to seconds: `0s`, `59s`, `6m0s`.
 fn span(text: &mut BytesMut, duration: Duration) -> HeaderValue {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     let (minutes, seconds) = (seconds / 60, seconds % 60);
@@ -73,7 +73,7 @@ fn put_number(text: &mut BytesMut, number: u64) {
     text.put_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Takes what was put there.
+/// Takes the formatted text as a header value.
 fn value(text: &mut BytesMut) -> HeaderValue {
     let text = text.split().freeze();
     HeaderValue::from_maybe_shared(text).expect("digits and letters are a header value")

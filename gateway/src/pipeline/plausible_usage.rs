@@ -1,9 +1,9 @@
-//! What an upstream reports of a request's usage, as far as it can be true.
+//! Validates the usage that an upstream reports.
 //!
-//! A count that is missing, or zero where there is text, is unknown: it is counted here. So is the answer
-//! of which more came after the last report; it is what was reported at least. A count beyond what the
-//! request can have used is not charged, whoever counted: the house pays the rest, and of a reported one
-//! the record names the number and the upstream's health shows it.
+//! A missing count, or a count of zero for text, is unknown and replaced by our own count. A report that more
+//! of the answer follows is a lower bound. A count above what the request can have used is charged only up to
+//! the bound: the house pays the rest, the record notes the reported number, and the upstream's health shows
+//! it.
 
 use std::ops::ControlFlow;
 
@@ -16,40 +16,40 @@ use domain::usage::{Tokens, Usage};
 use domain::wire::content::for_each_part;
 use domain::wire::usage::{AnswerUsage, UsageReport};
 
-/// As much of a count beyond the bound as is booked as the house's loss, in tokens: more is no count, and
-/// would only make the sum of losses useless.
+/// The largest excess that is recorded as the house's loss, in tokens. A larger number is not a count and
+/// would make the sum of losses useless.
 const MAX_BOOKED_EXCESS: u64 = u32::MAX as u64;
 
-/// The report, and what was cut off it.
+/// The validated report, and what was cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct BelievedUsage {
-    /// What can be true.
+pub(super) struct PlausibleUsage {
+    /// The plausible part of the report.
     pub(super) report: UsageReport,
-    /// The answer as of a report that more of it followed.
-    earlier: Option<Earlier>,
-    /// The most that a count may be; `None` before the request is admitted.
+    /// The report of an answer that more text followed.
+    earlier: Option<OutdatedReport>,
+    /// The bound on our own counts; `None` before admission.
     max_counts: Option<MaxCounts>,
-    /// The prompt's tokens as reported, where they were more.
+    /// The reported input tokens, if they exceed the bound.
     input: Option<Excess>,
-    /// The answer's tokens as reported, where they were more.
+    /// The reported output tokens, if they exceed the bound.
     output: Option<Excess>,
 }
 
-/// What was reported of an answer before it was at its end.
+/// A report that came before the end of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Earlier {
+struct OutdatedReport {
     output: Tokens,
     reasoning: Option<Tokens>,
 }
 
-/// The most that a request's tokens are where they are counted here.
+/// The bound on tokens that are counted here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MaxCounts {
     input: Tokens,
     output: Tokens,
 }
 
-/// A count that cannot be true.
+/// A count above its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Excess {
     reported: u64,
@@ -57,17 +57,17 @@ struct Excess {
 }
 
 impl RequestGuard {
-    /// What the upstream reports, as far as it can be true; empty if it reports nothing.
-    pub(super) fn believed(&self) -> BelievedUsage {
+    /// Returns the plausible part of what the upstream reports; empty if it reports nothing.
+    pub(super) fn plausible_usage(&self) -> PlausibleUsage {
         let produced = self.meter.produced_bytes() as u64;
         let max_counts = self.usage_bound.map(|bound| MaxCounts {
             input: Tokens(bound.input_tokens(self.request_body.len() as u64, 0)),
             output: Tokens(bound.output_tokens(self.output_cap(), produced)),
         });
         let Some(mut report) = self.meter.reported else {
-            return BelievedUsage { max_counts, ..BelievedUsage::default() };
+            return PlausibleUsage { max_counts, ..PlausibleUsage::default() };
         };
-        // A prompt and an answer with text have tokens.
+        // A request and an answer with text have tokens.
         report.input = report.input.filter(|it| it.0 > 0 || self.request_body.is_empty());
         report.output = report.output.filter(|it| it.0 > 0 || produced == 0);
         let (mut input, mut output) = (None, None);
@@ -82,33 +82,33 @@ impl RequestGuard {
             output = cut(&mut report.output, |_| max_counts.output.0);
         }
         if input.is_some() || report.input.is_none() {
-            // It is a part of a number that is not believed.
+            // It is a part of an implausible number.
             report.cached = None;
         }
         let mut earlier = None;
         if self.has_withheld() {
-            // The report is of text that the client did not get as well.
+            // The report includes text that the client did not get.
             (report.output, report.reasoning) = (None, None);
         } else if self.meter.is_report_outdated() {
             let reasoning = report.reasoning.take();
-            earlier = report.output.take().map(|output| Earlier { output, reasoning });
+            earlier = report.output.take().map(|output| OutdatedReport { output, reasoning });
         }
-        BelievedUsage { report, earlier, max_counts, input, output }
+        PlausibleUsage { report, earlier, max_counts, input, output }
     }
 }
 
-impl BelievedUsage {
-    /// The prompt's tokens as the upstream counted them; `None` if it did not, or cannot have.
+impl PlausibleUsage {
+    /// Returns the input tokens counted by the upstream; `None` if it reported none or an implausible number.
     pub(super) fn counted_input(&self) -> Option<Tokens> {
         self.report.input.filter(|_| self.input.is_none())
     }
 
-    /// What was used; `None` if a count is needed for that.
+    /// Returns the usage; `None` if a count is needed.
     pub(super) fn complete(&self) -> Option<AnswerUsage> {
         self.report.complete()
     }
 
-    /// What was used, with what is unknown taken from a count.
+    /// Returns the usage, with unknown parts taken from `counted`.
     pub(super) fn or_counted(&self, counted: &Usage) -> AnswerUsage {
         let mut counted = *counted;
         if let Some(earlier) = self.earlier {
@@ -122,7 +122,7 @@ impl BelievedUsage {
         self.report.or_counted(&counted)
     }
 
-    /// Names on the record what is not believed, and what was counted because it is unknown.
+    /// Notes on the record what was implausible, and what was counted because it is unknown.
     pub(super) fn note(&self, record: &mut RequestRecord) {
         record.notes.extend(self.excess_notes());
         for (name, is_unknown) in [
@@ -135,7 +135,7 @@ impl BelievedUsage {
         }
     }
 
-    /// What is not believed, in words for the operator; `None` if all is.
+    /// Describes the implausible counts for the operator; `None` if there are none.
     pub(super) fn complaint(&self) -> Option<String> {
         let told = |name: &str, excess: Option<Excess>| {
             let Excess { reported, bound } = excess?;
@@ -146,7 +146,7 @@ impl BelievedUsage {
         (!complaints.is_empty()).then(|| format!("it reported {}", complaints.join(", and ")))
     }
 
-    /// What the tokens that are not believed would have cost: the house's loss.
+    /// Returns the cost of the implausible tokens: the house's loss.
     pub(super) fn loss(&self, price: &Price) -> Nanos {
         let beyond = |excess: Option<Excess>| {
             let tokens = excess.map_or(0, |excess| excess.reported - excess.bound);
@@ -163,7 +163,7 @@ impl BelievedUsage {
     }
 }
 
-/// Lowers a count to its bound, and returns what it was if it was more.
+/// Lowers a count to its bound, and returns the original if it was higher.
 fn cut(tokens: &mut Option<Tokens>, bound: impl FnOnce(u64) -> u64) -> Option<Excess> {
     let reported = (*tokens)?.0;
     let bound = bound(reported);
@@ -174,7 +174,7 @@ fn cut(tokens: &mut Option<Tokens>, bound: impl FnOnce(u64) -> u64) -> Option<Ex
     Some(Excess { reported, bound })
 }
 
-/// How many images, recordings, files and parts of unknown types a chat request's messages hold.
+/// Counts the images, audio, files and parts of unknown types in a chat request's messages.
 fn media_parts(body: &[u8]) -> u64 {
     let mut count = 0;
     let read = for_each_part(body, |part| {
@@ -182,7 +182,7 @@ fn media_parts(body: &[u8]) -> u64 {
         ControlFlow::<()>::Continue(())
     });
     if read.is_none() {
-        // Every type of a body that cannot be read may be that of a part.
+        // In a body that cannot be read, each `type` may be that of a part.
         count = memchr::memmem::find_iter(body, br#""type""#).count() as u64;
     }
     count
@@ -214,7 +214,7 @@ mod tests {
         let loss = |input: u64, output: u64| {
             let excess = |reported| Some(Excess { reported, bound: 0 });
             let (input, output) = (excess(input), excess(output));
-            BelievedUsage { input, output, ..BelievedUsage::default() }.loss(&price)
+            PlausibleUsage { input, output, ..PlausibleUsage::default() }.loss(&price)
         };
         assert_eq!(loss(1_000_000, 500_000), Nanos(2_000_000_000));
         assert_eq!(loss(u64::MAX, 0), Nanos(4_294_967_295_000));

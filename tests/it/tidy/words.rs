@@ -1,0 +1,65 @@
+//! Words that earlier versions of the code used for things that have a standard term.
+
+use super::texts::{repository, rust_files};
+
+/// The retired word and its standard term. Types and constants: a prefix ends in `_`.
+const RETIRED: &[(&str, &str)] = &[
+    ("Purse", "Balance"),
+    ("Cover", "Hold"),
+    ("Broke", "InsufficientFunds"),
+    ("Tally", "RequestGuard"),
+    ("Gathering", "ReadBatcher"),
+    ("Patience", "IdleTimeout"),
+    ("Course", "StreamAdapter"),
+    ("Exchange", "ResponsesStream"),
+    ("Outbox", "JournalBarrier"),
+    ("Posted", "JournaledIo"),
+    ("Departure", "FlushJournal"),
+    ("Coalesced", "CoalescingWriter"),
+    ("Fleet", "UpstreamClients"),
+    ("Vitals", "UpstreamStats"),
+    ("Aside", "BackgroundReads"),
+    ("Wanted", "CancelHandle"),
+    ("Lane", "TimeSeries"),
+    ("Board", "TrafficState"),
+    ("KeyWish", "NewKey"),
+    ("PlanWish", "NewPlan"),
+    ("Forget", "RetentionCutoff"),
+    ("Trouble", "ProtocolViolation"),
+    ("Disobeyed", "ConstraintViolation"),
+    ("household", "client_prefix"),
+    ("offers_a_turn", "should_yield"),
+    ("poll_lost", "poll_elapsed"),
+    ("goes_to", "record_attempt"),
+    ("write_down", "flush"),
+    ("or_again", "or_replay"),
+    ("flaw", "parse_error"),
+    ("MOST_", "MAX_"),
+    ("LONGEST_", "MAX_"),
+    ("LARGEST_", "MAX_"),
+    ("SHORTEST_", "MIN_"),
+    ("SMALLEST_", "MIN_"),
+];
+
+/// The words of a line: runs of letters, digits and `_`.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !c.is_alphanumeric() && c != '_')
+}
+
+fn is_retired(word: &str, retired: &str) -> bool {
+    if retired.ends_with('_') { word.starts_with(retired) } else { word == retired }
+}
+
+#[test]
+fn retired_words_stay_out_of_identifiers_and_comments() {
+    for file in rust_files(&repository()).iter().filter(|file| !file.ends_with("tidy/words.rs")) {
+        let text = std::fs::read_to_string(file).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            for (retired, term) in RETIRED {
+                let has_it = words(line).any(|word| is_retired(word, retired));
+                let place = file.display();
+                assert!(!has_it, "{place}:{}: `{retired}` is called `{term}` here", number + 1);
+            }
+        }
+    }
+}
