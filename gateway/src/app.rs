@@ -1,6 +1,6 @@
-//! Builds the object graph, runs it, and takes it down in order.
+//! Builds the object graph, runs it, and shuts it down in order.
 //!
-//! The only file that chooses concrete types, and the owner of the trackers that every task runs on.
+//! This is the only file that chooses concrete types, and it owns the trackers that all tasks run on.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -47,22 +47,22 @@ use domain::durability::Durability;
 use domain::key::Key;
 use simulator::{self, Simulator, TruthLog};
 
-/// Held by the process that the data directory belongs to.
+/// The lock file, held by the process that uses the data directory.
 const LOCK: &str = "lock";
-/// How long a process that is just ending may keep the data directory from us.
+/// How long to wait for a process that is just ending to release the data directory.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// The simulator answers the same to the same request on every installation.
+/// A fixed seed: the simulator answers the same request alike on every installation.
 const SIMULATOR_SEED: u64 = 1;
-/// One address gets at most this part of the connections that there are descriptors for.
+/// One address gets at most this fraction of the connections that the descriptors allow.
 const ADDRESS_DIVISOR: usize = 4;
 
 /// What tests may replace.
 pub struct Seams {
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Randomness and ids.
     pub entropy: Arc<dyn Entropy>,
-    /// What `sim:` reaches.
+    /// The target of `sim:` addresses.
     pub simulator: Simulator,
 }
 
@@ -77,18 +77,17 @@ impl Default for Seams {
     }
 }
 
-/// Runs a gateway until `shutdown`, then lets requests finish, writes what is to be written and
-/// closes the store.
+/// Runs a gateway until `shutdown`, then lets requests finish, writes all records and closes the store.
 ///
 /// # Errors
-/// The data directory, the store or a listener is not as it should be.
+/// The data directory, the store or a listener is not usable.
 pub async fn run(
     config: &Config,
     listeners: Listeners,
     seams: Seams,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    // what serves, what a request leaves behind, what writes: they end in this order
+    // Connections, the background work of requests, and writers end in this order.
     let (serving, tasks, writing) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
     let (cut_off, recorder_stop) = (CancellationToken::new(), CancellationToken::new());
 
@@ -145,7 +144,7 @@ pub async fn run(
 
     let replays = replays(config, &*store, &seams.clock).await?;
     let limiter = Arc::new(Limiter::resume(&used, now));
-    // what is told is in the journal before it leaves
+    // The journal is flushed before each write.
     let journalled = ledger.clone();
     let journal_barrier =
         JournalBarrier::new(Arc::new(move || Ok(journalled.flush()?)), tasks.clone());
@@ -209,13 +208,13 @@ pub async fn run(
     };
     let (drain, drain_delay) = (config.drain, config.drain_delay);
     let stop = Stop { shutdown: shutdown.clone(), drain_delay, drain, cut_off };
-    // boxed, because this future would have room for each
+    // Boxed: this future would have to hold each of them.
     let http = Box::pin(port.serve(stop));
     let settings = admin::Settings { tls: admin_tls, client_idle: config.client_idle };
     let admin = Box::pin(admin::serve(control, listeners.admin, settings, shutdown.clone()));
     let ((), served) = tokio::join!(http, async {
         let outcome = admin.await;
-        // the admin plane ends by itself only when it has failed
+        // The admin plane ends by itself only if it has failed.
         shutdown.cancel();
         outcome
     });
@@ -231,7 +230,7 @@ pub async fn run(
     served.context("serving the admin plane")
 }
 
-/// Lowers the limits of the API to what the process has descriptors for, beside those of the admin plane.
+/// Lowers the limits of the API to what the process has descriptors for, besides those of the admin plane.
 fn api_limits(configured: ConnectionLimits, limit: Option<u64>) -> ConnectionLimits {
     let Some(possible) = descriptors::max_api_connections(limit) else { return configured };
     if configured.total.is_some_and(|total| total > possible) {
@@ -252,7 +251,7 @@ fn api_limits(configured: ConnectionLimits, limit: Option<u64>) -> ConnectionLim
     }
 }
 
-/// Tells the ledger what the keys that have a spending cap may still spend.
+/// Sets what keys with a spending cap may still spend.
 fn resume_caps(ledger: &Ledger, keys: &[Key], used: &Consumption) {
     let spent: HashMap<_, _> = used.spent.iter().map(|(key, spent)| (key, *spent)).collect();
     for key in keys {
@@ -260,8 +259,7 @@ fn resume_caps(ledger: &Ledger, keys: &[Key], used: &Consumption) {
     }
 }
 
-/// Serves `simulator` on a listener of its own until `shutdown`, for upstreams that shall outlive
-/// a gateway.
+/// Serves `simulator` on its own listener until `shutdown`, for upstreams that outlive a gateway.
 pub async fn run_simulator(
     listener: TcpListener,
     simulator: Simulator,
@@ -279,7 +277,7 @@ pub async fn run_simulator(
     }
 }
 
-/// What is known of retries, from the requests that an earlier process answered on.
+/// Creates the replay table from the requests that an earlier process answered.
 async fn replays(
     config: &Config,
     store: &dyn Store,
@@ -294,7 +292,7 @@ async fn replays(
     Ok(Some(Replays::new(config.idempotency, &answered, clock.clone())))
 }
 
-/// Reaches the simulator over a socket pair, so that it needs no port.
+/// Connects to the simulator over a socket pair, which needs no port.
 fn dialer(simulator: Simulator, tasks: TaskTracker) -> SimulatorDialer {
     SimulatorDialer::new(move || {
         let (ours, theirs) = UnixStream::pair()?;
@@ -304,8 +302,8 @@ fn dialer(simulator: Simulator, tasks: TaskTracker) -> SimulatorDialer {
     })
 }
 
-/// Takes the data directory for this process, for as long as the file is open: two gateways would
-/// replay each other's journals.
+/// Locks the data directory for this process as long as the file is open: two gateways would replay each
+/// other's journals.
 async fn lock(dir: &Path) -> Result<File> {
     let path = dir.join(LOCK);
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);

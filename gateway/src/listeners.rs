@@ -1,4 +1,4 @@
-//! Bound sockets: binding is the caller's, so that tests can ask for port 0.
+//! Bound sockets. The caller binds them, so that tests can use port 0.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,11 +11,11 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use crate::config::AdminAddress;
 use crate::connections::Listen;
 
-/// Bound sockets: binding is the caller's, so that tests can ask for port 0.
+/// The bound sockets of a gateway.
 pub struct Listeners {
-    /// Of the API.
+    /// The API's socket.
     pub http: TcpListener,
-    /// Of the admin plane.
+    /// The admin plane's socket.
     pub admin: AdminListener,
 }
 
@@ -27,7 +27,7 @@ pub enum AdminListener {
     Unix(UnixSocket),
 }
 
-/// A Unix socket, whose file is removed when this is dropped.
+/// A Unix socket whose file is removed on drop.
 pub struct UnixSocket {
     listener: UnixListener,
     path: PathBuf,
@@ -37,7 +37,7 @@ impl Listeners {
     /// Binds both addresses.
     ///
     /// # Errors
-    /// An address is in use, or not ours.
+    /// An address is in use or not local.
     pub async fn bind(http: SocketAddr, admin: impl Into<AdminAddress>) -> Result<Self> {
         let tcp = async |address: SocketAddr, flag: &str| {
             TcpListener::bind(address).await.with_context(|| {
@@ -61,7 +61,7 @@ impl Listeners {
 }
 
 impl AdminListener {
-    /// Where it is; of a port that was left to the system, the one that it chose.
+    /// Returns the address; of port 0, the one that the system chose.
     ///
     /// # Errors
     /// The socket is closed.
@@ -74,10 +74,10 @@ impl AdminListener {
 }
 
 impl UnixSocket {
-    /// Binds a socket that only its owner may use. A file that a process which died has left is taken
-    /// over; one that somebody listens on is not.
+    /// Binds a socket that only its owner may use. The file of a process that has died is replaced; a socket
+    /// that is in use is not.
     fn bind(path: &Path) -> io::Result<Self> {
-        // what is no socket refuses connections, too, and is not ours to remove
+        // A file that is not a socket refuses connections as well, but must not be removed.
         let is_socket =
             std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
         if is_socket
@@ -104,7 +104,7 @@ impl Listen for UnixSocket {
 
 impl Drop for UnixSocket {
     fn drop(&mut self) {
-        // what is left of it is taken over by the next start
+        // The next start replaces a file that remains.
         _ = std::fs::remove_file(&self.path);
     }
 }

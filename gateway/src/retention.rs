@@ -1,8 +1,7 @@
-//! Forgets request records that are past their time or beyond the most that are kept, and the idempotency
-//! keys of the admin plane after a day.
+//! Deletes request records that are too old or too many, and the admin plane's idempotency keys after a day.
 //!
-//! In small steps with pauses between them, so that no commit waits long behind one. Sums and ledger
-//! entries stay, and freed pages of the database are used again by new records: nothing is vacuumed.
+//! It works in small steps with pauses, so that no commit waits long. Sums and ledger entries are kept, and
+//! freed pages of the database are reused: nothing is vacuumed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,39 +12,38 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::store::{RetentionCutoff, Store, StoreError};
 
-/// Records of one step: some milliseconds of the writer's time.
-const STEP: usize = 1_000;
+/// The number of records deleted per step, which takes some milliseconds of the writer's time.
+const MAX_ROWS_PER_STEP: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(20);
-/// How often old records are looked for.
-const SWEEP: Duration = Duration::from_mins(1);
-/// Records that ended so short a time ago stay in any case: a request that is recorded again, after a
-/// crash, must be found.
-const SPARED: SignedDuration = SignedDuration::from_mins(10);
+/// The interval between sweeps.
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
+/// Newer records are kept in any case: a request that is recorded again after a crash must be found.
+const MIN_AGE: SignedDuration = SignedDuration::from_mins(10);
 
-/// For how long a call of the admin plane is known by its idempotency key.
-const CALLS_KEPT: SignedDuration = SignedDuration::from_hours(24);
+/// How long an idempotency key of the admin plane is remembered.
+const IDEMPOTENCY_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
-/// What an operator decides about keeping request records.
+/// An operator's settings for request records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepRecords {
-    /// For how long; `None` for good.
+    /// The maximum age; `None` for no limit.
     pub keep_for: Option<Duration>,
-    /// How many of the newest; `None` for all.
+    /// The maximum number; `None` for no limit.
     pub most: Option<u64>,
 }
 
-/// The background work: run it until it returns.
+/// The background work. Must be run until it returns.
 pub struct RetentionTask {
-    /// What is kept.
+    /// The settings.
     pub keep: KeepRecords,
-    /// Where from.
+    /// The store.
     pub store: Arc<dyn Store>,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 
 impl KeepRecords {
-    /// Whether all records are kept for good.
+    /// Returns whether all records are kept.
     pub fn all(&self) -> bool {
         *self == Self::default()
     }
@@ -58,7 +56,7 @@ impl KeepRecords {
         Some(RetentionCutoff {
             before: self.keep_for.and_then(before),
             beyond: self.most,
-            ended_before: now.checked_sub(SPARED).ok()?,
+            ended_before: now.checked_sub(MIN_AGE).ok()?,
         })
     }
 }
@@ -66,7 +64,7 @@ impl KeepRecords {
 impl RetentionTask {
     /// Sweeps every minute until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
-        let mut minutes = tokio::time::interval(SWEEP);
+        let mut minutes = tokio::time::interval(SWEEP_INTERVAL);
         let sweeps = async {
             loop {
                 minutes.tick().await;
@@ -76,26 +74,28 @@ impl RetentionTask {
                 self.sweep_calls().await;
             }
         };
-        // a step under way is done all the same: the store does not undo it
+        // A step in progress is completed: the store does not undo it.
         stop.run_until_cancelled(sweeps).await;
     }
 
     async fn sweep(&self) {
         let Some(wish) = self.keep.wish(self.clock.now()) else { return };
         let records =
-            in_steps("old request records", || self.store.forget_requests(wish, STEP)).await;
+            in_steps("old request records", || self.store.forget_requests(wish, MAX_ROWS_PER_STEP))
+                .await;
         if records > 0 {
             tracing::info!(records, "forgot request records past their retention");
         }
     }
 
     async fn sweep_calls(&self) {
-        let Ok(before) = self.clock.now().checked_sub(CALLS_KEPT) else { return };
-        in_steps("old idempotency keys", || self.store.forget_calls(before, STEP)).await;
+        let Ok(before) = self.clock.now().checked_sub(IDEMPOTENCY_RETENTION) else { return };
+        in_steps("old idempotency keys", || self.store.forget_calls(before, MAX_ROWS_PER_STEP))
+            .await;
     }
 }
 
-/// Forgets step by step until nothing is left to forget, and returns how much was.
+/// Deletes step by step until nothing is left to delete, and returns the total.
 async fn in_steps<F>(what: &str, mut step: impl FnMut() -> F) -> u64
 where
     F: Future<Output = Result<u64, StoreError>>,

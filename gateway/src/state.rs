@@ -1,7 +1,7 @@
-//! Responses that later requests may refer to: kept behind the answer, read in front of the next one.
+//! Stored responses that later requests may reference. They are written behind the answer.
 //!
-//! [`State::keep`] never waits. What is on its way to the store is found here in memory, so that a
-//! client which goes on at once finds what it just got.
+//! [`State::keep`] never waits. Responses on their way to the store are found in memory, so that a client can
+//! continue at once.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -24,28 +24,28 @@ use domain::response::{FoundItems, StoredResponse, Turn, item_id};
 #[cfg(test)]
 mod tests;
 
-/// Bytes that may wait to be written; past it no request that wants to be kept is admitted.
-const MAX_WAITING_RECORDS: u64 = 64 * 1024 * 1024;
+/// The bytes that may wait to be written. Beyond this, requests that store their response are refused.
+const MAX_WAITING_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_BATCH: usize = 64;
 const RETRY: Duration = Duration::from_millis(250);
-/// How often responses past their retention are looked for.
-const SWEEP: Duration = Duration::from_hours(1);
-/// Responses that are forgotten at once: records of requests wait for the same writer.
-const SLICE: u32 = 256;
-/// Items that one request may refer to. An agent that keeps nothing itself refers to all that its
-/// model ever said; each costs the store a search of some microseconds.
+/// The interval at which expired responses are deleted.
+const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
+/// The number of responses deleted at once: request records wait for the same writer.
+const DELETE_BATCH: u32 = 256;
+/// The items that one request may reference. An agent that stores nothing itself references everything that
+/// its model ever said; each item costs the store a search of some microseconds.
 const MAX_ITEMS: usize = 4_096;
 
-/// What an operator decides about keeping responses.
+/// An operator's settings for stored responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// How long a chain of responses is kept after it has last gone on.
+    /// How long a chain of responses is kept after it was last continued.
     pub keep_for: Duration,
-    /// How much each account may have stored, in bytes; the oldest responses make room.
+    /// How much each account may store, in bytes; the oldest responses are deleted first.
     pub account_bytes: u64,
 }
 
-/// The responses that are kept.
+/// The stored responses.
 pub struct State {
     pending: papaya::HashMap<RequestId, Arc<StoredResponse>>,
     waiting_bytes: Arc<AtomicU64>,
@@ -53,7 +53,7 @@ pub struct State {
     store: Arc<dyn Store>,
 }
 
-/// The state's background work: run it until it returns.
+/// The background work. Must be run until it returns.
 pub struct StateTask {
     state: Arc<State>,
     queue: UnboundedReceiver<Change>,
@@ -66,26 +66,26 @@ enum Change {
     Remove(AccountId, RequestId, oneshot::Sender<Result<(), StoreError>>),
 }
 
-/// Why what a request refers to cannot be had.
+/// Why a reference of a request cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// It is not there: never was, was deleted, or is past its retention.
+    /// The response was never stored, was deleted, or has expired.
     #[error("response `{}` was not found", domain::response::response_id(*.0))]
     NotFound(RequestId),
-    /// It is longer than a request may be.
+    /// The referenced items exceed a limit.
     #[error("the conversation is longer than {0}")]
     TooLong(Limit),
-    /// The store does not answer.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What is allowed of what a request refers to.
+/// A limit on referenced items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// This long, all items together.
+    /// The total length, in bytes.
     Bytes(u64),
-    /// So many distinct items, where they are named one by one.
+    /// The number of distinct items that are referenced individually.
     Items(usize),
 }
 
@@ -108,19 +108,19 @@ impl State {
         (state.clone(), StateTask { state, queue, retention, clock })
     }
 
-    /// Whether so much waits to be written that nothing more should be kept.
+    /// Returns whether so much waits to be written that no more responses should be stored.
     pub fn is_behind(&self) -> bool {
-        self.waiting_bytes.load(Ordering::Relaxed) > MAX_WAITING_RECORDS
+        self.waiting_bytes.load(Ordering::Relaxed) > MAX_WAITING_BYTES
     }
 
-    /// Keeps a response.
+    /// Stores a response.
     pub fn keep(&self, mut response: StoredResponse) {
         response.items = response.contents().into_iter().filter_map(item_id).collect();
         let response = Arc::new(response);
         self.pending.pin().insert(response.id, response.clone());
         self.waiting_bytes.fetch_add(response.bytes(), Ordering::Relaxed);
         if self.queue.send(Change::Keep(response)).is_err() {
-            // the task ends only after the last request has: see `app::run`
+            // The task ends only after the last request: see `app::run`.
             tracing::error!("a response came after the state's end and is not kept");
         }
     }
@@ -128,7 +128,7 @@ impl State {
     /// Returns one response of `account`.
     ///
     /// # Errors
-    /// [`StateError::NotFound`], or the store's.
+    /// [`StateError::NotFound`], or the store's error.
     pub async fn find(
         &self,
         account: AccountId,
@@ -143,8 +143,8 @@ impl State {
     /// Returns all items of the chain that ends with `last`, oldest first.
     ///
     /// # Errors
-    /// [`StateError::NotFound`] for the response that is missing, [`StateError::TooLong`] beyond
-    /// `max_bytes`, or the store's.
+    /// [`StateError::NotFound`] for a missing response, [`StateError::TooLong`] beyond `max_bytes`, or the
+    /// store's error.
     pub async fn chain(
         &self,
         account: AccountId,
@@ -176,11 +176,10 @@ impl State {
         }
     }
 
-    /// Returns those of the items `ids` that some response of `account` holds.
+    /// Returns the items among `ids` that a response of `account` contains.
     ///
     /// # Errors
-    /// [`StateError::TooLong`] for too many of them, or for items that are longer than `max_bytes`
-    /// together, or the store's.
+    /// [`StateError::TooLong`] for too many items or more than `max_bytes`, or the store's error.
     pub async fn items(
         &self,
         account: AccountId,
@@ -191,7 +190,7 @@ impl State {
         if wanted.len() > MAX_ITEMS {
             return Err(StateError::TooLong(Limit::Items(MAX_ITEMS)));
         }
-        // before the store: what is no longer here then, is there
+        // Memory is read before the store: an item that has left it is in the store by then.
         let mut found = self.find_pending_items(account, &wanted);
         wanted.retain(|id| !found.has(id));
         if found.bytes() <= max_bytes && !wanted.is_empty() {
@@ -204,13 +203,13 @@ impl State {
         Ok(found.into_map())
     }
 
-    /// Forgets a response of `account`.
+    /// Deletes a response of `account`.
     ///
     /// # Errors
-    /// [`StateError::NotFound`], or the store's.
+    /// [`StateError::NotFound`], or the store's error.
     pub async fn remove(&self, account: AccountId, id: RequestId) -> Result<(), StateError> {
         let (reply, answer) = oneshot::channel();
-        // behind whatever is to be kept, the response itself perhaps
+        // The deletion is queued behind pending writes, which may include the response.
         if self.queue.send(Change::Remove(account, id, reply)).is_err() {
             return Err(StateError::NotFound(id));
         }
@@ -244,12 +243,12 @@ impl State {
 // === impl StateTask ===
 
 impl StateTask {
-    /// Writes what is kept until `stop` is cancelled and nothing is left to write.
+    /// Writes responses until `stop` is cancelled and nothing is left to write.
     pub async fn run(mut self, stop: CancellationToken) {
-        let mut sweep = tokio::time::interval_at(Instant::now() + SWEEP, SWEEP);
+        let mut sweep = tokio::time::interval_at(Instant::now() + SWEEP_INTERVAL, SWEEP_INTERVAL);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut changes = Vec::new();
-        // how many responses the sweep that goes on has forgotten; the first one begins at once
+        // The number of responses that the current sweep has deleted; the first sweep begins at once.
         let mut forgotten = Some(0);
         loop {
             tokio::select! {
@@ -264,7 +263,7 @@ impl StateTask {
                 () = stop.cancelled(), if !self.queue.is_closed() => self.queue.close(),
                 () = std::future::ready(()), if forgotten.is_some() => {}
             }
-            // a slice after each batch: neither waits for the end of the other
+            // One slice after each batch: neither waits for the end of the other.
             if let Some(before) = forgotten {
                 forgotten = self.forget_slice(before).await;
             }
@@ -278,7 +277,7 @@ impl StateTask {
                 Change::Keep(response) => kept.push(response),
                 Change::Remove(account, id, reply) => {
                     self.write(std::mem::take(&mut kept)).await;
-                    // who asked may be gone; it is done all the same
+                    // The caller may have gone; the deletion happens all the same.
                     _ = reply.send(self.state.store.remove_response(account, id).await);
                 }
             }
@@ -286,7 +285,7 @@ impl StateTask {
         self.write(kept).await;
     }
 
-    /// Writes responses, however long the store takes to come back.
+    /// Writes responses, and retries for as long as the store fails.
     async fn write(&self, responses: Vec<Arc<StoredResponse>>) {
         if responses.is_empty() {
             return;
@@ -313,14 +312,14 @@ impl StateTask {
         }
     }
 
-    /// Forgets a slice of what is past its retention, `forgotten` before it. Gives how many that makes,
-    /// or `None` at the end of the sweep.
+    /// Deletes a slice of expired responses after `forgotten` others. Returns the new total, or `None` at the
+    /// end of the sweep.
     async fn forget_slice(&self, forgotten: u64) -> Option<u64> {
         let keep_for =
             SignedDuration::try_from(self.retention.keep_for).unwrap_or(SignedDuration::MAX);
         let before = self.clock.now().checked_sub(keep_for).ok()?;
-        match self.state.store.forget_responses(before, SLICE).await {
-            Ok(SLICE) => Some(forgotten + u64::from(SLICE)),
+        match self.state.store.forget_responses(before, DELETE_BATCH).await {
+            Ok(DELETE_BATCH) => Some(forgotten + u64::from(DELETE_BATCH)),
             Ok(last) => {
                 let responses = forgotten + u64::from(last);
                 if responses > 0 {

@@ -1,4 +1,4 @@
-//! Accepts connections, under limits, and waits when the system has no room for more.
+//! Accepts connections under limits, and backs off when the system has no room for more.
 
 use std::future::Future;
 use std::io;
@@ -11,18 +11,18 @@ use tokio::time::{Instant, sleep};
 use super::descriptors::{self, SpareDescriptors};
 use super::slots::{ConnectionGuard, ConnectionSlots};
 
-/// The wait after an accept that failed, twice as long after each further one.
+/// The wait after a failed accept; it doubles with each further failure.
 const MIN_BACKOFF: Duration = Duration::from_millis(20);
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
-/// How often a port says that it turns connections away.
+/// The interval at which a port logs that it rejects connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A bound socket that connections come to.
+/// A bound socket that accepts connections.
 pub trait Listen: Send + Sync {
     /// A connection.
     type Stream: Send;
 
-    /// Waits for the next connection, and returns it with the client's address, if it has one.
+    /// Waits for the next connection, and returns it with the client's address, if there is one.
     ///
     /// # Cancel safety
     /// Cancelling it loses no connection.
@@ -30,14 +30,14 @@ pub trait Listen: Send + Sync {
     -> impl Future<Output = io::Result<(Self::Stream, Option<SocketAddr>)>> + Send;
 }
 
-/// A connection that was accepted.
+/// An accepted connection.
 #[derive(Debug)]
 pub struct Accepted<S> {
     /// The connection.
     pub stream: S,
-    /// The client's address, as the accept returned it; `None` for a Unix socket.
+    /// The client's address; `None` for a Unix socket.
     pub address: Option<SocketAddr>,
-    /// Its place under the limits.
+    /// Its slot under the limits.
     pub slot: ConnectionGuard,
 }
 
@@ -45,13 +45,13 @@ pub struct Accepted<S> {
 #[derive(Debug)]
 pub struct Acceptor<L> {
     listener: L,
-    /// What the port is called in the log.
+    /// The name of the port in the log.
     name: &'static str,
     slots: ConnectionSlots,
     spare: SpareDescriptors,
     has_spare: bool,
     backoff: Duration,
-    /// When the log was last told that connections are turned away, and how many were since.
+    /// The time of the last warning about rejected connections, and their number since.
     warned_at: Option<Instant>,
     turned_away: u64,
 }
@@ -66,7 +66,7 @@ impl Listen for TcpListener {
 }
 
 impl<L: Listen> Acceptor<L> {
-    /// Accepts from `listener`, which the log calls `name`, as long as `slots` has room.
+    /// Creates an acceptor for `listener`, which the log calls `name`, under the limits of `slots`.
     pub fn new(listener: L, name: &'static str, slots: ConnectionSlots) -> Self {
         Self {
             listener,
@@ -80,7 +80,7 @@ impl<L: Listen> Acceptor<L> {
         }
     }
 
-    /// Keeps some descriptors for this port, for when the process has no others.
+    /// Reserves some descriptors for this port, for when the process has no others.
     #[must_use]
     pub fn with_spare_descriptors(mut self) -> Self {
         self.has_spare = true;
@@ -88,8 +88,8 @@ impl<L: Listen> Acceptor<L> {
         self
     }
 
-    /// Waits for the next connection for which there is room. Connections beyond the limits are closed at
-    /// once. An accept that fails is tried again after a wait.
+    /// Waits for the next connection that the limits allow. Connections beyond the limits are closed at once.
+    /// A failed accept is retried after a wait.
     ///
     /// # Cancel safety
     /// Cancelling it loses no connection.
@@ -139,7 +139,7 @@ impl<L: Listen> Acceptor<L> {
     }
 }
 
-/// Whether an error is about the connection that was to be accepted, and not about the port.
+/// Returns whether an error concerns only the connection to be accepted, not the port.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
@@ -152,7 +152,7 @@ mod tests {
     use super::super::slots::ConnectionLimits;
     use super::*;
 
-    /// Gives one outcome after the other, and nothing more then.
+    /// Yields one outcome after the other, then nothing.
     struct Script(Mutex<Vec<io::Result<u8>>>);
 
     impl Listen for Script {
@@ -183,7 +183,7 @@ mod tests {
         let began = Instant::now();
         let accepted = acceptor.accept().await;
         assert_eq!((accepted.stream, accepted.address), (7, "192.0.2.1:1".parse().ok()));
-        // 20 + 40 + … + 640 ms, and a second for each of the other six
+        // 20 + 40 + … + 640 ms, and a second for each of the other six.
         assert!(began.elapsed() >= Duration::from_millis(7_260), "{:?}", began.elapsed());
         assert_eq!(acceptor.backoff, MIN_BACKOFF);
     }

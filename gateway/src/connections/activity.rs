@@ -1,9 +1,9 @@
-//! Whether a connection is used.
+//! Tracks the requests of a connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The requests of one connection. Only counts, so that nothing else depends on their memory ordering.
+/// The requests of one connection. Only counters, so nothing else depends on their memory ordering.
 #[derive(Debug, Default)]
 pub struct Activity {
     started: AtomicU64,
@@ -11,38 +11,38 @@ pub struct Activity {
     is_multiplexed: AtomicBool,
 }
 
-/// A request under way. Dropping it ends the request.
+/// A request in progress. Dropping it ends the request.
 #[derive(Debug)]
 pub struct ActivityGuard(Arc<Activity>);
 
 impl Activity {
-    /// Notes that a request has come; it is under way until the guard is dropped.
+    /// Counts a request that is in progress until the guard is dropped.
     pub fn begin(self: &Arc<Self>) -> ActivityGuard {
         self.started.fetch_add(1, Ordering::Relaxed);
         ActivityGuard(self.clone())
     }
 
-    /// Notes that the connection carries several requests at a time.
+    /// Records that the connection is multiplexed.
     pub fn set_multiplexed(&self) {
         self.is_multiplexed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the connection carries several requests at a time, as far as is known.
+    /// Returns whether the connection is known to be multiplexed.
     pub fn is_multiplexed(&self) -> bool {
         self.is_multiplexed.load(Ordering::Relaxed)
     }
 
-    /// Whether any request has come.
+    /// Returns whether a request has arrived.
     pub fn has_begun(&self) -> bool {
         self.started() > 0
     }
 
-    /// Returns how many requests have come.
+    /// Returns the number of requests that have arrived.
     pub fn started(&self) -> u64 {
         self.started.load(Ordering::Relaxed)
     }
 
-    /// Whether no request is under way.
+    /// Returns whether no request is in progress.
     pub fn is_idle(&self) -> bool {
         self.ended.load(Ordering::Relaxed) == self.started()
     }

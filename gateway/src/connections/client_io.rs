@@ -1,4 +1,4 @@
-//! A connection that ends with an error when its client does nothing for too long.
+//! Connection IO that fails if the client does nothing for too long.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -19,22 +19,22 @@ use super::{FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT};
 /// How long a client may do nothing, and what happens then.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// How long what is written may wait without the client taking a byte; `None` for no limit.
+    /// How long written bytes may wait without the client taking one; `None` for no limit.
     pub write: Option<Duration>,
-    /// What becomes of a connection without requests.
+    /// What happens to an idle connection.
     pub idle: IdlePolicy,
 }
 
-/// What becomes of a connection that had requests and has none for long.
+/// What happens to a connection that had requests and has had none for long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdlePolicy {
     /// It is closed.
     Close,
-    /// That is for those who speak the protocol to decide.
+    /// The protocol layer decides.
     Keep,
 }
 
-/// A client's connection, below TLS. Reads fail when no request comes in time, writes when the client takes
+/// A client's connection, below TLS. Reads fail if no request arrives in time, writes if the client takes
 /// nothing for too long.
 #[derive(Debug)]
 pub struct ClientIo<S> {
@@ -46,19 +46,19 @@ pub struct ClientIo<S> {
     _slot: ConnectionGuard,
 }
 
-/// What the connection waits for, beside bytes.
+/// What the connection waits for besides bytes.
 #[derive(Debug)]
 enum Waiting {
     /// Its first request.
     Opening(Pin<Box<Sleep>>, IdlePolicy),
-    /// The time to look whether any request has come since there were this many.
+    /// The time of the next idle check, and the number of requests at the last one.
     Idle(Pin<Box<Sleep>>, u64),
     /// Nothing.
     Nothing,
 }
 
 impl<S> ClientIo<S> {
-    /// Wraps a connection that was accepted just now. It keeps its slot until it is dropped.
+    /// Wraps a newly accepted connection. It keeps its slot until it is dropped.
     pub fn new(accepted: Accepted<S>, timeouts: Timeouts) -> Self {
         let Accepted { stream, address, slot } = accepted;
         Self {
@@ -71,7 +71,7 @@ impl<S> ClientIo<S> {
         }
     }
 
-    /// Returns where requests are reported.
+    /// Returns the activity to which requests are reported.
     pub fn activity(&self) -> &Arc<Activity> {
         &self.activity
     }
@@ -107,7 +107,7 @@ impl<S> ClientIo<S> {
         }
     }
 
-    /// Fails a write that has been blocked for too long.
+    /// Fails a write that was blocked for too long.
     fn observe_write(
         &mut self,
         context: &mut Context<'_>,
@@ -181,10 +181,10 @@ mod tests {
     use super::*;
 
     const WRITE_TIMEOUT: Duration = Duration::from_secs(7);
-    /// Soon enough for a write not to fail.
+    /// Early enough for a write not to fail.
     const IN_TIME: Duration = Duration::from_secs(6);
 
-    /// A connection that takes up to so many bytes before its client reads.
+    /// Returns a connection that buffers `buffer` bytes until its client reads.
     fn connection(buffer: usize, idle: IdlePolicy) -> (DuplexStream, ClientIo<DuplexStream>) {
         let (client, server) = duplex(buffer);
         let slot = ConnectionSlots::new(ConnectionLimits::default()).take(None).unwrap();
@@ -194,7 +194,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_sends_no_request_is_not_waited_for() {
-        // nothing, a part of the preface of HTTP/2, all of it
+        // Nothing, part of the HTTP/2 preface, all of it.
         for bytes in ["", "P", "PRI", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
             let (mut client, mut server) = connection(1_024, IdlePolicy::Keep);
             client.write_all(bytes.as_bytes()).await.unwrap();
@@ -227,7 +227,7 @@ mod tests {
             (server.write_all(&[0; 1_000]).await, began.elapsed())
         };
         let read = async {
-            // a byte now and then is enough
+            // A byte now and then suffices.
             for _ in 0..10 {
                 tokio::time::sleep(IN_TIME).await;
                 client.read_u8().await.unwrap();

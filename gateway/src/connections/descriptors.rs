@@ -1,22 +1,22 @@
-//! File descriptors: how many the process may have, and what they leave for connections.
+//! File descriptors: the process's limit, and how many connections it allows.
 
 use std::fs::File;
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The most connections of the admin plane at a time.
+/// The maximum number of admin connections.
 pub const MAX_ADMIN_CONNECTIONS: usize = 256;
-/// Descriptors that are neither clients' nor upstreams': the store's, the journal's, the runtime's.
+/// Descriptors of the store, the journal and the runtime.
 const OTHER_DESCRIPTORS: u64 = 64;
-/// Descriptors that are kept open to be closed when there are no others.
+/// Descriptors that are kept open to be released when there are no others.
 const SPARE_DESCRIPTORS: usize = 8;
 
 /// Descriptors that are kept open for a port that must be reachable when the process has no others.
 #[derive(Debug, Default)]
 pub struct SpareDescriptors(Vec<File>);
 
-/// Raises the limit on open files to what the process may have, and returns it; `None` is "no limit".
+/// Raises the soft limit on open files to the hard limit, and returns it; `None` means no limit.
 ///
 /// # Errors
 /// The system does not allow it.
@@ -29,21 +29,21 @@ pub fn raise_limit() -> Result<Option<u64>, Errno> {
     Ok(maximum)
 }
 
-/// Returns how many files the process may have open; `None` is "no limit".
+/// Returns the limit on open files; `None` means no limit.
 pub fn limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Returns how many connections of the API the process has descriptors for, if it may have `limit` open: one
-/// for each client and one for its upstream, beside those of the admin plane.
+/// Returns the number of API connections that `limit` descriptors allow: each needs one for the client and
+/// one for its upstream, and those of the admin plane are set aside.
 pub fn max_api_connections(limit: Option<u64>) -> Option<usize> {
     let reserved = MAX_ADMIN_CONNECTIONS as u64 + OTHER_DESCRIPTORS;
     let connections = limit?.saturating_sub(reserved) / 2;
-    // a process with next to no descriptors serves what it can
+    // A process with very few descriptors serves what it can.
     Some(usize::try_from(connections).unwrap_or(usize::MAX).max(16))
 }
 
-/// Whether an accept failed for want of descriptors.
+/// Returns whether an accept failed for lack of descriptors.
 pub(super) fn is_exhausted(error: &std::io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     errno == Some(Errno::MFILE) || errno == Some(Errno::NFILE)
@@ -52,7 +52,7 @@ pub(super) fn is_exhausted(error: &std::io::Error) -> bool {
 // === impl SpareDescriptors ===
 
 impl SpareDescriptors {
-    /// Opens what is missing of the spare descriptors, as far as there are any left.
+    /// Reopens missing spare descriptors, as far as the limit allows.
     pub fn refill(&mut self) {
         while self.0.len() < SPARE_DESCRIPTORS
             && let Ok(file) = File::open("/dev/null")
@@ -61,7 +61,7 @@ impl SpareDescriptors {
         }
     }
 
-    /// Closes one; `false` if there is none.
+    /// Closes a spare descriptor; returns `false` if there is none.
     pub fn release(&mut self) -> bool {
         self.0.pop().is_some()
     }

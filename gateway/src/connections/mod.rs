@@ -1,8 +1,8 @@
-//! Connections of clients, on both ports: accepting them, how many there may be, and when they are closed.
+//! Connections of clients on both ports: how they are accepted, limited and closed.
 //!
-//! Knows sockets and time, no protocol. [`Acceptor`] accepts, under the caps of [`ConnectionSlots`] and with
-//! the descriptors that [`descriptors`] leaves; [`ClientIo`] is a connection that closes itself when its
-//! client does nothing. What runs the protocol reports requests to the connection's [`Activity`].
+//! This module knows sockets and time, but no protocol. [`Acceptor`] accepts under the limits of
+//! [`ConnectionSlots`] and of [`descriptors`]. [`ClientIo`] is a connection that closes itself when its
+//! client does nothing. The protocol layer reports requests to the connection's [`Activity`].
 
 mod acceptor;
 mod activity;
@@ -19,8 +19,8 @@ pub use stall::StallTimer;
 
 use std::time::Duration;
 
-/// How long a client may take from its connection to its first request, its TLS handshake included.
+/// How long a client may take from its connection to its first request, TLS handshake included.
 pub const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long an HTTP/2 connection may be without any request; twice that at most, since it is looked after
-/// once in this time.
+/// How long an HTTP/2 connection may be without requests. It may take twice as long, because it is checked
+/// once per interval.
 pub const IDLE_TIMEOUT: Duration = Duration::from_mins(5);

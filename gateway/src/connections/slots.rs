@@ -1,4 +1,4 @@
-//! How many connections there may be, in all and from one address.
+//! Limits the number of connections, in total and per address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::source::client_prefix;
 
-/// How many connections a port serves at a time; `None` is "no limit".
+/// The limits of a port; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// In all.
+    /// The total.
     pub total: Option<usize>,
-    /// From one client address, or one IPv6 network of 2⁶⁴. Loopback addresses and Unix sockets are exempt:
-    /// proxies on the same host come from there.
+    /// Per client address, or per IPv6 /64 network. Loopback addresses and Unix sockets are exempt, because
+    /// proxies on the same host use them.
     pub per_address: Option<usize>,
 }
 
@@ -29,25 +29,25 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Counts {
     total: usize,
-    /// Addresses without connections are not in here.
+    /// Addresses without connections are absent.
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// The place of one connection. Dropping it frees the place.
+/// The slot of one connection. Dropping it frees the slot.
 #[derive(Debug)]
 pub struct ConnectionGuard {
     slots: ConnectionSlots,
-    /// Where it counts; `None` if its address is exempt.
+    /// The counted address; `None` if it is exempt.
     address: Option<IpAddr>,
 }
 
 /// The limit that a connection would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitReachedError {
-    /// There are as many connections as there may be.
+    /// The total limit.
     #[error("as many connections are open as `max_connections` allows")]
     Total,
-    /// One address has as many as it may have.
+    /// The limit of one address.
     #[error("its address has as many connections as `max_connections_per_address` allows")]
     Address,
 }
@@ -55,12 +55,12 @@ pub enum LimitReachedError {
 // === impl ConnectionSlots ===
 
 impl ConnectionSlots {
-    /// Slots under these limits.
+    /// Creates slots under these limits.
     pub fn new(limits: ConnectionLimits) -> Self {
         Self(Arc::new(Shared { limits, counts: Mutex::default() }))
     }
 
-    /// Takes a slot for a connection from `address`; `None` for a Unix socket.
+    /// Takes a slot for a connection from `address`; `None` means a Unix socket.
     ///
     /// # Errors
     /// A limit is reached.
@@ -86,7 +86,7 @@ impl ConnectionSlots {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // a panic elsewhere leaves only counts behind
+        // A panic elsewhere leaves the counts consistent.
         self.0.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,24 +14,24 @@ use crate::pipeline::relay::Relay;
 use crate::pipeline::request_guard::RequestGuard;
 use domain::refusal::Refusal;
 
-/// The longest answer that is handed out as one piece on HTTP/2, in bytes.
+/// The longest body that is sent as one frame on HTTP/2, in bytes.
 const MAX_WHOLE_BYTES: u64 = 16 * 1024;
-/// The longest piece of a longer one, in bytes.
+/// The longest frame of a longer body, in bytes.
 const MAX_PIECE_BYTES: usize = 64 * 1024;
 
-/// What a client gets.
+/// The body of a response.
 pub enum Reply {
-    /// All of it.
+    /// A complete body.
     Whole(Full<Bytes>),
-    /// What is left of an answer that is there already, and is handed out in pieces.
+    /// The rest of a complete body that is sent in pieces.
     Pieces(Bytes),
-    /// A stream; if it breaks, the client is told in the stream.
+    /// A stream. If it breaks, its last event reports that to the client.
     Stream(Box<Relay>),
     /// A stream that has broken.
     BrokenStream {
-        /// What tells the client.
+        /// The event that reports the error.
         last: Bytes,
-        /// What that waits for.
+        /// The wait before that event is sent.
         syncing: Option<DiskSync>,
     },
     /// A stream that has ended.
@@ -39,18 +39,18 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Whether it is there already.
+    /// Returns whether the whole body is available.
     pub fn is_whole(&self) -> bool {
         matches!(self, Self::Whole(_) | Self::Pieces(_))
     }
 
-    /// Makes a long answer that is there already one in pieces, for a stream of HTTP/2: hyper is done with a
-    /// stream when it has handed on the last piece, whether there is room for it at the client or not.
+    /// Splits a long complete body into pieces, for an HTTP/2 stream: hyper drops a stream's body once it has
+    /// taken the last frame, even if the client has no window for it.
     #[must_use]
     pub fn in_pieces(self) -> Self {
         match self {
             Self::Whole(body) if body.size_hint().lower() > MAX_WHOLE_BYTES => {
-                // a `Full` has one frame, which is ready
+                // A `Full` has one frame, which is ready.
                 let bytes = body.into_inner().unwrap_or_default();
                 Self::Pieces(bytes)
             }
@@ -58,14 +58,14 @@ impl Reply {
         }
     }
 
-    /// Ends a stream with an error that its client can read, because the gateway shuts down.
+    /// Ends a stream with an error that the client can read, because the gateway shuts down.
     pub fn end_for_shutdown(&mut self) {
         if let Self::Stream(relay) = self {
             relay.interrupt(Refusal::ShuttingDown.into());
         }
     }
 
-    /// A body that is there already.
+    /// Creates a complete body.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self::Whole(Full::new(bytes.into()))
     }
@@ -129,8 +129,8 @@ impl Body for Reply {
     }
 }
 
-/// Takes the next piece of `rest`. The last one is a single byte with memory of its own: the client has room for
-/// it only after all others, so that the memory of the answer is free when hyper is done with the stream.
+/// Takes the next piece of `rest`. The last piece is a single byte with its own allocation: the client has
+/// window for it only after all others, so the memory of the body is free when hyper drops the stream.
 fn next_piece(rest: &mut Bytes) -> Option<Bytes> {
     match rest.len() {
         0 => None,
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// Notes that it was dropped.
+    /// Sets the flag when it is dropped.
     struct Owner(Vec<u8>, Arc<AtomicBool>);
 
     impl AsRef<[u8]> for Owner {

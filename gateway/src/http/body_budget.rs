@@ -1,4 +1,5 @@
-//! Memory for request bodies and stored responses: a budget of the whole process, and a share of it for each account.
+//! A memory budget for request bodies and stored responses: one for the process, with a share for each
+//! account.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,39 +11,40 @@ use domain::id::AccountId;
 
 /// How long a body waits for memory.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
-/// An account gets at most this part of the budget, so that one alone cannot use it up.
+/// An account gets at most this fraction of the budget, so that one account cannot use it up.
 const ACCOUNT_DIVISOR: usize = 4;
 
-/// The memory that request bodies may take, in bytes.
+/// The memory that bodies may take, in bytes.
 pub(super) struct BodyBudget {
     state: Mutex<State>,
-    /// Notified whenever memory is given back.
+    /// Notified whenever memory is released.
     released: Notify,
-    /// What one account may hold.
+    /// The share of one account, in bytes.
     account_limit: usize,
 }
 
 struct State {
     available: usize,
-    /// What each account holds. Accounts that hold nothing are not in here.
+    /// The memory held by each account; accounts that hold none are absent.
     held: HashMap<AccountId, usize>,
 }
 
-/// Memory that one body holds. Dropping it gives the memory back.
+/// Memory held by one body. Dropping it releases the memory.
 pub(super) struct BodyMemoryGuard {
     budget: Arc<BodyBudget>,
     account: AccountId,
     bytes: usize,
 }
 
-/// There was no memory for a body in time.
+/// No memory became available in time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BudgetExhaustedError;
 
 // === impl BodyBudget ===
 
 impl BodyBudget {
-    /// A budget of `bytes`. An account may hold a quarter of it, and one body of `max_body_bytes` in any case.
+    /// Creates a budget of `bytes`. An account may hold a quarter of it, and at least one body of
+    /// `max_body_bytes`.
     pub(super) fn new(bytes: usize, max_body_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State { available: bytes, held: HashMap::new() }),
@@ -51,12 +53,12 @@ impl BodyBudget {
         })
     }
 
-    /// Returns a guard for a body of `account`, which holds nothing yet.
+    /// Returns a guard for a body of `account` that holds no memory yet.
     pub(super) fn guard(self: &Arc<Self>, account: AccountId) -> BodyMemoryGuard {
         BodyMemoryGuard { budget: self.clone(), account, bytes: 0 }
     }
 
-    /// Returns what one account may hold.
+    /// Returns the share of one account, in bytes.
     pub(super) const fn account_limit(&self) -> usize {
         self.account_limit
     }
@@ -80,13 +82,13 @@ impl BodyBudget {
 // === impl BodyMemoryGuard ===
 
 impl BodyMemoryGuard {
-    /// Makes the guard hold `bytes`, if it holds less. Waits for memory that others hold.
+    /// Grows the guard to `bytes`, if it holds less. Waits for memory that others hold.
     ///
     /// # Errors
-    /// None was given back in time. What the guard held before, it holds still.
+    /// No memory became available in time. The guard holds what it held before.
     ///
     /// # Cancel safety
-    /// A guard whose growth is cancelled holds what it held before.
+    /// If cancelled, the guard holds what it held before.
     pub(super) async fn grow_to(&mut self, bytes: usize) -> Result<(), BudgetExhaustedError> {
         if self.try_grow_to(bytes) {
             return Ok(());
@@ -97,7 +99,7 @@ impl BodyMemoryGuard {
         Ok(())
     }
 
-    /// Makes the guard hold `bytes`, if it holds less and there is memory now. Returns whether it holds them.
+    /// Grows the guard to `bytes` if there is enough memory now. Returns whether it holds `bytes`.
     pub(super) fn try_grow_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         if more > 0 {
@@ -113,7 +115,7 @@ impl BodyMemoryGuard {
         loop {
             let released = self.budget.released.notified();
             tokio::pin!(released);
-            // registered before the try, so that what is released after it wakes us
+            // Registered before the attempt, so that a later release is not missed.
             released.as_mut().enable();
             if self.budget.try_take(self.account, more) {
                 return;

@@ -1,15 +1,15 @@
-//! The catalogue in the shape that Codex decodes (checked with 0.169.0), which asks for it when its
-//! provider has a `model_catalog_url`.
+//! The catalogue in the shape that Codex decodes (checked with 0.169.0). Codex requests it if its provider
+//! has a `model_catalog_url`.
 //!
-//! Codex drops the whole list when one field of one entry is missing or has another type, and it
-//! takes its tools from here: with these values all that it declares are functions and namespaces
-//! of functions. Web search is not among the things that a catalogue can turn off.
+//! Codex drops the whole list if one field of one entry is missing or has another type, and it selects its
+//! tools by these values: with the ones here, it declares only functions and namespaces of functions. A
+//! catalogue cannot turn off web search.
 
 use serde::Serialize;
 
 use domain::model::{Ability, Modality, Model};
 
-/// What Codex is told to be, in place of the instructions that it has for its own models.
+/// The instructions for Codex, instead of those that it has for its own models.
 const INSTRUCTIONS: &str = include_str!("codex_instructions.md");
 
 const LEVELS: &[Level] = &[
@@ -52,14 +52,14 @@ struct Truncation {
     limit: u64,
 }
 
-/// Says whether a query is one of Codex's.
-pub(super) fn asks(query: Option<&str>) -> bool {
+/// Returns whether a query comes from Codex.
+pub(super) fn is_codex(query: Option<&str>) -> bool {
     let mut pairs = query.unwrap_or_default().split('&');
     pairs.any(|pair| pair.split('=').next() == Some("client_version"))
 }
 
-/// Lists `models`: each under its id, and hidden under its aliases, so that Codex knows its limits
-/// whichever of them it is configured with.
+/// Lists `models`: each under its id, and hidden under its aliases, so that Codex knows its limits under any
+/// name.
 pub(super) fn entries<'a>(models: impl Iterator<Item = &'a Model>) -> Vec<Entry<'a>> {
     let mut entries = Vec::new();
     for (priority, model) in models.enumerate() {
@@ -104,7 +104,7 @@ impl<'a> Entry<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::asks;
+    use super::is_codex;
 
     #[test]
     fn codex_is_known_by_the_version_that_it_sends() {
@@ -115,7 +115,7 @@ mod tests {
             (Some("client_version"), true),
             (Some("my_client_version=1"), false),
         ] {
-            assert_eq!(asks(query), expected, "{query:?}");
+            assert_eq!(is_codex(query), expected, "{query:?}");
         }
     }
 }

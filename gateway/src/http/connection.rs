@@ -1,7 +1,7 @@
-//! One connection of the API, and the requests on it: when they end before their time.
+//! Runs one connection of the API, and ends it or its requests early if necessary.
 //!
-//! hyper runs the protocol. Here a connection learns of the shutdown, an idle one is closed, and a stream of
-//! HTTP/2 whose client takes nothing is reset without the others on its connection.
+//! hyper runs the protocol. This layer tells the connection about a shutdown, closes it when idle, and resets
+//! an HTTP/2 stream whose client takes nothing, without affecting the others.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use super::body::Reply;
 use super::shutdown::{Phase, PhaseWatch, Shutdown};
 use crate::connections::{Activity, ActivityGuard, IDLE_TIMEOUT, StallTimer};
 
-/// How long a connection may take to end once it is asked to because it is idle.
+/// How long an idle connection may take to end after it was asked to.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 task_local! {
@@ -31,26 +31,26 @@ task_local! {
     static STREAM: Arc<StreamProgress>;
 }
 
-/// Runs a connection until it ends, which the shutdown and a long time without requests bring about.
+/// Runs a connection until it ends. A shutdown and a long time without requests end it.
 pub(super) struct ServedConnection<C> {
-    /// Boxed, because each future around it would have room for it twice.
+    /// Boxed: each future around it would have to hold it twice.
     connection: Pin<Box<C>>,
     activity: Arc<Activity>,
     phase: PhaseWatch,
     idle: IdleWatch,
 }
 
-/// What is known of how long a connection is idle. HTTP/1 has its deadline for the head of a request.
+/// The state of the idle timeout. For HTTP/1, hyper's header timeout does this.
 enum IdleWatch {
-    /// It does not carry several requests at a time, as far as is known.
+    /// The connection is not known to be multiplexed.
     Off,
-    /// The time to look whether any request has come since there were this many.
+    /// The time of the next check, and the number of requests at the last one.
     Watching(Pin<Box<Sleep>>, u64),
-    /// It was asked to end, and is dropped at this time.
+    /// The connection was asked to end, and is dropped at this time.
     Closing(Pin<Box<Sleep>>),
 }
 
-/// Runs the requests of HTTP/2 connections, each a task, where a shutdown waits for them.
+/// Spawns the requests of HTTP/2 connections as tasks that a shutdown waits for.
 #[derive(Clone)]
 pub(super) struct StreamExecutor {
     pub(super) tasks: TaskTracker,
@@ -65,23 +65,23 @@ struct StreamTask<F> {
     progress: Arc<StreamProgress>,
     phase: PhaseWatch,
     stalled: StallTimer,
-    /// How many pieces were taken when it was last looked.
+    /// The number of frames taken at the last check.
     seen: u64,
 }
 
-/// Whether what a stream's body has handed out was taken: hyper asks for the next piece only when there is
-/// room for it.
+/// Counts the frames of a stream that were taken: hyper polls for the next frame only when there is window
+/// for it.
 #[derive(Debug, Default)]
 pub(super) struct StreamProgress {
     pieces: AtomicU64,
     is_blocked: AtomicBool,
 }
 
-/// The body of an answer on a connection.
+/// The body of a response on a connection.
 pub(super) struct ClientBody {
     reply: Reply,
     shutdown: Arc<Shutdown>,
-    /// `None` if the connection has but this one.
+    /// `None` on a connection without streams.
     progress: Option<Arc<StreamProgress>>,
     _request: ActivityGuard,
 }
@@ -96,7 +96,7 @@ impl<C> ServedConnection<C> {
 }
 
 impl<C: GracefulConnection> ServedConnection<C> {
-    /// Ready when the connection is to be dropped because it is idle.
+    /// Ready when the connection must be dropped because it is idle.
     fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.idle {
@@ -111,7 +111,7 @@ impl<C: GracefulConnection> ServedConnection<C> {
                     if self.activity.is_idle() && started == *seen {
                         self.connection.as_mut().graceful_shutdown();
                         self.idle = IdleWatch::Closing(Box::pin(sleep(CLOSE_TIMEOUT)));
-                        // polled again, so that the client is told
+                        // Polls again, so that the client is sent a GOAWAY.
                         context.waker().wake_by_ref();
                         return Poll::Pending;
                     }
@@ -135,7 +135,8 @@ impl<C: GracefulConnection> Future for ServedConnection<C> {
                 return Poll::Ready(Some(ended));
             }
             match this.phase.poll_changed(context) {
-                // a phase that follows at once replaces the one before it; the requests find out by themselves
+                // A phase that follows immediately replaces the one before it; requests check the phase
+                // themselves.
                 Poll::Ready(Phase::Draining | Phase::Ending) => {
                     this.connection.as_mut().graceful_shutdown();
                 }

@@ -1,4 +1,4 @@
-//! From a request to an endpoint, and from its outcome to a response.
+//! Maps a request to its endpoint, and its outcome to a response.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -43,11 +43,11 @@ pub struct Handler {
     shutdown: Arc<Shutdown>,
 }
 
-/// A path of `/v1`, and what may be done there.
+/// An endpoint of `/v1`.
 enum Target<'a> {
     Chat,
     Responses,
-    /// A client that would rather have a WebSocket.
+    /// A WebSocket upgrade.
     WebSocket,
     Stored(&'a str),
     Delete(&'a str),
@@ -59,21 +59,21 @@ enum Target<'a> {
 }
 
 impl Handler {
-    /// A handler whose request bodies come through `bodies`.
+    /// Creates a handler that receives request bodies through `bodies`.
     pub fn new(app: Arc<AppState>, bodies: BodyReceiver) -> Self {
         let stored = StoredReader::new(bodies.budget().clone());
         Self { app, bodies, stored, shutdown: Arc::new(Shutdown::new()) }
     }
 
-    /// Returns the shutdown that requests follow.
+    /// Returns the shutdown that requests observe.
     pub(super) fn shutdown(&self) -> Arc<Shutdown> {
         self.shutdown.clone()
     }
 
-    /// Answers one request. A panic is answered, too, and booked by the guard's drop.
+    /// Answers one request. A panic is answered as well, and the drop of the guard settles the request.
     ///
     /// # Errors
-    /// None; hyper wants a type.
+    /// None; hyper requires a type.
     pub async fn serve(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -142,7 +142,7 @@ impl Handler {
         let outcome = {
             let mut serving = pin!(serving);
             let next = poll_fn(|context| match serving.as_mut().poll(context) {
-                // the task is woken when the shutdown comes to this
+                // A change of phase wakes the task.
                 Poll::Pending if self.shutdown.is_ending() => {
                     Poll::Ready(Err(Refusal::ShuttingDown.into()))
                 }
@@ -152,13 +152,14 @@ impl Handler {
         };
         let response = conclude(outcome, guard);
         if response.body().is_whole() {
-            // a stream waits at its end; that the disk fails is logged, and no reason to keep an answer back
+            // A stream waits at its end. A failed sync is logged and does not hold back an answer.
             _ = self.app.ledger.synced().await;
         }
         response
     }
 
-    /// Whether requests should be sent here: not while we drain, and not while they cannot be recorded.
+    /// Returns whether requests should be sent here: not during a drain, and not while they cannot be
+    /// recorded.
     fn readiness(&self) -> Response<Reply> {
         if !self.shutdown.is_ready() {
             return health(false);
@@ -189,7 +190,7 @@ impl Handler {
     }
 }
 
-/// Whether the process lives, or is ready for requests. Needs no key.
+/// Answers a health check, which needs no key.
 fn health(good: bool) -> Response<Reply> {
     let text = if good { r#"{"status":"ok"}"# } else { r#"{"status":"draining"}"# };
     let mut response = respond::json(text);
@@ -199,7 +200,7 @@ fn health(good: bool) -> Response<Reply> {
     response
 }
 
-/// Makes the response, and closes the guard unless the answer has it or has closed it.
+/// Builds the response, and closes the guard unless the answer owns it or has closed it.
 fn conclude(
     outcome: Result<Response<Reply>, Fault>,
     guard: Option<RequestGuard>,
@@ -224,7 +225,7 @@ fn conclude(
     }
 }
 
-/// Codex names itself in one header or the other.
+/// Codex identifies itself in one of two headers.
 fn client_kind(headers: &HeaderMap) -> ClientKind {
     let is_codex = |name: HeaderName| {
         let value = headers.get(name).map(http::HeaderValue::as_bytes).unwrap_or_default();
@@ -247,7 +248,7 @@ fn target<'a>(method: &Method, path: &'a str, headers: &HeaderMap) -> Target<'a>
         "/v1/models" => Target::WrongMethod("GET"),
         _ if let Some(rest) = path.strip_prefix("/v1/responses/") => stored_target(method, rest),
         _ => match path.strip_prefix("/v1/models/") {
-            // clients may write the slash of `vendor/model` as it is or as %2F
+            // Clients may write the slash of `vendor/model` literally or as %2F.
             Some(name) if !name.is_empty() && method == Method::GET => {
                 Target::Model(percent_decode_str(name).decode_utf8_lossy())
             }
@@ -257,7 +258,7 @@ fn target<'a>(method: &Method, path: &'a str, headers: &HeaderMap) -> Target<'a>
     }
 }
 
-/// What is asked of a stored response.
+/// Returns the endpoint of a stored response.
 fn stored_target<'a>(method: &Method, rest: &'a str) -> Target<'a> {
     match rest.split_once('/') {
         None if rest.is_empty() => Target::Unknown,
@@ -283,7 +284,7 @@ impl Target<'_> {
     }
 }
 
-/// As much of a path as an error repeats.
+/// Returns the part of a path that an error repeats.
 fn shown(path: &str) -> String {
     path.chars().take(200).collect()
 }

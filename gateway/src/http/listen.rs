@@ -29,49 +29,50 @@ use crate::journal_barrier::JournalBarrier;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest head, and the most that is read ahead of a request's body, in bytes.
 const MAX_BUFFER: usize = 64 * 1024;
-/// What clients may send ahead on one stream of HTTP/2 and on one connection, in bytes. Each frame takes some
-/// hundred bytes until it is read, however short it is.
+/// The flow-control windows of one HTTP/2 stream and of one connection, in bytes. An unread frame takes about
+/// a hundred bytes of memory, however short it is.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 512 * 1024;
-/// How long clients may take for the errors that end their requests in a shutdown.
+/// How long clients may take to receive the errors that end their requests in a shutdown.
 const ENDING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// When to stop, and how.
+/// When and how to stop.
 pub struct Stop {
-    /// Ends the accepting; requests under way go on.
+    /// Stops accepting; requests in progress continue.
     pub shutdown: CancellationToken,
-    /// How long connections are still accepted while `/readyz` says that no requests should be sent.
+    /// How long connections are still accepted while `/readyz` returns 503.
     pub drain_delay: Duration,
-    /// How long requests may go on after that.
+    /// How long requests may continue after that.
     pub drain: Duration,
-    /// Cancelled by us after that; requests are ended then.
+    /// Cancelled after that, which ends requests.
     pub cut_off: CancellationToken,
 }
 
 /// The API's port.
 pub struct Port {
-    /// Where connections come from.
+    /// Accepts connections.
     pub acceptor: Acceptor<TcpListener>,
-    /// What is within TLS, if anything is.
+    /// Terminates TLS, if configured.
     pub tls: Option<TlsAcceptor>,
-    /// What answers requests.
+    /// Answers requests.
     pub handler: Arc<Handler>,
-    /// How answers leave.
+    /// Flushes the journal before writes.
     pub journal_barrier: JournalBarrier,
-    /// What a shutdown waits for.
+    /// The tasks that a shutdown waits for.
     pub tasks: TaskTracker,
-    /// How long a client may take nothing of what it is sent; `None` for as long as it wishes.
+    /// How long a client may take no byte of an answer; `None` for no limit.
     pub client_idle: Option<Duration>,
 }
 
 // === impl Port ===
 
 impl Port {
-    /// Serves HTTP/1.1 and HTTP/2 until `stop` says so, then waits for what is under way.
+    /// Serves HTTP/1.1 and HTTP/2 until `stop` is signalled, then waits for requests in progress.
     pub async fn serve(mut self, stop: Stop) {
         let shutdown = self.handler.shutdown();
         let builder = self.builder();
-        // they are aborted in the end: a token would be asked, under its lock, at every turn of each
+        // Connections are aborted at the end. A cancellation token would be polled, under its lock, on each
+        // poll of each connection.
         let mut connections = JoinSet::new();
         stop.shutdown.run_until_cancelled(self.accept(&builder, &mut connections)).await;
         shutdown.set_unready();
@@ -80,7 +81,7 @@ impl Port {
                 delay_ms = stop.drain_delay.as_millis(),
                 "shutting down: no longer ready, accepting for a while"
             );
-            // that it takes this long is how it ends
+            // The delay always ends by the timeout.
             _ = timeout(stop.drain_delay, self.accept(&builder, &mut connections)).await;
         }
         drop(self.acceptor);
@@ -119,7 +120,7 @@ impl Port {
         builder
     }
 
-    /// Serves connections as they come, each in a task of `connections`.
+    /// Spawns a task of `connections` for each accepted connection.
     async fn accept(
         &mut self,
         builder: &auto::Builder<StreamExecutor>,
@@ -146,7 +147,7 @@ impl Port {
                     connections.spawn(self.tasks.track_future(server.serve(stream)));
                 }
                 Some(tls) => {
-                    // it ends with the first request's deadline
+                    // The deadline of the first request applies to the handshake.
                     let handshake = tls.accept(stream);
                     let connection = async move {
                         match handshake.await {
@@ -166,7 +167,7 @@ async fn all(connections: &mut JoinSet<()>) {
     while connections.join_next().await.is_some() {}
 }
 
-/// What serves one connection.
+/// Serves one connection.
 struct Server {
     builder: auto::Builder<StreamExecutor>,
     handler: Arc<Handler>,
@@ -177,7 +178,7 @@ struct Server {
 // === impl Server ===
 
 impl Server {
-    /// Serves `stream`. What it takes to begin is let go before the first await.
+    /// Serves `stream`. Values that only the start needs are dropped before the first await.
     fn serve<S>(self, stream: S) -> impl Future<Output = ()> + Send + 'static
     where
         S: Read + Write + Unpin + Send + 'static,
@@ -191,7 +192,7 @@ impl Server {
                 requests.set_multiplexed();
             }
             let (handler, shutdown) = (handler.clone(), handler.shutdown());
-            // boxed, so that a stream does not hold the memory of all that went before its first event
+            // Boxed, so that a stream does not hold the memory of everything before its first event.
             Box::pin(async move {
                 let response = handler.serve(request).await?;
                 let progress = StreamProgress::current();

@@ -1,6 +1,6 @@
 //! The public edge: HTTP/1.1 and HTTP/2 on one port.
 //!
-//! Knows bytes, paths and statuses; what a request means is the pipeline's. Start with
+//! This module knows bytes, paths and status codes; the pipeline knows what a request means. Start with
 //! [`handler::Handler`].
 
 mod body;

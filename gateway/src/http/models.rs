@@ -1,6 +1,6 @@
 //! `GET /v1/models` and `GET /v1/models/{id}`.
 //!
-//! Codex gets, beside the list that every client knows, the one that it wants (`codex.rs`).
+//! For Codex, the list contains the entries that it decodes as well (`codex.rs`).
 
 use http::Response;
 use serde::Serialize;
@@ -34,11 +34,11 @@ pub(super) fn list(app: &AppState, principal: &Principal, query: Option<&str>) -
     let catalogue = app.directory.catalogue();
     let usable = || admit::usable_models(&catalogue, principal).map(|model| &**model);
     let data = usable().map(Item::of).collect();
-    let models = codex::asks(query).then(|| codex::entries(usable()));
+    let models = codex::is_codex(query).then(|| codex::entries(usable()));
     json(&List { object: "list", data, models })
 }
 
-/// Describes one of them.
+/// Describes one model.
 pub(super) fn retrieve(
     app: &AppState,
     principal: &Principal,

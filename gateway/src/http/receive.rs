@@ -1,8 +1,8 @@
-//! Receives request bodies: whole, in bounded memory and in bounded time.
+//! Receives request bodies whole, in bounded memory and time.
 //!
-//! Most bodies come with the head of their request, in one piece, and are used as they are. One that comes
-//! in several pieces is copied to one buffer: each piece would keep the read buffer it came in, and pieces
-//! may be of one byte. Such a body has a place among those of its account and key before it is buffered.
+//! Most bodies arrive with the head of their request, in one frame, and are used without a copy. A body in
+//! several frames is copied into one buffer, because each frame keeps its read buffer alive, and frames may
+//! have one byte. Such a body takes a slot of its account and key before it is buffered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,25 +25,25 @@ const BODY_TIMEOUT: Duration = Duration::from_mins(2);
 const RATE_GRACE: Duration = Duration::from_secs(10);
 /// The minimum rate of a body, averaged from its head on, in bytes per second.
 const MIN_RATE: u64 = 1024;
-/// Bodies up to this length, in bytes, are not counted against the memory budget when they come in one
-/// piece: the connection that brings them takes more.
+/// Bodies up to this length, in bytes, do not count against the memory budget if they arrive in one frame:
+/// their connection takes more.
 const UNCOUNTED_BYTES: usize = 16 * 1024;
-/// The least capacity of the buffer of a body that comes in pieces, in bytes.
+/// The smallest buffer of a body in several frames, in bytes.
 const MIN_CAPACITY: usize = 16 * 1024;
-/// Up to this capacity, in bytes, such a buffer doubles when it is full; a larger one grows by half, so that it
-/// holds little more memory than its body needs.
+/// Buffers double up to this capacity, in bytes; larger ones grow by half, so that they hold little more
+/// memory than their body needs.
 const MAX_DOUBLED_CAPACITY: usize = 1024 * 1024;
-/// How the names of uploads' kinds begin.
+/// The prefix of multipart media types.
 const MULTIPART: &str = "multipart/";
 
-/// Receives the bodies of requests. One for the whole gateway.
+/// Receives request bodies. One for the whole gateway.
 pub struct BodyReceiver {
-    /// The longest body that is taken, in bytes.
+    /// The longest body that is accepted, in bytes.
     max_body_bytes: usize,
     budget: Arc<BodyBudget>,
 }
 
-/// A body and the memory that it holds until its last user has gone.
+/// A body and the memory that it holds until its last user drops it.
 pub(super) struct CountedBody<B> {
     bytes: B,
     _memory: BodyMemoryGuard,
@@ -52,22 +52,22 @@ pub(super) struct CountedBody<B> {
 // === impl BodyReceiver ===
 
 impl BodyReceiver {
-    /// A receiver of bodies of up to `max_body_bytes`, which together take up to `memory_bytes`.
+    /// Creates a receiver of bodies of up to `max_body_bytes`, which together take up to `memory_bytes`.
     pub fn new(max_body_bytes: usize, memory_bytes: usize) -> Self {
         Self { max_body_bytes, budget: BodyBudget::new(memory_bytes, max_body_bytes) }
     }
 
-    /// Returns the memory that bodies are counted against.
+    /// Returns the budget that bodies count against.
     pub(super) fn budget(&self) -> &Arc<BodyBudget> {
         &self.budget
     }
 
-    /// Receives a JSON body whole. `take_place` is called for a body that comes in several pieces, and its
-    /// guard is held until the body is there.
+    /// Receives a JSON body whole. `take_place` is called if the body arrives in several frames; its guard is
+    /// held until the body is complete.
     ///
     /// # Errors
-    /// The body is too long, of another kind, does not come in time or breaks off; there is no place or no
-    /// memory for it.
+    /// The body is too long, has another media type, is too slow or breaks off, or there is no slot or memory
+    /// for it.
     pub(super) async fn receive<G>(
         &self,
         headers: &HeaderMap,
@@ -76,7 +76,7 @@ impl BodyReceiver {
         take_place: impl FnOnce() -> Result<G, Refusal>,
     ) -> Result<Bytes, Refusal> {
         check_kind(headers)?;
-        // what the client announces is known before it is sent
+        // The announced length is known before the body is sent.
         if body.size_hint().lower() > self.max_body_bytes as u64 {
             return Err(self.too_large());
         }
@@ -85,20 +85,20 @@ impl BodyReceiver {
         if body.is_end_stream() {
             return self.whole(first, account).await;
         }
-        // boxed, because few requests need it
+        // Boxed, because few requests need it.
         Box::pin(async move {
-            // a body in chunks ends behind its last piece
+            // A chunked body ends after its last frame.
             let wait = began + RATE_GRACE;
             let Some(second) = next_piece(&mut body, wait).await? else {
                 return self.whole(first, account).await;
             };
             let _place = take_place()?;
-            self.gather([first, second], body, account, began).await
+            self.receive_rest([first, second], body, account, began).await
         })
         .await
     }
 
-    /// Returns a body that came in one piece.
+    /// Returns a body that arrived in one frame.
     async fn whole(&self, bytes: Bytes, account: AccountId) -> Result<Bytes, Refusal> {
         if bytes.len() > self.max_body_bytes {
             return Err(self.too_large());
@@ -112,7 +112,7 @@ impl BodyReceiver {
     }
 
     /// Receives the rest of a body, and returns all of it.
-    async fn gather(
+    async fn receive_rest(
         &self,
         pieces: [Bytes; 2],
         mut body: Incoming,
@@ -139,7 +139,8 @@ impl BodyReceiver {
         Ok(CountedBody::into_bytes(bytes, memory))
     }
 
-    /// Appends `piece`. The buffer's capacity grows up to `max_capacity`, and never exceeds what `memory` holds.
+    /// Appends `piece`. The buffer's capacity grows up to `max_capacity`, and never exceeds what `memory`
+    /// holds.
     async fn append(
         &self,
         bytes: &mut Vec<u8>,
@@ -168,7 +169,7 @@ impl BodyReceiver {
 // === impl CountedBody ===
 
 impl<B: AsRef<[u8]> + Send + 'static> CountedBody<B> {
-    /// Makes `bytes` a body that holds `memory` until it is dropped.
+    /// Wraps `bytes` in a body that holds `memory` until it is dropped.
     pub(super) fn into_bytes(bytes: B, memory: BodyMemoryGuard) -> Bytes {
         Bytes::from_owner(Self { bytes, _memory: memory })
     }
@@ -180,14 +181,14 @@ impl<B: AsRef<[u8]>> AsRef<[u8]> for CountedBody<B> {
     }
 }
 
-/// Returns the next piece of a body; `None` at its end.
+/// Returns the next data frame of a body; `None` at its end.
 async fn next_piece(body: &mut Incoming, deadline: Instant) -> Result<Option<Bytes>, Refusal> {
     loop {
         match timeout_at(deadline, body.frame()).await {
             Ok(Some(Ok(frame))) => match frame.into_data() {
                 Ok(piece) if piece.is_empty() => {}
                 Ok(piece) => return Ok(Some(piece)),
-                // trailers say nothing to us
+                // Trailers are ignored.
                 Err(_) => {}
             },
             Ok(Some(Err(_))) => return Err(Refusal::BodyBrokenOff),
@@ -197,8 +198,8 @@ async fn next_piece(body: &mut Incoming, deadline: Instant) -> Result<Option<Byt
     }
 }
 
-/// JSON is taken under any name (`curl -d` calls it a form) but that of an upload; compressed bodies
-/// are not taken, because we do not say that we would.
+/// Checks the media type. JSON is accepted under any type (`curl -d` sends a form's), except for uploads;
+/// compressed bodies are refused, because the gateway does not announce support.
 fn check_kind(headers: &HeaderMap) -> Result<(), Refusal> {
     let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
     if let Some(coding) = text(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
@@ -214,7 +215,7 @@ fn check_kind(headers: &HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns what a full buffer of this capacity grows to.
+/// Returns the capacity that a full buffer grows to.
 fn next_capacity(capacity: usize) -> usize {
     let more = if capacity < MAX_DOUBLED_CAPACITY { capacity } else { capacity / 2 };
     capacity.saturating_add(more).max(MIN_CAPACITY)
@@ -237,8 +238,8 @@ mod tests {
     const LIMIT: usize = 100 * 1024;
     const MEMORY: usize = LIMIT;
 
-    /// What is read from a client that announces `length` bytes and sends `pieces`, one with the head and
-    /// each other after a `pause`.
+    /// Receives a body from a client that announces `length` bytes and sends `pieces`: the first with the
+    /// head, each other after `pause`.
     async fn outcome(length: usize, pieces: &[&str], pause: Duration) -> Result<Bytes, Refusal> {
         let (mut client, server) = tokio::io::duplex(4 * 1024);
         let (outcomes, mut outcome) = mpsc::unbounded_channel();
@@ -264,7 +265,7 @@ mod tests {
         tokio::pin!(outcome);
         tokio::select! {
             outcome = &mut outcome => outcome.unwrap(),
-            // a connection whose request was not read to its end is closed
+            // A connection whose request was not read to its end is closed.
             _ = serve => outcome.await.unwrap(),
             () = send => unreachable!("it waits"),
         }

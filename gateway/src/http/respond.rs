@@ -1,6 +1,6 @@
-//! From faults to the wire: the one table of HTTP statuses, error types and codes.
+//! The only table from faults to HTTP status codes, error types and codes.
 //!
-//! Matched without `_`, so that a new fault stops the build until it is answered here.
+//! It matches without `_`, so that a new fault does not compile until it is handled here.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use std::time::Duration;
@@ -30,10 +30,10 @@ const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// When to ask again for what is being answered to another client.
+/// When to retry a request that is being answered to another client.
 const IDEMPOTENCY_WAIT: Duration = Duration::from_secs(5);
 
-/// An error, ready to be sent.
+/// An error that is ready to be sent.
 #[derive(Debug)]
 pub(super) struct ErrorReply {
     status: StatusCode,
@@ -44,7 +44,7 @@ pub(super) struct ErrorReply {
     headers: HeaderMap,
 }
 
-/// Turns an answer into a response.
+/// Converts an answer into a response.
 pub(super) fn answer(answer: Answer) -> Response<Reply> {
     match answer {
         Answer::Whole { headers, body } => json_with(headers, body),
@@ -61,7 +61,7 @@ pub(super) fn answer(answer: Answer) -> Response<Reply> {
     }
 }
 
-/// A stream with status 200.
+/// Returns a stream with status 200.
 fn event_stream(mut headers: HeaderMap, body: Reply) -> Response<Reply> {
     headers.insert(CONTENT_TYPE, EVENT_STREAM);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -69,7 +69,7 @@ fn event_stream(mut headers: HeaderMap, body: Reply) -> Response<Reply> {
     with_headers(headers, body)
 }
 
-/// A JSON body with status 200.
+/// Returns a JSON body with status 200.
 pub(super) fn json(body: impl Into<Bytes>) -> Response<Reply> {
     json_with(HeaderMap::new(), body)
 }
@@ -85,8 +85,7 @@ fn with_headers(headers: HeaderMap, body: Reply) -> Response<Reply> {
     response
 }
 
-/// Ends a stream that broke: books it, and gives the events that tell the client, in the manner of its
-/// endpoint.
+/// Settles a stream that broke, and returns the events that report the error in the format of its endpoint.
 pub(super) fn error_event(broken: BrokenStream) -> Bytes {
     let request_id = broken.guard.as_ref().map(|guard| tracing::field::display(guard.id()));
     tracing::warn!(request_id, error = %broken.fault, "a stream broke");
@@ -95,7 +94,7 @@ pub(super) fn error_event(broken: BrokenStream) -> Bytes {
         status: if broken.fault.status() == RequestStatus::Interrupted {
             RequestStatus::Interrupted
         } else {
-            // it was begun, and is not refused any more
+            // The request has begun, so it is not a refusal any more.
             RequestStatus::Failed
         },
         http_status: Some(200),
@@ -120,18 +119,18 @@ pub(super) fn error_event(broken: BrokenStream) -> Bytes {
 // === impl ErrorReply ===
 
 impl ErrorReply {
-    /// What a panic in our code looks like to the client.
+    /// Returns the reply to a request that panicked.
     pub(super) fn internal() -> Self {
         let message = "the gateway has a bug and could not serve this request; it is logged";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message)
     }
 
-    /// Tells how the limits of the request stand.
+    /// Adds the state of the request's limits to the headers.
     pub(super) fn show(&mut self, limits: &LimitStatus) {
         rate_limit_headers::show(&mut self.headers, limits);
     }
 
-    /// How the request ends, for its record.
+    /// Returns the outcome for the record.
     pub(super) fn end(&self, fault: &Fault) -> RequestOutcome {
         RequestOutcome {
             status: fault.status(),
@@ -140,7 +139,7 @@ impl ErrorReply {
         }
     }
 
-    /// The response.
+    /// Converts the error into a response.
     pub(super) fn into_response(self) -> Response<Reply> {
         let body = self.body().to_json();
         let mut response = json_with(self.headers, body);
@@ -159,7 +158,7 @@ impl ErrorReply {
         }
     }
 
-    /// The same in the words of a failed response, whose codes are a set of their own (§5.7).
+    /// Returns the error of a failed Responses object, whose codes are a set of their own (§5.7).
     fn failure(&self) -> Failure<'_> {
         let code = match self.code.as_deref() {
             Some(
@@ -174,7 +173,7 @@ impl ErrorReply {
         Failure { code, kind: self.kind, message: &self.message }
     }
 
-    /// Says in the message when to try again, for clients that cannot see a header.
+    /// Appends the retry delay to the message, for clients that cannot see headers.
     fn with_wait_in_message(mut self) -> Self {
         let wait = self.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         if let Some(seconds) = wait.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit())) {
@@ -202,7 +201,7 @@ impl ErrorReply {
         self
     }
 
-    /// Tells SDKs not to try again, where the status alone would make them.
+    /// Tells SDKs not to retry if the status alone would make them.
     fn no_retry(self) -> Self {
         self.header(SHOULD_RETRY, HeaderValue::from_static("false"))
     }
@@ -340,8 +339,7 @@ impl From<&UpstreamError> for ErrorReply {
     }
 }
 
-/// What an error inside of an answer becomes: as the refusal that it would have been, where it says
-/// which.
+/// Maps an error inside an answer to the refusal that it would have been.
 fn reported(said: &ForeignError) -> ErrorReply {
     let status = match said.code.as_deref() {
         _ if said.is_context_overflow() => 400,
@@ -351,13 +349,13 @@ fn reported(said: &ForeignError) -> ErrorReply {
     refused(status, said, &HeaderMap::new())
 }
 
-/// What an upstream's own refusal becomes (mapping §6): its status where that is about the request,
-/// a 5xx of ours where it is about our credential or its health.
+/// Maps an upstream's refusal (mapping §6): it keeps its status if it concerns the request, and becomes a 5xx
+/// if it concerns our credential or the upstream's health.
 fn refused(status: u16, said: &ForeignError, headers: &HeaderMap) -> ErrorReply {
     let text = message(said, status);
     let failed = |status, code: &str| ErrorReply::new(status, "server_error", code, text.as_str());
     match status {
-        // the upstream's text is about our credential, and may repeat it
+        // The upstream's text concerns our credential and may repeat it.
         401 | 403 => ErrorReply::new(
             StatusCode::BAD_GATEWAY,
             "server_error",

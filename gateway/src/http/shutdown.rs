@@ -1,4 +1,4 @@
-//! How far the shutdown is, for all who have to act on it.
+//! The phases of the shutdown.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -7,14 +7,14 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::watch;
 
-/// How far the shutdown is.
+/// A phase of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// There is none.
+    /// There is no shutdown.
     Serving,
-    /// Requests under way go on; connections end with them.
+    /// Requests in progress continue; connections end with them.
     Draining,
-    /// Requests under way end now, each with an error that its client can read.
+    /// Requests in progress end now, each with an error that its client can read.
     Ending,
 }
 
@@ -23,7 +23,7 @@ pub(super) enum Phase {
 pub(super) struct Shutdown {
     /// Whether requests should be sent here.
     is_ready: AtomicBool,
-    /// Whether the phase is [`Phase::Ending`]: asked for with every frame of a stream.
+    /// Whether the phase is [`Phase::Ending`]; checked with each frame of a stream.
     is_ending: AtomicBool,
     phase: watch::Sender<Phase>,
 }
@@ -39,22 +39,22 @@ impl Shutdown {
         Self { is_ready, is_ending, phase: watch::Sender::new(Phase::Serving) }
     }
 
-    /// Whether requests should be sent here.
+    /// Returns whether requests should be sent here.
     pub(super) fn is_ready(&self) -> bool {
         self.is_ready.load(Ordering::Relaxed)
     }
 
-    /// Notes that no requests should be sent here any more.
+    /// Records that no requests should be sent here any more.
     pub(super) fn set_unready(&self) {
         self.is_ready.store(false, Ordering::Relaxed);
     }
 
-    /// Whether requests under way have to end now.
+    /// Returns whether requests in progress must end now.
     pub(super) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Acquire)
     }
 
-    /// Goes on to `phase`, and wakes those who watch.
+    /// Enters `phase`, and wakes the watchers.
     pub(super) fn enter(&self, phase: Phase) {
         self.is_ending.store(phase == Phase::Ending, Ordering::Release);
         self.phase.send_replace(phase);
@@ -63,7 +63,7 @@ impl Shutdown {
     /// Watches for the next phase.
     pub(super) fn watch(&self) -> PhaseWatch {
         let mut phase = self.phase.subscribe();
-        // a task that begins after the change has to see it, too
+        // A task that begins after the change must see it as well.
         if *phase.borrow() != Phase::Serving {
             phase.mark_changed();
         }
@@ -82,7 +82,7 @@ impl PhaseWatch {
 
 async fn changed(mut phase: watch::Receiver<Phase>) -> (Phase, watch::Receiver<Phase>) {
     if phase.changed().await.is_err() {
-        // nobody is left who could enter another one
+        // The sender is gone, so no phase follows.
         return pending().await;
     }
     let entered = *phase.borrow_and_update();

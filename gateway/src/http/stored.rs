@@ -21,16 +21,16 @@ use domain::response::{StoredResponse, item_id, parse_response_id};
 const DEFAULT_LIMIT: usize = 20;
 const MAX_LIMIT: usize = 100;
 
-/// How many responses are read from the store at a time. What was read and is not counted yet is at most these.
+/// The number of concurrent reads of responses, which bounds the memory that was read and is not counted yet.
 const MAX_READS: usize = 4;
 
-/// Reads stored responses into the memory of bodies. One for the whole gateway.
+/// Reads stored responses within the memory budget of bodies. One for the whole gateway.
 pub(super) struct StoredReader {
     budget: Arc<BodyBudget>,
     turns: Semaphore,
 }
 
-/// A page of a list, as the API writes it.
+/// A page of a list, as serialized by the API.
 #[derive(Serialize)]
 struct Page<'a> {
     object: &'static str,
@@ -48,7 +48,7 @@ struct PageRequest {
     after: Option<String>,
 }
 
-/// Answers with a stored response as it was first given.
+/// Answers with a stored response as it was first sent.
 pub(super) async fn retrieve(
     app: &AppState,
     reader: &StoredReader,
@@ -65,7 +65,7 @@ pub(super) async fn retrieve(
     Ok(respond::json(CountedBody::into_bytes(Arc::<[u8]>::from(object), memory)))
 }
 
-/// Forgets a stored response.
+/// Deletes a stored response.
 pub(super) async fn delete(
     app: &AppState,
     account: AccountId,
@@ -82,7 +82,7 @@ pub(super) async fn delete(
     Ok(respond::json(to_json(&Deletion { id, object: "response", deleted: true })))
 }
 
-/// Lists the items that a stored response answered.
+/// Lists the input items of a stored response.
 pub(super) async fn input_items(
     app: &AppState,
     reader: &StoredReader,
@@ -93,7 +93,7 @@ pub(super) async fn input_items(
     let request = PageRequest::parse(query)?;
     let input = || async { Ok(find(app, account, id).await?.input) };
     let (input, memory) = reader.read(account, input).await?;
-    // our own writing
+    // The gateway wrote this JSON itself.
     let items: Vec<&RawValue> = serde_json::from_str(&input).unwrap_or_default();
     let page = to_json(&page(items, &request)?);
     Ok(respond::json(CountedBody::into_bytes(page, memory)))
@@ -147,7 +147,7 @@ fn page<'a>(mut items: Vec<&'a RawValue>, request: &PageRequest) -> Result<Page<
     })
 }
 
-/// The name-value pairs of a query, decoded.
+/// Returns the decoded name-value pairs of a query.
 fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, String)> {
     query.unwrap_or_default().split('&').filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
@@ -162,16 +162,16 @@ fn to_json(value: &impl Serialize) -> Vec<u8> {
 // === impl StoredReader ===
 
 impl StoredReader {
-    /// A reader whose texts are counted against `budget`.
+    /// Creates a reader whose texts count against `budget`.
     pub(super) fn new(budget: Arc<BodyBudget>) -> Self {
         Self { budget, turns: Semaphore::new(MAX_READS) }
     }
 
-    /// Returns the text that `find` finds, with memory for it. The account's share of the memory is enough for a
-    /// longer one.
+    /// Returns the text that `find` finds, with memory for it. The account's share suffices for the longest
+    /// text.
     ///
     /// # Errors
-    /// That of `find`; there is no memory for the text.
+    /// The error of `find`, or there is no memory for the text.
     async fn read<F>(
         &self,
         account: AccountId,
@@ -190,7 +190,7 @@ impl StoredReader {
             }
             bytes
         };
-        // read again, because the text would take the memory that it waits for
+        // Read again, because the text itself would occupy the memory that it waits for.
         memory.grow_to(bytes).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
         let _turn = self.turn().await;
         Ok((find().await?, memory))
@@ -225,7 +225,7 @@ impl PageRequest {
                     };
                 }
                 "after" => request.after = Some(value),
-                // `include`, and whatever comes, changes nothing about the items that we have
+                // Other parameters, such as `include`, do not change the items.
                 _ => {}
             }
         }
@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// An id with an escape in it was no id.
+    /// Ids with escapes were not recognized before.
     #[test]
     fn a_page_goes_on_after_any_id() {
         let text = r#"[{"id":"a\"b"},{"id":"c"}]"#;

@@ -157,7 +157,7 @@ async fn a_chain_is_as_long_as_its_items() {
 #[tokio::test]
 async fn a_sweep_does_not_wait_for_a_quiet_moment() {
     let Bench { _dir, store, state, task } = bench();
-    let expired: Vec<_> = (0..=2 * u128::from(SLICE))
+    let expired: Vec<_> = (0..=2 * u128::from(DELETE_BATCH))
         .map(|number| StoredResponse {
             created_at: Timestamp::from_second(i64::try_from(number).unwrap()).unwrap(),
             input: "[]".into(),
@@ -173,7 +173,7 @@ async fn a_sweep_does_not_wait_for_a_quiet_moment() {
     // this is behind all that is to be kept
     let stop = CancellationToken::new();
     let removal = async {
-        let removed = state.remove(ALICE, id(2 * u128::from(SLICE) + 1)).await;
+        let removed = state.remove(ALICE, id(2 * u128::from(DELETE_BATCH) + 1)).await;
         stop.cancel();
         removed
     };
