@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::seal::{KEY_FILE, Sealer};
 use super::{passwords, secret_file, token};
 use crate::clock::{Clock, Entropy};
-use crate::store::{Cursor, Everything, Store, StoreError};
+use crate::store::{Cursor, Snapshot, Store, StoreError};
 use domain::account::{Account, AccountStatus, OPERATOR, Role};
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, PlanName};
@@ -41,7 +41,7 @@ pub struct Seed {
 /// A store and a data directory that are ready.
 pub struct Prepared {
     /// What the gateway keeps in memory.
-    pub everything: Everything,
+    pub everything: Snapshot,
     /// The newest request record.
     pub newest: Cursor,
     /// Opens sealed credentials.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 
-use crate::store::Everything;
+use crate::store::Snapshot;
 use domain::account::Account;
 use domain::account_name::{AccountName, Appearance, normalized};
 use domain::id::{AccountId, ModelId, PlanName, UpstreamName};
@@ -46,7 +46,7 @@ pub struct Catalogue {
 
 impl Directory {
     /// Takes in what the store holds.
-    pub fn new(everything: Everything) -> Self {
+    pub fn new(everything: Snapshot) -> Self {
         let catalogue = Catalogue::new(everything.plans, everything.models, everything.upstreams);
         let directory = Self {
             keys: Map::default(),

@@ -1,4 +1,4 @@
-//! The audit log as the store keeps it: added to with every change, never changed itself.
+//! The audit log: each change adds an entry, and entries are never changed.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -8,20 +8,20 @@ use domain::audit::AuditEntry;
 use domain::id::AccountId;
 use domain::idempotency::{AdminCall, DoneCall};
 
-/// The audit log. Changes of the other traits take their entry along, and the call that asked for them with
-/// it; this reads.
+/// Reads the audit log. Changes of the other traits write their entries, and the calls that requested them,
+/// in their own transactions.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
-    /// Adds an entry that goes with no change.
+    /// Adds an entry without a change.
     async fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError>;
-    /// Returns the call that `actor` made by the same method under the same key, if it is remembered.
+    /// Returns the remembered call of `actor` with the same method and key.
     async fn find_call(
         &self,
         actor: AccountId,
         call: &AdminCall,
     ) -> Result<Option<DoneCall>, StoreError>;
-    /// Forgets calls that were made before `before`, up to `limit`. Returns how many; there may be more
-    /// if it is `limit`.
+    /// Deletes up to `limit` calls made before `before`, and returns how many; there may be more if it is
+    /// `limit`.
     async fn forget_calls(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError>;
     /// Returns up to `limit` entries before `before` (from the end if `None`), newest first.
     async fn audit_before(
@@ -32,13 +32,13 @@ pub trait AuditLog: Send + Sync {
     ) -> Result<Vec<(Cursor, AuditEntry)>, StoreError>;
 }
 
-/// Which entries; every field narrows the choice.
+/// Selects entries; each field narrows the selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// That concern this account, or were made by it.
+    /// Entries that concern this account or were made by it.
     pub account: Option<AccountId>,
-    /// That were made at or after this time.
+    /// Entries made at or after this time.
     pub since: Option<Timestamp>,
-    /// That were made before this time.
+    /// Entries made before this time.
     pub until: Option<Timestamp>,
 }

@@ -1,4 +1,4 @@
-//! The ledger as a whole: its entries, page by page, and its proof.
+//! The ledger as a whole: its entries, page by page, and its verification.
 
 use async_trait::async_trait;
 
@@ -10,16 +10,16 @@ use domain::proof::Proof;
 /// Reads the ledger as a whole.
 #[async_trait]
 pub trait Books: Send + Sync {
-    /// Returns up to `limit` entries before `before` (from the end if `None`), newest first, of one
-    /// account or of all.
+    /// Returns up to `limit` entries before `before` (from the end if `None`), newest first, of one account
+    /// or of all.
     async fn entries_before(
         &self,
         account: Option<AccountId>,
         before: Option<Cursor>,
         limit: usize,
     ) -> Result<Vec<(Cursor, Entry)>, StoreError>;
-    /// Recomputes balances, charges and sums from what they are made of, in one view of the store,
-    /// beside all other work and in memory that grows by some bits per record. One at a time, and
-    /// none beside a [copy](super::Upkeep::copy); a caller that goes away ends it.
+    /// Recomputes balances, charges and sums from their parts, in one consistent view, beside all other work.
+    /// Memory grows by some bits per record. Runs one at a time and never beside a
+    /// [copy](super::Upkeep::copy). Dropping the future cancels it.
     async fn prove(&self) -> Result<Proof, StoreError>;
 }

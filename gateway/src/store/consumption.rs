@@ -1,4 +1,4 @@
-//! What was consumed so far of what is limited.
+//! The consumption of limited quantities.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use super::StoreError;
 use domain::consumption::Consumption;
 
-/// Knows what was consumed so far of what is limited.
+/// Reads the consumption of limited quantities.
 #[async_trait]
 pub trait Consumed: Send + Sync {
-    /// Returns the tokens of requests that came in since the day of `since` (in UTC), and what keys with a
-    /// cap have spent ever. What is written later is not in it: it is asked once, at the start.
+    /// Returns the tokens of requests since the day of `since` (in UTC), and the total spending of keys with
+    /// a cap. It is read once, at start; later records are not included.
     async fn consumption(&self, since: Timestamp) -> Result<Consumption, StoreError>;
 }

@@ -1,7 +1,7 @@
-//! What must outlive the process, as the questions that the product asks.
+//! Persistence, as the questions that the product asks.
 //!
-//! Each method is one transaction. Callers make ids and times; a store keeps what it is given and
-//! knows no rule. `story.rs` plays one story against every backend; only [`sqlite`] names a database.
+//! Each method is one transaction. Callers create ids and times; a store keeps what it is given and knows no
+//! business rule. `story.rs` runs one test story against every backend; only [`sqlite`] names a database.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -38,45 +38,45 @@ pub use upkeep::{RetentionCutoff, StoreCopy, Upkeep};
 
 pub use audit::{AuditFilter, AuditLog};
 
-/// Why the store did not do what it was asked.
+/// Why the store did not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// What the call names does not exist.
+    /// The named object does not exist.
     #[error("not found")]
     NotFound,
-    /// What the call adds exists, or what it removes is in use; the text says which.
+    /// The object to add exists, or the object to remove is in use; the text says which.
     #[error("{0}")]
     Conflict(String),
-    /// The database did not answer, or not well.
+    /// The database failed.
     #[error("the store is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The disk does not take what is to be written, or does not give what was.
+    /// The disk failed to read or write.
     #[error("{fault}")]
     Disk {
-        /// What is the matter with it.
+        /// The kind of failure.
         fault: DiskFault,
-        /// What the operating system or the database says.
+        /// The error of the operating system or the database.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The disk is not as it should be.
+    /// The database could not be opened.
     #[error("the store at `{path}` cannot be opened")]
     Unopened {
         /// The database file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// What is the matter with a disk. `Display` is for operators.
+/// A failure of a disk. `Display` is for operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiskFault {
-    /// There is no room, or a quota is used up.
+    /// There is no space, or a quota is used up.
     #[error("there is no room on the gateway's disk")]
     Full,
-    /// It is mounted read-only, or we may not write to the file.
+    /// It is mounted read-only, or the file is not writable.
     #[error("the gateway's disk is read-only")]
     ReadOnly,
     /// It fails to read or write.
@@ -87,7 +87,7 @@ pub enum DiskFault {
 }
 
 impl DiskFault {
-    /// Returns what an operating system's error says of the disk; `None` if nothing.
+    /// Returns the disk failure that an error of the operating system indicates, if any.
     pub fn of(error: &std::io::Error) -> Option<Self> {
         use std::io::ErrorKind;
         match error.kind() {
@@ -108,16 +108,16 @@ impl From<std::io::Error> for StoreError {
     }
 }
 
-/// All that the gateway keeps in memory, as of one moment.
+/// The state that the gateway keeps in memory, as of one moment.
 #[derive(Debug, Default)]
-pub struct Everything {
+pub struct Snapshot {
     /// All accounts.
     pub accounts: Vec<Account>,
-    /// The balance of every account that has ledger entries.
+    /// The balance of each account that has ledger entries.
     pub balances: Vec<(AccountId, Nanos)>,
     /// All plans.
     pub plans: Vec<Plan>,
-    /// All keys that were not revoked.
+    /// All keys that are not revoked.
     pub keys: Vec<Key>,
     /// All models.
     pub models: Vec<Model>,
@@ -125,7 +125,7 @@ pub struct Everything {
     pub upstreams: Vec<Upstream>,
 }
 
-/// The whole store. A method that takes an `audit` adds that entry in the transaction of its change.
+/// The whole store. A method with an `audit` parameter adds that entry in the transaction of its change.
 pub trait Store:
     Identities + Catalogue + Requests + Responses + AuditLog + Books + Consumed + Upkeep
 {
@@ -138,12 +138,12 @@ impl<T: Identities + Catalogue + Requests + Responses + AuditLog + Books + Consu
 /// Accounts, sessions, invites and keys.
 #[async_trait]
 pub trait Identities: Send + Sync {
-    /// Returns what the gateway keeps in memory.
-    async fn load(&self) -> Result<Everything, StoreError>;
+    /// Returns the state that the gateway keeps in memory.
+    async fn load(&self) -> Result<Snapshot, StoreError>;
 
-    /// Adds an account with its password hash and its first credit, if any (trial credit is told by
-    /// [`Self::trial_given`]), and uses up `invite`. [`StoreError::Conflict`] if the name is taken (names
-    /// are compared without case); [`StoreError::NotFound`] if the invite does not hold at the account's `created_at`.
+    /// Adds an account with its password hash and its first credit, if any ([`Self::trial_given`] sums trial
+    /// credit), and uses up `invite`. [`StoreError::Conflict`] if the name is taken (names are compared
+    /// without case); [`StoreError::NotFound`] if the invite is not valid at the account's `created_at`.
     async fn add_account(
         &self,
         account: &Account,
@@ -152,12 +152,12 @@ pub trait Identities: Send + Sync {
         invite: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
-    /// Returns how much trial credit was given on the day of `at` (in UTC).
+    /// Returns the trial credit given on the day of `at` (in UTC).
     async fn trial_given(&self, at: Timestamp) -> Result<Nanos, StoreError>;
-    /// Writes an account's status and plan. [`StoreError::NotFound`] if there is no such account.
+    /// Updates an account's status and plan. [`StoreError::NotFound`] if there is no such account.
     async fn put_account(&self, account: &Account, audit: &AuditEntry) -> Result<(), StoreError>;
-    /// Gives an account another password hash and forgets its sessions but for `keep`. Returns how
-    /// many. [`StoreError::NotFound`] if there is no such account.
+    /// Replaces an account's password hash and deletes its sessions except `keep`. Returns how many were
+    /// deleted. [`StoreError::NotFound`] if there is no such account.
     async fn set_password(
         &self,
         account: AccountId,
@@ -173,23 +173,23 @@ pub trait Identities: Send + Sync {
     /// Adds an invite.
     async fn add_invite(&self, invite: &Invite, audit: &AuditEntry) -> Result<(), StoreError>;
 
-    /// Adds a session, and forgets those that ended before its `created_at`.
-    /// [`StoreError::NotFound`] if there is no such account.
+    /// Adds a session, and deletes those that ended before its `created_at`. [`StoreError::NotFound`] if
+    /// there is no such account.
     async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError>;
-    /// Returns a session by the digest of its token, ended or not.
+    /// Returns a session by the digest of its token, even if it has ended.
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError>;
-    /// Forgets a session; no error if there is none.
+    /// Deletes a session, if it exists.
     async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError>;
-    /// Returns an account's sessions, newest first, ended ones perhaps among them.
+    /// Returns an account's sessions, newest first; some may have ended.
     async fn sessions(&self, account: AccountId) -> Result<Vec<Session>, StoreError>;
-    /// Forgets one session of an account. [`StoreError::NotFound`] if it has no such session.
+    /// Deletes one session of an account. [`StoreError::NotFound`] if it has no such session.
     async fn end_session(
         &self,
         account: AccountId,
         id: &SessionId,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
-    /// Forgets an account's sessions but for `keep`. Returns how many.
+    /// Deletes an account's sessions except `keep`. Returns how many were deleted.
     async fn end_other_sessions(
         &self,
         account: AccountId,
@@ -206,15 +206,15 @@ pub trait Identities: Send + Sync {
         &self,
         account: Option<AccountId>,
     ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError>;
-    /// Writes when `old` ends and what its successor is, and adds that. [`StoreError::NotFound`] if
-    /// there is no such key, or it was revoked or rotated before.
+    /// Sets the end and the successor of `old`, and adds the successor. [`StoreError::NotFound`] if there is
+    /// no such key, or it was revoked or rotated before.
     async fn rotate_key(
         &self,
         old: &Key,
         successor: &Key,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
-    /// Marks a key as revoked, unless it is already.
+    /// Revokes a key, unless it is revoked already.
     async fn revoke_key(
         &self,
         id: &KeyId,
@@ -226,15 +226,15 @@ pub trait Identities: Send + Sync {
 /// Plans, models and upstreams.
 #[async_trait]
 pub trait Catalogue: Send + Sync {
-    /// Adds a plan or replaces the one of that name.
+    /// Adds or replaces a plan by its name.
     async fn put_plan(&self, plan: &Plan, audit: &AuditEntry) -> Result<(), StoreError>;
-    /// Adds a model or replaces the one of that id, deployments and aliases included.
-    /// [`StoreError::NotFound`] if a deployment names an upstream that does not exist;
-    /// [`StoreError::Conflict`] if its id or an alias already names a model.
+    /// Adds or replaces a model by its id, including deployments and aliases. [`StoreError::NotFound`] if a
+    /// deployment names an upstream that does not exist; [`StoreError::Conflict`] if its id or an alias
+    /// already names a model.
     async fn put_model(&self, model: &Model, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Removes a model; its request records stay.
     async fn remove_model(&self, id: &ModelId, audit: &AuditEntry) -> Result<(), StoreError>;
-    /// Adds an upstream or replaces the one of that name.
+    /// Adds or replaces an upstream by its name.
     async fn put_upstream(&self, upstream: &Upstream, audit: &AuditEntry)
     -> Result<(), StoreError>;
     /// Removes an upstream; [`StoreError::Conflict`] while a model is deployed on it.
@@ -243,17 +243,16 @@ pub trait Catalogue: Send + Sync {
         name: &UpstreamName,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
-    /// Makes all changes of `update`, with an `audit` entry each, or none. What it removes may be named by
-    /// nothing that it leaves, what it adds may name what it adds.
-    /// [`StoreError::NotFound`] if a deployment names an upstream that does not exist;
-    /// [`StoreError::Conflict`] if a name is taken or an upstream is in use.
+    /// Makes all changes of `update`, with one `audit` entry each, or none. Nothing that remains may name a
+    /// removed object; added objects may name each other. [`StoreError::NotFound`] if a deployment names an
+    /// upstream that does not exist; [`StoreError::Conflict`] if a name is taken or an upstream is in use.
     async fn update_catalogue(
         &self,
         update: &CatalogueUpdate,
         audit: &[AuditEntry],
     ) -> Result<(), StoreError>;
-    /// Adds `plans`, `upstreams` and `models` if this store has never had any, and remembers that
-    /// it was done. Returns whether it did.
+    /// Adds `plans`, `upstreams` and `models` if the catalogue was never seeded, and marks it as seeded.
+    /// Returns whether it did.
     async fn seed(
         &self,
         plans: &[Plan],
@@ -265,7 +264,7 @@ pub trait Catalogue: Send + Sync {
 /// Changes of the catalogue that are made together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CatalogueUpdate {
-    /// Plans to add, or to replace those of the same name.
+    /// Plans to add or replace.
     pub plans: Vec<Plan>,
     /// Upstreams to add or replace.
     pub upstreams: Vec<Upstream>,
@@ -280,9 +279,9 @@ pub struct CatalogueUpdate {
 /// Request records and the ledger.
 #[async_trait]
 pub trait Requests: Send + Sync {
-    /// Writes a batch of ended requests with their [entries](RequestRecord::entries), one account after
-    /// another; a request that is already there is left out, so that a batch may be sent again. Returns the
-    /// cursor of the newest record.
+    /// Writes a batch of ended requests with their [entries](RequestRecord::entries), account by account.
+    /// Existing requests are skipped, so that a batch can be sent again. Returns the cursor of the newest
+    /// record.
     async fn commit(&self, batch: Arc<Vec<RequestRecord>>) -> Result<Cursor, StoreError>;
     /// Writes one ledger entry.
     async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError>;
@@ -305,15 +304,15 @@ pub trait Requests: Send + Sync {
         after: Cursor,
         limit: usize,
     ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError>;
-    /// Returns how many records lie after `after` and up to `until`.
+    /// Returns the number of records after `after` and up to `until`.
     async fn count_requests(
         &self,
         filter: &RequestFilter,
         after: Cursor,
         until: Cursor,
     ) -> Result<u64, StoreError>;
-    /// Returns the requests with an idempotency digest that ended at `since` or later, in the order of
-    /// their ends; of more than `most`, those that ended last.
+    /// Returns the requests with an idempotency digest that ended at `since` or later, in the order of their
+    /// ends. If there are more than `most`, those that ended last.
     async fn answered_since(
         &self,
         since: Timestamp,
@@ -321,19 +320,19 @@ pub trait Requests: Send + Sync {
     ) -> Result<Vec<Answered>, StoreError>;
     /// Returns the cursor of the newest record; zero if there is none.
     async fn newest(&self) -> Result<Cursor, StoreError>;
-    /// Returns the sums over the chosen requests. Where a [`Term`] asks for what is not summed, such as
-    /// the endpoint, over those that the log still holds.
+    /// Returns sums over the selected requests. If a [`Term`] concerns a field without sums, such as the
+    /// endpoint, only records that the log still has are included.
     async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError>;
 }
 
-/// Responses that later requests may refer to. Every question names the account that asks: a response
-/// of another one does not exist.
+/// Stored responses that later requests may reference. Each method takes the account: responses of other
+/// accounts do not exist for it.
 #[async_trait]
 pub trait Responses: Send + Sync {
-    /// Keeps responses; those that are there already are left alone. Then forgets whole chains of each
-    /// account until what it has stored fits into `account_bytes`, first the one that has not gone on for
-    /// the longest time. The chain of the response just kept is the last to lose any, its oldest ones
-    /// first, and that response stays, however long it is.
+    /// Stores responses; existing ones are left unchanged. Then deletes whole chains of each account until it
+    /// fits into `account_bytes`, beginning with the chain that was not continued for the longest time. The
+    /// chain of the newest response is the last to lose any, its oldest responses first; the newest response
+    /// itself always stays.
     async fn keep_responses(
         &self,
         responses: Vec<StoredResponse>,
@@ -345,88 +344,88 @@ pub trait Responses: Send + Sync {
         account: AccountId,
         id: RequestId,
     ) -> Result<Option<StoredResponse>, StoreError>;
-    /// Returns what a response and those that it continues add to a conversation, oldest first, as far
-    /// as they are there. Stops with the one whose items make it longer than `max_bytes`.
+    /// Returns what a response and its predecessors add to a conversation, oldest first, as far as they
+    /// exist. Stops at the one whose items exceed `max_bytes`.
     async fn response_chain(
         &self,
         account: AccountId,
         last: RequestId,
         max_bytes: u64,
     ) -> Result<Vec<Turn>, StoreError>;
-    /// Returns those of the items `ids` that are there; of an item that several responses hold, the
-    /// newest. Stops with the response that makes them longer than `max_bytes`. Each id is looked up by
-    /// itself: how many there are is for the caller to bound.
+    /// Returns the existing items among `ids`; if several responses contain an item, the newest counts. Stops
+    /// at the response that exceeds `max_bytes`. Each id is looked up separately; the caller must bound their
+    /// number.
     async fn find_items(
         &self,
         account: AccountId,
         ids: HashSet<String>,
         max_bytes: u64,
     ) -> Result<FoundItems, StoreError>;
-    /// Forgets a response; [`StoreError::NotFound`] if there is none.
+    /// Deletes a response; [`StoreError::NotFound`] if there is none.
     async fn remove_response(&self, account: AccountId, id: RequestId) -> Result<(), StoreError>;
-    /// Forgets chains that have not gone on since `before`, up to `most` of their responses. Returns how
-    /// many those were; there may be more if it is `most`.
+    /// Deletes chains that were not continued since `before`, up to `most` of their responses. Returns how
+    /// many; there may be more if it is `most`.
     async fn forget_responses(&self, before: Timestamp, most: u32) -> Result<u32, StoreError>;
 }
 
-/// A place in the request log, which only grows. Zero is before the first record.
+/// A position in the request log, which only grows. Zero is before the first record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub i64);
 
-/// Which requests; every field narrows the choice.
+/// Selects requests; each field narrows the selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestFilter {
-    /// Of this account.
+    /// Requests of this account.
     pub account: Option<AccountId>,
-    /// Of this key.
+    /// Requests of this key.
     pub key: Option<KeyId>,
-    /// Of this model.
+    /// Requests of this model.
     pub model: Option<ModelId>,
-    /// That ended so.
+    /// Requests with this status.
     pub status: Option<RequestStatus>,
-    /// That came in at or after this time.
+    /// Requests that arrived at or after this time.
     pub since: Option<Timestamp>,
-    /// That came in before this time.
+    /// Requests that arrived before this time.
     pub until: Option<Timestamp>,
-    /// For which all of these hold.
+    /// Requests that satisfy all of these terms.
     pub terms: Vec<Term>,
 }
 
 /// Sums over requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Everything.
+    /// The total.
     pub totals: Totals,
-    /// By model, the dearest first.
+    /// By model, the most expensive first.
     pub by_model: Vec<(Option<ModelId>, Totals)>,
     /// By day in UTC (`2026-11-20`), oldest first.
     pub by_day: Vec<(String, Totals)>,
-    /// By key, the dearest first, at most [`MAX_LISTED_KEYS`].
+    /// By key, the most expensive first, at most [`MAX_LISTED_KEYS`].
     pub by_key: Vec<KeySum>,
 }
 
-/// The most keys that a [`Summary`] tells apart.
+/// The maximum number of keys in a [`Summary`].
 pub const MAX_LISTED_KEYS: usize = 1_000;
 
-/// The sum for one key.
+/// The sum of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySum {
     /// The key.
     pub key: KeyId,
-    /// What its owner calls it; `None` if the store does not know the key.
+    /// Its label; `None` if the store does not know the key.
     pub label: Option<String>,
-    /// Whose requests these were.
+    /// The account of the requests.
     pub account: AccountId,
     /// The sum.
     pub totals: Totals,
 }
 
-/// A sum over requests; unknown counts are left out of it.
+/// A sum over requests. Unknown counts are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How many requests.
+    /// The number of requests.
     pub requests: u64,
-    /// How many failed, were refused or interrupted.
+    /// The number of requests that failed, were refused or were interrupted.
     pub errors: u64,
     /// Input tokens.
     pub input: u64,
@@ -436,6 +435,6 @@ pub struct Totals {
     pub output: u64,
     /// Reasoning tokens.
     pub reasoning: u64,
-    /// What they cost.
+    /// The total cost.
     pub cost: Nanos,
 }

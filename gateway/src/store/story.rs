@@ -1,7 +1,7 @@
-//! One story that every backend must play.
+//! A test story for every backend.
 //!
-//! It starts with an empty store and calls every method, the unhappy ends included. A chapter is a
-//! file; [`play`] is the table of contents.
+//! It starts with an empty store and calls every method, error cases included. Each chapter is a file;
+//! [`play`] lists them.
 
 mod audit;
 mod books;
@@ -18,7 +18,7 @@ use super::{AuditFilter, RequestFilter, Store, StoreError};
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::AccountId;
 
-/// Plays the whole story on an empty store.
+/// Runs the whole story on an empty store.
 pub(crate) async fn play(store: &dyn Store) {
     catalogue::play(store).await;
     identities::play(store).await;
@@ -28,7 +28,7 @@ pub(crate) async fn play(store: &dyn Store) {
     books::play(store).await;
 }
 
-/// Returns all that the story can see of a store, to compare before and after a restart.
+/// Returns everything that the story can observe of a store, to compare before and after a restart.
 pub(crate) async fn portrait(store: &dyn Store) -> String {
     let everything = store.load().await.unwrap();
     let requests =
@@ -42,13 +42,13 @@ pub(crate) async fn portrait(store: &dyn Store) -> String {
 const ALICE: AccountId = AccountId(Uuid::from_u128(0xa11ce));
 const BOB: AccountId = AccountId(Uuid::from_u128(0xb0b));
 
-/// `minutes` after a moment of the story, the start of a day.
+/// Returns the time `minutes` after the start of the story's first day.
 fn at(minutes: i64) -> Timestamp {
     let start: Timestamp = "2026-11-20T00:00:00Z".parse().unwrap();
     start + SignedDuration::from_mins(minutes)
 }
 
-/// An entry of the audit log about `object`.
+/// Returns an audit entry about `object`.
 fn noted(object: &str) -> AuditEntry {
     AuditEntry {
         at: at(0),

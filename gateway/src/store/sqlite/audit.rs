@@ -38,7 +38,7 @@ impl AuditLog for SqliteStore {
     }
 
     async fn forget_calls(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError> {
-        // The writer is not asked for nothing.
+        // Avoids a write transaction without changes.
         if !self.read(move |tx| calls::are_before(tx, before)).await? {
             return Ok(0);
         }
@@ -46,7 +46,7 @@ impl AuditLog for SqliteStore {
     }
 }
 
-/// Adds an entry, in the transaction of the change that it is about.
+/// Adds an entry in the transaction of its change.
 pub(super) fn insert(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let sql = "INSERT INTO audit (at, actor, action, object, account, details) \
         VALUES (?, ?, ?, ?, ?, ?)";

@@ -1,7 +1,7 @@
-//! Long reads, one at a time, on a connection that is opened for each: the readers stay free.
+//! Long reads, one at a time, each on a new connection, so that the pooled readers stay free.
 //!
-//! While one goes on, the write-ahead log cannot be folded into the file and grows by what is written;
-//! nobody waits for it.
+//! During a long read, the write-ahead log cannot be checkpointed and grows by what is written. Requests do
+//! not wait for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,29 +15,29 @@ use super::connect;
 use super::error::Closed;
 use crate::store::StoreError;
 
-/// The way to long reads.
+/// Runs long reads.
 pub(super) struct BackgroundReads {
     path: PathBuf,
     turn: Arc<Semaphore>,
 }
 
-/// Whether somebody waits for the work.
+/// Whether the caller still waits for the work.
 #[derive(Default)]
 pub(super) struct CancelHandle {
     gone: AtomicBool,
     at_work: Mutex<Vec<InterruptHandle>>,
 }
 
-/// Ends the work when it is no longer waited for.
-struct Waiting(Arc<CancelHandle>);
+/// Cancels the work when it is dropped.
+struct CancelOnDrop(Arc<CancelHandle>);
 
 impl BackgroundReads {
-    /// Reads from the database at `path`.
+    /// Creates a runner for the database at `path`.
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Runs `work`, which asks now and then whether it is still wanted.
+    /// Runs `work`, which must check its handle from time to time.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection, &CancelHandle) -> Result<T, StoreError> + Send + 'static,
@@ -55,28 +55,28 @@ impl BackgroundReads {
             opening.await.map_err(|panic| StoreError::Unavailable(panic.into()))??;
         let wanted = Arc::new(CancelHandle::default());
         wanted.interrupts(&connection);
-        let _waiting = Waiting(wanted.clone());
+        let _waiting = CancelOnDrop(wanted.clone());
         let working = spawn_blocking(move || {
-            // Held to the end of the work, not of the wait for it.
+            // Held until the work ends, even if the caller stops waiting.
             let _turn = turn;
             work(&mut connection, &wanted)
         });
         working.await.map_err(|panic| StoreError::Unavailable(panic.into()))?
     }
 
-    /// Where the database is.
+    /// Returns the path of the database.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Starts nothing any more.
+    /// Rejects all further work.
     pub(super) fn close(&self) {
         self.turn.close();
     }
 }
 
 impl CancelHandle {
-    /// Ends work that nobody waits for.
+    /// Returns an error if the caller does not wait any more.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         if self.gone.load(Ordering::Relaxed) {
             return Err(StoreError::Unavailable(Closed.into()));
@@ -84,14 +84,14 @@ impl CancelHandle {
         Ok(())
     }
 
-    /// Has a long statement on `connection` end as well, when nobody waits any more.
+    /// Interrupts a long statement on `connection` as well when the caller stops waiting.
     pub(super) fn interrupts(&self, connection: &Connection) {
         let handle = connection.get_interrupt_handle();
         self.at_work.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
     }
 }
 
-impl Drop for Waiting {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.gone.store(true, Ordering::Relaxed);
         let at_work = self.0.at_work.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Whether a file holds a database of ours at all.
+//! Checks whether a file contains a database of the gateway.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -7,10 +7,10 @@ use std::path::Path;
 use super::codec::ReadColumn;
 use rusqlite::{Connection, OpenFlags};
 
-/// Where the header of a database file has the schema's version, as four bytes in network order.
+/// The position of the schema version in the header of a database file: four bytes, big-endian.
 const USER_VERSION: std::ops::Range<usize> = 60..64;
 
-/// Returns whether there is no schema in the file at `path`, or no file. Blocks.
+/// Returns whether the file at `path` has no schema or does not exist. Blocks on IO.
 pub(super) fn is_blank(path: &Path) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
     let mut header = Vec::new();
     match File::open(path) {
@@ -24,8 +24,8 @@ pub(super) fn is_blank(path: &Path) -> Result<bool, Box<dyn std::error::Error + 
     if header.get(USER_VERSION).is_some_and(|version| version != [0; 4]) {
         return Ok(false);
     }
-    // The version may be in the write-ahead log alone, which SQLite reads. A file that is no database is
-    // its to refuse.
+    // The version may be in the write-ahead log only, which SQLite reads. SQLite itself refuses a file that
+    // is not a database.
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.column(0))?;
     Ok(version == 0)

@@ -1,4 +1,4 @@
-//! Ledger entries, page by page, and the way to their proof.
+//! Ledger entries, page by page, and the entry point of their verification.
 
 use async_trait::async_trait;
 use rusqlite::types::Type;
@@ -41,7 +41,7 @@ fn page(
     Ok(rows.take(limit).collect::<Result<_, _>>()?)
 }
 
-/// Returns the statement that reads a page, and the condition whose values it takes.
+/// Returns the statement that reads a page, and the condition with its values.
 pub(super) fn page_sql(account: Option<AccountId>, before: Option<Cursor>) -> (String, Condition) {
     let mut condition = Condition::default();
     let last = before.map_or(i64::MAX, |before| before.0 - 1);

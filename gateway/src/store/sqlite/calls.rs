@@ -1,4 +1,4 @@
-//! Calls of the admin plane that were made under an idempotency key, for as long as they are remembered.
+//! The admin plane's calls with idempotency keys, as long as they are remembered.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
@@ -8,7 +8,7 @@ use crate::store::StoreError;
 use domain::id::AccountId;
 use domain::idempotency::{AdminCall, DoneCall};
 
-/// Adds a call, in the transaction of the change that it asked for.
+/// Adds a call in the transaction of its change.
 pub(super) fn insert(
     tx: &Connection,
     actor: AccountId,
@@ -23,7 +23,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// Returns the call that `actor` made by the same method under the same key.
+/// Returns the call of `actor` with the same method and key.
 pub(super) fn find(
     tx: &Connection,
     actor: AccountId,
@@ -36,13 +36,13 @@ pub(super) fn find(
     Ok(select.query_row(parameters![actor, call.method, call.key], read).optional()?)
 }
 
-/// Returns whether there are calls that were made before `time`.
+/// Returns whether there are calls from before `time`.
 pub(super) fn are_before(tx: &Connection, time: Timestamp) -> Result<bool, StoreError> {
     let mut select = tx.prepare_cached("SELECT 1 FROM admin_calls WHERE at < ? LIMIT 1")?;
     Ok(select.exists(parameters![At(time)])?)
 }
 
-/// Forgets calls that were made before `time`, up to `limit`. Returns how many.
+/// Deletes up to `limit` calls from before `time`. Returns how many.
 pub(super) fn forget(tx: &Connection, time: Timestamp, limit: usize) -> Result<u64, StoreError> {
     let sql = "DELETE FROM admin_calls WHERE (actor, method, key) IN \
         (SELECT actor, method, key FROM admin_calls WHERE at < ? LIMIT ?)";

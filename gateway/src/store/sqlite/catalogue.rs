@@ -1,5 +1,4 @@
-//! Plans and upstreams, and the first content of an empty store; models are in
-//! [`models`](super::models).
+//! Plans and upstreams, and the first content of an empty store; models are in [`models`](super::models).
 
 use async_trait::async_trait;
 use rusqlite::types::Type;
@@ -85,7 +84,7 @@ impl Catalogue for SqliteStore {
 /// Makes all changes of `update`.
 fn apply(tx: &Connection, update: &CatalogueUpdate) -> Result<(), StoreError> {
     update.removed_models.iter().try_for_each(|id| models::remove(tx, id))?;
-    // a name may go from one of them to another
+    // A name may move from one model to another.
     update.models.iter().try_for_each(|model| models::clear(tx, &model.id))?;
     update.upstreams.iter().try_for_each(|upstream| put_upstream(tx, upstream))?;
     update.models.iter().try_for_each(|model| models::put(tx, model))?;
@@ -153,7 +152,7 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         CredentialSource::File(path) => ("file", &path.as_bytes()),
         CredentialSource::Sealed(bytes) => ("sealed", bytes),
     };
-    // Not REPLACE, which deletes the row first and so breaks the deployments that refer to it.
+    // REPLACE would delete the row first and so violate the deployments' references.
     let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
         url = excluded.url, credential_kind = excluded.credential_kind, \
         credential = excluded.credential, profile = excluded.profile, \
@@ -207,7 +206,7 @@ fn credential(row: &Row<'_>) -> rusqlite::Result<CredentialSource> {
     }
 }
 
-/// Whether nothing was ever put into the catalogue; leaves a mark so that the answer is no next time.
+/// Returns whether the catalogue was never seeded, and marks it as seeded.
 fn is_first_seed(tx: &Connection) -> Result<bool, StoreError> {
     if tx.execute("INSERT OR IGNORE INTO meta VALUES ('seeded', 'yes')", [])? == 0 {
         return Ok(false);

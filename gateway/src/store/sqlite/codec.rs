@@ -1,6 +1,6 @@
-//! How domain values look in columns, and back.
+//! Encodes domain values as columns, and decodes them.
 //!
-//! Every mapping is total both ways: what a column should not hold is an error that names it.
+//! Each mapping is total in both directions: an invalid column is an error that names it.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -24,29 +24,29 @@ use domain::usage::{Tokens, UsageBasis};
 
 /// A value that can be written to a column.
 pub(super) trait ToColumn {
-    /// Returns what the column holds.
+    /// Returns the encoded value.
     fn to_column(&self) -> rusqlite::Result<ToSqlOutput<'_>>;
 }
 
 /// A value that can be read from a column.
 pub(super) trait FromColumn: Sized {
-    /// Reads what a column holds.
+    /// Decodes a column.
     fn from_column(value: ValueRef<'_>) -> FromSqlResult<Self>;
 }
 
-/// Reads columns as values of the domain.
+/// Reads columns as domain values.
 pub(super) trait ReadColumn {
-    /// Reads one column, by its number or name.
+    /// Reads one column by its number or name.
     fn column<T: FromColumn>(&self, index: impl RowIndex) -> rusqlite::Result<T>;
 }
 
-/// A value as the parameter of a statement.
+/// A value as a statement parameter.
 pub(super) struct Parameter<T>(pub(super) T);
 
 /// A column as `rusqlite` reads it.
 struct Stored<T>(T);
 
-/// The parameters of a statement, as [`rusqlite::params`] takes them but for values of the domain.
+/// Statement parameters, like [`rusqlite::params`] but for domain values.
 macro_rules! parameters {
     ($($value:expr),* $(,)?) => {
         &[$(&$crate::store::sqlite::codec::Parameter(&$value) as &dyn rusqlite::ToSql),*]
@@ -55,35 +55,35 @@ macro_rules! parameters {
 }
 pub(super) use parameters;
 
-/// A moment, to the microsecond.
+/// A time, in microseconds.
 #[derive(Clone, Copy)]
 pub(super) struct At(pub(super) Timestamp);
 
-/// A duration, to the microsecond.
+/// A duration, in microseconds.
 #[derive(Clone, Copy)]
 pub(super) struct Span(pub(super) Duration);
 
-/// A count; beyond 2⁶³ it stops growing.
+/// A count, saturated at 2⁶³ − 1.
 #[derive(Clone, Copy)]
 pub(super) struct Count(pub(super) u64);
 
-/// A list that is only ever read whole, as a JSON array.
+/// A list that is only read whole, as a JSON array.
 pub(super) struct List(pub(super) Vec<String>);
 
-/// What a column holds although it should not.
+/// An invalid column value.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a {1}")]
 struct Unknown(String, &'static str);
 
-/// An enum that is a number in rows that are many, and a word in rows that people read.
+/// An enum that is encoded as a number in large tables and as a word in tables that people read.
 pub(super) trait Code: Copy + 'static {
-    /// The number or word.
+    /// The encoded type.
     type Text;
     /// All values.
     #[cfg(test)]
     const ALL: &'static [Self];
 
-    /// Returns what it is in a column.
+    /// Returns the encoded value.
     fn code(self) -> Self::Text;
 }
 
@@ -281,22 +281,22 @@ impl ReadColumn for Row<'_> {
 }
 
 impl List {
-    /// Takes a copy of `items`.
+    /// Copies `items`.
     pub(super) fn of<'a>(items: impl IntoIterator<Item = &'a str>) -> Self {
         Self(items.into_iter().map(str::to_owned).collect())
     }
 
-    /// Turns every item into a model's name.
+    /// Converts each item into a model id.
     pub(super) fn into_models(self) -> Vec<ModelId> {
         self.0.into_iter().map(ModelId::new).collect()
     }
 
-    /// Turns every item into a modality.
+    /// Converts each item into a modality.
     pub(super) fn into_modalities(self) -> FromSqlResult<Vec<Modality>> {
         self.0.iter().map(|word| Modality::from_column(ValueRef::from(word.as_str()))).collect()
     }
 
-    /// Turns every item into an ability.
+    /// Converts each item into an ability.
     pub(super) fn into_abilities(self) -> FromSqlResult<Vec<Ability>> {
         self.0.iter().map(|word| Ability::from_column(ValueRef::from(word.as_str()))).collect()
     }

@@ -1,7 +1,7 @@
-//! The hot path: ended requests and what they change in balances, a batch per transaction.
+//! The hot path: writes batches of ended requests and their effect on balances, one transaction each.
 //!
-//! What is kept once per key, account or hour is summed up in memory first, so that a row costs its
-//! own insertion and little else; `benches/commit.rs` measures it.
+//! Values that exist once per key, account or hour are summed in memory first, so that a row costs little
+//! more than its own insertion; `benches/commit.rs` measures this.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -56,7 +56,7 @@ static ENTRIES: LazyLock<Insertion> = LazyLock::new(|| {
 static BALANCES: LazyLock<Insertion> =
     LazyLock::new(|| Insertion::adding("balances", &["account"], &["amount"]));
 
-/// Writes a batch, leaving out what is already there.
+/// Writes a batch, skipping existing records.
 pub(super) fn commit(tx: &Connection, batch: &[RequestRecord]) -> Result<Cursor, StoreError> {
     let mut batch: Vec<_> = batch.iter().collect();
     batch.sort_by_key(|record| record.account);
@@ -82,7 +82,7 @@ pub(super) fn newest(tx: &Connection) -> Result<Cursor, StoreError> {
     Ok(Cursor(select.query_row([], |row| row.column(0))?))
 }
 
-/// Writes ledger entries, those of an account best one after another.
+/// Writes ledger entries; entries of one account should be adjacent.
 pub(super) fn add_entries(tx: &Connection, entries: &[Entry]) -> Result<(), StoreError> {
     ENTRIES.run(tx, entries, bind_entry)?;
     let first = tx.last_insert_rowid() + 1 - i64::try_from(entries.len()).unwrap_or_default();
@@ -99,14 +99,14 @@ pub(super) fn add_entries(tx: &Connection, entries: &[Entry]) -> Result<(), Stor
     Ok(BALANCES.run(tx, &changes, bind)?)
 }
 
-/// Returns the balance of every account that has ledger entries.
+/// Returns the balance of each account that has ledger entries.
 pub(super) fn balances(tx: &Connection) -> Result<Vec<(AccountId, Nanos)>, StoreError> {
     let mut select = tx.prepare_cached("SELECT account, amount FROM balances")?;
     let balances = select.query_map([], |row| Ok((row.column(0)?, row.column(1)?)))?;
     Ok(balances.collect::<Result<_, _>>()?)
 }
 
-/// Returns those that were not there before, with their cursors.
+/// Returns the records that were new, with their cursors.
 fn insert_records<'a>(
     tx: &Connection,
     records: &[&'a RequestRecord],
@@ -126,7 +126,7 @@ fn insert_records<'a>(
     Ok(fresh)
 }
 
-/// Tells which of `records` are those in the table from `first` on, in whose order they are.
+/// Returns which of `records` are the rows from `first` on, which have the same order.
 fn find_fresh<'a>(
     tx: &Connection,
     first: i64,

@@ -1,8 +1,8 @@
-//! A condition on rows, put together from what is asked.
+//! Builds the `WHERE` clause of a query.
 
 use super::codec::ToColumn;
 
-/// A condition and its values.
+/// A condition with its values.
 #[derive(Default)]
 pub(super) struct Condition {
     sql: String,
@@ -10,7 +10,7 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    /// Narrows the choice by `clause`, if there is a value for its question mark.
+    /// Adds `clause` if there is a value for its placeholder.
     pub(super) fn and(&mut self, clause: &str, value: Option<impl ToColumn + 'static>) {
         if let Some(value) = value {
             self.and_always(clause);
@@ -18,7 +18,7 @@ impl Condition {
         }
     }
 
-    /// Narrows the choice by `clause`, which has as many question marks.
+    /// Adds `clause`, which has one placeholder per value.
     pub(super) fn and_all(
         &mut self,
         clause: &str,
@@ -28,18 +28,18 @@ impl Condition {
         self.values.extend(values);
     }
 
-    /// Narrows the choice by `clause`, which has no question mark.
+    /// Adds `clause`, which has no placeholder.
     pub(super) fn and_always(&mut self, clause: &str) {
         self.sql.push_str(if self.sql.is_empty() { "WHERE " } else { " AND " });
         self.sql.push_str(clause);
     }
 
-    /// Returns the `WHERE` clause, if there is any condition.
+    /// Returns the `WHERE` clause; empty without conditions.
     pub(super) fn sql(&self) -> &str {
         &self.sql
     }
 
-    /// Returns the values of its question marks.
+    /// Returns the values of the placeholders.
     pub(super) fn values(&self) -> impl Iterator<Item = &dyn ToColumn> {
         self.values.iter().map(|value| &**value)
     }

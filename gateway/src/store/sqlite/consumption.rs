@@ -1,4 +1,4 @@
-//! What was consumed so far of what is limited, from the sums by hour and day.
+//! Computes consumption from the sums by hour and day.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -30,7 +30,7 @@ impl Consumed for SqliteStore {
     }
 }
 
-/// The tokens of accounts and keys since `day`.
+/// Returns the tokens of accounts and keys since `day`.
 fn tokens_of_keys(tx: &Connection, day: i64) -> Result<Consumption, StoreError> {
     let origins = origins(tx, "monthly_tokens IS NOT NULL")?;
     let mut select =
@@ -53,7 +53,7 @@ fn tokens_of_keys(tx: &Connection, day: i64) -> Result<Consumption, StoreError> 
     })
 }
 
-/// The tokens of models since `day`, from the sums over all accounts.
+/// Returns the tokens of models since `day`, from the sums over all accounts.
 fn tokens_of_models(tx: &Connection, day: i64) -> Result<Vec<(ModelId, u64)>, StoreError> {
     let mut select = tx.prepare(
         "SELECT model, input, output FROM request_sums WHERE account = x'' AND hour >= ? * 24",
@@ -68,7 +68,7 @@ fn tokens_of_models(tx: &Connection, day: i64) -> Result<Vec<(ModelId, u64)>, St
     Ok(models.into_iter().collect())
 }
 
-/// What keys with a cap were charged.
+/// Returns the charges of keys with a cap.
 fn spent(tx: &Connection) -> Result<Vec<(KeyId, Nanos)>, StoreError> {
     let origins = origins(tx, "spend_cap IS NOT NULL")?;
     if origins.is_empty() {
@@ -86,14 +86,14 @@ fn spent(tx: &Connection) -> Result<Vec<(KeyId, Nanos)>, StoreError> {
     Ok(spent.into_iter().collect())
 }
 
-/// The tokens of a row whose input and output begin at `column`. Summed here and not in SQL, where a sum
-/// beyond 64 bits is an error.
+/// Returns the tokens of a row whose input and output begin at `column`. They are added here and not in SQL,
+/// where an overflow is an error.
 fn tokens(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let count = |column| row.column::<Count>(column);
     Ok(count(column)?.0.saturating_add(count(column + 1)?.0))
 }
 
-/// The origins of the keys for which `condition` holds.
+/// Returns the origins of the keys that satisfy `condition`.
 fn origins(tx: &Connection, condition: &str) -> Result<HashMap<KeyId, KeyId>, StoreError> {
     let mut select = tx.prepare(&format!("SELECT id, origin FROM keys WHERE {condition}"))?;
     let origins = select.query_map([], |row| Ok((row.column(0)?, row.column(1)?)))?;

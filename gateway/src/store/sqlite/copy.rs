@@ -1,4 +1,4 @@
-//! A copy of the database, made page by page while it is in use, and checked.
+//! Copies the database page by page while it is in use, and checks the copy.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -12,19 +12,19 @@ use super::background_reads::CancelHandle;
 use super::codec::ReadColumn;
 use crate::store::{StoreCopy, StoreError};
 
-/// How many pages are copied before it is asked whether anybody waits.
-const STEP: i32 = 1_024;
+/// The number of pages that are copied between cancellation checks.
+const PAGES_PER_STEP: i32 = 1_024;
 
-/// A copy has damage, or its original has.
+/// The copy is damaged, or the original is.
 #[derive(Debug, thiserror::Error)]
 #[error("the copy of the database is damaged: {0}")]
 struct Damaged(String);
 
-/// Removes a file when dropped.
-struct Leftover(PathBuf);
+/// Removes a file on drop.
+struct RemoveOnDrop(PathBuf);
 
-/// Copies the database at `path`, which `source` has open. The copy is beside it until it is
-/// finished, and then only in the answer.
+/// Copies the database at `path`, which `source` has open. The copy is beside it until it is finished; then
+/// only the returned handle refers to it.
 pub(super) fn copy(
     source: &mut Connection,
     path: &Path,
@@ -33,23 +33,23 @@ pub(super) fn copy(
     let place = beside(path);
     remove(path)?;
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place)?;
-    let _leftover = Leftover(place.clone());
+    let _leftover = RemoveOnDrop(place.clone());
     let mut target = Connection::open(&place)?;
     wanted.interrupts(&target);
     target.pragma_update(None, "journal_mode", "off")?;
     target.pragma_update(None, "synchronous", "off")?;
 
-    // One view for the whole copy: without it, every commit would start the copy anew.
+    // One read transaction for the whole copy: otherwise each commit would restart it.
     let view = source.transaction()?;
     view.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let backup = Backup::new(&view, &mut target)?;
-    while backup.step(STEP)? != StepResult::Done {
+    while backup.step(PAGES_PER_STEP)? != StepResult::Done {
         wanted.check()?;
     }
     drop(backup);
     drop(view);
 
-    // One file, without a log beside it.
+    // A single file without a log.
     target.pragma_update(None, "journal_mode", "delete")?;
     check(&target, wanted)?;
     drop(target);
@@ -58,7 +58,7 @@ pub(super) fn copy(
     Ok(StoreCopy { file, bytes })
 }
 
-/// Removes the copy that an end in the middle has left beside `path`.
+/// Removes the copy that a crash has left beside `path`.
 pub(super) fn remove(path: &Path) -> std::io::Result<()> {
     match std::fs::remove_file(beside(path)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -80,9 +80,9 @@ fn check(target: &Connection, wanted: &CancelHandle) -> Result<(), StoreError> {
     Err(StoreError::Unavailable(Damaged(verdict).into()))
 }
 
-impl Drop for Leftover {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
-        // It is removed at the next copy or start, if not now.
+        // If this fails, the next copy or start removes the file.
         let _ = std::fs::remove_file(&self.0);
     }
 }

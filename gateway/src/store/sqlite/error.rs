@@ -1,4 +1,4 @@
-//! What SQLite reports, as what a caller can act on.
+//! Maps errors of SQLite to those of the store.
 
 use rusqlite::ErrorCode;
 use rusqlite::ffi::{
@@ -7,12 +7,12 @@ use rusqlite::ffi::{
 
 use crate::store::{DiskFault, StoreError};
 
-/// The store was closed, or its writer died.
+/// The store was closed, or its writer thread has ended.
 #[derive(Debug, thiserror::Error)]
 #[error("the store was closed")]
 pub(super) struct Closed;
 
-/// The database was written by a later version of us.
+/// A later version of the gateway wrote the database.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it was written by a newer version of the gateway (its schema is {found}, ours is {known})"
@@ -20,15 +20,15 @@ pub(super) struct Closed;
 pub(super) struct Newer {
     /// The schema version of the file.
     pub(super) found: usize,
-    /// The newest that we know.
+    /// The newest known schema version.
     pub(super) known: usize,
 }
 
-/// Says what the breach of a constraint means to the caller.
+/// Maps constraint violations to store errors.
 pub(super) trait Constrained<T> {
-    /// A row that exists is a [`StoreError::Conflict`].
+    /// Maps a violated uniqueness constraint to [`StoreError::Conflict`].
     fn or_conflict(self, text: impl FnOnce() -> String) -> Result<T, StoreError>;
-    /// A reference to a row that does not exist is a [`StoreError::NotFound`].
+    /// Maps a violated foreign key to [`StoreError::NotFound`].
     fn or_dangling(self) -> Result<T, StoreError>;
 }
 

@@ -1,4 +1,4 @@
-//! Whether the database is whole, and can be written.
+//! Checks the integrity of the database, and that it can be written.
 
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -7,7 +7,7 @@ use super::background_reads::CancelHandle;
 use super::codec::{ReadColumn, parameters};
 use crate::store::StoreError;
 
-/// Writes when this was, so that it is known that something can be written.
+/// Writes the time of the check, which tests that writing works.
 pub(super) fn note(tx: &Connection, at: Timestamp) -> Result<(), StoreError> {
     let sql = "INSERT INTO meta VALUES ('examined_at', ?) \
         ON CONFLICT DO UPDATE SET value = excluded.value";
@@ -15,7 +15,7 @@ pub(super) fn note(tx: &Connection, at: Timestamp) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns what is damaged, at most ten things.
+/// Returns up to ten findings of damage.
 pub(super) fn damage(
     connection: &mut Connection,
     wanted: &CancelHandle,

@@ -1,7 +1,7 @@
-//! A choice of requests, as a condition on the log.
+//! Translates a selection of requests into a condition on the log.
 //!
-//! The log is in the order in which batches of ended requests came, each account by account, and not
-//! indexed by the time at which requests came in: `request_hours` knows the stretch of it that a range of times can lie in.
+//! The log is in the order of commits, account by account within a batch, and has no index on the arrival
+//! time: `request_hours` bounds the rows that a time range can be in.
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use domain::expression::Term;
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::record::{RequestRecord, RequestStatus};
 
-/// The microseconds of an hour.
+/// An hour, in microseconds.
 pub(super) const HOUR: i64 = 3_600_000_000;
-/// Those of a day.
+/// A day, in microseconds.
 pub(super) const DAY: i64 = 24 * HOUR;
 
-/// A [`RequestFilter`] with its times in microseconds, and with the account of its key.
+/// A [`RequestFilter`] with times in microseconds and with the account of its key.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) account: Option<AccountId>,
@@ -37,7 +37,7 @@ pub(super) struct Choice {
 // === impl Choice ===
 
 impl Choice {
-    /// Reads `filter`. A key without its account gets it, because the log knows where an account's rows are.
+    /// Converts `filter`. A key is complemented by its account, because the log can find an account's rows.
     pub(super) fn of(tx: &Connection, filter: &RequestFilter) -> Result<Self, StoreError> {
         let account = filter.account.or_else(|| terms::account(&filter.terms));
         let account = match (account, &filter.key) {
@@ -58,29 +58,29 @@ impl Choice {
         })
     }
 
-    /// Whether nothing can be chosen: keys are never removed, and one without an account never was.
-    pub(super) fn asks_for_nothing(&self) -> bool {
+    /// Returns whether nothing can match: keys are never deleted, so a key without an account never existed.
+    pub(super) fn matches_nothing(&self) -> bool {
         self.key.is_some() && self.account.is_none()
     }
 
-    /// Whether it tells models apart.
-    fn asks_for_models(&self) -> bool {
+    /// Returns whether the selection depends on the model.
+    fn depends_on_model(&self) -> bool {
         self.model.is_some() || terms::ask_for_models(&self.terms)
     }
 
-    /// Returns what rows of `requests` are selected from.
+    /// Returns the table expression to select from.
     pub(super) fn source(&self) -> String {
         runs::REQUESTS.source(self.account)
     }
 
-    /// Returns the condition on those between the ends.
+    /// Returns the condition on rows between the ends.
     pub(super) fn condition(
         &self,
         tx: &Connection,
         (mut first, mut last): Ends,
     ) -> Result<Condition, StoreError> {
         let mut condition = Condition::default();
-        if self.asks_for_nothing() {
+        if self.matches_nothing() {
             condition.and_always("FALSE");
         }
         condition.and("key = ?", self.key.clone());
@@ -90,7 +90,7 @@ impl Choice {
         let trouble = self.status.is_some_and(|status| status != RequestStatus::Completed)
             || terms::exclude_completed(&self.terms);
         if trouble && self.account.is_none() {
-            // Said to SQLite, that it may use the index of just these rows.
+            // Tells SQLite that it may use the partial index on these rows.
             condition.and_always("status <> 1");
         }
         if self.since.is_some() || self.until.is_some() {
@@ -103,8 +103,7 @@ impl Choice {
         Ok(condition)
     }
 
-    /// Returns the ends of the shortest stretch of the log that is known to hold all that came in
-    /// between the two times.
+    /// Returns the shortest range of the log that contains all requests that arrived in the time range.
     fn stretch(&self, tx: &Connection) -> Result<Ends, StoreError> {
         let sql = "SELECT coalesce(min(first), 1), coalesce(max(last), 0) \
             FROM request_hours WHERE hour BETWEEN ? AND ?";
@@ -114,10 +113,10 @@ impl Choice {
         Ok(tx.prepare_cached(sql)?.query_row(parameters![since, until], ends)?)
     }
 
-    /// Returns the stretches of the log that can hold what is chosen, oldest first. The log is not indexed
-    /// by model: one that is hardly ever asked is found by the hours in which it was.
+    /// Returns the ranges of the log that may contain the selection, oldest first. The log has no index on
+    /// the model; a rare model is found by the hours in which it was used.
     pub(super) fn stretches(&self, tx: &Connection) -> Result<Vec<Ends>, StoreError> {
-        if self.account.is_some() || !self.asks_for_models() {
+        if self.account.is_some() || !self.depends_on_model() {
             return Ok(vec![EVERYTHING]);
         }
         let mut condition = Condition::default();
@@ -138,7 +137,7 @@ impl Choice {
         while let Some(row) = rows.next()? {
             let (first, last): (i64, i64) = (row.column(0)?, row.column(1)?);
             match stretches.last_mut() {
-                // who asked long ago may have ended late: hours overlap
+                // A request that arrived early may have ended late, so the ranges of hours overlap.
                 Some((_, end)) if first <= *end + 1 => *end = last.max(*end),
                 _ => stretches.push((first, last)),
             }
@@ -147,7 +146,7 @@ impl Choice {
     }
 }
 
-/// Leaves out of the hours what lies before the place `first`, which is the log's new start.
+/// Removes positions before `first`, the new start of the log, from the hours.
 pub(super) fn shorten_hours(tx: &Connection, first: i64) -> Result<(), StoreError> {
     tx.prepare_cached("DELETE FROM request_hours WHERE last < ?")?.execute(parameters![first])?;
     let sql = "UPDATE request_hours SET first = ?1 WHERE first < ?1";
@@ -155,7 +154,7 @@ pub(super) fn shorten_hours(tx: &Connection, first: i64) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Notes in which hours the records at these places came in.
+/// Records the hours in which these records arrived.
 pub(super) fn extend_hours(
     tx: &Connection,
     fresh: &[(i64, &RequestRecord)],
@@ -163,7 +162,7 @@ pub(super) fn extend_hours(
     let mut hours = HashMap::<i64, (i64, i64)>::new();
     for (seq, record) in fresh {
         let hour = record.started_at.as_microsecond().div_euclid(HOUR);
-        // Places come in rising order.
+        // Positions are ascending.
         hours.entry(hour).or_insert((*seq, *seq)).1 = *seq;
     }
     let sql = "INSERT INTO request_hours VALUES (?, ?, ?) \

@@ -1,7 +1,8 @@
-//! Rows of sums and of the log as numbers that add up as the rows do.
+//! Fingerprints of rows that add up as the rows do.
 //!
-//! A row is account, hour or day, key, model and status, then six numbers. It counts as its numbers times a hash of
-//! what it is about: so sums of fingerprints are equal if all groups are, without all groups in memory.
+//! A row consists of account, hour or day, key, model and status, and six numbers. Its fingerprint is the sum
+//! of its numbers times a hash of its group. So the sums of fingerprints are equal if all groups are, without
+//! all groups in memory.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,10 +12,10 @@ use rusqlite::types::ValueRef;
 use super::codec::ReadColumn;
 use crate::store::StoreError;
 
-/// The columns of numbers: requests, the four counts of tokens, cost.
+/// The number columns: requests, four token counts, cost.
 pub(super) const NUMBERS: std::ops::Range<usize> = 5..11;
 
-/// Odd numbers without a pattern, one per column of numbers.
+/// Odd constants without a pattern, one per number column.
 const WEIGHTS: [u64; 6] = [
     0x9e37_79b9_7f4a_7c15,
     0xbf58_476d_1ce4_e5b9,
@@ -24,20 +25,19 @@ const WEIGHTS: [u64; 6] = [
     0xe703_7ed1_a0b4_28db,
 ];
 
-/// What a fingerprint tells apart beside how requests ended.
+/// The group that a fingerprint distinguishes besides the status.
 #[derive(Clone, Copy)]
-pub(super) enum Of {
+pub(super) enum Scope {
     /// Account, key and model.
     Key,
-    /// Only the model.
+    /// The model only.
     Everybody,
 }
 
-/// Returns the numbers of a row times a hash of what it is about, without those for which `is_left_out`
-/// holds of that hash, their column and themselves.
+/// Returns the numbers of a row times a hash of its group, except those for which `is_left_out` returns true.
 pub(super) fn fingerprint(
     row: &Row<'_>,
-    of: Of,
+    of: Scope,
     mut is_left_out: impl FnMut(u64, usize, i64) -> bool,
 ) -> Result<u64, StoreError> {
     let group = group(row, of)?;
@@ -56,10 +56,10 @@ pub(super) fn number(row: &Row<'_>, column: usize) -> Result<i64, StoreError> {
     Ok(row.column(column)?)
 }
 
-/// Hashes what a row is about.
-pub(super) fn group(row: &Row<'_>, of: Of) -> Result<u64, StoreError> {
+/// Returns the hash of a row's group.
+pub(super) fn group(row: &Row<'_>, of: Scope) -> Result<u64, StoreError> {
     let mut hasher = DefaultHasher::new();
-    if let Of::Everybody = of {
+    if let Scope::Everybody = of {
         (&[0_u8; 0][..], &[0_u8; 0][..]).hash(&mut hasher);
     } else {
         bytes(row, 0)?.hash(&mut hasher);
@@ -70,7 +70,7 @@ pub(super) fn group(row: &Row<'_>, of: Of) -> Result<u64, StoreError> {
         _ => false.hash(&mut hasher),
     }
     row.column::<i64>(4)?.hash(&mut hasher);
-    // Never zero, and with an inverse: no number vanishes in the product.
+    // The hash is odd, hence invertible: no number vanishes in the product.
     Ok(hasher.finish() | 1)
 }
 

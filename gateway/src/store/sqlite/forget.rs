@@ -1,7 +1,6 @@
-//! Removes the oldest request records, a small step per transaction.
+//! Deletes the oldest request records, a small step per transaction.
 //!
-//! Freed pages are used again by new records, so that the file stays as large as it has ever been and
-//! nothing ever has to be vacuumed.
+//! Freed pages are reused by new records, so the file keeps its largest size and is never vacuumed.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +30,7 @@ impl Upkeep for SqliteStore {
         wish: RetentionCutoff,
         limit: usize,
     ) -> Result<u64, StoreError> {
-        // The writer is not asked for nothing.
+        // Avoids a write transaction without changes.
         if self.read(move |tx| oldest(tx, &wish, 1)).await?.is_empty() {
             return Ok(0);
         }
@@ -52,7 +51,7 @@ fn forget(tx: &Connection, wish: &RetentionCutoff, limit: usize) -> Result<u64, 
     Ok(old.len() as u64)
 }
 
-/// Returns the start of the log, as far as it is to be forgotten.
+/// Returns the oldest records that may be deleted.
 fn oldest(
     tx: &Connection,
     wish: &RetentionCutoff,

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::codec::{At, ReadColumn, parameters};
 use super::error::Constrained;
 use super::{SqliteStore, catalogue, commit, keys, models, sessions};
-use crate::store::{Everything, Identities, StoreError};
+use crate::store::{Identities, Snapshot, StoreError};
 use domain::account::{Account, Invite, Session};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, SessionId};
@@ -17,9 +17,9 @@ use domain::money::Nanos;
 
 #[async_trait]
 impl Identities for SqliteStore {
-    async fn load(&self) -> Result<Everything, StoreError> {
+    async fn load(&self) -> Result<Snapshot, StoreError> {
         self.read(|tx| {
-            Ok(Everything {
+            Ok(Snapshot {
                 accounts: accounts(tx)?,
                 balances: commit::balances(tx)?,
                 plans: catalogue::plans(tx)?,
@@ -217,7 +217,7 @@ fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
     Ok(tx.prepare_cached(sql)?.query_map([], account)?.collect::<Result<_, _>>()?)
 }
 
-/// Days since 1970, in UTC.
+/// Returns the days since 1970, in UTC.
 fn day(at: Timestamp) -> i64 {
     at.as_second().div_euclid(86_400)
 }

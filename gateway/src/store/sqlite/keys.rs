@@ -1,4 +1,4 @@
-//! Keys, and when each was last used.
+//! Keys, and the time of their last use.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub(super) fn find(tx: &Connection, id: &KeyId) -> Result<Option<Key>, StoreErro
     Ok(select.query_row(parameters![id], read).optional()?.map(|(key, _)| key))
 }
 
-/// Returns all keys that were not revoked.
+/// Returns all keys that are not revoked.
 pub(super) fn unrevoked(tx: &Connection) -> Result<Vec<Key>, StoreError> {
     let mut select = tx.prepare_cached(&format!("{SELECT} WHERE revoked_at IS NULL"))?;
     let keys = select.query_map([], |row| Ok(read(row)?.0))?.collect::<Result<_, _>>()?;
@@ -72,7 +72,7 @@ pub(super) fn list(
     Ok(tx.prepare_cached(&sql)?.query_map(parameters![account], read)?.collect::<Result<_, _>>()?)
 }
 
-/// Marks a key as revoked, unless it is already.
+/// Revokes a key, unless it is revoked already.
 pub(super) fn revoke(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE keys SET revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1";
     match tx.prepare_cached(sql)?.execute(parameters![id, At(at)])? {
@@ -81,7 +81,7 @@ pub(super) fn revoke(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), S
     }
 }
 
-/// Writes when `old` ends and which key took its place, and adds that key.
+/// Sets the end and the successor of `old`, and adds the successor.
 pub(super) fn rotate(tx: &Connection, old: &Key, new: &Key) -> Result<(), StoreError> {
     insert(tx, new)?;
     let sql = "UPDATE keys SET expires_at = ?2, revoked_at = ?3, successor = ?4 \
@@ -93,7 +93,7 @@ pub(super) fn rotate(tx: &Connection, old: &Key, new: &Key) -> Result<(), StoreE
     }
 }
 
-/// Moves the time of a key's last use forward to `at`; a key that is gone is left alone.
+/// Advances the time of a key's last use to `at`; a missing key is ignored.
 pub(super) fn touch(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE keys SET last_used_at = ?2 \
         WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";

@@ -1,4 +1,4 @@
-//! The schema, as a list of steps that only ever grows.
+//! The schema, as an append-only list of migrations.
 
 use rusqlite::Connection;
 use rusqlite_migration::{M, Migrations};
@@ -22,26 +22,26 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0013_inputs.sql")),
 ];
 
-/// What a database was before it was brought up to date.
+/// The state of a database before its migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ran {
+pub(super) enum SchemaState {
     /// It had no schema.
-    OnBlank,
-    /// It had ours.
-    OnSchema,
+    Blank,
+    /// It had a schema of the gateway.
+    Existing,
 }
 
-/// Brings a database up to date, or refuses one that is ahead of us.
+/// Migrates a database, or refuses one that is newer.
 pub(super) fn run(
     connection: &mut Connection,
-) -> Result<Ran, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<SchemaState, Box<dyn std::error::Error + Send + Sync>> {
     let found = connection.pragma_query_value(None, "user_version", |row| row.column::<i64>(0))?;
     let found = usize::try_from(found).unwrap_or(usize::MAX);
     if found > STEPS.len() {
         return Err(Newer { found, known: STEPS.len() }.into());
     }
     Migrations::from_slice(STEPS).to_latest(connection)?;
-    Ok(if found == 0 { Ran::OnBlank } else { Ran::OnSchema })
+    Ok(if found == 0 { SchemaState::Blank } else { SchemaState::Existing })
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
     fn what_was_written_before_is_found_by_its_account() {
         let mut connection = Connection::open_in_memory().unwrap();
         Migrations::from_slice(&STEPS[..8]).to_latest(&mut connection).unwrap();
-        // where old ones were removed, and one in the middle behind our back
+        // The log begins late because old records were deleted, and misses one in the middle.
         for (seq, account) in [(4, 1), (5, 1), (6, 2), (7, 1), (9, 1), (10, 2), (11, 2)] {
             let sql = "INSERT INTO requests (seq, id, account, key, started_at, duration, endpoint, \
                 stream, status, basis) VALUES (?1, CAST(?1 AS BLOB), ?2, '', 0, 0, 1, 0, 1, 4)";

@@ -1,10 +1,9 @@
 //! The store on an embedded SQLite file.
 //!
-//! One thread writes (`writer`), a few connections read beside it (`readers`), and a write-ahead
-//! log keeps them out of each other's way. What is answered `Ok` survives the end of the process;
-//! a power cut may take the last moments, never the order, unless [`Durability::Power`] is asked
-//! for. Start with [`SqliteStore::open`], then `commit.rs`, the one hot path. Only this folder names
-//! rusqlite.
+//! One thread writes (`writer`), a few connections read beside it (`readers`); the write-ahead log lets them
+//! work at the same time. Everything answered with `Ok` survives the end of the process. A power cut may lose
+//! the last moments, but never reorders, unless [`Durability::Power`] is configured. Start with
+//! [`SqliteStore::open`], then `commit.rs`, the hot path. Only this module names rusqlite.
 
 mod audit;
 mod background_reads;
@@ -51,7 +50,7 @@ use std::time::Duration;
 use rusqlite::{Connection, Transaction};
 
 use self::background_reads::BackgroundReads;
-use self::migrations::Ran;
+use self::migrations::SchemaState;
 use self::readers::Readers;
 use self::writer::Writer;
 use super::StoreError;
@@ -60,17 +59,17 @@ use domain::durability::Durability;
 
 const READERS: usize = 3;
 
-/// A store in one file. Dropping it waits until all that was sent to it is written.
+/// A store in one file. Dropping it waits until all queued writes are done.
 pub struct SqliteStore {
-    // Before the writer, so that the last connection to go folds the write-ahead log into the file.
+    // Declared before the writer, so that the writer closes last and checkpoints the log.
     readers: Readers,
     background_reads: BackgroundReads,
     writer: Arc<Writer>,
 }
 
 impl SqliteStore {
-    /// Opens the database at `path`, made and brought up to date as needed; a new file is for its
-    /// owner only. Blocks.
+    /// Opens the database at `path`, created and migrated if necessary; a new file is only accessible to its
+    /// owner. Blocks on IO.
     ///
     /// # Errors
     /// [`StoreError::Unopened`] if it cannot be read and written, or a newer version wrote it.
@@ -78,7 +77,7 @@ impl SqliteStore {
         Self::open_for(path, Durability::Process)
     }
 
-    /// Opens it like [`open`](Self::open), so that what is written outlives what `durability` says.
+    /// Opens it like [`open`](Self::open), with the given durability of writes.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
@@ -88,10 +87,10 @@ impl SqliteStore {
     }
 
     /// Returns whether nothing was ever stored at `path`: there is no file, an empty one, or one without a
-    /// schema. Blocks.
+    /// schema. Blocks on IO.
     ///
     /// # Errors
-    /// [`StoreError::Unopened`] if it cannot be read, or is no database.
+    /// [`StoreError::Unopened`] if it cannot be read, or is not a database.
     pub fn is_blank(path: &Path) -> Result<bool, StoreError> {
         blank::is_blank(path)
             .map_err(|source| StoreError::Unopened { path: path.to_path_buf(), source })
@@ -101,9 +100,9 @@ impl SqliteStore {
         path: &Path,
         durability: Durability,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        // An end in the middle of a copy leaves it behind.
+        // A crash during a copy leaves it behind.
         copy::remove(path)?;
-        // SQLite gives its side files the mode of the main one.
+        // SQLite gives its side files the mode of the main file.
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
         let mut connection = connect(path)?;
         let synchronous = match durability {
@@ -114,8 +113,8 @@ impl SqliteStore {
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "cache_size", -65_536)?;
         connection.pragma_update(None, "journal_size_limit", 67_108_864)?;
-        if migrations::run(&mut connection)? == Ran::OnBlank {
-            // The files that are made beside it next say that it is there: see `data_dir`.
+        if migrations::run(&mut connection)? == SchemaState::Blank {
+            // Files that are created next rely on the database being on disk: see `data_dir`.
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             if let Some(dir) = path.parent() {
                 std::fs::File::open(dir)?.sync_all()?;
@@ -134,13 +133,13 @@ impl SqliteStore {
         Ok(Self { readers, background_reads, writer: Arc::new(Writer::start(connection)?) })
     }
 
-    /// Waits until all that was sent is written, and closes the file; later calls are
+    /// Waits until all queued writes are done, and closes the file; later calls return
     /// [`StoreError::Unavailable`].
     pub async fn close(&self) {
         self.readers.close();
         self.background_reads.close();
         let writer = Arc::clone(&self.writer);
-        // Fails only if the runtime is going down; then dropping the store does the same.
+        // This fails only if the runtime is shutting down; dropping the store then does the same.
         let _ = tokio::task::spawn_blocking(move || writer.end()).await;
     }
 
@@ -151,7 +150,7 @@ impl SqliteStore {
         self.readers.read(work).await
     }
 
-    /// Like [`Self::write`], with an entry of the audit log in the same transaction.
+    /// Like [`Self::write`], with an audit entry in the same transaction.
     async fn write_audited<T: Send + 'static>(
         &self,
         entry: &AuditEntry,

@@ -12,7 +12,7 @@ use domain::id::ModelId;
 use domain::model::{Deployment, Model};
 use domain::price::Price;
 
-/// Adds a model or replaces the one of that id, names and deployments included.
+/// Adds or replaces a model by its id, names and deployments included.
 pub(super) fn put(tx: &Connection, model: &Model) -> Result<(), StoreError> {
     clear(tx, &model.id)?;
     insert(tx, model)?;
@@ -35,13 +35,13 @@ pub(super) fn put(tx: &Connection, model: &Model) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Removes a model, its names and deployments, if it is there.
+/// Removes a model with its names and deployments, if it exists.
 pub(super) fn clear(tx: &Connection, id: &ModelId) -> Result<(), StoreError> {
     tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute(parameters![id])?;
     Ok(())
 }
 
-/// Removes a model, its names and deployments.
+/// Removes a model with its names and deployments.
 pub(super) fn remove(tx: &Connection, id: &ModelId) -> Result<(), StoreError> {
     match tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute(parameters![id])? {
         0 => Err(StoreError::NotFound),

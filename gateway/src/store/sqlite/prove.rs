@@ -1,6 +1,6 @@
-//! Recomputes balances, charges and sums, in one view of the database.
+//! Recomputes balances, charges and sums in one view of the database.
 //!
-//! Every table is read once, in its own order. Sums are compared by their fingerprints.
+//! Each table is read once, in its own order. Sums are compared by their fingerprints.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,7 +11,7 @@ use super::background_reads::CancelHandle;
 use super::codec::ReadColumn;
 use super::commit;
 use super::filter::{DAY, HOUR};
-use super::fingerprint::{Of, bytes, fingerprint};
+use super::fingerprint::{Scope, bytes, fingerprint};
 use super::runs::{self, Ends, Runs};
 use super::saturated::Saturated;
 use crate::store::StoreError;
@@ -21,35 +21,35 @@ use domain::proof::{Difference, Proof};
 
 /// The code of a charge in `ledger_entries.kind`.
 const CHARGE: i64 = 3;
-/// The places of the log whose requests were charged: a bit for each.
-struct Charged {
+/// A bitmap of the log positions whose requests were charged.
+struct ChargedPositions {
     first: i64,
     bits: Vec<u64>,
 }
 
-/// Whether rows that come in their order are where their accounts' runs say.
-struct Listed<'a> {
+/// Checks that rows, visited in order, are in the runs of their accounts.
+struct RunCheck<'a> {
     runs: &'a Runs,
-    /// The run of the row before.
+    /// The run of the previous row.
     run: Option<(AccountId, Ends)>,
 }
 
-/// What sums must come to. All are zero in the end.
+/// The differences between sums and their parts; all are zero in the end.
 #[derive(Default)]
 struct Sums {
-    /// By hour: the fingerprint of its sums, less those of its records.
+    /// By hour: the fingerprint of its sums minus those of its records.
     hours: BTreeMap<i64, u64>,
-    /// By day: the fingerprint of its keys' sums, less those of its hours.
+    /// By day: the fingerprint of its keys' sums minus those of its hours.
     days: BTreeMap<i64, u64>,
-    /// Those that fingerprints cannot tell anything of.
+    /// The sums that fingerprints cannot verify.
     saturated: Saturated,
 }
 
-/// Proves the ledger.
+/// Verifies the ledger.
 pub(super) fn prove(source: &mut Connection, wanted: &CancelHandle) -> Result<Proof, StoreError> {
     let tx = source.transaction()?;
     let mut proof = Proof::default();
-    let mut charged = Charged::over(&tx)?;
+    let mut charged = ChargedPositions::over(&tx)?;
     let unrecorded = check_entries(&tx, wanted, &mut charged, &mut proof)?;
     let mut sums = Sums { saturated: Saturated::find(&tx)?, ..Sums::default() };
     check_requests(&tx, wanted, &charged, &mut sums, &mut proof)?;
@@ -65,19 +65,19 @@ pub(super) fn prove(source: &mut Connection, wanted: &CancelHandle) -> Result<Pr
     Ok(proof)
 }
 
-/// Adds up each account's entries, and finds the record of each charge. Returns what was charged for
-/// requests without one.
+/// Adds up each account's entries, and finds the record of each charge. Returns what was charged for requests
+/// without a record.
 fn check_entries(
     tx: &Transaction<'_>,
     wanted: &CancelHandle,
-    charged: &mut Charged,
+    charged: &mut ChargedPositions,
     proof: &mut Proof,
 ) -> Result<HashMap<AccountId, i128>, StoreError> {
     let mut balances = HashMap::<AccountId, i128>::new();
     let mut unrecorded = HashMap::<AccountId, i128>::new();
     let sql = "SELECT e.account, e.amount, e.kind, e.request, r.seq, r.account, r.cost, e.seq \
         FROM ledger_entries e LEFT JOIN requests r ON r.id = e.request ORDER BY e.seq";
-    let mut listed = Listed { runs: &runs::ENTRIES, run: None };
+    let mut listed = RunCheck { runs: &runs::ENTRIES, run: None };
     let mut select = tx.prepare(sql)?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
@@ -123,11 +123,11 @@ fn check_entries(
     Ok(unrecorded)
 }
 
-/// Reads the log: every request that cost something was charged, and is found by its time.
+/// Reads the log: each request with a cost was charged, and can be found by its time.
 fn check_requests(
     tx: &Transaction<'_>,
     wanted: &CancelHandle,
-    charged: &Charged,
+    charged: &ChargedPositions,
     sums: &mut Sums,
     proof: &mut Proof,
 ) -> Result<(), StoreError> {
@@ -137,7 +137,7 @@ fn check_requests(
     while let Some(row) = rows.next()? {
         hours.insert(row.column::<i64>(0)?, (row.column::<i64>(1)?, row.column::<i64>(2)?));
     }
-    let mut listed = Listed { runs: &runs::REQUESTS, run: None };
+    let mut listed = RunCheck { runs: &runs::REQUESTS, run: None };
     let sql = "SELECT account, started_at, key, ifnull(model, 0), status, ifnull(count, 1), ifnull(input, 0), \
         ifnull(cached, 0), ifnull(output, 0), ifnull(reasoning, 0), ifnull(cost, 0), seq, id \
         FROM requests ORDER BY seq";
@@ -158,10 +158,10 @@ fn check_requests(
         if !listed.holds(tx, account, seq)? {
             proof.note(Difference::Unlisted { account });
         }
-        // Once among its key's sums, and once among everybody's.
+        // Once in its key's sums, and once in the sums over all accounts.
         let Sums { hours, saturated, .. } = &mut *sums;
         let rest = hours.entry(hour).or_default();
-        for of in [Of::Key, Of::Everybody] {
+        for of in [Scope::Key, Scope::Everybody] {
             let fingerprint = fingerprint(row, of, |group, column, number| {
                 saturated.add_to_hour((hour, group, column), number)
             });
@@ -184,13 +184,14 @@ fn add_sums(
         proof.sums += 1;
         let hour = row.column::<i64>(1)?;
         let Sums { hours, days, saturated } = &mut *sums;
-        let of_hour =
-            fingerprint(row, Of::Key, |group, column, _| saturated.has_hour((hour, group, column)));
+        let of_hour = fingerprint(row, Scope::Key, |group, column, _| {
+            saturated.has_hour((hour, group, column))
+        });
         let rest = hours.entry(hour).or_default();
         *rest = rest.wrapping_add(of_hour?);
         if !is_everybodys(row)? {
             let day = hour.div_euclid(24);
-            let part_of_day = fingerprint(row, Of::Key, |group, column, number| {
+            let part_of_day = fingerprint(row, Scope::Key, |group, column, number| {
                 saturated.add_to_day((day, group, column), number)
             });
             let rest = days.entry(day).or_default();
@@ -207,15 +208,16 @@ fn add_sums(
         proof.sums += 1;
         let day = row.column(1)?;
         let Sums { days, saturated, .. } = &mut *sums;
-        let of_day =
-            fingerprint(row, Of::Key, |group, column, _| saturated.has_day((day, group, column)));
+        let of_day = fingerprint(row, Scope::Key, |group, column, _| {
+            saturated.has_day((day, group, column))
+        });
         let rest = days.entry(day).or_default();
         *rest = rest.wrapping_add(of_day?);
     }
     Ok(())
 }
 
-/// Returns what the removed records have cost.
+/// Returns the cost of the deleted records.
 fn subtract_forgotten(
     tx: &Transaction<'_>,
     wanted: &CancelHandle,
@@ -228,7 +230,7 @@ fn subtract_forgotten(
         wanted.check()?;
         let hour = row.column(1)?;
         let Sums { hours, saturated, .. } = &mut *sums;
-        let fingerprint = fingerprint(row, Of::Key, |group, column, number| {
+        let fingerprint = fingerprint(row, Scope::Key, |group, column, number| {
             saturated.add_to_hour((hour, group, column), number)
         });
         let rest = hours.entry(hour).or_default();
@@ -257,8 +259,7 @@ fn check_unrecorded(
     }
 }
 
-/// When those begin whose sums differ, and those that are `wrong` for another reason; `unit` is their
-/// length.
+/// Returns the start times of periods whose sums differ, and of those in `wrong`; `unit` is their length.
 fn differing(
     rests: &BTreeMap<i64, u64>,
     wrong: impl Iterator<Item = i64>,
@@ -271,7 +272,7 @@ fn differing(
     })
 }
 
-/// Whether a row of sums is about all accounts: those have an empty one.
+/// Returns whether a row sums over all accounts, for which its account is empty.
 fn is_everybodys(row: &Row<'_>) -> Result<bool, StoreError> {
     Ok(bytes(row, 0)?.is_empty())
 }
@@ -283,7 +284,7 @@ fn clamped(sum: i128) -> Nanos {
 
 // === impl Listed ===
 
-impl Listed<'_> {
+impl RunCheck<'_> {
     fn holds(
         &mut self,
         tx: &Transaction<'_>,
@@ -302,7 +303,7 @@ impl Listed<'_> {
 
 // === impl Charged ===
 
-impl Charged {
+impl ChargedPositions {
     fn over(tx: &Transaction<'_>) -> Result<Self, StoreError> {
         let ends = "SELECT coalesce((SELECT min(seq) FROM requests), 1), \
             coalesce((SELECT max(seq) FROM requests), 0)";
@@ -312,7 +313,7 @@ impl Charged {
         Ok(Self { first, bits: vec![0; words] })
     }
 
-    /// Returns whether it was marked before.
+    /// Marks a position and returns whether it was marked before.
     fn mark(&mut self, seq: i64) -> bool {
         let (word, bit) = self.place(seq);
         let Some(bits) = self.bits.get_mut(word) else { return false };

@@ -1,4 +1,4 @@
-//! A few connections that only read, each call on a thread of the blocking pool.
+//! A pool of read-only connections; each call runs on the blocking pool.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,15 +9,15 @@ use tokio::task::spawn_blocking;
 use super::error::Closed;
 use crate::store::StoreError;
 
-/// The readers.
+/// The pool.
 pub(super) struct Readers {
     free: Arc<Mutex<Vec<Connection>>>,
-    // As many permits as connections: who holds one finds a connection.
+    // One permit per connection: the holder of a permit finds a connection.
     permits: Arc<Semaphore>,
 }
 
-/// A connection that goes back when it is no longer used, even by a panic.
-struct Loan {
+/// A connection that returns to the pool on drop, even after a panic.
+struct ReaderGuard {
     connection: Option<Connection>,
     free: Arc<Mutex<Vec<Connection>>>,
     permits: Arc<Semaphore>,
@@ -26,7 +26,7 @@ struct Loan {
 // === impl Readers ===
 
 impl Readers {
-    /// Takes the connections to read from.
+    /// Creates the pool.
     pub(super) fn new(connections: Vec<Connection>) -> Self {
         let permits = Arc::new(Semaphore::new(connections.len()));
         Self { free: Arc::new(Mutex::new(connections)), permits }
@@ -41,16 +41,16 @@ impl Readers {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| closed())?;
         let (free, permits) = (Arc::clone(&self.free), Arc::clone(&self.permits));
         let reading = spawn_blocking(move || {
-            // Held to the end of the work, not of the wait for it, and given back after the loan.
+            // Held until the work ends, even if the caller stops waiting, and released after the connection.
             let _permit = permit;
-            let mut loan = Loan::take(free, permits);
+            let mut loan = ReaderGuard::take(free, permits);
             let connection = loan.connection.as_mut().ok_or_else(closed)?;
             work(&connection.transaction()?)
         });
         reading.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))?
     }
 
-    /// Closes every connection that is not in use; those in use follow when they are done.
+    /// Closes idle connections; those in use are closed when they are returned.
     pub(super) fn close(&self) {
         self.permits.close();
         self.free.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -59,14 +59,14 @@ impl Readers {
 
 // === impl Loan ===
 
-impl Loan {
+impl ReaderGuard {
     fn take(free: Arc<Mutex<Vec<Connection>>>, permits: Arc<Semaphore>) -> Self {
         let connection = free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         Self { connection, free, permits }
     }
 }
 
-impl Drop for Loan {
+impl Drop for ReaderGuard {
     fn drop(&mut self) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.extend(self.connection.take().filter(|_| !self.permits.is_closed()));

@@ -1,4 +1,4 @@
-//! The request log: one record, pages in both directions, counts.
+//! The request log: single records, pages in both directions, counts.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ fn page(
     Ok(page)
 }
 
-/// Returns the statement that reads what is chosen between the ends, and the condition whose values it takes.
+/// Returns the statement that reads the selection between the ends, and the condition with its values.
 pub(super) fn page_sql(
     tx: &Connection,
     choice: &Choice,
@@ -164,7 +164,7 @@ pub(super) fn page_sql(
     Ok((sql, condition))
 }
 
-/// Reads a row of `requests`, whose columns are in the order of the first migration.
+/// Reads a row of `requests`, whose columns have the order of the first migration.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
     let usage = match row.column(12)? {
         None => None,

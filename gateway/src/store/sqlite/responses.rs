@@ -1,4 +1,4 @@
-//! Stored responses: single ones, chains, and the items in them.
+//! Stored responses: single ones, chains, and their items.
 
 use std::collections::{HashMap, HashSet};
 
@@ -105,7 +105,7 @@ impl Responses for SqliteStore {
     }
 
     async fn forget_responses(&self, before: Timestamp, most: u32) -> Result<u32, StoreError> {
-        // the search goes through all of an index: a reader does it, and what it finds is checked again
+        // This scans a whole index, so a reader does it; the writer checks the result again.
         let ended: Vec<RequestId> = self
             .read(move |tx| {
                 let sql = "SELECT conversation FROM responses GROUP BY conversation \
@@ -137,7 +137,7 @@ impl Responses for SqliteStore {
     }
 }
 
-/// Adds a response, unless it is there already.
+/// Adds a response, unless it exists.
 fn insert(tx: &Connection, response: &StoredResponse) -> Result<(), StoreError> {
     let sql = "INSERT INTO responses VALUES (?1, ?2, ?3, \
         coalesce((SELECT conversation FROM responses WHERE id = ?3), ?1), ?4, ?5, ?6, ?7) \
@@ -161,7 +161,7 @@ fn insert(tx: &Connection, response: &StoredResponse) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Makes room in the account of a response that was just kept.
+/// Makes room in the account of a response that was just stored.
 fn shrink(tx: &Connection, kept: &StoredResponse, account_bytes: u64) -> Result<(), StoreError> {
     let mut sum = tx.prepare_cached("SELECT bytes FROM response_bytes WHERE account = ?")?;
     let stored =
@@ -170,8 +170,8 @@ fn shrink(tx: &Connection, kept: &StoredResponse, account_bytes: u64) -> Result<
     if excess == 0 {
         return Ok(());
     }
-    // in the order of time, the first response that none of its conversation follows is the end of the
-    // conversation that ended first
+    // In the order of time, the first response that no other of its conversation follows is the end of the
+    // conversation that ended first.
     let others = "SELECT conversation, (SELECT sum(bytes) FROM responses AS part \
         WHERE part.conversation = last.conversation) FROM responses AS last WHERE account = ?1 \
         AND conversation <> (SELECT conversation FROM responses WHERE id = ?2) \
@@ -184,7 +184,7 @@ fn shrink(tx: &Connection, kept: &StoredResponse, account_bytes: u64) -> Result<
         .iter()
         .try_for_each(|conversation| delete.execute(parameters![conversation]).map(|_| ()))?;
 
-    // a conversation alone can be too long, all the more if it goes on in many ways
+    // One conversation can exceed the limit by itself, especially if it branches.
     let own = "SELECT id, bytes FROM responses WHERE account = ?1 AND id <> ?2 \
         ORDER BY created_at, id";
     let (doomed, _) = choose(tx, own, kept, excess)?;
@@ -193,7 +193,7 @@ fn shrink(tx: &Connection, kept: &StoredResponse, account_bytes: u64) -> Result<
     Ok(())
 }
 
-/// Takes from the rows of `sql`, ids and bytes, as many as the excess needs; gives what of it is left.
+/// Selects rows of `sql` (ids and bytes) until the excess is covered; returns the rest of the excess.
 fn choose(
     tx: &Connection,
     sql: &str,

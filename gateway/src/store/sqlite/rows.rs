@@ -1,13 +1,13 @@
-//! Rows of one table, many in one statement.
+//! Inserts many rows of one table per statement.
 //!
-//! A statement that writes one row opens and closes a cursor on the table and on each index for it; one that
-//! writes many does so once.
+//! A statement that writes one row opens and closes a cursor on the table and on each index; one that writes
+//! many does so once.
 
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, Statement};
 
-/// How many rows a long list is cut into.
-const MANY: usize = 32;
+/// The number of rows per statement.
+const ROWS_PER_STATEMENT: usize = 32;
 
 /// An insertion into one table.
 pub(super) struct Insertion {
@@ -22,20 +22,20 @@ pub(super) struct Values<'a, 'tx> {
 }
 
 impl Insertion {
-    /// An insertion of `columns` into `table`, with `rest` behind the values. It must run in a transaction
-    /// that is rolled back if it fails (`OR FAIL`): to undo the statement alone, SQLite would copy each
-    /// page before it changes it, as it does for `DO UPDATE` whatever is said here.
+    /// Creates an insertion of `columns` into `table`, with `rest` after the values. It must run in a
+    /// transaction that is rolled back on failure (`OR FAIL`): to undo the statement alone, SQLite would copy
+    /// each page before changing it, as it does for `DO UPDATE` in any case.
     pub(super) fn new(table: &str, columns: &[&str], rest: &str) -> Self {
         let row = format!("({})", vec!["?"; columns.len()].join(", "));
         let sql = |rows: usize| {
             let (columns, rows) = (columns.join(", "), vec![row.as_str(); rows].join(", "));
             format!("INSERT OR FAIL INTO {table} ({columns}) VALUES {rows} {rest}")
         };
-        Self { one: sql(1), many: sql(MANY) }
+        Self { one: sql(1), many: sql(ROWS_PER_STATEMENT) }
     }
 
-    /// An insertion of rows that are added to those of the same `group`. A sum beyond 64 bits becomes a
-    /// float, and the cast takes it back to the end of the range.
+    /// Creates an insertion of rows that are added to those of the same `group`. On overflow, SQLite yields a
+    /// float, which the cast saturates.
     pub(super) fn adding(table: &str, group: &[&str], sums: &[&str]) -> Self {
         let add = |sum: &&str| format!("{sum} = CAST({sum} + excluded.{sum} AS INTEGER)");
         let add: Vec<_> = sums.iter().map(add).collect();
@@ -43,7 +43,7 @@ impl Insertion {
         Self::new(table, &[group, sums].concat(), &rest)
     }
 
-    /// Writes `rows` in their order, with the values that `bind` binds of each.
+    /// Writes `rows` in order, with the values that `bind` binds for each.
     pub(super) fn run<T>(
         &self,
         tx: &Connection,
@@ -53,8 +53,7 @@ impl Insertion {
         self.run_in_parts(tx, rows, bind, |_, _| Ok(()))
     }
 
-    /// As [`Self::run`]; calls `written` with the rows of each statement and with how many of them it has
-    /// written.
+    /// Like [`Self::run`]; calls `written` with the rows of each statement and the number of rows written.
     pub(super) fn run_in_parts<'a, T>(
         &self,
         tx: &Connection,
@@ -62,8 +61,8 @@ impl Insertion {
         bind: impl Fn(&T, &mut Values<'_, '_>) -> rusqlite::Result<()>,
         mut written: impl FnMut(&'a [T], usize) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
-        let (many, rest) = rows.split_at(rows.len() - rows.len() % MANY);
-        for (sql, rows, at_once) in [(&self.many, many, MANY), (&self.one, rest, 1)] {
+        let (many, rest) = rows.split_at(rows.len() - rows.len() % ROWS_PER_STATEMENT);
+        for (sql, rows, at_once) in [(&self.many, many, ROWS_PER_STATEMENT), (&self.one, rest, 1)] {
             if rows.is_empty() {
                 continue;
             }

@@ -1,7 +1,7 @@
-//! Where an account's rows are in the log and in the ledger.
+//! Records where an account's rows are in the log and in the ledger.
 //!
-//! Neither is indexed by account: that would cost each row another. A batch writes the rows of an account
-//! one after another, and notes each such run once.
+//! Neither has an index on the account, which would cost each row an index entry. A batch writes the rows of
+//! an account adjacently, and each such run is recorded once.
 
 use std::sync::LazyLock;
 
@@ -12,22 +12,22 @@ use super::condition::Condition;
 use super::rows::{Insertion, Values};
 use domain::id::AccountId;
 
-/// Rows that are numbered by `seq`, and are of accounts.
+/// A table of rows that are numbered by `seq` and belong to accounts.
 pub(super) struct Runs {
     rows: &'static str,
     index: &'static str,
     insertion: Insertion,
 }
 
-/// A stretch of rows: the first and the last.
+/// A range of rows: the first and the last.
 pub(super) type Ends = (i64, i64);
 
-/// All of them.
+/// All rows.
 pub(super) const EVERYTHING: Ends = (0, i64::MAX);
 
-/// Those of the request log.
+/// The request log.
 pub(super) static REQUESTS: LazyLock<Runs> = LazyLock::new(|| Runs::of("requests", "request_runs"));
-/// Those of the ledger.
+/// The ledger.
 pub(super) static ENTRIES: LazyLock<Runs> =
     LazyLock::new(|| Runs::of("ledger_entries", "entry_runs"));
 
@@ -36,7 +36,7 @@ impl Runs {
         Self { rows, index, insertion: Insertion::new(index, &["owner", "first", "last"], "") }
     }
 
-    /// Notes whose the rows from `first` on are.
+    /// Records the owners of the rows from `first` on.
     pub(super) fn note(
         &self,
         tx: &Connection,
@@ -56,7 +56,7 @@ impl Runs {
         self.insertion.run(tx, &runs, bind)
     }
 
-    /// Forgets the runs of `owner` that end before `first`.
+    /// Deletes the runs of `owner` that end before `first`.
     pub(super) fn forget(
         &self,
         tx: &Connection,
@@ -69,7 +69,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Returns the run of `owner` that holds the row `seq`, if it was noted.
+    /// Returns the recorded run of `owner` that contains the row `seq`.
     pub(super) fn find(
         &self,
         tx: &Connection,
@@ -87,16 +87,16 @@ impl Runs {
         Ok((first..=last).contains(&seq).then_some((first, last)))
     }
 
-    /// Returns what to select the rows of `owner`, or of all, from.
+    /// Returns the table expression for the rows of `owner`, or of all.
     pub(super) fn source(&self, owner: Option<AccountId>) -> String {
         match owner {
-            // not to be turned round: the runs are in the order of their rows
+            // CROSS JOIN keeps SQLite from swapping the tables: the runs have the order of their rows.
             Some(_) => format!("{} CROSS JOIN {}", self.index, self.rows),
             None => self.rows.to_owned(),
         }
     }
 
-    /// Narrows `condition` to the rows of `owner`, or of all, in the stretch between `first` and `last`.
+    /// Narrows `condition` to the rows of `owner`, or of all, from `first` to `last`.
     pub(super) fn narrow(
         &self,
         condition: &mut Condition,
@@ -113,7 +113,7 @@ impl Runs {
                 AND first <= ? AND seq BETWEEN max(first, ?) AND min(last, ?) AND account = ?",
             self.index
         );
-        // whose a row is stands in the row: a run that is wrong must not show somebody else's
+        // The row itself names its account: a wrong run must not show rows of another account.
         let values: [Box<dyn ToColumn>; 7] = [
             Box::new(owner),
             Box::new(owner),
@@ -126,7 +126,7 @@ impl Runs {
         condition.and_all(&clause, values);
     }
 
-    /// Returns the terms that put the rows of `owner`, or of all, in `direction` by their numbers.
+    /// Returns the `ORDER BY` terms that sort the rows of `owner`, or of all, by number.
     pub(super) fn order(owner: Option<AccountId>, direction: &str) -> String {
         match owner {
             Some(_) => format!("first {direction}, seq {direction}"),

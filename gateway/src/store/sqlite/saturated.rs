@@ -1,21 +1,21 @@
 //! Sums at the end of their range.
 //!
-//! A stored sum stops at 2⁶³ − 1: an older version stored whatever an upstream reported, which could come
-//! to more. Such a sum is not what its parts add up to, so its fingerprint would never agree with theirs;
-//! it is right if its parts come to that much or more, which is known exactly in 128 bits.
+//! A stored sum saturates at 2⁶³ − 1: older versions stored whatever an upstream reported. A saturated sum
+//! does not equal the sum of its parts, so their fingerprints differ. It is correct if its parts add up to at
+//! least that much, which is computed exactly in 128 bits.
 
 use std::collections::HashMap;
 
 use rusqlite::Connection;
 
 use super::codec::{ReadColumn, parameters};
-use super::fingerprint::{NUMBERS, Of, group, number};
+use super::fingerprint::{NUMBERS, Scope, group, number};
 use crate::store::StoreError;
 
-/// Which sum: hour or day, the hash of its group, and its column.
+/// A sum: its hour or day, the hash of its group, and its column.
 type Key = (i64, u64, usize);
 
-/// The saturated sums of a database, each with what its parts come to so far.
+/// The saturated sums of a database, each with the total of its parts so far.
 #[derive(Default)]
 pub(super) struct Saturated {
     hours: HashMap<Key, i128>,
@@ -23,7 +23,7 @@ pub(super) struct Saturated {
 }
 
 impl Saturated {
-    /// Finds them.
+    /// Finds the saturated sums.
     pub(super) fn find(tx: &Connection) -> Result<Self, StoreError> {
         let columns = "status, requests, input, cached, output, reasoning, cost";
         let hours = format!("SELECT account, hour, key, model, {columns} FROM request_sums");
@@ -31,32 +31,32 @@ impl Saturated {
         Ok(Self { hours: select(tx, &hours)?, days: select(tx, &days)? })
     }
 
-    /// Takes note of a part of an hour's sum; `false` if that is not saturated.
+    /// Adds a part of an hour's sum; returns `false` if that is not saturated.
     pub(super) fn add_to_hour(&mut self, key: Key, part: i64) -> bool {
         add(&mut self.hours, key, part)
     }
 
-    /// Takes note of a part of a day's sum; `false` if that is not saturated.
+    /// Adds a part of a day's sum; returns `false` if that is not saturated.
     pub(super) fn add_to_day(&mut self, key: Key, part: i64) -> bool {
         add(&mut self.days, key, part)
     }
 
-    /// Whether an hour's sum is saturated.
+    /// Returns whether an hour's sum is saturated.
     pub(super) fn has_hour(&self, key: Key) -> bool {
         self.hours.contains_key(&key)
     }
 
-    /// Whether a day's sum is saturated.
+    /// Returns whether a day's sum is saturated.
     pub(super) fn has_day(&self, key: Key) -> bool {
         self.days.contains_key(&key)
     }
 
-    /// The hours whose sums are more than their parts come to.
+    /// Returns the hours whose sums exceed their parts.
     pub(super) fn wrong_hours(&self) -> impl Iterator<Item = i64> {
         wrong(&self.hours)
     }
 
-    /// The days whose sums are more than their parts come to.
+    /// Returns the days whose sums exceed their parts.
     pub(super) fn wrong_days(&self) -> impl Iterator<Item = i64> {
         wrong(&self.days)
     }
@@ -68,7 +68,7 @@ fn select(tx: &Connection, rows: &str) -> Result<HashMap<Key, i128>, StoreError>
     let mut rows = select.query(parameters![i64::MAX])?;
     let mut found = HashMap::new();
     while let Some(row) = rows.next()? {
-        let (unit, group) = (row.column(1)?, group(row, Of::Key)?);
+        let (unit, group) = (row.column(1)?, group(row, Scope::Key)?);
         for column in NUMBERS {
             if number(row, column)? == i64::MAX {
                 found.insert((unit, group, column), 0);

@@ -10,7 +10,7 @@ use domain::id::{AccountId, SessionId};
 
 const SELECT: &str = "SELECT id, digest, account, created_at, expires_at FROM sessions";
 
-/// Adds a session, and forgets those that have ended when it begins.
+/// Adds a session, and deletes those that had ended by then.
 pub(super) fn insert(tx: &Connection, session: &Session) -> Result<(), StoreError> {
     tx.prepare_cached("DELETE FROM sessions WHERE expires_at <= ?")?
         .execute(parameters![At(session.created_at)])?;
@@ -41,7 +41,7 @@ pub(super) fn of(tx: &Connection, account: AccountId) -> Result<Vec<Session>, St
     Ok(tx.prepare_cached(&sql)?.query_map(parameters![account], read)?.collect::<Result<_, _>>()?)
 }
 
-/// Forgets one session of an account.
+/// Deletes one session of an account.
 pub(super) fn end(tx: &Connection, account: AccountId, id: &SessionId) -> Result<(), StoreError> {
     let sql = "DELETE FROM sessions WHERE account = ? AND id = ?";
     match tx.prepare_cached(sql)?.execute(parameters![account, id])? {
@@ -50,7 +50,7 @@ pub(super) fn end(tx: &Connection, account: AccountId, id: &SessionId) -> Result
     }
 }
 
-/// Forgets an account's sessions but for one; returns how many.
+/// Deletes an account's sessions except one; returns how many.
 pub(super) fn end_others(
     tx: &Connection,
     account: AccountId,

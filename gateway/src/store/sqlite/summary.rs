@@ -1,7 +1,7 @@
-//! Sums over requests, from sums by hour and, for the parts of hours at the ends, from the log.
+//! Sums over requests, from the sums by hour and, for partial hours at the ends, from the log.
 //!
-//! What needs the keys of all accounts is taken from sums by day and, for the parts of days at the ends,
-//! by hour: there are too many groups of all keys in a month of hours.
+//! Sums by key over all accounts come from the sums by day and, for partial days, by hour: a month of hours
+//! has too many groups of all keys.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,27 +28,27 @@ struct Sums {
     keys: HashMap<(AccountId, KeyId), Totals, RandomState>,
 }
 
-/// A stretch of time, in hours or days; `None` where it has no end.
+/// A range of hours or days; `None` for an open end.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct TimeRange {
     first: Option<i64>,
     end: Option<i64>,
 }
 
-/// Whose sums by hour.
+/// The accounts whose sums by hour are read.
 #[derive(Clone, Copy)]
-enum Whose {
-    /// Those of one account.
+enum AccountScope {
+    /// One account.
     One(AccountId),
-    /// Those of all together.
+    /// The sums over all accounts.
     All,
-    /// Those of each account.
+    /// Each account.
     Each,
 }
 
-/// What rows are added up to.
+/// The grouping of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum Grouping {
     /// By model and day, and by key.
     All,
     /// By model and day.
@@ -57,10 +57,10 @@ enum By {
     Key,
 }
 
-/// Returns the sums over the chosen requests.
+/// Returns the sums over the selected requests.
 pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, StoreError> {
     let mut sums = Sums::default();
-    if choice.asks_for_nothing() {
+    if choice.matches_nothing() {
         return finish(tx, sums);
     }
     let mut first = choice.since.map(|time| -(-time).div_euclid(HOUR));
@@ -74,20 +74,20 @@ pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, Sto
         && choice.since > Some(begun * HOUR)
         && is_forgotten(tx, begun)?
     {
-        // What is left of it in the log is not its part after `since`: it counts whole.
+        // The rest of that hour in the log is not its part after `since`, so the hour counts whole.
         first = Some(begun);
     }
     if let Some(first) = first.filter(|first| choice.since < Some(first * HOUR)) {
         add_log(tx, &Choice { until: Some(first * HOUR), ..choice.clone() }, &mut sums)?;
     }
-    add_hours(tx, choice, Stretch { first, end }, &mut sums)?;
+    add_hours(tx, choice, TimeRange { first, end }, &mut sums)?;
     if let Some(end) = end.filter(|end| choice.until > Some(end * HOUR)) {
         add_log(tx, &Choice { since: Some(end * HOUR), ..choice.clone() }, &mut sums)?;
     }
     finish(tx, sums)
 }
 
-/// Whether records of that hour were removed from the log.
+/// Returns whether records of that hour were deleted from the log.
 fn is_forgotten(tx: &Connection, hour: i64) -> Result<bool, StoreError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM forgotten_sums WHERE account = x'' AND hour = ?)";
     Ok(tx.prepare_cached(sql)?.query_row(parameters![hour], |row| row.column(0))?)
@@ -101,34 +101,36 @@ fn add_log(tx: &Connection, choice: &Choice, sums: &mut Sums) -> Result<(), Stor
             FROM {}",
         choice.source()
     );
-    add_rows(tx, &select, &condition, By::All, sums)
+    add_rows(tx, &select, &condition, Grouping::All, sums)
 }
 
 fn add_hours(
     tx: &Connection,
     choice: &Choice,
-    hours: Stretch,
+    hours: TimeRange,
     sums: &mut Sums,
 ) -> Result<(), StoreError> {
     match choice.account {
-        Some(account) => add_hours_of(tx, choice, Whose::One(account), hours, By::All, sums),
-        None if terms::ask_whose(&choice.terms) => add_keys(tx, choice, hours, By::All, sums),
+        Some(account) => {
+            add_hours_of(tx, choice, AccountScope::One(account), hours, Grouping::All, sums)
+        }
+        None if terms::ask_whose(&choice.terms) => add_keys(tx, choice, hours, Grouping::All, sums),
         None => {
-            add_hours_of(tx, choice, Whose::All, hours, By::Group, sums)?;
-            add_keys(tx, choice, hours, By::Key, sums)
+            add_hours_of(tx, choice, AccountScope::All, hours, Grouping::Group, sums)?;
+            add_keys(tx, choice, hours, Grouping::Key, sums)
         }
     }
 }
 
-/// Adds up what the sums of the keys of all accounts say.
+/// Adds up the sums of the keys of all accounts.
 fn add_keys(
     tx: &Connection,
     choice: &Choice,
-    hours: Stretch,
-    by: By,
+    hours: TimeRange,
+    by: Grouping,
     sums: &mut Sums,
 ) -> Result<(), StoreError> {
-    let mut add = |hours| add_hours_of(tx, choice, Whose::Each, hours, by, sums);
+    let mut add = |hours| add_hours_of(tx, choice, AccountScope::Each, hours, by, sums);
     let Some((before, days, after)) = hours.split_days() else { return add(hours) };
     before.map_or(Ok(()), &mut add)?;
     after.map_or(Ok(()), &mut add)?;
@@ -146,17 +148,17 @@ fn add_keys(
 fn add_hours_of(
     tx: &Connection,
     choice: &Choice,
-    whose: Whose,
-    hours: Stretch,
-    by: By,
+    whose: AccountScope,
+    hours: TimeRange,
+    by: Grouping,
     sums: &mut Sums,
 ) -> Result<(), StoreError> {
     let mut condition = Condition::default();
     match whose {
-        Whose::One(account) => condition.and("account = ?", Some(account)),
-        Whose::All => condition.and_always("account = x''"),
-        // one after another, so that the hours of each are found by the table's key
-        Whose::Each => condition.and_always("account IN (SELECT id FROM accounts)"),
+        AccountScope::One(account) => condition.and("account = ?", Some(account)),
+        AccountScope::All => condition.and_always("account = x''"),
+        // One account after another, so that the table's key finds the hours of each.
+        AccountScope::Each => condition.and_always("account IN (SELECT id FROM accounts)"),
     }
     condition.and("hour >= ?", hours.first);
     condition.and("hour < ?", hours.end);
@@ -173,15 +175,15 @@ fn add_rows(
     tx: &Connection,
     select: &str,
     condition: &Condition,
-    by: By,
+    by: Grouping,
     sums: &mut Sums,
 ) -> Result<(), StoreError> {
     let mut select = tx.prepare_cached(&format!("{select} {}", condition.sql()))?;
     let mut rows = select.query(params_from_iter(condition.values().map(Parameter)))?;
     while let Some(row) = rows.next()? {
         let totals = read(row)?;
-        // Summed here and not in SQL, where a sum beyond 64 bits is an error.
-        if by != By::Key {
+        // Added here and not in SQL, where an overflow is an error.
+        if by != Grouping::Key {
             let model = match row.get_ref(0)? {
                 ValueRef::Integer(_) => None,
                 _ => row.column(0)?,
@@ -189,7 +191,7 @@ fn add_rows(
             let day = row.column::<i64>(1)?.div_euclid(DAY);
             accumulate(sums.groups.entry((model, day)).or_default(), &totals);
         }
-        if by != By::Group {
+        if by != Grouping::Group {
             accumulate(sums.keys.entry((row.column(9)?, row.column(10)?)).or_default(), &totals);
         }
     }
@@ -253,9 +255,9 @@ fn day_text(day: i64) -> Result<String, StoreError> {
 
 // === impl Stretch ===
 
-impl Stretch {
-    /// Splits a stretch of hours into those before the first whole day, the whole days, and the hours
-    /// after the last one; `None` if there is no whole day.
+impl TimeRange {
+    /// Splits a range of hours into those before the first whole day, the whole days, and the rest; `None`
+    /// without a whole day.
     fn split_days(self) -> Option<(Option<Self>, Self, Option<Self>)> {
         let first = self.first.map(|hour| -(-hour).div_euclid(24));
         let end = self.end.map(|hour| hour.div_euclid(24));

@@ -1,4 +1,4 @@
-//! Sums over requests, kept by hour and, for keys, by day, in the transactions of their records.
+//! Maintains sums over requests by hour and, for keys, by day, in the transactions of their records.
 //!
 //! `summary.rs` reads them.
 
@@ -21,25 +21,25 @@ const SUMS: [&str; 6] = ["requests", "input", "cached", "output", "reasoning", "
 
 static HOURS: LazyLock<Insertion> =
     LazyLock::new(|| Insertion::adding("request_sums", &GROUP, &SUMS));
-/// Sums of those requests whose records were removed.
+/// Sums of the requests whose records were deleted.
 static FORGOTTEN: LazyLock<Insertion> =
     LazyLock::new(|| Insertion::adding("forgotten_sums", &GROUP, &SUMS));
 static DAYS: LazyLock<Insertion> = LazyLock::new(|| {
     Insertion::adding("key_days", &["day", "account", "key", "model", "status"], &SUMS)
 });
 
-/// Requests of one hour and model that ended alike.
+/// Requests of one hour and model with the same status.
 type Group<'a> = (i64, Option<&'a ModelId>, RequestStatus);
 
 /// Sums by account, key and group.
 type KeySums<'a> = HashMap<(AccountId, &'a KeyId, Group<'a>), Totals, RandomState>;
 
-/// Requests of one day, key and model that ended alike.
+/// Requests of one day, key and model with the same status.
 type Day<'a> = (i64, AccountId, &'a KeyId, Option<&'a ModelId>, RequestStatus);
 
 /// A row of sums by hour.
 struct Hour<'a> {
-    /// Whose; `None` sums over all.
+    /// The account and key; `None` sums over all.
     key: Option<(AccountId, &'a KeyId)>,
     group: Group<'a>,
     totals: &'a Totals,
@@ -55,7 +55,7 @@ pub(super) fn add<'a>(
     add_days(tx, &of_keys)
 }
 
-/// Notes that records were removed that are in the sums.
+/// Records that summed records were deleted.
 pub(super) fn add_forgotten<'a>(
     tx: &Connection,
     records: impl Iterator<Item = &'a RequestRecord>,
@@ -128,7 +128,7 @@ fn bind_day(
     bind_totals(totals, values)
 }
 
-/// A model as the sums name it: a key's column cannot be null.
+/// Returns a model as encoded in sums, whose key column cannot be null.
 fn named(model: Option<&ModelId>) -> &dyn ToColumn {
     model.map_or(&0_i64, |model| model)
 }

@@ -1,4 +1,5 @@
-//! Terms of an expression as conditions on rows of the log, and of the sums as far as these know.
+//! Translates expression terms into conditions on rows of the log, and of the sums as far as they have the
+//! fields.
 
 use super::codec::{Count, Span, ToColumn};
 use super::condition::Condition;
@@ -6,12 +7,12 @@ use domain::expression::{Relation, Term, Test};
 use domain::id::AccountId;
 use domain::record::RequestStatus;
 
-/// Narrows the choice by all of `terms`.
+/// Adds all of `terms` to the condition.
 pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Item = &'a Term>) {
     for Term { test, negated } in terms {
         let (clause, values) = clause(test);
         if *negated {
-            // what is null holds nothing: NOT would leave it null
+            // A null matches nothing, and NOT would leave it null.
             condition.and_all(&format!("({clause}) IS NOT TRUE"), values);
         } else {
             condition.and_all(&clause, values);
@@ -19,7 +20,7 @@ pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Ite
     }
 }
 
-/// Returns the account that the requests must be of, if `terms` name one.
+/// Returns the account that the requests must belong to, if `terms` name one.
 pub(super) fn account(terms: &[Term]) -> Option<AccountId> {
     terms.iter().find_map(|term| match (&term.test, term.negated) {
         (Test::Account(accounts), false) if accounts.len() == 1 => accounts.first().copied(),
@@ -27,7 +28,7 @@ pub(super) fn account(terms: &[Term]) -> Option<AccountId> {
     })
 }
 
-/// Whether the sums of keys know enough to tell for which requests `term` holds.
+/// Returns whether the sums of keys have the field of `term`.
 pub(super) fn is_summed(term: &Term) -> bool {
     match term.test {
         Test::Account(_) | Test::Key(_) | Test::Model(_) | Test::Status(_) => true,
@@ -41,22 +42,22 @@ pub(super) fn is_summed(term: &Term) -> bool {
     }
 }
 
-/// Whether the sums over all accounts know enough to tell for which requests `term` holds.
+/// Returns whether the sums over all accounts have the field of `term`.
 pub(super) fn is_of_all(term: &Term) -> bool {
     matches!(term.test, Test::Model(_) | Test::Status(_))
 }
 
-/// Whether `terms` ask whose the requests are, which the sums over all accounts do not know.
+/// Returns whether `terms` concern the owner of requests, which the sums over all accounts do not have.
 pub(super) fn ask_whose(terms: &[Term]) -> bool {
     terms.iter().any(|term| matches!(term.test, Test::Account(_) | Test::Key(_)))
 }
 
-/// Whether `terms` tell models apart.
+/// Returns whether `terms` concern the model.
 pub(super) fn ask_for_models(terms: &[Term]) -> bool {
     terms.iter().any(|term| matches!(term.test, Test::Model(_)))
 }
 
-/// Whether no request that completed is among those for which `terms` hold.
+/// Returns whether `terms` exclude all completed requests.
 pub(super) fn exclude_completed(terms: &[Term]) -> bool {
     terms.iter().any(|term| match &term.test {
         Test::Status(statuses) => statuses.contains(&RequestStatus::Completed) == term.negated,

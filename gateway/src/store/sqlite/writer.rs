@@ -1,7 +1,6 @@
-//! The one connection that writes, on a thread of its own.
+//! The writing connection, on its own thread.
 //!
-//! Jobs are answered in the order in which they were sent, each in one transaction. Start with
-//! [`Writer::write`].
+//! Jobs run in the order in which they were sent, each in one transaction. Start with [`Writer::write`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,9 +14,9 @@ use super::checkpoint::Checkpoints;
 use super::error::Closed;
 use crate::store::StoreError;
 
-/// The way to the writer thread. Dropping it waits until all that was sent is written.
+/// The handle of the writer thread. Dropping it waits until all queued jobs are done.
 pub(super) struct Writer {
-    // Unbounded, and yet never long: whoever sends a job waits for its answer.
+    // Unbounded but short: each sender waits for its answer.
     jobs: Sender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -39,22 +38,22 @@ impl Writer {
         Ok(Self { jobs, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Runs `work` in a transaction that is kept if it returns `Ok`. A caller that does not wait
-    /// for the answer does not undo the work.
+    /// Runs `work` in a transaction that is committed if it returns `Ok`. Dropping the future does not undo
+    /// the work.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(move |connection: &mut Connection| {
-            // The caller may be gone; what it asked for is done all the same.
+            // The caller may have gone; its work is done all the same.
             let _ = reply.send(transact(connection, work));
         });
         self.jobs.send(Message::Job(job)).map_err(|_| StoreError::Unavailable(Closed.into()))?;
         answer.await.map_err(|_| StoreError::Unavailable(Closed.into()))?
     }
 
-    /// Waits until all that was sent is written, and ends the thread. Blocks.
+    /// Waits until all queued jobs are done, and ends the thread. Blocks.
     pub(super) fn end(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
@@ -74,8 +73,8 @@ impl Drop for Writer {
 fn serve(mut connection: Connection, inbox: &Receiver<Message>) {
     let mut checkpoints = Checkpoints::of(&connection);
     while let Ok(Message::Job(job)) = inbox.recv() {
-        // A job that panics has its transaction rolled back as it unwinds and its caller told by
-        // the dropped `reply`; those after it must not suffer.
+        // A job that panics is rolled back while unwinding, and its caller gets an error from the dropped
+        // `reply`; later jobs must not be affected.
         let _ = catch_unwind(AssertUnwindSafe(|| job(&mut connection)));
         checkpoints.fit(&connection);
     }
