@@ -170,7 +170,7 @@ impl Relay {
         })
     }
 
-    /// Waits for the first event, up to [`COMMIT_GRACE`].
+    /// Waits for the first event, up to `COMMIT_GRACE`.
     ///
     /// # Errors
     /// The stream broke before anything was sent to the client; its guard is open.
