@@ -10,7 +10,7 @@ use proto::client::SpeaksTlsError;
 use tonic::{Code, Status};
 use trust::TlsProblem;
 
-use crate::output::wrapped;
+use crate::output::wrap::wrapped;
 
 /// The exit codes; scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

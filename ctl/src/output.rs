@@ -10,7 +10,7 @@ mod progress;
 mod table;
 #[cfg(test)]
 mod tests;
-mod wrap;
+pub(crate) mod wrap;
 
 use std::io::Write;
 

@@ -1,33 +1,23 @@
-//! `ctl account …`, and how an account is printed.
+//! `ctl account …`.
 
 mod limits;
+pub(super) mod record;
 
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
-    Account, ChangePasswordRequest, CreateInviteRequest, CreditAccountRequest, GetAccountRequest,
+    ChangePasswordRequest, CreateInviteRequest, CreditAccountRequest, GetAccountRequest,
     ListAccountsRequest, ResumeAccountRequest, SetPlanRequest, SuspendAccountRequest,
 };
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use tonic::Code;
 
-use super::{filled, present, time, word};
+use self::record::AccountRecord;
+use super::{present, time};
 use crate::Shell;
 use crate::cli::account::{AccountCommand, Credit, Invite, Plan, Resume, Show, Suspend};
 use crate::error::Failure;
 use crate::output::Record;
-
-/// An account, as it is printed.
-#[derive(Serialize)]
-pub(super) struct AccountRecord {
-    pub(super) name: String,
-    role: Option<String>,
-    status: Option<String>,
-    plan: Option<String>,
-    balance_usd: Option<String>,
-    id: String,
-    created_at: Option<String>,
-}
 
 /// An invite, as it is printed.
 #[derive(Serialize)]
@@ -126,29 +116,6 @@ async fn invite(shell: &mut Shell<'_>, input: Invite) -> Result<(), Failure> {
     shell.output.one(&InviteRecord { code: answer.code, expires_at: time(answer.expires_at) })?;
     shell.output.note("one person can use it: ctl register NAME --invite CODE");
     Ok(())
-}
-
-// === impl AccountRecord ===
-
-impl From<Account> for AccountRecord {
-    fn from(account: Account) -> Self {
-        Self {
-            role: word(account.role().as_str_name(), "ROLE_"),
-            status: word(account.status().as_str_name(), "ACCOUNT_STATUS_"),
-            name: account.name,
-            plan: filled(account.plan),
-            balance_usd: filled(account.balance_usd),
-            id: account.id,
-            created_at: time(account.created_at),
-        }
-    }
-}
-
-impl Record for AccountRecord {
-    const FIELDS: &'static [&'static str] =
-        &["name", "role", "status", "plan", "balance_usd", "id", "created_at"];
-    const COLUMNS: &'static [&'static str] =
-        &["name", "role", "status", "plan", "balance_usd", "created_at"];
 }
 
 impl Record for InviteRecord {

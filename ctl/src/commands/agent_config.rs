@@ -11,7 +11,6 @@ use proto::v1::{Ability, GetModelRequest, ListModelsRequest, Model};
 use serde::Serialize;
 
 use self::configuration::Target;
-pub(super) use self::turn::shortened;
 use super::api::BaseUrl;
 use super::{api, filled, present};
 use crate::Shell;

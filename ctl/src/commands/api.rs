@@ -20,7 +20,6 @@ use tokio::time::timeout;
 use tonic::Code;
 use trust::{TlsProblem, Trust};
 
-use super::agent_config::shortened;
 use crate::connect;
 use crate::error::{Exit, Failure};
 use crate::profile::Endpoint;
@@ -176,4 +175,11 @@ pub(super) async fn base_url(given: Option<&str>, endpoint: &Endpoint) -> Result
         }
         Err(status) => Err(status.into()),
     }
+}
+
+/// Returns the beginning of a text, in quotes.
+pub(super) fn shortened(text: &str) -> String {
+    const MAX_CHARS: usize = 160;
+    let more = if text.chars().count() > MAX_CHARS { "…" } else { "" };
+    format!("{:?}{more}", text.chars().take(MAX_CHARS).collect::<String>())
 }

@@ -10,7 +10,7 @@ use proto::v1::{
 use secrecy::{ExposeSecret, SecretString};
 use tonic::Code;
 
-use super::account::AccountRecord;
+use super::account::record::AccountRecord;
 use super::{present, secret_line};
 use crate::cli::{Login, Password, Register};
 use crate::error::{Exit, Failure};

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 
-use super::respond;
+use super::error_reply;
 use crate::ledger::DiskSync;
 use crate::pipeline::relay::Relay;
 use crate::pipeline::request_guard::RequestGuard;
@@ -90,7 +90,7 @@ impl Body for Reply {
                     Some(Ok(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                     Some(Err(broken)) => {
                         let syncing = broken.guard.as_ref().and_then(RequestGuard::syncing);
-                        let last = respond::error_event(*broken);
+                        let last = error_reply::error_event(*broken);
                         (Self::BrokenStream { last, syncing }, None)
                     }
                     None => (Self::Ended, None),

@@ -16,10 +16,11 @@ use percent_encoding::percent_decode_str;
 use serde_json::json;
 
 use super::body::Reply;
+use super::error_reply::ErrorReply;
 use super::grpc;
 use super::models;
 use super::receive::BodyReceiver;
-use super::respond::{self, ErrorReply};
+use super::respond;
 use super::shutdown::Shutdown;
 use super::stored::{self, StoredReader};
 use crate::pipeline::arrival::Arrival;
@@ -82,7 +83,7 @@ impl Handler {
         let outcome = AssertUnwindSafe(self.dispatch(arrival, request)).catch_unwind().await;
         let mut response = outcome.unwrap_or_else(|_| {
             tracing::error!(request_id = %arrival.id, "a request panicked");
-            ErrorReply::internal().into_response()
+            respond::error(ErrorReply::internal())
         });
         response.headers_mut().insert(REQUEST_ID, arrival.id_header());
         Ok(response)
@@ -102,9 +103,9 @@ impl Handler {
             Err(_) if grpc::is_call(&head) => return grpc::refuse(),
             Err(_) if matches!(target, Target::Unknown) => {
                 let refusal = Refusal::UnknownUrl { path: shown(path) };
-                return ErrorReply::from(&refusal).into_response();
+                return respond::error(ErrorReply::from(&refusal));
             }
-            Err(refusal) => return ErrorReply::from(&refusal).into_response(),
+            Err(refusal) => return respond::error(ErrorReply::from(&refusal)),
         };
         let guard = RequestGuard::open(self.app.clone(), arrival, &principal, target.endpoint());
         let mut guard = Some(guard);
@@ -220,7 +221,7 @@ fn conclude(
                 reply.show(guard.standing());
                 guard.fail(&fault, reply.end(&fault));
             }
-            reply.into_response()
+            respond::error(reply)
         }
     }
 }

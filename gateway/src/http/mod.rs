@@ -7,6 +7,7 @@ mod body;
 mod body_budget;
 mod codex;
 mod connection;
+mod error_reply;
 mod grpc;
 pub mod handler;
 pub mod listen;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use super::turn::{self, Call, Reply, Wire};
 use crate::Shell;
 use crate::cli::agent_config::Agent;
-use crate::commands::api::{self, Api};
+use crate::commands::api::{self, Api, shortened};
 use crate::error::{Exit, Failure};
 use crate::output::{Format, Record, Stream};
 
@@ -57,24 +57,18 @@ pub(super) async fn run(
     let start = Instant::now();
     let reply = connection.ask(&request).await?;
     if !turn::calls_tools(agent) {
-        print(shell, &mut steps, "asked and answered", start, turn::shortened(&reply.text))?;
+        print(shell, &mut steps, "asked and answered", start, shortened(&reply.text))?;
         return done(shell, agent, model, &reply);
     }
     let call = reply.call().map_err(failed)?.clone();
     let Call { name, arguments, .. } = &call;
-    let offered = format!("{name} {}", turn::shortened(arguments));
+    let offered = format!("{name} {}", shortened(arguments));
     print(shell, &mut steps, "offered a tool, got a call", start, offered)?;
 
     let request = turn::second(agent, request, &reply, &call);
     let start = Instant::now();
     let reply = connection.ask(&request).await?;
-    print(
-        shell,
-        &mut steps,
-        "sent its output, got an answer",
-        start,
-        turn::shortened(&reply.text),
-    )?;
+    print(shell, &mut steps, "sent its output, got an answer", start, shortened(&reply.text))?;
     done(shell, agent, model, &reply)
 }
 

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::agent_config::Agent;
+use crate::commands::api::shortened;
 
 /// The tool that is offered.
 pub(super) const TOOL: &str = "shell";
@@ -243,13 +244,6 @@ impl Reply {
         }
         Ok(call)
     }
-}
-
-/// The beginning of a text, in quotes.
-pub(in crate::commands) fn shortened(text: &str) -> String {
-    const MAX_CHARS: usize = 160;
-    let more = if text.chars().count() > MAX_CHARS { "…" } else { "" };
-    format!("{:?}{more}", text.chars().take(MAX_CHARS).collect::<String>())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Why a request is not served, in words that the caller can act on.
 //!
-//! Knows no HTTP status; `http/respond.rs` has the table.
+//! Knows no HTTP status; `http/error_reply.rs` has the table.
 
 use std::time::Duration;
 
