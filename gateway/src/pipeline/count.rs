@@ -13,7 +13,6 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::meter::Produced;
 use domain::usage::{Tokens, Usage};
 
 /// The tokens of each message beside its text.
@@ -96,6 +95,15 @@ pub struct TextTokens {
     pub output: u64,
     /// The reasoning tokens among them.
     pub reasoning: u64,
+}
+
+/// Text that was taken to be counted, each string separately.
+#[derive(Clone, Debug, Default)]
+pub struct Produced {
+    /// Text, and the names and arguments of calls.
+    pub output: Vec<String>,
+    /// Reasoning.
+    pub reasoning: Vec<String>,
 }
 
 /// The tokens of a request's text, without its images, audio and files.
@@ -363,6 +371,39 @@ pub(super) fn tokens(text: &str) -> u64 {
         return 0;
     }
     bpe_openai::o200k_base().count(text) as u64
+}
+
+// === impl Produced ===
+
+impl Produced {
+    /// Returns the length in bytes.
+    pub fn len(&self) -> usize {
+        self.output.iter().chain(&self.reasoning).map(String::len).sum()
+    }
+
+    /// Returns whether there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.output.is_empty() && self.reasoning.is_empty()
+    }
+
+    /// Returns all text as one string.
+    pub(super) fn concat(&self) -> String {
+        self.output.iter().chain(&self.reasoning).map(String::as_str).collect()
+    }
+
+    /// Counts the tokens.
+    pub fn count(&self) -> TextTokens {
+        let count = |texts: &[String]| texts.iter().map(|text| tokens(text)).sum::<u64>();
+        let reasoning = count(&self.reasoning);
+        TextTokens { output: count(&self.output) + reasoning, reasoning }
+    }
+
+    /// Appends a text, unless it is empty.
+    pub(super) fn push(&mut self, text: String, is_reasoning: bool) {
+        if !text.is_empty() {
+            if is_reasoning { self.reasoning.push(text) } else { self.output.push(text) }
+        }
+    }
 }
 
 #[cfg(test)]

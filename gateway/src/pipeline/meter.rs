@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 
 use super::calls::Calls;
 use super::choices::Choices;
-use super::count::{TextTokens, tokens};
+use super::count::{Produced, TextTokens, tokens};
 use super::pieces::Text;
 use crate::upstream::UpstreamError;
 use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
@@ -78,15 +78,6 @@ struct AddedBytes {
     bytes: usize,
     /// The same as escaped JSON.
     received: usize,
-}
-
-/// Text that was taken to be counted, each string separately.
-#[derive(Clone, Debug, Default)]
-pub struct Produced {
-    /// Text, and the names and arguments of calls.
-    pub output: Vec<String>,
-    /// Reasoning.
-    pub reasoning: Vec<String>,
 }
 
 // === impl Meter ===
@@ -363,38 +354,7 @@ impl Meter {
     }
 }
 
-// === impl Produced ===
-
-impl Produced {
-    /// Returns the length in bytes.
-    pub fn len(&self) -> usize {
-        self.output.iter().chain(&self.reasoning).map(String::len).sum()
-    }
-
-    /// Returns whether there is no text.
-    pub fn is_empty(&self) -> bool {
-        self.output.is_empty() && self.reasoning.is_empty()
-    }
-
-    fn concat(&self) -> String {
-        self.output.iter().chain(&self.reasoning).map(String::as_str).collect()
-    }
-
-    /// Counts the tokens.
-    pub fn count(&self) -> TextTokens {
-        let count = |texts: &[String]| texts.iter().map(|text| tokens(text)).sum::<u64>();
-        let reasoning = count(&self.reasoning);
-        TextTokens { output: count(&self.output) + reasoning, reasoning }
-    }
-
-    fn push(&mut self, text: String, is_reasoning: bool) {
-        if !text.is_empty() {
-            if is_reasoning { self.reasoning.push(text) } else { self.output.push(text) }
-        }
-    }
-}
-
-// === impl Added ===
+// === impl AddedBytes ===
 
 impl AddAssign for AddedBytes {
     fn add_assign(&mut self, more: Self) {

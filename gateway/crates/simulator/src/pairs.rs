@@ -3,7 +3,20 @@
 //! A value may be quoted: `"…"` knows the escapes `\"`, `\\`, `\n`, `\r` and `\t`; `'…'` is taken
 //! as it stands, so that JSON fits in. Pure.
 
-use super::script::ScriptError;
+/// Why a script is invalid. `Display` is for the caller.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ScriptError {
+    #[error("unknown simulator key `{key}`; the keys are {keys}")]
+    UnknownKey { key: String, keys: String },
+    #[error("simulator key `{key}` cannot be `{value}`: it is {means}")]
+    BadValue { key: String, value: String, means: &'static str },
+    #[error("simulator key `{0}` has no value; write `key=value`")]
+    NoValue(String),
+    #[error("the quoted value of simulator key `{0}` does not end as it should")]
+    BadQuote(String),
+    #[error("a simulator directive is not closed; write `[sim key=value …]`")]
+    Unclosed,
+}
 
 /// Keys and their values, in the order in which they stand.
 pub(super) type Pairs = Vec<(String, String)>;

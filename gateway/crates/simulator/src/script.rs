@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::pairs::{Pairs, pairs};
+use super::pairs::{Pairs, ScriptError, pairs};
 
 /// The words of the longest answer that may be asked for.
 const MAX_WORDS: usize = 100_000;
@@ -53,21 +53,6 @@ pub(super) enum Finish {
     ToolCalls,
     /// The answer does not say.
     Omitted,
-}
-
-/// A script that cannot be followed. `Display` is what the caller reads.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ScriptError {
-    #[error("unknown simulator key `{0}`; the keys are {keys}", keys = key_names())]
-    UnknownKey(String),
-    #[error("simulator key `{key}` cannot be `{value}`: it is {means}")]
-    BadValue { key: String, value: String, means: &'static str },
-    #[error("simulator key `{0}` has no value; write `key=value`")]
-    NoValue(String),
-    #[error("the quoted value of simulator key `{0}` does not end as it should")]
-    BadQuote(String),
-    #[error("a simulator directive is not closed; write `[sim key=value …]`")]
-    Unclosed,
 }
 
 /// A key of the script.
@@ -281,7 +266,7 @@ impl Script {
         }
         for (name, value) in pairs {
             let Some(key) = KEYS.iter().find(|key| key.name == name) else {
-                return Err(ScriptError::UnknownKey(name));
+                return Err(ScriptError::UnknownKey { key: name, keys: key_names() });
             };
             if (key.set)(self, &value).is_none() {
                 return Err(ScriptError::BadValue { key: name, value, means: key.means });

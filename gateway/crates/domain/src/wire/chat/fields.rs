@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::super::names::{self, Meaning, ambiguous, meaning};
 use super::super::{first_byte, range_in};
 use super::fault::{broken, misplaced, other_models, several_answers, too_deep, too_many};
-use super::messages::{Messages, MessagesReader};
+use super::messages::{Messages, MessagesReader, end};
 use crate::refusal::Refusal;
 
 /// The most fields of a request that are left out.
@@ -145,12 +145,6 @@ pub(super) fn for_each_member<'a>(
     read.map_err(|error| {
         refusal.unwrap_or_else(|| broken(format!("the request body is not valid JSON: {error}")))
     })
-}
-
-/// Keeps a refusal for the caller, and ends the reading.
-pub(super) fn end<E: Error>(slot: &mut Option<Refusal>, refusal: Refusal) -> E {
-    *slot = Some(refusal);
-    E::custom("the request is refused")
 }
 
 struct FieldsReader<'r, 'a> {

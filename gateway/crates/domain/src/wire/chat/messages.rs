@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 
 use super::super::content::Media;
 use super::super::names::{Folded, ambiguous};
-use super::fields::end;
 use crate::refusal::Refusal;
 
 const CONTENT: &str = "content";
@@ -51,6 +50,12 @@ struct MessageReader<'r> {
     media: &'r mut Media,
     /// Its place among the messages.
     place: usize,
+}
+
+/// Stores a refusal for the caller, and returns the error that ends the reading.
+pub(super) fn end<E: Error>(slot: &mut Option<Refusal>, refusal: Refusal) -> E {
+    *slot = Some(refusal);
+    E::custom("the request is refused")
 }
 
 impl<'de> DeserializeSeed<'de> for MessagesReader<'_> {
