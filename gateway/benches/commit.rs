@@ -14,10 +14,10 @@ use domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
 use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus, ServedBy};
 use domain::usage::{Tokens, Usage, UsageBasis};
-use gateway::store::sqlite::SqliteStore;
-use gateway::store::{RequestFilter, Requests};
 use jiff::Timestamp;
 use processor::processor_time;
+use store::sqlite::SqliteStore;
+use store::{RequestFilter, Requests};
 use uuid::Uuid;
 
 const RECORDS: usize = 200_000;

@@ -68,3 +68,25 @@ impl Entropy for SystemEntropy {
         rand::rng().fill_bytes(bytes);
     }
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use sha2::{Digest, Sha256};
+
+    use super::Entropy;
+
+    /// Entropy that yields the same bytes in every run: hashes of a counter.
+    #[derive(Default)]
+    pub(crate) struct CountingEntropy(AtomicU64);
+
+    impl Entropy for CountingEntropy {
+        fn fill(&self, bytes: &mut [u8]) {
+            for chunk in bytes.chunks_mut(32) {
+                let count = self.0.fetch_add(1, Ordering::Relaxed);
+                chunk.copy_from_slice(&Sha256::digest(count.to_be_bytes())[..chunk.len()]);
+            }
+        }
+    }
+}

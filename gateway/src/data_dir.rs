@@ -6,9 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::control::seal::KEY_FILE;
-use crate::store::StoreError;
-use crate::store::sqlite::SqliteStore;
+use crate::secrets::seal::KEY_FILE;
+use store::StoreError;
+use store::sqlite::SqliteStore;
 
 /// The database's file in the data directory.
 pub(crate) const DATABASE: &str = "tollgate.db";

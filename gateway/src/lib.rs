@@ -7,7 +7,8 @@
 //!   converts between the Responses API and chat completions.
 //! - [`ledger`] keeps balances, the journal and the recorder; [`limits`] rates, concurrency and quotas.
 //!   [`state`] stores responses, [`retention`] deletes old records.
-//! - [`control`] changes accounts, keys and the catalogue on top of [`store`]; [`admin`] is its gRPC interface.
+//! - [`directory`] and [`secrets`] are what requests read in memory: keys, accounts, the catalogue, credentials.
+//!   [`control`] changes them on top of [`store`]; [`admin`] is its gRPC interface.
 //! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO.
 //! - [`app`] builds everything and shuts it down in order.
 
@@ -22,7 +23,6 @@ pub mod state;
 
 pub mod admin;
 pub mod control;
-pub mod store;
 
 pub mod app;
 pub mod catalogue;
@@ -32,9 +32,11 @@ pub mod config;
 pub mod connections;
 mod data_dir;
 pub mod demo;
+pub mod directory;
 pub mod journal_barrier;
 pub mod listeners;
 pub mod programs;
+pub mod secrets;
 pub mod telemetry;
 pub mod tls;
 pub mod welcome;

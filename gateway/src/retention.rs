@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::store::{RetentionCutoff, Store, StoreError};
+use store::{RetentionCutoff, Store, StoreError};
 
 /// The number of records deleted per step, which takes some milliseconds of the writer's time.
 const MAX_ROWS_PER_STEP: usize = 1_000;

@@ -17,9 +17,9 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::store::{Store, StoreError};
 use domain::id::{AccountId, RequestId};
 use domain::response::{FoundItems, StoredResponse, Turn, item_id};
+use store::{Store, StoreError};
 
 #[cfg(test)]
 mod tests;

@@ -15,8 +15,8 @@ use domain::limit::Limits;
 use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus, ServedBy};
 use domain::usage::{Tokens, Usage, UsageBasis};
-use gateway::store::{Identities, StoreError};
 use jiff::Timestamp;
+use store::{Identities, StoreError};
 use uuid::Uuid;
 
 /// The account that is hardly ever there.

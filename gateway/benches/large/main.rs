@@ -30,9 +30,9 @@ use domain::expression::{Relation, Term, Test};
 use domain::id::KeyId;
 use domain::money::Nanos;
 use domain::record::RequestStatus;
-use gateway::store::sqlite::SqliteStore;
-use gateway::store::{Consumed, Cursor, RequestFilter, Requests, StoreError};
 use jiff::SignedDuration;
+use store::sqlite::SqliteStore;
+use store::{Consumed, Cursor, RequestFilter, Requests, StoreError};
 use tokio::runtime::Runtime;
 
 use crate::log::Log;

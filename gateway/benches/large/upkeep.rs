@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use gateway::store::sqlite::SqliteStore;
-use gateway::store::{Books, RetentionCutoff, Upkeep};
 use jiff::Timestamp;
+use store::sqlite::SqliteStore;
+use store::{Books, RetentionCutoff, Upkeep};
 use tokio::runtime::Runtime;
 
 use crate::log::Log;

@@ -9,8 +9,8 @@ use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
 use crate::control::ControlError;
-use crate::store::StoreError;
 use domain::Invalid;
+use store::StoreError;
 
 impl From<ControlError> for Status {
     fn from(error: ControlError) -> Self {

@@ -5,9 +5,9 @@ use jiff::Timestamp;
 use super::accounts::Page;
 use super::usage::parse_cursor;
 use super::{Caller, Control, ControlError};
-use crate::store::{AuditFilter, Cursor};
 use domain::audit::AuditEntry;
 use domain::id::AccountId;
+use store::{AuditFilter, Cursor};
 
 /// Which entries a caller asks for; every field narrows the choice.
 #[derive(Clone, Debug, Default)]

@@ -7,10 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::seal::{KEY_FILE, Sealer};
-use super::{passwords, secret_file, token};
+use super::{passwords, token};
 use crate::clock::{Clock, Entropy};
-use crate::store::{Cursor, Snapshot, Store, StoreError};
+use crate::secrets::file;
+use crate::secrets::seal::{KEY_FILE, Sealer};
 use domain::account::{Account, AccountStatus, OPERATOR, Role};
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, PlanName};
@@ -20,6 +20,7 @@ use domain::model::Model;
 use domain::money::Nanos;
 use domain::plan::{DEFAULT_PLAN, Plan};
 use domain::upstream::{CredentialSource, Upstream};
+use store::{Cursor, Snapshot, Store, StoreError};
 
 /// The operator token's file in the data directory.
 pub const TOKEN_FILE: &str = "operator.token";
@@ -97,15 +98,14 @@ pub async fn prepare(
         refuse_a_new_seal(dir, &store.load().await?.upstreams)?;
     }
     let sealer = Sealer::open(dir, entropy.clone()).map_err(file_error(KEY_FILE))?;
-    let token =
-        secret_file::read_or_make(dir, TOKEN_FILE, || token::make(token::OPERATOR, &**entropy))
-            .and_then(|token| {
-                // an empty file would make the empty token an operator's
-                let whole = secrecy::ExposeSecret::expose_secret(&token).len() >= 32;
-                let short = || io::Error::new(io::ErrorKind::InvalidData, "it holds no token");
-                whole.then_some(token).ok_or_else(short)
-            })
-            .map_err(file_error(TOKEN_FILE))?;
+    let token = file::read_or_make(dir, TOKEN_FILE, || token::make(token::OPERATOR, &**entropy))
+        .and_then(|token| {
+            // an empty file would make the empty token an operator's
+            let whole = secrecy::ExposeSecret::expose_secret(&token).len() >= 32;
+            let short = || io::Error::new(io::ErrorKind::InvalidData, "it holds no token");
+            whole.then_some(token).ok_or_else(short)
+        })
+        .map_err(file_error(TOKEN_FILE))?;
     store.seed(&[free_plan()], &seed.upstreams, &seed.models).await?;
     let mut everything = store.load().await?;
     if !everything.accounts.iter().any(|account| account.name == OPERATOR) {

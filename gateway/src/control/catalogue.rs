@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::change::{Again, Change};
-use super::directory::Catalogue;
 use super::models::{self, ModelChange};
 use super::plans::{NewPlan, check_limits, plan_details};
 use super::upstreams::{self, UpstreamChange};
 use super::{Caller, Control, ControlError};
-use crate::store::CatalogueUpdate;
+use crate::directory::Catalogue;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::difference;
 use domain::id::{ModelId, UpstreamName};
+use store::CatalogueUpdate;
 
 /// The most changes of one call.
 const MAX_CHANGES: usize = 10_000;

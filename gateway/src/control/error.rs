@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use crate::store::StoreError;
 use domain::Invalid;
 use domain::idempotency::DoneCall;
 use domain::text::is_hidden;
+use store::StoreError;
 
 /// Why an operation was not done. `Display` is what the caller reads.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::usage::{Choice, RecordView};
 use super::{Caller, Control, ControlError};
-use crate::store::{Cursor, RequestFilter};
+use store::{Cursor, RequestFilter};
 
 /// Rows that are read at once.
 const PAGE: usize = 500;

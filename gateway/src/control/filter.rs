@@ -2,9 +2,9 @@
 
 use super::usage::Choice;
 use super::{Caller, Control, ControlError};
-use crate::store::RequestFilter;
 use domain::expression::{self, Expression, Names, Test};
 use domain::id::{AccountId, KeyId, ModelId};
+use store::RequestFilter;
 
 /// What one caller calls things.
 struct Seen<'a> {

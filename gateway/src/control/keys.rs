@@ -9,7 +9,6 @@ use secrecy::SecretString;
 use super::change::Again;
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError, MAX_BALANCE};
-use crate::store::StoreError;
 use domain::Invalid;
 use domain::audit::AuditAction;
 use domain::difference;
@@ -18,6 +17,7 @@ use domain::key::{ClientGone, Key, NewKeyText, Translation};
 use domain::limit::Limits;
 use domain::money::Nanos;
 use domain::text::has_hidden;
+use store::StoreError;
 
 const MAX_LABEL_CHARS: usize = 64;
 const MAX_DRAIN: Duration = Duration::from_hours(1);

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::accounts::Page;
 use super::usage::parse_cursor;
 use super::{Caller, Control, ControlError};
-use crate::store::Cursor;
 use domain::id::AccountId;
 use domain::ledger::{Entry, HOUSE, HOUSE_NAME};
 use domain::money::Nanos;
 use domain::proof::{Difference, Proof};
+use store::Cursor;
 
 /// How often a balance that differs is looked at again: what a request has just spent is in memory at
 /// once and in the store with the next batch.

@@ -1,7 +1,7 @@
 //! What an operator does for the stored data as a whole.
 
 use super::{Caller, Control, ControlError};
-use crate::store::StoreCopy;
+use store::StoreCopy;
 
 impl Control {
     /// Makes a checked copy of all that is stored, the requests that ended before the call among it, unless

@@ -11,9 +11,7 @@ pub mod audit;
 pub mod bootstrap;
 pub mod catalogue;
 mod change;
-pub mod credentials;
 pub mod diagnose;
-pub mod directory;
 pub mod error;
 pub mod export;
 mod filter;
@@ -29,8 +27,6 @@ pub mod passwords;
 pub mod plans;
 mod registration;
 mod rotation;
-pub mod seal;
-mod secret_file;
 pub mod sessions;
 mod sign_in;
 mod signups;
@@ -52,16 +48,16 @@ use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, Entropy};
+use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
-use crate::store::Store;
+use crate::secrets::Credentials;
 use crate::tls::TlsFiles;
 use crate::upstream::UpstreamClients;
 use domain::money::Nanos;
+use store::Store;
 
 pub use access::Caller;
-pub use credentials::Credentials;
-pub use directory::Directory;
 pub use error::ControlError;
 
 use passwords::Passwords;

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::access::allows;
 use super::change::{Again, Change};
-use super::directory::Catalogue;
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError};
+use crate::directory::Catalogue;
 use domain::Invalid;
 use domain::audit::AuditAction;
 use domain::difference;

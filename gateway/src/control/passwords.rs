@@ -170,8 +170,8 @@ impl Drop for PlaceGuard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::CountingEntropy;
     use super::*;
+    use crate::clock::testing::CountingEntropy;
     use argon2::PasswordHash;
     use futures_util::future::join_all;
 

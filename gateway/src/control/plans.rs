@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::change::Again;
-use super::directory::Catalogue;
 use super::{Caller, Control, ControlError, MAX_BALANCE};
+use crate::directory::Catalogue;
 use domain::Invalid;
 use domain::audit::AuditAction;
 use domain::difference;

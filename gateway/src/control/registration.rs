@@ -9,7 +9,6 @@ use super::accounts::AccountView;
 use super::error::shown;
 use super::passwords::Requester;
 use super::{Caller, Control, ControlError, Registration, token};
-use crate::store::StoreError;
 use domain::Invalid;
 use domain::account::{Account, AccountStatus, Role};
 use domain::account_name::AccountName;
@@ -19,6 +18,7 @@ use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
 use domain::plan::DEFAULT_PLAN;
 use domain::source::Source;
+use store::StoreError;
 
 /// A new account.
 #[derive(Clone, Debug)]

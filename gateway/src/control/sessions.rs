@@ -8,10 +8,10 @@ use secrecy::SecretString;
 use super::accounts::AccountView;
 use super::change::Again;
 use super::{Caller, Control, ControlError, token};
-use crate::store::StoreError;
 use domain::account::{OPERATOR, Session};
 use domain::audit::AuditAction;
 use domain::id::SessionId;
+use store::StoreError;
 
 /// A new session.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::usage::{Choice, RecordView};
 use super::{Caller, Control, ControlError};
-use crate::store::{Cursor, RequestFilter};
+use store::{Cursor, RequestFilter};
 
 /// The most rows of an answer.
 const PAGE: usize = 1_000;

@@ -7,14 +7,15 @@ use secrecy::SecretString;
 use trust::Trust;
 
 use super::change::{Again, Change};
-use super::directory::Catalogue;
-use super::{Caller, Control, ControlError, credentials};
-use crate::store::StoreError;
+use super::{Caller, Control, ControlError};
+use crate::directory::Catalogue;
+use crate::secrets::bearer_token_problem;
 use domain::Invalid;
 use domain::audit::AuditAction;
 use domain::difference;
 use domain::id::UpstreamName;
 use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
+use store::StoreError;
 
 const MAX_URL_BYTES: usize = 2_048;
 const MAX_SOURCE_BYTES: usize = 4_096;
@@ -253,7 +254,7 @@ impl Control {
                 }
                 Ok(CredentialSource::File(path))
             }
-            NewCredential::Secret(secret) => match credentials::fault(&secret) {
+            NewCredential::Secret(secret) => match bearer_token_problem(&secret) {
                 None => Ok(self.credentials.seal(&secret)),
                 Some(fault) => {
                     let message = format!("`credential.secret` {fault}");

@@ -5,10 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::accounts::Page;
 use super::{Caller, Control, ControlError};
-use crate::store::{Cursor, KeySum, Summary};
 use domain::Invalid;
 use domain::id::RequestId;
 use domain::record::{RequestRecord, RequestStatus};
+use store::{Cursor, KeySum, Summary};
 
 /// How far back sums go if nobody says.
 const SUMMARY: SignedDuration = SignedDuration::from_hours(30 * 24);

@@ -24,7 +24,6 @@ use foldhash::fast::RandomState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::store::{Cursor, DiskFault, Store, StoreError};
 use aggregate::Aggregator;
 use balance::{Balance, Payment};
 use bound::{Bound, Calibration};
@@ -40,6 +39,7 @@ use domain::usage::Tokens;
 use funds::Funds;
 use journal::{Journal, JournalWriteError, Open, SyncError};
 use recorder::{Inbox, Recorder};
+use store::{Cursor, DiskFault, Store, StoreError};
 
 pub use bound::Size;
 pub use funds::{FundsWait, InsufficientFunds};

@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::WriteFailure;
 use super::journal::{Journal, JournalPosition};
-use crate::store::{Cursor, DiskFault, Store, StoreError};
 use domain::id::{AccountId, RequestId};
 use domain::money::Nanos;
 use domain::record::RequestRecord;
+use store::{Cursor, DiskFault, Store, StoreError};
 
 /// The number of records that may wait; at about 500 bytes each, the queue stays below 50 MB.
 const MAX_WAITING_RECORDS: u64 = 100_000;
@@ -349,9 +349,9 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
     use crate::ledger::journal::tests::{ended, open};
-    use crate::store::sqlite::SqliteStore;
-    use crate::store::{RequestFilter, Requests};
     use domain::record::RequestStatus;
+    use store::sqlite::SqliteStore;
+    use store::{RequestFilter, Requests};
 
     fn refused(number: u128) -> RequestRecord {
         RequestRecord {

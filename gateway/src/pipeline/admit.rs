@@ -7,7 +7,7 @@ use super::authenticate::Principal;
 use super::count::{InputText, InputTokens};
 use super::coverage::{MAX_RETRIES, RETRY_INTERVAL, input_bound};
 use super::request_guard::RequestGuard;
-use crate::control::directory::Catalogue;
+use crate::directory::Catalogue;
 use crate::ledger::{Hold, InsufficientFunds, Size, UsageBound};
 use crate::limits::{Cause, Exceeded, Moment, Permit, ReceiveGuard, Subject};
 use domain::id::ModelId;

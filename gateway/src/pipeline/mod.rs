@@ -40,11 +40,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, Entropy};
-use crate::control::credentials::Credentials;
-use crate::control::directory::Directory;
-use crate::control::seal::Sealer;
+use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
+use crate::secrets::Credentials;
+use crate::secrets::seal::Sealer;
 use crate::state::State;
 use crate::upstream::{UpstreamClients, UpstreamError};
 use count::Counter;

@@ -10,8 +10,8 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use uuid::Uuid;
 
 use super::*;
-use crate::store::Responses as _;
-use crate::store::sqlite::SqliteStore;
+use store::Responses as _;
+use store::sqlite::SqliteStore;
 
 const ALICE: AccountId = AccountId(Uuid::from_u128(0xa11ce));
 const PLENTY: u64 = 1 << 20;

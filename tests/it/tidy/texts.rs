@@ -126,7 +126,7 @@ fn a_file_past_six_hundred_lines_says_why() {
 
 #[test]
 fn migrations_are_numbered_without_gaps() {
-    let dir = repository().join("gateway/src/store/sqlite/migrations");
+    let dir = repository().join("gateway/crates/store/src/sqlite/migrations");
     let names =
         files(&dir).into_iter().map(|file| file.file_name().unwrap().to_str().unwrap().to_owned());
     for (index, name) in names.enumerate() {

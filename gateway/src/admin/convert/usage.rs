@@ -7,10 +7,10 @@ use super::given::{self, unknown};
 use super::time;
 use crate::control::tail::{News, Start};
 use crate::control::usage::{Choice, RecordView, SummaryView, parse_cursor};
-use crate::store::Totals;
 use domain::Invalid;
 use domain::record::RequestStatus;
 use domain::usage::{Usage, UsageBasis};
+use store::Totals;
 
 pub(in super::super) fn choice(filter: Option<v1::RequestFilter>) -> Result<Choice, Invalid> {
     let filter = filter.unwrap_or_default();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Finding;
 use crate::control::{Caller, Control};
-use crate::store::StoreError;
 use domain::proof::Difference;
+use store::StoreError;
 
 const MAKE_ROOM: &str = "make room on the disk of the data directory, or mend it; what waits is in the journal, \
     and is written then";

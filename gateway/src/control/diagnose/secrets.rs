@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Finding, Severity, blocking};
 use crate::control::bootstrap::TOKEN_FILE;
-use crate::control::directory::Catalogue;
-use crate::control::seal::KEY_FILE;
+use crate::directory::Catalogue;
+use crate::secrets::seal::KEY_FILE;
 use crate::tls::TlsFiles;
 use domain::upstream::CredentialSource;
 

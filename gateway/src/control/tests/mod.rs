@@ -14,13 +14,12 @@ mod upstreams;
 mod usage;
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use secrecy::SecretString;
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -28,27 +27,15 @@ use tokio_util::task::TaskTracker;
 use super::models::{ModelChange, NewDeployment};
 use super::upstreams::UpstreamChange;
 use super::*;
+use crate::clock::testing::CountingEntropy;
 use crate::journal_barrier::JournalBarrier;
 use crate::ledger::journal::Journal;
-use crate::store::sqlite::SqliteStore;
 use crate::upstream::{SimulatorDialer, UpstreamClients};
 use domain::endpoint::Endpoint;
 use domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
 use domain::record::{RequestRecord, RequestStatus};
 use domain::usage::{Tokens, Usage, UsageBasis};
-
-/// Random bytes that are the same in every run.
-#[derive(Default)]
-pub(crate) struct CountingEntropy(AtomicU64);
-
-impl Entropy for CountingEntropy {
-    fn fill(&self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(32) {
-            let count = self.0.fetch_add(1, Ordering::Relaxed);
-            chunk.copy_from_slice(&Sha256::digest(count.to_be_bytes())[..chunk.len()]);
-        }
-    }
-}
+use store::sqlite::SqliteStore;
 
 /// When the clock begins, in seconds since 1970.
 const START: i64 = 1_800_000_000;

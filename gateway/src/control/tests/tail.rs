@@ -8,7 +8,7 @@ use futures_util::{Stream, StreamExt};
 use super::super::tail::{News, Start};
 use super::super::usage::Choice;
 use super::*;
-use crate::store::Cursor;
+use store::Cursor;
 
 type Tail = Pin<Box<dyn Stream<Item = Result<News, ControlError>> + Send>>;
 

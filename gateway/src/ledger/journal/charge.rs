@@ -8,10 +8,10 @@ use jiff::Timestamp;
 
 use crate::ledger::balance::{Balance, Payment};
 use crate::ledger::funds::Funds;
-use crate::store::{Store, StoreError};
 use domain::id::{AccountId, KeyId};
 use domain::money::Nanos;
 use domain::record::RequestRecord;
+use store::{Store, StoreError};
 
 /// The balances that were loaded so far.
 #[derive(Default)]

@@ -14,9 +14,9 @@ use super::charge;
 use super::entry::{self, Entry, Open};
 use super::frame::{self, NextFrame};
 use super::segment::{self, HEADER, SegmentFile};
-use crate::store::{Store, StoreError};
 use domain::id::RequestId;
 use domain::record::RequestRecord;
+use store::{Store, StoreError};
 
 const MAX_BATCH: usize = 4_096;
 

@@ -5,8 +5,6 @@ use uuid::Uuid;
 
 use super::super::{Journal, segment};
 use super::{Completed, PRICE, begin, end, ended, found, journal, open, segments, written};
-use crate::store::sqlite::SqliteStore;
-use crate::store::{Identities, RequestFilter, Requests};
 use domain::account::{Account, AccountStatus, Role};
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, KeyId, PlanName};
@@ -15,6 +13,8 @@ use domain::ledger::{Entry, EntryKind, HOUSE};
 use domain::limit::Limits;
 use domain::money::Nanos;
 use domain::usage::Usage;
+use store::sqlite::SqliteStore;
+use store::{Identities, RequestFilter, Requests};
 
 const HEADER_LENGTH: usize = segment::HEADER.len();
 

@@ -1,0 +1,73 @@
+//! Ledger entries, page by page, and the entry point of their verification.
+
+use async_trait::async_trait;
+use rusqlite::types::Type;
+use rusqlite::{Connection, Row, params_from_iter};
+
+use super::codec::{At, Parameter, ReadColumn};
+use super::condition::Condition;
+use super::runs::{self, Runs};
+use super::{SqliteStore, prove};
+use crate::{Books, Cursor, StoreError};
+use domain::id::AccountId;
+use domain::ledger::{Entry, EntryKind};
+use domain::proof::Proof;
+
+#[async_trait]
+impl Books for SqliteStore {
+    async fn entries_before(
+        &self,
+        account: Option<AccountId>,
+        before: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, Entry)>, StoreError> {
+        self.read(move |tx| page(tx, account, before, limit)).await
+    }
+
+    async fn prove(&self) -> Result<Proof, StoreError> {
+        self.background_reads.run(prove::prove).await
+    }
+}
+
+fn page(
+    tx: &Connection,
+    account: Option<AccountId>,
+    before: Option<Cursor>,
+    limit: usize,
+) -> Result<Vec<(Cursor, Entry)>, StoreError> {
+    let (sql, condition) = page_sql(account, before);
+    let mut select = tx.prepare_cached(&sql)?;
+    let rows = select.query_map(params_from_iter(condition.values().map(Parameter)), read)?;
+    Ok(rows.take(limit).collect::<Result<_, _>>()?)
+}
+
+/// Returns the statement that reads a page, and the condition with its values.
+pub(super) fn page_sql(account: Option<AccountId>, before: Option<Cursor>) -> (String, Condition) {
+    let mut condition = Condition::default();
+    let last = before.map_or(i64::MAX, |before| before.0 - 1);
+    runs::ENTRIES.narrow(&mut condition, account, (0, last));
+    let (source, order) = (runs::ENTRIES.source(account), Runs::order(account, "DESC"));
+    let sql = format!(
+        "SELECT seq, account, amount, kind, request, note, at FROM {source} {} ORDER BY {order}",
+        condition.sql()
+    );
+    (sql, condition)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, Entry)> {
+    let note = || Ok::<_, rusqlite::Error>(row.column::<Option<String>>(5)?.unwrap_or_default());
+    let kind = match row.column::<i64>(3)? {
+        1 => EntryKind::Trial,
+        2 => EntryKind::Credit(note()?),
+        3 => EntryKind::Charge(row.column(4)?),
+        4 => EntryKind::Correction(note()?),
+        5 => EntryKind::Overrun(row.column(4)?),
+        other => {
+            let text = format!("`{other}` is not an EntryKind");
+            return Err(rusqlite::Error::FromSqlConversionFailure(3, Type::Integer, text.into()));
+        }
+    };
+    let entry =
+        Entry { account: row.column(1)?, amount: row.column(2)?, kind, at: row.column::<At>(6)?.0 };
+    Ok((Cursor(row.column(0)?), entry))
+}

@@ -1,0 +1,88 @@
+//! Copies the database page by page while it is in use, and checks the copy.
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+
+use super::background_reads::CancelHandle;
+use super::codec::ReadColumn;
+use crate::{StoreCopy, StoreError};
+
+/// The number of pages that are copied between cancellation checks.
+const PAGES_PER_STEP: i32 = 1_024;
+
+/// The copy is damaged, or the original is.
+#[derive(Debug, thiserror::Error)]
+#[error("the copy of the database is damaged: {0}")]
+struct Damaged(String);
+
+/// Removes a file on drop.
+struct RemoveOnDrop(PathBuf);
+
+/// Copies the database at `path`, which `source` has open. The copy is beside it until it is finished; then
+/// only the returned handle refers to it.
+pub(super) fn copy(
+    source: &mut Connection,
+    path: &Path,
+    wanted: &CancelHandle,
+) -> Result<StoreCopy, StoreError> {
+    let place = beside(path);
+    remove(path)?;
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place)?;
+    let _leftover = RemoveOnDrop(place.clone());
+    let mut target = Connection::open(&place)?;
+    wanted.interrupts(&target);
+    target.pragma_update(None, "journal_mode", "off")?;
+    target.pragma_update(None, "synchronous", "off")?;
+
+    // One read transaction for the whole copy: otherwise each commit would restart it.
+    let view = source.transaction()?;
+    view.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    let backup = Backup::new(&view, &mut target)?;
+    while backup.step(PAGES_PER_STEP)? != StepResult::Done {
+        wanted.check()?;
+    }
+    drop(backup);
+    drop(view);
+
+    // A single file without a log.
+    target.pragma_update(None, "journal_mode", "delete")?;
+    check(&target, wanted)?;
+    drop(target);
+    let file = File::open(&place)?;
+    let bytes = file.metadata()?.len();
+    Ok(StoreCopy { file, bytes })
+}
+
+/// Removes the copy that a crash has left beside `path`.
+pub(super) fn remove(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(beside(path)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn beside(path: &Path) -> PathBuf {
+    path.with_extension("copy")
+}
+
+fn check(target: &Connection, wanted: &CancelHandle) -> Result<(), StoreError> {
+    let mut pragma = target.prepare("PRAGMA quick_check(1)")?;
+    let verdict: String = pragma.query_row([], |row| row.column(0))?;
+    wanted.check()?;
+    if verdict == "ok" {
+        return Ok(());
+    }
+    Err(StoreError::Unavailable(Damaged(verdict).into()))
+}
+
+impl Drop for RemoveOnDrop {
+    fn drop(&mut self) {
+        // If this fails, the next copy or start removes the file.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,77 @@
+//! Maps errors of SQLite to those of the store.
+
+use rusqlite::ErrorCode;
+use rusqlite::ffi::{
+    SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE,
+};
+
+use crate::{DiskFault, StoreError};
+
+/// The store was closed, or its writer thread has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the store was closed")]
+pub(super) struct Closed;
+
+/// A later version of the gateway wrote the database.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it was written by a newer version of the gateway (its schema is {found}, ours is {known})"
+)]
+pub(super) struct Newer {
+    /// The schema version of the file.
+    pub(super) found: usize,
+    /// The newest known schema version.
+    pub(super) known: usize,
+}
+
+/// Maps constraint violations to store errors.
+pub(super) trait Constrained<T> {
+    /// Maps a violated uniqueness constraint to [`StoreError::Conflict`].
+    fn or_conflict(self, text: impl FnOnce() -> String) -> Result<T, StoreError>;
+    /// Maps a violated foreign key to [`StoreError::NotFound`].
+    fn or_dangling(self) -> Result<T, StoreError>;
+}
+
+impl<T> Constrained<T> for Result<T, StoreError> {
+    fn or_conflict(self, text: impl FnOnce() -> String) -> Result<T, StoreError> {
+        let exists = [SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE];
+        self.map_err(|error| match constraint(&error) {
+            Some(code) if exists.contains(&code) => StoreError::Conflict(text()),
+            _ => error,
+        })
+    }
+
+    fn or_dangling(self) -> Result<T, StoreError> {
+        self.map_err(|error| match constraint(&error) {
+            Some(SQLITE_CONSTRAINT_FOREIGNKEY) => StoreError::NotFound,
+            _ => error,
+        })
+    }
+}
+
+impl<T> Constrained<T> for rusqlite::Result<T> {
+    fn or_conflict(self, text: impl FnOnce() -> String) -> Result<T, StoreError> {
+        self.map_err(StoreError::from).or_conflict(text)
+    }
+
+    fn or_dangling(self) -> Result<T, StoreError> {
+        self.map_err(StoreError::from).or_dangling()
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        let fault = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => DiskFault::Full,
+            Some(ErrorCode::ReadOnly) => DiskFault::ReadOnly,
+            Some(ErrorCode::SystemIoFailure) => DiskFault::Failing,
+            _ => return Self::Unavailable(error.into()),
+        };
+        Self::Disk { fault, source: error.into() }
+    }
+}
+
+fn constraint(error: &StoreError) -> Option<i32> {
+    let StoreError::Unavailable(source) = error else { return None };
+    source.downcast_ref::<rusqlite::Error>()?.sqlite_error().map(|error| error.extended_code)
+}

@@ -1,0 +1,29 @@
+//! Checks the integrity of the database, and that it can be written.
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+
+use super::background_reads::CancelHandle;
+use super::codec::{ReadColumn, parameters};
+use crate::StoreError;
+
+/// Writes the time of the check, which tests that writing works.
+pub(super) fn note(tx: &Connection, at: Timestamp) -> Result<(), StoreError> {
+    let sql = "INSERT INTO meta VALUES ('examined_at', ?) \
+        ON CONFLICT DO UPDATE SET value = excluded.value";
+    tx.prepare_cached(sql)?.execute(parameters![at.to_string()])?;
+    Ok(())
+}
+
+/// Returns up to ten findings of damage.
+pub(super) fn damage(
+    connection: &mut Connection,
+    wanted: &CancelHandle,
+) -> Result<Vec<String>, StoreError> {
+    let mut pragma = connection.prepare("PRAGMA quick_check(10)")?;
+    let found = pragma.query_map([], |row| row.column(0))?;
+    let mut found = found.collect::<Result<Vec<String>, _>>()?;
+    wanted.check()?;
+    found.retain(|line| line != "ok");
+    Ok(found)
+}

@@ -1,0 +1,175 @@
+//! Translates a selection of requests into a condition on the log.
+//!
+//! The log is in the order of commits, account by account within a batch, and has no index on the arrival
+//! time: `request_hours` bounds the rows that a time range can be in.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
+
+use super::codec::{Parameter, ReadColumn, parameters};
+use super::condition::Condition;
+use super::runs::{self, EVERYTHING, Ends};
+use super::terms;
+use crate::{RequestFilter, StoreError};
+use domain::expression::Term;
+use domain::id::{AccountId, KeyId, ModelId};
+use domain::record::{RequestRecord, RequestStatus};
+
+/// An hour, in microseconds.
+pub(super) const HOUR: i64 = 3_600_000_000;
+/// A day, in microseconds.
+pub(super) const DAY: i64 = 24 * HOUR;
+
+/// A [`RequestFilter`] with times in microseconds and with the account of its key.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) account: Option<AccountId>,
+    pub(super) key: Option<KeyId>,
+    pub(super) model: Option<ModelId>,
+    pub(super) status: Option<RequestStatus>,
+    pub(super) since: Option<i64>,
+    pub(super) until: Option<i64>,
+    pub(super) terms: Vec<Term>,
+}
+
+// === impl Choice ===
+
+impl Choice {
+    /// Converts `filter`. A key is complemented by its account, because the log can find an account's rows.
+    pub(super) fn of(tx: &Connection, filter: &RequestFilter) -> Result<Self, StoreError> {
+        let account = filter.account.or_else(|| terms::account(&filter.terms));
+        let account = match (account, &filter.key) {
+            (None, Some(key)) => tx
+                .prepare_cached("SELECT account FROM keys WHERE id = ?")?
+                .query_row(parameters![key], |row| row.column(0))
+                .optional()?,
+            (account, _) => account,
+        };
+        Ok(Self {
+            account,
+            key: filter.key.clone(),
+            model: filter.model.clone(),
+            status: filter.status,
+            since: filter.since.map(Timestamp::as_microsecond),
+            until: filter.until.map(Timestamp::as_microsecond),
+            terms: filter.terms.clone(),
+        })
+    }
+
+    /// Returns whether nothing can match: keys are never deleted, so a key without an account never existed.
+    pub(super) fn matches_nothing(&self) -> bool {
+        self.key.is_some() && self.account.is_none()
+    }
+
+    /// Returns whether the selection depends on the model.
+    fn depends_on_model(&self) -> bool {
+        self.model.is_some() || terms::ask_for_models(&self.terms)
+    }
+
+    /// Returns the table expression to select from.
+    pub(super) fn source(&self) -> String {
+        runs::REQUESTS.source(self.account)
+    }
+
+    /// Returns the condition on rows between the ends.
+    pub(super) fn condition(
+        &self,
+        tx: &Connection,
+        (mut first, mut last): Ends,
+    ) -> Result<Condition, StoreError> {
+        let mut condition = Condition::default();
+        if self.matches_nothing() {
+            condition.and_always("FALSE");
+        }
+        condition.and("key = ?", self.key.clone());
+        condition.and("model = ?", self.model.clone());
+        condition.and("status = ?", self.status);
+        terms::narrow(&mut condition, &self.terms);
+        let trouble = self.status.is_some_and(|status| status != RequestStatus::Completed)
+            || terms::exclude_completed(&self.terms);
+        if trouble && self.account.is_none() {
+            // Tells SQLite that it may use the partial index on these rows.
+            condition.and_always("status <> 1");
+        }
+        if self.since.is_some() || self.until.is_some() {
+            condition.and("started_at >= ?", self.since);
+            condition.and("started_at < ?", self.until);
+            let (earliest, latest) = self.stretch(tx)?;
+            (first, last) = (first.max(earliest), last.min(latest));
+        }
+        runs::REQUESTS.narrow(&mut condition, self.account, (first, last));
+        Ok(condition)
+    }
+
+    /// Returns the shortest range of the log that contains all requests that arrived in the time range.
+    fn stretch(&self, tx: &Connection) -> Result<Ends, StoreError> {
+        let sql = "SELECT coalesce(min(first), 1), coalesce(max(last), 0) \
+            FROM request_hours WHERE hour BETWEEN ? AND ?";
+        let since = self.since.map_or(i64::MIN, |time| time.div_euclid(HOUR));
+        let until = self.until.map_or(i64::MAX, |time| time.div_euclid(HOUR));
+        let ends = |row: &rusqlite::Row<'_>| Ok((row.column(0)?, row.column(1)?));
+        Ok(tx.prepare_cached(sql)?.query_row(parameters![since, until], ends)?)
+    }
+
+    /// Returns the ranges of the log that may contain the selection, oldest first. The log has no index on
+    /// the model; a rare model is found by the hours in which it was used.
+    pub(super) fn stretches(&self, tx: &Connection) -> Result<Vec<Ends>, StoreError> {
+        if self.account.is_some() || !self.depends_on_model() {
+            return Ok(vec![EVERYTHING]);
+        }
+        let mut condition = Condition::default();
+        condition.and_always("account = x''");
+        condition.and("model = ?", self.model.clone());
+        condition.and("status = ?", self.status);
+        condition.and("hour >= ?", self.since.map(|time| time.div_euclid(HOUR)));
+        condition.and("hour <= ?", self.until.map(|time| time.div_euclid(HOUR)));
+        terms::narrow(&mut condition, self.terms.iter().filter(|term| terms::is_of_all(term)));
+        let sql = format!(
+            "SELECT first, last FROM request_hours WHERE hour IN (SELECT hour FROM request_sums {}) \
+                ORDER BY first",
+            condition.sql()
+        );
+        let mut select = tx.prepare_cached(&sql)?;
+        let mut rows = select.query(params_from_iter(condition.values().map(Parameter)))?;
+        let mut stretches = Vec::<Ends>::new();
+        while let Some(row) = rows.next()? {
+            let (first, last): (i64, i64) = (row.column(0)?, row.column(1)?);
+            match stretches.last_mut() {
+                // A request that arrived early may have ended late, so the ranges of hours overlap.
+                Some((_, end)) if first <= *end + 1 => *end = last.max(*end),
+                _ => stretches.push((first, last)),
+            }
+        }
+        Ok(stretches)
+    }
+}
+
+/// Removes positions before `first`, the new start of the log, from the hours.
+pub(super) fn shorten_hours(tx: &Connection, first: i64) -> Result<(), StoreError> {
+    tx.prepare_cached("DELETE FROM request_hours WHERE last < ?")?.execute(parameters![first])?;
+    let sql = "UPDATE request_hours SET first = ?1 WHERE first < ?1";
+    tx.prepare_cached(sql)?.execute(parameters![first])?;
+    Ok(())
+}
+
+/// Records the hours in which these records arrived.
+pub(super) fn extend_hours(
+    tx: &Connection,
+    fresh: &[(i64, &RequestRecord)],
+) -> Result<(), StoreError> {
+    let mut hours = HashMap::<i64, (i64, i64)>::new();
+    for (seq, record) in fresh {
+        let hour = record.started_at.as_microsecond().div_euclid(HOUR);
+        // Positions are ascending.
+        hours.entry(hour).or_insert((*seq, *seq)).1 = *seq;
+    }
+    let sql = "INSERT INTO request_hours VALUES (?, ?, ?) \
+        ON CONFLICT DO UPDATE SET last = excluded.last";
+    let mut extend = tx.prepare_cached(sql)?;
+    for (hour, (first, last)) in hours {
+        extend.execute(parameters![hour, first, last])?;
+    }
+    Ok(())
+}

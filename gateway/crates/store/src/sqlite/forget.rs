@@ -1,0 +1,80 @@
+//! Deletes the oldest request records, a small step per transaction.
+//!
+//! Freed pages are reused by new records, so the file keeps its largest size and is never vacuumed.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use rusqlite::Connection;
+
+use super::codec::parameters;
+use super::{SqliteStore, commit, copy, examine, filter, requests, runs, sums};
+use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, Upkeep};
+use domain::record::RequestRecord;
+
+#[async_trait]
+impl Upkeep for SqliteStore {
+    async fn copy(&self) -> Result<StoreCopy, StoreError> {
+        let path = self.background_reads.path().to_owned();
+        self.background_reads.run(move |source, wanted| copy::copy(source, &path, wanted)).await
+    }
+
+    async fn examine(&self, at: Timestamp) -> Result<Vec<String>, StoreError> {
+        self.write(move |tx| examine::note(tx, at)).await?;
+        self.background_reads.run(examine::damage).await
+    }
+
+    async fn forget_requests(
+        &self,
+        wish: RetentionCutoff,
+        limit: usize,
+    ) -> Result<u64, StoreError> {
+        // Avoids a write transaction without changes.
+        if self.read(move |tx| oldest(tx, &wish, 1)).await?.is_empty() {
+            return Ok(0);
+        }
+        self.write(move |tx| forget(tx, &wish, limit)).await
+    }
+}
+
+fn forget(tx: &Connection, wish: &RetentionCutoff, limit: usize) -> Result<u64, StoreError> {
+    let old = oldest(tx, wish, limit)?;
+    let Some((last, _)) = old.last() else { return Ok(0) };
+    sums::add_forgotten(tx, old.iter().map(|(_, record)| record))?;
+    tx.prepare_cached("DELETE FROM requests WHERE seq <= ?")?.execute(parameters![last.0])?;
+    filter::shorten_hours(tx, last.0 + 1)?;
+    let accounts: BTreeSet<_> = old.iter().map(|(_, record)| record.account).collect();
+    for account in accounts {
+        runs::REQUESTS.forget(tx, account, last.0 + 1)?;
+    }
+    Ok(old.len() as u64)
+}
+
+/// Returns the oldest records that may be deleted.
+fn oldest(
+    tx: &Connection,
+    wish: &RetentionCutoff,
+    limit: usize,
+) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+    let newest = commit::newest(tx)?;
+    let beyond = wish.beyond.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
+    let surplus = beyond.map_or(0, |most| newest.0.saturating_sub(most));
+    let is_old = |(cursor, record): &(Cursor, RequestRecord)| {
+        let ended = record.started_at.saturating_add(record.duration).ok();
+        ended.is_some_and(|ended| ended <= wish.ended_before)
+            && (cursor.0 <= surplus || wish.before.is_some_and(|time| record.started_at < time))
+    };
+    let mut select =
+        tx.prepare_cached("SELECT * FROM requests WHERE seq < ? ORDER BY seq LIMIT ?")?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut old = Vec::new();
+    for row in select.query_map(parameters![newest.0, limit], requests::read)? {
+        let row = row?;
+        if !is_old(&row) {
+            break;
+        }
+        old.push(row);
+    }
+    Ok(old)
+}

@@ -1,0 +1,251 @@
+//! Accounts and invites; keys are in [`keys`](super::keys), sessions in [`sessions`](super::sessions).
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::codec::{At, ReadColumn, parameters};
+use super::error::Constrained;
+use super::{SqliteStore, catalogue, commit, keys, models, sessions};
+use crate::{Identities, Snapshot, StoreError};
+use domain::account::{Account, Invite, Session};
+use domain::audit::AuditEntry;
+use domain::id::{AccountId, KeyId, SessionId};
+use domain::key::Key;
+use domain::ledger::{Entry, EntryKind};
+use domain::money::Nanos;
+
+#[async_trait]
+impl Identities for SqliteStore {
+    async fn load(&self) -> Result<Snapshot, StoreError> {
+        self.read(|tx| {
+            Ok(Snapshot {
+                accounts: accounts(tx)?,
+                balances: commit::balances(tx)?,
+                plans: catalogue::plans(tx)?,
+                keys: keys::unrevoked(tx)?,
+                models: models::all(tx)?,
+                upstreams: catalogue::upstreams(tx)?,
+            })
+        })
+        .await
+    }
+
+    async fn add_account(
+        &self,
+        account: &Account,
+        password_hash: &str,
+        credit: Option<&Entry>,
+        invite: Option<[u8; 32]>,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let account = account.clone();
+        let password_hash = password_hash.to_owned();
+        let credit = credit.cloned();
+        self.write_audited(audit, move |tx| {
+            if let Some(digest) = invite {
+                use_up(tx, digest, account.created_at)?;
+            }
+            insert_account(tx, &account, &password_hash)?;
+            let Some(entry) = credit else { return Ok(()) };
+            if entry.kind == EntryKind::Trial {
+                let sql = "INSERT INTO trial_days VALUES (?, ?) \
+                    ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
+                tx.prepare_cached(sql)?.execute(parameters![day(entry.at), entry.amount])?;
+            }
+            commit::add_entries(tx, &[entry])
+        })
+        .await
+    }
+
+    async fn trial_given(&self, at: Timestamp) -> Result<Nanos, StoreError> {
+        self.read(move |tx| {
+            let sql = "SELECT amount FROM trial_days WHERE day = ?";
+            let amount = tx
+                .prepare_cached(sql)?
+                .query_row(parameters![day(at)], |row| row.column(0))
+                .optional()?;
+            Ok(amount.unwrap_or_default())
+        })
+        .await
+    }
+
+    async fn put_account(&self, account: &Account, audit: &AuditEntry) -> Result<(), StoreError> {
+        let account = account.clone();
+        self.write_audited(audit, move |tx| {
+            let sql = "UPDATE accounts SET status = ?, plan = ? WHERE id = ?";
+            let values = parameters![account.status, account.plan, account.id];
+            changed(tx.prepare_cached(sql)?.execute(values)?)
+        })
+        .await
+    }
+
+    async fn set_password(
+        &self,
+        account: AccountId,
+        password_hash: &str,
+        keep: [u8; 32],
+        audit: &AuditEntry,
+    ) -> Result<u64, StoreError> {
+        let hash = password_hash.to_owned();
+        self.write_audited(audit, move |tx| {
+            let sql = "UPDATE accounts SET password_hash = ? WHERE id = ?";
+            changed(tx.prepare_cached(sql)?.execute(parameters![hash, account])?)?;
+            sessions::end_others(tx, account, keep)
+        })
+        .await
+    }
+
+    async fn find_password_hash(
+        &self,
+        name: &str,
+    ) -> Result<Option<(AccountId, String)>, StoreError> {
+        let folded = name.to_lowercase();
+        self.read(move |tx| {
+            let sql = "SELECT id, password_hash FROM accounts WHERE folded_name = ?";
+            let found = tx
+                .prepare_cached(sql)?
+                .query_row(parameters![folded], |row| Ok((row.column(0)?, row.column(1)?)))
+                .optional()?;
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn add_invite(&self, invite: &Invite, audit: &AuditEntry) -> Result<(), StoreError> {
+        let invite = invite.clone();
+        self.write_audited(audit, move |tx| {
+            tx.prepare_cached("INSERT INTO invites VALUES (?, ?, ?)")?
+                .execute(parameters![invite.digest, At(invite.created_at), At(invite.expires_at)])
+                .or_conflict(|| "this invite exists".to_owned())?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError> {
+        let session = session.clone();
+        self.write_audited(audit, move |tx| sessions::insert(tx, &session)).await
+    }
+
+    async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
+        self.read(move |tx| sessions::find(tx, digest)).await
+    }
+
+    async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            tx.prepare_cached("DELETE FROM sessions WHERE digest = ?")?
+                .execute(parameters![digest])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn sessions(&self, account: AccountId) -> Result<Vec<Session>, StoreError> {
+        self.read(move |tx| sessions::of(tx, account)).await
+    }
+
+    async fn end_session(
+        &self,
+        account: AccountId,
+        id: &SessionId,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.write_audited(audit, move |tx| sessions::end(tx, account, &id)).await
+    }
+
+    async fn end_other_sessions(
+        &self,
+        account: AccountId,
+        keep: [u8; 32],
+        audit: &AuditEntry,
+    ) -> Result<u64, StoreError> {
+        self.write_audited(audit, move |tx| sessions::end_others(tx, account, keep)).await
+    }
+
+    async fn add_key(&self, key: &Key, audit: &AuditEntry) -> Result<(), StoreError> {
+        let key = key.clone();
+        self.write_audited(audit, move |tx| keys::insert(tx, &key)).await
+    }
+
+    async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError> {
+        let id = id.clone();
+        self.read(move |tx| keys::find(tx, &id)).await
+    }
+
+    async fn keys(
+        &self,
+        account: Option<AccountId>,
+    ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError> {
+        self.read(move |tx| keys::list(tx, account)).await
+    }
+
+    async fn rotate_key(
+        &self,
+        old: &Key,
+        successor: &Key,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let (old, successor) = (old.clone(), successor.clone());
+        self.write_audited(audit, move |tx| keys::rotate(tx, &old, &successor)).await
+    }
+
+    async fn revoke_key(
+        &self,
+        id: &KeyId,
+        at: Timestamp,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.write_audited(audit, move |tx| keys::revoke(tx, &id, at)).await
+    }
+}
+
+fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
+    let sql = "SELECT id, name, role, status, plan, created_at FROM accounts";
+    let account = |row: &Row<'_>| {
+        Ok(Account {
+            id: row.column(0)?,
+            name: row.column(1)?,
+            role: row.column(2)?,
+            status: row.column(3)?,
+            plan: row.column(4)?,
+            created_at: row.column::<At>(5)?.0,
+        })
+    };
+    Ok(tx.prepare_cached(sql)?.query_map([], account)?.collect::<Result<_, _>>()?)
+}
+
+/// Returns the days since 1970, in UTC.
+fn day(at: Timestamp) -> i64 {
+    at.as_second().div_euclid(86_400)
+}
+
+fn changed(rows: usize) -> Result<(), StoreError> {
+    if rows == 0 { Err(StoreError::NotFound) } else { Ok(()) }
+}
+
+fn use_up(tx: &Connection, invite: [u8; 32], now: Timestamp) -> Result<(), StoreError> {
+    let sql = "DELETE FROM invites WHERE digest = ? AND expires_at > ?";
+    match tx.prepare_cached(sql)?.execute(parameters![invite, At(now)])? {
+        0 => Err(StoreError::NotFound),
+        _ => Ok(()),
+    }
+}
+
+fn insert_account(tx: &Connection, account: &Account, hash: &str) -> Result<(), StoreError> {
+    tx.prepare_cached("INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?
+        .execute(parameters![
+            account.id,
+            account.name,
+            account.name.to_lowercase(),
+            hash,
+            account.role,
+            account.status,
+            account.plan,
+            At(account.created_at)
+        ])
+        .or_conflict(|| format!("an account named `{}` exists", account.name))?;
+    Ok(())
+}

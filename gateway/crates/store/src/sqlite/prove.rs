@@ -1,0 +1,334 @@
+//! Recomputes balances, charges and sums in one view of the database.
+//!
+//! Each table is read once, in its own order. Sums are compared by their fingerprints.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use jiff::Timestamp;
+use rusqlite::{Connection, Row, Transaction};
+
+use super::background_reads::CancelHandle;
+use super::codec::ReadColumn;
+use super::commit;
+use super::filter::{DAY, HOUR};
+use super::fingerprint::{Scope, bytes, fingerprint};
+use super::runs::{self, Ends, Runs};
+use super::saturated::Saturated;
+use crate::StoreError;
+use domain::id::{AccountId, RequestId};
+use domain::money::Nanos;
+use domain::proof::{Difference, Proof};
+
+/// The code of a charge in `ledger_entries.kind`.
+const CHARGE: i64 = 3;
+/// A bitmap of the log positions whose requests were charged.
+struct ChargedPositions {
+    first: i64,
+    bits: Vec<u64>,
+}
+
+/// Checks that rows, visited in order, are in the runs of their accounts.
+struct RunCheck<'a> {
+    runs: &'a Runs,
+    /// The run of the previous row.
+    run: Option<(AccountId, Ends)>,
+}
+
+/// The differences between sums and their parts; all are zero in the end.
+#[derive(Default)]
+struct Sums {
+    /// By hour: the fingerprint of its sums minus those of its records.
+    hours: BTreeMap<i64, u64>,
+    /// By day: the fingerprint of its keys' sums minus those of its hours.
+    days: BTreeMap<i64, u64>,
+    /// The sums that fingerprints cannot verify.
+    saturated: Saturated,
+}
+
+/// Verifies the ledger.
+pub(super) fn prove(source: &mut Connection, wanted: &CancelHandle) -> Result<Proof, StoreError> {
+    let tx = source.transaction()?;
+    let mut proof = Proof::default();
+    let mut charged = ChargedPositions::over(&tx)?;
+    let unrecorded = check_entries(&tx, wanted, &mut charged, &mut proof)?;
+    let mut sums = Sums { saturated: Saturated::find(&tx)?, ..Sums::default() };
+    check_requests(&tx, wanted, &charged, &mut sums, &mut proof)?;
+    add_sums(&tx, wanted, &mut sums, &mut proof)?;
+    let removed = subtract_forgotten(&tx, wanted, &mut sums)?;
+    for hour in differing(&sums.hours, sums.saturated.wrong_hours(), HOUR) {
+        proof.note(Difference::Sums { hour });
+    }
+    for day in differing(&sums.days, sums.saturated.wrong_days(), DAY) {
+        proof.note(Difference::KeySums { day });
+    }
+    check_unrecorded(&unrecorded, &removed, &mut proof);
+    Ok(proof)
+}
+
+/// Adds up each account's entries, and finds the record of each charge. Returns what was charged for requests
+/// without a record.
+fn check_entries(
+    tx: &Transaction<'_>,
+    wanted: &CancelHandle,
+    charged: &mut ChargedPositions,
+    proof: &mut Proof,
+) -> Result<HashMap<AccountId, i128>, StoreError> {
+    let mut balances = HashMap::<AccountId, i128>::new();
+    let mut unrecorded = HashMap::<AccountId, i128>::new();
+    let sql = "SELECT e.account, e.amount, e.kind, e.request, r.seq, r.account, r.cost, e.seq \
+        FROM ledger_entries e LEFT JOIN requests r ON r.id = e.request ORDER BY e.seq";
+    let mut listed = RunCheck { runs: &runs::ENTRIES, run: None };
+    let mut select = tx.prepare(sql)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        wanted.check()?;
+        proof.entries += 1;
+        let (account, amount): (AccountId, Nanos) = (row.column(0)?, row.column(1)?);
+        if !listed.holds(tx, account, row.column(7)?)? {
+            proof.note(Difference::Unlisted { account });
+        }
+        *balances.entry(account).or_default() += i128::from(amount.0);
+        if row.column::<i64>(2)? != CHARGE {
+            continue;
+        }
+        proof.charges += 1;
+        let request: RequestId = row.column(3)?;
+        let Some(seq) = row.column::<Option<i64>>(4)? else {
+            *unrecorded.entry(account).or_default() -= i128::from(amount.0);
+            continue;
+        };
+        let (payer, cost): (AccountId, Option<Nanos>) = (row.column(5)?, row.column(6)?);
+        if payer != account {
+            proof.note(Difference::Payer { request, account });
+        }
+        if cost != Some(-amount) {
+            proof.note(Difference::Amount { request, cost, charged: -amount });
+        }
+        if charged.mark(seq) {
+            proof.note(Difference::Twice { request });
+        }
+    }
+    drop(rows);
+    proof.balances = commit::balances(tx)?;
+    for (account, stored) in proof.balances.clone() {
+        let entries = clamped(balances.remove(&account).unwrap_or_default());
+        if entries != stored {
+            proof.note(Difference::Balance { account, stored, entries });
+        }
+    }
+    for (account, entries) in balances {
+        let (stored, entries) = (Nanos::ZERO, clamped(entries));
+        proof.note(Difference::Balance { account, stored, entries });
+    }
+    Ok(unrecorded)
+}
+
+/// Reads the log: each request with a cost was charged, and can be found by its time.
+fn check_requests(
+    tx: &Transaction<'_>,
+    wanted: &CancelHandle,
+    charged: &ChargedPositions,
+    sums: &mut Sums,
+    proof: &mut Proof,
+) -> Result<(), StoreError> {
+    let mut hours = HashMap::new();
+    let mut select = tx.prepare("SELECT hour, first, last FROM request_hours")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        hours.insert(row.column::<i64>(0)?, (row.column::<i64>(1)?, row.column::<i64>(2)?));
+    }
+    let mut listed = RunCheck { runs: &runs::REQUESTS, run: None };
+    let sql = "SELECT account, started_at, key, ifnull(model, 0), status, ifnull(count, 1), ifnull(input, 0), \
+        ifnull(cached, 0), ifnull(output, 0), ifnull(reasoning, 0), ifnull(cost, 0), seq, id \
+        FROM requests ORDER BY seq";
+    let mut select = tx.prepare(sql)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        wanted.check()?;
+        proof.requests += 1;
+        let hour = row.column::<i64>(1)?.div_euclid(HOUR);
+        let (cost, seq) = (row.column::<Nanos>(10)?, row.column::<i64>(11)?);
+        if cost != Nanos::ZERO && !charged.has(seq) {
+            proof.note(Difference::Uncharged { request: row.column(12)?, cost });
+        }
+        if !hours.get(&hour).is_some_and(|(first, last)| (first..=last).contains(&&seq)) {
+            proof.note(Difference::Time { request: row.column(12)? });
+        }
+        let account = row.column(0)?;
+        if !listed.holds(tx, account, seq)? {
+            proof.note(Difference::Unlisted { account });
+        }
+        // Once in its key's sums, and once in the sums over all accounts.
+        let Sums { hours, saturated, .. } = &mut *sums;
+        let rest = hours.entry(hour).or_default();
+        for of in [Scope::Key, Scope::Everybody] {
+            let fingerprint = fingerprint(row, of, |group, column, number| {
+                saturated.add_to_hour((hour, group, column), number)
+            });
+            *rest = rest.wrapping_sub(fingerprint?);
+        }
+    }
+    Ok(())
+}
+
+fn add_sums(
+    tx: &Transaction<'_>,
+    wanted: &CancelHandle,
+    sums: &mut Sums,
+    proof: &mut Proof,
+) -> Result<(), StoreError> {
+    let mut select = tx.prepare("SELECT * FROM request_sums")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        wanted.check()?;
+        proof.sums += 1;
+        let hour = row.column::<i64>(1)?;
+        let Sums { hours, days, saturated } = &mut *sums;
+        let of_hour = fingerprint(row, Scope::Key, |group, column, _| {
+            saturated.has_hour((hour, group, column))
+        });
+        let rest = hours.entry(hour).or_default();
+        *rest = rest.wrapping_add(of_hour?);
+        if !is_everybodys(row)? {
+            let day = hour.div_euclid(24);
+            let part_of_day = fingerprint(row, Scope::Key, |group, column, number| {
+                saturated.add_to_day((day, group, column), number)
+            });
+            let rest = days.entry(day).or_default();
+            *rest = rest.wrapping_sub(part_of_day?);
+        }
+    }
+    drop(rows);
+    let days = "SELECT account, day, key, model, status, requests, input, cached, output, reasoning, cost \
+        FROM key_days";
+    let mut select = tx.prepare(days)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        wanted.check()?;
+        proof.sums += 1;
+        let day = row.column(1)?;
+        let Sums { days, saturated, .. } = &mut *sums;
+        let of_day = fingerprint(row, Scope::Key, |group, column, _| {
+            saturated.has_day((day, group, column))
+        });
+        let rest = days.entry(day).or_default();
+        *rest = rest.wrapping_add(of_day?);
+    }
+    Ok(())
+}
+
+/// Returns the cost of the deleted records.
+fn subtract_forgotten(
+    tx: &Transaction<'_>,
+    wanted: &CancelHandle,
+    sums: &mut Sums,
+) -> Result<HashMap<AccountId, i128>, StoreError> {
+    let mut removed = HashMap::<AccountId, i128>::new();
+    let mut select = tx.prepare("SELECT * FROM forgotten_sums")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        wanted.check()?;
+        let hour = row.column(1)?;
+        let Sums { hours, saturated, .. } = &mut *sums;
+        let fingerprint = fingerprint(row, Scope::Key, |group, column, number| {
+            saturated.add_to_hour((hour, group, column), number)
+        });
+        let rest = hours.entry(hour).or_default();
+        *rest = rest.wrapping_sub(fingerprint?);
+        if !is_everybodys(row)? {
+            *removed.entry(row.column(0)?).or_default() += i128::from(row.column::<Nanos>(10)?.0);
+        }
+    }
+    Ok(removed)
+}
+
+fn check_unrecorded(
+    unrecorded: &HashMap<AccountId, i128>,
+    removed: &HashMap<AccountId, i128>,
+    proof: &mut Proof,
+) {
+    let mut accounts: Vec<_> = unrecorded.keys().chain(removed.keys()).copied().collect();
+    accounts.sort_unstable();
+    accounts.dedup();
+    for account in accounts {
+        let of = |sums: &HashMap<AccountId, i128>| sums.get(&account).copied().unwrap_or_default();
+        if of(unrecorded) != of(removed) {
+            let (charged, removed) = (clamped(of(unrecorded)), clamped(of(removed)));
+            proof.note(Difference::Unrecorded { account, charged, removed });
+        }
+    }
+}
+
+/// Returns the start times of periods whose sums differ, and of those in `wrong`; `unit` is their length.
+fn differing(
+    rests: &BTreeMap<i64, u64>,
+    wrong: impl Iterator<Item = i64>,
+    unit: i64,
+) -> impl Iterator<Item = Timestamp> {
+    let numbers = rests.iter().filter(|(_, rest)| **rest != 0).map(|(number, _)| *number);
+    let numbers: BTreeSet<_> = numbers.chain(wrong).collect();
+    numbers.into_iter().map(move |number| {
+        Timestamp::from_microsecond(number.saturating_mul(unit)).unwrap_or_default()
+    })
+}
+
+/// Returns whether a row sums over all accounts, for which its account is empty.
+fn is_everybodys(row: &Row<'_>) -> Result<bool, StoreError> {
+    Ok(bytes(row, 0)?.is_empty())
+}
+
+fn clamped(sum: i128) -> Nanos {
+    let end = if sum < 0 { i64::MIN } else { i64::MAX };
+    Nanos(i64::try_from(sum).unwrap_or(end))
+}
+
+// === impl Listed ===
+
+impl RunCheck<'_> {
+    fn holds(
+        &mut self,
+        tx: &Transaction<'_>,
+        account: AccountId,
+        seq: i64,
+    ) -> Result<bool, StoreError> {
+        let is_the_same = |(owner, (first, last)): &(AccountId, Ends)| {
+            *owner == account && (*first..=*last).contains(&seq)
+        };
+        if !self.run.as_ref().is_some_and(is_the_same) {
+            self.run = self.runs.find(tx, account, seq)?.map(|ends| (account, ends));
+        }
+        Ok(self.run.is_some())
+    }
+}
+
+// === impl Charged ===
+
+impl ChargedPositions {
+    fn over(tx: &Transaction<'_>) -> Result<Self, StoreError> {
+        let ends = "SELECT coalesce((SELECT min(seq) FROM requests), 1), \
+            coalesce((SELECT max(seq) FROM requests), 0)";
+        let (first, last): (i64, i64) =
+            tx.query_row(ends, [], |row| Ok((row.column(0)?, row.column(1)?)))?;
+        let words = usize::try_from((last - first) / 64 + 1).unwrap_or_default();
+        Ok(Self { first, bits: vec![0; words] })
+    }
+
+    /// Marks a position and returns whether it was marked before.
+    fn mark(&mut self, seq: i64) -> bool {
+        let (word, bit) = self.place(seq);
+        let Some(bits) = self.bits.get_mut(word) else { return false };
+        let before = *bits & bit != 0;
+        *bits |= bit;
+        before
+    }
+
+    fn has(&self, seq: i64) -> bool {
+        let (word, bit) = self.place(seq);
+        self.bits.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    fn place(&self, seq: i64) -> (usize, u64) {
+        let place = seq - self.first;
+        (usize::try_from(place / 64).unwrap_or(usize::MAX), 1 << (place % 64))
+    }
+}

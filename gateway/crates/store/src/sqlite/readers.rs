@@ -1,0 +1,74 @@
+//! A pool of read-only connections; each call runs on the blocking pool.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::{Connection, Transaction};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use super::error::Closed;
+use crate::StoreError;
+
+/// The pool.
+pub(super) struct Readers {
+    free: Arc<Mutex<Vec<Connection>>>,
+    // One permit per connection: the holder of a permit finds a connection.
+    permits: Arc<Semaphore>,
+}
+
+/// A connection that returns to the pool on drop, even after a panic.
+struct ReaderGuard {
+    connection: Option<Connection>,
+    free: Arc<Mutex<Vec<Connection>>>,
+    permits: Arc<Semaphore>,
+}
+
+// === impl Readers ===
+
+impl Readers {
+    /// Creates the pool.
+    pub(super) fn new(connections: Vec<Connection>) -> Self {
+        let permits = Arc::new(Semaphore::new(connections.len()));
+        Self { free: Arc::new(Mutex::new(connections)), permits }
+    }
+
+    /// Runs `work` on one consistent view of the database.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let closed = || StoreError::Unavailable(Closed.into());
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| closed())?;
+        let (free, permits) = (Arc::clone(&self.free), Arc::clone(&self.permits));
+        let reading = spawn_blocking(move || {
+            // Held until the work ends, even if the caller stops waiting, and released after the connection.
+            let _permit = permit;
+            let mut loan = ReaderGuard::take(free, permits);
+            let connection = loan.connection.as_mut().ok_or_else(closed)?;
+            work(&connection.transaction()?)
+        });
+        reading.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))?
+    }
+
+    /// Closes idle connections; those in use are closed when they are returned.
+    pub(super) fn close(&self) {
+        self.permits.close();
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+// === impl Loan ===
+
+impl ReaderGuard {
+    fn take(free: Arc<Mutex<Vec<Connection>>>, permits: Arc<Semaphore>) -> Self {
+        let connection = free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Self { connection, free, permits }
+    }
+}
+
+impl Drop for ReaderGuard {
+    fn drop(&mut self) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.extend(self.connection.take().filter(|_| !self.permits.is_closed()));
+    }
+}

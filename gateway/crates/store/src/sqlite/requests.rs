@@ -1,0 +1,206 @@
+//! The request log: single records, pages in both directions, counts.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+
+use super::codec::{At, List, Parameter, ReadColumn, Span, parameters};
+use super::condition::Condition;
+use super::filter::Choice;
+use super::runs::{Ends, Runs};
+use super::{SqliteStore, commit, summary};
+use crate::{Cursor, RequestFilter, Requests, StoreError, Summary};
+use domain::audit::AuditEntry;
+use domain::id::{AccountId, RequestId};
+use domain::idempotency::{Answered, IdempotencyDigest};
+use domain::ledger::Entry;
+use domain::money::Nanos;
+use domain::record::{RequestRecord, ServedBy};
+use domain::usage::Usage;
+
+#[async_trait]
+impl Requests for SqliteStore {
+    async fn commit(&self, batch: Arc<Vec<RequestRecord>>) -> Result<Cursor, StoreError> {
+        self.write(move |tx| commit::commit(tx, &batch)).await
+    }
+
+    async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError> {
+        let entry = entry.clone();
+        self.write_audited(audit, move |tx| commit::add_entries(tx, &[entry])).await
+    }
+
+    async fn balance(&self, account: AccountId) -> Result<Nanos, StoreError> {
+        self.read(move |tx| {
+            let mut select = tx.prepare_cached("SELECT amount FROM balances WHERE account = ?")?;
+            let balance = select.query_row(parameters![account], |row| row.column(0)).optional()?;
+            Ok(balance.unwrap_or_default())
+        })
+        .await
+    }
+
+    async fn find_request(&self, id: RequestId) -> Result<Option<RequestRecord>, StoreError> {
+        self.read(move |tx| {
+            let mut select = tx.prepare_cached("SELECT * FROM requests WHERE id = ?")?;
+            Ok(select.query_row(parameters![id], |row| Ok(read(row)?.1)).optional()?)
+        })
+        .await
+    }
+
+    async fn requests_before(
+        &self,
+        filter: &RequestFilter,
+        before: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+        let filter = filter.clone();
+        let ends = (0, before.map_or(i64::MAX, |before| before.0 - 1));
+        self.read(move |tx| page(tx, &filter, ends, "DESC", limit)).await
+    }
+
+    async fn requests_after(
+        &self,
+        filter: &RequestFilter,
+        after: Cursor,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+        let filter = filter.clone();
+        let ends = (after.0.saturating_add(1), i64::MAX);
+        self.read(move |tx| page(tx, &filter, ends, "ASC", limit)).await
+    }
+
+    async fn count_requests(
+        &self,
+        filter: &RequestFilter,
+        after: Cursor,
+        until: Cursor,
+    ) -> Result<u64, StoreError> {
+        let filter = filter.clone();
+        self.read(move |tx| {
+            let choice = Choice::of(tx, &filter)?;
+            let condition = choice.condition(tx, (after.0.saturating_add(1), until.0))?;
+            let sql = format!("SELECT count(*) FROM {} {}", choice.source(), condition.sql());
+            let mut select = tx.prepare_cached(&sql)?;
+            let count: i64 = select
+                .query_row(params_from_iter(condition.values().map(Parameter)), |row| {
+                    row.column(0)
+                })?;
+            Ok(u64::try_from(count).unwrap_or_default())
+        })
+        .await
+    }
+
+    async fn answered_since(
+        &self,
+        since: Timestamp,
+        most: usize,
+    ) -> Result<Vec<Answered>, StoreError> {
+        self.read(move |tx| {
+            let mut select = tx.prepare_cached(
+                "SELECT idempotency, id, started_at + duration AS ended FROM requests \
+                 WHERE idempotency IS NOT NULL AND started_at + duration >= ? ORDER BY ended DESC",
+            )?;
+            let rows = select.query_map(parameters![At(since)], |row| {
+                let (digest, id) = (IdempotencyDigest(row.column(0)?), row.column(1)?);
+                Ok(Answered { digest, id, at: row.column::<At>(2)?.0 })
+            })?;
+            let mut answered = rows.take(most).collect::<Result<Vec<_>, _>>()?;
+            answered.reverse();
+            Ok(answered)
+        })
+        .await
+    }
+
+    async fn newest(&self) -> Result<Cursor, StoreError> {
+        self.read(|tx| commit::newest(tx)).await
+    }
+
+    async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError> {
+        let filter = filter.clone();
+        self.read(move |tx| summary::summarize(tx, &Choice::of(tx, &filter)?)).await
+    }
+}
+
+fn page(
+    tx: &Connection,
+    filter: &RequestFilter,
+    (first, last): Ends,
+    direction: &str,
+    limit: usize,
+) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+    let choice = Choice::of(tx, filter)?;
+    let mut stretches = choice.stretches(tx)?;
+    if direction == "DESC" {
+        stretches.reverse();
+    }
+    let mut page = Vec::new();
+    for (begin, end) in stretches {
+        let ends = (first.max(begin), last.min(end));
+        let (sql, condition) = page_sql(tx, &choice, ends, direction)?;
+        let mut select = tx.prepare_cached(&sql)?;
+        let rows = select.query_map(params_from_iter(condition.values().map(Parameter)), read)?;
+        for row in rows.take(limit - page.len()) {
+            page.push(row?);
+        }
+        if page.len() == limit {
+            break;
+        }
+    }
+    Ok(page)
+}
+
+/// Returns the statement that reads the selection between the ends, and the condition with its values.
+pub(super) fn page_sql(
+    tx: &Connection,
+    choice: &Choice,
+    ends: Ends,
+    direction: &str,
+) -> Result<(String, Condition), StoreError> {
+    let condition = choice.condition(tx, ends)?;
+    let (source, order) = (choice.source(), Runs::order(choice.account, direction));
+    let sql = format!("SELECT requests.* FROM {source} {} ORDER BY {order}", condition.sql());
+    Ok((sql, condition))
+}
+
+/// Reads a row of `requests`, whose columns have the order of the first migration.
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
+    let usage = match row.column(12)? {
+        None => None,
+        Some(input) => Some(Usage {
+            input,
+            cached: row.column(13)?,
+            output: row.column(14)?,
+            reasoning: row.column(15)?,
+        }),
+    };
+    let deployment = match row.column(19)? {
+        None => None,
+        Some(upstream) => Some(ServedBy { upstream, upstream_model: row.column(20)? }),
+    };
+    let record = RequestRecord {
+        id: row.column(1)?,
+        account: row.column(2)?,
+        key: row.column(3)?,
+        started_at: row.column::<At>(4)?.0,
+        duration: row.column::<Span>(5)?.0,
+        ttft: row.column::<Option<Span>>(6)?.map(|span| span.0),
+        endpoint: row.column(7)?,
+        stream: row.column(8)?,
+        status: row.column(9)?,
+        http_status: row.column(10)?,
+        basis: row.column(11)?,
+        usage,
+        cost: row.column(16)?,
+        overrun: row.column::<Option<Nanos>>(23)?.unwrap_or_default(),
+        price_version: row.column(17)?,
+        model: row.column(18)?,
+        deployment,
+        error_code: row.column(21)?,
+        notes: row.column::<Option<List>>(22)?.map_or_else(Vec::new, |notes| notes.0),
+        idempotency: row.column::<Option<_>>("idempotency")?.map(IdempotencyDigest),
+        count: row.column::<Option<NonZeroU32>>("count")?.unwrap_or(NonZeroU32::MIN),
+    };
+    Ok((Cursor(row.column(0)?), record))
+}

@@ -1,0 +1,71 @@
+//! Sessions.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::codec::{At, ReadColumn, parameters};
+use super::error::Constrained;
+use crate::StoreError;
+use domain::account::Session;
+use domain::id::{AccountId, SessionId};
+
+const SELECT: &str = "SELECT id, digest, account, created_at, expires_at FROM sessions";
+
+/// Adds a session, and deletes those that had ended by then.
+pub(super) fn insert(tx: &Connection, session: &Session) -> Result<(), StoreError> {
+    tx.prepare_cached("DELETE FROM sessions WHERE expires_at <= ?")?
+        .execute(parameters![At(session.created_at)])?;
+    let sql = "INSERT INTO sessions (id, digest, account, created_at, expires_at) \
+        VALUES (?, ?, ?, ?, ?)";
+    tx.prepare_cached(sql)?
+        .execute(parameters![
+            session.id,
+            session.digest,
+            session.account,
+            At(session.created_at),
+            At(session.expires_at)
+        ])
+        .or_dangling()
+        .or_conflict(|| "this session exists".to_owned())?;
+    Ok(())
+}
+
+/// Returns a session by the digest of its token.
+pub(super) fn find(tx: &Connection, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
+    let mut select = tx.prepare_cached(&format!("{SELECT} WHERE digest = ?"))?;
+    Ok(select.query_row(parameters![digest], read).optional()?)
+}
+
+/// Returns an account's sessions, newest first.
+pub(super) fn of(tx: &Connection, account: AccountId) -> Result<Vec<Session>, StoreError> {
+    let sql = format!("{SELECT} WHERE account = ? ORDER BY created_at DESC, id");
+    Ok(tx.prepare_cached(&sql)?.query_map(parameters![account], read)?.collect::<Result<_, _>>()?)
+}
+
+/// Deletes one session of an account.
+pub(super) fn end(tx: &Connection, account: AccountId, id: &SessionId) -> Result<(), StoreError> {
+    let sql = "DELETE FROM sessions WHERE account = ? AND id = ?";
+    match tx.prepare_cached(sql)?.execute(parameters![account, id])? {
+        0 => Err(StoreError::NotFound),
+        _ => Ok(()),
+    }
+}
+
+/// Deletes an account's sessions except one; returns how many.
+pub(super) fn end_others(
+    tx: &Connection,
+    account: AccountId,
+    keep: [u8; 32],
+) -> Result<u64, StoreError> {
+    let sql = "DELETE FROM sessions WHERE account = ? AND digest <> ?";
+    Ok(tx.prepare_cached(sql)?.execute(parameters![account, keep])? as u64)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
+    Ok(Session {
+        id: row.column(0)?,
+        digest: row.column(1)?,
+        account: row.column(2)?,
+        created_at: row.column::<At>(3)?.0,
+        expires_at: row.column::<At>(4)?.0,
+    })
+}

@@ -1,0 +1,287 @@
+//! The story on a file, and what only a file can show.
+
+mod books;
+
+use std::num::NonZeroU32;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::codec::ReadColumn;
+use super::filter::Choice;
+use super::*;
+use crate::story::{play, portrait};
+use crate::{Books, Cursor, Identities, RequestFilter, Requests};
+use domain::endpoint::Endpoint;
+use domain::id::{AccountId, KeyId, ModelId, RequestId};
+use domain::money::Nanos;
+use domain::record::{RequestRecord, RequestStatus};
+use domain::usage::{Tokens, Usage, UsageBasis};
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tollgate.db");
+    (folder, path)
+}
+
+/// Records of one hour, each with a charge.
+fn batch(numbers: std::ops::Range<u64>) -> Vec<RequestRecord> {
+    let account = AccountId(Uuid::from_u128(1));
+    let record = |n: u64| RequestRecord {
+        id: RequestId(Uuid::from_u128(u128::from(n) + 1)),
+        account,
+        key: KeyId::new("k"),
+        endpoint: Endpoint::ChatCompletions,
+        model: Some(ModelId::new("m")),
+        deployment: None,
+        stream: true,
+        status: RequestStatus::Completed,
+        http_status: Some(200),
+        error_code: None,
+        usage: Some(Usage { input: Tokens(n), output: Tokens(1), ..Usage::default() }),
+        basis: UsageBasis::Upstream,
+        cost: Some(Nanos(1)),
+        overrun: Nanos::ZERO,
+        price_version: Some(1),
+        started_at: Timestamp::from_microsecond(1_800_000_000_000_000).unwrap(),
+        duration: Duration::from_millis(5),
+        ttft: None,
+        notes: Vec::new(),
+        idempotency: None,
+        count: NonZeroU32::MIN,
+    };
+    numbers.map(record).collect()
+}
+
+#[tokio::test]
+async fn plays_the_story_and_remembers_it() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    play(&store).await;
+    let before = portrait(&store).await;
+    store.close().await;
+    assert!(matches!(store.load().await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(store.commit(Arc::new(batch(0..1))).await, Err(StoreError::Unavailable(_))));
+    drop(store);
+    assert!(!path.with_extension("db-wal").exists(), "closing folds the log into the file");
+    assert_eq!(portrait(&SqliteStore::open(&path).unwrap()).await, before);
+
+    let db = Connection::open(&path).unwrap();
+    let wrong = "SELECT count(*) FROM balances b WHERE amount <> \
+        (SELECT sum(amount) FROM ledger_entries e WHERE e.account = b.account)";
+    assert_eq!(db.query_row(wrong, [], |row| row.column::<i64>(0)).unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_killed_process_loses_nothing_that_was_answered() {
+    let (folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(Arc::new(batch(0..50))).await.unwrap();
+    // What a kill leaves behind: the files as they are, with nobody to tidy up.
+    let copy = folder.path().join("copy.db");
+    std::fs::copy(&path, &copy).unwrap();
+    std::fs::copy(path.with_extension("db-wal"), copy.with_extension("db-wal")).unwrap();
+    let copied = SqliteStore::open(&copy).unwrap();
+    assert_eq!(copied.newest().await.unwrap(), Cursor(50));
+    assert_eq!(copied.balance(AccountId(Uuid::from_u128(1))).await.unwrap(), Nanos(-50));
+}
+
+#[tokio::test]
+async fn dropping_waits_for_what_was_sent() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    // Polled once, so that it was sent, and then no longer waited for.
+    let mut commit = Box::pin(store.commit(Arc::new(batch(0..500))));
+    assert!(futures_util::poll!(&mut commit).is_pending());
+    drop(commit);
+    drop(store);
+    assert_eq!(SqliteStore::open(&path).unwrap().newest().await.unwrap(), Cursor(500));
+}
+
+#[tokio::test]
+async fn files_are_for_their_owner_only() {
+    let (folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(Arc::new(batch(0..1))).await.unwrap();
+    let files: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap()).collect();
+    assert_eq!(files.len(), 3, "{files:?}");
+    for file in files {
+        let mode = file.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file:?}");
+    }
+}
+
+#[test]
+fn refuses_what_it_cannot_read() {
+    let check = |path: &Path, because: &str| match SqliteStore::open(path).err() {
+        Some(StoreError::Unopened { path: named, source }) => {
+            assert_eq!(named, path);
+            assert!(source.to_string().contains(because), "{source}");
+        }
+        other => panic!("{other:?}"),
+    };
+    let (folder, path) = place();
+    drop(SqliteStore::open(&path).unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 999).unwrap();
+    check(&path, "newer version");
+    let text = folder.path().join("text");
+    std::fs::write(&text, "not a database, and long enough to tell".repeat(100)).unwrap();
+    check(&text, "not a database");
+    check(&folder.path().join("no/such/folder.db"), "No such file");
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_is_not_there_and_may_be_sent_again() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(Arc::new(batch(0..1))).await.unwrap();
+    let before = portrait(&store).await;
+    let db = Connection::open(&path).unwrap();
+    let trigger = "CREATE TRIGGER refuses AFTER INSERT ON ledger_entries WHEN new.amount = -7 \
+        BEGIN SELECT raise(FAIL, 'no'); END";
+    db.execute_batch(trigger).unwrap();
+    let mut failing = batch(1..101);
+    failing[50].cost = Some(Nanos(7));
+    let failing = Arc::new(failing);
+    match store.commit(failing.clone()).await {
+        Err(StoreError::Unavailable(source)) => assert_eq!(source.to_string(), "no"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(portrait(&store).await, before);
+    db.execute_batch("DROP TRIGGER refuses").unwrap();
+    assert_eq!(store.commit(failing).await.unwrap(), Cursor(101));
+    let proof = store.prove().await.unwrap();
+    assert!(proof.holds() && proof.requests == 101 && proof.entries == 101, "{proof:?}");
+}
+
+#[tokio::test]
+async fn corrupt_values_are_errors_that_say_where() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(Arc::new(batch(0..1))).await.unwrap();
+    Connection::open(&path).unwrap().execute("UPDATE requests SET status = 77", []).unwrap();
+    let all = RequestFilter::default();
+    match store.requests_before(&all, None, 9).await {
+        Err(StoreError::Unavailable(source)) => {
+            assert!(source.to_string().contains("`77` is not a RequestStatus"), "{source}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_a_job_hurts_nobody_else() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    for _ in 0..=READERS {
+        assert!(store.read::<()>(|_| panic!("a bug")).await.is_err());
+    }
+    assert!(store.write::<()>(|_| panic!("a bug")).await.is_err());
+    assert_eq!(store.commit(Arc::new(batch(0..3))).await.unwrap(), Cursor(3));
+    assert_eq!(store.newest().await.unwrap(), Cursor(3));
+}
+
+#[tokio::test]
+async fn absurd_counts_stop_at_the_end_of_the_range() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    for n in 0..3 {
+        let mut absurd = batch(n..n + 1);
+        absurd[0].usage = Some(Usage { input: Tokens(u64::MAX), ..Usage::default() });
+        absurd[0].cost = Some(Nanos(i64::MAX));
+        store.commit(Arc::new(absurd)).await.unwrap();
+    }
+    let summary = store.summarize(&RequestFilter::default()).await.unwrap();
+    assert_eq!(summary.totals.input, u64::MAX / 2);
+    assert_eq!(store.load().await.unwrap().balances[0].1, Nanos(i64::MIN));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_see_whole_batches_while_the_writer_commits() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    let all = RequestFilter::default();
+    let write = async {
+        for n in 0..100 {
+            store.commit(Arc::new(batch(n * 10..n * 10 + 10))).await.unwrap();
+        }
+    };
+    let read = || async {
+        let mut last = 0;
+        while last < 1_000 {
+            let summary = store.summarize(&all).await.unwrap();
+            assert_eq!(summary.totals.requests % 10, 0);
+            assert!(summary.totals.requests >= last);
+            last = summary.totals.requests;
+            let page = store.requests_before(&all, None, 5).await.unwrap();
+            assert!(page.first().map_or(0, |(cursor, _)| cursor.0) >= i64::try_from(last).unwrap());
+        }
+    };
+    tokio::join!(write, read(), read());
+}
+
+#[test]
+fn pages_do_not_read_the_whole_log() {
+    let (_folder, path) = place();
+    drop(SqliteStore::open(&path).unwrap());
+    let db = Connection::open(&path).unwrap();
+    let all = RequestFilter::default();
+    let own = RequestFilter { account: Some(AccountId(Uuid::nil())), ..all.clone() };
+    let run = [
+        "SEARCH request_runs USING PRIMARY KEY (owner=? AND first>? AND first<?)",
+        "SCALAR SUBQUERY",
+        "SEARCH request_runs USING PRIMARY KEY (owner=? AND first<?)",
+        "SEARCH requests USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+    ];
+    let status = Some(RequestStatus::Failed);
+    for (filter, expected) in [
+        (own.clone(), &run[..]),
+        (RequestFilter { key: Some(KeyId::new("")), ..own.clone() }, &run),
+        (RequestFilter { status, ..own }, &run),
+        (
+            RequestFilter { model: Some(ModelId::new("")), ..all.clone() },
+            &["SEARCH requests USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+        ),
+        (all.clone(), &["SEARCH requests USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]),
+        (
+            RequestFilter { status, ..all },
+            &["SEARCH requests USING INDEX requests_by_trouble (status=?"],
+        ),
+    ] {
+        let choice = Choice::of(&db, &filter).unwrap();
+        for direction in ["ASC", "DESC"] {
+            let sql = requests::page_sql(&db, &choice, (2, 8), direction).unwrap().0;
+            assert_plan(&db, &sql, expected);
+        }
+    }
+}
+
+/// Sorting is a step of a plan, too.
+fn assert_plan(db: &Connection, sql: &str, expected: &[&str]) {
+    let mut select = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let plan: Vec<String> =
+        select.raw_query().mapped(|row| row.column(3)).map(Result::unwrap).collect();
+    let is_expected = |(step, expected): (&String, &&str)| step.starts_with(expected);
+    assert!(
+        plan.len() == expected.len() && plan.iter().zip(expected).all(is_expected),
+        "{sql}: {plan:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_audit_log_can_only_be_added_to() {
+    let (_folder, path) = place();
+    play(&SqliteStore::open(&path).unwrap()).await;
+    let db = Connection::open(&path).unwrap();
+    for sql in ["UPDATE audit SET actor = NULL", "DELETE FROM audit"] {
+        let refused = db.execute(sql, []).unwrap_err();
+        assert!(refused.to_string().contains("append-only"), "{refused}");
+    }
+}

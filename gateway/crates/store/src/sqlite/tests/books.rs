@@ -1,0 +1,183 @@
+//! Whatever is changed behind the gateway's back is found, and copies are whole.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::{SqliteStore, assert_plan, batch, place};
+use crate::sqlite::books::page_sql;
+use crate::{Books, Cursor, RequestFilter, Requests, RetentionCutoff, Upkeep};
+use domain::id::AccountId;
+use domain::proof::Difference;
+use domain::usage::{Tokens, Usage};
+
+/// A store of 50 requests, the first 10 of them forgotten.
+async fn store(path: &std::path::Path) -> SqliteStore {
+    let store = SqliteStore::open(path).unwrap();
+    store.commit(Arc::new(batch(0..50))).await.unwrap();
+    let wish = RetentionCutoff {
+        before: None,
+        beyond: Some(40),
+        ended_before: "2100-01-01T00:00Z".parse().unwrap(),
+    };
+    assert_eq!(store.forget_requests(wish, 100).await.unwrap(), 10);
+    store
+}
+
+#[tokio::test]
+async fn every_kind_of_damage_is_found_and_named() {
+    let request = "x'00000000000000000000000000000014'"; // the 20th: number 19
+    let cases: &[(&str, &[&str])] = &[
+        ("SELECT 1", &[]),
+        ("UPDATE balances SET amount = amount + 1", &["Balance"]),
+        ("DELETE FROM balances", &["Balance"]),
+        ("UPDATE ledger_entries SET amount = amount - 1 WHERE seq = 20", &["Amount", "Balance"]),
+        (
+            "UPDATE ledger_entries SET account = zeroblob(16) WHERE seq = 20",
+            &["Payer", "Balance", "Unlisted"],
+        ),
+        ("DELETE FROM ledger_entries WHERE seq = 20", &["Balance", "Uncharged"]),
+        ("DELETE FROM ledger_entries WHERE seq = 5", &["Balance", "Unrecorded"]),
+        (
+            "INSERT INTO ledger_entries SELECT 99, account, amount, kind, request, note, at \
+                FROM ledger_entries WHERE seq = 20",
+            &["Twice", "Balance", "Unlisted"],
+        ),
+        ("DELETE FROM requests WHERE id = REQUEST", &["Sums", "Unrecorded"]),
+        ("UPDATE requests SET cost = 2 WHERE id = REQUEST", &["Amount", "Sums"]),
+        ("UPDATE requests SET output = 2 WHERE id = REQUEST", &["Sums"]),
+        ("UPDATE requests SET model = 'other' WHERE id = REQUEST", &["Sums"]),
+        ("UPDATE request_sums SET input = input + 1 WHERE account = x''", &["Sums"]),
+        (
+            "UPDATE request_sums SET requests = requests + 1 WHERE account <> x''",
+            &["KeySums", "Sums"],
+        ),
+        ("UPDATE key_days SET cost = cost + 1", &["KeySums"]),
+        ("UPDATE key_days SET model = 'other'", &["KeySums"]),
+        ("DELETE FROM key_days", &["KeySums"]),
+        ("DELETE FROM forgotten_sums", &["Sums", "Unrecorded"]),
+        ("UPDATE request_hours SET first = 12", &["Time"]),
+        ("UPDATE request_runs SET first = 12", &["Unlisted"]),
+        ("UPDATE entry_runs SET last = 49", &["Unlisted"]),
+        ("DELETE FROM entry_runs", &["Unlisted"]),
+    ];
+    for (damage, expected) in cases {
+        let (_folder, path) = place();
+        let store = store(&path).await;
+        let damage = damage.replace("REQUEST", request);
+        Connection::open(&path).unwrap().execute_batch(&damage).unwrap();
+        let proof = store.prove().await.unwrap();
+        let word = |it: &Difference| format!("{it:?}").split(' ').next().unwrap().to_owned();
+        let mut found: Vec<_> = proof.differences.iter().map(word).collect();
+        found.dedup();
+        let mut sorted = found.clone();
+        sorted.sort();
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
+        assert_eq!(sorted, expected, "{damage}: {:?}", proof.differences);
+        assert_eq!(proof.found, proof.differences.len() as u64);
+    }
+}
+
+/// A proof failed for good once two counts had come to more than a column holds.
+#[tokio::test]
+async fn sums_at_the_end_of_their_range_are_proved() {
+    // beside sums that are not at its end: an hour's, and the number of requests
+    let damages = [
+        "SELECT 1",
+        "UPDATE key_days SET requests = requests + 1",
+        "UPDATE request_sums SET output = output + 1 WHERE output < 100",
+        "UPDATE request_sums SET output = 9223372036854775807 WHERE output < 100",
+        "UPDATE requests SET reasoning = 0 WHERE reasoning > 0",
+    ];
+    for damage in damages {
+        let (_folder, path) = place();
+        let store = SqliteStore::open(&path).unwrap();
+        let mut records = batch(0..20);
+        for (at, record) in (0..).zip(&mut records) {
+            record.started_at += Duration::from_secs(3_600 * (at % 4));
+            // as a version stored it that believed its upstreams; one hour has none
+            if at % 4 != 1 && at < 16 {
+                let tokens = Tokens(if at % 4 == 2 { u64::MAX / 4 } else { u64::MAX });
+                let some = Some(tokens);
+                record.usage =
+                    Some(Usage { input: tokens, cached: some, output: tokens, reasoning: some });
+            }
+        }
+        for part in records.chunks(7) {
+            store.commit(Arc::new(part.to_vec())).await.unwrap();
+        }
+        assert!(store.prove().await.unwrap().holds());
+        let summary = store.summarize(&RequestFilter::default()).await.unwrap();
+        let huge = i64::MAX.unsigned_abs();
+        assert_eq!(summary.totals.requests, 20);
+        assert!(summary.totals.input >= huge, "{:?}", summary.totals);
+        let wish = RetentionCutoff {
+            before: None,
+            beyond: Some(12),
+            ended_before: "2100-01-01T00:00Z".parse().unwrap(),
+        };
+        assert_eq!(store.forget_requests(wish, 100).await.unwrap(), 8);
+        Connection::open(&path).unwrap().execute_batch(damage).unwrap();
+        let proof = store.prove().await.unwrap();
+        assert_eq!(proof.holds(), damage == damages[0], "{damage}: {:?}", proof.differences);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_and_a_proof_are_of_one_moment_while_the_writer_commits() {
+    let (folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(Arc::new(batch(0..1_000))).await.unwrap();
+    let write = async {
+        for n in 100..300 {
+            store.commit(Arc::new(batch(n * 10..n * 10 + 10))).await.unwrap();
+        }
+    };
+    let read = async {
+        for n in 0..5 {
+            assert!(store.prove().await.unwrap().holds());
+            let mut copy = store.copy().await.unwrap();
+            let place = folder.path().join(format!("copy-{n}.db"));
+            let mut file = std::fs::File::create(&place).unwrap();
+            std::io::copy(&mut copy.file, &mut file).unwrap();
+            file.flush().unwrap();
+            let copied = SqliteStore::open(&place).unwrap();
+            assert!(copied.prove().await.unwrap().holds());
+            assert_eq!(copied.newest().await.unwrap().0 % 10, 0, "whole batches");
+        }
+    };
+    tokio::join!(write, read);
+    assert_eq!(store.newest().await.unwrap(), Cursor(3_000));
+    assert!(!path.with_extension("copy").exists(), "nothing is left behind");
+}
+
+#[tokio::test]
+async fn a_proof_that_nobody_waits_for_ends() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(Arc::new(batch(0..20_000))).await.unwrap();
+    let mut proof = Box::pin(store.prove());
+    assert!(futures_util::poll!(&mut proof).is_pending());
+    drop(proof);
+    // The next one gets its turn, which it could not while the first held it for good.
+    assert!(store.prove().await.unwrap().holds());
+}
+
+#[test]
+fn pages_of_an_accounts_entries_do_not_read_the_whole_ledger() {
+    let (_folder, path) = place();
+    drop(SqliteStore::open(&path).unwrap());
+    let db = Connection::open(&path).unwrap();
+    let (sql, _) = page_sql(Some(AccountId(Uuid::nil())), Some(Cursor(9)));
+    let expected = [
+        "SEARCH entry_runs USING PRIMARY KEY (owner=? AND first>? AND first<?)",
+        "SCALAR SUBQUERY",
+        "SEARCH entry_runs USING PRIMARY KEY (owner=? AND first<?)",
+        "SEARCH ledger_entries USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+    ];
+    assert_plan(&db, &sql, &expected);
+}

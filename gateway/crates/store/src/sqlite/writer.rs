@@ -1,0 +1,91 @@
+//! The writing connection, on its own thread.
+//!
+//! Jobs run in the order in which they were sent, each in one transaction. Start with [`Writer::write`].
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use tokio::sync::oneshot;
+
+use super::checkpoint::Checkpoints;
+use super::error::Closed;
+use crate::StoreError;
+
+/// The handle of the writer thread. Dropping it waits until all queued jobs are done.
+pub(super) struct Writer {
+    // Unbounded but short: each sender waits for its answer.
+    jobs: Sender<Message>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+enum Message {
+    Job(Box<dyn FnOnce(&mut Connection) + Send>),
+    End,
+}
+
+// === impl Writer ===
+
+impl Writer {
+    /// Starts the thread, which owns `connection` until [`Self::end`].
+    pub(super) fn start(connection: Connection) -> std::io::Result<Self> {
+        let (jobs, inbox) = channel();
+        let thread = Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || serve(connection, &inbox))?;
+        Ok(Self { jobs, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Runs `work` in a transaction that is committed if it returns `Ok`. Dropping the future does not undo
+    /// the work.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let job = Box::new(move |connection: &mut Connection| {
+            // The caller may have gone; its work is done all the same.
+            let _ = reply.send(transact(connection, work));
+        });
+        self.jobs.send(Message::Job(job)).map_err(|_| StoreError::Unavailable(Closed.into()))?;
+        answer.await.map_err(|_| StoreError::Unavailable(Closed.into()))?
+    }
+
+    /// Waits until all queued jobs are done, and ends the thread. Blocks.
+    pub(super) fn end(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // Either fails only if the thread has ended.
+            let _ = self.jobs.send(Message::End);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn serve(mut connection: Connection, inbox: &Receiver<Message>) {
+    let mut checkpoints = Checkpoints::of(&connection);
+    while let Ok(Message::Job(job)) = inbox.recv() {
+        // A job that panics is rolled back while unwinding, and its caller gets an error from the dropped
+        // `reply`; later jobs must not be affected.
+        let _ = catch_unwind(AssertUnwindSafe(|| job(&mut connection)));
+        checkpoints.fit(&connection);
+    }
+}
+
+fn transact<T>(
+    connection: &mut Connection,
+    work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let answer = work(&transaction)?;
+    transaction.commit()?;
+    Ok(answer)
+}

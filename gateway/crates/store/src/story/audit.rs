@@ -1,0 +1,94 @@
+//! The audit log: what it was told with changes, and on its own.
+
+use super::{ALICE, BOB, at, noted};
+use crate::{AuditFilter, Cursor, Store};
+use domain::account::Invite;
+use domain::audit::{AuditAction, AuditEntry};
+use domain::idempotency::{AdminCall, DoneCall};
+use domain::ledger::{Entry, EntryKind};
+use domain::money::Nanos;
+
+pub(super) async fn play(store: &dyn Store) {
+    changes_left_their_entries(store).await;
+    entries_are_chosen_and_paged(store).await;
+    calls_are_remembered_with_their_change(store).await;
+}
+
+/// What succeeded is there once, in order; what was refused is not.
+async fn changes_left_their_entries(store: &dyn Store) {
+    let all = store.audit_before(&AuditFilter::default(), None, usize::MAX).await.unwrap();
+    assert!(all.windows(2).all(|two| two[0].0 > two[1].0), "newest first");
+    let count = |object: &str| all.iter().filter(|(_, entry)| entry.object == object).count();
+    let counts = ["a", "i", "o", "s", "r", "c"].map(count);
+    assert_eq!(counts, [2, 3, 5, 3, 1, 1], "what was refused left nothing");
+}
+
+async fn entries_are_chosen_and_paged(store: &dyn Store) {
+    let entry = |minute, actor, account| AuditEntry {
+        at: at(minute),
+        actor: Some(actor),
+        action: AuditAction::KeyCreate,
+        account,
+        details: "with \"details\"".to_owned(),
+        ..noted("k1")
+    };
+    let entries =
+        [entry(500, ALICE, Some(ALICE)), entry(510, BOB, Some(ALICE)), entry(520, BOB, None)];
+    for (number, entry) in (0_u8..).zip(&entries[..2]) {
+        store.add_invite(&invite(number), entry).await.unwrap();
+    }
+    store.add_audit(&entries[2]).await.unwrap();
+    let [of_alice, by_bob, of_none] = entries;
+    let found = async |filter: AuditFilter| -> Vec<AuditEntry> {
+        let found = store.audit_before(&filter, None, 9).await.unwrap();
+        found.into_iter().map(|(_, entry)| entry).filter(|entry| entry.at >= at(500)).collect()
+    };
+    let of = |account| AuditFilter { account: Some(account), ..AuditFilter::default() };
+    assert_eq!(found(of(ALICE)).await, [by_bob.clone(), of_alice.clone()]);
+    assert_eq!(found(of(BOB)).await, [of_none.clone(), by_bob.clone()]);
+    let between = AuditFilter { account: None, since: Some(at(500)), until: Some(at(520)) };
+    assert_eq!(found(between.clone()).await, [by_bob.clone(), of_alice.clone()]);
+
+    let mut paged = Vec::new();
+    let mut before: Option<Cursor> = None;
+    loop {
+        let page = store.audit_before(&between, before, 1).await.unwrap();
+        let Some((cursor, entry)) = page.into_iter().next() else { break };
+        before = Some(cursor);
+        paged.push(entry);
+    }
+    assert_eq!(paged, [by_bob, of_alice]);
+}
+
+async fn calls_are_remembered_with_their_change(store: &dyn Store) {
+    let call = |key: &str| AdminCall { method: "Credit", key: key.to_owned(), digest: [7; 32] };
+    let entry = |minute, key: &str| AuditEntry {
+        at: at(minute),
+        actor: Some(ALICE),
+        call: Some(call(key)),
+        ..noted("bob")
+    };
+    let (old, new) = (entry(600, "old"), entry(700, "new"));
+    store.add_invite(&invite(10), &old).await.unwrap();
+    let kind = EntryKind::Credit("once".into());
+    let money = Entry { account: ALICE, amount: Nanos(5), kind, at: at(700) };
+    store.add_entry(&money, &new).await.unwrap();
+    // the change of a call that was made before is not made again, whatever came between
+    let balance = store.balance(ALICE).await.unwrap();
+    assert!(store.add_entry(&money, &new).await.is_err());
+    assert_eq!(store.balance(ALICE).await.unwrap(), balance);
+
+    let done = DoneCall { digest: [7; 32], object: "bob".to_owned() };
+    assert_eq!(store.find_call(ALICE, &call("old")).await.unwrap(), Some(done.clone()));
+    assert_eq!(store.find_call(BOB, &call("old")).await.unwrap(), None, "it is another's");
+    let other = AdminCall { method: "Suspend", ..call("old") };
+    assert_eq!(store.find_call(ALICE, &other).await.unwrap(), None, "it is of another kind");
+    assert_eq!(store.forget_calls(at(600), 9).await.unwrap(), 0);
+    assert_eq!(store.forget_calls(at(700), 9).await.unwrap(), 1);
+    assert_eq!(store.find_call(ALICE, &call("old")).await.unwrap(), None);
+    assert_eq!(store.find_call(ALICE, &call("new")).await.unwrap(), Some(done));
+}
+
+fn invite(number: u8) -> Invite {
+    Invite { digest: [100 + number; 32], created_at: at(0), expires_at: at(1) }
+}

@@ -1,0 +1,136 @@
+//! Plans, models and upstreams.
+
+use std::time::Duration;
+
+use super::{at, conflicts, is_not_found, noted};
+use crate::Store;
+use domain::id::{ModelId, PlanName, UpstreamName};
+use domain::limit::Limits;
+use domain::model::{Ability, Deployment, Modality, Model};
+use domain::money::Nanos;
+use domain::plan::Plan;
+use domain::price::Price;
+use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
+use domain::usage::Tokens;
+
+pub(super) async fn play(store: &dyn Store) {
+    let mut plans = vec![plan("free", 5)];
+    let mut upstreams = vec![upstream("sim", CredentialSource::None)];
+    let mut models = vec![model("echo", &["echo-latest", "e"], &["sim"])];
+    seeds_once(store, &plans, &upstreams, &models).await;
+
+    plans[0] = plan("free", 7);
+    plans.push(plan("pro", 100));
+    for plan in &plans {
+        store.put_plan(plan, &noted("plan")).await.unwrap();
+    }
+    for (name, credential) in [
+        ("local", CredentialSource::File("/run/key".into())),
+        ("openai", CredentialSource::Env("OPENAI_KEY".into())),
+        ("sealed", CredentialSource::Sealed(vec![0, 159, 146, 150])),
+        ("sim", CredentialSource::Env("replaced".into())),
+    ] {
+        store.put_upstream(&upstream(name, credential.clone()), &noted("u")).await.unwrap();
+        upstreams.retain(|old| old.name.as_str() != name);
+        upstreams.push(upstream(name, credential));
+    }
+
+    models.push(model("gpt", &["g"], &["openai", "local", "sealed"]));
+    store.put_model(&models[1], &noted("m")).await.unwrap();
+    names_mean_one_model(store).await;
+    is_not_found(store.put_model(&model("lost", &[], &["sim", "nowhere"]), &noted("m")).await);
+    models[1] = model("gpt", &["g2", "g"], &["local", "openai"]);
+    store.put_model(&models[1], &noted("m")).await.unwrap();
+
+    conflicts(store.remove_upstream(&UpstreamName::new("openai"), &noted("u")).await, "`gpt`");
+    is_not_found(store.remove_upstream(&UpstreamName::new("nowhere"), &noted("u")).await);
+    store.remove_upstream(&UpstreamName::new("sealed"), &noted("u")).await.unwrap();
+    upstreams.retain(|upstream| upstream.name.as_str() != "sealed");
+
+    store.put_model(&model("gone", &["going"], &["sim"]), &noted("m")).await.unwrap();
+    store.remove_model(&ModelId::new("gone"), &noted("m")).await.unwrap();
+    is_not_found(store.remove_model(&ModelId::new("gone"), &noted("m")).await);
+    is_not_found(store.remove_model(&ModelId::new("g"), &noted("m")).await);
+    models.push(model("going", &[], &[]));
+    store.put_model(&models[2], &noted("m")).await.unwrap();
+
+    let mut kept = store.load().await.unwrap();
+    kept.plans.sort_by_key(|plan| plan.name.clone());
+    kept.upstreams.sort_by_key(|upstream| upstream.name.clone());
+    kept.models.sort_by_key(|model| model.id.clone());
+    models.sort_by_key(|model| model.id.clone());
+    assert_eq!(kept.plans, plans);
+    assert_eq!(kept.upstreams, upstreams);
+    assert_eq!(kept.models, models);
+}
+
+async fn seeds_once(store: &dyn Store, plans: &[Plan], upstreams: &[Upstream], models: &[Model]) {
+    let broken = model("broken", &[], &["nowhere"]);
+    is_not_found(store.seed(plans, upstreams, &[broken]).await);
+    assert!(store.load().await.unwrap().plans.is_empty(), "all or nothing");
+    assert!(store.seed(plans, upstreams, models).await.unwrap());
+    assert!(!store.seed(&[plan("other", 1)], upstreams, models).await.unwrap());
+    assert_eq!(store.load().await.unwrap().plans, plans);
+}
+
+async fn names_mean_one_model(store: &dyn Store) {
+    conflicts(store.put_model(&model("new", &["e"], &[]), &noted("m")).await, "`echo`");
+    conflicts(store.put_model(&model("new", &["echo"], &[]), &noted("m")).await, "`echo`");
+    conflicts(store.put_model(&model("e", &[], &[]), &noted("m")).await, "`echo`");
+    conflicts(store.put_model(&model("new", &["new"], &[]), &noted("m")).await, "`new`");
+    assert!(store.load().await.unwrap().models.iter().all(|model| model.id.as_str() != "new"));
+}
+
+fn plan(name: &str, credit: i64) -> Plan {
+    Plan {
+        name: PlanName::new(name),
+        trial_credit: Nanos(credit * 1_000_000_000),
+        limits: Limits {
+            rpm: Some(60),
+            concurrency: Some(u64::MAX / 2),
+            monthly_tokens: Some(9),
+            observe: true,
+            ..Limits::default()
+        },
+        models: vec![ModelId::new("gpt"), ModelId::new("echo")],
+    }
+}
+
+fn upstream(name: &str, credential: CredentialSource) -> Upstream {
+    Upstream {
+        name: UpstreamName::new(name),
+        url: format!("http://{name}/v1"),
+        credential,
+        profile: Profile::LlamaCpp,
+        deadlines: Deadlines {
+            connect: Some(Duration::from_millis(1_500)),
+            first_byte: None,
+            idle: Some(Duration::ZERO),
+        },
+        ca_certificates: None,
+        created_at: at(0),
+    }
+}
+
+fn model(id: &str, aliases: &[&str], upstreams: &[&str]) -> Model {
+    let deployment = |(weight, name): (u32, &&str)| Deployment {
+        upstream: UpstreamName::new(*name),
+        upstream_model: format!("{id}@{name}").into(),
+        weight: weight + 1,
+        priority: u32::MAX,
+    };
+    Model {
+        id: ModelId::new(id),
+        display_name: format!("The {id}"),
+        description: String::new(),
+        context_window: Some(Tokens(128_000)),
+        max_output_tokens: None,
+        limits: Limits { monthly_tokens: Some(5), ..Limits::default() },
+        price: Price { input: Nanos(3), cached: Nanos(1), output: Nanos(15), version: 4 },
+        abilities: vec![Ability::StructuredOutput, Ability::Tools],
+        inputs: vec![Modality::Text, Modality::File],
+        aliases: aliases.iter().map(|alias| ModelId::new(*alias)).collect(),
+        deployments: (0..).zip(upstreams).map(deployment).collect(),
+        created_at: at(1),
+    }
+}

@@ -1,0 +1,68 @@
+//! Secrets that live in a file of the data directory, readable by its owner alone.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use secrecy::{ExposeSecret, SecretString};
+use tempfile::NamedTempFile;
+
+/// Returns the secret in `dir/name`, without white space around it; makes the file if there is none.
+///
+/// The file appears whole or not at all, and is on the disk before anything depends on it.
+pub(crate) fn read_or_make(
+    dir: &Path,
+    name: &str,
+    make: impl FnOnce() -> SecretString,
+) -> io::Result<SecretString> {
+    let path = dir.join(name);
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            warn_if_exposed(&path);
+            let text = zeroize::Zeroizing::new(text);
+            return Ok(text.trim().into());
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let secret = make();
+    // temporary files are made with mode 0600
+    let mut file = NamedTempFile::new_in(dir)?;
+    file.write_all(secret.expose_secret().as_bytes())?;
+    file.write_all(b"\n")?;
+    file.as_file().sync_all()?;
+    file.persist_noclobber(&path).map_err(|error| error.error)?;
+    File::open(dir)?.sync_all()?;
+    Ok(secret)
+}
+
+#[cfg(unix)]
+fn warn_if_exposed(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+
+    if fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
+        tracing::warn!(path = %path.display(), "others can read this secret; set its mode to 0600");
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_if_exposed(_: &Path) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_made_once_and_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = read_or_make(dir.path(), "s", || "one".into()).unwrap();
+        let again = read_or_make(dir.path(), "s", || "two".into()).unwrap();
+        assert_eq!((first.expose_secret(), again.expose_secret()), ("one", "one"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = fs::metadata(dir.path().join("s")).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Secrets at rest and in use: files readable by the owner only, sealing, and the credentials of upstreams.
+//!
+//! The request pipeline reads credentials from memory; only the operations of `control` change them.
+
+mod credentials;
+pub(crate) mod file;
+pub mod seal;
+
+pub(crate) use credentials::bearer_token_problem;
+pub use credentials::{Credentials, ResolvedCredential};
