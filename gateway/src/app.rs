@@ -131,13 +131,17 @@ pub async fn run(
     let ledger = Arc::new(ledger);
     let (merging, stop) = (ledger.clone(), recorder_stop.clone());
     writing.spawn(async move { merging.record_merged_until(stop).await });
-    let state = config.responses.retention.map(|retention| {
-        let (state, task) = State::new(store.clone(), retention, seams.clock.clone());
+    let state = config.responses.keep.map(|keep| {
+        let (state, task) = State::new(store.clone(), keep.account_bytes);
         writing.spawn(task.run(recorder_stop.clone()));
         state
     });
-    let (keep, clock) = (config.records, seams.clock.clone());
-    let retention = RetentionTask { keep, store: store.clone(), clock };
+    let retention = RetentionTask {
+        records: config.records,
+        responses: config.responses.keep,
+        store: store.clone(),
+        clock: seams.clock.clone(),
+    };
     writing.spawn(retention.run(recorder_stop.clone()));
     let directory = Arc::new(Directory::new(prepared.everything));
     let sealer = Arc::new(prepared.sealer);

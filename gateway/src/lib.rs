@@ -40,3 +40,4 @@ pub mod secrets;
 pub mod telemetry;
 pub mod tls;
 pub mod welcome;
+mod write_behind;

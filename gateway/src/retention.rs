@@ -1,4 +1,5 @@
-//! Deletes request records that are too old or too many, and the admin plane's idempotency keys after a day.
+//! Deletes request records that are too old or too many, expired responses, and the admin plane's idempotency
+//! keys after a day.
 //!
 //! It works in small steps with pauses, so that no commit waits long. Sums and ledger entries are kept, and
 //! freed pages of the database are reused: nothing is vacuumed.
@@ -15,8 +16,12 @@ use store::{RetentionCutoff, Store, StoreError};
 /// The number of records deleted per step, which takes some milliseconds of the writer's time.
 const MAX_ROWS_PER_STEP: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(20);
+/// The number of responses deleted per step.
+const MAX_RESPONSES_PER_STEP: u32 = 256;
 /// The interval between sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
+/// The number of sweeps per sweep of responses, whose age is counted in days.
+const RESPONSES_EVERY: u64 = 60;
 /// Newer records are kept in any case: a request that is recorded again after a crash must be found.
 const MIN_AGE: SignedDuration = SignedDuration::from_mins(10);
 
@@ -32,10 +37,21 @@ pub struct KeepRecords {
     pub most: Option<u64>,
 }
 
+/// An operator's settings for stored responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepResponses {
+    /// How long a chain of responses is kept after it was last continued.
+    pub keep_for: Duration,
+    /// How much each account may store, in bytes; the oldest responses are deleted first.
+    pub account_bytes: u64,
+}
+
 /// The background work. Must be run until it returns.
 pub struct RetentionTask {
-    /// The settings.
-    pub keep: KeepRecords,
+    /// The settings for records.
+    pub records: KeepRecords,
+    /// The settings for responses; `None` if responses are not stored.
+    pub responses: Option<KeepResponses>,
     /// The store.
     pub store: Arc<dyn Store>,
     /// The clock.
@@ -48,7 +64,7 @@ impl KeepRecords {
         *self == Self::default()
     }
 
-    fn wish(&self, now: Timestamp) -> Option<RetentionCutoff> {
+    fn cutoff(&self, now: Timestamp) -> Option<RetentionCutoff> {
         let before = |keep_for: Duration| {
             let keep_for = SignedDuration::try_from(keep_for).ok()?;
             now.checked_sub(keep_for).ok()
@@ -66,25 +82,44 @@ impl RetentionTask {
     pub async fn run(self, stop: CancellationToken) {
         let mut minutes = tokio::time::interval(SWEEP_INTERVAL);
         let sweeps = async {
-            loop {
+            for sweep in 0_u64.. {
                 minutes.tick().await;
-                if !self.keep.all() {
-                    self.sweep().await;
+                if !self.records.all() {
+                    self.sweep_records().await;
                 }
                 self.sweep_calls().await;
+                if let Some(keep) = self.responses
+                    && sweep.is_multiple_of(RESPONSES_EVERY)
+                {
+                    self.sweep_responses(keep).await;
+                }
             }
         };
         // A step in progress is completed: the store does not undo it.
         stop.run_until_cancelled(sweeps).await;
     }
 
-    async fn sweep(&self) {
-        let Some(wish) = self.keep.wish(self.clock.now()) else { return };
-        let records =
-            in_steps("old request records", || self.store.forget_requests(wish, MAX_ROWS_PER_STEP))
-                .await;
+    async fn sweep_records(&self) {
+        let Some(cutoff) = self.records.cutoff(self.clock.now()) else { return };
+        let records = in_steps("old request records", || {
+            self.store.forget_requests(cutoff, MAX_ROWS_PER_STEP)
+        })
+        .await;
         if records > 0 {
             tracing::info!(records, "forgot request records past their retention");
+        }
+    }
+
+    async fn sweep_responses(&self, keep: KeepResponses) {
+        let keep_for = SignedDuration::try_from(keep.keep_for).unwrap_or(SignedDuration::MAX);
+        let Ok(before) = self.clock.now().checked_sub(keep_for) else { return };
+        let step = || async move {
+            let forgotten = self.store.forget_responses(before, MAX_RESPONSES_PER_STEP).await?;
+            Ok(u64::from(forgotten))
+        };
+        let responses = in_steps("old responses", step).await;
+        if responses > 0 {
+            tracing::info!(responses, "forgot responses past their retention");
         }
     }
 
@@ -114,4 +149,65 @@ where
         tokio::time::sleep(PAUSE).await;
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::id::{AccountId, RequestId};
+    use domain::response::StoredResponse;
+    use store::Responses as _;
+    use store::sqlite::SqliteStore;
+    use uuid::Uuid;
+
+    const ACCOUNT: AccountId = AccountId(Uuid::from_u128(0xa11ce));
+    const NOW: i64 = 24 * 60 * 60;
+
+    /// A clock that stopped a day after 1970.
+    struct StoppedClock;
+
+    impl Clock for StoppedClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_second(NOW).unwrap()
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    fn response(number: u128, created_at: i64) -> StoredResponse {
+        StoredResponse {
+            id: RequestId(Uuid::from_u128(number)),
+            account: ACCOUNT,
+            previous: None,
+            created_at: Timestamp::from_second(created_at).unwrap(),
+            input: "[]".into(),
+            object: "{}".into(),
+            items: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn all_expired_responses_are_deleted_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(&dir.path().join("gateway.db")).unwrap());
+        let expired = u128::from(2 * MAX_RESPONSES_PER_STEP + 1);
+        let mut responses: Vec<_> = (1..=expired).map(|number| response(number, 60)).collect();
+        responses.push(response(expired + 1, NOW - 60));
+        store.keep_responses(responses, u64::MAX).await.unwrap();
+        let keep = KeepResponses { keep_for: Duration::from_hours(1), account_bytes: u64::MAX };
+        let task = RetentionTask {
+            records: KeepRecords::default(),
+            responses: Some(keep),
+            store: store.clone(),
+            clock: Arc::new(StoppedClock),
+        };
+        task.sweep_responses(keep).await;
+        for (number, is_kept) in [(1, false), (expired, false), (expired + 1, true)] {
+            let id = RequestId(Uuid::from_u128(number));
+            let found = store.find_response(ACCOUNT, id).await.unwrap();
+            assert_eq!(found.is_some(), is_kept, "{number}");
+        }
+    }
 }

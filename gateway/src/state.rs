@@ -7,16 +7,13 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use jiff::SignedDuration;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use crate::write_behind::WriteBehind;
 use domain::id::{AccountId, RequestId};
 use domain::response::{FoundItems, StoredResponse, Turn, item_id};
 use store::{Store, StoreError};
@@ -27,23 +24,9 @@ mod tests;
 /// The bytes that may wait to be written. Beyond this, requests that store their response are refused.
 const MAX_WAITING_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_BATCH: usize = 64;
-const RETRY: Duration = Duration::from_millis(250);
-/// The interval at which expired responses are deleted.
-const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
-/// The number of responses deleted at once: request records wait for the same writer.
-const DELETE_BATCH: u32 = 256;
 /// The items that one request may reference. An agent that stores nothing itself references everything that
 /// its model ever said; each item costs the store a search of some microseconds.
 const MAX_ITEMS: usize = 4_096;
-
-/// An operator's settings for stored responses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// How long a chain of responses is kept after it was last continued.
-    pub keep_for: Duration,
-    /// How much each account may store, in bytes; the oldest responses are deleted first.
-    pub account_bytes: u64,
-}
 
 /// The stored responses.
 pub struct State {
@@ -57,8 +40,8 @@ pub struct State {
 pub struct StateTask {
     state: Arc<State>,
     queue: UnboundedReceiver<Change>,
-    retention: Retention,
-    clock: Arc<dyn Clock>,
+    /// How much each account may store, in bytes; the oldest responses are deleted first.
+    account_bytes: u64,
 }
 
 enum Change {
@@ -92,12 +75,8 @@ pub enum Limit {
 // === impl State ===
 
 impl State {
-    /// Opens the state on `store`.
-    pub fn new(
-        store: Arc<dyn Store>,
-        retention: Retention,
-        clock: Arc<dyn Clock>,
-    ) -> (Arc<Self>, StateTask) {
+    /// Opens the state on `store`. Each account may store `account_bytes`.
+    pub fn new(store: Arc<dyn Store>, account_bytes: u64) -> (Arc<Self>, StateTask) {
         let (sender, queue) = mpsc::unbounded_channel();
         let state = Arc::new(Self {
             pending: papaya::HashMap::new(),
@@ -105,7 +84,7 @@ impl State {
             queue: sender,
             store,
         });
-        (state.clone(), StateTask { state, queue, retention, clock })
+        (state.clone(), StateTask { state, queue, account_bytes })
     }
 
     /// Returns whether so much waits to be written that no more responses should be stored.
@@ -245,94 +224,51 @@ impl State {
 impl StateTask {
     /// Writes responses until `stop` is cancelled and nothing is left to write.
     pub async fn run(mut self, stop: CancellationToken) {
-        let mut sweep = tokio::time::interval_at(Instant::now() + SWEEP_INTERVAL, SWEEP_INTERVAL);
-        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let writer = WriteBehind::new("responses", stop.clone());
         let mut changes = Vec::new();
-        // The number of responses that the current sweep has deleted; the first sweep begins at once.
-        let mut forgotten = Some(0);
         loop {
             tokio::select! {
                 biased;
-                _ = sweep.tick(), if forgotten.is_none() => forgotten = Some(0),
                 taken = self.queue.recv_many(&mut changes, MAX_BATCH) => {
-                    if taken == 0 {
+                    if taken == 0 || self.apply(&writer, std::mem::take(&mut changes)).await.is_none() {
                         return;
                     }
-                    self.apply(std::mem::take(&mut changes)).await;
                 }
                 () = stop.cancelled(), if !self.queue.is_closed() => self.queue.close(),
-                () = std::future::ready(()), if forgotten.is_some() => {}
-            }
-            // One slice after each batch: neither waits for the end of the other.
-            if let Some(before) = forgotten {
-                forgotten = self.forget_slice(before).await;
             }
         }
     }
 
-    async fn apply(&self, changes: Vec<Change>) {
-        let mut kept = Vec::new();
+    /// Applies changes in their order; `None` if the writer gives up.
+    async fn apply(&self, writer: &WriteBehind, changes: Vec<Change>) -> Option<()> {
+        let mut responses = Vec::new();
         for change in changes {
             match change {
-                Change::Keep(response) => kept.push(response),
+                Change::Keep(response) => responses.push(response),
                 Change::Remove(account, id, reply) => {
-                    self.write(std::mem::take(&mut kept)).await;
+                    self.write(writer, std::mem::take(&mut responses)).await?;
                     // The caller may have gone; the deletion happens all the same.
                     _ = reply.send(self.state.store.remove_response(account, id).await);
                 }
             }
         }
-        self.write(kept).await;
+        self.write(writer, responses).await
     }
 
-    /// Writes responses, and retries for as long as the store fails.
-    async fn write(&self, responses: Vec<Arc<StoredResponse>>) {
+    async fn write(&self, writer: &WriteBehind, responses: Vec<Arc<StoredResponse>>) -> Option<()> {
         if responses.is_empty() {
-            return;
+            return Some(());
         }
         let rows: Vec<_> =
             responses.iter().map(|response| StoredResponse::clone(response)).collect();
-        let account_bytes = self.retention.account_bytes;
-        let mut failures = 0_u32;
-        while let Err(error) = self.state.store.keep_responses(rows.clone(), account_bytes).await {
-            if failures.is_multiple_of(40) {
-                let error: &dyn std::error::Error = &error;
-                tracing::error!(error, responses = rows.len(), "cannot write responses; retrying");
-            }
-            failures += 1;
-            tokio::time::sleep(RETRY).await;
-        }
-        if failures > 0 {
-            tracing::info!(responses = rows.len(), failures, "responses are written again");
-        }
+        let attempt = || self.state.store.keep_responses(rows.clone(), self.account_bytes);
+        writer.write(rows.len(), attempt, |_| {}).await?;
         let pending = self.state.pending.pin_owned();
         for response in &responses {
             pending.remove(&response.id);
             self.state.waiting_bytes.fetch_sub(response.bytes(), Ordering::Relaxed);
         }
-    }
-
-    /// Deletes a slice of expired responses after `forgotten` others. Returns the new total, or `None` at the
-    /// end of the sweep.
-    async fn forget_slice(&self, forgotten: u64) -> Option<u64> {
-        let keep_for =
-            SignedDuration::try_from(self.retention.keep_for).unwrap_or(SignedDuration::MAX);
-        let before = self.clock.now().checked_sub(keep_for).ok()?;
-        match self.state.store.forget_responses(before, DELETE_BATCH).await {
-            Ok(DELETE_BATCH) => Some(forgotten + u64::from(DELETE_BATCH)),
-            Ok(last) => {
-                let responses = forgotten + u64::from(last);
-                if responses > 0 {
-                    tracing::info!(responses, "forgot responses past their retention");
-                }
-                None
-            }
-            Err(error) => {
-                let error: &dyn std::error::Error = &error;
-                tracing::warn!(error, "cannot forget responses past their retention");
-                None
-            }
-        }
+        Some(())
     }
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::pipeline::responses::{KeepAliveMode, Policy};
-use crate::state::Retention;
+use crate::retention::KeepResponses;
 use translate::plan::ReasoningOutput;
 
 const DEFAULT_RETENTION_DAYS: u64 = 7;
@@ -96,8 +96,8 @@ pub enum ReasoningSetting {
 /// What a gateway runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponsesConfig {
-    /// For how long responses are kept, and how many; `None` if they are not.
-    pub retention: Option<Retention>,
+    /// How long responses are kept, and how many; `None` if they are not stored.
+    pub keep: Option<KeepResponses>,
     /// How they are answered.
     pub policy: Policy,
 }
@@ -129,7 +129,7 @@ impl ResponsesSettings {
             "with 0 for `responses.retention_days` or `responses.account_mib` no response could be kept; \
              to keep none, set `responses.store` to false"
         );
-        let retention = Retention {
+        let keep = KeepResponses {
             keep_for: Duration::from_secs(days.saturating_mul(SECONDS_PER_DAY)),
             account_bytes: account_mib.saturating_mul(BYTES_PER_MIB),
         };
@@ -144,7 +144,7 @@ impl ResponsesSettings {
             Some(ReasoningSetting::Hidden) => ReasoningOutput::Hidden,
         };
         Ok(ResponsesConfig {
-            retention: is_stored.then_some(retention),
+            keep: is_stored.then_some(keep),
             policy: Policy { done_marker: self.done_marker.unwrap_or(true), keep_alive, reasoning },
         })
     }

@@ -54,8 +54,8 @@ struct Truncation {
 
 /// Returns whether a query comes from Codex.
 pub(super) fn is_codex(query: Option<&str>) -> bool {
-    let mut pairs = query.unwrap_or_default().split('&');
-    pairs.any(|pair| pair.split('=').next() == Some("client_version"))
+    let mut pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    pairs.any(|(name, _)| name == "client_version")
 }
 
 /// Lists `models`: each under its id, and hidden under its aliases, so that Codex knows its limits under any

@@ -13,7 +13,7 @@ use crate::pipeline::Fault;
 use crate::pipeline::outcome::RequestOutcome;
 use crate::pipeline::rate_limit_headers;
 use crate::pipeline::relay::BrokenStream;
-use crate::pipeline::request_guard::RequestGuard;
+use crate::pipeline::sent_request::SentRequest;
 use crate::pipeline::stream_adapter::StreamAdapter;
 use crate::upstream::UpstreamError;
 use domain::limit::LimitStatus;
@@ -41,7 +41,7 @@ pub(super) struct ErrorReply {
 
 /// Settles a stream that broke, and returns the events that report the error in the format of its endpoint.
 pub(super) fn error_event(broken: BrokenStream) -> Bytes {
-    let request_id = broken.guard.as_ref().map(|guard| tracing::field::display(guard.id()));
+    let request_id = broken.request.as_ref().map(|request| tracing::field::display(request.id()));
     tracing::warn!(request_id, error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault).with_wait_in_message();
     let end = RequestOutcome {
@@ -54,9 +54,9 @@ pub(super) fn error_event(broken: BrokenStream) -> Bytes {
         http_status: Some(200),
         error_code: error.code.clone(),
     };
-    let usage = broken.guard.as_ref().and_then(RequestGuard::reported_usage);
-    if let Some(guard) = broken.guard {
-        guard.fail(&broken.fault, end);
+    let usage = broken.request.as_deref().and_then(SentRequest::reported_usage);
+    if let Some(request) = broken.request {
+        request.fail(&broken.fault, end);
     }
     let mut out = BytesMut::new();
     match broken.adapter {
@@ -85,7 +85,7 @@ impl ErrorReply {
     }
 
     /// Returns the outcome for the record.
-    pub(super) fn end(&self, fault: &Fault) -> RequestOutcome {
+    pub(super) fn outcome(&self, fault: &Fault) -> RequestOutcome {
         RequestOutcome {
             status: fault.status(),
             http_status: Some(self.status.as_u16()),

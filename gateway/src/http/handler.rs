@@ -1,6 +1,5 @@
-//! Maps a request to its endpoint, and its outcome to a response.
+//! Serves one HTTP request, and converts its outcome to a response.
 
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
@@ -9,10 +8,10 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::FutureExt;
-use http::header::{HeaderName, UPGRADE, USER_AGENT};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::header::HeaderName;
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use percent_encoding::percent_decode_str;
 use serde_json::json;
 
 use super::body::Reply;
@@ -23,15 +22,13 @@ use super::receive::BodyReceiver;
 use super::respond;
 use super::shutdown::Shutdown;
 use super::stored::{self, StoredReader};
-use crate::pipeline::arrival::Arrival;
+use super::target::{LocalTarget, Target, target};
 use crate::pipeline::authenticate::{Principal, authenticate};
+use crate::pipeline::failed_request::FailedRequest;
+use crate::pipeline::open_request::{Arrival, OpenRequest};
 use crate::pipeline::outcome::RequestOutcome;
-use crate::pipeline::request_guard::RequestGuard;
-use crate::pipeline::responses::ClientKind;
-use crate::pipeline::serve::{ModelEndpoint, serve};
+use crate::pipeline::serve::serve;
 use crate::pipeline::{AppState, Fault, admit};
-use domain::endpoint::Endpoint;
-use domain::record::RequestStatus;
 use domain::refusal::Refusal;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -42,21 +39,6 @@ pub struct Handler {
     bodies: BodyReceiver,
     stored: StoredReader,
     shutdown: Arc<Shutdown>,
-}
-
-/// An endpoint of `/v1`.
-enum Target<'a> {
-    Chat,
-    Responses,
-    /// A WebSocket upgrade.
-    WebSocket,
-    Stored(&'a str),
-    Delete(&'a str),
-    InputItems(&'a str),
-    Models,
-    Model(Cow<'a, str>),
-    WrongMethod(&'static str),
-    Unknown,
 }
 
 impl Handler {
@@ -71,7 +53,7 @@ impl Handler {
         self.shutdown.clone()
     }
 
-    /// Answers one request. A panic is answered as well, and the drop of the guard settles the request.
+    /// Answers one request. A panic is answered as well, and its drop settles the request.
     ///
     /// # Errors
     /// None; hyper requires a type.
@@ -101,57 +83,34 @@ impl Handler {
         let principal = match authenticate(&self.app, &head.headers) {
             Ok(principal) => principal,
             Err(_) if grpc::is_call(&head) => return grpc::refuse(),
-            Err(_) if matches!(target, Target::Unknown) => {
+            Err(_) if matches!(target, Target::Local(LocalTarget::Unknown)) => {
                 let refusal = Refusal::UnknownUrl { path: shown(path) };
                 return respond::error(ErrorReply::from(&refusal));
             }
             Err(refusal) => return respond::error(ErrorReply::from(&refusal)),
         };
-        let guard = RequestGuard::open(self.app.clone(), arrival, &principal, target.endpoint());
-        let mut guard = Some(guard);
-        let account = principal.account.id;
-        let serving = async {
-            principal.check(arrival.at)?;
-            match target {
-                Target::Chat => {
-                    self.ask(&principal, ModelEndpoint::Chat, &head.headers, incoming, &mut guard)
-                        .await
-                }
-                Target::Responses => {
-                    let ask = ModelEndpoint::Responses(client_kind(&head.headers));
-                    self.ask(&principal, ask, &head.headers, incoming, &mut guard).await
-                }
-                Target::WebSocket => Err(Refusal::WebSocket.into()),
-                Target::Stored(id) => {
-                    let query = head.uri.query();
-                    Ok(stored::retrieve(&self.app, &self.stored, account, id, query).await?)
-                }
-                Target::Delete(id) => Ok(stored::delete(&self.app, account, id).await?),
-                Target::InputItems(id) => {
-                    let query = head.uri.query();
-                    Ok(stored::input_items(&self.app, &self.stored, account, id, query).await?)
-                }
-                Target::Models => Ok(models::list(&self.app, &principal, head.uri.query())),
-                Target::Model(name) => Ok(models::retrieve(&self.app, &principal, &name)?),
-                Target::WrongMethod(allowed) => {
-                    let method = head.method.to_string();
-                    Err(Refusal::MethodNotAllowed { method, allowed }.into())
-                }
-                Target::Unknown => Err(Refusal::UnknownUrl { path: shown(path) }.into()),
-            }
-        };
-        let outcome = {
-            let mut serving = pin!(serving);
+        let endpoint = target.endpoint();
+        let open = OpenRequest::new(self.app.clone(), arrival, &principal, endpoint);
+        let drop_outcome = open.drop_outcome();
+        let served = {
+            let mut serving = pin!(self.serve_target(&principal, target, &head, incoming, open));
             let next = poll_fn(|context| match serving.as_mut().poll(context) {
                 // A change of phase wakes the task.
                 Poll::Pending if self.shutdown.is_ending() => {
-                    Poll::Ready(Err(Refusal::ShuttingDown.into()))
+                    let fault = Refusal::ShuttingDown.into();
+                    drop_outcome.set(ErrorReply::from(&fault).outcome(&fault));
+                    Poll::Ready(None)
                 }
-                polled => polled,
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(served) => Poll::Ready(Some(served)),
             });
             next.await
         };
-        let response = conclude(outcome, guard);
+        let response = match served {
+            Some(Ok(response)) => response,
+            Some(Err(failed)) => fail(*failed),
+            None => respond::error(ErrorReply::from(&Refusal::ShuttingDown)),
+        };
         if response.body().is_whole() {
             // A stream waits at its end. A failed sync is logged and does not hold back an answer.
             _ = self.app.ledger.synced().await;
@@ -176,18 +135,68 @@ impl Handler {
         }
     }
 
-    async fn ask(
+    async fn serve_target(
         &self,
         principal: &Principal,
-        ask: ModelEndpoint,
-        headers: &HeaderMap,
+        target: Target<'_>,
+        head: &Parts,
         incoming: Incoming,
-        guard: &mut Option<RequestGuard>,
-    ) -> Result<Response<Reply>, Fault> {
-        let account = principal.account.id;
+        open: OpenRequest,
+    ) -> Result<Response<Reply>, Box<FailedRequest>> {
+        if let Err(refusal) = principal.check(open.arrived_at()) {
+            return Err(FailedRequest::before_sending(open, refusal));
+        }
+        let endpoint = match target {
+            Target::Model(endpoint) => endpoint,
+            Target::Local(target) => {
+                return match self.serve_locally(principal, target, head).await {
+                    Ok(response) => {
+                        let http_status = Some(response.status().as_u16());
+                        open.close(RequestOutcome { http_status, ..RequestOutcome::completed() });
+                        Ok(response)
+                    }
+                    Err(fault) => Err(FailedRequest::before_sending(open, fault)),
+                };
+            }
+        };
         let take_place = || admit::receive(&self.app, principal);
-        let body = self.bodies.receive(headers, incoming, account, take_place).await?;
-        serve(&self.app, principal, ask, headers, body, guard).await.map(respond::answer)
+        let body =
+            self.bodies.receive(&head.headers, incoming, principal.account.id, take_place).await;
+        match body {
+            Ok(body) => serve(&self.app, principal, endpoint, &head.headers, body, open)
+                .await
+                .map(respond::answer),
+            Err(fault) => Err(FailedRequest::before_sending(open, fault)),
+        }
+    }
+
+    /// Serves a request that needs no upstream.
+    async fn serve_locally(
+        &self,
+        principal: &Principal,
+        target: LocalTarget<'_>,
+        head: &Parts,
+    ) -> Result<Response<Reply>, Fault> {
+        let (account, query) = (principal.account.id, head.uri.query());
+        match target {
+            LocalTarget::Stored(id) => {
+                Ok(stored::retrieve(&self.app, &self.stored, account, id, query).await?)
+            }
+            LocalTarget::Delete(id) => Ok(stored::delete(&self.app, account, id).await?),
+            LocalTarget::InputItems(id) => {
+                Ok(stored::input_items(&self.app, &self.stored, account, id, query).await?)
+            }
+            LocalTarget::Models => Ok(models::list(&self.app, principal, query)),
+            LocalTarget::Model(name) => Ok(models::retrieve(&self.app, principal, &name)?),
+            LocalTarget::WebSocket => Err(Refusal::WebSocket.into()),
+            LocalTarget::WrongMethod(allowed) => {
+                let method = head.method.to_string();
+                Err(Refusal::MethodNotAllowed { method, allowed }.into())
+            }
+            LocalTarget::Unknown => {
+                Err(Refusal::UnknownUrl { path: shown(head.uri.path()) }.into())
+            }
+        }
     }
 }
 
@@ -201,88 +210,13 @@ fn health(good: bool) -> Response<Reply> {
     response
 }
 
-/// Builds the response, and closes the guard unless the answer owns it or has closed it.
-fn conclude(
-    outcome: Result<Response<Reply>, Fault>,
-    guard: Option<RequestGuard>,
-) -> Response<Reply> {
-    match outcome {
-        Ok(response) => {
-            if let Some(guard) = guard {
-                let http_status = Some(response.status().as_u16());
-                let status = RequestStatus::Completed;
-                guard.close(RequestOutcome { status, http_status, error_code: None });
-            }
-            response
-        }
-        Err(fault) => {
-            let mut reply = ErrorReply::from(&fault);
-            if let Some(guard) = guard {
-                reply.show(guard.standing());
-                guard.fail(&fault, reply.end(&fault));
-            }
-            respond::error(reply)
-        }
-    }
-}
-
-/// Codex identifies itself in one of two headers.
-fn client_kind(headers: &HeaderMap) -> ClientKind {
-    let is_codex = |name: HeaderName| {
-        let value = headers.get(name).map(http::HeaderValue::as_bytes).unwrap_or_default();
-        value.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"codex"))
-    };
-    if is_codex(HeaderName::from_static("originator")) || is_codex(USER_AGENT) {
-        ClientKind::Codex
-    } else {
-        ClientKind::Other
-    }
-}
-
-fn target<'a>(method: &Method, path: &'a str, headers: &HeaderMap) -> Target<'a> {
-    match path {
-        "/v1/chat/completions" if method == Method::POST => Target::Chat,
-        "/v1/responses" if method == Method::POST => Target::Responses,
-        "/v1/responses" if headers.contains_key(UPGRADE) => Target::WebSocket,
-        "/v1/chat/completions" | "/v1/responses" => Target::WrongMethod("POST"),
-        "/v1/models" if method == Method::GET => Target::Models,
-        "/v1/models" => Target::WrongMethod("GET"),
-        _ if let Some(rest) = path.strip_prefix("/v1/responses/") => stored_target(method, rest),
-        _ => match path.strip_prefix("/v1/models/") {
-            // Clients may write the slash of `vendor/model` literally or as %2F.
-            Some(name) if !name.is_empty() && method == Method::GET => {
-                Target::Model(percent_decode_str(name).decode_utf8_lossy())
-            }
-            Some(name) if !name.is_empty() => Target::WrongMethod("GET"),
-            _ => Target::Unknown,
-        },
-    }
-}
-
-/// Returns the endpoint of a stored response.
-fn stored_target<'a>(method: &Method, rest: &'a str) -> Target<'a> {
-    match rest.split_once('/') {
-        None if rest.is_empty() => Target::Unknown,
-        None if method == Method::GET => Target::Stored(rest),
-        None if method == Method::DELETE => Target::Delete(rest),
-        None => Target::WrongMethod("GET, DELETE"),
-        Some((id, "input_items")) if method == Method::GET => Target::InputItems(id),
-        Some((_, "input_items")) => Target::WrongMethod("GET"),
-        Some(_) => Target::Unknown,
-    }
-}
-
-impl Target<'_> {
-    const fn endpoint(&self) -> Endpoint {
-        match self {
-            Self::Chat => Endpoint::ChatCompletions,
-            Self::Responses | Self::WebSocket => Endpoint::Responses,
-            Self::Stored(_) | Self::Delete(_) | Self::InputItems(_) => Endpoint::Response,
-            Self::Models => Endpoint::Models,
-            Self::Model(_) => Endpoint::Model,
-            Self::WrongMethod(_) | Self::Unknown => Endpoint::Other,
-        }
-    }
+/// Settles a request that got no answer, and reports the reason.
+fn fail(failed: FailedRequest) -> Response<Reply> {
+    let mut reply = ErrorReply::from(&failed.fault);
+    reply.show(failed.limit_status());
+    let outcome = reply.outcome(&failed.fault);
+    failed.close(outcome);
+    respond::error(reply)
 }
 
 /// Returns the part of a path that an error repeats.

@@ -16,3 +16,4 @@ pub mod receive;
 mod respond;
 mod shutdown;
 mod stored;
+mod target;

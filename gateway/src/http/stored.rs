@@ -1,9 +1,9 @@
 //! `GET` and `DELETE /v1/responses/{id}`, and `GET /v1/responses/{id}/input_items`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::Response;
-use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -148,11 +148,8 @@ fn page<'a>(mut items: Vec<&'a RawValue>, request: &PageRequest) -> Result<Page<
 }
 
 /// Returns the decoded name-value pairs of a query.
-fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, String)> {
-    query.unwrap_or_default().split('&').filter_map(|pair| {
-        let (name, value) = pair.split_once('=')?;
-        Some((name, percent_decode_str(value).decode_utf8_lossy().into_owned()))
-    })
+fn parameters(query: Option<&str>) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    form_urlencoded::parse(query.unwrap_or_default().as_bytes())
 }
 
 fn to_json(value: &impl Serialize) -> Vec<u8> {
@@ -211,20 +208,20 @@ impl PageRequest {
             Refusal::invalid(RequestFault::InvalidValue, Some(name), message)
         };
         for (name, value) in parameters(query) {
-            match name {
+            match &*name {
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
                     request.limit =
                         limit.ok_or_else(|| invalid("limit", "a number from 1 to 100"))?;
                 }
                 "order" => {
-                    request.oldest_first = match value.as_str() {
+                    request.oldest_first = match &*value {
                         "asc" => true,
                         "desc" => false,
                         _ => return Err(invalid("order", "`asc` or `desc`")),
                     };
                 }
-                "after" => request.after = Some(value),
+                "after" => request.after = Some(value.into_owned()),
                 // Other parameters, such as `include`, do not change the items.
                 _ => {}
             }

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::WriteFailure;
 use super::journal::{Journal, JournalPosition};
+use crate::write_behind::WriteBehind;
 use domain::id::{AccountId, RequestId};
 use domain::money::Nanos;
 use domain::record::RequestRecord;
@@ -35,7 +36,6 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_BATCH: usize = 4_096;
 /// The time for which the store may fail before records count as not writable.
 const STORE_GRACE: Duration = Duration::from_secs(10);
-const RETRY: Duration = Duration::from_millis(250);
 
 /// A record and its position in the journal. Boxed because it is moved several times.
 type EndedRequest = (Box<RequestRecord>, Option<JournalPosition>);
@@ -271,6 +271,28 @@ impl Inbox {
         });
     }
 
+    /// Records that the store has a batch of `count` records, the last of which is at `newest`.
+    fn note_written(&self, count: u64, newest: Cursor) {
+        self.queue.clear_in_flight();
+        self.queue.waiting.fetch_sub(count, Ordering::Relaxed);
+        let requests = self.queue.left_out.swap(0, Ordering::Relaxed);
+        if requests > 0 {
+            tracing::warn!(
+                requests,
+                "requests that went to no upstream have no record: too many waited to be written"
+            );
+        }
+        self.committed.send_if_modified(|cursor| {
+            let grew = newest > *cursor;
+            *cursor = newest.max(*cursor);
+            grew
+        });
+        self.progress.send_modify(|progress| {
+            progress.written += count;
+            progress.failure = None;
+        });
+    }
+
     /// Waits while the next batch accumulates.
     async fn pause(&self) {
         tokio::select! {
@@ -287,59 +309,20 @@ pub(super) async fn run(
     mut observer: super::Observer,
     stop: CancellationToken,
 ) {
+    let writer = WriteBehind::new("request records", stop.clone());
     while let Some(Batch { records, places, is_full }) = inbox.next(&stop).await {
         observer(&records);
-        commit(&inbox, &*store, records).await;
+        let count = records.len();
+        let attempt = || store.commit(records.clone());
+        let written = writer.write(count, attempt, |error| inbox.note_failure(error)).await;
+        // Records that are given up at a shutdown are in the journal, and the next start replays them.
+        let Some(newest) = written else { return };
+        inbox.note_written(count as u64, newest);
         journal.committed(places.into_iter().flatten());
         if !is_full {
             _ = stop.run_until_cancelled(inbox.pause()).await;
         }
     }
-}
-
-/// Writes a batch, and retries for as long as the store fails.
-async fn commit(inbox: &Inbox, store: &dyn Store, batch: Arc<Vec<RequestRecord>>) {
-    let count = batch.len() as u64;
-    let mut failures = 0_u32;
-    let newest = loop {
-        match store.commit(batch.clone()).await {
-            Ok(newest) => break newest,
-            Err(error) => {
-                if failures.is_multiple_of(40) {
-                    let error: &dyn std::error::Error = &error;
-                    tracing::error!(
-                        error,
-                        records = count,
-                        "cannot write request records; retrying"
-                    );
-                }
-                failures += 1;
-                inbox.note_failure(&error);
-                tokio::time::sleep(RETRY).await;
-            }
-        }
-    };
-    if failures > 0 {
-        tracing::info!(records = count, failures, "request records are written again");
-    }
-    inbox.queue.clear_in_flight();
-    inbox.queue.waiting.fetch_sub(count, Ordering::Relaxed);
-    let requests = inbox.queue.left_out.swap(0, Ordering::Relaxed);
-    if requests > 0 {
-        tracing::warn!(
-            requests,
-            "requests that went to no upstream have no record: too many waited to be written"
-        );
-    }
-    inbox.committed.send_if_modified(|cursor| {
-        let grew = newest > *cursor;
-        *cursor = newest.max(*cursor);
-        grew
-    });
-    inbox.progress.send_modify(|progress| {
-        progress.written += count;
-        progress.failure = None;
-    });
 }
 
 #[cfg(test)]
@@ -454,7 +437,7 @@ mod tests {
         for expected in [None, Some(WriteFailure::Store { disk: None, waiting: 1 })] {
             tokio::select! {
                 () = &mut writing => unreachable!("it goes on trying"),
-                () = tokio::time::sleep(STORE_GRACE.saturating_sub(RETRY)) => {}
+                () = tokio::time::sleep(STORE_GRACE.mul_f64(0.9)) => {}
             }
             assert_eq!(ledger.write_failure(), expected);
             assert_eq!(ledger.records_held_up(), 1);

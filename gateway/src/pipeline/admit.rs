@@ -5,14 +5,15 @@ use std::sync::Arc;
 use super::AppState;
 use super::authenticate::Principal;
 use super::count::{InputText, InputTokens};
-use super::coverage::{MAX_RETRIES, RETRY_INTERVAL, input_bound};
-use super::request_guard::RequestGuard;
+use super::coverage::{self, MAX_RETRIES, RETRY_INTERVAL, input_bound};
+use super::open_request::OpenRequest;
 use crate::directory::Catalogue;
 use crate::ledger::{Hold, InsufficientFunds, Size, UsageBound};
 use crate::limits::{Cause, Exceeded, Moment, Permit, ReceiveGuard, Subject};
 use domain::id::ModelId;
 use domain::limit::LimitKind;
 use domain::model::Model;
+use domain::price::Price;
 use domain::refusal::Refusal;
 
 /// Hardly any request has more bytes per token. If the budget does not cover even this many tokens, counting
@@ -50,16 +51,36 @@ pub fn usable_models<'a>(
     catalogue.models.values().filter(|model| may_use(principal, &model.id).is_ok())
 }
 
-/// The resources of an admitted request.
-pub struct Admission {
+/// A request whose possible cost is held and that has a place under each limit. Dropping it releases both.
+pub struct AdmittedRequest {
+    /// The request.
+    pub open: OpenRequest,
     /// The reservation under the limits.
-    pub permit: Permit,
+    pub(super) permit: Permit,
     /// The hold of its possible cost; `None` if the model is free.
-    pub hold: Option<Hold>,
+    pub(super) hold: Option<Hold>,
+    /// The price of its model.
+    pub(super) price: Price,
     /// The bound on its usage.
-    pub usage_bound: UsageBound,
+    pub(super) usage_bound: UsageBound,
     /// An estimate of the tokens of its images, audio and files.
-    pub media_tokens: u64,
+    pub(super) media_tokens: u64,
+    /// The number of requested choices.
+    pub(super) choices: u64,
+}
+
+/// A request that is refused.
+pub struct RefusedRequest {
+    /// The reason.
+    pub refusal: Refusal,
+    /// The request.
+    pub request: OpenRequest,
+}
+
+/// The resources that let a request in.
+struct Admission {
+    permit: Permit,
+    hold: Option<Hold>,
 }
 
 /// A request for admission.
@@ -92,27 +113,39 @@ enum Remedy {
 }
 
 /// Holds the possible cost of the request and reserves a place under each limit. The hold is taken first, so
-/// that a request without money counts under no limit. The result is stored in `guard`. If only requests in
-/// progress are in the way, this waits for them to release what they do not need.
+/// that a request without money counts under no limit. If only requests in progress are in the way, this waits
+/// for them to release what they do not need.
 ///
 /// # Errors
 /// The balance or the key's cap does not cover the request, a limit is reached, or records cannot be written.
 pub async fn admit(
     app: &AppState,
     asked: AdmissionRequest<'_>,
-    guard: &mut RequestGuard,
-) -> Result<(), Refusal> {
-    if app.ledger.is_behind() {
-        return Err(Refusal::RecorderBehind);
-    }
-    match try_admit(app, asked, None, guard) {
-        Ok(()) => Ok(()),
+    mut open: OpenRequest,
+) -> Result<AdmittedRequest, RefusedRequest> {
+    let admission = match try_admit(app, asked, None, &mut open) {
+        Ok(admission) => Ok(admission),
         Err(AdmissionRefusal { refusal, remedy: None }) => Err(refusal),
         // Boxed because it is rare: the future of every request would have to hold it.
         Err(AdmissionRefusal { refusal, remedy: Some(remedy) }) => {
-            Box::pin(admit_late(app, asked, guard, refusal, remedy)).await
+            Box::pin(admit_late(app, asked, &mut open, refusal, remedy)).await
         }
-    }
+    };
+    let Admission { permit, hold } = match admission {
+        Ok(admission) => admission,
+        Err(refusal) => return Err(RefusedRequest { refusal, request: open }),
+    };
+    let AdmissionRequest { model, size, .. } = asked;
+    open.set_model(model);
+    Ok(AdmittedRequest {
+        open,
+        permit,
+        hold,
+        price: model.price,
+        usage_bound: UsageBound::of(model, size),
+        media_tokens: size.media_tokens,
+        choices: size.choices,
+    })
 }
 
 /// Admits a request that was refused at first, after its input was counted or other requests released what it
@@ -120,10 +153,10 @@ pub async fn admit(
 async fn admit_late(
     app: &AppState,
     asked: AdmissionRequest<'_>,
-    guard: &mut RequestGuard,
+    open: &mut OpenRequest,
     mut refusal: Refusal,
     mut remedy: Remedy,
-) -> Result<(), Refusal> {
+) -> Result<Admission, Refusal> {
     let (mut input_tokens, mut waiting) = (None, None);
     for _ in 0..MAX_RETRIES {
         match remedy {
@@ -143,8 +176,8 @@ async fn admit_late(
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
         }
-        match try_admit(app, asked, input_tokens, guard) {
-            Ok(()) => return Ok(()),
+        match try_admit(app, asked, input_tokens, open) {
+            Ok(admission) => return Ok(admission),
             Err(AdmissionRefusal { refusal, remedy: None }) => return Err(refusal),
             Err(AdmissionRefusal { refusal: next, remedy: Some(next_remedy) }) => {
                 (refusal, remedy) = (next, next_remedy);
@@ -158,8 +191,11 @@ fn try_admit(
     app: &AppState,
     asked: AdmissionRequest<'_>,
     input_tokens: Option<u64>,
-    guard: &mut RequestGuard,
-) -> Result<(), AdmissionRefusal> {
+    open: &mut OpenRequest,
+) -> Result<Admission, AdmissionRefusal> {
+    if app.ledger.is_behind() {
+        return Err(AdmissionRefusal { refusal: Refusal::RecorderBehind, remedy: None });
+    }
     let AdmissionRequest { principal, model, size, input: _ } = asked;
     let key = &principal.key;
     let hold = |input_tokens| app.ledger.hold(key, model, size, input_tokens);
@@ -181,9 +217,9 @@ fn try_admit(
     }
     let subject = asked.subject();
     let demand = subject.counts_tokens().then(|| app.ledger.demand(model, size, input_tokens));
-    let now = Moment { monotonic: app.clock.monotonic(), wall: guard.arrived_at() };
+    let now = Moment { monotonic: app.clock.monotonic(), wall: open.arrived_at() };
     let decision = app.limiter.admit(&subject, demand.as_ref(), now);
-    guard.set_limit_status(decision.standing);
+    open.set_limit_status(decision.standing);
     let permit = decision.permit.map_err(|exceeded| {
         let is_monthly = exceeded.kind == LimitKind::MonthlyTokens;
         let is_too_large = matches!(exceeded.cause, Cause::TooLarge { .. });
@@ -200,16 +236,13 @@ fn try_admit(
     }
     if permit.as_ref().err().is_none_or(|not| not.remedy.is_none()) {
         let observed = decision.observed.iter();
-        guard.add_notes(
+        open.add_notes(
             observed.map(|(scope, kind)| {
                 format!("limit_observed={}.{}", scope.as_str(), kind.as_str())
             }),
         );
     }
-    let usage_bound = UsageBound::of(model, size);
-    let media_tokens = size.media_tokens;
-    guard.admitted(Admission { permit: permit?, hold, usage_bound, media_tokens }, model);
-    Ok(())
+    Ok(Admission { permit: permit?, hold })
 }
 
 impl AdmissionRefusal {
@@ -230,12 +263,20 @@ impl<'a> AdmissionRequest<'a> {
     }
 }
 
-/// Returns the cap to send upstream if the client set none or a larger one: what its money and quotas leave,
-/// or, for a plain answer, the longest that the model allows. Invariant: this is what was held for. A stream
-/// is ended when its hold cannot grow; a plain answer is bounded only by this cap.
-pub fn output_cap(guard: &RequestGuard, model: &Model, size: &Size) -> Option<u64> {
-    let longest = model.max_output_tokens.filter(|_| size.max_output.is_none() && !size.stream);
-    guard.output_cap().or(longest.map(|tokens| tokens.0))
+impl AdmittedRequest {
+    /// Returns the cap on each choice that the balance and the monthly quota allow, if the client's own is
+    /// higher; tokens.
+    pub fn output_cap(&self) -> Option<u64> {
+        coverage::output_cap(self.hold.as_ref(), Some(&self.permit))
+    }
+
+    /// Returns the cap to send upstream if the client set none or a larger one: what its money and quotas leave,
+    /// or, for a plain answer, the longest that the model allows. Invariant: this is what was held for. A stream
+    /// is ended when its hold cannot grow; a plain answer is bounded only by this cap.
+    pub fn cap_to_send(&self, model: &Model, size: &Size) -> Option<u64> {
+        let longest = model.max_output_tokens.filter(|_| size.max_output.is_none() && !size.stream);
+        self.output_cap().or(longest.map(|tokens| tokens.0))
+    }
 }
 
 /// Takes a slot for a request body that does not arrive at once, before it is received.

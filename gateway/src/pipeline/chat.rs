@@ -1,35 +1,53 @@
 //! `POST /v1/chat/completions`: the phases of a chat request.
 
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::future::poll_fn;
-use hyper::body::Incoming;
 
 use super::admit::AdmissionRequest;
 use super::authenticate::Principal;
-use super::collect::collect;
 use super::count::InputText;
+use super::failed_request::FailedRequest;
 use super::forward::{self, Outgoing};
+use super::meter::Meter;
+use super::open_request::OpenRequest;
 use super::outcome::RequestOutcome;
 use super::passthrough::{self, ChatPassthrough};
+use super::plain_answer::{self, PlainAnswer};
 use super::relay::{Answer, Relay};
-use super::request_guard::RequestGuard;
 use super::stream_adapter::StreamAdapter;
-use super::{AppState, Fault, admit, modalities, route};
+use super::{AppState, admit, route};
 use crate::ledger::Size;
 use crate::upstream::UpstreamError;
 use domain::key::Translation;
+use domain::model::{Modality, Model};
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::chat::ChatRequest;
 use domain::wire::chunk::{AnswerForm, ChunkView};
+use domain::wire::content::for_each_part;
 use domain::wire::parse_error;
 use domain::wire::splice::splice_into;
+use domain::wire::usage::AnswerUsage;
 use translate::dialect::Dialect;
 use translate::report::{Loss, Report};
 
-/// Serves one chat request. On an error, the caller sends the error and closes the guard.
+/// A request that may be admitted.
+struct Prepared<'a> {
+    request: ChatRequest<'a>,
+    model: Arc<Model>,
+    /// The fields that have no effect.
+    ignored: Report,
+    size: Size,
+}
+
+/// A plain chat answer, which goes to the client as it is except for the model's name.
+struct PlainChat<'a> {
+    /// The name that the client requested, as a JSON string.
+    model: &'a str,
+}
+
+/// Serves one chat request.
 ///
 /// # Errors
 /// The request was refused, or no upstream answered it.
@@ -37,14 +55,51 @@ pub async fn chat(
     app: &Arc<AppState>,
     principal: &Principal,
     body: Bytes,
-    guard: &mut Option<RequestGuard>,
-) -> Result<Answer, Fault> {
-    let open = guard.as_mut().expect("a request has a guard until it is answered");
-    let request = ChatRequest::peek(&body)?;
+    mut open: OpenRequest,
+) -> Result<Answer, Box<FailedRequest>> {
+    let Prepared { request, model, ignored, size } = match prepare(app, principal, &body, &mut open)
+    {
+        Ok(prepared) => prepared,
+        Err(refusal) => return Err(FailedRequest::before_sending(open, refusal)),
+    };
+    let input = || InputText::from(body.clone());
+    let asked = AdmissionRequest { principal, model: &model, size: &size, input: &input };
+    let admitted = admit::admit(app, asked, open).await?;
+    let cap = admitted.cap_to_send(&model, &size);
+    let targets = route::order(&model.deployments, app.entropy.as_ref());
+    let mut begun =
+        forward::forward(app, &targets, request.stream, admitted, |upstream, target| {
+            let cap_names = Dialect::of(upstream.profile).caps;
+            let edits = request.edits(&target.upstream_model, cap, cap_names);
+            Ok(Outgoing { body: body.clone(), edits })
+        })
+        .await?;
+    if !ignored.notes().is_empty() {
+        begun.report(&ignored);
+    }
+    let model = request.model_json();
+    if request.stream {
+        let passthrough = ChatPassthrough::new(model.to_owned(), request.include_usage);
+        return Relay::reading(begun, StreamAdapter::Chat(passthrough)).begin().await;
+    }
+    plain_answer::answer(begun, PlainChat { model }).await
+}
+
+/// Parses the request and finds its model.
+///
+/// # Errors
+/// The request is malformed, its key may not use the model, or the model does not accept its content.
+fn prepare<'a>(
+    app: &AppState,
+    principal: &Principal,
+    body: &'a Bytes,
+    open: &mut OpenRequest,
+) -> Result<Prepared<'a>, Refusal> {
+    let request = ChatRequest::peek(body)?;
     open.set_request(request.stream, &request.model);
     let ignored = ignored(&request, principal.key.translation)?;
     let model = admit::find_model(app, principal, &request.model)?;
-    modalities::check(&model, &body)?;
+    check_modalities(&model, body)?;
     let size = Size {
         input_bytes: (body.len() as u64).saturating_sub(request.media.data_bytes),
         media_tokens: request.media.tokens,
@@ -52,33 +107,7 @@ pub async fn chat(
         choices: request.choices,
         stream: request.stream,
     };
-    open.meter.asked(request.choices);
-    let input = || InputText::from(body.clone());
-    let asked = AdmissionRequest { principal, model: &model, size: &size, input: &input };
-    admit::admit(app, asked, open).await?;
-    let cap = admit::output_cap(open, &model, &size);
-    let targets = route::order(&model.deployments, app.entropy.as_ref());
-    let mut begun = forward::forward(app, &targets, request.stream, open, |upstream, target| {
-        let cap_names = Dialect::of(upstream.profile).caps;
-        let edits = request.edits(&target.upstream_model, cap, cap_names);
-        Ok(Outgoing { body: body.clone(), edits })
-    })
-    .await?;
-    if !ignored.notes().is_empty() {
-        begun.report(&ignored, open);
-    }
-    let name = request.model_json();
-    if request.stream {
-        let adapter =
-            StreamAdapter::Chat(ChatPassthrough::new(name.to_owned(), request.include_usage));
-        return Relay::reading(begun, adapter, guard.take()).begin(guard).await;
-    }
-    let idle = begun.upstream_client.idle_deadline();
-    let body = whole(begun.body, idle, name, open).await?;
-    poll_fn(|context| open.poll_used(context)).await;
-    let end = RequestOutcome::answered(&open.meter);
-    guard.take().expect("open until it is answered").close(end);
-    Ok(Answer::Whole { headers: begun.headers, body })
+    Ok(Prepared { request, model, ignored, size })
 }
 
 /// Reports the fields that have no effect.
@@ -100,31 +129,68 @@ fn ignored(request: &ChatRequest<'_>, translation: Translation) -> Result<Report
     Ok(report)
 }
 
-async fn whole(
-    body: Incoming,
-    idle: Duration,
-    model: &str,
-    guard: &mut RequestGuard,
-) -> Result<Bytes, UpstreamError> {
-    guard.answer_begun();
-    let body = collect(body, idle).await?;
-    let json = std::str::from_utf8(&body)
-        .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
-    let view = ChunkView::parse(json).map_err(|error| {
-        UpstreamError::Invalid(format!("its answer is not a chat answer: {}", parse_error(&error)))
-    })?;
-    guard.meter.observe(&view, AnswerForm::Whole);
-    if let Some(error) = view.reported_error(json) {
-        return Err(UpstreamError::Reported(error));
+/// Refuses the first part that the model does not accept. If the model's entry does not state what it
+/// accepts, everything is sent and the body is not inspected.
+///
+/// # Errors
+/// [`RequestFault::UnsupportedContentPart`], which names the part.
+fn check_modalities(model: &Model, body: &[u8]) -> Result<(), Refusal> {
+    if model.inputs.is_empty() {
+        return Ok(());
     }
-    if view.choices().is_empty() {
-        return Err(UpstreamError::Invalid("its answer has no `choices`".to_owned()));
+    let refused = for_each_part(body, |part| {
+        let message = match part.modality() {
+            _ if part.kind.is_none() => "a content part must have one `type`, a string".to_owned(),
+            Some(modality) if modality != Modality::Text && !model.inputs.contains(&modality) => {
+                format!(
+                    "model `{}` takes no {}; leave this part out or use another model",
+                    model.id,
+                    modality.plural()
+                )
+            }
+            _ => return ControlFlow::Continue(()),
+        };
+        let param = format!("messages[{}].content[{}].type", part.message, part.index);
+        let code = RequestFault::UnsupportedContentPart;
+        ControlFlow::Break(Refusal::invalid(code, Some(&param), message))
+    });
+    match refused {
+        Some(ControlFlow::Break(refusal)) => Err(refusal),
+        Some(ControlFlow::Continue(())) | None => Ok(()),
     }
-    passthrough::check_not_broken(&guard.meter)?;
-    guard.meter.check_choices()?;
-    guard.first_piece();
-    let Some(range) = view.model_other_than(json, model) else { return Ok(body) };
-    let mut renamed = BytesMut::with_capacity(body.len() + model.len());
-    splice_into(&mut renamed, &body, range, model.as_bytes());
-    Ok(renamed.freeze())
+}
+
+impl PlainAnswer for PlainChat<'_> {
+    /// The range of the model's name in the answer, if it differs from the requested one.
+    type Checked = Option<Range<usize>>;
+
+    fn check(&self, json: &str, meter: &mut Meter) -> Result<Self::Checked, UpstreamError> {
+        let view = ChunkView::parse(json).map_err(|error| {
+            let error = parse_error(&error);
+            UpstreamError::Invalid(format!("its answer is not a chat answer: {error}"))
+        })?;
+        meter.observe(&view, AnswerForm::Whole);
+        if let Some(error) = view.reported_error(json) {
+            return Err(UpstreamError::Reported(error));
+        }
+        if view.choices().is_empty() {
+            return Err(UpstreamError::Invalid("its answer has no `choices`".to_owned()));
+        }
+        passthrough::check_not_broken(meter)?;
+        Ok(view.model_other_than(json, self.model))
+    }
+
+    fn finish(
+        self,
+        checked: Self::Checked,
+        body: Bytes,
+        _: AnswerUsage,
+        meter: &Meter,
+    ) -> (Bytes, RequestOutcome) {
+        let outcome = RequestOutcome::answered(meter);
+        let Some(range) = checked else { return (body, outcome) };
+        let mut renamed = BytesMut::with_capacity(body.len() + self.model.len());
+        splice_into(&mut renamed, &body, range, self.model.as_bytes());
+        (renamed.freeze(), outcome)
+    }
 }

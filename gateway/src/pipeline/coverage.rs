@@ -11,15 +11,17 @@
 //! a stream waits only if there is hardly any money left.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::{Instant, Sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::collect::MAX_ANSWER_BYTES;
-use super::count::{CountedSoFar, Counting, Input, InputCount, InputTokens, PieceCount};
-use super::request_guard::RequestGuard;
+use super::AppState;
+use super::count::{CountedSoFar, Counting, Input, InputCount, InputTokens, PieceCount, Produced};
+use super::meter::{MAX_ANSWER_BYTES, Meter};
 use crate::ledger::{FundsWait, Hold};
 use crate::limits::{Permit, QuotaWaitGuard};
 use crate::upstream::UpstreamError;
@@ -50,6 +52,13 @@ pub(super) const fn input_bound(counted: u64) -> u64 {
     counted.saturating_add(counted / INPUT_TOLERANCE).saturating_add(8)
 }
 
+/// Returns the cap on each choice that the balance and the monthly quota allow, if the client's own is higher;
+/// tokens.
+pub(super) fn output_cap(hold: Option<&Hold>, permit: Option<&Permit>) -> Option<u64> {
+    let paid = hold.and_then(|hold| hold.cap);
+    paid.into_iter().chain(permit.and_then(Permit::cap)).min()
+}
+
 /// A stream whose latest text is not covered and that waits for other requests.
 struct Shortage {
     retries: u16,
@@ -69,9 +78,21 @@ enum InputProgress {
     Failed,
 }
 
-/// The running counts of one request.
-#[derive(Default)]
-pub(super) struct RunningCounts {
+/// The hold and the reservation of a request, and the count of its answer that they must cover.
+pub(super) struct Coverage {
+    app: Arc<AppState>,
+    /// Observes the answer.
+    pub(super) meter: Meter,
+    /// `None` if the model is free.
+    hold: Option<Hold>,
+    /// `None` once it is settled.
+    permit: Option<Permit>,
+    /// The body of the request for the upstream.
+    request_body: Bytes,
+    /// An estimate of the tokens of the request's images, audio and files.
+    media_tokens: u64,
+    /// Text of the answer that the client does not get.
+    withheld: Produced,
     piece: Option<PieceCount>,
     input: InputProgress,
     shortage: Option<Box<Shortage>>,
@@ -81,7 +102,66 @@ pub(super) struct RunningCounts {
     has_failed: bool,
 }
 
-impl RequestGuard {
+impl Coverage {
+    /// Creates the coverage of an admitted request.
+    pub(super) fn new(
+        app: Arc<AppState>,
+        permit: Permit,
+        hold: Option<Hold>,
+        media_tokens: u64,
+    ) -> Self {
+        Self {
+            app,
+            meter: Meter::default(),
+            hold,
+            permit: Some(permit),
+            request_body: Bytes::new(),
+            media_tokens,
+            withheld: Produced::default(),
+            piece: None,
+            input: InputProgress::default(),
+            shortage: None,
+            last: None,
+            has_failed: false,
+        }
+    }
+
+    /// Sets the body of the request for the upstream.
+    pub(super) fn set_request_body(&mut self, body: Bytes) {
+        self.request_body = body;
+    }
+
+    /// Returns the body of the request for the upstream.
+    pub(super) fn request_body(&self) -> &Bytes {
+        &self.request_body
+    }
+
+    /// Returns an estimate of the tokens of the request's images, audio and files.
+    pub(super) fn media_tokens(&self) -> u64 {
+        self.media_tokens
+    }
+
+    /// Returns the cap on each choice that the balance and the monthly quota allow, if the client's own is
+    /// higher; tokens.
+    pub(super) fn output_cap(&self) -> Option<u64> {
+        output_cap(self.hold.as_ref(), self.permit.as_ref())
+    }
+
+    /// Takes the hold and the reservation, to settle them.
+    pub(super) fn take(&mut self) -> (Option<Permit>, Option<Hold>) {
+        (self.permit.take(), self.hold.take())
+    }
+
+    /// Records text of the answer that the client does not get, so that it is not charged.
+    pub(super) fn withhold(&mut self, text: Produced) {
+        self.withheld = text;
+    }
+
+    /// Returns whether the client does not get the whole text of the answer.
+    pub(super) fn has_withheld(&self) -> bool {
+        !self.withheld.is_empty()
+    }
+
     /// Checks that the answer is one that the request can have.
     ///
     /// # Errors
@@ -96,12 +176,9 @@ impl RequestGuard {
     }
 
     /// Ready once there is room for more text: the pending text is being counted, or is short.
-    pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let will_be_told = self
-            .upstream_client
-            .as_ref()
-            .is_some_and(|upstream_client| upstream_client.reports_usage());
-        let limit = if will_be_told { MAX_PENDING_BYTES } else { PIECE_BYTES };
+    /// `expects_usage` is whether the upstream reported usage in its last answer.
+    pub(super) fn poll_room(&mut self, expects_usage: bool, context: &mut Context<'_>) -> Poll<()> {
+        let limit = if expects_usage { MAX_PENDING_BYTES } else { PIECE_BYTES };
         while self.meter.pending_bytes() > limit {
             ready!(self.poll_piece(context));
             self.count_piece();
@@ -133,19 +210,19 @@ impl RequestGuard {
     /// will not be.
     pub(super) fn poll_covered(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         if self.is_covered() {
-            self.counts.shortage = None;
+            self.shortage = None;
             return Poll::Ready(true);
         }
         if !self.meter.is_counted() {
             ready!(self.poll_counted(context));
             if self.is_covered() {
-                self.counts.shortage = None;
+                self.shortage = None;
                 return Poll::Ready(true);
             }
         }
         ready!(self.poll_input(context));
         if self.is_covered() {
-            self.counts.shortage = None;
+            self.shortage = None;
             return Poll::Ready(true);
         }
         ready!(self.poll_shortage(context));
@@ -186,22 +263,22 @@ impl RequestGuard {
         if self.request_body.is_empty() {
             return Poll::Ready(());
         }
-        if let InputProgress::NotStarted = self.counts.input {
+        if let InputProgress::NotStarted = self.input {
             let counting = self.app.counter.clone().count_input(self.request_body.clone().into());
             let counting = AbortOnDropHandle::new(self.app.tasks.spawn(counting));
-            self.counts.input = InputProgress::Counting(counting);
+            self.input = InputProgress::Counting(counting);
         }
-        let InputProgress::Counting(counting) = &mut self.counts.input else {
+        let InputProgress::Counting(counting) = &mut self.input else {
             return Poll::Ready(());
         };
         // The hold for an input that cannot be counted is kept.
         let Some(counted) = ready!(Pin::new(counting).poll(context)).ok().flatten() else {
-            self.counts.input = InputProgress::Failed;
-            self.counts.has_failed = true;
+            self.input = InputProgress::Failed;
+            self.has_failed = true;
             return Poll::Ready(());
         };
-        self.counts.input = InputProgress::Counted(counted);
-        let bound = input_bound(counted.0).saturating_add(self.media_tokens());
+        self.input = InputProgress::Counted(counted);
+        let bound = input_bound(counted.0).saturating_add(self.media_tokens);
         if let Some(hold) = &mut self.hold {
             hold.bound_input(bound);
         }
@@ -215,7 +292,7 @@ impl RequestGuard {
     fn poll_shortage(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let is_shared = self.hold.as_ref().is_some_and(Hold::is_shared)
             || self.permit.as_ref().is_some_and(Permit::is_shared);
-        let shortage = self.counts.shortage.get_or_insert_with(|| {
+        let shortage = self.shortage.get_or_insert_with(|| {
             Box::new(Shortage {
                 retries: 0,
                 retry: Box::pin(tokio::time::sleep(RETRY_INTERVAL)),
@@ -233,10 +310,10 @@ impl RequestGuard {
 
     /// Ready once no piece is being counted.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(piece) = &mut self.counts.piece else { return Poll::Ready(()) };
+        let Some(piece) = &mut self.piece else { return Poll::Ready(()) };
         let counted = ready!(Pin::new(piece).poll(context)).ok().flatten();
-        self.counts.has_failed |= counted.is_none();
-        self.counts.piece = None;
+        self.has_failed |= counted.is_none();
+        self.piece = None;
         self.meter.piece_counted(counted);
         Poll::Ready(())
     }
@@ -244,24 +321,23 @@ impl RequestGuard {
     fn count_piece(&mut self) {
         let piece = self.meter.take_piece(MAX_REST_BYTES);
         let counting = self.app.counter.clone().count_piece(piece);
-        self.counts.piece = Some(AbortOnDropHandle::new(self.app.tasks.spawn(counting)));
+        self.piece = Some(AbortOnDropHandle::new(self.app.tasks.spawn(counting)));
     }
 
     /// Counts what is not counted yet; yields `None` if that cannot be counted.
     pub(super) fn count_rest(&mut self) -> Counting {
-        if let Some(last) = self.counts.last.take() {
+        if let Some(last) = self.last.take() {
             return last;
         }
-        self.output_bytes = self.output_bytes.max(self.meter.produced_bytes() as u64);
         let before = CountedSoFar {
-            input: match self.counts.input {
+            input: match self.input {
                 InputProgress::Counted(input) => Input::Counted(input.0),
                 _ => Input::Body(self.request_body.clone()),
             },
             counted: self.meter.counted(),
-            piece: self.counts.piece.take(),
+            piece: self.piece.take(),
         };
-        let (rest, has_failed) = (self.meter.take_produced(), self.counts.has_failed);
+        let (rest, has_failed) = (self.meter.take_produced(), self.has_failed);
         let counting = self.app.counter.clone().count(before, rest);
         let withheld = self
             .has_withheld()
@@ -280,6 +356,6 @@ impl RequestGuard {
 
     /// Keeps a count for the next call of [`count_rest`](Self::count_rest).
     pub(super) fn keep_count(&mut self, counting: Counting) {
-        self.counts.last = Some(counting);
+        self.last = Some(counting);
     }
 }

@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use futures_util::future::poll_fn;
 
+use super::failed_request::FailedRequest;
 use super::outcome::{ClientPresence, RequestOutcome};
-use super::relay::{Answer, Relay};
-use super::request_guard::RequestGuard;
+use super::relay::{Answer, BrokenStream, Relay};
 use super::{AppState, Fault};
 
-/// The result of a request, and its guard if it is still open.
-type WorkResult = (Result<Answer, Fault>, Option<RequestGuard>);
+type WorkResult = Result<Answer, Box<FailedRequest>>;
 /// A request in progress.
 pub(super) type Work = Pin<Box<dyn Future<Output = WorkResult> + Send>>;
 
@@ -34,32 +33,22 @@ struct AttendedWork(Option<(Work, Drain)>);
 // === impl Drain ===
 
 impl Drain {
-    /// Creates the drain of a request that continues for up to `limit`; `presence` is the one of its guard.
+    /// Creates the drain of a request that continues for up to `limit`; `presence` is its own.
     pub(super) fn new(app: Arc<AppState>, presence: ClientPresence, limit: Duration) -> Self {
         Self { app, presence, limit }
     }
 
     /// Runs `work` to its end even if the client disconnects. If the answer is a stream, its rest is read
     /// after a later disconnect.
-    pub(super) async fn serve(
-        self,
-        work: Work,
-        guard: &mut Option<RequestGuard>,
-    ) -> Result<Answer, Fault> {
+    pub(super) async fn serve(self, work: Work) -> WorkResult {
         let mut attended = AttendedWork(Some((work, self)));
-        let (outcome, open) = poll_fn(|context| attended.poll(context)).await;
-        let drain = attended.0.take().map(|(_, drain)| Box::new(drain));
-        *guard = open;
-        let mut answer = outcome?;
-        if let Answer::Stream { relay, .. } = &mut answer {
-            relay.drained_by(drain);
+        let served = poll_fn(|context| attended.poll(context)).await;
+        let drain = attended.0.take().map(|(_, drain)| drain);
+        let mut answer = served?;
+        if let (Answer::Stream { relay, .. }, Some(drain)) = (&mut answer, drain) {
+            relay.set_on_disconnect(Box::new(move |relay| drain.spawn(read_rest(relay))));
         }
         Ok(answer)
-    }
-
-    /// Reads the rest of a stream whose client has disconnected.
-    pub(super) fn read_rest(self, relay: Box<Relay>) {
-        self.spawn(read(relay));
     }
 
     fn spawn(self, rest: impl Future<Output = ()> + Send + 'static) {
@@ -78,30 +67,34 @@ impl Drain {
 
 /// Runs a request to its end without a client.
 async fn finish(work: Work) {
-    let (outcome, guard) = work.await;
-    match outcome {
-        Ok(Answer::Stream { relay, .. }) => read(relay).await,
+    match work.await {
+        Ok(Answer::Stream { relay, .. }) => read_rest(relay).await,
         Ok(Answer::Whole { .. } | Answer::Replayed(_)) => {}
-        Err(fault) => guard.into_iter().for_each(|guard| close(guard, &fault)),
-    }
-}
-
-async fn read(mut relay: Box<Relay>) {
-    while let Some(read) = poll_fn(|context| relay.poll_bytes(context)).await {
-        if let Err(broken) = read {
-            broken.guard.into_iter().for_each(|guard| close(guard, &broken.fault));
+        Err(failed) => {
+            let outcome = unseen(&failed.fault);
+            failed.close(outcome);
         }
     }
 }
 
-fn close(guard: RequestGuard, fault: &Fault) {
-    guard.fail(
-        fault,
-        RequestOutcome { status: fault.status(), http_status: None, error_code: None },
-    );
+/// Reads the rest of a stream whose client has disconnected.
+async fn read_rest(mut relay: Box<Relay>) {
+    while let Some(read) = poll_fn(|context| relay.poll_bytes(context)).await {
+        if let Err(broken) = read {
+            let BrokenStream { fault, request, .. } = *broken;
+            if let Some(request) = request {
+                request.fail(&fault, unseen(&fault));
+            }
+        }
+    }
 }
 
-// === impl Attended ===
+/// Returns the outcome of a failure that no client sees.
+fn unseen(fault: &Fault) -> RequestOutcome {
+    RequestOutcome { status: fault.status(), http_status: None, error_code: None }
+}
+
+// === impl AttendedWork ===
 
 impl AttendedWork {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<WorkResult> {

@@ -7,7 +7,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::Incoming;
 
-use super::request_guard::RequestGuard;
+use super::admit::AdmittedRequest;
+use super::sent_request::SentRequest;
 use super::{AppState, Fault, rate_limit_headers, route};
 use crate::upstream::{UpstreamClient, UpstreamError};
 use domain::model::Deployment;
@@ -44,12 +45,29 @@ impl Outgoing {
 
 /// An answer that has begun.
 pub struct BegunAnswer {
+    /// The request.
+    pub request: Box<SentRequest>,
     /// The headers that the client gets.
     pub headers: HeaderMap,
     /// The body to read.
     pub body: Incoming,
     /// The client of the upstream that answers.
     pub upstream_client: Arc<UpstreamClient>,
+}
+
+/// A request that no upstream answered.
+pub struct ForwardError {
+    /// The reason.
+    pub fault: Fault,
+    /// The request.
+    pub request: Box<SentRequest>,
+}
+
+/// The answer of one upstream.
+struct UpstreamAnswer {
+    headers: HeaderMap,
+    body: Incoming,
+    upstream_client: Arc<UpstreamClient>,
 }
 
 /// Tries `targets` in order until one answers. `outgoing` builds the request for each, or returns why it
@@ -61,9 +79,34 @@ pub async fn forward(
     app: &AppState,
     targets: &[&Deployment],
     stream: bool,
-    guard: &mut RequestGuard,
+    admitted: AdmittedRequest,
+    outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
+) -> Result<BegunAnswer, ForwardError> {
+    let lowered_cap = admitted.output_cap();
+    let mut request = SentRequest::new(admitted);
+    let answer = match try_targets(app, targets, stream, &mut request, outgoing).await {
+        Ok(answer) => answer,
+        Err(fault) => return Err(ForwardError { fault, request }),
+    };
+    let UpstreamAnswer { mut headers, body, upstream_client } = answer;
+    request.answered_by(upstream_client.clone());
+    rate_limit_headers::show(&mut headers, request.limit_status());
+    let mut begun = BegunAnswer { request, headers, body, upstream_client };
+    if let Some(cap) = lowered_cap {
+        let mut report = Report::default();
+        report.add(Loss::OutputCapLowered, cap.to_string());
+        begun.report(&report);
+    }
+    Ok(begun)
+}
+
+async fn try_targets(
+    app: &AppState,
+    targets: &[&Deployment],
+    stream: bool,
+    request: &mut SentRequest,
     mut outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
-) -> Result<BegunAnswer, Fault> {
+) -> Result<UpstreamAnswer, Fault> {
     let mut fault = misconfigured("the model has no deployment").into();
     let mut tried = false;
     let permits = |target: &Deployment| {
@@ -87,23 +130,18 @@ pub async fn forward(
                 Ok(outgoing) => {
                     tried = true;
                     let outgoing = outgoing.compact();
-                    guard.record_attempt(target, &outgoing.body)?;
+                    request.record_attempt(target, &outgoing.body)?;
                     app.ledger.synced().await.map_err(|_| Refusal::RecorderBehind)?;
-                    attempt(app, &upstream, outgoing, stream, guard).await
+                    attempt(app, &upstream, outgoing, stream, request).await
                 }
             },
         };
         match outcome {
-            Ok(mut begun) => {
-                guard.answered_by(begun.upstream_client.clone());
-                rate_limit_headers::show(&mut begun.headers, guard.standing());
-                report_cap(&mut begun, guard);
-                return Ok(begun);
-            }
+            Ok(answer) => return Ok(answer),
             Err(error) => {
                 let retryable = error.is_retryable();
                 let source = std::error::Error::source(&error);
-                tracing::warn!(request_id = %guard.id(), upstream = %target.upstream, %error, source, "a request got no answer from an upstream");
+                tracing::warn!(request_id = %request.id(), upstream = %target.upstream, %error, source, "a request got no answer from an upstream");
                 fault = error.into();
                 if !retryable {
                     break;
@@ -119,14 +157,14 @@ async fn attempt(
     upstream: &Arc<Upstream>,
     outgoing: Outgoing,
     stream: bool,
-    guard: &RequestGuard,
-) -> Result<BegunAnswer, UpstreamError> {
+    request: &SentRequest,
+) -> Result<UpstreamAnswer, UpstreamError> {
     let upstream_client = app.upstream_clients.upstream_client(upstream, || {
         let credential = app.credentials.find(&upstream.name);
         credential.ok_or("its credential is not known yet")?.as_ref().clone()
     })?;
     let Outgoing { body, edits } = outgoing;
-    let body_and_id = || (splice::splice(&body, &edits), guard.id_header());
+    let body_and_id = || (splice::splice(&body, &edits), request.open.id_header());
     let sent_at = app.clock.monotonic();
     let sent = upstream_client.send(body_and_id).await;
     let checked = sent.and_then(|response| {
@@ -142,13 +180,13 @@ async fn attempt(
         Ok(_) | Err(_) => upstream_client.answered(now.saturating_sub(sent_at), now),
     }
     let (head, body) = checked?.into_parts();
-    Ok(BegunAnswer { headers: client_headers(&head.headers), body, upstream_client })
+    Ok(UpstreamAnswer { headers: client_headers(&head.headers), body, upstream_client })
 }
 
 impl BegunAnswer {
     /// Reports losses in translation to the client in a header, and on the record.
-    pub(super) fn report(&mut self, report: &Report, guard: &mut RequestGuard) {
-        guard.add_notes(report.notes().iter().map(ToString::to_string));
+    pub(super) fn report(&mut self, report: &Report) {
+        self.request.open.add_notes(report.notes().iter().map(ToString::to_string));
         report_in(&mut self.headers, report);
     }
 }
@@ -157,15 +195,6 @@ impl BegunAnswer {
 pub(super) fn report_in(headers: &mut HeaderMap, report: &Report) {
     if let Some(value) = report.header().and_then(|text| HeaderValue::try_from(text).ok()) {
         headers.append(report::HEADER, value);
-    }
-}
-
-/// Reports that the cap was lowered to what the balance or the quotas cover.
-fn report_cap(begun: &mut BegunAnswer, guard: &mut RequestGuard) {
-    if let Some(cap) = guard.output_cap() {
-        let mut report = Report::default();
-        report.add(Loss::OutputCapLowered, cap.to_string());
-        begun.report(&report, guard);
     }
 }
 

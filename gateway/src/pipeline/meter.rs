@@ -15,6 +15,9 @@ use domain::wire::finish::FinishReason;
 use domain::wire::text::{FieldKind, Strings, strings_in};
 use domain::wire::usage::UsageReport;
 
+/// The longest answer that is read whole or kept until its end, in bytes.
+pub(super) const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
 /// Choices have indices below this unless the request asked for more.
 const MAX_CHOICES: u32 = 128;
 /// Ordinary text has more bytes per token than this, in any language.
@@ -35,7 +38,7 @@ pub struct Meter {
     /// Whether the upstream reports that it failed in a choice.
     pub broken: bool,
     /// The number of requested choices.
-    asked_choices: u32,
+    requested_choices: u32,
     /// The states of the choices.
     choices: Choices,
     /// The text of each choice, by index.
@@ -85,7 +88,7 @@ struct AddedBytes {
 impl Meter {
     /// Returns whether all requested choices have begun and ended.
     pub fn is_finished(&self) -> bool {
-        self.choices.is_finished(self.asked_choices as usize)
+        self.choices.is_finished(self.requested_choices as usize)
     }
 
     /// Returns whether all choices have ended given the end marker.
@@ -94,8 +97,8 @@ impl Meter {
     }
 
     /// Sets the number of requested choices.
-    pub fn asked(&mut self, choices: u64) {
-        self.asked_choices = u32::try_from(choices).unwrap_or(u32::MAX);
+    pub fn set_requested_choices(&mut self, choices: u64) {
+        self.requested_choices = u32::try_from(choices).unwrap_or(u32::MAX);
     }
 
     /// Observes a chunk or a plain answer.
@@ -236,7 +239,7 @@ impl Meter {
 
     /// Returns the slot of the choice's text; `None` if the choice was not requested.
     fn choice(&mut self, view: &ChoiceView<'_>) -> Option<usize> {
-        if view.index >= self.asked_choices.max(MAX_CHOICES) {
+        if view.index >= self.requested_choices.max(MAX_CHOICES) {
             self.stray_choice = Some(view.index);
             return None;
         }

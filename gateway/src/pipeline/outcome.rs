@@ -1,7 +1,7 @@
 //! How a request ended from the client's point of view.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::meter::Meter;
 use domain::record::RequestStatus;
@@ -17,17 +17,27 @@ pub struct RequestOutcome {
     pub error_code: Option<String>,
 }
 
-/// Whether the head of a stream was sent to the client; shared by the HTTP layer and the guard.
+/// The outcome of a request that is dropped before its end; shared by the HTTP layer and the request. It is unset
+/// if the client disconnects.
+#[derive(Clone, Debug, Default)]
+pub struct DropOutcome(Arc<OnceLock<RequestOutcome>>);
+
+/// Whether the head of a stream was sent to the client; shared by the relay and the request.
 #[derive(Clone, Debug, Default)]
 pub struct HeadSent(Arc<AtomicBool>);
 
-/// Whether the client of a drained request is still connected; shared by the drain and the guard.
+/// Whether the client of a drained request is still connected; shared by the drain and the request.
 #[derive(Clone, Debug, Default)]
 pub struct ClientPresence(Arc<AtomicBool>);
 
 // === impl RequestOutcome ===
 
 impl RequestOutcome {
+    /// Returns the outcome of a request that was served with HTTP status 200 in full.
+    pub fn completed() -> Self {
+        Self { status: RequestStatus::Completed, http_status: Some(200), error_code: None }
+    }
+
     /// Returns the outcome of an answer that reached its end.
     pub fn answered(meter: &Meter) -> Self {
         let status = if meter.cut { RequestStatus::Incomplete } else { RequestStatus::Completed };
@@ -44,7 +54,20 @@ impl RequestOutcome {
     }
 }
 
-// === impl Presence ===
+// === impl DropOutcome ===
+
+impl DropOutcome {
+    /// Sets the outcome, before the request is dropped. The first call counts.
+    pub fn set(&self, outcome: RequestOutcome) {
+        _ = self.0.set(outcome);
+    }
+
+    pub(super) fn get(&self) -> Option<&RequestOutcome> {
+        self.0.get()
+    }
+}
+
+// === impl ClientPresence ===
 
 impl ClientPresence {
     /// Records that the client has disconnected.
@@ -57,7 +80,7 @@ impl ClientPresence {
     }
 }
 
-// === impl Commitment ===
+// === impl HeadSent ===
 
 impl HeadSent {
     /// Records that the head was sent to the client.

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::meter::Meter;
 use crate::upstream::UpstreamError;
-use domain::wire::chunk::{AnswerForm, ChunkView};
+use domain::wire::chunk::{AnswerForm, ChunkView, LENGTH_LIMIT_CHUNK};
 use domain::wire::error::ForeignError;
 use domain::wire::parse_error;
 use domain::wire::splice::splice_into;
@@ -64,12 +64,8 @@ impl ChatPassthrough {
 
     /// Ends the stream as a length limit does.
     pub fn cut_short(&mut self, meter: &mut Meter, out: &mut BytesMut) {
-        let chunk = concat!(
-            r#"{"object":"chat.completion.chunk","choices":"#,
-            r#"[{"index":0,"delta":{},"finish_reason":"length"}]}"#
-        );
         out.extend_from_slice(b"data: ");
-        out.extend_from_slice(&self.rules.named(chunk));
+        out.extend_from_slice(&self.rules.named(LENGTH_LIMIT_CHUNK));
         out.extend_from_slice(b"\n\n");
         meter.cut = true;
         self.rules.end = Some(Bytes::from_static(sse::DONE_EVENT));

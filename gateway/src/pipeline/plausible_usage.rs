@@ -7,7 +7,8 @@
 
 use std::ops::ControlFlow;
 
-use super::request_guard::RequestGuard;
+use super::coverage::Coverage;
+use crate::ledger::UsageBound;
 use domain::model::Modality;
 use domain::money::Nanos;
 use domain::price::Price;
@@ -27,8 +28,8 @@ pub(super) struct PlausibleUsage {
     pub(super) report: UsageReport,
     /// The report of an answer that more text followed.
     earlier: Option<OutdatedReport>,
-    /// The bound on our own counts; `None` before admission.
-    max_counts: Option<MaxCounts>,
+    /// The bound on our own counts.
+    max_counts: MaxCounts,
     /// The reported input tokens, if they exceed the bound.
     input: Option<Excess>,
     /// The reported output tokens, if they exceed the bound.
@@ -43,7 +44,7 @@ struct OutdatedReport {
 }
 
 /// The bound on tokens that are counted here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MaxCounts {
     input: Tokens,
     output: Tokens,
@@ -56,48 +57,45 @@ struct Excess {
     bound: u64,
 }
 
-impl RequestGuard {
-    /// Returns the plausible part of what the upstream reports; empty if it reports nothing.
-    pub(super) fn plausible_usage(&self) -> PlausibleUsage {
-        let produced = self.meter.produced_bytes() as u64;
-        let max_counts = self.usage_bound.map(|bound| MaxCounts {
-            input: Tokens(bound.input_tokens(self.request_body.len() as u64, 0)),
-            output: Tokens(bound.output_tokens(self.output_cap(), produced)),
-        });
-        let Some(mut report) = self.meter.reported else {
-            return PlausibleUsage { max_counts, ..PlausibleUsage::default() };
+impl PlausibleUsage {
+    /// Returns the plausible part of what the upstream reports; empty if it reports nothing. `input_bytes` is the
+    /// text that was sent upstream.
+    pub(super) fn new(coverage: &Coverage, bound: UsageBound, input_bytes: u64) -> Self {
+        let (meter, body) = (&coverage.meter, coverage.request_body());
+        let produced = meter.produced_bytes() as u64;
+        let max_counts = MaxCounts {
+            input: Tokens(bound.input_tokens(body.len() as u64, 0)),
+            output: Tokens(bound.output_tokens(coverage.output_cap(), produced)),
+        };
+        let Some(mut report) = meter.reported else {
+            return Self { max_counts, ..Self::default() };
         };
         // A request and an answer with text have tokens.
-        report.input = report.input.filter(|it| it.0 > 0 || self.request_body.is_empty());
+        report.input = report.input.filter(|it| it.0 > 0 || body.is_empty());
         report.output = report.output.filter(|it| it.0 > 0 || produced == 0);
-        let (mut input, mut output) = (None, None);
-        if let (Some(bound), Some(max_counts)) = (self.usage_bound, max_counts) {
-            input = cut(&mut report.input, |tokens| {
-                let text = bound.input_tokens(self.input_bytes(), 0);
-                if tokens <= text {
-                    return text;
-                }
-                bound.input_tokens(self.request_body.len() as u64, media_parts(&self.request_body))
-            });
-            output = cut(&mut report.output, |_| max_counts.output.0);
-        }
+        let input = cut(&mut report.input, |tokens| {
+            let text = bound.input_tokens(input_bytes, 0);
+            if tokens <= text {
+                return text;
+            }
+            bound.input_tokens(body.len() as u64, media_parts(body))
+        });
+        let output = cut(&mut report.output, |_| max_counts.output.0);
         if input.is_some() || report.input.is_none() {
             // It is a part of an implausible number.
             report.cached = None;
         }
         let mut earlier = None;
-        if self.has_withheld() {
+        if coverage.has_withheld() {
             // The report includes text that the client did not get.
             (report.output, report.reasoning) = (None, None);
-        } else if self.meter.is_report_outdated() {
+        } else if meter.is_report_outdated() {
             let reasoning = report.reasoning.take();
             earlier = report.output.take().map(|output| OutdatedReport { output, reasoning });
         }
-        PlausibleUsage { report, earlier, max_counts, input, output }
+        Self { report, earlier, max_counts, input, output }
     }
-}
 
-impl PlausibleUsage {
     /// Returns the input tokens counted by the upstream; `None` if it reported none or an implausible number.
     pub(super) fn counted_input(&self) -> Option<Tokens> {
         self.report.input.filter(|_| self.input.is_none())
@@ -115,10 +113,8 @@ impl PlausibleUsage {
             counted.output = counted.output.max(earlier.output);
             counted.reasoning = counted.reasoning.max(earlier.reasoning);
         }
-        if let Some(max) = self.max_counts {
-            counted.input = counted.input.min(max.input);
-            counted.output = counted.output.min(max.output);
-        }
+        counted.input = counted.input.min(self.max_counts.input);
+        counted.output = counted.output.min(self.max_counts.output);
         self.report.or_counted(&counted)
     }
 

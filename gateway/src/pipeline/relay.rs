@@ -17,13 +17,13 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::Fault;
-use super::drain::Drain;
-use super::forward::BegunAnswer;
+use super::failed_request::FailedRequest;
+use super::forward::{BegunAnswer, ForwardError};
 use super::idle_timeout::IdleTimeout;
 use super::outcome::{HeadSent, RequestOutcome};
 use super::read_batcher::ReadBatcher;
 use super::replay::{AnswerRecorder, RecordedAnswer};
-use super::request_guard::RequestGuard;
+use super::sent_request::SentRequest;
 use super::stream_adapter::StreamAdapter;
 use crate::ledger::DiskSync;
 use crate::upstream::{Phase, UpstreamError};
@@ -60,17 +60,20 @@ pub enum Answer {
     Replayed(Arc<RecordedAnswer>),
 }
 
-/// An answer that has not begun. It owns the request's guard and returns it with the result.
-pub type Forwarding =
-    Pin<Box<dyn Future<Output = (Result<BegunAnswer, Fault>, RequestGuard)> + Send>>;
+/// An answer that has not begun.
+pub type Forwarding = Pin<Box<dyn Future<Output = Result<BegunAnswer, ForwardError>> + Send>>;
 
-/// A stream in progress. Its guard is closed when the end is returned, or when the relay is dropped.
+/// What continues with a stream after its client has disconnected.
+pub(super) type OnDisconnect = Box<dyn FnOnce(Box<Relay>) + Send>;
+
+/// A stream in progress. Its request is settled when the end is returned, or when the relay is dropped.
 pub struct Relay {
     source: Source,
     adapter: StreamAdapter,
     /// Additional headers.
     headers: HeaderMap,
-    commitment: Option<HeadSent>,
+    /// Records that the client got the head before the answer has begun.
+    head_sent: Option<HeadSent>,
     /// Bytes that were read and not passed on yet.
     unread: Bytes,
     out: BytesMut,
@@ -79,7 +82,7 @@ pub struct Relay {
     /// The length of the last frame, in bytes, as the capacity of the next.
     frame_capacity: usize,
     /// `None` before the answer has begun, and once it is settled.
-    guard: Option<RequestGuard>,
+    request: Option<Box<SentRequest>>,
     /// The silence of the upstream.
     idle: IdleTimeout,
     /// The silence towards the client.
@@ -88,8 +91,8 @@ pub struct Relay {
     failure: Option<Fault>,
     /// Records the answer for retries of the request.
     answer_recorder: Option<Box<AnswerRecorder>>,
-    /// Reads the rest after a client disconnect; `None` if the upstream is to be stopped.
-    drain: Option<Box<Drain>>,
+    /// `None` if a client disconnect stops the upstream.
+    on_disconnect: Option<OnDisconnect>,
     /// The wait between settlement and the end of the stream.
     syncing: Option<DiskSync>,
 }
@@ -104,68 +107,81 @@ enum Source {
     Ended,
 }
 
-/// A stream that broke after it had begun. The caller reports it to the client and closes the guard.
+/// A stream that broke after it had begun. The caller reports it to the client and closes the request.
 pub struct BrokenStream {
     /// The reason.
     pub fault: Fault,
-    /// The open guard; `None` if the request is settled, because its upstream had not answered.
-    pub guard: Option<RequestGuard>,
+    /// The request; `None` if it is settled, because its upstream had not answered.
+    pub request: Option<Box<SentRequest>>,
     /// Formats the error for the client.
     pub adapter: StreamAdapter,
+}
+
+// === impl Answer ===
+
+impl Answer {
+    /// Records the answer for retries of the request; a stream is recorded at its end.
+    pub(super) fn record(&mut self, mut recorder: Box<AnswerRecorder>) {
+        match self {
+            Self::Whole { headers, body } => recorder.record_whole(headers, body),
+            Self::Stream { headers, relay } => {
+                recorder.begin_stream(headers);
+                relay.record(recorder);
+            }
+            Self::Replayed(_) => {}
+        }
+    }
 }
 
 // === impl Relay ===
 
 impl Relay {
     /// Creates the relay of an answer that has begun.
-    pub fn reading(
-        begun: BegunAnswer,
-        adapter: StreamAdapter,
-        guard: Option<RequestGuard>,
-    ) -> Box<Self> {
-        let idle = begun.upstream_client.idle_deadline();
-        let mut relay = Self::new(Source::Reading(begun.body), adapter, guard, idle);
-        relay.headers = begun.headers;
+    pub fn reading(begun: BegunAnswer, adapter: StreamAdapter) -> Box<Self> {
+        let BegunAnswer { request, headers, body, upstream_client } = begun;
+        let idle = upstream_client.idle_deadline();
+        let mut relay = Self::new(Source::Reading(body), adapter, Some(request), idle);
+        relay.headers = headers;
         relay
     }
 
     /// Creates the relay of an answer that has not begun. `headers` are sent if the client gets its head
-    /// before that, which is recorded in `commitment`.
+    /// before that, which is recorded in `head_sent`.
     pub fn waiting(
         forwarding: Forwarding,
         adapter: StreamAdapter,
         headers: HeaderMap,
-        commitment: HeadSent,
+        head_sent: HeadSent,
     ) -> Box<Self> {
-        // Forwarding has timeouts of its own.
+        // Forwarding has its own timeouts.
         let mut relay = Self::new(Source::Waiting(forwarding), adapter, None, Duration::MAX);
         relay.headers = headers;
-        relay.commitment = Some(commitment);
+        relay.head_sent = Some(head_sent);
         relay
     }
 
     fn new(
         source: Source,
         adapter: StreamAdapter,
-        guard: Option<RequestGuard>,
+        request: Option<Box<SentRequest>>,
         idle: Duration,
     ) -> Box<Self> {
         Box::new(Self {
             source,
             adapter,
             headers: HeaderMap::new(),
-            commitment: None,
+            head_sent: None,
             unread: Bytes::new(),
             out: BytesMut::new(),
             uncovered: None,
             frame_capacity: 0,
-            guard,
+            request,
             idle: IdleTimeout::new(idle),
             silence: IdleTimeout::new(KEEP_ALIVE_INTERVAL),
             read_batcher: ReadBatcher::default(),
             failure: None,
             answer_recorder: None,
-            drain: None,
+            on_disconnect: None,
             syncing: None,
         })
     }
@@ -173,36 +189,33 @@ impl Relay {
     /// Waits for the first event, up to `COMMIT_GRACE`.
     ///
     /// # Errors
-    /// The stream broke before anything was sent to the client; its guard is open.
-    pub async fn begin(
-        mut self: Box<Self>,
-        guard: &mut Option<RequestGuard>,
-    ) -> Result<Answer, Fault> {
+    /// The stream broke before anything was sent to the client.
+    pub async fn begin(mut self: Box<Self>) -> Result<Answer, Box<FailedRequest>> {
         let first =
             tokio::time::timeout(COMMIT_GRACE, poll_fn(|context| self.poll_fill(context))).await;
         if first.is_err() {
             // On timeout, the client gets the head and waits for events as they come.
             self.adapter.commit(&mut self.out);
-            if let Some(commitment) = &self.commitment {
-                commitment.set();
+            if let Some(head_sent) = &self.head_sent {
+                head_sent.set();
             }
         }
         if self.out.is_empty()
-            && let Some(fault) = self.failure.take()
+            && self.failure.is_some()
+            && let Some((fault, request)) = self.failure.take().zip(self.request.take())
         {
-            *guard = self.guard.take();
-            return Err(fault);
+            return Err(FailedRequest::after_sending(request, fault));
         }
         // A short stream may be complete and settled already.
-        if let Some(open) = self.guard.as_mut() {
-            open.head_sent();
+        if let Some(request) = self.request.as_mut() {
+            request.set_head_sent();
         }
         Ok(Answer::Stream { headers: std::mem::take(&mut self.headers), relay: self })
     }
 
     /// Sets the recorder of the answer.
-    pub(super) fn keep(&mut self, answer_recorder: Box<AnswerRecorder>) {
-        if self.is_booked() {
+    fn record(&mut self, answer_recorder: Box<AnswerRecorder>) {
+        if self.is_settled() {
             // The answer is complete and settled already.
             answer_recorder.finish(&self.out, true);
         } else {
@@ -210,9 +223,9 @@ impl Relay {
         }
     }
 
-    /// Sets what reads the rest after a client disconnect.
-    pub(super) fn drained_by(&mut self, drain: Option<Box<Drain>>) {
-        self.drain = drain;
+    /// Sets what continues after a client disconnect.
+    pub(super) fn set_on_disconnect(&mut self, on_disconnect: OnDisconnect) {
+        self.on_disconnect = Some(on_disconnect);
     }
 
     /// Reads until there are bytes for the client and no more are available, or the stream has ended or
@@ -221,8 +234,8 @@ impl Relay {
     /// All available bytes go to the client in one write, and nothing waits for a timer.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Source::Waiting(forwarding) = &mut self.source {
-            if let Poll::Ready((outcome, guard)) = forwarding.as_mut().poll(context) {
-                self.answered(outcome, guard);
+            if let Poll::Ready(forwarded) = forwarding.as_mut().poll(context) {
+                self.forwarded(forwarded);
             } else if self.out.is_empty() {
                 return self.poll_silence(context);
             } else {
@@ -230,12 +243,12 @@ impl Relay {
             }
         }
         while self.failure.is_none() && self.out.len() < MAX_FRAME_BYTES {
-            let Some(guard) = &mut self.guard else { break };
+            let Some(request) = &mut self.request else { break };
             if let Some(uncovered) = &mut self.uncovered {
-                match guard.poll_covered(context) {
+                match request.coverage.poll_covered(context) {
                     Poll::Ready(true) => self.out.unsplit(std::mem::take(uncovered)),
                     Poll::Ready(false) => {
-                        self.adapter.cut_short(guard, uncovered, &mut self.out);
+                        self.adapter.cut_short(request, uncovered, &mut self.out);
                         self.source = Source::Ended;
                         self.unread.clear();
                     }
@@ -244,7 +257,7 @@ impl Relay {
                     Poll::Pending => break,
                 }
                 self.uncovered = None;
-                guard.first_piece();
+                request.open.set_first_piece();
             }
             if !self.unread.is_empty() && !self.adapter.is_done() {
                 self.pass_on(context);
@@ -255,15 +268,15 @@ impl Relay {
                 _ => None,
             };
             let Some(upstream) = upstream else {
-                match self.adapter.poll_end(context, guard, &mut self.out) {
-                    Poll::Ready(Ok(end)) => self.finish(context, end),
+                match self.adapter.poll_end(context, request, &mut self.out) {
+                    Poll::Ready(Ok(outcome)) => self.finish(context, outcome),
                     Poll::Ready(Err(failure)) => self.failure = Some(failure.into()),
                     Poll::Pending if self.out.is_empty() => return self.poll_silence(context),
                     Poll::Pending => {}
                 }
                 break;
             };
-            let Poll::Ready(()) = guard.poll_room(context) else {
+            let Poll::Ready(()) = request.poll_room(context) else {
                 if self.out.is_empty() {
                     return self.poll_silence(context);
                 }
@@ -280,7 +293,7 @@ impl Relay {
             };
             self.read_batcher.read();
             self.idle.end();
-            guard.answer_begun();
+            request.set_answer_begun();
             match read {
                 Some(Ok(frame)) => self.unread = frame.into_data().unwrap_or_default(),
                 Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
@@ -292,8 +305,8 @@ impl Relay {
 
     /// Passes on what was read: all of it, or one event at a time if it may exceed the hold.
     fn pass_on(&mut self, context: &mut Context<'_>) {
-        let Some(guard) = &mut self.guard else { return };
-        let data = if guard.has_room_for(self.unread.len()) {
+        let Some(request) = &mut self.request else { return };
+        let data = if request.coverage.has_room_for(self.unread.len()) {
             std::mem::take(&mut self.unread)
         } else {
             let end = sse::event_end(&self.unread, 0).unwrap_or(self.unread.len());
@@ -303,31 +316,32 @@ impl Relay {
             self.out.reserve(self.frame_capacity);
         }
         let before = self.out.len();
-        let pushed = self.adapter.push(&data, guard, &mut self.out);
-        let checked = pushed.and_then(|()| guard.check_answer());
+        let pushed = self.adapter.push(&data, request, &mut self.out);
+        let checked = pushed.and_then(|()| request.coverage.check_answer());
         self.failure = checked.err().map(Fault::from);
-        guard.update_progress();
-        if self.failure.is_none() && !guard.is_covered() {
+        request.update_progress();
+        if self.failure.is_none() && !request.coverage.is_covered() {
             self.uncovered = Some(self.out.split_off(before));
         }
-        guard.give_back(context);
+        request.coverage.give_back(context);
         if !self.out.is_empty() {
-            guard.first_piece();
+            request.open.set_first_piece();
         }
     }
 
     /// Handles the result of forwarding.
-    fn answered(&mut self, outcome: Result<BegunAnswer, Fault>, guard: RequestGuard) {
-        self.guard = Some(guard);
-        match outcome {
-            Ok(begun) => {
-                self.idle = IdleTimeout::new(begun.upstream_client.idle_deadline());
-                self.headers = begun.headers;
-                self.source = Source::Reading(begun.body);
+    fn forwarded(&mut self, forwarded: Result<BegunAnswer, ForwardError>) {
+        match forwarded {
+            Ok(BegunAnswer { request, headers, body, upstream_client }) => {
+                self.idle = IdleTimeout::new(upstream_client.idle_deadline());
+                self.request = Some(request);
+                self.headers = headers;
+                self.source = Source::Reading(body);
             }
-            Err(fault) => {
+            Err(error) => {
+                self.request = Some(error.request);
                 self.source = Source::Ended;
-                self.failure = Some(fault);
+                self.failure = Some(error.fault);
             }
         }
     }
@@ -352,17 +366,17 @@ impl Relay {
     }
 
     /// Settles the request, before the client can see the end of its answer.
-    fn finish(&mut self, context: &mut Context<'_>, end: RequestOutcome) {
-        let Some(guard) = self.guard.take() else { return };
+    fn finish(&mut self, context: &mut Context<'_>, outcome: RequestOutcome) {
+        let Some(request) = self.request.take() else { return };
         let source = std::mem::replace(&mut self.source, Source::Ended);
         if let Source::Reading(mut rest) = source
             && Pin::new(&mut rest).poll_frame(context).is_pending()
         {
             let drain = async move { while let Some(Ok(_)) = rest.frame().await {} };
-            guard.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
+            request.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
         }
-        self.syncing = guard.syncing();
-        guard.close(end);
+        self.syncing = request.syncing();
+        request.close(outcome);
         if let Some(answer_recorder) = self.answer_recorder.take() {
             answer_recorder.finish(&self.out, true);
         }
@@ -394,47 +408,50 @@ impl Relay {
         self.answer_recorder = None;
         Poll::Ready(self.failure.take().map(|fault| {
             let adapter = std::mem::replace(&mut self.adapter, StreamAdapter::Ended);
-            Err(Box::new(BrokenStream { fault, guard: self.guard.take(), adapter }))
+            Err(Box::new(BrokenStream { fault, request: self.request.take(), adapter }))
         }))
     }
 
     /// Ends the stream early because of `fault`: the bytes so far are returned first.
     pub fn interrupt(&mut self, fault: Fault) {
-        if self.is_booked() || self.failure.is_some() || self.adapter.is_done() {
+        if self.is_settled() || self.failure.is_some() || self.adapter.is_done() {
             return;
         }
         self.withhold();
-        // A forwarding in progress is dropped with its guard.
+        // A forwarding in progress is dropped with its request.
         self.source = Source::Ended;
         self.failure = Some(fault);
     }
 
     /// Records that bytes waiting for coverage are not passed on.
     fn withhold(&mut self) {
-        if let (Some(uncovered), Some(guard), StreamAdapter::Chat(_)) =
-            (self.uncovered.take(), &mut self.guard, &self.adapter)
+        if let (Some(uncovered), Some(request), StreamAdapter::Chat(_)) =
+            (self.uncovered.take(), &mut self.request, &self.adapter)
         {
-            guard.withhold(&uncovered);
+            request.withhold(&uncovered);
         }
     }
 
     /// Returns whether everything was returned.
     pub fn is_ended(&self) -> bool {
-        self.out.is_empty() && self.is_booked() && self.syncing.is_none()
+        self.out.is_empty() && self.is_settled() && self.syncing.is_none()
     }
 
-    fn is_booked(&self) -> bool {
-        self.guard.is_none() && !matches!(self.source, Source::Waiting(_))
+    fn is_settled(&self) -> bool {
+        self.request.is_none() && !matches!(self.source, Source::Waiting(_))
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        let drain = self.drain.take().filter(|_| !self.is_booked() && !std::thread::panicking());
-        if let Some(drain) = drain {
+        if std::thread::panicking() {
+            return;
+        }
+        let on_disconnect = self.on_disconnect.take().filter(|_| !self.is_settled());
+        if let Some(on_disconnect) = on_disconnect {
             let ended = Self::new(Source::Ended, StreamAdapter::Ended, None, Duration::MAX);
-            drain.read_rest(Box::new(std::mem::replace(self, *ended)));
-        } else if !std::thread::panicking() {
+            on_disconnect(Box::new(std::mem::replace(self, *ended)));
+        } else {
             self.withhold();
         }
     }

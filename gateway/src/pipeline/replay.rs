@@ -15,8 +15,7 @@ use http::{HeaderMap, HeaderName};
 use sha2::{Digest, Sha256};
 
 use super::authenticate::Principal;
-use super::relay::Answer;
-use super::request_guard::RequestGuard;
+use super::open_request::OpenRequest;
 use super::{AppState, rate_limit_headers};
 use crate::clock::Clock;
 use domain::endpoint::Endpoint;
@@ -67,7 +66,7 @@ pub async fn begin(
     endpoint: Endpoint,
     headers: &HeaderMap,
     body: &Bytes,
-    guard: &mut RequestGuard,
+    open: &mut OpenRequest,
 ) -> Result<Attempt, Refusal> {
     let Some(key) = headers.get(&HEADER) else { return Ok(Attempt::First(None)) };
     let Some(replays) = &app.replays else { return Ok(Attempt::First(None)) };
@@ -80,10 +79,10 @@ pub async fn begin(
     let body = Sha256::new().chain_update(endpoint.as_str()).chain_update([0]).chain_update(body);
     let body = body.finalize().into();
     loop {
-        let found = replays.table().begin(digest, body, guard.id(), replays.clock.now());
+        let found = replays.table().begin(digest, body, open.id(), replays.clock.now());
         return match found {
             Role::First => {
-                guard.set_idempotency_digest(digest);
+                open.set_idempotency_digest(digest);
                 Ok(Attempt::First(Some(AnswerRecorder::new(replays.clone(), digest))))
             }
             Role::Waiting(over) => {
@@ -92,7 +91,7 @@ pub async fn begin(
             }
             Role::Streaming(first) => Err(Refusal::IdempotencyInProgress { first }),
             Role::Answered(first, Some(kept)) => {
-                guard.add_notes([format!("idempotent_replay_of={first}")]);
+                open.add_notes([format!("idempotent_replay_of={first}")]);
                 Ok(Attempt::Replayed(kept))
             }
             Role::Answered(first, None) => Err(Refusal::IdempotentAnswerGone { first }),
@@ -115,7 +114,7 @@ impl Replays {
     }
 }
 
-// === impl Keeper ===
+// === impl AnswerRecorder ===
 
 impl AnswerRecorder {
     fn new(replays: Arc<Replays>, digest: IdempotencyDigest) -> Box<Self> {
@@ -124,20 +123,16 @@ impl AnswerRecorder {
         Box::new(Self { replays, digest, taken, headers, is_too_long, is_answered })
     }
 
-    /// Records `answer`; a stream is recorded at its end.
-    pub fn keep(mut self: Box<Self>, answer: &mut Answer) {
-        match answer {
-            Answer::Whole { headers, body } => {
-                self.take_headers(headers);
-                self.finish(body, false);
-            }
-            Answer::Stream { headers, relay } => {
-                self.take_headers(headers);
-                self.replays.table().stream(self.digest);
-                relay.keep(self);
-            }
-            Answer::Replayed(_) => {}
-        }
+    /// Records a plain answer.
+    pub(super) fn record_whole(mut self, headers: &HeaderMap, body: &[u8]) {
+        self.take_headers(headers);
+        self.finish(body, false);
+    }
+
+    /// Begins to record a stream.
+    pub(super) fn begin_stream(&mut self, headers: &HeaderMap) {
+        self.take_headers(headers);
+        self.replays.table().stream(self.digest);
     }
 
     fn take_headers(&mut self, headers: &HeaderMap) {

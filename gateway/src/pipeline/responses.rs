@@ -4,20 +4,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::poll_fn;
 use http::HeaderMap;
 use serde_json::value::RawValue;
 
-use super::admit::AdmissionRequest;
+use super::admit::{AdmissionRequest, AdmittedRequest};
 use super::authenticate::Principal;
-use super::collect::collect;
 use super::count::{InputText, RequestSize};
-use super::forward::{self, BegunAnswer, Outgoing};
+use super::failed_request::FailedRequest;
+use super::forward::{self, BegunAnswer, ForwardError, Outgoing};
+use super::meter::Meter;
+use super::open_request::OpenRequest;
+use super::outcome::RequestOutcome;
+use super::plain_answer::{self, PlainAnswer};
 use super::relay::{Answer, Relay};
-use super::request_guard::RequestGuard;
 use super::responses_stream::{self, ResponseToStore, ResponsesStream};
 use super::stream_adapter::StreamAdapter;
 use super::{AppState, Fault, admit, rate_limit_headers, route};
+use crate::clock::Clock;
 use crate::ledger::Size;
 use crate::secrets::seal::AccountSealer;
 use crate::state::{Limit, State, StateError};
@@ -28,6 +31,7 @@ use domain::refusal::{Refusal, RequestFault};
 use domain::response::{parse_response_id, response_id};
 use domain::upstream::Profile;
 use domain::wire::chunk::AnswerForm;
+use domain::wire::usage::AnswerUsage;
 use translate::answer::{self, Envelope, KeepAlive, ResponseStream};
 use translate::dialect::Dialect;
 use translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
@@ -88,7 +92,33 @@ struct Translations {
     cap: Option<u64>,
 }
 
-/// Serves one Responses request. On an error, the caller sends the error and closes the guard.
+/// A request that may be admitted.
+struct Prepared<'a> {
+    request: Request<'a>,
+    model: Arc<Model>,
+    /// `None` if responses are not stored.
+    recalled: Option<Recalled>,
+    size: Size,
+}
+
+/// What an admitted request is answered with.
+struct Conversion {
+    translations: Translations,
+    plan: Arc<Plan>,
+    envelope: Envelope,
+    /// `None` if the response is not stored.
+    to_store: Option<ResponseToStore>,
+}
+
+/// A plain answer that is translated.
+struct PlainResponse {
+    plan: Arc<Plan>,
+    envelope: Envelope,
+    to_store: Option<ResponseToStore>,
+    clock: Arc<dyn Clock>,
+}
+
+/// Serves one Responses request.
 ///
 /// # Errors
 /// The request was refused, or no upstream answered it.
@@ -97,15 +127,57 @@ pub async fn responses(
     principal: &Principal,
     client: ClientKind,
     body: Bytes,
-    guard: &mut Option<RequestGuard>,
-) -> Result<Answer, Fault> {
-    let open = guard.as_mut().expect("a request has a guard until it is answered");
-    let request = Request::parse(&body)?;
+    mut open: OpenRequest,
+) -> Result<Answer, Box<FailedRequest>> {
+    let prepared = match prepare(app, principal, &body, &mut open).await {
+        Ok(prepared) => prepared,
+        Err(refusal) => return Err(FailedRequest::before_sending(open, refusal)),
+    };
+    let Prepared { request, model, recalled, size } = &prepared;
+    let stream = request.stream;
+    let input = || InputText::of(&body, recalled.iter().flat_map(Recalled::texts));
+    let asked = AdmissionRequest { principal, model, size, input: &input };
+    let mut admitted = admit::admit(app, asked, open).await?;
+    let conversion = match Conversion::new(app, principal, &prepared, &admitted) {
+        Ok(conversion) => conversion,
+        Err(fault) => return Err(FailedRequest::before_sending(admitted.open, fault)),
+    };
+    let Conversion { translations, plan, envelope, to_store } = conversion;
+    let model = prepared.model;
+    if !stream {
+        let begun = translations.forward(app, &model, false, admitted).await?;
+        let clock = app.clock.clone();
+        let plain = PlainResponse { plan, envelope, to_store, clock };
+        return plain_answer::answer(begun, plain).await;
+    }
+    let mut headers = HeaderMap::new();
+    forward::report_in(&mut headers, &plan.report);
+    rate_limit_headers::show(&mut headers, admitted.open.limit_status());
+    let keep_alive = app.responses.keep_alive_for(client);
+    let translation = ResponseStream::new(&envelope, plan);
+    let translation = ResponsesStream::new(translation, keep_alive, to_store, app.clock.clone());
+    let adapter = StreamAdapter::Responses(Box::new(translation));
+    let head_sent = admitted.open.head_sent_handle();
+    let app = app.clone();
+    let forwarding = async move { translations.forward(&app, &model, true, admitted).await };
+    Relay::waiting(Box::pin(forwarding), adapter, headers, head_sent).begin().await
+}
+
+/// Parses the request, finds its model, and loads what it continues.
+///
+/// # Errors
+/// The request is malformed, its key may not use the model, or an earlier response cannot be read.
+async fn prepare<'a>(
+    app: &AppState,
+    principal: &Principal,
+    body: &'a Bytes,
+    open: &mut OpenRequest,
+) -> Result<Prepared<'a>, Refusal> {
+    let request = Request::parse(body)?;
     open.set_request(request.stream, &request.model);
     let model = admit::find_model(app, principal, &request.model)?;
     let recalled = recall(app, principal, &request).await?;
-    let input = || InputText::of(&body, recalled.iter().flat_map(Recalled::texts));
-    let sizes = RequestSize::of(&body, recalled.iter().flat_map(Recalled::texts));
+    let sizes = RequestSize::of(body, recalled.iter().flat_map(Recalled::texts));
     let size = Size {
         input_bytes: sizes.text_bytes,
         media_tokens: sizes.media_tokens,
@@ -113,104 +185,7 @@ pub async fn responses(
         choices: 1,
         stream: request.stream,
     };
-    let asked = AdmissionRequest { principal, model: &model, size: &size, input: &input };
-    admit::admit(app, asked, open).await?;
-    if let Some(cap) = open.output_cap()
-        && principal.key.translation == Translation::Strict
-    {
-        return Err(Refusal::OutputCapTooHigh { cap }.into());
-    }
-    let sealer: Arc<dyn ReasoningSealer> =
-        Arc::new(AccountSealer::new(app.sealer.clone(), principal.account.id));
-    let cap = admit::output_cap(open, &model, &size);
-    let translations =
-        Translations::new(app, principal, &request, recalled.as_ref(), &model, cap, &*sealer);
-    let translated = translations.first()?;
-    let plan = translated.plan.clone();
-
-    let mut seed = [0; 16];
-    app.entropy.fill(&mut seed);
-    let seed = u128::from_ne_bytes(seed);
-    let envelope = Envelope {
-        id: response_id(open.id()),
-        created_at: open.arrived_at().as_second(),
-        seed,
-        done_marker: app.responses.done_marker,
-        sealer,
-    };
-    let keeping = match (&app.state, &recalled) {
-        (Some(state), Some(recalled)) if translated.store => {
-            let input = input_items(&request, recalled, seed);
-            Some(keeping(state, principal, &request, input, open)?)
-        }
-        _ => None,
-    };
-    if request.stream {
-        let keep_alive = match (app.responses.keep_alive, client) {
-            (KeepAliveMode::Auto, ClientKind::Codex) => KeepAlive::InProgress,
-            (KeepAliveMode::Auto, ClientKind::Other) | (KeepAliveMode::Comment, _) => {
-                KeepAlive::Comment
-            }
-            (KeepAliveMode::Event, _) => KeepAlive::Event,
-        };
-        let mut headers = HeaderMap::new();
-        forward::report_in(&mut headers, &plan.report);
-        rate_limit_headers::show(&mut headers, open.standing());
-        let stream = ResponseStream::new(&envelope, plan);
-        let exchange = ResponsesStream::new(stream, keep_alive, keeping, app.clock.clone());
-        let (app, mut open) = (app.clone(), guard.take().expect("open until it is answered"));
-        let commitment = open.commitment();
-        let forwarding = async move {
-            let begun = translations.forward(&app, &model, true, &mut open).await;
-            (begun, open)
-        };
-        let adapter = StreamAdapter::Responses(Box::new(exchange));
-        let relay = Relay::waiting(Box::pin(forwarding), adapter, headers, commitment);
-        return relay.begin(guard).await;
-    }
-    let begun = translations.forward(app, &model, false, open).await?;
-    let body = whole(
-        app,
-        begun.body,
-        begun.upstream_client.idle_deadline(),
-        envelope,
-        plan,
-        keeping,
-        guard,
-    );
-    Ok(Answer::Whole { headers: begun.headers, body: body.await? })
-}
-
-/// Reads a plain answer and settles it.
-async fn whole(
-    app: &AppState,
-    body: hyper::body::Incoming,
-    idle: std::time::Duration,
-    envelope: Envelope,
-    plan: Arc<Plan>,
-    keeping: Option<ResponseToStore>,
-    guard: &mut Option<RequestGuard>,
-) -> Result<Bytes, UpstreamError> {
-    let open = guard.as_mut().expect("open until it is answered");
-    open.answer_begun();
-    let body = collect(body, idle).await?;
-    let json = std::str::from_utf8(&body)
-        .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
-    let whole = answer::whole(json, &envelope, plan, |answer| {
-        open.meter.observe(answer, AnswerForm::Whole);
-    })
-    .map_err(responses_stream::violation)?;
-    open.meter.check_choices()?;
-    open.first_piece();
-    let usage = poll_fn(|context| open.poll_used(context)).await;
-    let now = app.clock.now().as_second();
-    let outcome = whole.outcome();
-    let object = whole.finish(answer::End { now, usage });
-    if let Some(keeping) = keeping {
-        keeping.keep(&object);
-    }
-    guard.take().expect("open until it is answered").close(responses_stream::ended(outcome));
-    Ok(object)
+    Ok(Prepared { request, model, recalled, size })
 }
 
 /// Loads what the request continues and references.
@@ -253,22 +228,22 @@ fn input_items(request: &Request<'_>, recalled: &Recalled, seed: u128) -> Arc<st
     format!("[{}]", items.join(",")).into()
 }
 
-fn keeping(
+fn response_to_store(
     state: &Arc<State>,
     principal: &Principal,
     request: &Request<'_>,
     input: Arc<str>,
-    guard: &RequestGuard,
+    open: &OpenRequest,
 ) -> Result<ResponseToStore, Refusal> {
     if state.is_behind() {
         return Err(Refusal::RecorderBehind);
     }
     Ok(ResponseToStore {
         state: state.clone(),
-        id: guard.id(),
+        id: open.id(),
         account: principal.account.id,
         previous: request.previous_response_id.as_deref().and_then(parse_response_id),
-        created_at: guard.arrived_at(),
+        created_at: open.arrived_at(),
         input,
     })
 }
@@ -295,6 +270,98 @@ fn unrecalled(error: StateError, param: &str) -> Refusal {
             tracing::error!(error, "cannot read stored responses");
             Refusal::StateUnavailable
         }
+    }
+}
+
+// === impl Policy ===
+
+impl Policy {
+    fn keep_alive_for(self, client: ClientKind) -> KeepAlive {
+        match (self.keep_alive, client) {
+            (KeepAliveMode::Auto, ClientKind::Codex) => KeepAlive::InProgress,
+            (KeepAliveMode::Auto, ClientKind::Other) | (KeepAliveMode::Comment, _) => {
+                KeepAlive::Comment
+            }
+            (KeepAliveMode::Event, _) => KeepAlive::Event,
+        }
+    }
+}
+
+// === impl Conversion ===
+
+impl Conversion {
+    /// Translates an admitted request, and prepares its answer.
+    ///
+    /// # Errors
+    /// No upstream can serve the request, its key refuses the cap that it needs, or it cannot be stored.
+    fn new(
+        app: &AppState,
+        principal: &Principal,
+        prepared: &Prepared<'_>,
+        admitted: &AdmittedRequest,
+    ) -> Result<Self, Fault> {
+        let Prepared { request, model, recalled, size } = prepared;
+        let open = &admitted.open;
+        if let Some(cap) = admitted.output_cap()
+            && principal.key.translation == Translation::Strict
+        {
+            return Err(Refusal::OutputCapTooHigh { cap }.into());
+        }
+        let sealer: Arc<dyn ReasoningSealer> =
+            Arc::new(AccountSealer::new(app.sealer.clone(), principal.account.id));
+        let cap = admitted.cap_to_send(model, size);
+        let recalled = recalled.as_ref();
+        let translations =
+            Translations::new(app, principal, request, recalled, model, cap, &*sealer);
+        let translated = translations.first()?;
+        let plan = translated.plan.clone();
+        let mut seed = [0; 16];
+        app.entropy.fill(&mut seed);
+        let seed = u128::from_ne_bytes(seed);
+        let envelope = Envelope {
+            id: response_id(open.id()),
+            created_at: open.arrived_at().as_second(),
+            seed,
+            done_marker: app.responses.done_marker,
+            sealer,
+        };
+        let to_store = match (&app.state, recalled) {
+            (Some(state), Some(recalled)) if translated.store => {
+                let input = input_items(request, recalled, seed);
+                Some(response_to_store(state, principal, request, input, open)?)
+            }
+            _ => None,
+        };
+        Ok(Self { translations, plan, envelope, to_store })
+    }
+}
+
+// === impl PlainResponse ===
+
+impl PlainAnswer for PlainResponse {
+    type Checked = answer::Whole;
+
+    fn check(&self, json: &str, meter: &mut Meter) -> Result<answer::Whole, UpstreamError> {
+        answer::whole(json, &self.envelope, self.plan.clone(), |view| {
+            meter.observe(view, AnswerForm::Whole);
+        })
+        .map_err(responses_stream::violation)
+    }
+
+    fn finish(
+        self,
+        checked: answer::Whole,
+        _: Bytes,
+        usage: AnswerUsage,
+        _: &Meter,
+    ) -> (Bytes, RequestOutcome) {
+        let now = self.clock.now().as_second();
+        let outcome = responses_stream::ended(checked.outcome());
+        let object = checked.finish(answer::End { now, usage });
+        if let Some(to_store) = self.to_store {
+            to_store.store(&object);
+        }
+        (object, outcome)
     }
 }
 
@@ -369,15 +436,21 @@ impl Translations {
         app: &AppState,
         model: &Model,
         stream: bool,
-        guard: &mut RequestGuard,
-    ) -> Result<BegunAnswer, Fault> {
+        admitted: AdmittedRequest,
+    ) -> Result<BegunAnswer, ForwardError> {
         let targets: Vec<&Deployment> = route::order(&model.deployments, app.entropy.as_ref());
-        let mut begun = forward::forward(app, &targets, stream, guard, |upstream, target| {
+        let mut begun = forward::forward(app, &targets, stream, admitted, |upstream, target| {
             let body = self.of(upstream.profile)?.chat_body(&target.upstream_model, self.cap);
             Ok(Outgoing { body, edits: Vec::new() })
         })
         .await?;
-        begun.report(&self.of(begun.upstream_client.profile())?.plan.report, guard);
+        match self.of(begun.upstream_client.profile()) {
+            Ok(translated) => begun.report(&translated.plan.report),
+            Err(refusal) => {
+                let (fault, request) = (refusal.into(), begun.request);
+                return Err(ForwardError { fault, request });
+            }
+        }
         Ok(begun)
     }
 }

@@ -6,17 +6,16 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 
-use super::collect::MAX_ANSWER_BYTES;
-use super::meter::Meter;
+use super::meter::{MAX_ANSWER_BYTES, Meter};
 use super::outcome::RequestOutcome;
-use super::request_guard::RequestGuard;
+use super::sent_request::SentRequest;
 use crate::clock::Clock;
 use crate::state::State;
 use crate::upstream::UpstreamError;
 use domain::id::{AccountId, RequestId};
 use domain::record::RequestStatus;
 use domain::response::StoredResponse;
-use domain::wire::chunk::AnswerForm;
+use domain::wire::chunk::{AnswerForm, LENGTH_LIMIT_CHUNK};
 use domain::wire::error::ForeignError;
 use domain::wire::sse::{self, Fields, Splitter};
 use domain::wire::usage::AnswerUsage;
@@ -28,7 +27,7 @@ pub struct ResponsesStream {
     stream: ResponseStream,
     keep_alive: KeepAlive,
     /// `None` if the response is not stored, or already is.
-    keeping: Option<ResponseToStore>,
+    to_store: Option<ResponseToStore>,
     clock: Arc<dyn Clock>,
     /// Whether the chat stream was complete.
     closed: bool,
@@ -55,17 +54,17 @@ impl ResponsesStream {
     pub fn new(
         stream: ResponseStream,
         keep_alive: KeepAlive,
-        keeping: Option<ResponseToStore>,
+        to_store: Option<ResponseToStore>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let splitter = Splitter::default();
-        Self { splitter, stream, keep_alive, keeping, clock, closed: false }
+        Self { splitter, stream, keep_alive, to_store, clock, closed: false }
     }
 
     /// Appends the final events of a stream that ends early because of `failure`.
     pub fn fail(&mut self, failure: &Failure<'_>, usage: Option<AnswerUsage>, out: &mut BytesMut) {
         self.stream.fail(failure, usage, out);
-        self.keep();
+        self.store();
     }
 
     pub(super) fn push(
@@ -97,22 +96,21 @@ impl ResponsesStream {
     pub(super) fn poll_end(
         &mut self,
         context: &mut Context<'_>,
-        guard: &mut RequestGuard,
+        request: &mut SentRequest,
         out: &mut BytesMut,
     ) -> Poll<Result<RequestOutcome, UpstreamError>> {
         if !self.closed {
-            self.close(&mut guard.meter, out)?;
+            self.close(&mut request.coverage.meter, out)?;
         }
-        let usage = ready!(guard.poll_used(context));
+        let usage = ready!(request.poll_usage(context));
         let now = self.clock.now().as_second();
         let outcome = self.stream.end(answer::End { now, usage }, out);
-        self.keep();
+        self.store();
         Poll::Ready(Ok(ended(outcome)))
     }
 
     pub(super) fn cut_short(&mut self, out: &mut BytesMut) {
-        const LIMIT: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#;
-        for data in [LIMIT, "[DONE]"] {
+        for data in [LENGTH_LIMIT_CHUNK, "[DONE]"] {
             self.stream.push(data, out, |_| {}).expect("an end of our own is a chat chunk");
         }
     }
@@ -141,16 +139,16 @@ impl ResponsesStream {
         Ok(())
     }
 
-    fn keep(&mut self) {
-        if let Some((keeping, object)) = self.keeping.take().zip(self.stream.object()) {
-            keeping.keep(&object);
+    fn store(&mut self) {
+        if let Some((to_store, object)) = self.to_store.take().zip(self.stream.object()) {
+            to_store.store(&object);
         }
     }
 }
 
 impl ResponseToStore {
     /// Stores the response in the background.
-    pub fn keep(self, object: &Bytes) {
+    pub fn store(self, object: &Bytes) {
         self.state.keep(StoredResponse {
             id: self.id,
             account: self.account,

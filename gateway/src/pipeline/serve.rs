@@ -8,11 +8,13 @@ use http::HeaderMap;
 
 use super::authenticate::Principal;
 use super::drain::{Drain, Work};
+use super::failed_request::FailedRequest;
+use super::open_request::OpenRequest;
+use super::outcome::RequestOutcome;
 use super::relay::Answer;
 use super::replay::{self, AnswerRecorder, Attempt};
-use super::request_guard::RequestGuard;
 use super::responses::{self, ClientKind};
-use super::{AppState, Fault, chat};
+use super::{AppState, chat};
 use domain::endpoint::Endpoint;
 use domain::key::ClientGone;
 use domain::wire::chat::ChatRequest;
@@ -27,37 +29,37 @@ pub enum ModelEndpoint {
     Responses(ClientKind),
 }
 
-/// Serves one request, or replays the answer of an earlier attempt. On an error, the caller sends the error
-/// and closes the guard.
+/// Serves one request, or replays the answer of an earlier attempt.
 ///
 /// # Errors
-/// The request was refused, or no upstream answered it.
+/// The request was refused, or no upstream answered it. The caller reports the fault and closes the request.
 pub async fn serve(
     app: &Arc<AppState>,
     principal: &Principal,
-    ask: ModelEndpoint,
+    endpoint: ModelEndpoint,
     headers: &HeaderMap,
     body: Bytes,
-    guard: &mut Option<RequestGuard>,
-) -> Result<Answer, Fault> {
-    let open = guard.as_mut().expect("a request has a guard until it is answered");
-    let attempt = replay::begin(app, principal, ask.endpoint(), headers, &body, open).await;
-    let keeper = match attempt {
-        Ok(Attempt::First(keeper)) => keeper,
-        Ok(Attempt::Replayed(kept)) => {
-            ask.note(&body, open);
-            return Ok(Answer::Replayed(kept));
+    mut open: OpenRequest,
+) -> Result<Answer, Box<FailedRequest>> {
+    let attempt =
+        replay::begin(app, principal, endpoint.endpoint(), headers, &body, &mut open).await;
+    let recorder = match attempt {
+        Ok(Attempt::First(recorder)) => recorder,
+        Ok(Attempt::Replayed(recorded)) => {
+            endpoint.note(&body, &mut open);
+            open.close(RequestOutcome::completed());
+            return Ok(Answer::Replayed(recorded));
         }
         Err(refusal) => {
-            ask.note(&body, open);
-            return Err(refusal.into());
+            endpoint.note(&body, &mut open);
+            return Err(FailedRequest::before_sending(open, refusal));
         }
     };
     match principal.key.client_gone {
-        ClientGone::Cancel => answer(app, principal, ask, body, keeper, guard).await,
+        ClientGone::Cancel => answer(app, principal, endpoint, body, recorder, open).await,
         ClientGone::Drain(limit) => {
-            let (drain, work) = draining(app, principal, ask, body, keeper, guard, limit);
-            drain.serve(work, guard).await
+            let (drain, work) = draining(app, principal, endpoint, body, recorder, open, limit);
+            drain.serve(work).await
         }
     }
 }
@@ -67,19 +69,15 @@ pub async fn serve(
 fn draining(
     app: &Arc<AppState>,
     principal: &Principal,
-    ask: ModelEndpoint,
+    endpoint: ModelEndpoint,
     body: Bytes,
-    keeper: Option<Box<AnswerRecorder>>,
-    guard: &mut Option<RequestGuard>,
+    recorder: Option<Box<AnswerRecorder>>,
+    mut open: OpenRequest,
     limit: Duration,
 ) -> (Drain, Work) {
-    let (app, principal, mut open) = (app.clone(), principal.clone(), guard.take());
-    let presence = open.as_mut().expect("open until it is answered").presence();
-    let drain = Drain::new(app.clone(), presence, limit);
-    let work = async move {
-        let answer = answer(&app, &principal, ask, body, keeper, &mut open).await;
-        (answer, open)
-    };
+    let (app, principal) = (app.clone(), principal.clone());
+    let drain = Drain::new(app.clone(), open.presence(), limit);
+    let work = async move { answer(&app, &principal, endpoint, body, recorder, open).await };
     (drain, Box::pin(work))
 }
 
@@ -87,25 +85,26 @@ fn draining(
 async fn answer(
     app: &Arc<AppState>,
     principal: &Principal,
-    ask: ModelEndpoint,
+    endpoint: ModelEndpoint,
     body: Bytes,
-    keeper: Option<Box<AnswerRecorder>>,
-    guard: &mut Option<RequestGuard>,
-) -> Result<Answer, Fault> {
-    let mut answer = match ask {
-        ModelEndpoint::Chat => chat::chat(app, principal, body, guard).await?,
+    recorder: Option<Box<AnswerRecorder>>,
+    open: OpenRequest,
+) -> Result<Answer, Box<FailedRequest>> {
+    let mut answer = match endpoint {
+        ModelEndpoint::Chat => chat::chat(app, principal, body, open).await?,
         ModelEndpoint::Responses(client) => {
-            Box::pin(responses::responses(app, principal, client, body, guard)).await?
+            Box::pin(responses::responses(app, principal, client, body, open)).await?
         }
     };
-    if let Some(keeper) = keeper {
-        keeper.keep(&mut answer);
+    if let Some(recorder) = recorder {
+        answer.record(recorder);
     }
     Ok(answer)
 }
 
 impl ModelEndpoint {
-    const fn endpoint(self) -> Endpoint {
+    /// Returns the endpoint for the record.
+    pub const fn endpoint(self) -> Endpoint {
         match self {
             Self::Chat => Endpoint::ChatCompletions,
             Self::Responses(_) => Endpoint::Responses,
@@ -113,16 +112,16 @@ impl ModelEndpoint {
     }
 
     /// Records the request parameters of a request that is not served.
-    fn note(self, body: &Bytes, guard: &mut RequestGuard) {
+    fn note(self, body: &Bytes, open: &mut OpenRequest) {
         match self {
             Self::Chat => {
                 if let Ok(request) = ChatRequest::peek(body) {
-                    guard.set_request(request.stream, &request.model);
+                    open.set_request(request.stream, &request.model);
                 }
             }
             Self::Responses(_) => {
                 if let Ok(request) = Request::parse(body) {
-                    guard.set_request(request.stream, &request.model);
+                    open.set_request(request.stream, &request.model);
                 }
             }
         }

@@ -1,16 +1,16 @@
 //! Settlement: the usage, cost and record of a request, exactly once.
 //!
-//! A guard is settled when it is closed or dropped. A client disconnect, a panic, and a shutdown that stops
+//! A request is settled when it is closed or dropped. A client disconnect, a panic, and a shutdown that stops
 //! waiting drop it.
 
 use super::count::Counting;
+use super::open_request::EndedRecord;
 use super::outcome::RequestOutcome;
 use super::plausible_usage::PlausibleUsage;
-use super::request_guard::RequestGuard;
+use super::sent_request::SentRequest;
 use super::{AppState, Fault};
 use crate::ledger::Hold;
 use crate::limits::Permit;
-use domain::id::ModelId;
 use domain::price::Price;
 use domain::record::{RequestRecord, RequestStatus};
 use domain::usage::{Usage, UsageBasis};
@@ -25,97 +25,82 @@ struct UncountedRequest {
     /// The part of the usage that need not be counted.
     plausible_usage: PlausibleUsage,
     /// The usage that is charged if the count fails.
-    bound: Usage,
+    max_usage: Usage,
 }
 
-impl RequestGuard {
+impl SentRequest {
     /// Settles the request.
-    pub fn close(mut self, end: RequestOutcome) {
-        self.book(end);
+    pub(super) fn close(mut self: Box<Self>, outcome: RequestOutcome) {
+        self.settle(outcome);
     }
 
     /// Settles a request without a complete answer, and reports the fault to the upstream's statistics.
-    pub fn fail(self, fault: &Fault, end: RequestOutcome) {
+    pub fn fail(self: Box<Self>, fault: &Fault, outcome: RequestOutcome) {
         if let (Some(upstream_client), Fault::Upstream(error)) = (&self.upstream_client, fault)
             && error.is_upstream_fault()
         {
-            upstream_client.record_broken_answer(
-                error,
-                self.app.clock.now(),
-                self.app.clock.monotonic(),
-            );
+            let clock = &self.open.app.clock;
+            upstream_client.record_broken_answer(error, clock.now(), clock.monotonic());
         }
-        self.close(end);
+        self.close(outcome);
     }
 
-    fn book(&mut self, mut end: RequestOutcome) {
-        let is_whole = matches!(end.status, RequestStatus::Completed | RequestStatus::Incomplete);
-        let is_drained = self.is_abandoned() && end.status != RequestStatus::Cancelled;
-        if is_drained {
-            end = end.after_disconnect();
-        }
-        let http_status = end.http_status.or_else(|| self.http_status());
+    fn settle(&mut self, outcome: RequestOutcome) {
+        let Some(EndedRecord { mut record, is_whole, is_drained }) = self.open.end(outcome) else {
+            return;
+        };
+        let app = self.open.app.clone();
         let plausible_usage = self.plausible_usage();
-        let Some(mut record) = self.record.take() else { return };
         if let Some(upstream_client) = &self.upstream_client {
             if is_whole {
                 upstream_client.set_reports_usage(plausible_usage.report.is_complete());
             }
             if let Some(complaint) = plausible_usage.complaint() {
-                let (at, now) = (self.app.clock.now(), self.app.clock.monotonic());
+                let (at, now) = (app.clock.now(), app.clock.monotonic());
                 tracing::warn!(request_id = %record.id, deployment = ?record.deployment, %complaint, "an upstream's usage cannot be true");
                 upstream_client.record_implausible_usage(complaint, at, now);
             }
         }
-        record.duration = self.elapsed();
-        record.idempotency = record.idempotency.filter(|_| is_whole);
-        if record.deployment.is_some() && (is_drained || end.status == RequestStatus::Cancelled) {
-            let done = if is_drained { "drained" } else { "cancelled" };
-            record.notes.push(format!("client_gone:{done}"));
-        }
-        record.status = end.status;
-        record.http_status = http_status;
-        record.error_code = end.error_code;
-        tracing::debug!(
-            request_id = %record.id,
-            model = record.model.as_ref().map(ModelId::as_str),
-            status = ?record.status,
-            http_status = record.http_status,
-            error_code = record.error_code,
-            duration_us = record.duration.as_micros(),
-            "request ended"
-        );
         let is_charged = self.is_charged(&record);
-        let counted_input = plausible_usage.counted_input().filter(|_| self.media_tokens() == 0);
+        let has_media = self.coverage.media_tokens() > 0;
+        let counted_input = plausible_usage.counted_input().filter(|_| !has_media);
         if let (Some(model), Some(input)) = (&record.model, counted_input) {
-            self.app.ledger.learn(model, self.input_bytes(), input);
+            app.ledger.learn(model, self.input_bytes, input);
         }
         plausible_usage.note(&mut record);
         record.overrun = plausible_usage.loss(&self.price);
-        let (price, permit, hold) = (self.price, self.permit.take(), self.hold.take());
+        let (permit, hold) = self.coverage.take();
+        let price = self.price;
         if !is_charged {
-            pass_to_ledger(&self.app, record, permit, hold);
+            pass_to_ledger(&app, record, permit, hold);
         } else if let Some(used) = plausible_usage.complete() {
             charge(&mut record, &used.usage, UsageBasis::Upstream, &price);
-            pass_to_ledger(&self.app, record, permit, hold);
+            pass_to_ledger(&app, record, permit, hold);
         } else if let Some((counted, basis)) = self.counted {
             charge(&mut record, &plausible_usage.or_counted(&counted).usage, basis, &price);
-            pass_to_ledger(&self.app, record, permit, hold);
+            pass_to_ledger(&app, record, permit, hold);
         } else {
-            let counting = self.count_rest();
-            let (known, output_bytes) = (RequestRecord::clone(&record), self.output_bytes);
-            self.app.ledger.update(record.id, |open| {
+            let counting = self.coverage.count_rest();
+            let (known, output_bytes) = (RequestRecord::clone(&record), self.output_bytes());
+            app.ledger.update(record.id, |open| {
                 open.record = known;
                 open.output_bytes = output_bytes;
             });
-            let bound = self.bound();
-            let app = self.app.clone();
-            let uncounted =
-                UncountedRequest { record, price, permit, hold, counting, plausible_usage, bound };
-            self.app.tasks.spawn(async move { uncounted.settle(&app).await });
+            let max_usage = self.max_usage();
+            let uncounted = UncountedRequest {
+                record,
+                price,
+                permit,
+                hold,
+                counting,
+                plausible_usage,
+                max_usage,
+            };
+            let counted_by = app.clone();
+            app.tasks.spawn(async move { uncounted.settle(&counted_by).await });
         }
         if is_drained {
-            flush(&self.app);
+            app.flush();
         }
     }
 
@@ -124,32 +109,19 @@ impl RequestGuard {
     fn is_charged(&self, record: &RequestRecord) -> bool {
         match record.status {
             RequestStatus::Rejected => false,
-            RequestStatus::Failed => self.meter.produced_bytes() > 0,
+            RequestStatus::Failed => self.output_bytes() > 0,
             RequestStatus::Cancelled | RequestStatus::Interrupted => record.deployment.is_some(),
             RequestStatus::Completed | RequestStatus::Incomplete => self.answer_begun,
         }
     }
 }
 
-impl Drop for RequestGuard {
+impl Drop for SentRequest {
     fn drop(&mut self) {
-        if self.record.is_none() {
-            return;
+        if let Some(outcome) = self.open.outcome_on_drop() {
+            self.settle(outcome);
+            self.open.app.flush();
         }
-        let end = if std::thread::panicking() {
-            RequestOutcome {
-                status: RequestStatus::Failed,
-                http_status: Some(500),
-                error_code: Some("internal_error".to_owned()),
-            }
-        } else {
-            let cut_off = self.app.cut_off.is_cancelled() && !self.is_abandoned();
-            let status =
-                if cut_off { RequestStatus::Interrupted } else { RequestStatus::Cancelled };
-            RequestOutcome { status, http_status: None, error_code: None }
-        };
-        self.book(end);
-        flush(&self.app);
     }
 }
 
@@ -160,7 +132,7 @@ impl UncountedRequest {
             (counted, UsageBasis::Counted)
         } else {
             tracing::error!(request_id = %self.record.id, "a request could not be counted");
-            (self.bound, UsageBasis::Bounded)
+            (self.max_usage, UsageBasis::Bounded)
         };
         charge(
             &mut self.record,
@@ -169,7 +141,7 @@ impl UncountedRequest {
             &self.price,
         );
         pass_to_ledger(app, self.record, self.permit, self.hold);
-        flush(app);
+        app.flush();
     }
 }
 
@@ -191,10 +163,4 @@ fn pass_to_ledger(
         permit.settle(usage.total().0, || app.clock.monotonic());
     }
     app.ledger.settle(record, hold);
-}
-
-/// Flushes the journal after an end without a message, before which it would be flushed. A failure is logged
-/// and retried.
-fn flush(app: &AppState) {
-    _ = app.ledger.flush();
 }

@@ -6,8 +6,8 @@ use bytes::BytesMut;
 
 use super::outcome::RequestOutcome;
 use super::passthrough::ChatPassthrough;
-use super::request_guard::RequestGuard;
 use super::responses_stream::ResponsesStream;
+use super::sent_request::SentRequest;
 use crate::upstream::UpstreamError;
 
 /// The adapter of one stream.
@@ -28,12 +28,12 @@ impl StreamAdapter {
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
-        guard: &mut RequestGuard,
+        request: &mut SentRequest,
         out: &mut BytesMut,
     ) -> Result<(), UpstreamError> {
         match self {
-            Self::Chat(stream) => stream.push(bytes, &mut guard.meter, out),
-            Self::Responses(exchange) => exchange.push(bytes, &mut guard.meter, out),
+            Self::Chat(stream) => stream.push(bytes, &mut request.coverage.meter, out),
+            Self::Responses(stream) => stream.push(bytes, &mut request.coverage.meter, out),
             Self::Ended => Ok(()),
         }
     }
@@ -42,7 +42,7 @@ impl StreamAdapter {
     pub(super) fn is_done(&self) -> bool {
         match self {
             Self::Chat(stream) => stream.is_done(),
-            Self::Responses(exchange) => exchange.is_done(),
+            Self::Responses(stream) => stream.is_done(),
             Self::Ended => true,
         }
     }
@@ -54,17 +54,17 @@ impl StreamAdapter {
     pub(super) fn poll_end(
         &mut self,
         context: &mut Context<'_>,
-        guard: &mut RequestGuard,
+        request: &mut SentRequest,
         out: &mut BytesMut,
     ) -> Poll<Result<RequestOutcome, UpstreamError>> {
         match self {
             Self::Chat(stream) => {
-                stream.close(&mut guard.meter, out)?;
-                ready!(guard.poll_used(context));
+                stream.close(&mut request.coverage.meter, out)?;
+                ready!(request.poll_usage(context));
                 stream.end(out);
-                Poll::Ready(Ok(RequestOutcome::answered(&guard.meter)))
+                Poll::Ready(Ok(RequestOutcome::answered(&request.coverage.meter)))
             }
-            Self::Responses(exchange) => exchange.poll_end(context, guard, out),
+            Self::Responses(stream) => stream.poll_end(context, request, out),
             Self::Ended => Poll::Pending,
         }
     }
@@ -74,18 +74,18 @@ impl StreamAdapter {
     /// text.
     pub(super) fn cut_short(
         &mut self,
-        guard: &mut RequestGuard,
+        request: &mut SentRequest,
         uncovered: &mut BytesMut,
         out: &mut BytesMut,
     ) {
         match self {
             Self::Chat(stream) => {
-                guard.withhold(uncovered);
-                stream.cut_short(&mut guard.meter, out);
+                request.withhold(uncovered);
+                stream.cut_short(&mut request.coverage.meter, out);
             }
-            Self::Responses(exchange) => {
+            Self::Responses(stream) => {
                 out.unsplit(std::mem::take(uncovered));
-                exchange.cut_short(out);
+                stream.cut_short(out);
             }
             Self::Ended => {}
         }
@@ -93,8 +93,8 @@ impl StreamAdapter {
 
     /// Sends the client its head although no event has arrived.
     pub(super) fn commit(&mut self, out: &mut BytesMut) {
-        if let Self::Responses(exchange) = self {
-            exchange.start(out);
+        if let Self::Responses(stream) = self {
+            stream.start(out);
         }
     }
 
@@ -105,8 +105,8 @@ impl StreamAdapter {
 
     /// Appends a keep-alive.
     pub(super) fn keep_alive(&mut self, out: &mut BytesMut) {
-        if let Self::Responses(exchange) = self {
-            exchange.keep_alive(out);
+        if let Self::Responses(stream) = self {
+            stream.keep_alive(out);
         }
     }
 }

@@ -1,7 +1,12 @@
 //! Where a connection comes from, as far as that tells clients apart.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
+
+use ipnet::Ipv6Net;
+
+/// The length of the IPv6 prefix that a single client is usually assigned, in bits.
+const CLIENT_PREFIX_BITS: u8 = 64;
 
 /// Where a call of the admin plane comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,13 +34,10 @@ impl fmt::Display for Source {
     }
 }
 
-/// Returns what counts as one client: an IPv4 address, or the /64 network of an IPv6 address, which is what
-/// a single client is usually assigned.
+/// Returns the address that stands for one client: an IPv4 address, or the /64 network of an IPv6 address.
 pub fn client_prefix(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => {
-            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
-        }
+        IpAddr::V6(address) => Ipv6Net::new_assert(address, CLIENT_PREFIX_BITS).network().into(),
     }
 }

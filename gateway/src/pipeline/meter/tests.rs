@@ -123,7 +123,7 @@ fn little_text_is_kept_of_an_answer_without_end() {
 #[test]
 fn a_choice_that_nobody_asked_for_is_told_and_not_kept() {
     let mut meter = Meter::default();
-    meter.asked(2);
+    meter.set_requested_choices(2);
     observe(&mut meter, r#"{"index":127,"delta":{"content":"a"}}"#);
     assert!(meter.check_choices().is_ok());
     for index in 128..10_000 {
@@ -132,7 +132,7 @@ fn a_choice_that_nobody_asked_for_is_told_and_not_kept() {
     assert!(meter.check_choices().is_err());
     assert_eq!((meter.texts.len(), meter.pending_bytes()), (128, 1));
     meter = Meter::default();
-    meter.asked(200);
+    meter.set_requested_choices(200);
     observe(&mut meter, r#"{"index":199,"delta":{}}"#);
     assert!(meter.check_choices().is_ok());
 }

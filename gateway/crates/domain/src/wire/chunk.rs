@@ -19,6 +19,12 @@ use super::finish::FinishReason;
 use super::text::{FieldKind, Strings, is_label, strings_in, text_of};
 use super::{error::ForeignError, parse_error, range_in};
 
+/// The chunk that ends an answer as a limit on its length does.
+pub const LENGTH_LIMIT_CHUNK: &str = concat!(
+    r#"{"object":"chat.completion.chunk","#,
+    r#""choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#
+);
+
 /// How an answer comes. Its words do not tell: some servers stream a `message` instead of a `delta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerForm {

@@ -1,0 +1,310 @@
+//! The first phase of a request: its key is known, and nothing was sent upstream.
+//!
+//! Every phase owns its request, and passes it on by value. A request that is dropped in any phase is settled.
+//! [`AdmittedRequest`](super::admit::AdmittedRequest) and [`SentRequest`](super::sent_request::SentRequest) are
+//! the next phases.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use jiff::Timestamp;
+
+use super::AppState;
+use super::authenticate::Principal;
+use super::outcome::{ClientPresence, DropOutcome, HeadSent, RequestOutcome};
+use domain::endpoint::Endpoint;
+use domain::id::{ModelId, RequestId};
+use domain::idempotency::IdempotencyDigest;
+use domain::limit::LimitStatus;
+use domain::model::{Deployment, Model};
+use domain::money::Nanos;
+use domain::record::{RequestRecord, RequestStatus, ServedBy};
+use domain::usage::UsageBasis;
+
+/// The part of an unknown model's name that is recorded, in characters.
+const MAX_NAME_CHARS: usize = 128;
+
+/// The id and the arrival time of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The request id.
+    pub id: RequestId,
+    /// The wall-clock time.
+    pub at: Timestamp,
+    /// The monotonic time.
+    pub monotonic: Duration,
+}
+
+/// A request of a known key. It costs nothing: if it is closed or dropped, its record has no charge.
+pub struct OpenRequest {
+    pub(super) app: Arc<AppState>,
+    arrival: Arrival,
+    /// `None` once the request is settled.
+    record: Option<Box<RequestRecord>>,
+    limit_status: LimitStatus,
+    head_sent: Option<HeadSent>,
+    /// Whether the client of a drained request is connected.
+    presence: Option<ClientPresence>,
+    drop_outcome: DropOutcome,
+}
+
+/// The record of a request that has ended, without its usage and cost.
+pub(super) struct EndedRecord {
+    pub(super) record: Box<RequestRecord>,
+    /// Whether the answer was complete.
+    pub(super) is_whole: bool,
+    /// Whether the request ended after its client had disconnected.
+    pub(super) is_drained: bool,
+}
+
+// === impl Arrival ===
+
+impl Arrival {
+    /// Creates the arrival of a request now.
+    pub fn now(app: &AppState) -> Self {
+        let at = app.clock.now();
+        let id = RequestId(app.entropy.uuid(at));
+        Self { id, at, monotonic: app.clock.monotonic() }
+    }
+
+    /// Returns the id as a header value.
+    pub fn id_header(&self) -> HeaderValue {
+        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+        let text = self.id.0.hyphenated().encode_lower(&mut text);
+        HeaderValue::from_str(text).expect("a UUID is a valid header")
+    }
+}
+
+// === impl OpenRequest ===
+
+impl OpenRequest {
+    /// Opens a request of `principal`.
+    pub fn new(
+        app: Arc<AppState>,
+        arrival: Arrival,
+        principal: &Principal,
+        endpoint: Endpoint,
+    ) -> Self {
+        let record = Box::new(RequestRecord {
+            id: arrival.id,
+            account: principal.account.id,
+            key: principal.key.id.clone(),
+            endpoint,
+            model: None,
+            deployment: None,
+            stream: false,
+            status: RequestStatus::Cancelled,
+            http_status: None,
+            error_code: None,
+            usage: None,
+            basis: UsageBasis::None,
+            cost: Some(Nanos::ZERO),
+            overrun: Nanos::ZERO,
+            price_version: None,
+            started_at: arrival.at,
+            duration: Duration::ZERO,
+            ttft: None,
+            notes: Vec::new(),
+            idempotency: None,
+            count: NonZeroU32::MIN,
+        });
+        Self {
+            app,
+            arrival,
+            record: Some(record),
+            limit_status: LimitStatus::default(),
+            head_sent: None,
+            presence: None,
+            drop_outcome: DropOutcome::default(),
+        }
+    }
+
+    /// Returns the request id.
+    pub fn id(&self) -> RequestId {
+        self.arrival.id
+    }
+
+    /// Returns the arrival time.
+    pub fn arrived_at(&self) -> Timestamp {
+        self.arrival.at
+    }
+
+    /// Returns the request id as a header value.
+    pub fn id_header(&self) -> HeaderValue {
+        self.arrival.id_header()
+    }
+
+    /// Records what the client requested.
+    pub fn set_request(&mut self, stream: bool, model: &str) {
+        let end = model.char_indices().nth(MAX_NAME_CHARS).map_or(model.len(), |(end, _)| end);
+        let record = self.record_mut();
+        record.stream = stream;
+        record.model = Some(ModelId::new(&model[..end]));
+    }
+
+    /// Records the idempotency digest of the request, which counts once it is answered completely.
+    pub fn set_idempotency_digest(&mut self, digest: IdempotencyDigest) {
+        self.record_mut().idempotency = Some(digest);
+    }
+
+    /// Records the state of the request's limits.
+    pub fn set_limit_status(&mut self, limit_status: LimitStatus) {
+        self.limit_status = limit_status;
+    }
+
+    /// Returns the state of the request's limits at admission or refusal.
+    pub fn limit_status(&self) -> &LimitStatus {
+        &self.limit_status
+    }
+
+    /// Adds notes to the record.
+    pub fn add_notes(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.record_mut().notes.extend(notes);
+    }
+
+    /// Records the model that the request was admitted to, and the price of that time.
+    pub(super) fn set_model(&mut self, model: &Model) {
+        let record = self.record_mut();
+        record.model = Some(model.id.clone());
+        record.price_version = Some(model.price.version);
+    }
+
+    /// Records the deployment that the request is sent to. Returns the record as a crash should leave it.
+    pub(super) fn set_deployment(&mut self, target: &Deployment) -> RequestRecord {
+        let record = self.record_mut();
+        record.deployment = Some(ServedBy::from(target));
+        RequestRecord {
+            status: RequestStatus::Interrupted,
+            idempotency: None,
+            ..RequestRecord::clone(record)
+        }
+    }
+
+    /// Records that the client got status 200 and the head of a stream.
+    pub(super) fn set_head_sent(&mut self) {
+        self.record_mut().http_status = Some(200);
+    }
+
+    /// Records the time of the first piece of the answer.
+    pub(super) fn set_first_piece(&mut self) {
+        if self.record_mut().ttft.is_none() {
+            let elapsed = self.elapsed();
+            self.record_mut().ttft = Some(elapsed);
+        }
+    }
+
+    /// Returns the time to the first piece of the answer, if there was one.
+    pub(super) fn time_to_first_token(&self) -> Option<Duration> {
+        self.record.as_ref()?.ttft
+    }
+
+    /// Returns the status that the client got, if it is known.
+    pub(super) fn http_status(&self) -> Option<u16> {
+        let head_sent = self.head_sent.as_ref().is_some_and(HeadSent::is_set).then_some(200);
+        self.record.as_ref().and_then(|record| record.http_status).or(head_sent)
+    }
+
+    /// Returns a handle that records that the head of a stream was sent to the client.
+    pub(super) fn head_sent_handle(&mut self) -> HeadSent {
+        self.head_sent.get_or_insert_default().clone()
+    }
+
+    /// Returns a handle that records a client disconnect while the request continues.
+    pub(super) fn presence(&mut self) -> ClientPresence {
+        self.presence.get_or_insert_default().clone()
+    }
+
+    /// Returns a handle that sets the outcome in case the request is dropped.
+    pub fn drop_outcome(&self) -> DropOutcome {
+        self.drop_outcome.clone()
+    }
+
+    /// Settles the request.
+    pub fn close(mut self, outcome: RequestOutcome) {
+        self.settle(outcome);
+    }
+
+    fn settle(&mut self, outcome: RequestOutcome) {
+        if let Some(EndedRecord { record, is_drained, .. }) = self.end(outcome) {
+            self.app.ledger.settle(record, None);
+            if is_drained {
+                self.app.flush();
+            }
+        }
+    }
+
+    /// Takes the record and completes it, except for its usage and cost. Returns `None` if it was taken before.
+    pub(super) fn end(&mut self, mut outcome: RequestOutcome) -> Option<EndedRecord> {
+        let is_whole =
+            matches!(outcome.status, RequestStatus::Completed | RequestStatus::Incomplete);
+        let is_drained = self.is_abandoned() && outcome.status != RequestStatus::Cancelled;
+        if is_drained {
+            outcome = outcome.after_disconnect();
+        }
+        let http_status = outcome.http_status.or_else(|| self.http_status());
+        let mut record = self.record.take()?;
+        record.duration = self.elapsed();
+        record.idempotency = record.idempotency.filter(|_| is_whole);
+        if record.deployment.is_some() && (is_drained || outcome.status == RequestStatus::Cancelled)
+        {
+            let done = if is_drained { "drained" } else { "cancelled" };
+            record.notes.push(format!("client_gone:{done}"));
+        }
+        record.status = outcome.status;
+        record.http_status = http_status;
+        record.error_code = outcome.error_code;
+        tracing::debug!(
+            request_id = %record.id,
+            model = record.model.as_ref().map(ModelId::as_str),
+            status = ?record.status,
+            http_status = record.http_status,
+            error_code = record.error_code,
+            duration_us = record.duration.as_micros(),
+            "request ended"
+        );
+        Some(EndedRecord { record, is_whole, is_drained })
+    }
+
+    /// Returns the outcome of a request that is dropped: its client has disconnected, the task has panicked, or
+    /// the shutdown has stopped waiting. `None` if it was settled before.
+    pub(super) fn outcome_on_drop(&self) -> Option<RequestOutcome> {
+        self.record.as_ref()?;
+        if std::thread::panicking() {
+            return Some(RequestOutcome {
+                status: RequestStatus::Failed,
+                http_status: Some(500),
+                error_code: Some("internal_error".to_owned()),
+            });
+        }
+        let is_abandoned = self.is_abandoned();
+        if let Some(outcome) = self.drop_outcome.get().filter(|_| !is_abandoned) {
+            return Some(outcome.clone());
+        }
+        let is_cut_off = self.app.cut_off.is_cancelled() && !is_abandoned;
+        let status = if is_cut_off { RequestStatus::Interrupted } else { RequestStatus::Cancelled };
+        Some(RequestOutcome { status, http_status: None, error_code: None })
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.presence.as_ref().is_some_and(ClientPresence::is_over)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.app.clock.monotonic().saturating_sub(self.arrival.monotonic)
+    }
+
+    fn record_mut(&mut self) -> &mut RequestRecord {
+        self.record.as_mut().expect("only `close` and `drop` take the record")
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        if let Some(outcome) = self.outcome_on_drop() {
+            self.settle(outcome);
+            self.app.flush();
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The phase of a request that is sent upstream and answered. `settle.rs` settles it when it is closed or
+//! dropped.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+
+use super::admit::AdmittedRequest;
+use super::count;
+use super::coverage::Coverage;
+use super::meter::Meter;
+use super::open_request::OpenRequest;
+use super::passthrough::ChatPassthrough;
+use super::plausible_usage::PlausibleUsage;
+use crate::ledger::journal::Open;
+use crate::ledger::{DiskSync, UsageBound};
+use crate::upstream::UpstreamClient;
+use domain::id::RequestId;
+use domain::limit::LimitStatus;
+use domain::model::Deployment;
+use domain::price::Price;
+use domain::refusal::Refusal;
+use domain::usage::{Usage, UsageBasis};
+use domain::wire::usage::AnswerUsage;
+
+/// The text after which the journal is updated, in bytes: what a crash leaves uncharged of a stream.
+const JOURNAL_INTERVAL_BYTES: u64 = 2 * 1024;
+
+/// A request that is sent upstream. If it is dropped, it is charged for what was sent and received.
+pub struct SentRequest {
+    pub(super) open: OpenRequest,
+    pub(super) coverage: Coverage,
+    pub(super) price: Price,
+    usage_bound: UsageBound,
+    /// The gateway's own count, if the answer needed it.
+    pub(super) counted: Option<(Usage, UsageBasis)>,
+    /// The text sent upstream, in bytes.
+    pub(super) input_bytes: u64,
+    /// The part of the answer's text that the journal knows of, in bytes.
+    journalled_bytes: u64,
+    /// Whether an upstream has begun to answer.
+    pub(super) answer_begun: bool,
+    /// The client of the upstream that answers; `None` before an upstream has answered.
+    pub(super) upstream_client: Option<Arc<UpstreamClient>>,
+}
+
+impl SentRequest {
+    /// Begins to send an admitted request. It is boxed because it is large and changes hands.
+    pub(super) fn new(admitted: AdmittedRequest) -> Box<Self> {
+        let AdmittedRequest { open, permit, hold, price, usage_bound, media_tokens, choices } =
+            admitted;
+        let mut coverage = Coverage::new(open.app.clone(), permit, hold, media_tokens);
+        coverage.meter.set_requested_choices(choices);
+        Box::new(Self {
+            open,
+            coverage,
+            price,
+            usage_bound,
+            counted: None,
+            input_bytes: 0,
+            journalled_bytes: 0,
+            answer_begun: false,
+            upstream_client: None,
+        })
+    }
+
+    /// Returns the request id.
+    pub fn id(&self) -> RequestId {
+        self.open.id()
+    }
+
+    /// Returns the state of the request's limits at admission.
+    pub fn limit_status(&self) -> &LimitStatus {
+        self.open.limit_status()
+    }
+
+    /// Records an attempt at a deployment with this chat request; the journal has it before it is sent.
+    ///
+    /// # Errors
+    /// [`Refusal::RecorderBehind`] if the journal cannot be written; the request must not be sent.
+    pub(super) fn record_attempt(
+        &mut self,
+        target: &Deployment,
+        chat_body: &Bytes,
+    ) -> Result<(), Refusal> {
+        self.coverage.set_request_body(chat_body.clone());
+        self.input_bytes = count::text_bytes(chat_body);
+        let open = Open {
+            record: self.open.set_deployment(target),
+            price: self.price,
+            input_bytes: self.input_bytes,
+            output_bytes: self.output_bytes(),
+        };
+        self.open.app.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
+    }
+
+    /// Ready with the usage: the upstream's, as far as it is plausible, or else the gateway's own count. An
+    /// answer must not end before: its record is written first.
+    pub(super) fn poll_usage(&mut self, context: &mut Context<'_>) -> Poll<AnswerUsage> {
+        let plausible_usage = self.plausible_usage();
+        if let Some(usage) = plausible_usage.complete() {
+            return Poll::Ready(usage);
+        }
+        if let Some((counted, _)) = self.counted {
+            return Poll::Ready(plausible_usage.or_counted(&counted));
+        }
+        let mut counting = self.coverage.count_rest();
+        let Poll::Ready(counted) = Pin::new(&mut counting).poll(context) else {
+            self.coverage.keep_count(counting);
+            return Poll::Pending;
+        };
+        let (usage, basis) = if let Some(usage) = counted.ok().flatten() {
+            (usage, UsageBasis::Counted)
+        } else {
+            tracing::error!(request_id = %self.id(), "a request could not be counted");
+            (self.max_usage(), UsageBasis::Bounded)
+        };
+        self.counted = Some((usage, basis));
+        Poll::Ready(plausible_usage.or_counted(&usage))
+    }
+
+    /// Returns the usage known so far, without a count.
+    pub fn reported_usage(&self) -> Option<AnswerUsage> {
+        self.plausible_usage().complete()
+    }
+
+    /// Returns the plausible part of what the upstream reports; empty if it reports nothing.
+    pub(super) fn plausible_usage(&self) -> PlausibleUsage {
+        PlausibleUsage::new(&self.coverage, self.usage_bound, self.input_bytes)
+    }
+
+    /// Records that an upstream has begun to answer.
+    pub(super) fn set_answer_begun(&mut self) {
+        self.answer_begun = true;
+    }
+
+    /// Sets the client of the upstream that answers.
+    pub(super) fn answered_by(&mut self, upstream_client: Arc<UpstreamClient>) {
+        self.upstream_client = Some(upstream_client);
+    }
+
+    /// Ready once there is room for more text of the answer.
+    pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let client = self.upstream_client.as_ref();
+        let expects_usage = client.is_some_and(|client| client.reports_usage());
+        self.coverage.poll_room(expects_usage, context)
+    }
+
+    /// Records that the head of a stream was sent to the client.
+    pub(super) fn set_head_sent(&mut self) {
+        self.open.set_head_sent();
+        self.journal_progress();
+    }
+
+    /// Updates the progress of a stream in the journal, once enough text has arrived.
+    pub(super) fn update_progress(&mut self) {
+        if self.output_bytes() >= self.journalled_bytes + JOURNAL_INTERVAL_BYTES {
+            self.journal_progress();
+        }
+    }
+
+    /// Writes the progress of a stream to the journal.
+    fn journal_progress(&mut self) {
+        let output_bytes = self.output_bytes();
+        self.journalled_bytes = output_bytes;
+        let (http_status, ttft) = (self.open.http_status(), self.open.time_to_first_token());
+        self.open.app.ledger.update(self.open.id(), |open| {
+            open.record.http_status = http_status;
+            open.record.ttft = ttft;
+            open.output_bytes = output_bytes;
+        });
+    }
+
+    /// Records that the client does not get these events of its chat stream, so that their text is not
+    /// charged.
+    pub(super) fn withhold(&mut self, events: &[u8]) {
+        let mut meter = Meter::default();
+        // The events are valid up to here; errors in the rest do not matter.
+        _ = ChatPassthrough::new(String::new(), true).push(
+            events,
+            &mut meter,
+            &mut BytesMut::new(),
+        );
+        self.coverage.withhold(meter.take_produced());
+    }
+
+    /// Spawns `work` that continues after the request; a shutdown waits for it.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.open.app.tasks.spawn(work);
+    }
+
+    /// Returns the wait between settlement and the end of the answer.
+    pub fn syncing(&self) -> Option<DiskSync> {
+        self.open.app.ledger.syncing()
+    }
+
+    /// Returns the usage that is charged if nothing can be counted.
+    pub(super) fn max_usage(&self) -> Usage {
+        Usage::bounded(self.input_bytes, self.output_bytes())
+    }
+
+    /// Returns the text of the answer so far, in bytes.
+    pub(super) fn output_bytes(&self) -> u64 {
+        self.coverage.meter.produced_bytes() as u64
+    }
+}
