@@ -6,13 +6,13 @@ use super::answer::millis;
 use super::time;
 use crate::control::health::HealthView;
 use crate::control::limit_use::{Counted, LimitView};
-use crate::control::traffic::Picture;
+use crate::control::traffic::TrafficSnapshot;
 use domain::health::BreakerState;
 use domain::latency::Percentiles;
 use domain::limit::{LimitKind, LimitScope};
 
-pub(in super::super) fn picture(picture: Picture) -> v1::WatchTrafficResponse {
-    let Picture { at, in_flight, past } = picture;
+pub(in super::super) fn picture(picture: TrafficSnapshot) -> v1::WatchTrafficResponse {
+    let TrafficSnapshot { at, in_flight, past } = picture;
     let minutes = past.minutes.iter().map(|minute| v1::MinuteTraffic {
         requests: minute.requests,
         errors: minute.errors,

@@ -24,7 +24,7 @@ use time_series::TimeSeries;
 pub use time_series::{Count, ErrorCount, Past};
 pub(super) use under_way::LastCount;
 pub use under_way::UnderWay;
-pub use watch::Picture;
+pub use watch::TrafficSnapshot;
 
 /// An account is forgotten when nothing of it has ended for so long.
 const IDLE: Duration = Duration::from_hours(1);

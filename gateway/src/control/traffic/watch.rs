@@ -17,7 +17,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The traffic at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Picture {
+pub struct TrafficSnapshot {
     /// When.
     pub at: Timestamp,
     /// Requests under way.
@@ -40,7 +40,7 @@ impl Control {
         account: &str,
         interval: Duration,
         stop: CancellationToken,
-    ) -> Result<impl Stream<Item = Picture> + Send + use<>, ControlError> {
+    ) -> Result<impl Stream<Item = TrafficSnapshot> + Send + use<>, ControlError> {
         let scope = self.scope(caller, account)?;
         let interval = interval.max(MIN_INTERVAL);
         let start = (self.clone(), stop, None::<Instant>);
@@ -64,13 +64,13 @@ impl Control {
         }
     }
 
-    fn traffic(&self, scope: Option<AccountId>) -> Picture {
+    fn traffic(&self, scope: Option<AccountId>) -> TrafficSnapshot {
         let now = self.clock.monotonic();
         let under_way = self.last_count.get(&self.ledger, now);
         let in_flight = match scope {
             None => under_way.total,
             Some(id) => under_way.accounts.get(&id).copied().unwrap_or_default(),
         };
-        Picture { at: self.clock.now(), in_flight, past: self.traffic.past(scope, now) }
+        TrafficSnapshot { at: self.clock.now(), in_flight, past: self.traffic.past(scope, now) }
     }
 }
