@@ -12,13 +12,13 @@ use domain::latency::Percentiles;
 use domain::limit::{LimitKind, LimitScope};
 
 pub(in super::super) fn picture(picture: TrafficSnapshot) -> v1::WatchTrafficResponse {
-    let TrafficSnapshot { at, in_flight, past } = picture;
-    let minutes = past.minutes.iter().map(|minute| v1::MinuteTraffic {
+    let TrafficSnapshot { at, in_flight, history } = picture;
+    let minutes = history.minutes.iter().map(|minute| v1::MinuteTraffic {
         requests: minute.requests,
         errors: minute.errors,
         tokens: minute.tokens,
     });
-    let errors = past.errors.into_iter().map(|error| v1::ErrorCount {
+    let errors = history.errors.into_iter().map(|error| v1::ErrorCount {
         code: error.code,
         count: error.count,
         last_at: Some(time(error.last_at)),
@@ -26,10 +26,10 @@ pub(in super::super) fn picture(picture: TrafficSnapshot) -> v1::WatchTrafficRes
     v1::WatchTrafficResponse {
         at: Some(time(at)),
         in_flight,
-        requests_per_second: past.requests_per_second,
-        tokens_per_second: past.tokens_per_second,
+        requests_per_second: history.requests_per_second,
+        tokens_per_second: history.tokens_per_second,
         minutes: minutes.collect(),
-        ttft: past.ttft.map(percentiles),
+        ttft: history.ttft.map(percentiles),
         errors: errors.collect(),
     }
 }

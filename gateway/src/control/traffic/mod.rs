@@ -21,7 +21,7 @@ use domain::id::AccountId;
 use domain::record::RequestRecord;
 use time_series::TimeSeries;
 
-pub use time_series::{Count, ErrorCount, Past};
+pub use time_series::{Count, ErrorCount, TrafficHistory};
 pub(super) use under_way::LastCount;
 pub use under_way::UnderWay;
 pub use watch::TrafficSnapshot;
@@ -68,13 +68,13 @@ impl Traffic {
     }
 
     /// Returns the last hour of an account, or of all, as of `now`.
-    pub fn past(&self, account: Option<AccountId>, now: Duration) -> Past {
+    pub fn history(&self, account: Option<AccountId>, now: Duration) -> TrafficHistory {
         let state = self.lock();
         match account {
-            None => state.whole.past(now),
+            None => state.whole.history(now),
             Some(account) => match state.accounts.get(&account) {
-                Some(active) => active.series.past(now),
-                None => TimeSeries::default().past(now),
+                Some(active) => active.series.history(now),
+                None => TimeSeries::default().history(now),
             },
         }
     }

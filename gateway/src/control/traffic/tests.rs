@@ -53,8 +53,8 @@ fn rates_are_of_the_last_ten_seconds_that_are_over() {
         traffic.ended(&[good(), good()], seconds(second));
     }
     let rate = |second| {
-        let past = traffic.past(None, seconds(second));
-        (past.requests_per_second, past.tokens_per_second)
+        let history = traffic.history(None, seconds(second));
+        (history.requests_per_second, history.tokens_per_second)
     };
     assert_eq!(rate(109), (1.8, 72.0));
     assert_eq!(rate(110), (2.0, 80.0));
@@ -67,7 +67,7 @@ fn an_hour_is_told_by_the_minute() {
     let traffic = Traffic::default();
     traffic.ended(&[good()], seconds(30));
     traffic.ended(&[record(1, RequestStatus::Rejected, Some("c")), good()], seconds(61));
-    let minutes = |second| traffic.past(None, seconds(second)).minutes;
+    let minutes = |second| traffic.history(None, seconds(second)).minutes;
     let told = minutes(61);
     assert_eq!(told.len(), 60);
     assert_eq!(told[58], Count { requests: 1, errors: 0, tokens: 40 });
@@ -84,7 +84,7 @@ fn accounts_are_told_apart_and_forgotten_when_they_are_idle() {
     traffic.ended(&[record(2, RequestStatus::Completed, None)], seconds(1_800));
     let of = |account| {
         let minutes =
-            traffic.past(Some(AccountId(Uuid::from_u128(account))), seconds(1_800)).minutes;
+            traffic.history(Some(AccountId(Uuid::from_u128(account))), seconds(1_800)).minutes;
         minutes.iter().map(|minute| minute.requests).sum::<u64>()
     };
     assert_eq!((of(1), of(2), of(3)), (1, 1, 0));
@@ -112,12 +112,12 @@ fn errors_are_counted_by_their_code_or_their_end() {
     traffic.ended(&[failed(Some("a")), failed(None), failed(Some("a"))], seconds(0));
     traffic.ended(&[record(1, RequestStatus::Cancelled, Some("b")), good()], seconds(0));
     let told = |second| {
-        let errors = traffic.past(None, seconds(second)).errors;
+        let errors = traffic.history(None, seconds(second)).errors;
         errors.into_iter().map(|error| (error.code, error.count)).collect::<Vec<_>>()
     };
     assert_eq!(told(0), [("a".to_owned(), 2), ("failed".to_owned(), 1)]);
     assert_eq!(
-        traffic.past(None, seconds(0)).errors[0].last_at.to_string(),
+        traffic.history(None, seconds(0)).errors[0].last_at.to_string(),
         "1970-01-01T00:00:02Z"
     );
     assert_eq!(told(3_600), []);
@@ -128,11 +128,11 @@ fn codes_beyond_a_number_are_counted_together() {
     let traffic = Traffic::default();
     let failed = |code: u32| record(1, RequestStatus::Failed, Some(&code.to_string()));
     (0..100).for_each(|code| traffic.ended(&[failed(code)], seconds(0)));
-    let told = traffic.past(None, seconds(0)).errors;
+    let told = traffic.history(None, seconds(0)).errors;
     assert_eq!((told.len(), told[0].code.as_str(), told[0].count), (33, "other", 68));
     // an hour later there is room again
     traffic.ended(&[failed(99)], seconds(3_600));
-    let told = traffic.past(None, seconds(3_600)).errors;
+    let told = traffic.history(None, seconds(3_600)).errors;
     assert_eq!((told.len(), told[0].code.as_str()), (1, "99"));
 }
 
@@ -140,7 +140,7 @@ fn codes_beyond_a_number_are_counted_together() {
 fn the_time_to_the_first_piece_is_told_of_the_last_five_minutes() {
     let traffic = Traffic::default();
     traffic.ended(&[good()], seconds(60));
-    let p50 = |second| traffic.past(None, seconds(second)).ttft.map(|ttft| ttft.p50.as_millis());
+    let p50 = |second| traffic.history(None, seconds(second)).ttft.map(|ttft| ttft.p50.as_millis());
     assert!(matches!(p50(60), Some(400..=425)), "{:?}", p50(60));
     assert!(p50(359).is_some());
     assert_eq!(p50(360), None);

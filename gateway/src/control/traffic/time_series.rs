@@ -52,7 +52,7 @@ pub struct ErrorCount {
 
 /// What a series says.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Past {
+pub struct TrafficHistory {
     /// Requests that ended, per second, over the last ten.
     pub requests_per_second: f64,
     /// Their tokens, per second.
@@ -107,7 +107,7 @@ impl TimeSeries {
 
     /// Returns what has been, as of `now`.
     #[expect(clippy::cast_precision_loss, reason = "rates are looked at, not added up")]
-    pub(super) fn past(&self, now: Duration) -> Past {
+    pub(super) fn history(&self, now: Duration) -> TrafficHistory {
         let (second, minute) = (now.as_secs(), now.as_secs() / 60);
         let mut rate = Count::default();
         let over = self.seconds.until(second).take(RATE_SECONDS);
@@ -122,7 +122,7 @@ impl TimeSeries {
         let mut errors: Vec<_> =
             self.errors.iter().filter_map(|cause| cause.within(minute)).collect();
         errors.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.code.cmp(&b.code)));
-        Past {
+        TrafficHistory {
             requests_per_second: per_second(rate.requests),
             tokens_per_second: per_second(rate.tokens),
             minutes: self

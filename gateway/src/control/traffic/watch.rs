@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Past;
+use super::TrafficHistory;
 use crate::control::{Caller, Control, ControlError};
 use domain::id::AccountId;
 
@@ -23,7 +23,7 @@ pub struct TrafficSnapshot {
     /// Requests under way.
     pub in_flight: u64,
     /// What has ended.
-    pub past: Past,
+    pub history: TrafficHistory,
 }
 
 impl Control {
@@ -71,6 +71,10 @@ impl Control {
             None => under_way.total,
             Some(id) => under_way.accounts.get(&id).copied().unwrap_or_default(),
         };
-        TrafficSnapshot { at: self.clock.now(), in_flight, past: self.traffic.past(scope, now) }
+        TrafficSnapshot {
+            at: self.clock.now(),
+            in_flight,
+            history: self.traffic.history(scope, now),
+        }
     }
 }
