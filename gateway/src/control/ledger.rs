@@ -32,7 +32,7 @@ pub struct EntryView {
 
 /// What a verification found.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct LedgerVerification {
     /// What was recomputed.
     pub proof: Proof,
     /// How many balances kept changing, so that memory and store could not be compared.
@@ -93,7 +93,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members; the store's.
-    pub async fn verify_ledger(&self, caller: &Caller) -> Result<Verdict, ControlError> {
+    pub async fn verify_ledger(&self, caller: &Caller) -> Result<LedgerVerification, ControlError> {
         caller.require_operator("verify the ledger")?;
         self.ledger.flushed().await;
         let mut proof = self.store.prove().await?;
@@ -107,7 +107,7 @@ impl Control {
             let first = differences.first().map(|(difference, _)| difference.to_string());
             tracing::error!(differences = proof.found, first, "the ledger does not add up");
         }
-        Ok(Verdict { proof, under_way, differences })
+        Ok(LedgerVerification { proof, under_way, differences })
     }
 
     /// Notes the balances in memory that differ, and go on to differ, from what the stored ones come to with

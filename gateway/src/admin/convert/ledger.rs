@@ -3,7 +3,7 @@
 use proto::v1;
 
 use super::time;
-use crate::control::ledger::{EntryView, Verdict};
+use crate::control::ledger::{EntryView, LedgerVerification};
 use domain::ledger::EntryKind;
 use domain::proof::Difference;
 
@@ -27,8 +27,8 @@ pub(in super::super) fn entry(view: EntryView) -> v1::LedgerEntry {
     }
 }
 
-pub(in super::super) fn verdict(verdict: Verdict) -> v1::VerifyLedgerResponse {
-    let Verdict { proof, under_way, differences } = verdict;
+pub(in super::super) fn verdict(verdict: LedgerVerification) -> v1::VerifyLedgerResponse {
+    let LedgerVerification { proof, under_way, differences } = verdict;
     v1::VerifyLedgerResponse {
         ok: proof.holds(),
         balances: proof.balances.len() as u64,
