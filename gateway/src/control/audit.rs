@@ -11,7 +11,7 @@ use store::{AuditFilter, Cursor};
 
 /// Which entries a caller asks for; every field narrows the choice.
 #[derive(Clone, Debug, Default)]
-pub struct AuditChoice {
+pub struct AuditQuery {
     /// What this account (name or id) did, or what concerns it.
     pub account: Option<String>,
     /// Made at or after this time.
@@ -43,7 +43,7 @@ impl Control {
     pub async fn list_audit(
         &self,
         caller: &Caller,
-        choice: AuditChoice,
+        choice: AuditQuery,
         size: usize,
         token: &str,
     ) -> Result<Page<AuditView>, ControlError> {

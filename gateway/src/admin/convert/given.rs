@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proto::v1;
 
-use crate::control::audit::AuditChoice;
+use crate::control::audit::AuditQuery;
 use crate::control::keys::NewKey;
 use crate::control::models::{CachedPrice, ModelChange, NewDeployment};
 use crate::control::plans::NewPlan;
@@ -55,8 +55,8 @@ pub(in super::super) fn audit_choice(
     account: String,
     since: Option<prost_types::Timestamp>,
     until: Option<prost_types::Timestamp>,
-) -> Result<AuditChoice, Invalid> {
-    Ok(AuditChoice {
+) -> Result<AuditQuery, Invalid> {
+    Ok(AuditQuery {
         account: (!account.is_empty()).then_some(account),
         since: since.map(|since| time("since", &since)).transpose()?,
         until: until.map(|until| time("until", &until)).transpose()?,

@@ -1,6 +1,6 @@
 //! The audit log.
 
-use super::super::audit::AuditChoice;
+use super::super::audit::AuditQuery;
 use super::super::keys::NewKey;
 use super::super::plans::NewPlan;
 use super::super::upstreams::NewCredential;
@@ -10,7 +10,7 @@ use domain::id::PlanName;
 use domain::limit::Limits;
 
 /// Every entry that `caller` sees, oldest first, as `actor action object (account) details`.
-async fn log(bench: &Bench, caller: &Caller, choice: AuditChoice) -> Vec<String> {
+async fn log(bench: &Bench, caller: &Caller, choice: AuditQuery) -> Vec<String> {
     let page = bench.control.list_audit(caller, choice, 1_000, "").await.unwrap();
     let line = |view: super::super::audit::AuditView| {
         let entry = view.entry;
@@ -45,7 +45,7 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
     control.update_upstream(operator, sim.to_string(), change).await.unwrap();
     control.remove_upstream(operator, sim.to_string()).await.unwrap();
 
-    let lines = log(&bench, operator, AuditChoice::default()).await;
+    let lines = log(&bench, operator, AuditQuery::default()).await;
     let (old, new) = (&key.key.id, &new.key.id);
     let now = bench.clock.now();
     let week = now + Duration::from_hours(7 * 24);
@@ -116,7 +116,7 @@ async fn an_entry_says_from_what_to_what() {
     {
         control.update_upstream(operator, "sim".into(), wish(url, secret)).await.unwrap();
     }
-    let lines = log(&bench, operator, AuditChoice::default()).await;
+    let lines = log(&bench, operator, AuditQuery::default()).await;
     let details = |line: &String| line.split_once(" () ").unwrap().1.to_owned();
     let details: Vec<_> = lines.iter().skip(3).map(details).collect();
     assert_eq!(
@@ -140,11 +140,11 @@ async fn members_read_what_concerns_them_and_nothing_else() {
     let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
     bench.control.suspend_account(&bench.operator, "bob", "spam").await.unwrap();
     bench.model("m").await;
-    let seen = log(&bench, &ann, AuditChoice::default()).await;
+    let seen = log(&bench, &ann, AuditQuery::default()).await;
     assert!(seen.len() == 2 && seen[0].contains("register ann"), "{seen:?}");
-    let seen = log(&bench, &bob, AuditChoice::default()).await;
+    let seen = log(&bench, &bob, AuditQuery::default()).await;
     assert!(seen.len() == 3 && seen[2].ends_with("(bob) spam"), "the reason is told: {seen:?}");
-    let of = |name: &str| AuditChoice { account: Some(name.into()), ..AuditChoice::default() };
+    let of = |name: &str| AuditQuery { account: Some(name.into()), ..AuditQuery::default() };
     let refused = bench.control.list_audit(&ann, of("bob"), 9, "").await;
     assert!(matches!(refused, Err(ControlError::NotFound(_))), "{refused:?}");
     assert_eq!(log(&bench, &bench.operator, of("bob")).await.len(), 3);
@@ -157,10 +157,10 @@ async fn a_refused_change_leaves_no_entry_and_pages_go_on_where_they_ended() {
     let wish = NewKey { label: " ".into(), ..NewKey::default() };
     bench.control.create_key(&ann, wish).await.unwrap_err();
     bench.control.revoke_session(&ann, "nix").await.unwrap_err();
-    let all = log(&bench, &bench.operator, AuditChoice::default()).await;
+    let all = log(&bench, &bench.operator, AuditQuery::default()).await;
     assert_eq!(all.len(), 3, "{all:?}");
     let list = async |token: &str| {
-        bench.control.list_audit(&bench.operator, AuditChoice::default(), 1, token).await
+        bench.control.list_audit(&bench.operator, AuditQuery::default(), 1, token).await
     };
     let first = list("").await.unwrap();
     assert_eq!(first.items[0].entry.action, AuditAction::SessionCreate);

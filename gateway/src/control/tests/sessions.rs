@@ -4,7 +4,7 @@ use secrecy::ExposeSecret;
 
 use tokio_util::sync::CancellationToken;
 
-use super::super::audit::AuditChoice;
+use super::super::audit::AuditQuery;
 use super::*;
 use domain::audit::AuditAction;
 
@@ -163,7 +163,7 @@ async fn refusals(bench: &Bench) -> (Vec<(String, String)>, Vec<String>) {
     bench.control.tasks.wait().await;
     bench.control.tasks.reopen();
     bench.control.report_refused_until(stop).await;
-    let page = bench.control.list_audit(&bench.operator, AuditChoice::default(), 1_000, "").await;
+    let page = bench.control.list_audit(&bench.operator, AuditQuery::default(), 1_000, "").await;
     let (mut accounts, mut tokens) = (Vec::new(), Vec::new());
     for item in page.unwrap().items {
         match item.entry.action {
