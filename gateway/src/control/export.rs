@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::{Stream, stream};
 use tokio_util::sync::CancellationToken;
 
-use super::usage::{Choice, RecordView};
+use super::usage::{RecordView, RequestQuery};
 use super::{Caller, Control, ControlError};
 use store::{Cursor, RequestFilter};
 
@@ -32,7 +32,7 @@ impl Control {
     pub async fn export_requests(
         self: &Arc<Self>,
         caller: &Caller,
-        choice: Choice,
+        choice: RequestQuery,
         stop: CancellationToken,
     ) -> Result<
         impl Stream<Item = Result<Vec<RecordView>, ControlError>> + Send + use<>,

@@ -1,6 +1,6 @@
 //! Which requests a caller means: names become ids, and members are kept to what is theirs.
 
-use super::usage::Choice;
+use super::usage::RequestQuery;
 use super::{Caller, Control, ControlError};
 use domain::expression::{self, Expression, Names, Test};
 use domain::id::{AccountId, KeyId, ModelId};
@@ -31,7 +31,7 @@ impl Control {
     pub(super) fn filter(
         &self,
         caller: &Caller,
-        choice: Choice,
+        choice: RequestQuery,
     ) -> Result<RequestFilter, ControlError> {
         let names = Seen { control: self, caller };
         let account = match &choice.account {

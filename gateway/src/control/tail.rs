@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::usage::{Choice, RecordView};
+use super::usage::{RecordView, RequestQuery};
 use super::{Caller, Control, ControlError};
 use store::{Cursor, RequestFilter};
 
@@ -77,7 +77,7 @@ impl Control {
     pub fn tail(
         self: &Arc<Self>,
         caller: &Caller,
-        choice: Choice,
+        choice: RequestQuery,
         start: Start,
         stop: CancellationToken,
     ) -> Result<impl Stream<Item = Result<News, ControlError>> + Send + use<>, ControlError> {

@@ -15,7 +15,7 @@ const SUMMARY: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// Which requests, as a caller names them; every field narrows the choice.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub struct RequestQuery {
     /// Of the account with this name or id.
     pub account: Option<String>,
     /// Of the key with this public id.
@@ -59,7 +59,7 @@ impl Control {
     pub async fn list_requests(
         &self,
         caller: &Caller,
-        choice: Choice,
+        choice: RequestQuery,
         size: usize,
         token: &str,
     ) -> Result<Page<RecordView>, ControlError> {
@@ -103,7 +103,7 @@ impl Control {
     pub async fn summarize(
         &self,
         caller: &Caller,
-        choice: Choice,
+        choice: RequestQuery,
     ) -> Result<SummaryView, ControlError> {
         let mut filter = self.filter(caller, choice)?;
         if filter.since.is_none() {

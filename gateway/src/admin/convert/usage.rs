@@ -6,16 +6,16 @@ use super::answer::millis;
 use super::given::{self, unknown};
 use super::time;
 use crate::control::tail::{News, Start};
-use crate::control::usage::{Choice, RecordView, SummaryView, parse_cursor};
+use crate::control::usage::{RecordView, RequestQuery, SummaryView, parse_cursor};
 use domain::Invalid;
 use domain::record::RequestStatus;
 use domain::usage::{Usage, UsageBasis};
 use store::Totals;
 
-pub(in super::super) fn choice(filter: Option<v1::RequestFilter>) -> Result<Choice, Invalid> {
+pub(in super::super) fn choice(filter: Option<v1::RequestFilter>) -> Result<RequestQuery, Invalid> {
     let filter = filter.unwrap_or_default();
     let some = |text: String| (!text.is_empty()).then_some(text);
-    Ok(Choice {
+    Ok(RequestQuery {
         account: some(filter.account),
         key: some(filter.key),
         model: some(filter.model),
@@ -26,7 +26,9 @@ pub(in super::super) fn choice(filter: Option<v1::RequestFilter>) -> Result<Choi
     })
 }
 
-pub(in super::super) fn tail(request: v1::TailRequestsRequest) -> Result<(Choice, Start), Invalid> {
+pub(in super::super) fn tail(
+    request: v1::TailRequestsRequest,
+) -> Result<(RequestQuery, Start), Invalid> {
     let start = match request.cursor.as_str() {
         "" => Start::History(usize::try_from(request.history).unwrap_or(usize::MAX)),
         cursor => Start::After(parse_cursor("cursor", cursor)?),

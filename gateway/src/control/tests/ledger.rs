@@ -3,7 +3,7 @@
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::super::usage::Choice;
+use super::super::usage::RequestQuery;
 use super::*;
 use domain::proof::Difference;
 
@@ -63,7 +63,8 @@ async fn an_export_is_whole_and_ordered_and_a_members_is_its_own() {
     bench.record(ann.account.id, 700).await;
     bench.record(bob.account.id, 10).await;
     let export = async |caller: &Caller, stop: &CancellationToken| {
-        let pages = bench.control.export_requests(caller, Choice::default(), stop.clone()).await;
+        let pages =
+            bench.control.export_requests(caller, RequestQuery::default(), stop.clone()).await;
         pages.unwrap().collect::<Vec<_>>().await
     };
     let stop = CancellationToken::new();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::{Stream, StreamExt};
 
 use super::super::tail::{News, Start};
-use super::super::usage::Choice;
+use super::super::usage::RequestQuery;
 use super::*;
 use store::Cursor;
 
@@ -14,7 +14,7 @@ type Tail = Pin<Box<dyn Stream<Item = Result<News, ControlError>> + Send>>;
 
 fn tail(bench: &Bench, caller: &Caller, start: Start, stop: &CancellationToken) -> Tail {
     let stop = stop.clone();
-    Box::pin(bench.control.tail(caller, Choice::default(), start, stop).unwrap())
+    Box::pin(bench.control.tail(caller, RequestQuery::default(), start, stop).unwrap())
 }
 
 async fn next(tail: &mut Tail) -> (usize, bool, Cursor) {

@@ -1,6 +1,6 @@
 //! The request log, read.
 
-use super::super::usage::Choice;
+use super::super::usage::RequestQuery;
 use super::*;
 
 #[tokio::test]
@@ -11,7 +11,7 @@ async fn records_are_listed_page_by_page_newest_first() {
     let mut seen = Vec::new();
     let mut token = Some(String::new());
     while let Some(from) = token {
-        let choice = Choice::default();
+        let choice = RequestQuery::default();
         let page = bench.control.list_requests(&ann, choice, 2, &from).await.unwrap();
         assert!(page.items.len() <= 2);
         seen.extend(page.items.into_iter().map(|view| view.record.id));
@@ -22,7 +22,7 @@ async fn records_are_listed_page_by_page_newest_first() {
     unique.sort();
     unique.dedup();
     assert_eq!(unique.len(), 5);
-    let choice = Choice::default();
+    let choice = RequestQuery::default();
     let strange = bench.control.list_requests(&ann, choice, 2, "-1").await;
     assert_eq!(field(strange), "page_token");
 }
@@ -34,7 +34,7 @@ async fn members_see_and_sum_their_own_requests_only() {
     bench.record(ann.account.id, 2).await;
     bench.record(bob.account.id, 3).await;
     let list = async |caller: &Caller, account: Option<&str>| {
-        let choice = Choice { account: account.map(Into::into), ..Choice::default() };
+        let choice = RequestQuery { account: account.map(Into::into), ..RequestQuery::default() };
         let page = bench.control.list_requests(caller, choice.clone(), 10, "").await?;
         let summary = bench.control.summarize(caller, choice).await?;
         assert_eq!(summary.summary.totals.requests, page.items.len() as u64);
@@ -64,7 +64,7 @@ async fn sums_begin_thirty_days_ago() {
     let ann = bench.member("ann").await;
     bench.record(ann.account.id, 1).await;
     let sum = async |since| {
-        let choice = Choice { since, ..Choice::default() };
+        let choice = RequestQuery { since, ..RequestQuery::default() };
         bench.control.summarize(&ann, choice).await.unwrap().summary.totals
     };
     assert_eq!(sum(None).await.cost, Nanos(7));
