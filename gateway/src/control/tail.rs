@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum TailStart {
     /// With the last records, so many of them.
     History(usize),
     /// After this cursor.
@@ -36,7 +36,7 @@ pub enum Start {
 
 /// One answer of the tail.
 #[derive(Clone, Debug)]
-pub struct News {
+pub struct TailBatch {
     /// Records in the order in which they were recorded; may be empty.
     pub records: Vec<RecordView>,
     /// Where to go on after this answer.
@@ -78,12 +78,13 @@ impl Control {
         self: &Arc<Self>,
         caller: &Caller,
         choice: RequestQuery,
-        start: Start,
+        start: TailStart,
         stop: CancellationToken,
-    ) -> Result<impl Stream<Item = Result<News, ControlError>> + Send + use<>, ControlError> {
+    ) -> Result<impl Stream<Item = Result<TailBatch, ControlError>> + Send + use<>, ControlError>
+    {
         let (phase, cursor) = match start {
-            Start::History(count) => (Phase::History(count.min(PAGE)), Cursor::default()),
-            Start::After(cursor) => (Phase::CatchUp, cursor),
+            TailStart::History(count) => (Phase::History(count.min(PAGE)), Cursor::default()),
+            TailStart::After(cursor) => (Phase::CatchUp, cursor),
         };
         let tail = Tail {
             control: self.clone(),
@@ -113,7 +114,7 @@ impl Control {
 
 impl Tail {
     /// Returns the next answer; `None` when nothing can come any more.
-    async fn next(&mut self) -> Result<Option<News>, ControlError> {
+    async fn next(&mut self) -> Result<Option<TailBatch>, ControlError> {
         loop {
             let news = match self.phase {
                 Phase::History(count) => self.history(count).await?,
@@ -136,7 +137,7 @@ impl Tail {
         }
     }
 
-    async fn history(&mut self, count: usize) -> Result<Option<News>, ControlError> {
+    async fn history(&mut self, count: usize) -> Result<Option<TailBatch>, ControlError> {
         self.phase = Phase::Announce;
         // asked first: what is committed during the query is either in its answer or news
         let newest = *self.committed.borrow_and_update();
@@ -146,7 +147,7 @@ impl Tail {
     }
 
     /// Reads what came after the cursor; goes on to `after` when that was all.
-    async fn read(&mut self, after: Phase) -> Result<Option<News>, ControlError> {
+    async fn read(&mut self, after: Phase) -> Result<Option<TailBatch>, ControlError> {
         if let Some(last_read) = self.last_read {
             tokio::time::sleep_until(last_read + PAUSE).await;
         }
@@ -208,8 +209,8 @@ impl Tail {
         Ok(self.control.record_views(rows))
     }
 
-    fn news(&self, records: Vec<RecordView>, dropped: u64) -> News {
+    fn news(&self, records: Vec<RecordView>, dropped: u64) -> TailBatch {
         let live = matches!(self.phase, Phase::Live);
-        News { records, cursor: self.cursor, dropped, live }
+        TailBatch { records, cursor: self.cursor, dropped, live }
     }
 }

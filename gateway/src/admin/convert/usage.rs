@@ -5,7 +5,7 @@ use proto::v1;
 use super::answer::millis;
 use super::given::{self, unknown};
 use super::time;
-use crate::control::tail::{News, Start};
+use crate::control::tail::{TailBatch, TailStart};
 use crate::control::usage::{RecordView, RequestQuery, SummaryView, parse_cursor};
 use domain::Invalid;
 use domain::record::RequestStatus;
@@ -28,10 +28,10 @@ pub(in super::super) fn choice(filter: Option<v1::RequestFilter>) -> Result<Requ
 
 pub(in super::super) fn tail(
     request: v1::TailRequestsRequest,
-) -> Result<(RequestQuery, Start), Invalid> {
+) -> Result<(RequestQuery, TailStart), Invalid> {
     let start = match request.cursor.as_str() {
-        "" => Start::History(usize::try_from(request.history).unwrap_or(usize::MAX)),
-        cursor => Start::After(parse_cursor("cursor", cursor)?),
+        "" => TailStart::History(usize::try_from(request.history).unwrap_or(usize::MAX)),
+        cursor => TailStart::After(parse_cursor("cursor", cursor)?),
     };
     Ok((choice(request.filter)?, start))
 }
@@ -97,7 +97,7 @@ fn tokens(usage: &Usage) -> v1::TokenCounts {
     }
 }
 
-pub(in super::super) fn news(news: News) -> v1::TailRequestsResponse {
+pub(in super::super) fn news(news: TailBatch) -> v1::TailRequestsResponse {
     v1::TailRequestsResponse {
         requests: news.records.into_iter().map(record).collect(),
         cursor: news.cursor.0.to_string(),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt};
 
-use super::super::tail::{News, Start};
+use super::super::tail::{TailBatch, TailStart};
 use super::super::usage::RequestQuery;
 use super::*;
 use store::Cursor;
 
-type Tail = Pin<Box<dyn Stream<Item = Result<News, ControlError>> + Send>>;
+type Tail = Pin<Box<dyn Stream<Item = Result<TailBatch, ControlError>> + Send>>;
 
-fn tail(bench: &Bench, caller: &Caller, start: Start, stop: &CancellationToken) -> Tail {
+fn tail(bench: &Bench, caller: &Caller, start: TailStart, stop: &CancellationToken) -> Tail {
     let stop = stop.clone();
     Box::pin(bench.control.tail(caller, RequestQuery::default(), start, stop).unwrap())
 }
@@ -30,7 +30,7 @@ async fn history_comes_first_then_news_and_a_cursor_resumes() {
     bench.record(ann.account.id, 3).await;
     bench.record(bob.account.id, 1).await;
     let stop = CancellationToken::new();
-    let mut first = tail(&bench, &ann, Start::History(2), &stop);
+    let mut first = tail(&bench, &ann, TailStart::History(2), &stop);
     let (count, live, cursor) = next(&mut first).await;
     assert_eq!((count, live), (2, false));
     // bob's record lies between: it is not sent, but passed
@@ -45,11 +45,11 @@ async fn history_comes_first_then_news_and_a_cursor_resumes() {
     bench.record(bob.account.id, 1).await;
     bench.record(ann.account.id, 2).await;
 
-    let mut resumed = tail(&bench, &ann, Start::After(cursor), &stop);
+    let mut resumed = tail(&bench, &ann, TailStart::After(cursor), &stop);
     let (count, live, end) = next(&mut resumed).await;
     assert_eq!((count, live), (2, false));
     assert_eq!(next(&mut resumed).await, (0, true, end));
-    let mut all = tail(&bench, &bench.operator, Start::After(Cursor(0)), &stop);
+    let mut all = tail(&bench, &bench.operator, TailStart::After(Cursor(0)), &stop);
     assert_eq!(next(&mut all).await, (8, false, end));
 
     stop.cancel();
@@ -61,7 +61,7 @@ async fn without_history_it_is_live_at_once() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     bench.record(ann.account.id, 2).await;
-    let mut tail = tail(&bench, &ann, Start::History(0), &CancellationToken::new());
+    let mut tail = tail(&bench, &ann, TailStart::History(0), &CancellationToken::new());
     assert_eq!(next(&mut tail).await, (0, true, Cursor(2)));
 }
 
@@ -80,11 +80,11 @@ async fn who_falls_behind_is_moved_ahead_and_told_so() {
     let mut committed = bench.control.ledger.committed();
     committed.wait_for(|cursor| cursor.0 > 10_500).await.unwrap();
 
-    let mut of_ann = tail(&bench, &ann, Start::After(Cursor(0)), &stop);
+    let mut of_ann = tail(&bench, &ann, TailStart::After(Cursor(0)), &stop);
     let news = of_ann.next().await.unwrap().unwrap();
     assert_eq!((news.dropped, news.records.len(), news.live), (9_501, 1_000, false));
     assert_eq!(next(&mut of_ann).await, (0, true, news.cursor));
     // his backlog is short, though the log is long
-    let mut of_bob = tail(&bench, &bob, Start::After(Cursor(0)), &stop);
+    let mut of_bob = tail(&bench, &bob, TailStart::After(Cursor(0)), &stop);
     assert_eq!(next(&mut of_bob).await.0, 10);
 }
