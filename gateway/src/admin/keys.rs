@@ -9,7 +9,7 @@ use tonic::{Request, Response, async_trait};
 use super::status::invalid;
 use super::{Answer, auth, convert};
 use crate::control::Control;
-use crate::control::keys::KeysOf;
+use crate::control::keys::KeyScope;
 
 pub(super) struct Keys {
     pub(super) control: Arc<Control>,
@@ -36,9 +36,9 @@ impl KeyService for Keys {
     ) -> Answer<v1::ListKeysResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let of = match request.get_ref().account.as_str() {
-            "" => KeysOf::Caller,
-            "*" => KeysOf::All,
-            account => KeysOf::Account(account),
+            "" => KeyScope::Caller,
+            "*" => KeyScope::All,
+            account => KeyScope::Account(account),
         };
         let keys = self.control.list_keys(&caller, of).await?;
         let keys = keys.into_iter().map(convert::key).collect();

@@ -54,7 +54,7 @@ pub struct KeyView {
 
 /// Whose keys to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeysOf<'a> {
+pub enum KeyScope<'a> {
     /// The caller's.
     Caller,
     /// Of the account with this name or id.
@@ -126,12 +126,12 @@ impl Control {
     pub async fn list_keys(
         &self,
         caller: &Caller,
-        of: KeysOf<'_>,
+        of: KeyScope<'_>,
     ) -> Result<Vec<KeyView>, ControlError> {
         let account = match of {
-            KeysOf::Caller => Some(caller.account.id),
-            KeysOf::Account(text) => Some(self.visible_account(caller, text)?.id),
-            KeysOf::All => {
+            KeyScope::Caller => Some(caller.account.id),
+            KeyScope::Account(text) => Some(self.visible_account(caller, text)?.id),
+            KeyScope::All => {
                 caller.require_operator("list the keys of all accounts")?;
                 None
             }

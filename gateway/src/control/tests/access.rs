@@ -1,6 +1,6 @@
 //! What only operators may do, each tried by a member.
 
-use super::super::keys::KeysOf;
+use super::super::keys::KeyScope;
 use super::super::plans::NewPlan;
 use super::*;
 use domain::id::PlanName;
@@ -24,7 +24,7 @@ async fn members_are_refused_what_is_the_operators() {
         control.list_accounts(&ann, 10, "").err(),
         control.credit_account(&ann, "ann", Nanos(1), "me").await.err(),
         control.create_invite(&ann, Duration::ZERO).await.err(),
-        control.list_keys(&ann, KeysOf::All).await.err(),
+        control.list_keys(&ann, KeyScope::All).await.err(),
         control.put_plan(&ann, plan).await.err(),
         control.add_model(&ann, id, model()).await.err(),
         control.update_model(&ann, "m".into(), model()).await.err(),

@@ -2,7 +2,7 @@
 
 use secrecy::ExposeSecret;
 
-use super::super::keys::{KeysOf, NewKey};
+use super::super::keys::{KeyScope, NewKey};
 use super::*;
 use domain::key::KeyDigest;
 use domain::limit::Limits;
@@ -27,7 +27,7 @@ async fn a_new_key_works_at_once_and_a_revoked_one_never_again() {
     let again = bench.control.revoke_key(&ann, view.key.id.as_str()).await.unwrap();
     assert!(again.key.revoked_at.is_some());
     assert_eq!(again.key.revoked_at, revoked.key.revoked_at);
-    let listed = bench.control.list_keys(&ann, KeysOf::Caller).await.unwrap();
+    let listed = bench.control.list_keys(&ann, KeyScope::Caller).await.unwrap();
     assert_eq!(listed[0].key.revoked_at, revoked.key.revoked_at);
 }
 
@@ -73,18 +73,18 @@ async fn members_have_their_own_keys_and_operators_all() {
         labels.sort();
         labels.concat()
     };
-    assert_eq!(labels(&ann, KeysOf::Caller).await, "a");
-    assert_eq!(labels(&ann, KeysOf::Account("ann")).await, "a");
-    assert_eq!(labels(&bench.operator, KeysOf::All).await, "ab");
-    assert_eq!(labels(&bench.operator, KeysOf::Account("bob")).await, "b");
-    assert_eq!(labels(&bench.operator, KeysOf::Caller).await, "");
+    assert_eq!(labels(&ann, KeyScope::Caller).await, "a");
+    assert_eq!(labels(&ann, KeyScope::Account("ann")).await, "a");
+    assert_eq!(labels(&bench.operator, KeyScope::All).await, "ab");
+    assert_eq!(labels(&bench.operator, KeyScope::Account("bob")).await, "b");
+    assert_eq!(labels(&bench.operator, KeyScope::Caller).await, "");
 
     let id = of_ann.key.id.as_str();
     let others = bench.control.revoke_key(&bob, id).await.unwrap_err().to_string();
     let nobodys = bench.control.revoke_key(&bob, "nix").await.unwrap_err().to_string();
     assert_eq!(others.replace(id, "nix"), nobodys);
-    let others = bench.control.list_keys(&bob, KeysOf::Account("ann")).await.unwrap_err();
-    let nobodys = bench.control.list_keys(&bob, KeysOf::Account("nix")).await.unwrap_err();
+    let others = bench.control.list_keys(&bob, KeyScope::Account("ann")).await.unwrap_err();
+    let nobodys = bench.control.list_keys(&bob, KeyScope::Account("nix")).await.unwrap_err();
     assert_eq!(others.to_string().replace("ann", "nix"), nobodys.to_string());
     bench.control.revoke_key(&bench.operator, id).await.unwrap();
 }

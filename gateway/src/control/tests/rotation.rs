@@ -2,7 +2,7 @@
 
 use secrecy::ExposeSecret;
 
-use super::super::keys::{KeysOf, NewKey};
+use super::super::keys::{KeyScope, NewKey};
 use super::*;
 use domain::key::{ClientGone, Key, KeyDigest, Translation};
 use domain::limit::Limits;
@@ -46,7 +46,7 @@ async fn both_keys_work_until_the_overlap_ends() {
     assert!(usable(&old_secret) && usable(&new_secret));
     bench.clock.advance(Duration::from_secs(1));
     assert!(!usable(&old_secret) && usable(&new_secret));
-    let listed = control.list_keys(&ann, KeysOf::Caller).await.unwrap();
+    let listed = control.list_keys(&ann, KeyScope::Caller).await.unwrap();
     let listed = listed.into_iter().find(|view| view.key.id == old.key.id).unwrap().key;
     assert_eq!(listed, *found(&bench, &old_secret), "memory and store agree");
     assert_eq!((listed.successor, listed.revoked_at), (Some(new.key.id), None));

@@ -1,6 +1,6 @@
 //! Suspension and plans.
 
-use super::super::keys::{KeysOf, NewKey};
+use super::super::keys::{KeyScope, NewKey};
 use super::super::plans::NewPlan;
 use super::*;
 use domain::account::{Account, AccountStatus, Role};
@@ -36,7 +36,7 @@ async fn a_suspended_account_may_look_and_change_nothing() {
     let token = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
     let again = control.authenticate(&token).await.unwrap();
     assert_eq!(again.account.status, AccountStatus::Suspended);
-    assert_eq!(control.list_keys(&ann, KeysOf::Caller).await.unwrap().len(), 1);
+    assert_eq!(control.list_keys(&ann, KeyScope::Caller).await.unwrap().len(), 1);
     for caller in [&ann, &again] {
         let id = key.key.id.as_str();
         let refused = [
