@@ -17,7 +17,7 @@ pub struct LimitView {
     /// The name of the plan, the id of the model, or the public id of the key.
     pub subject: String,
     /// What it counts.
-    pub counts: Counted,
+    pub metric: LimitMetric,
     /// The limit.
     pub limit: u64,
     /// How much of it is used, reservations included.
@@ -30,7 +30,7 @@ pub struct LimitView {
 
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum LimitMetric {
     /// Requests or tokens.
     Use(LimitKind),
     /// Nanodollars that a key has spent in all.
@@ -86,7 +86,7 @@ impl Control {
         Some(LimitView {
             scope: LimitScope::Key,
             subject: key.id.to_string(),
-            counts: Counted::Spending,
+            metric: LimitMetric::Spending,
             limit: nanos(key.spend_cap?),
             used: nanos(self.ledger.cap_in_use(key)?),
             observed: false,
@@ -98,7 +98,7 @@ impl Control {
 impl LimitView {
     fn new(subject: &str, in_use: LimitUse) -> Self {
         let LimitUse { scope, kind, limit, used, observed, resets_at } = in_use;
-        let (subject, counts) = (subject.to_owned(), Counted::Use(kind));
-        Self { scope, subject, counts, limit, used, observed, resets_at }
+        let (subject, metric) = (subject.to_owned(), LimitMetric::Use(kind));
+        Self { scope, subject, metric, limit, used, observed, resets_at }
     }
 }

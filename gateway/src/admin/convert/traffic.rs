@@ -5,7 +5,7 @@ use proto::v1;
 use super::answer::millis;
 use super::time;
 use crate::control::health::HealthView;
-use crate::control::limit_use::{Counted, LimitView};
+use crate::control::limit_use::{LimitMetric, LimitView};
 use crate::control::traffic::TrafficSnapshot;
 use domain::health::BreakerState;
 use domain::latency::Percentiles;
@@ -40,12 +40,12 @@ pub(in super::super) fn limit_use(view: LimitView) -> v1::LimitUse {
         LimitScope::Model => v1::LimitScope::Model,
         LimitScope::Key => v1::LimitScope::Key,
     };
-    let kind = match view.counts {
-        Counted::Use(LimitKind::Requests) => v1::LimitKind::Requests,
-        Counted::Use(LimitKind::Tokens) => v1::LimitKind::Tokens,
-        Counted::Use(LimitKind::Concurrency) => v1::LimitKind::Concurrency,
-        Counted::Use(LimitKind::MonthlyTokens) => v1::LimitKind::MonthlyTokens,
-        Counted::Spending => v1::LimitKind::Spending,
+    let kind = match view.metric {
+        LimitMetric::Use(LimitKind::Requests) => v1::LimitKind::Requests,
+        LimitMetric::Use(LimitKind::Tokens) => v1::LimitKind::Tokens,
+        LimitMetric::Use(LimitKind::Concurrency) => v1::LimitKind::Concurrency,
+        LimitMetric::Use(LimitKind::MonthlyTokens) => v1::LimitKind::MonthlyTokens,
+        LimitMetric::Spending => v1::LimitKind::Spending,
     };
     v1::LimitUse {
         scope: scope.into(),
