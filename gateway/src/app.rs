@@ -119,7 +119,7 @@ pub async fn run(
         bootstrap::prepare(&config.data_dir, &*store, &*seams.clock, &seams.entropy, &seed).await?;
 
     let (ledger, recorder) =
-        Ledger::new(store.clone(), journal, &prepared.everything.balances, prepared.newest);
+        Ledger::new(store.clone(), journal, &prepared.snapshot.balances, prepared.newest);
     let traffic = Arc::<Traffic>::default();
     let (told, clock) = (traffic.clone(), seams.clock.clone());
     let recorder = recorder.observed(move |records| told.ended(records, clock.monotonic()));
@@ -127,7 +127,7 @@ pub async fn run(
     let now = seams.clock.now();
     let used =
         store.consumption(limits::month_start(now)).await.context("reading what was used")?;
-    resume_caps(&ledger, &prepared.everything.keys, &used);
+    resume_caps(&ledger, &prepared.snapshot.keys, &used);
     let ledger = Arc::new(ledger);
     let (merging, stop) = (ledger.clone(), recorder_stop.clone());
     writing.spawn(async move { merging.record_merged_until(stop).await });
@@ -143,7 +143,7 @@ pub async fn run(
         clock: seams.clock.clone(),
     };
     writing.spawn(retention.run(recorder_stop.clone()));
-    let directory = Arc::new(Directory::new(prepared.everything));
+    let directory = Arc::new(Directory::new(prepared.snapshot));
     let sealer = Arc::new(prepared.sealer);
     let credentials = Arc::new(Credentials::new(sealer.clone()));
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;

@@ -40,9 +40,9 @@ pub struct Seed {
 }
 
 /// A store and a data directory that are ready.
-pub struct Prepared {
+pub struct InitialState {
     /// What the gateway keeps in memory.
-    pub everything: Snapshot,
+    pub snapshot: Snapshot,
     /// The newest request record.
     pub newest: Cursor,
     /// Opens sealed credentials.
@@ -92,7 +92,7 @@ pub async fn prepare(
     clock: &dyn Clock,
     entropy: &Arc<dyn Entropy>,
     seed: &Seed,
-) -> Result<Prepared, BootstrapError> {
+) -> Result<InitialState, BootstrapError> {
     let file_error = |name| move |source| BootstrapError::File { path: dir.join(name), source };
     if !dir.join(KEY_FILE).exists() {
         refuse_a_new_seal(dir, &store.load().await?.upstreams)?;
@@ -107,10 +107,10 @@ pub async fn prepare(
         })
         .map_err(file_error(TOKEN_FILE))?;
     store.seed(&[free_plan()], &seed.upstreams, &seed.models).await?;
-    let mut everything = store.load().await?;
-    if !everything.accounts.iter().any(|account| account.name == OPERATOR) {
+    let mut snapshot = store.load().await?;
+    if !snapshot.accounts.iter().any(|account| account.name == OPERATOR) {
         let now = clock.now();
-        let plan = everything.plans.iter().find(|plan| plan.name.as_str() == DEFAULT_PLAN);
+        let plan = snapshot.plans.iter().find(|plan| plan.name.as_str() == DEFAULT_PLAN);
         let credit = plan.map_or(Nanos::ZERO, |plan| plan.trial_credit);
         let account = Account {
             id: AccountId(entropy.uuid(now)),
@@ -135,11 +135,11 @@ pub async fn prepare(
             call: None,
         };
         store.add_account(&account, passwords::NOBODY, entry, None, &audit).await?;
-        everything.balances.extend(entry.map(|entry| (entry.account, entry.amount)));
-        everything.accounts.push(account);
+        snapshot.balances.extend(entry.map(|entry| (entry.account, entry.amount)));
+        snapshot.accounts.push(account);
     }
     let newest = store.newest().await?;
-    Ok(Prepared { everything, newest, sealer, operator_token: token::digest(&token) })
+    Ok(InitialState { snapshot, newest, sealer, operator_token: token::digest(&token) })
 }
 
 /// Refuses to go on if a new `seal.key` would make credentials of `upstreams` unreadable.

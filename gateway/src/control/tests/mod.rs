@@ -90,11 +90,11 @@ impl Bench {
         let journal_dir = tempfile::tempdir().unwrap();
         let (journal, _) = Journal::open(journal_dir.path()).unwrap();
         let (ledger, recorder) =
-            Ledger::new(store.clone(), journal, &prepared.everything.balances, prepared.newest);
+            Ledger::new(store.clone(), journal, &prepared.snapshot.balances, prepared.newest);
         let stop = CancellationToken::new();
         TaskTracker::new().spawn(recorder.run(stop.clone()));
         let credentials = Arc::new(Credentials::new(Arc::new(prepared.sealer)));
-        let directory = Arc::new(Directory::new(prepared.everything));
+        let directory = Arc::new(Directory::new(prepared.snapshot));
         credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
         let control = Arc::new(Control::new(Parts {
             store,
