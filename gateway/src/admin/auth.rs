@@ -80,7 +80,7 @@ pub(super) async fn changer<M: Message>(
     let method = std::any::type_name::<M>();
     let method = method.rsplit("::").next().unwrap_or(method);
     let message = request.get_ref().encode_to_vec();
-    Ok(control.repeatable(caller, method, key.to_str().unwrap_or_default(), &message)?)
+    Ok(control.with_idempotency_key(caller, method, key.to_str().unwrap_or_default(), &message)?)
 }
 
 fn bearer(metadata: &MetadataMap) -> Option<SecretString> {

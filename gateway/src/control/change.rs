@@ -99,7 +99,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::Invalid`] if the key is empty or too long.
-    pub fn repeatable(
+    pub fn with_idempotency_key(
         &self,
         caller: Caller,
         method: &'static str,
