@@ -122,7 +122,7 @@ pub async fn run(
         Ledger::new(store.clone(), journal, &prepared.snapshot.balances, prepared.newest);
     let traffic = Arc::<Traffic>::default();
     let (told, clock) = (traffic.clone(), seams.clock.clone());
-    let recorder = recorder.observed(move |records| told.ended(records, clock.monotonic()));
+    let recorder = recorder.observed(move |records| told.record_ended(records, clock.monotonic()));
     writing.spawn(recorder.run(recorder_stop.clone()));
     let now = seams.clock.now();
     let used =

@@ -59,11 +59,11 @@ struct Active {
 
 impl Traffic {
     /// Takes in requests that have ended by `now`, the monotonic time.
-    pub fn ended(&self, records: &[RequestRecord], now: Duration) {
+    pub fn record_ended(&self, records: &[RequestRecord], now: Duration) {
         let mut state = self.lock();
         state.sweep(now);
         for record in records {
-            state.ended(record, now);
+            state.record_ended(record, now);
         }
     }
 
@@ -85,15 +85,15 @@ impl Traffic {
 }
 
 impl TrafficState {
-    fn ended(&mut self, record: &RequestRecord, now: Duration) {
+    fn record_ended(&mut self, record: &RequestRecord, now: Duration) {
         self.ended += 1;
-        self.whole.ended(record, now);
+        self.whole.record_ended(record, now);
         if self.accounts.len() >= MAX_ACCOUNTS && !self.accounts.contains_key(&record.account) {
             self.make_room();
         }
         let active = self.accounts.entry(record.account).or_default();
         (active.last, active.order) = (now, self.ended);
-        active.series.ended(record, now);
+        active.series.record_ended(record, now);
     }
 
     /// Forgets idle accounts, once a minute.

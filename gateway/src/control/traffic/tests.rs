@@ -50,7 +50,7 @@ fn seconds(seconds: u64) -> Duration {
 fn rates_are_of_the_last_ten_seconds_that_are_over() {
     let traffic = Traffic::default();
     for second in 100..110 {
-        traffic.ended(&[good(), good()], seconds(second));
+        traffic.record_ended(&[good(), good()], seconds(second));
     }
     let rate = |second| {
         let history = traffic.history(None, seconds(second));
@@ -65,8 +65,8 @@ fn rates_are_of_the_last_ten_seconds_that_are_over() {
 #[test]
 fn an_hour_is_told_by_the_minute() {
     let traffic = Traffic::default();
-    traffic.ended(&[good()], seconds(30));
-    traffic.ended(&[record(1, RequestStatus::Rejected, Some("c")), good()], seconds(61));
+    traffic.record_ended(&[good()], seconds(30));
+    traffic.record_ended(&[record(1, RequestStatus::Rejected, Some("c")), good()], seconds(61));
     let minutes = |second| traffic.history(None, seconds(second)).minutes;
     let told = minutes(61);
     assert_eq!(told.len(), 60);
@@ -80,15 +80,15 @@ fn an_hour_is_told_by_the_minute() {
 #[test]
 fn accounts_are_told_apart_and_forgotten_when_they_are_idle() {
     let traffic = Traffic::default();
-    traffic.ended(&[good()], seconds(0));
-    traffic.ended(&[record(2, RequestStatus::Completed, None)], seconds(1_800));
+    traffic.record_ended(&[good()], seconds(0));
+    traffic.record_ended(&[record(2, RequestStatus::Completed, None)], seconds(1_800));
     let of = |account| {
         let minutes =
             traffic.history(Some(AccountId(Uuid::from_u128(account))), seconds(1_800)).minutes;
         minutes.iter().map(|minute| minute.requests).sum::<u64>()
     };
     assert_eq!((of(1), of(2), of(3)), (1, 1, 0));
-    traffic.ended(&[record(3, RequestStatus::Completed, None)], seconds(3_600));
+    traffic.record_ended(&[record(3, RequestStatus::Completed, None)], seconds(3_600));
     assert_eq!(traffic.lock().accounts.len(), 2);
 }
 
@@ -97,7 +97,7 @@ fn it_holds_so_many_accounts_and_no_more() {
     let traffic = Traffic::default();
     let first = MAX_ACCOUNTS as u128;
     for account in 0..=first {
-        traffic.ended(&[record(account, RequestStatus::Completed, None)], seconds(5));
+        traffic.record_ended(&[record(account, RequestStatus::Completed, None)], seconds(5));
     }
     let state = traffic.lock();
     assert!(state.accounts.len() <= MAX_ACCOUNTS, "{}", state.accounts.len());
@@ -109,8 +109,8 @@ fn it_holds_so_many_accounts_and_no_more() {
 fn errors_are_counted_by_their_code_or_their_end() {
     let traffic = Traffic::default();
     let failed = |code| record(1, RequestStatus::Failed, code);
-    traffic.ended(&[failed(Some("a")), failed(None), failed(Some("a"))], seconds(0));
-    traffic.ended(&[record(1, RequestStatus::Cancelled, Some("b")), good()], seconds(0));
+    traffic.record_ended(&[failed(Some("a")), failed(None), failed(Some("a"))], seconds(0));
+    traffic.record_ended(&[record(1, RequestStatus::Cancelled, Some("b")), good()], seconds(0));
     let told = |second| {
         let errors = traffic.history(None, seconds(second)).errors;
         errors.into_iter().map(|error| (error.code, error.count)).collect::<Vec<_>>()
@@ -127,11 +127,11 @@ fn errors_are_counted_by_their_code_or_their_end() {
 fn codes_beyond_a_number_are_counted_together() {
     let traffic = Traffic::default();
     let failed = |code: u32| record(1, RequestStatus::Failed, Some(&code.to_string()));
-    (0..100).for_each(|code| traffic.ended(&[failed(code)], seconds(0)));
+    (0..100).for_each(|code| traffic.record_ended(&[failed(code)], seconds(0)));
     let told = traffic.history(None, seconds(0)).errors;
     assert_eq!((told.len(), told[0].code.as_str(), told[0].count), (33, "other", 68));
     // an hour later there is room again
-    traffic.ended(&[failed(99)], seconds(3_600));
+    traffic.record_ended(&[failed(99)], seconds(3_600));
     let told = traffic.history(None, seconds(3_600)).errors;
     assert_eq!((told.len(), told[0].code.as_str()), (1, "99"));
 }
@@ -139,7 +139,7 @@ fn codes_beyond_a_number_are_counted_together() {
 #[test]
 fn the_time_to_the_first_piece_is_told_of_the_last_five_minutes() {
     let traffic = Traffic::default();
-    traffic.ended(&[good()], seconds(60));
+    traffic.record_ended(&[good()], seconds(60));
     let p50 = |second| traffic.history(None, seconds(second)).ttft.map(|ttft| ttft.p50.as_millis());
     assert!(matches!(p50(60), Some(400..=425)), "{:?}", p50(60));
     assert!(p50(359).is_some());

@@ -83,7 +83,7 @@ impl Default for Buckets {
 
 impl TimeSeries {
     /// Counts the requests of a record, which have ended by `now`.
-    pub(super) fn ended(&mut self, record: &RequestRecord, now: Duration) {
+    pub(super) fn record_ended(&mut self, record: &RequestRecord, now: Duration) {
         let (second, minute) = (now.as_secs(), now.as_secs() / 60);
         let tokens = record.usage.map_or(0, |usage| usage.total().0);
         let requests = u64::from(record.count.get());
