@@ -1,7 +1,7 @@
-//! What requests are served from: keys, accounts and the catalogue, in memory.
+//! The in-memory state that requests are served from: keys, accounts and the catalogue.
 //!
-//! Reads take no lock and never wait; a change is seen by the next request. Only `control` writes
-//! here, after the store has.
+//! Reads are lock-free, and a change is visible to the next request. Only `control` writes here,
+//! after it has written to the store.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,17 +19,18 @@ use store::Snapshot;
 
 type Map<K, V> = papaya::HashMap<K, V, foldhash::fast::RandomState>;
 
-/// Keys, accounts and the catalogue.
+/// Keys, accounts and the catalogue, in memory.
 pub struct Directory {
     keys: Map<KeyDigest, Arc<Key>>,
     accounts: Map<AccountId, Arc<Account>>,
+    /// Accounts by name in lower case.
     names: Map<String, AccountId>,
-    /// What the names look like.
-    appearances: Map<Appearance, AccountId>,
+    /// Accounts by the appearance of their names, to refuse confusable ones.
+    confusables: Map<Appearance, AccountId>,
     catalogue: ArcSwap<Catalogue>,
 }
 
-/// Plans, models and upstreams: few, rarely changed, replaced whole.
+/// Plans, models and upstreams. Small and rarely changed, therefore replaced as a whole.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     /// Plans by name.
@@ -38,31 +39,31 @@ pub struct Catalogue {
     pub models: BTreeMap<ModelId, Arc<Model>>,
     /// Upstreams by name.
     pub upstreams: BTreeMap<UpstreamName, Arc<Upstream>>,
-    /// Ids and aliases, as requests name them.
+    /// Models by id and by alias.
     by_request_name: HashMap<ModelId, Arc<Model>>,
 }
 
 // === impl Directory ===
 
 impl Directory {
-    /// Takes in what the store holds.
-    pub fn new(everything: Snapshot) -> Self {
-        let catalogue = Catalogue::new(everything.plans, everything.models, everything.upstreams);
+    /// Creates a directory with the content of the store.
+    pub fn new(snapshot: Snapshot) -> Self {
+        let catalogue = Catalogue::new(snapshot.plans, snapshot.models, snapshot.upstreams);
         let directory = Self {
             keys: Map::default(),
             accounts: Map::default(),
             names: Map::default(),
-            appearances: Map::default(),
+            confusables: Map::default(),
             catalogue: ArcSwap::from_pointee(catalogue),
         };
-        for account in everything.accounts {
+        for account in snapshot.accounts {
             directory.put_account(account);
         }
-        everything.keys.into_iter().for_each(|key| directory.put_key(key));
+        snapshot.keys.into_iter().for_each(|key| directory.put_key(key));
         directory
     }
 
-    /// Returns the key of this digest, usable or not.
+    /// Returns the key with this digest, including expired and revoked keys.
     pub fn find_key(&self, digest: &KeyDigest) -> Option<Arc<Key>> {
         self.keys.pin().get(digest).cloned()
     }
@@ -72,8 +73,10 @@ impl Directory {
         self.accounts.pin().get(&id).cloned()
     }
 
-    /// Returns an account by its name, compared without case: as it is, for names from before they were
-    /// normalised, else in its normal form.
+    /// Returns an account by its name, ignoring case.
+    ///
+    /// Looks up the given form first, for accounts that are older than name normalisation, then the
+    /// normalised form.
     pub fn find_account_named(&self, name: &str) -> Option<Arc<Account>> {
         let names = self.names.pin();
         let found = names.get(&name.to_lowercase());
@@ -81,11 +84,11 @@ impl Directory {
         self.find_account(id)
     }
 
-    /// Whether there is an account whose name could be taken for `name`.
+    /// Whether the name of an existing account is visually confusable with `name`.
     pub fn has_account_like(&self, name: &AccountName) -> bool {
-        let appearances = self.appearances.pin();
-        let conflicts = Appearance::all(name.as_str());
-        conflicts.iter().flat_map(Appearance::conflicts).any(|it| appearances.contains_key(&it))
+        let confusables = self.confusables.pin();
+        let own = Appearance::all(name.as_str());
+        own.iter().flat_map(Appearance::conflicts).any(|it| confusables.contains_key(&it))
     }
 
     /// Returns all accounts, by name.
@@ -95,7 +98,8 @@ impl Directory {
         all
     }
 
-    /// Returns the catalogue as it is now. Keep it only for as long as one request is planned.
+    /// Returns the current catalogue. The guard should be held only briefly: at most while a
+    /// request is planned.
     pub fn catalogue(&self) -> Guard<Arc<Catalogue>> {
         self.catalogue.load()
     }
@@ -105,7 +109,7 @@ impl Directory {
         self.accounts.pin().insert(account.id, account.clone());
         self.names.pin().insert(account.name.to_lowercase(), account.id);
         for appearance in Appearance::all(&account.name) {
-            self.appearances.pin().insert(appearance, account.id);
+            self.confusables.pin().insert(appearance, account.id);
         }
         account
     }
@@ -114,7 +118,7 @@ impl Directory {
         self.keys.pin().insert(key.digest, Arc::new(key));
     }
 
-    /// Puts a whole catalogue in the place of the one that is there.
+    /// Replaces the catalogue.
     pub(crate) fn set_catalogue(&self, mut catalogue: Catalogue) {
         catalogue.index();
         self.catalogue.store(Arc::new(catalogue));
@@ -130,7 +134,7 @@ impl Directory {
 // === impl Catalogue ===
 
 impl Catalogue {
-    /// Builds a catalogue of these parts.
+    /// Builds a catalogue with its index.
     pub fn new(plans: Vec<Plan>, models: Vec<Model>, upstreams: Vec<Upstream>) -> Self {
         let mut catalogue = Self {
             plans: plans.into_iter().map(|plan| (plan.name.clone(), Arc::new(plan))).collect(),
@@ -145,16 +149,17 @@ impl Catalogue {
         catalogue
     }
 
-    /// Returns the model that requests call `name`, by its id or an alias.
+    /// Returns a model by its id or an alias.
     pub fn find_model(&self, name: &str) -> Option<&Arc<Model>> {
         self.by_request_name.get(name)
     }
 
-    /// Returns the model that is shown to people as `name`.
+    /// Returns a model by its display name, ignoring ASCII case.
     pub fn find_model_displayed_as(&self, name: &str) -> Option<&Arc<Model>> {
         self.models.values().find(|model| model.display_name.eq_ignore_ascii_case(name))
     }
 
+    /// Rebuilds the index of ids and aliases. Must be called after a change of `models`.
     pub(crate) fn index(&mut self) {
         self.by_request_name = self
             .models

@@ -1,10 +1,11 @@
-//! Who makes a call, and what that account may see.
+//! Authorization: the caller of an operation, and the objects that it may see.
 //!
-//! Members see what is theirs. What is another's reads exactly as if it did not exist.
+//! Members see only objects of their own account. Invariant: the error for another account's object
+//! is identical to the error for one that does not exist.
 
 use std::sync::Arc;
 
-use super::error::shown;
+use super::error::printable;
 use super::{Control, ControlError};
 use domain::account::{Account, AccountStatus, Role};
 use domain::id::AccountId;
@@ -12,24 +13,24 @@ use domain::idempotency::AdminCall;
 use domain::model::Model;
 use domain::plan::Plan;
 
-/// The account that makes a call, and the session that it makes it in.
+/// The authenticated account of a call, with its session.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The account.
     pub account: Arc<Account>,
     /// SHA-256 of the session's token.
     pub session: [u8; 32],
-    /// The call itself, if it may be made again without harm.
+    /// The call's idempotency key and digest, if it was sent with a key.
     pub call: Option<AdminCall>,
 }
 
 impl Caller {
-    /// Whether it sees and changes everything.
+    /// Whether the account is an operator, which may see and change all objects.
     pub fn is_operator(&self) -> bool {
         self.account.role == Role::Operator
     }
 
-    /// Refuses members; `act` completes "only operators may …".
+    /// Refuses members; `act` completes the message "only operators may …".
     pub(super) fn require_operator(&self, act: &str) -> Result<(), ControlError> {
         if self.is_operator() {
             return Ok(());
@@ -37,15 +38,15 @@ impl Caller {
         Err(ControlError::Forbidden(format!("only operators may {act}")))
     }
 
-    /// Whether it may see what belongs to `account`.
-    pub(super) fn sees(&self, account: AccountId) -> bool {
+    /// Whether the caller may see objects of `account`.
+    pub(super) fn can_see(&self, account: AccountId) -> bool {
         self.is_operator() || self.account.id == account
     }
 }
 
 impl Control {
-    /// Finds an account by its id or name, if `caller` may see it. The id comes first, so that
-    /// nobody can take another's place by registering its id as a name.
+    /// Finds an account by its id or name, if `caller` may see it. Ids take precedence, so that a
+    /// name that equals another account's id cannot shadow that account.
     pub(super) fn visible_account(
         &self,
         caller: &Caller,
@@ -55,20 +56,20 @@ impl Control {
             .ok()
             .and_then(|id| self.directory.find_account(AccountId(id)))
             .or_else(|| self.directory.find_account_named(text))
-            .filter(|account| caller.sees(account.id))
+            .filter(|account| caller.can_see(account.id))
             .ok_or_else(|| {
                 if caller.is_operator() {
                     return ControlError::missing("account", text);
                 }
-                // the list of accounts is not for members
-                let text = shown(text);
+                // Members cannot list accounts, so the usual hint would not help.
+                let text = printable(text);
                 ControlError::NotFound(format!(
                     "account `{text}` does not exist, or is not yours to see"
                 ))
             })
     }
 
-    /// Returns the plan of the caller's account.
+    /// Returns the plan of `account`.
     pub(super) fn plan_of(&self, account: &Account) -> Result<Arc<Plan>, ControlError> {
         let catalogue = self.directory.catalogue();
         let plan = catalogue.plans.get(&account.plan);
@@ -95,7 +96,7 @@ pub(super) fn allows(plan: &Plan, model: &Model) -> bool {
     plan.models.is_empty() || plan.models.contains(&model.id)
 }
 
-/// Refuses accounts that were suspended: they may look, but change nothing.
+/// Refuses changes by suspended accounts; reads remain allowed.
 pub(super) fn refuse_suspended(account: &Account) -> Result<(), ControlError> {
     match account.status {
         AccountStatus::Active => Ok(()),

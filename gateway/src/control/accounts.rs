@@ -1,4 +1,4 @@
-//! Accounts: invites, looking them up, and their money.
+//! Accounts: invites, lookups and balances.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
-use super::change::Again;
+use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, MAX_BALANCE, token};
 use domain::Invalid;
 use domain::account::{Account, Invite};
@@ -15,49 +15,50 @@ use domain::id::AccountId;
 use domain::ledger::{Entry, EntryKind, HOUSE, HOUSE_NAME};
 use domain::money::Nanos;
 
-const DEFAULT_INVITE: Duration = Duration::from_hours(7 * 24);
+const DEFAULT_INVITE_LIFETIME: Duration = Duration::from_hours(7 * 24);
 const MAX_INVITE_LIFETIME: Duration = Duration::from_hours(366 * 24);
 const MAX_REASON_BYTES: usize = 1_024;
 
-/// An account with its money.
+/// An account with its balance.
 #[derive(Clone, Debug)]
 pub struct AccountView {
     /// The account.
     pub account: Arc<Account>,
-    /// What is left of its money.
+    /// The current balance; may be negative.
     pub balance: Nanos,
 }
 
 /// A new invite.
 #[derive(Debug)]
 pub struct NewInvite {
-    /// The code; it leaves the system once.
+    /// The code. Only its digest is stored, so it cannot be shown again.
     pub code: SecretString,
-    /// When it ends.
+    /// When the code expires.
     pub expires_at: Timestamp,
 }
 
-/// A page of a list, and where the next one begins.
+/// A page of a list.
 #[derive(Debug)]
 pub struct Page<T> {
-    /// The page.
+    /// The items, at most the requested page size.
     pub items: Vec<T>,
-    /// Gives the next page; `None` when there is none.
+    /// The token of the next page; `None` on the last one.
     pub next: Option<String>,
 }
 
 impl Control {
-    /// Makes a code that lets one person register; `lifetime` of zero means seven days.
+    /// Creates a single-use registration code; a `lifetime` of zero means seven days.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members.
+    /// [`ControlError::Forbidden`] for members, [`ControlError::Invalid`] for a lifetime of more
+    /// than a year.
     pub async fn create_invite(
         self: &Arc<Self>,
         caller: &Caller,
         lifetime: Duration,
     ) -> Result<NewInvite, ControlError> {
         caller.require_operator("invite")?;
-        let lifetime = if lifetime.is_zero() { DEFAULT_INVITE } else { lifetime };
+        let lifetime = if lifetime.is_zero() { DEFAULT_INVITE_LIFETIME } else { lifetime };
         if lifetime > MAX_INVITE_LIFETIME {
             return Err(Invalid::new("ttl_seconds", "`ttl_seconds` must be at most a year").into());
         }
@@ -67,20 +68,20 @@ impl Control {
         let invite = Invite { digest: token::digest(&code), created_at, expires_at };
         self.write(Some(caller), move |control| async move {
             let details = format!("until {expires_at}");
-            let audit = control.entry(AuditAction::AccountInvite, "", None, details);
+            let audit = control.audit_entry(AuditAction::AccountInvite, "", None, details);
             Ok(control.store.add_invite(&invite, &audit).await?)
         })
         .await
         .or_replay(|_| {
             Err(ControlError::Exists(
-                "this call made an invite before, whose code was shown then; make another one"
+                "an earlier call with this idempotency key returned the code; create another invite"
                     .into(),
             ))
         })?;
         Ok(NewInvite { code, expires_at })
     }
 
-    /// Lists accounts by name, at most `size` after the one that `token` names.
+    /// Lists accounts in order of their names: at most `size`, after the name `token`.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members.
@@ -102,16 +103,16 @@ impl Control {
     /// Returns an account by its name or id.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if it does not exist or is not the caller's to see.
+    /// [`ControlError::NotFound`] if it does not exist or the caller may not see it.
     pub fn get_account(&self, caller: &Caller, account: &str) -> Result<AccountView, ControlError> {
         Ok(self.view(self.visible_account(caller, account)?))
     }
 
-    /// Adds to an account's balance, or takes from it.
+    /// Adds `amount` to an account's balance; a negative amount is a debit.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::Invalid`] if the amount is zero or
-    /// absurd or there is no reason.
+    /// [`ControlError::Forbidden`] for members, [`ControlError::Invalid`] if the amount is zero,
+    /// the new balance would exceed the maximum, or the reason is empty or too long.
     pub async fn credit_account(
         self: &Arc<Self>,
         caller: &Caller,
@@ -132,8 +133,12 @@ impl Control {
                 return Err(Invalid::new("amount_usd", message).into());
             }
             let details = format!("{amount} dollars: {reason}");
-            let audit =
-                control.entry(AuditAction::AccountCredit, &account.name, Some(account.id), details);
+            let audit = control.audit_entry(
+                AuditAction::AccountCredit,
+                &account.name,
+                Some(account.id),
+                details,
+            );
             let kind = EntryKind::Credit(reason);
             let entry = Entry { account: account.id, amount, kind, at: control.clock.now() };
             control.ledger.credit(entry, &audit).await?;
@@ -143,12 +148,12 @@ impl Control {
         .or_replay(|_| Ok(self.view(credited)))
     }
 
-    /// Returns an account with its money as it is now.
+    /// Returns an account with its current balance.
     pub fn view(&self, account: Arc<Account>) -> AccountView {
         AccountView { balance: self.ledger.balance(account.id), account }
     }
 
-    /// Returns an account's name; its id if it has none any more.
+    /// Returns an account's name; its id if the account no longer exists.
     pub(super) fn account_name(&self, id: AccountId) -> String {
         if id == HOUSE {
             return HOUSE_NAME.to_owned();
@@ -157,7 +162,7 @@ impl Control {
     }
 }
 
-/// Checks why something is done, as it is kept.
+/// Trims and validates the reason of a change.
 pub(super) fn check_reason(reason: &str) -> Result<String, Invalid> {
     let reason = reason.trim();
     if reason.is_empty() || reason.len() > MAX_REASON_BYTES {

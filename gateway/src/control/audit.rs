@@ -1,4 +1,4 @@
-//! The audit log, as those may read it whom it concerns.
+//! Queries of the audit log. Members see only the entries of their own account.
 
 use jiff::Timestamp;
 
@@ -9,49 +9,49 @@ use domain::audit::AuditEntry;
 use domain::id::AccountId;
 use store::{AuditFilter, Cursor};
 
-/// Which entries a caller asks for; every field narrows the choice.
+/// A query of the audit log. All conditions must hold.
 #[derive(Clone, Debug, Default)]
 pub struct AuditQuery {
-    /// What this account (name or id) did, or what concerns it.
+    /// The account, by name or id, as actor or as subject.
     pub account: Option<String>,
-    /// Made at or after this time.
+    /// The earliest time, inclusive.
     pub since: Option<Timestamp>,
-    /// Made before this time.
+    /// The latest time, exclusive.
     pub until: Option<Timestamp>,
 }
 
-/// An entry with the names behind its ids.
+/// An entry with the names of its accounts.
 #[derive(Clone, Debug)]
 pub struct AuditView {
-    /// Its place in the log.
+    /// Its position in the log.
     pub cursor: Cursor,
     /// The entry.
     pub entry: AuditEntry,
-    /// The name of who made the change; empty if the gateway did.
+    /// The name of the actor; empty if the gateway made the change.
     pub actor: String,
-    /// The name of the account that it concerns; empty if none.
+    /// The name of the affected account; empty if none.
     pub account: String,
 }
 
 impl Control {
-    /// Lists entries, newest first, at most `size` after the one that `token` names. Members see
-    /// what concerns their own account.
+    /// Lists at most `size` entries, newest first, starting after the page token `token`. Members
+    /// see the entries of their own account.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] for an account that does not exist or is not the caller's to see,
-    /// [`ControlError::Invalid`] for a token that no answer gave.
+    /// [`ControlError::NotFound`] for an account that does not exist or that the caller may not
+    /// see, [`ControlError::Invalid`] if the token is malformed.
     pub async fn list_audit(
         &self,
         caller: &Caller,
-        choice: AuditQuery,
+        query: AuditQuery,
         size: usize,
         token: &str,
     ) -> Result<Page<AuditView>, ControlError> {
-        let account = match choice.account.as_deref() {
+        let account = match query.account.as_deref() {
             Some(text) => Some(self.visible_account(caller, text)?.id),
             None => (!caller.is_operator()).then_some(caller.account.id),
         };
-        let filter = AuditFilter { account, since: choice.since, until: choice.until };
+        let filter = AuditFilter { account, since: query.since, until: query.until };
         let before = match token {
             "" => None,
             token => Some(parse_cursor("page_token", token)?),

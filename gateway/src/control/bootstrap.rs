@@ -1,7 +1,7 @@
-//! What a start needs before anything is served: the secrets of the data directory, the default
-//! plan, the built-in operator account, and the first catalogue.
+//! Initialization of the data directory and the store: secrets, the default plan, the built-in
+//! operator account and the first catalogue.
 //!
-//! Every step may be repeated: a start that was cut short is mended by the next.
+//! Invariant: every step is idempotent, so that an interrupted start is completed by the next one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,45 +25,45 @@ use store::{Cursor, Snapshot, Store, StoreError};
 /// The operator token's file in the data directory.
 pub const TOKEN_FILE: &str = "operator.token";
 
-/// Why there is an operator, and why it has credit.
+/// The stored reason for the operator account and its credit.
 const FIRST_CREDIT: &str = "by the first start";
-/// The trial credit of the plan that a fresh install has: 5 dollars.
+/// The trial credit of the default plan: 5 dollars.
 const TRIAL_CREDIT: Nanos = Nanos(5_000_000_000);
 
-/// What a store that has never had a catalogue is given.
+/// The first catalogue of an empty store.
 #[derive(Debug, Default)]
 pub struct Seed {
-    /// Upstreams.
+    /// The upstreams.
     pub upstreams: Vec<Upstream>,
-    /// Models on them.
+    /// The models, deployed on `upstreams`.
     pub models: Vec<Model>,
 }
 
-/// A store and a data directory that are ready.
+/// The state with which a gateway starts.
 pub struct InitialState {
-    /// What the gateway keeps in memory.
+    /// The content of the store.
     pub snapshot: Snapshot,
-    /// The newest request record.
+    /// The cursor of the newest request record.
     pub newest: Cursor,
-    /// Opens sealed credentials.
+    /// The sealer with the key of the data directory.
     pub sealer: Sealer,
     /// SHA-256 of the operator token.
     pub operator_token: [u8; 32],
 }
 
-/// Why a start failed here.
+/// The error of [`prepare`].
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    /// A secret of the data directory cannot be read or made.
+    /// A secret file of the data directory cannot be read or created.
     #[error("cannot read or make `{path}`")]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The IO error.
         #[source]
         source: io::Error,
     },
-    /// There are credentials that only a key can open that is gone.
+    /// The store has sealed credentials, but their key is missing.
     #[error(
         "`{path}` is missing, and the sealed credentials of the upstreams {upstreams} open with nothing \
          else; put back the file of the directory or host that this database comes from; if it is lost, \
@@ -72,20 +72,22 @@ pub enum BootstrapError {
         path = path.display()
     )]
     NoSealKey {
-        /// Where it should be.
+        /// The expected path of the key.
         path: PathBuf,
-        /// Whose credentials.
+        /// The names of the upstreams with sealed credentials.
         upstreams: String,
     },
-    /// The store did not do its part.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Makes what is missing in the data directory `dir` and in `store`, and loads the rest.
+/// Creates missing secrets in the data directory `dir` and missing objects in `store`, then loads
+/// both.
 ///
 /// # Errors
-/// A secret's file cannot be read or made, `seal.key` is missing though it is needed, or the store fails.
+/// A secret file cannot be read or created, `seal.key` is missing although it is needed, or the
+/// store fails.
 pub async fn prepare(
     dir: &Path,
     store: &dyn Store,
@@ -95,12 +97,12 @@ pub async fn prepare(
 ) -> Result<InitialState, BootstrapError> {
     let file_error = |name| move |source| BootstrapError::File { path: dir.join(name), source };
     if !dir.join(KEY_FILE).exists() {
-        refuse_a_new_seal(dir, &store.load().await?.upstreams)?;
+        ensure_nothing_sealed(dir, &store.load().await?.upstreams)?;
     }
     let sealer = Sealer::open(dir, entropy.clone()).map_err(file_error(KEY_FILE))?;
-    let token = file::read_or_make(dir, TOKEN_FILE, || token::make(token::OPERATOR, &**entropy))
+    let token = file::read_or_create(dir, TOKEN_FILE, || token::make(token::OPERATOR, &**entropy))
         .and_then(|token| {
-            // an empty file would make the empty token an operator's
+            // With an empty file, the empty token would authenticate as the operator.
             let whole = secrecy::ExposeSecret::expose_secret(&token).len() >= 32;
             let short = || io::Error::new(io::ErrorKind::InvalidData, "it holds no token");
             whole.then_some(token).ok_or_else(short)
@@ -120,8 +122,8 @@ pub async fn prepare(
             plan: PlanName::new(DEFAULT_PLAN),
             created_at: now,
         };
-        // What a key of its own may spend before anybody knows of `ctl account credit`. It is no trial, of
-        // which there is so much a day.
+        // Lets the operator's keys spend before `ctl account credit` is used. It is not trial
+        // credit, which has a daily maximum.
         let kind = EntryKind::Credit(FIRST_CREDIT.to_owned());
         let entry = Entry { account: account.id, amount: credit, kind, at: now };
         let entry = (credit != Nanos::ZERO).then_some(&entry);
@@ -134,7 +136,7 @@ pub async fn prepare(
             details: format!("{FIRST_CREDIT}, plan `{}`, credit {credit} dollars", account.plan),
             call: None,
         };
-        store.add_account(&account, passwords::NOBODY, entry, None, &audit).await?;
+        store.add_account(&account, passwords::UNUSABLE_HASH, entry, None, &audit).await?;
         snapshot.balances.extend(entry.map(|entry| (entry.account, entry.amount)));
         snapshot.accounts.push(account);
     }
@@ -142,8 +144,8 @@ pub async fn prepare(
     Ok(InitialState { snapshot, newest, sealer, operator_token: token::digest(&token) })
 }
 
-/// Refuses to go on if a new `seal.key` would make credentials of `upstreams` unreadable.
-fn refuse_a_new_seal(dir: &Path, upstreams: &[Upstream]) -> Result<(), BootstrapError> {
+/// Fails if `upstreams` have sealed credentials, which a new `seal.key` could not open.
+fn ensure_nothing_sealed(dir: &Path, upstreams: &[Upstream]) -> Result<(), BootstrapError> {
     let is_sealed =
         |upstream: &&Upstream| matches!(upstream.credential, CredentialSource::Sealed(_));
     let names: Vec<_> =
@@ -154,8 +156,8 @@ fn refuse_a_new_seal(dir: &Path, upstreams: &[Upstream]) -> Result<(), Bootstrap
     Err(BootstrapError::NoSealKey { path: dir.join(KEY_FILE), upstreams: names.join(", ") })
 }
 
-/// The plan of a fresh install. Its bound is the trial credit: a rate that suits one installation
-/// would throttle the next, so there is none until an operator sets one.
+/// Returns the default plan. It has no rate limits, because no single value suits all
+/// installations; the trial credit bounds its use.
 fn free_plan() -> Plan {
     Plan {
         name: PlanName::new(DEFAULT_PLAN),

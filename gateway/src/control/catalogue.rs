@@ -1,13 +1,14 @@
-//! Several changes of the catalogue at once: all of them are made, or none.
+//! Atomic batches of catalogue changes: all changes are applied, or none.
 //!
-//! They are made in a copy of the catalogue first. What entries say of each other (a deployment's upstream, a
-//! name that only one model may have, an upstream that nothing may use any more) is checked in that copy as it
-//! is after all changes, so that their order does not matter and each may rely on the others.
+//! The changes are applied to a copy of the catalogue first. References between entries (the
+//! upstream of a deployment, the uniqueness of names, the removal of an unused upstream) are
+//! validated in the final copy. Therefore the order of changes does not matter, and each may depend
+//! on the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::change::{Again, Change};
+use super::change::{ChangeContext, ReplayExt};
 use super::models::{self, ModelChange};
 use super::plans::{NewPlan, check_limits, plan_details};
 use super::upstreams::{self, UpstreamChange};
@@ -18,7 +19,7 @@ use domain::difference;
 use domain::id::{ModelId, UpstreamName};
 use store::CatalogueUpdate;
 
-/// The most changes of one call.
+/// The maximum number of changes per call.
 const MAX_CHANGES: usize = 10_000;
 
 /// One change of the catalogue.
@@ -36,31 +37,32 @@ pub enum CatalogueChange {
     UpdateModel(String, ModelChange),
     /// Removes the model of this id.
     RemoveModel(String),
-    /// Makes a plan, or replaces the one of that name.
+    /// Creates a plan, or replaces the plan of that name.
     PutPlan(NewPlan),
 }
 
-/// What becomes of changes that are found to be possible.
+/// Whether valid changes are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Apply {
-    /// They are made.
+    /// Applies the changes.
     Commit,
-    /// They are only checked.
+    /// Only validates the changes.
     DryRun,
 }
 
-/// The catalogue as it is after the changes so far.
-struct Draft<'a> {
-    change: &'a Change,
+/// A copy of the catalogue with the changes so far, and their audit entries.
+struct StagedCatalogue<'a> {
+    context: &'a ChangeContext,
     catalogue: Catalogue,
     audit: Vec<AuditEntry>,
 }
 
 impl Control {
-    /// Makes all of `changes`, or none.
+    /// Applies all of `changes`, or none.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members; those of the single changes, named by what they are about.
+    /// [`ControlError::Forbidden`] for members; the errors of the single changes, prefixed by the
+    /// object's name.
     pub async fn apply_changes(
         self: &Arc<Self>,
         caller: &Caller,
@@ -75,27 +77,27 @@ impl Control {
         self.write(Some(caller), move |control| async move {
             let before = control.directory.catalogue().clone();
             let catalogue = Catalogue::clone(&before);
-            let mut draft = Draft { change: &control, catalogue, audit: Vec::new() };
-            // plans name models by any of their names, and nothing names plans
+            let mut staged = StagedCatalogue { context: &control, catalogue, audit: Vec::new() };
+            // Plans refer to models by any of their names, and nothing refers to plans.
             let (plans, others): (Vec<_>, Vec<_>) = changes
                 .into_iter()
                 .partition(|change| matches!(change, CatalogueChange::PutPlan(_)));
             for change in others {
-                draft.make(change)?;
+                staged.stage(change)?;
             }
-            draft.catalogue.index();
+            staged.catalogue.index();
             for change in plans {
-                draft.make(change)?;
+                staged.stage(change)?;
             }
-            let update = draft.check(&before)?;
-            let Draft { catalogue, mut audit, .. } = draft;
+            let update = staged.validate(&before)?;
+            let StagedCatalogue { catalogue, mut audit, .. } = staged;
             if apply == Apply::DryRun || audit.is_empty() {
                 return Ok(());
             }
-            // the call is remembered once
+            // The idempotency key is stored with one entry only.
             audit.iter_mut().skip(1).for_each(|entry| entry.call = None);
             control.store.update_catalogue(&update, &audit).await?;
-            // before the directory, so that no request finds an upstream without its credential
+            // Before the directory, so that no request finds an upstream without its credential.
             control.refresh_credentials(catalogue.upstreams.values()).await;
             control.directory.set_catalogue(catalogue);
             if !update.removed_upstreams.is_empty() {
@@ -108,49 +110,53 @@ impl Control {
     }
 }
 
-// === impl Draft ===
+// === impl StagedCatalogue ===
 
-impl Draft<'_> {
-    /// Makes one change in the copy.
-    fn make(&mut self, change: CatalogueChange) -> Result<(), ControlError> {
+impl StagedCatalogue<'_> {
+    /// Applies one change to the copy.
+    fn stage(&mut self, change: CatalogueChange) -> Result<(), ControlError> {
         let title = change.title();
-        self.try_make(change).map_err(|error| error.about(&title))
+        self.try_stage(change).map_err(|error| error.with_subject(&title))
     }
 
-    fn try_make(&mut self, change: CatalogueChange) -> Result<(), ControlError> {
+    fn try_stage(&mut self, change: CatalogueChange) -> Result<(), ControlError> {
         let catalogue = &mut self.catalogue;
         match change {
             CatalogueChange::AddUpstream(name, change) => {
                 if catalogue.upstreams.contains_key(&name) {
                     return Err(ControlError::Exists("it exists already".to_owned()));
                 }
-                let upstream = self.change.new_upstream(name.clone(), change)?;
+                let upstream = self.context.new_upstream(name.clone(), change)?;
                 let details = difference::all_of(&upstream);
                 catalogue.upstreams.insert(name.clone(), Arc::new(upstream));
-                self.note(AuditAction::UpstreamAdd, name.as_str(), details);
+                self.add_audit_entry(AuditAction::UpstreamAdd, name.as_str(), details);
             }
             CatalogueChange::UpdateUpstream(name, change) => {
                 let before = catalogue.upstreams.get(name.as_str());
                 let before = before.ok_or_else(|| ControlError::missing("upstream", &name))?;
-                let after = self.change.changed_upstream(before, change)?;
-                let details = upstreams::between(before, &after);
+                let after = self.context.changed_upstream(before, change)?;
+                let details = upstreams::describe_change(before, &after);
                 catalogue.upstreams.insert(after.name.clone(), Arc::new(after));
-                self.note(AuditAction::UpstreamUpdate, &name, details);
+                self.add_audit_entry(AuditAction::UpstreamUpdate, &name, details);
             }
             CatalogueChange::RemoveUpstream(name) => {
                 let before = catalogue.upstreams.remove(name.as_str());
                 let before = before.ok_or_else(|| ControlError::missing("upstream", &name))?;
-                self.note(AuditAction::UpstreamRemove, &name, difference::all_of(&*before));
+                self.add_audit_entry(
+                    AuditAction::UpstreamRemove,
+                    &name,
+                    difference::all_of(&*before),
+                );
             }
             CatalogueChange::AddModel(id, change) => {
                 if catalogue.models.contains_key(&id) {
                     return Err(ControlError::Exists("it exists already".to_owned()));
                 }
                 check_limits(&change.limits)?;
-                let model = change.into_new(id.clone(), self.change.clock.now());
+                let model = change.into_new(id.clone(), self.context.clock.now());
                 let details = difference::all_of(&model);
                 catalogue.models.insert(id.clone(), Arc::new(model));
-                self.note(AuditAction::ModelAdd, id.as_str(), details);
+                self.add_audit_entry(AuditAction::ModelAdd, id.as_str(), details);
             }
             CatalogueChange::UpdateModel(id, change) => {
                 let before = catalogue.models.get(id.as_str());
@@ -158,30 +164,30 @@ impl Draft<'_> {
                 let after = change.apply_to(before);
                 let details = difference::between(&**before, &after);
                 catalogue.models.insert(after.id.clone(), Arc::new(after));
-                self.note(AuditAction::ModelUpdate, &id, details);
+                self.add_audit_entry(AuditAction::ModelUpdate, &id, details);
             }
             CatalogueChange::RemoveModel(id) => {
                 let before = catalogue.models.remove(id.as_str());
                 let before = before.ok_or_else(|| ControlError::missing("model", &id))?;
-                self.note(AuditAction::ModelRemove, &id, difference::all_of(&*before));
+                self.add_audit_entry(AuditAction::ModelRemove, &id, difference::all_of(&*before));
             }
-            CatalogueChange::PutPlan(wish) => {
-                wish.check()?;
-                let plan = wish.into_plan(catalogue)?;
+            CatalogueChange::PutPlan(request) => {
+                request.check()?;
+                let plan = request.into_plan(catalogue)?;
                 let (name, details) = (plan.name.clone(), plan_details(&plan, catalogue));
                 catalogue.plans.insert(name.clone(), Arc::new(plan));
-                self.note(AuditAction::PlanPut, name.as_str(), details);
+                self.add_audit_entry(AuditAction::PlanPut, name.as_str(), details);
             }
         }
         Ok(())
     }
 
-    fn note(&mut self, action: AuditAction, object: &str, details: String) {
-        self.audit.push(self.change.entry(action, object, None, details));
+    fn add_audit_entry(&mut self, action: AuditAction, object: &str, details: String) {
+        self.audit.push(self.context.audit_entry(action, object, None, details));
     }
 
-    /// Checks the copy as a whole, and returns what is to be written to make it of `before`.
-    fn check(&self, before: &Catalogue) -> Result<CatalogueUpdate, ControlError> {
+    /// Validates the copy. Returns the update that turns `before` into it.
+    fn validate(&self, before: &Catalogue) -> Result<CatalogueUpdate, ControlError> {
         let update = CatalogueUpdate {
             plans: changed(&before.plans, &self.catalogue.plans),
             upstreams: changed(&before.upstreams, &self.catalogue.upstreams),
@@ -190,17 +196,17 @@ impl Draft<'_> {
             removed_upstreams: removed(&before.upstreams, &self.catalogue.upstreams),
         };
         for name in &update.removed_upstreams {
-            upstreams::refuse_used(name.as_str(), &self.catalogue)?;
+            upstreams::ensure_unused(name.as_str(), &self.catalogue)?;
         }
         for model in &update.models {
             models::check(model, &self.catalogue)
-                .map_err(|error| error.about(&format!("model {}", model.id)))?;
+                .map_err(|error| error.with_subject(&format!("model {}", model.id)))?;
         }
         Ok(update)
     }
 }
 
-/// Returns the entries that are new or another than before.
+/// Returns the new and changed entries.
 fn changed<K: Ord, T: Clone + PartialEq>(
     before: &BTreeMap<K, Arc<T>>,
     after: &BTreeMap<K, Arc<T>>,
@@ -209,7 +215,7 @@ fn changed<K: Ord, T: Clone + PartialEq>(
     changed.map(|(_, entry)| T::clone(entry)).collect()
 }
 
-/// Returns the keys of the entries that are gone.
+/// Returns the keys of the removed entries.
 fn removed<K: Ord + Clone, T>(before: &BTreeMap<K, Arc<T>>, after: &BTreeMap<K, Arc<T>>) -> Vec<K> {
     before.keys().filter(|key| !after.contains_key(*key)).cloned().collect()
 }
@@ -217,18 +223,18 @@ fn removed<K: Ord + Clone, T>(before: &BTreeMap<K, Arc<T>>, after: &BTreeMap<K, 
 // === impl CatalogueChange ===
 
 impl CatalogueChange {
-    /// Names what it is about.
+    /// Returns the kind and name of the changed object.
     fn title(&self) -> String {
         match self {
             Self::AddUpstream(name, _) => format!("upstream {name}"),
             Self::UpdateUpstream(name, _) | Self::RemoveUpstream(name) => {
-                format!("upstream {}", super::error::shown(name))
+                format!("upstream {}", super::error::printable(name))
             }
             Self::AddModel(id, _) => format!("model {id}"),
             Self::UpdateModel(id, _) | Self::RemoveModel(id) => {
-                format!("model {}", super::error::shown(id))
+                format!("model {}", super::error::printable(id))
             }
-            Self::PutPlan(wish) => format!("plan {}", wish.name),
+            Self::PutPlan(request) => format!("plan {}", request.name),
         }
     }
 }

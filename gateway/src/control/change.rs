@@ -1,4 +1,4 @@
-//! One change of the gateway's state: who makes it, and that it is the only one under way.
+//! Serialized changes of the gateway's state, with audit entries and idempotent replay.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use domain::idempotency::{AdminCall, DoneCall};
 
 const MAX_KEY_BYTES: usize = 255;
 
-/// A change under way. It gives way to [`Control`] for what a change looks at and writes.
-pub(super) struct Change {
+/// The context of a running change; dereferences to [`Control`].
+pub(super) struct ChangeContext {
     control: Arc<Control>,
     actor: Option<AccountId>,
     call: Option<AdminCall>,
 }
 
-/// What a change comes to that may have been made before.
-pub(super) trait Again<T> {
-    /// Gives what `again` does if the same call made the change before.
+/// Handles the outcome of a change that an earlier call completed.
+pub(super) trait ReplayExt<T> {
+    /// Replaces [`ControlError::Repeated`] by the result of `replay`.
     fn or_replay(
         self,
-        again: impl FnOnce(DoneCall) -> Result<T, ControlError>,
+        replay: impl FnOnce(DoneCall) -> Result<T, ControlError>,
     ) -> Result<T, ControlError>;
 }
 
-impl Change {
-    /// Makes the entry of the audit log that goes with the change. Who was not signed in when it was
-    /// made is the account that it is about.
-    pub(super) fn entry(
+impl ChangeContext {
+    /// Builds the audit entry of the change. Without an authenticated caller, the actor is
+    /// `account`.
+    pub(super) fn audit_entry(
         &self,
         action: AuditAction,
         object: impl Into<String>,
@@ -50,7 +50,7 @@ impl Change {
     }
 }
 
-impl Deref for Change {
+impl Deref for ChangeContext {
     type Target = Control;
 
     fn deref(&self) -> &Control {
@@ -59,14 +59,22 @@ impl Deref for Change {
 }
 
 impl Control {
-    /// Runs one change after the other, each to its end: a caller that goes away between the write
-    /// to the store and the change in memory must not leave the two apart. Refuses callers that are
-    /// suspended by then, and says [`ControlError::Repeated`] of a call that was made before; `None` is
-    /// somebody who is not signed in.
+    /// Runs `change` after all earlier changes have finished. A `caller` of `None` is
+    /// unauthenticated.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] if the caller was suspended in the meantime,
+    /// [`ControlError::Repeated`] if the call was completed before under its idempotency key, and
+    /// the errors of `change`.
+    ///
+    /// # Cancel safety
+    /// The change runs in a task and completes even if the caller is dropped. Otherwise a
+    /// cancellation between the write to the store and the update in memory would leave the two
+    /// different.
     pub(super) async fn write<T, W>(
         self: &Arc<Self>,
         caller: Option<&Caller>,
-        change: impl FnOnce(Change) -> W + Send + 'static,
+        change: impl FnOnce(ChangeContext) -> W + Send + 'static,
     ) -> Result<T, ControlError>
     where
         T: Send + 'static,
@@ -75,18 +83,19 @@ impl Control {
         let control = self.clone();
         let caller = caller.cloned();
         let task = self.tasks.spawn(async move {
-            let _one_at_a_time = control.writing.lock().await;
+            let _write_guard = control.write_lock.lock().await;
             let Some(caller) = caller else {
-                return change(Change { control: control.clone(), actor: None, call: None }).await;
+                return change(ChangeContext { control: control.clone(), actor: None, call: None })
+                    .await;
             };
             if let Some(account) = control.directory.find_account(caller.account.id) {
                 refuse_suspended(&account)?;
             }
-            if let Some(done) = control.find_done(&caller).await? {
+            if let Some(done) = control.find_completed_call(&caller).await? {
                 return Err(ControlError::Repeated(done));
             }
             let (actor, call) = (Some(caller.account.id), caller.call);
-            change(Change { control: control.clone(), actor, call }).await
+            change(ChangeContext { control: control.clone(), actor, call }).await
         });
         task.await.unwrap_or_else(|error| match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
@@ -94,8 +103,8 @@ impl Control {
         })
     }
 
-    /// Gives `caller` a call that may be made again under `key`; `method` is its kind, and `message` what it
-    /// asks for.
+    /// Attaches an idempotency key to `caller`. `message` is the encoded request; its digest
+    /// detects a key that is reused for another request.
     ///
     /// # Errors
     /// [`ControlError::Invalid`] if the key is empty or too long.
@@ -116,11 +125,11 @@ impl Control {
         Ok(Caller { call, ..caller })
     }
 
-    /// Finds out whether this call was made before.
+    /// Finds the earlier call with the idempotency key of `caller`, if it completed.
     ///
     /// # Errors
-    /// [`ControlError::Invalid`] if its key belongs to another one.
-    pub(super) async fn find_done(
+    /// [`ControlError::Invalid`] if the key was used for another request.
+    pub(super) async fn find_completed_call(
         &self,
         caller: &Caller,
     ) -> Result<Option<DoneCall>, ControlError> {
@@ -135,15 +144,15 @@ impl Control {
     }
 }
 
-// === impl Again ===
+// === impl ReplayExt ===
 
-impl<T> Again<T> for Result<T, ControlError> {
+impl<T> ReplayExt<T> for Result<T, ControlError> {
     fn or_replay(
         self,
-        again: impl FnOnce(DoneCall) -> Result<T, ControlError>,
+        replay: impl FnOnce(DoneCall) -> Result<T, ControlError>,
     ) -> Result<T, ControlError> {
         match self {
-            Err(ControlError::Repeated(done)) => again(done),
+            Err(ControlError::Repeated(done)) => replay(done),
             outcome => outcome,
         }
     }

@@ -1,6 +1,6 @@
-//! Why an operation was not done, in words that its caller can act on.
+//! The error of all control operations, with messages that the caller can act on.
 //!
-//! Knows no status code; `admin/status.rs` has the table.
+//! Must not know status codes; `admin/status.rs` maps the variants to them.
 
 use std::time::Duration;
 
@@ -9,50 +9,52 @@ use domain::idempotency::DoneCall;
 use domain::text::is_hidden;
 use store::StoreError;
 
-/// Why an operation was not done. `Display` is what the caller reads.
+/// The error of a control operation. `Display` is the message for the caller.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// What the call names does not exist, or is not the caller's to see.
+    /// The named object does not exist, or the caller may not see it.
     #[error("{0}")]
     NotFound(String),
-    /// What the call adds is there already.
+    /// The object to be added exists already.
     #[error("{0}")]
     Exists(String),
-    /// What the call removes is needed by something else.
+    /// The object cannot be changed or removed in its present state, or while another one depends
+    /// on it.
     #[error("{0}")]
     InUse(String),
-    /// A value of the call breaks a rule.
+    /// A field of the request is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// Nobody is signed in, or not with what was given.
+    /// The credentials are missing or wrong.
     #[error("{0}")]
     Unauthenticated(String),
     /// The caller may not do this.
     #[error("{0}")]
     Forbidden(String),
-    /// Too much is going on; worth a retry.
+    /// The gateway is overloaded or shutting down; the call can be retried.
     #[error("{0}")]
     Busy(String),
-    /// The caller has done so too often; worth a retry later.
+    /// The caller exceeded a rate limit; the call can be retried after `retry_after`.
     #[error("{message}")]
     Limited {
-        /// Which limit, and when to try again.
+        /// Names the limit and the time to wait.
         message: String,
-        /// How long to wait.
+        /// The time until the next attempt can succeed.
         retry_after: Duration,
     },
-    /// The same call was made before, under the same idempotency key.
+    /// A call with the same idempotency key was completed before.
     #[error("this call was made before under the same idempotency key")]
     Repeated(DoneCall),
-    /// The store did not do its part.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl ControlError {
-    /// There is no `noun` of this name, or none that the caller may see: the two read the same.
+    /// Returns the error for a `noun` that does not exist or that the caller may not see; the
+    /// messages are identical.
     pub(super) fn missing(noun: &str, name: &str) -> Self {
-        let name = shown(name);
+        let name = printable(name);
         Self::NotFound(format!(
             "{noun} `{name}` does not exist; `ctl {noun} list` shows those that do"
         ))
@@ -60,9 +62,9 @@ impl ControlError {
 }
 
 impl ControlError {
-    /// Says in front of the message what it is about, as one of several changes.
+    /// Prefixes the message with `title`, which names one of several changes.
     #[must_use]
-    pub(super) fn about(self, title: &str) -> Self {
+    pub(super) fn with_subject(self, title: &str) -> Self {
         let titled = |message: String| format!("{title}: {message}");
         match self {
             Self::NotFound(message) => Self::NotFound(titled(message)),
@@ -81,7 +83,8 @@ impl ControlError {
     }
 }
 
-/// A text of the caller's as it may stand in a message: short, and without hidden characters.
-pub(super) fn shown(text: &str) -> String {
+/// Returns caller-supplied text for use in a message: at most 128 characters, hidden ones replaced
+/// by `?`.
+pub(super) fn printable(text: &str) -> String {
     text.chars().take(128).map(|c| if is_hidden(c) { '?' } else { c }).collect()
 }

@@ -1,7 +1,7 @@
-//! The request log as a whole, a page at a time.
+//! Export of the request log as a stream of pages.
 //!
-//! Pulled by its reader: pages are read when they are asked for, each in a view of its own, so that a
-//! slow reader holds nothing back.
+//! Driven by the caller: each page is read on demand in a separate read transaction, so that a slow
+//! reader does not block the store.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::usage::{RecordView, RequestQuery};
 use super::{Caller, Control, ControlError};
 use store::{Cursor, RequestFilter};
 
-/// Rows that are read at once.
-const PAGE: usize = 500;
+/// Rows per read.
+const MAX_PAGE_ROWS: usize = 500;
 
 struct Export {
     control: Arc<Control>,
@@ -24,21 +24,23 @@ struct Export {
 }
 
 impl Control {
-    /// Returns all chosen records of requests that have ended by now, oldest first. An error is the last item, also
-    /// when `stop` is cancelled before the end: what was cut short must not look whole.
+    /// Streams all matching records of requests that have ended by now, oldest first.
+    ///
+    /// An error is the last item. A cancelled `stop` is also reported as an error, so that a
+    /// truncated export cannot be mistaken for a complete one.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if the choice names an account that is not the caller's to see.
+    /// [`ControlError::NotFound`] if the query names an account that the caller may not see.
     pub async fn export_requests(
         self: &Arc<Self>,
         caller: &Caller,
-        choice: RequestQuery,
+        query: RequestQuery,
         stop: CancellationToken,
     ) -> Result<
         impl Stream<Item = Result<Vec<RecordView>, ControlError>> + Send + use<>,
         ControlError,
     > {
-        let filter = self.filter(caller, choice)?;
+        let filter = self.filter(caller, query)?;
         self.ledger.flushed().await;
         let end = self.store.newest().await?;
         let export = Export { control: self.clone(), filter, after: Cursor::default(), end, stop };
@@ -54,7 +56,7 @@ impl Control {
 }
 
 impl Export {
-    /// Returns the next page; an empty one at the end.
+    /// Returns the next page; empty at the end.
     async fn next(&mut self) -> Result<Vec<RecordView>, ControlError> {
         if self.stop.is_cancelled() {
             return Err(ControlError::Busy("the gateway is shutting down; try again".into()));
@@ -62,9 +64,10 @@ impl Export {
         if self.after >= self.end {
             return Ok(Vec::new());
         }
-        let mut rows = self.control.store.requests_after(&self.filter, self.after, PAGE).await?;
+        let mut rows =
+            self.control.store.requests_after(&self.filter, self.after, MAX_PAGE_ROWS).await?;
         self.after = match rows.last() {
-            Some((last, _)) if rows.len() == PAGE => *last,
+            Some((last, _)) if rows.len() == MAX_PAGE_ROWS => *last,
             _ => self.end,
         };
         rows.retain(|(cursor, _)| *cursor <= self.end);

@@ -1,4 +1,5 @@
-//! Which requests a caller means: names become ids, and members are kept to what is theirs.
+//! Turns a [`RequestQuery`] into a store filter: resolves names to ids and restricts members to
+//! their account.
 
 use super::usage::RequestQuery;
 use super::{Caller, Control, ControlError};
@@ -6,13 +7,13 @@ use domain::expression::{self, Expression, Names, Test};
 use domain::id::{AccountId, KeyId, ModelId};
 use store::RequestFilter;
 
-/// What one caller calls things.
-struct Seen<'a> {
+/// Resolves names in filter expressions, as far as the caller may see the named objects.
+struct CallerNames<'a> {
     control: &'a Control,
     caller: &'a Caller,
 }
 
-impl Names for Seen<'_> {
+impl Names for CallerNames<'_> {
     type Error = ControlError;
 
     fn account(&self, text: &str) -> Result<AccountId, ControlError> {
@@ -20,65 +21,73 @@ impl Names for Seen<'_> {
     }
 
     fn model(&self, text: &str) -> ModelId {
-        // a model that was removed, or never was there, still has its records
+        // Unknown names stay as they are, because records outlive their model.
         let found = self.control.visible_model(self.caller, text).map(|model| model.id.clone());
         found.unwrap_or_else(|_| ModelId::new(text))
     }
 }
 
 impl Control {
-    /// Turns names into ids, and keeps members to what is theirs.
+    /// Builds the filter of `query`. Members are restricted to their own account.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`] for an account that the caller may not see,
+    /// [`ControlError::Invalid`] if the expression does not parse.
     pub(super) fn filter(
         &self,
         caller: &Caller,
-        choice: RequestQuery,
+        query: RequestQuery,
     ) -> Result<RequestFilter, ControlError> {
-        let names = Seen { control: self, caller };
-        let account = match &choice.account {
+        let names = CallerNames { control: self, caller };
+        let account = match &query.account {
             Some(text) => Some(names.account(text)?),
             None if caller.is_operator() => None,
             None => Some(caller.account.id),
         };
         let mut filter = RequestFilter {
             account,
-            key: choice.key.map(KeyId::new),
-            model: choice.model.map(|name| names.model(&name)),
-            status: choice.status,
-            since: choice.since,
-            until: choice.until,
+            key: query.key.map(KeyId::new),
+            model: query.model.map(|name| names.model(&name)),
+            status: query.status,
+            since: query.since,
+            until: query.until,
             terms: Vec::new(),
         };
-        narrow(&mut filter, expression::parse(&choice.expression, self.clock.now(), &names)?);
+        add_conditions(
+            &mut filter,
+            expression::parse(&query.expression, self.clock.now(), &names)?,
+        );
         Ok(filter)
     }
 }
 
-/// Adds the conditions of `expression`: those that the filter has fields for into these, which the
-/// store answers fastest.
-fn narrow(filter: &mut RequestFilter, expression: Expression) {
+/// Adds the conditions of `expression` to `filter`. Prefers the filter's own fields, which the
+/// store answers fastest, over `terms`.
+fn add_conditions(filter: &mut RequestFilter, expression: Expression) {
     let Expression { since, until, terms } = expression;
     filter.since = filter.since.max(since);
     filter.until = match (filter.until, until) {
-        (Some(given), Some(typed)) => Some(given.min(typed)),
-        (given, typed) => given.or(typed),
+        (Some(field), Some(expression)) => Some(field.min(expression)),
+        (field, expression) => field.or(expression),
     };
     for term in terms {
-        let taken = match &term.test {
+        let has_field = match &term.test {
             _ if term.negated => false,
-            Test::Account(accounts) => take(&mut filter.account, accounts),
-            Test::Key(keys) => take(&mut filter.key, keys),
-            Test::Model(models) => take(&mut filter.model, models),
-            Test::Status(statuses) => take(&mut filter.status, statuses),
+            Test::Account(accounts) => set_single(&mut filter.account, accounts),
+            Test::Key(keys) => set_single(&mut filter.key, keys),
+            Test::Model(models) => set_single(&mut filter.model, models),
+            Test::Status(statuses) => set_single(&mut filter.status, statuses),
             _ => false,
         };
-        if !taken {
+        if !has_field {
             filter.terms.push(term);
         }
     }
 }
 
-/// Puts the only one of `values` into `field`, unless another is there. Returns whether it is now.
-fn take<T: Clone + PartialEq>(field: &mut Option<T>, values: &[T]) -> bool {
+/// Sets `field` to the single element of `values`. Returns whether `field` now has that value;
+/// `false` if it has another one, or if there is not exactly one element.
+fn set_single<T: Clone + PartialEq>(field: &mut Option<T>, values: &[T]) -> bool {
     let [value] = values else { return false };
     *field.get_or_insert_with(|| value.clone()) == *value
 }

@@ -1,4 +1,4 @@
-//! How the upstreams do.
+//! Health of the upstreams.
 
 use jiff::Timestamp;
 
@@ -9,27 +9,27 @@ use domain::id::UpstreamName;
 /// An upstream's health.
 #[derive(Clone, Debug)]
 pub struct HealthView {
-    /// Which upstream.
+    /// The upstream.
     pub name: UpstreamName,
-    /// How it does.
+    /// Breaker state and counters.
     pub health: Health,
-    /// When a request is sent to it again, while none is.
+    /// When an open breaker admits the next request; `None` unless it is open.
     pub retry_at: Option<Timestamp>,
-    /// Requests under way there.
+    /// Requests in flight to it.
     pub in_flight: u64,
-    /// Why requests cannot be sent to it at all; empty if they can.
+    /// Why its credential cannot be used; empty if it can.
     pub problem: String,
 }
 
 impl Control {
-    /// Lists upstreams by name with how they do.
+    /// Lists the health of all upstreams, by name.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members.
     pub fn list_upstream_health(&self, caller: &Caller) -> Result<Vec<HealthView>, ControlError> {
-        caller.require_operator("see how upstreams do")?;
+        caller.require_operator("see the health of upstreams")?;
         let now = self.clock.monotonic();
-        let under_way = self.last_count.get(&self.ledger, now);
+        let in_flight = self.in_flight_cache.get(&self.ledger, now);
         let catalogue = self.directory.catalogue();
         let views = catalogue.upstreams.values().map(|upstream| {
             let health = self.upstream_clients.health(upstream, now).unwrap_or(UNTRIED);
@@ -40,7 +40,7 @@ impl Control {
             HealthView {
                 name: upstream.name.clone(),
                 retry_at,
-                in_flight: under_way.upstreams.get(&upstream.name).copied().unwrap_or_default(),
+                in_flight: in_flight.upstreams.get(&upstream.name).copied().unwrap_or_default(),
                 problem: self.credentials.problem(&upstream.name),
                 health,
             }
@@ -49,7 +49,7 @@ impl Control {
     }
 }
 
-/// The health of an upstream that nothing was sent to.
+/// The health of an upstream without requests.
 const UNTRIED: Health = Health {
     breaker: BreakerState::Closed,
     requests: 0,

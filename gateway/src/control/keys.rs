@@ -1,4 +1,7 @@
-//! API keys: made for the caller, shown once, revoked at once.
+//! API keys: creation, listing and revocation.
+//!
+//! A key's secret is returned once, at creation; only its digest is stored. Revocation takes effect
+//! with the next request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
-use super::change::Again;
+use super::change::ReplayExt;
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError, MAX_BALANCE};
 use domain::Invalid;
@@ -22,64 +25,65 @@ use store::StoreError;
 const MAX_LABEL_CHARS: usize = 64;
 const MAX_DRAIN: Duration = Duration::from_hours(1);
 
-/// What a caller may choose of a new key.
+/// A request to create a key.
 #[derive(Clone, Debug, Default)]
 pub struct NewKey {
-    /// What to call it: 1 to 64 characters.
+    /// The label: 1 to 64 characters.
     pub label: String,
-    /// Its own limits.
+    /// The limits of the key, in addition to those of plan and model.
     pub limits: Limits,
-    /// The most that it may spend in all.
+    /// The maximum total spend; `None` for no cap.
     pub spend_cap: Option<Nanos>,
-    /// The models that it may use, by id or alias; empty means all that the plan allows.
+    /// The allowed models, by id or alias; empty means all models of the plan.
     pub models: Vec<String>,
-    /// What happens to what `/v1/responses` cannot translate.
+    /// How `/v1/responses` handles parameters that it cannot translate.
     pub translation: Translation,
-    /// What becomes of a request whose client goes away.
+    /// How a request continues after its client disconnects.
     pub client_gone: ClientGone,
-    /// When it ends by itself.
+    /// When the key expires; `None` for never.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A key with what lists show of it.
+/// A key with its account's name and its last use.
 #[derive(Clone, Debug)]
 pub struct KeyView {
     /// The key.
     pub key: Key,
     /// The name of its account.
     pub account: String,
-    /// When it was last used.
+    /// When it was last used; `None` if it never was.
     pub last_used_at: Option<Timestamp>,
 }
 
-/// Whose keys to list.
+/// The accounts whose keys are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyScope<'a> {
-    /// The caller's.
+    /// The caller's account.
     Caller,
-    /// Of the account with this name or id.
+    /// The account with this name or id.
     Account(&'a str),
-    /// Everybody's.
+    /// All accounts; operators only.
     All,
 }
 
 impl Control {
-    /// Makes a key for the caller's account; the text leaves the system here only.
+    /// Creates a key for the caller's account. Returns the secret, which cannot be retrieved later.
     ///
     /// # Errors
-    /// [`ControlError::Invalid`] if a wish breaks a rule.
+    /// [`ControlError::Invalid`] if a field is invalid, [`ControlError::Exists`] if an earlier call
+    /// with the same idempotency key created the key.
     pub async fn create_key(
         self: &Arc<Self>,
         caller: &Caller,
-        wish: NewKey,
+        request: NewKey,
     ) -> Result<(KeyView, SecretString), ControlError> {
-        let label = check_label(&wish.label)?;
-        check_limits(&wish.limits)?;
-        check_client_gone(wish.client_gone)?;
-        check_spend_cap(wish.spend_cap)?;
-        let models = self.resolve_models(caller, &wish.models)?;
+        let label = check_label(&request.label)?;
+        check_limits(&request.limits)?;
+        check_client_gone(request.client_gone)?;
+        check_spend_cap(request.spend_cap)?;
+        let models = self.resolve_models(caller, &request.models)?;
         let now = self.clock.now();
-        if wish.expires_at.is_some_and(|end| end <= now) {
+        if request.expires_at.is_some_and(|end| end <= now) {
             return Err(Invalid::new("expires_at", "`expires_at` must be in the future").into());
         }
         let text = self.new_key_text();
@@ -89,13 +93,13 @@ impl Control {
             digest: text.digest,
             account: caller.account.id,
             label,
-            limits: wish.limits,
-            spend_cap: wish.spend_cap,
+            limits: request.limits,
+            spend_cap: request.spend_cap,
             models,
-            translation: wish.translation,
-            client_gone: wish.client_gone,
+            translation: request.translation,
+            client_gone: request.client_gone,
             created_at: now,
-            expires_at: wish.expires_at,
+            expires_at: request.expires_at,
             revoked_at: None,
             successor: None,
         };
@@ -103,7 +107,7 @@ impl Control {
         let view = self
             .write(Some(caller), move |control| async move {
                 let details = difference::all_of(&key);
-                let audit = control.entry(
+                let audit = control.audit_entry(
                     AuditAction::KeyCreate,
                     key.id.as_str(),
                     Some(key.account),
@@ -114,15 +118,15 @@ impl Control {
                 Ok(KeyView { key, account, last_used_at: None })
             })
             .await
-            .or_replay(|done| Err(shown_before(&done.object)))?;
+            .or_replay(|done| Err(secret_already_shown(&done.object)))?;
         Ok((view, text.secret))
     }
 
-    /// Lists keys, newest first, the revoked ones included.
+    /// Lists keys, newest first, including revoked ones.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] if a member asks for all, [`ControlError::NotFound`] for an account
-    /// that does not exist or is not the caller's to see.
+    /// [`ControlError::Forbidden`] for [`KeyScope::All`] by a member, [`ControlError::NotFound`]
+    /// for an account that does not exist or that the caller may not see.
     pub async fn list_keys(
         &self,
         caller: &Caller,
@@ -146,10 +150,10 @@ impl Control {
         Ok(keys.into_iter().map(view).collect())
     }
 
-    /// Revokes a key; the next request with it is refused. Revoking twice is no error.
+    /// Revokes a key; the next request with it is refused. Idempotent.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if it does not exist or is not the caller's to see.
+    /// [`ControlError::NotFound`] if it does not exist or the caller may not see it.
     pub async fn revoke_key(
         self: &Arc<Self>,
         caller: &Caller,
@@ -157,22 +161,27 @@ impl Control {
     ) -> Result<KeyView, ControlError> {
         let found = self.store.find_key(&KeyId::new(id)).await?;
         let key = found
-            .filter(|key| caller.sees(key.account))
+            .filter(|key| caller.can_see(key.account))
             .ok_or_else(|| ControlError::missing("key", id))?;
         let (id, account) = (key.id.clone(), key.account);
         let revoked = self.write(Some(caller), move |control| async move {
             if key.revoked_at.is_none() {
                 let label = format!("label `{}`", key.label);
-                let audit =
-                    control.entry(AuditAction::KeyRevoke, id.as_str(), Some(key.account), label);
+                let audit = control.audit_entry(
+                    AuditAction::KeyRevoke,
+                    id.as_str(),
+                    Some(key.account),
+                    label,
+                );
                 control.store.revoke_key(&key.id, control.clock.now(), &audit).await?;
             }
-            // read again: the time of an earlier revocation stays
-            let found = control.listed_key(key.account, &id).await;
+            // Read again, because the store keeps the time of an earlier revocation.
+            let found = control.find_key_with_last_use(key.account, &id).await;
             let (key, last_used_at) = match found {
                 Ok(found) => found.unwrap_or((key, None)),
                 Err(error) => {
-                    // it is revoked in the store, so it must be here, whatever the answer is
+                    // The store has the revocation, so memory must have it, although the call
+                    // fails.
                     let revoked_at = Some(control.clock.now());
                     control.directory.put_key(Key { revoked_at, ..key });
                     return Err(error.into());
@@ -183,7 +192,8 @@ impl Control {
         });
         match revoked.await {
             Err(ControlError::Repeated(done)) => {
-                let found = self.listed_key(account, &KeyId::new(done.object.as_str())).await?;
+                let found =
+                    self.find_key_with_last_use(account, &KeyId::new(done.object.as_str())).await?;
                 let found = found.ok_or_else(|| ControlError::missing("key", &done.object));
                 let (key, last_used_at) = found?;
                 Ok(KeyView { account: self.account_name(account), key, last_used_at })
@@ -192,8 +202,8 @@ impl Control {
         }
     }
 
-    /// Finds a key of an account, with the time of its last use.
-    async fn listed_key(
+    /// Finds a key of an account with the time of its last use.
+    async fn find_key_with_last_use(
         &self,
         account: AccountId,
         id: &KeyId,
@@ -202,14 +212,14 @@ impl Control {
         Ok(keys.into_iter().find(|(key, _)| key.id == *id))
     }
 
-    /// Makes the text of a new key.
+    /// Generates the id, secret and digest of a new key.
     pub(super) fn new_key_text(&self) -> NewKeyText {
         let mut random = zeroize::Zeroizing::new([0; NewKeyText::RANDOM_BYTES]);
         self.entropy.fill(random.as_mut_slice());
         NewKeyText::new(&random)
     }
 
-    /// Turns ids and aliases into ids of models that the caller may use.
+    /// Resolves model ids and aliases to the ids of models that the caller may use.
     pub(super) fn resolve_models(
         &self,
         caller: &Caller,
@@ -228,11 +238,11 @@ impl Control {
     }
 }
 
-/// What a call that made a secret says when it is made again.
-pub(super) fn shown_before(key: &str) -> ControlError {
+/// Returns the error for the replay of a call that created a secret: only its digest is stored.
+pub(super) fn secret_already_shown(key: &str) -> ControlError {
     ControlError::Exists(format!(
-        "this call was made before, for key `{key}`, and the secret was shown then; `ctl key list` shows \
-         what there is, `ctl key revoke` ends a key whose secret is lost"
+        "an earlier call with this idempotency key returned the secret of key `{key}`; \
+         `ctl key list` shows the keys, `ctl key revoke` revokes one whose secret is lost"
     ))
 }
 

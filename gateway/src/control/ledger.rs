@@ -1,4 +1,4 @@
-//! The ledger, read and proven.
+//! Queries and verification of the ledger.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,17 +12,18 @@ use domain::money::Nanos;
 use domain::proof::{Difference, Proof};
 use store::Cursor;
 
-/// How often a balance that differs is looked at again: what a request has just spent is in memory at
-/// once and in the store with the next batch.
-const LOOKS: u32 = 20;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-/// Balances that are looked at again; more cannot be told from a busy gateway.
-const MAX_EXAMINED: usize = 1_000;
+/// How often a balance that differs is compared again. A charge is in memory at once, but in the
+/// store only with the next batch.
+const MAX_COMPARISONS: u32 = 20;
+const COMPARISON_INTERVAL: Duration = Duration::from_millis(50);
+/// The maximum number of differing balances that are compared again. A busy gateway can have more
+/// of them without an error.
+const MAX_MISMATCHES: usize = 1_000;
 
-/// An entry with its place and the name of its account.
+/// An entry with its position and the name of its account.
 #[derive(Clone, Debug)]
 pub struct EntryView {
-    /// Its place in the ledger.
+    /// Its position in the ledger.
     pub cursor: Cursor,
     /// The entry.
     pub entry: Entry,
@@ -30,34 +31,35 @@ pub struct EntryView {
     pub account: String,
 }
 
-/// What a verification found.
+/// The result of a ledger verification.
 #[derive(Clone, Debug)]
 pub struct LedgerVerification {
-    /// What was recomputed.
+    /// The recomputed balances and sums.
     pub proof: Proof,
-    /// How many balances kept changing, so that memory and store could not be compared.
+    /// The number of balances that kept changing, so that memory and store could not be compared.
     pub under_way: u64,
-    /// The differences, each with the name of the account that it is about.
+    /// The differences, each with the name of the affected account, if there is one.
     pub differences: Vec<(Difference, Option<String>)>,
 }
 
-/// A balance in memory that is not what the store comes to.
-struct Suspect {
+/// A balance in memory that differs from the stored one.
+struct BalanceMismatch {
     account: AccountId,
-    /// The stored balance, with what waits to be written.
+    /// The stored balance plus the entries that wait to be written.
     stored: Nanos,
     memory: Nanos,
-    /// Whether either has changed since it was first looked at.
-    moves: bool,
+    /// Whether either value has changed since the first comparison.
+    is_changing: bool,
 }
 
 impl Control {
-    /// Lists ledger entries, newest first, at most `size` from where `token` says: of the account with
-    /// this name or id, or of all that the caller may see.
+    /// Lists at most `size` ledger entries, newest first, starting after the page token `token`.
+    /// `account` is a name or id; `None` means all accounts for operators and the own account for
+    /// members.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if the account is not the caller's to see,
-    /// [`ControlError::Invalid`] if the token is not one of ours.
+    /// [`ControlError::NotFound`] if the caller may not see the account,
+    /// [`ControlError::Invalid`] if the token is malformed.
     pub async fn list_entries(
         &self,
         caller: &Caller,
@@ -89,10 +91,10 @@ impl Control {
         Ok(Page { items: rows.into_iter().map(view).collect(), next })
     }
 
-    /// Recomputes the ledger, and compares the balances in memory with the stored ones.
+    /// Recomputes the ledger and compares the balances in memory with the stored ones.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members; the store's.
+    /// [`ControlError::Forbidden`] for members, [`ControlError::Store`] if the store fails.
     pub async fn verify_ledger(&self, caller: &Caller) -> Result<LedgerVerification, ControlError> {
         caller.require_operator("verify the ledger")?;
         self.ledger.flushed().await;
@@ -110,8 +112,8 @@ impl Control {
         Ok(LedgerVerification { proof, under_way, differences })
     }
 
-    /// Notes the balances in memory that differ, and go on to differ, from what the stored ones come to with
-    /// the records that wait to be written. Returns how many kept changing.
+    /// Adds to `proof` the balances in memory that permanently differ from the stored balance plus
+    /// the entries that wait to be written. Returns the number of balances that kept changing.
     async fn compare_memory(&self, proof: &mut Proof) -> Result<u64, ControlError> {
         let stored: HashMap<_, _> = proof.balances.iter().copied().collect();
         let waiting = self.ledger.waiting_entries();
@@ -120,38 +122,38 @@ impl Control {
         };
         let compared = self.directory.accounts().into_iter().map(|account| {
             let stored = stored.get(&account.id).copied().unwrap_or_default();
-            Suspect {
+            BalanceMismatch {
                 account: account.id,
                 stored: with_waiting(&waiting, account.id, stored),
                 memory: self.ledger.balance(account.id),
-                moves: false,
+                is_changing: false,
             }
         });
-        let mut suspects: Vec<_> = compared.filter(|it| it.stored != it.memory).collect();
-        let beyond = suspects.len().saturating_sub(MAX_EXAMINED) as u64;
-        suspects.truncate(MAX_EXAMINED);
-        for _ in 0..LOOKS {
-            if suspects.is_empty() {
+        let mut mismatches: Vec<_> = compared.filter(|it| it.stored != it.memory).collect();
+        let unchecked = mismatches.len().saturating_sub(MAX_MISMATCHES) as u64;
+        mismatches.truncate(MAX_MISMATCHES);
+        for _ in 0..MAX_COMPARISONS {
+            if mismatches.is_empty() {
                 break;
             }
-            tokio::time::sleep(BETWEEN_LOOKS).await;
+            tokio::time::sleep(COMPARISON_INTERVAL).await;
             let mut differing = Vec::new();
-            for suspect in suspects {
-                let stored = self.store.balance(suspect.account).await?;
+            for mismatch in mismatches {
+                let stored = self.store.balance(mismatch.account).await?;
                 let waiting = self.ledger.waiting_entries();
-                let stored = with_waiting(&waiting, suspect.account, stored);
-                let memory = self.ledger.balance(suspect.account);
+                let stored = with_waiting(&waiting, mismatch.account, stored);
+                let memory = self.ledger.balance(mismatch.account);
                 if stored != memory {
-                    let moves =
-                        suspect.moves || (stored, memory) != (suspect.stored, suspect.memory);
-                    differing.push(Suspect { stored, memory, moves, ..suspect });
+                    let is_changing = mismatch.is_changing
+                        || (stored, memory) != (mismatch.stored, mismatch.memory);
+                    differing.push(BalanceMismatch { stored, memory, is_changing, ..mismatch });
                 }
             }
-            suspects = differing;
+            mismatches = differing;
         }
-        let mut under_way = beyond;
-        for Suspect { account, stored, memory, moves } in suspects {
-            if moves {
+        let mut under_way = unchecked;
+        for BalanceMismatch { account, stored, memory, is_changing } in mismatches {
+            if is_changing {
                 under_way += 1;
             } else {
                 proof.note(Difference::Memory { account, stored, memory });

@@ -1,4 +1,4 @@
-//! How much of its limits an account uses now.
+//! Current usage of the limits that apply to an account.
 
 use jiff::Timestamp;
 
@@ -9,40 +9,41 @@ use domain::key::Key;
 use domain::limit::{LimitKind, LimitScope};
 use domain::money::Nanos;
 
-/// A limit and how much of it is used.
+/// A limit with its current usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitView {
-    /// What it belongs to.
+    /// The kind of object that the limit belongs to.
     pub scope: LimitScope,
     /// The name of the plan, the id of the model, or the public id of the key.
     pub subject: String,
-    /// What it counts.
+    /// The counted quantity, which gives `limit` and `used` their unit.
     pub metric: LimitMetric,
-    /// The limit.
+    /// The limit's value.
     pub limit: u64,
-    /// How much of it is used, reservations included.
+    /// The current usage, including reservations.
     pub used: u64,
-    /// Whether it is only observed.
+    /// Whether excess is only recorded, not refused.
     pub observed: bool,
-    /// When all of it is there again, if nothing more is used; `None` if that is not a matter of time.
+    /// When the limit is fully available again without further use; `None` if it does not reset
+    /// with time.
     pub resets_at: Option<Timestamp>,
 }
 
-/// What a limit counts.
+/// The quantity that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitMetric {
-    /// Requests or tokens.
+    /// Requests, tokens or concurrent requests.
     Use(LimitKind),
-    /// Nanodollars that a key has spent in all.
+    /// The total spend of a key, in nanodollars.
     Spending,
 }
 
 impl Control {
-    /// Lists the limits that hold for an account by its name or id, for the caller's own if the text is
-    /// empty: the plan's, those of keys that may be used, and those of models that the plan allows.
+    /// Lists the limits of an account: those of its plan, of its usable keys, and of the models
+    /// that the plan allows. `account` is a name or id; empty means the caller's account.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if the account is not the caller's to see.
+    /// [`ControlError::NotFound`] if the caller may not see the account.
     pub async fn list_limit_use(
         &self,
         caller: &Caller,
@@ -59,12 +60,12 @@ impl Control {
             in_use.map(|it| LimitView::new(subject, it)).collect::<Vec<_>>()
         };
         let mut views = in_use(plan.name.as_str(), LimitOwner::Plan(account.id), &plan.limits);
-        let holds = |key: &Key| {
+        let is_usable = |key: &Key| {
             key.revoked_at.is_none()
                 && key.expires_at.is_none_or(|expires_at| expires_at > now.wall)
         };
         let keys = self.store.keys(Some(account.id)).await?;
-        for (key, _) in keys.iter().filter(|(key, _)| holds(key)) {
+        for (key, _) in keys.iter().filter(|(key, _)| is_usable(key)) {
             views.extend(in_use(key.id.as_str(), LimitOwner::Key(&key.origin), &key.limits));
             views.extend(self.spending(key));
         }
@@ -80,7 +81,7 @@ impl Control {
         Ok(views)
     }
 
-    /// How much of its spending cap a key has used; `None` if it has none.
+    /// Returns the usage of a key's spending cap; `None` if the key has no cap.
     fn spending(&self, key: &Key) -> Option<LimitView> {
         let nanos = |amount: Nanos| u64::try_from(amount.0).unwrap_or_default();
         Some(LimitView {

@@ -1,14 +1,14 @@
-//! What an operator does for the stored data as a whole.
+//! Backups of the whole store.
 
 use super::{Caller, Control, ControlError};
 use store::StoreCopy;
 
 impl Control {
-    /// Makes a checked copy of all that is stored, the requests that ended before the call among it, unless
-    /// the store does not take them.
+    /// Copies the store and checks the copy. Contains the requests that ended before the call,
+    /// unless the store fails to write them.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members; the store's.
+    /// [`ControlError::Forbidden`] for members, [`ControlError::Store`] if the store fails.
     pub async fn backup(&self, caller: &Caller) -> Result<StoreCopy, ControlError> {
         caller.require_operator("back the gateway up")?;
         self.ledger.flushed().await;

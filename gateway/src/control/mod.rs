@@ -1,11 +1,13 @@
-//! Operations on the gateway's state: accounts, keys, plans, models, upstreams, usage.
+//! The control plane: operations on accounts, keys, plans, models, upstreams and usage.
 //!
-//! Speaks domain types and knows no wire format, so a gRPC method, a command or a test calls it alike.
-//! Every operation takes the [`Caller`] and decides itself what that account may do. Changes happen
-//! one at a time: checked, written to the store with an entry of the audit log, then shown in the
-//! [`Directory`]. Start with [`Control`]; each file adds the operations of one noun to it.
+//! Speaks domain types and must not know a wire format, so that a gRPC method, a command and a test
+//! call the same functions. Every operation takes the [`Caller`] and authorizes it. Invariant:
+//! changes are serialized. Each is validated, written to the store together with an audit entry,
+//! then published in the [`Directory`]. Start with [`Control`]; each file adds the operations of
+//! one resource to it.
 
 pub mod access;
+mod account_status;
 pub mod accounts;
 pub mod audit;
 pub mod bootstrap;
@@ -21,16 +23,15 @@ pub mod ledger;
 pub mod limit_use;
 pub mod maintenance;
 pub mod models;
-mod occurrences;
 mod password_change;
 pub mod passwords;
 pub mod plans;
 mod registration;
+mod registration_limiter;
+mod report_aggregator;
 mod rotation;
 pub mod sessions;
 mod sign_in;
-mod signups;
-mod standing;
 pub mod tail;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -61,14 +62,14 @@ pub use access::Caller;
 pub use error::ControlError;
 
 use passwords::Passwords;
-use sign_in::SignInGuard;
-use signups::SignUps;
-use traffic::{LastCount, Traffic};
+use registration_limiter::RegistrationLimiter;
+use sign_in::SignInTracker;
+use traffic::{InFlightCache, Traffic};
 
-/// The most money that an account may hold or owe: far from where sums of nanodollars overflow.
+/// The highest absolute balance of an account; sums of nanodollars stay far from an overflow.
 const MAX_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
 
-/// All operations. One for the whole gateway.
+/// The control plane; one instance per gateway.
 pub struct Control {
     store: Arc<dyn Store>,
     directory: Arc<Directory>,
@@ -77,8 +78,8 @@ pub struct Control {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     registration: Registration,
-    sign_ups: SignUps,
-    sign_ins: SignInGuard,
+    registration_limiter: RegistrationLimiter,
+    sign_ins: SignInTracker,
     trial_daily: Nanos,
     operator_token: [u8; 32],
     tasks: TaskTracker,
@@ -89,70 +90,70 @@ pub struct Control {
     upstream_clients: Arc<UpstreamClients>,
     limiter: Arc<Limiter>,
     traffic: Arc<Traffic>,
-    last_count: LastCount,
-    writing: Mutex<()>,
+    in_flight_cache: InFlightCache,
+    write_lock: Mutex<()>,
 }
 
-/// What [`Control`] is made of.
+/// The dependencies and settings of [`Control`].
 pub struct Parts {
-    /// What outlives the process.
+    /// The persistent store.
     pub store: Arc<dyn Store>,
-    /// What requests are served from.
+    /// The in-memory accounts, keys and catalogue that requests are served from.
     pub directory: Arc<Directory>,
-    /// The owner of money.
+    /// The balances and request records.
     pub ledger: Arc<Ledger>,
-    /// The upstreams' credentials, with the seal for new ones.
+    /// The upstreams' credentials; seals new ones.
     pub credentials: Arc<Credentials>,
-    /// The time.
+    /// Wall and monotonic time.
     pub clock: Arc<dyn Clock>,
-    /// Random bytes.
+    /// The source of randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// Who may register.
+    /// The registration mode.
     pub registration: Registration,
-    /// How many accounts one client address may register within an hour; zero means no limit.
+    /// The registrations per hour from one client address; zero means no limit.
     pub registrations_per_hour: u32,
-    /// The most trial credit that is given on one day.
+    /// The maximum trial credit per day over all new accounts.
     pub trial_daily: Nanos,
     /// SHA-256 of the operator token, as [`bootstrap::prepare`] returns it.
     pub operator_token: [u8; 32],
-    /// Where changes run, so that a shutdown waits for them.
+    /// The tracker of change tasks; a shutdown waits for it.
     pub tasks: TaskTracker,
-    /// Where the database and the secrets are.
+    /// The directory of the database and the secrets.
     pub data_dir: PathBuf,
-    /// Our own certificate.
+    /// The certificate of the gateway's listeners.
     pub tls: Option<TlsFiles>,
-    /// Where the API is.
+    /// The address of the API.
     pub api: ApiAddress,
-    /// The upstreams' clients.
+    /// The HTTP clients of the upstreams.
     pub upstream_clients: Arc<UpstreamClients>,
-    /// What is limited.
+    /// The usage counters behind rate limits.
     pub limiter: Arc<Limiter>,
-    /// The last hour, which the recorder tells of what has ended.
+    /// The traffic of the last hour, fed by the recorder.
     pub traffic: Arc<Traffic>,
 }
 
-/// Where clients reach the API.
+/// The address at which clients reach the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiAddress {
-    /// The base URL that the operator has set.
+    /// The configured base URL.
     pub public_url: Option<String>,
-    /// The address that it listens on; with TLS if the gateway has a certificate.
+    /// The listen address; uses TLS if the gateway has a certificate.
     pub listen: SocketAddr,
 }
 
-/// Who may register.
+/// The registration mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registration {
-    /// Everybody.
+    /// Registration needs no invite.
     Open,
-    /// Who has an invite code.
+    /// Registration needs an invite code.
     Invite,
-    /// Nobody; operators make accounts.
+    /// Only operators create accounts.
     Closed,
 }
 
 impl Control {
-    /// Puts the parts together.
+    /// Creates the control plane; called once, at start.
     pub fn new(parts: Parts) -> Self {
         Self {
             passwords: Passwords::new(parts.entropy.clone()),
@@ -163,8 +164,8 @@ impl Control {
             clock: parts.clock,
             entropy: parts.entropy,
             registration: parts.registration,
-            sign_ups: SignUps::new(parts.registrations_per_hour),
-            sign_ins: SignInGuard::default(),
+            registration_limiter: RegistrationLimiter::new(parts.registrations_per_hour),
+            sign_ins: SignInTracker::default(),
             trial_daily: parts.trial_daily,
             operator_token: parts.operator_token,
             tasks: parts.tasks,
@@ -174,12 +175,12 @@ impl Control {
             upstream_clients: parts.upstream_clients,
             limiter: parts.limiter,
             traffic: parts.traffic,
-            last_count: LastCount::default(),
-            writing: Mutex::new(()),
+            in_flight_cache: InFlightCache::default(),
+            write_lock: Mutex::new(()),
         }
     }
 
-    /// Returns where clients reach the API, and whether it speaks TLS there.
+    /// Returns the address of the API, and whether it uses TLS.
     pub fn api_address(&self) -> (&ApiAddress, bool) {
         (&self.api, self.tls.is_some())
     }

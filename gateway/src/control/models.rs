@@ -1,11 +1,11 @@
-//! The catalogue's models: what may be changed of them, and the rules that names and prices keep.
+//! The catalogue's models: changes, and validation of names, prices and deployments.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::access::allows;
-use super::change::{Again, Change};
+use super::change::{ChangeContext, ReplayExt};
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError};
 use crate::directory::Catalogue;
@@ -20,57 +20,57 @@ use domain::price::Price;
 use domain::text::has_hidden;
 use domain::usage::Tokens;
 
-/// What to change of a model; `None` stays as it is.
+/// A change of a model; `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct ModelChange {
-    /// What people call it.
+    /// The name for display.
     pub display_name: Option<String>,
-    /// What it is, in a sentence.
+    /// A short description.
     pub description: Option<String>,
-    /// Input and output together; zero makes it unknown.
+    /// Input and output tokens together; zero means unknown.
     pub context_window: Option<u64>,
-    /// The longest answer; zero makes it unknown.
+    /// The maximum output tokens; zero means unknown.
     pub max_output_tokens: Option<u64>,
-    /// Limits over all accounts; within, `None` stays and, on an update, zero removes the limit.
-    /// Whether they are observed is told beside them.
+    /// Limits over all accounts. `None` leaves a limit unchanged; zero removes it on an update. Its
+    /// `observe` is ignored in favour of `observe_limits`.
     pub limits: Limits,
-    /// Whether what exceeds the limits is served and noted, instead of refused.
+    /// Whether requests over the limits are served and noted instead of refused.
     pub observe_limits: Option<bool>,
-    /// The price of a million input tokens.
+    /// The price per million input tokens.
     pub input: Option<Nanos>,
-    /// The price of a million cached input tokens.
+    /// The price per million cached input tokens.
     pub cached: Option<CachedPrice>,
-    /// The price of a million output tokens.
+    /// The price per million output tokens.
     pub output: Option<Nanos>,
-    /// What it can do.
+    /// The model's abilities.
     pub abilities: Option<Vec<Ability>>,
-    /// What its messages may hold; none makes it unknown.
+    /// The input modalities; an empty list means unknown.
     pub inputs: Option<Vec<Modality>>,
-    /// Other names that requests may use.
+    /// Alternative names that requests may use.
     pub aliases: Option<Vec<ModelId>>,
-    /// Where it is served.
+    /// The deployments, which replace all earlier ones.
     pub deployments: Option<Vec<NewDeployment>>,
 }
 
-/// The price of cached input tokens as an operator wishes it.
+/// The requested price of cached input tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CachedPrice {
-    /// That of other input, as it is after the change.
+    /// The price of uncached input after the change.
     LikeInput,
-    /// A price of their own.
+    /// A separate price.
     Own(Nanos),
 }
 
-/// A deployment as an operator wishes it.
+/// A request for a deployment.
 #[derive(Clone, Debug)]
 pub struct NewDeployment {
     /// The upstream.
     pub upstream: UpstreamName,
-    /// What the model is called there; empty means the model's id.
+    /// The upstream's name of the model; empty means the model's id.
     pub upstream_model: String,
-    /// Its share among deployments of the same priority; zero means one.
+    /// The share among deployments of the same priority; zero means one.
     pub weight: u32,
-    /// Lower ones are tried first.
+    /// Lower values are tried first.
     pub priority: u32,
 }
 
@@ -82,10 +82,10 @@ const MAX_TOKENS: u64 = 1_000_000_000_000;
 // === impl Control ===
 
 impl Control {
-    /// Lists models by id. Members see those that their plan allows, without deployments.
+    /// Lists models by id. Members see the models of their plan, without deployments.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if the caller's plan is gone.
+    /// [`ControlError::NotFound`] if the caller's plan no longer exists.
     pub fn list_models(&self, caller: &Caller) -> Result<Vec<Arc<Model>>, ControlError> {
         let catalogue = self.directory.catalogue();
         if caller.is_operator() {
@@ -99,7 +99,7 @@ impl Control {
     /// Returns a model by its id or an alias.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if it does not exist or is not the caller's to see.
+    /// [`ControlError::NotFound`] if it does not exist or the caller may not see it.
     pub fn get_model(&self, caller: &Caller, name: &str) -> Result<Arc<Model>, ControlError> {
         Ok(for_caller(caller, &self.visible_model(caller, name)?))
     }
@@ -108,7 +108,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members, [`ControlError::Exists`] if a name is taken,
-    /// [`ControlError::Invalid`] if it breaks a rule.
+    /// [`ControlError::Invalid`] if a field is invalid.
     pub async fn add_model(
         self: &Arc<Self>,
         caller: &Caller,
@@ -131,11 +131,12 @@ impl Control {
         .or_replay(|done| self.get_model(caller, &done.object))
     }
 
-    /// Changes a model. Its price version goes up by one if a price does change.
+    /// Changes a model. Increments the price version if a price changes.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist,
-    /// [`ControlError::Exists`] if a new name is taken, [`ControlError::Invalid`] if a rule is broken.
+    /// [`ControlError::Exists`] if a new name is taken, [`ControlError::Invalid`] if a field is
+    /// invalid.
     pub async fn update_model(
         self: &Arc<Self>,
         caller: &Caller,
@@ -154,7 +155,7 @@ impl Control {
         .or_replay(|done| self.get_model(caller, &done.object))
     }
 
-    /// Removes a model. Its request records stay.
+    /// Removes a model. Its request records remain.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist.
@@ -168,7 +169,8 @@ impl Control {
             let model = control.directory.catalogue().models.get(id.as_str()).cloned();
             let model = model.ok_or_else(|| ControlError::missing("model", &id))?;
             let details = difference::all_of(&*model);
-            let entry = control.entry(AuditAction::ModelRemove, model.id.as_str(), None, details);
+            let entry =
+                control.audit_entry(AuditAction::ModelRemove, model.id.as_str(), None, details);
             control.store.remove_model(&model.id, &entry).await?;
             control.directory.change_catalogue(|catalogue| {
                 catalogue.models.remove(&model.id);
@@ -181,13 +183,13 @@ impl Control {
 }
 
 async fn put_model(
-    control: &Change,
+    control: &ChangeContext,
     action: AuditAction,
     model: Model,
     details: String,
 ) -> Result<Arc<Model>, ControlError> {
     check(&model, &control.directory.catalogue())?;
-    let entry = control.entry(action, model.id.as_str(), None, details);
+    let entry = control.audit_entry(action, model.id.as_str(), None, details);
     control.store.put_model(&model, &entry).await?;
     let model = Arc::new(model);
     control.directory.change_catalogue(|catalogue| {
@@ -199,7 +201,7 @@ async fn put_model(
 // === impl ModelChange ===
 
 impl ModelChange {
-    /// Makes a new model of it, with what is not given left empty.
+    /// Builds a new model; fields that are not set remain empty.
     pub(super) fn into_new(self, id: ModelId, created_at: Timestamp) -> Model {
         let model = Model {
             id,
@@ -263,7 +265,8 @@ impl ModelChange {
         }
         if let Some(deployments) = self.deployments {
             let id = model.id.as_str();
-            model.deployments = deployments.into_iter().map(|wish| wish.into_domain(id)).collect();
+            model.deployments =
+                deployments.into_iter().map(|deployment| deployment.into_domain(id)).collect();
         }
         model
     }
@@ -290,7 +293,7 @@ fn without_repeats<T: PartialEq>(items: Vec<T>) -> Vec<T> {
     })
 }
 
-/// Checks a whole model against the rules and the rest of the catalogue, which may have the model already.
+/// Validates a model against the rest of `catalogue`, which may contain an earlier version of it.
 pub(super) fn check(model: &Model, catalogue: &Catalogue) -> Result<(), ControlError> {
     check_limits(&model.limits)?;
     check_texts(model)?;
@@ -353,8 +356,8 @@ fn check_texts(model: &Model) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// A name must mean one model, whoever says it: no id or alias may be another model's id, alias or
-/// display name.
+/// Checks that names are unambiguous: no id or alias may equal another model's id, alias or display
+/// name.
 fn check_names(model: &Model, catalogue: &Catalogue) -> Result<(), ControlError> {
     if model.aliases.contains(&model.id) {
         let message = format!("`{}` is the model's own id; leave it out", model.id);
@@ -363,7 +366,7 @@ fn check_names(model: &Model, catalogue: &Catalogue) -> Result<(), ControlError>
     let taken = |name: &str, other: &Model| {
         ControlError::Exists(format!("`{name}` is a name of model `{}`; choose another", other.id))
     };
-    // not by the catalogue's index, which has one model for each name
+    // The catalogue's index has only one model per name, so it cannot find a conflict.
     let is_named = |other: &Model, name: &str| {
         other.id.as_str() == name || other.aliases.iter().any(|alias| alias.as_str() == name)
     };
@@ -380,7 +383,7 @@ fn check_names(model: &Model, catalogue: &Catalogue) -> Result<(), ControlError>
     Ok(())
 }
 
-/// Members do not see where a model is served.
+/// Returns the caller's view of a model: members do not see its deployments.
 fn for_caller(caller: &Caller, model: &Arc<Model>) -> Arc<Model> {
     if caller.is_operator() {
         return model.clone();

@@ -1,4 +1,4 @@
-//! Changing a password, which ends all other sessions of its account.
+//! Password changes, which end all other sessions of the account.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,13 +12,15 @@ use domain::audit::AuditAction;
 use domain::source::Source;
 
 impl Control {
-    /// Gives the caller's account another password and ends all its sessions but the one that asks; `address` is
-    /// where the call comes from, unless by the Unix socket. Returns how many sessions ended.
+    /// Changes the password of the caller's account and ends all of its sessions but the current
+    /// one. `address` is the client address; `None` for the Unix socket. Returns the number of
+    /// ended sessions.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] if the old one is wrong, or for the operator token, which has none;
-    /// [`ControlError::Invalid`] if the new one is too short or too long; [`ControlError::Limited`] after
-    /// too many wrong ones; [`ControlError::Busy`] if too many are signing in.
+    /// [`ControlError::Forbidden`] if the old password is wrong, or for the operator token, which
+    /// has none; [`ControlError::Invalid`] if the new one is too short or too long;
+    /// [`ControlError::Limited`] after too many wrong passwords; [`ControlError::Busy`] if too many
+    /// passwords are being verified.
     pub async fn change_password(
         self: &Arc<Self>,
         caller: &Caller,
@@ -33,8 +35,8 @@ impl Control {
                     .into(),
             ));
         }
-        // the old password does not fit any more when it was changed before
-        if self.find_done(caller).await?.is_some() {
+        // A replay cannot be verified: the old password was replaced by the first call.
+        if self.find_completed_call(caller).await?.is_some() {
             return Ok(0);
         }
         let (account, keep) = (caller.account.clone(), caller.session);
@@ -48,8 +50,12 @@ impl Control {
             if stored.map(|(_, hash)| hash) != hash {
                 return Err(ControlError::Forbidden("the old password is wrong".into()));
             }
-            let audit =
-                control.entry(AuditAction::AccountPassword, &account.name, Some(account.id), "");
+            let audit = control.audit_entry(
+                AuditAction::AccountPassword,
+                &account.name,
+                Some(account.id),
+                "",
+            );
             Ok(control.store.set_password(account.id, &new_hash, keep, &audit).await?)
         })
         .await

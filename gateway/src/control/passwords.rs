@@ -1,8 +1,9 @@
-//! Passwords: argon2id on threads of their own, few at a time.
+//! Password hashing: argon2id on the blocking pool, with bounded concurrency.
 //!
-//! A hash takes some 20 ms and 19 MiB, and anybody may ask for one: two run at once, some more wait,
-//! the rest is told to come again. One source holds only a few of the places, and some are reserved for
-//! those who proved before that an account is theirs. Nothing here keeps or prints a password.
+//! A hash takes some 20 ms and 19 MiB, and unauthenticated clients can cause one. Therefore two run
+//! at a time, a bounded number waits, and further calls fail with [`ControlError::Busy`]. A single
+//! source can occupy only a few slots, and some slots are reserved for trusted callers. Must not
+//! keep or print a password.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,61 +16,66 @@ use super::ControlError;
 use crate::clock::Entropy;
 use domain::source::Source;
 
-/// A well-formed hash that no known password has: for accounts that nobody signs in to, and for
-/// names that do not exist, so that both cost what a real one costs.
-pub const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
+/// A well-formed hash that no known password matches.
+///
+/// Used for accounts without a password and for unknown names, so that verification takes as long
+/// as for a real hash.
+pub const UNUSABLE_HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
     $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-const RUNNING: usize = 2;
-const WAITING: usize = 32;
-/// Of these places, those for trusted callers alone.
-const RESERVED: usize = 8;
-/// The most places of one source whose callers are not trusted.
+/// Hashes that run at a time.
+const MAX_RUNNING: usize = 2;
+/// Hashes that wait for one of the running ones.
+const MAX_WAITING: usize = 32;
+/// The slots that only trusted callers can take, out of `MAX_RUNNING + MAX_WAITING`.
+const RESERVED_FOR_TRUSTED: usize = 8;
+/// An untrusted call is refused if its source has this many slots already.
 const MAX_PER_SOURCE: usize = 8;
 
-/// Makes and checks hashes.
+/// Hashes and verifies passwords.
 pub struct Passwords {
-    places: Arc<Places>,
+    slots: Arc<SlotPool>,
     running: Arc<Semaphore>,
     entropy: Arc<dyn Entropy>,
 }
 
-/// Whom a hash is made for.
+/// The caller on whose behalf a hash is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Requester {
-    /// Where the call comes from.
+    /// The origin of the call.
     pub source: Source,
     /// Whether the caller has a session, or has signed in from this source before.
     pub is_trusted: bool,
 }
 
-/// The places of hashes that are made or wait to be.
+/// The slots of running and waiting hashes.
 #[derive(Default)]
-struct Places {
-    taken: Mutex<Taken>,
+struct SlotPool {
+    counts: Mutex<SlotCounts>,
 }
 
+/// The occupied slots.
 #[derive(Default)]
-struct Taken {
+struct SlotCounts {
     total: usize,
     by_source: HashMap<Source, usize>,
 }
 
-/// A place; dropping it gives it back.
-struct PlaceGuard {
-    places: Arc<Places>,
+/// An occupied slot; released on drop.
+struct SlotGuard {
+    slots: Arc<SlotPool>,
     source: Source,
 }
 
 // === impl Passwords ===
 
 impl Passwords {
-    /// Salts come from `entropy`.
+    /// Creates a hasher that draws salts from `entropy`.
     pub fn new(entropy: Arc<dyn Entropy>) -> Self {
-        Self { places: Arc::default(), running: Arc::new(Semaphore::new(RUNNING)), entropy }
+        Self { slots: Arc::default(), running: Arc::new(Semaphore::new(MAX_RUNNING)), entropy }
     }
 
-    /// Hashes a password; the answer is a PHC string.
+    /// Hashes a password. Returns a PHC string.
     ///
     /// # Errors
     /// [`ControlError::Busy`] if too many are waiting.
@@ -91,7 +97,7 @@ impl Passwords {
         .await
     }
 
-    /// Checks a password against a hash. Without one it does the same work and says no.
+    /// Verifies a password against a hash. Without a hash, does the same work and returns `false`.
     ///
     /// # Errors
     /// [`ControlError::Busy`] if too many are waiting.
@@ -102,7 +108,7 @@ impl Passwords {
         hash: Option<String>,
     ) -> Result<bool, ControlError> {
         self.run(requester, move || {
-            let hash = hash.as_deref().unwrap_or(NOBODY);
+            let hash = hash.as_deref().unwrap_or(UNUSABLE_HASH);
             Argon2::default().verify_password(password.expose_secret().as_bytes(), hash).is_ok()
         })
         .await
@@ -113,11 +119,14 @@ impl Passwords {
         requester: Requester,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ControlError> {
-        let busy = || ControlError::Busy("too many are signing in; try again in a second".into());
-        let place = Places::take(&self.places, requester).ok_or_else(busy)?;
+        let busy = || {
+            ControlError::Busy("too many password checks are running; try again in a second".into())
+        };
+        let slot = SlotPool::acquire(&self.slots, requester).ok_or_else(busy)?;
         let running = self.running.clone().acquire_owned().await.map_err(|_| busy())?;
-        // both go along: the work goes on when the caller goes away, and must still count
-        let guards = (place, running);
+        // The guards move into the task: it continues after the caller is cancelled, and must still
+        // count.
+        let guards = (slot, running);
         let task = tokio::task::spawn_blocking(move || {
             let _guards = guards;
             work()
@@ -129,41 +138,42 @@ impl Passwords {
     }
 }
 
-// === impl Places ===
+// === impl SlotPool ===
 
-impl Places {
-    /// Takes a place, if there is one for `requester`.
-    fn take(places: &Arc<Self>, requester: Requester) -> Option<PlaceGuard> {
+impl SlotPool {
+    /// Takes a slot; `None` if none is free for `requester`.
+    fn acquire(slots: &Arc<Self>, requester: Requester) -> Option<SlotGuard> {
         let Requester { source, is_trusted } = requester;
-        let mut taken = places.lock();
-        let of_source = taken.by_source.get(&source).copied().unwrap_or_default();
-        let is_free = if is_trusted {
-            taken.total < RUNNING + WAITING
+        let mut counts = slots.lock();
+        let of_source = counts.by_source.get(&source).copied().unwrap_or_default();
+        let has_free_slot = if is_trusted {
+            counts.total < MAX_RUNNING + MAX_WAITING
         } else {
-            taken.total < RUNNING + WAITING - RESERVED && of_source < MAX_PER_SOURCE
+            counts.total < MAX_RUNNING + MAX_WAITING - RESERVED_FOR_TRUSTED
+                && of_source < MAX_PER_SOURCE
         };
-        is_free.then(|| {
-            taken.total += 1;
-            taken.by_source.insert(source, of_source + 1);
-            PlaceGuard { places: places.clone(), source }
+        has_free_slot.then(|| {
+            counts.total += 1;
+            counts.by_source.insert(source, of_source + 1);
+            SlotGuard { slots: slots.clone(), source }
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, SlotCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for PlaceGuard {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
-        let mut taken = self.places.lock();
-        taken.total -= 1;
-        let is_last = taken.by_source.get_mut(&self.source).is_none_or(|count| {
+        let mut counts = self.slots.lock();
+        counts.total -= 1;
+        let is_last = counts.by_source.get_mut(&self.source).is_none_or(|count| {
             *count -= 1;
             *count == 0
         });
         if is_last {
-            taken.by_source.remove(&self.source);
+            counts.by_source.remove(&self.source);
         }
     }
 }
@@ -179,12 +189,12 @@ mod tests {
         Passwords::new(Arc::new(CountingEntropy::default()))
     }
 
-    fn stranger(number: u32) -> Requester {
+    fn untrusted(number: u32) -> Requester {
         let address = std::net::Ipv4Addr::from_bits(number).into();
         Requester { source: Source::Network(address), is_trusted: false }
     }
 
-    const OWNER: Requester = Requester { source: Source::Local, is_trusted: true };
+    const TRUSTED: Requester = Requester { source: Source::Local, is_trusted: true };
 
     async fn verify_at_once(
         passwords: &Passwords,
@@ -197,12 +207,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hash_fits_its_password_alone() {
+    async fn a_hash_matches_only_its_password() {
         let passwords = passwords();
-        let hash = passwords.hash(OWNER, "correct horse".into()).await.unwrap();
+        let hash = passwords.hash(TRUSTED, "correct horse".into()).await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
         let verify = async |password: &str, hash: Option<String>| {
-            passwords.verify(OWNER, password.into(), hash).await.unwrap()
+            passwords.verify(TRUSTED, password.into(), hash).await.unwrap()
         };
         assert!(verify("correct horse", Some(hash.clone())).await);
         assert!(!verify("correct house", Some(hash)).await);
@@ -211,52 +221,58 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_of_nobody_costs_what_others_cost() {
-        let hash = PasswordHash::new(NOBODY).unwrap();
+    fn the_unusable_hash_has_the_cost_parameters_of_real_hashes() {
+        let hash = PasswordHash::new(UNUSABLE_HASH).unwrap();
         assert_eq!(hash.params.to_string(), "m=19456,t=2,p=1");
         assert!(hash.salt.is_some() && hash.hash.is_some());
     }
 
     #[tokio::test]
-    async fn too_many_at_once_are_told_to_come_again() {
+    async fn refuses_calls_beyond_the_slots_as_busy() {
         let passwords = passwords();
-        let admitted = verify_at_once(&passwords, (0..40).map(stranger)).await;
-        assert_eq!(admitted, RUNNING + WAITING - RESERVED);
-        assert_eq!(verify_at_once(&passwords, (0..40).map(|_| OWNER)).await, RUNNING + WAITING);
-        assert!(passwords.verify(OWNER, "x".into(), None).await.is_ok());
-        assert!(passwords.places.lock().by_source.is_empty());
+        let admitted = verify_at_once(&passwords, (0..40).map(untrusted)).await;
+        assert_eq!(admitted, MAX_RUNNING + MAX_WAITING - RESERVED_FOR_TRUSTED);
+        assert_eq!(
+            verify_at_once(&passwords, (0..40).map(|_| TRUSTED)).await,
+            MAX_RUNNING + MAX_WAITING
+        );
+        assert!(passwords.verify(TRUSTED, "x".into(), None).await.is_ok());
+        assert!(passwords.slots.lock().by_source.is_empty());
     }
 
     #[tokio::test]
-    async fn one_source_keeps_nobody_else_out() {
+    async fn one_source_cannot_occupy_all_slots() {
         let passwords = passwords();
-        let one = (0..100).map(|_| stranger(1));
-        let admitted = verify_at_once(&passwords, one.chain([stranger(2), stranger(3)])).await;
+        let one = (0..100).map(|_| untrusted(1));
+        let admitted = verify_at_once(&passwords, one.chain([untrusted(2), untrusted(3)])).await;
         assert_eq!(admitted, MAX_PER_SOURCE + 2);
     }
 
     #[tokio::test]
-    async fn strangers_from_everywhere_leave_room_for_owners() {
+    async fn untrusted_callers_leave_slots_for_trusted_ones() {
         let passwords = passwords();
-        let owners = (0..RESERVED).map(|_| OWNER);
-        let admitted = verify_at_once(&passwords, (0..100).map(stranger).chain(owners)).await;
-        assert_eq!(admitted, RUNNING + WAITING);
+        let trusted = (0..RESERVED_FOR_TRUSTED).map(|_| TRUSTED);
+        let admitted = verify_at_once(&passwords, (0..100).map(untrusted).chain(trusted)).await;
+        assert_eq!(admitted, MAX_RUNNING + MAX_WAITING);
     }
 
     #[tokio::test]
-    async fn callers_that_go_away_leave_no_queue_and_no_room_for_more_at_once() {
+    async fn cancelled_callers_leave_no_queue_and_running_hashes_still_count() {
         let passwords = passwords();
         for _ in 0..10 {
-            let mut waiting: Vec<_> = (0..RUNNING + WAITING)
-                .map(|_| Box::pin(passwords.verify(OWNER, "x".into(), None)))
+            let mut waiting: Vec<_> = (0..MAX_RUNNING + MAX_WAITING)
+                .map(|_| Box::pin(passwords.verify(TRUSTED, "x".into(), None)))
                 .collect();
             for verify in &mut waiting {
                 let _ = futures_util::poll!(verify);
             }
             drop(waiting);
-            let at_work = passwords.places.lock().total;
-            assert!(at_work <= RUNNING, "{at_work} go on after their callers");
+            let running = passwords.slots.lock().total;
+            assert!(
+                running <= MAX_RUNNING,
+                "{running} hashes run after their callers were cancelled"
+            );
         }
-        assert!(passwords.verify(OWNER, "x".into(), None).await.is_ok());
+        assert!(passwords.verify(TRUSTED, "x".into(), None).await.is_ok());
     }
 }

@@ -1,8 +1,8 @@
-//! Plans: what accounts are entitled to.
+//! Plans: trial credit, limits and allowed models of accounts.
 
 use std::sync::Arc;
 
-use super::change::Again;
+use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, MAX_BALANCE};
 use crate::directory::Catalogue;
 use domain::Invalid;
@@ -13,27 +13,27 @@ use domain::limit::Limits;
 use domain::money::Nanos;
 use domain::plan::Plan;
 
-/// The highest limit: more than any machine serves, and within every store's integers.
-const HIGHEST_LIMIT: u64 = 1_000_000_000_000_000;
+/// The highest value of a limit: beyond any real load, and within the integer range of every store.
+const MAX_LIMIT: u64 = 1_000_000_000_000_000;
 
-/// A plan as an operator wishes it.
+/// A request to create or replace a plan.
 #[derive(Clone, Debug)]
 pub struct NewPlan {
-    /// Its name.
+    /// The plan's name.
     pub name: PlanName,
-    /// What a new account on it is given once.
+    /// The credit that a new account on the plan receives once.
     pub trial_credit: Nanos,
-    /// Limits over all keys of an account.
+    /// Limits per account, over all of its keys.
     pub limits: Limits,
-    /// The models that it may use, by id or alias; empty means all.
+    /// The allowed models, by id or alias; empty means all.
     pub models: Vec<String>,
 }
 
 impl Control {
-    /// Lists plans by name; members see their own.
+    /// Lists plans by name; members see only their own.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if the caller's plan is gone.
+    /// [`ControlError::NotFound`] if the caller's plan no longer exists.
     pub fn list_plans(&self, caller: &Caller) -> Result<Vec<Arc<Plan>>, ControlError> {
         if caller.is_operator() {
             return Ok(self.directory.catalogue().plans.values().cloned().collect());
@@ -41,32 +41,33 @@ impl Control {
         Ok(vec![self.plan_of(&caller.account)?])
     }
 
-    /// Returns a plan by its name; members get their own.
+    /// Returns a plan by its name; members see only their own.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if it does not exist or is not the caller's to see.
+    /// [`ControlError::NotFound`] if it does not exist or the caller may not see it.
     pub fn get_plan(&self, caller: &Caller, name: &str) -> Result<Arc<Plan>, ControlError> {
         let plan = self.directory.catalogue().plans.get(name).cloned();
         plan.filter(|plan| caller.is_operator() || plan.name == caller.account.plan)
             .ok_or_else(|| ControlError::missing("plan", name))
     }
 
-    /// Makes a plan, or replaces the one of that name.
+    /// Creates a plan, or replaces the plan of that name.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::Invalid`] if it breaks a rule.
+    /// [`ControlError::Forbidden`] for members, [`ControlError::Invalid`] if a field is invalid.
     pub async fn put_plan(
         self: &Arc<Self>,
         caller: &Caller,
-        wish: NewPlan,
+        request: NewPlan,
     ) -> Result<Arc<Plan>, ControlError> {
         caller.require_operator("change plans")?;
-        wish.check()?;
+        request.check()?;
         self.write(Some(caller), move |control| async move {
             let catalogue = control.directory.catalogue().clone();
-            let plan = wish.into_plan(&catalogue)?;
+            let plan = request.into_plan(&catalogue)?;
             let details = plan_details(&plan, &catalogue);
-            let entry = control.entry(AuditAction::PlanPut, plan.name.as_str(), None, details);
+            let entry =
+                control.audit_entry(AuditAction::PlanPut, plan.name.as_str(), None, details);
             control.store.put_plan(&plan, &entry).await?;
             let plan = Arc::new(plan);
             control.directory.change_catalogue(|catalogue| {
@@ -83,7 +84,7 @@ impl Control {
 }
 
 impl NewPlan {
-    /// Checks what it says by itself.
+    /// Validates the fields that do not depend on the catalogue.
     pub(super) fn check(&self) -> Result<(), Invalid> {
         check_limits(&self.limits)?;
         if self.trial_credit < Nanos::ZERO || self.trial_credit > MAX_BALANCE {
@@ -93,7 +94,7 @@ impl NewPlan {
         Ok(())
     }
 
-    /// Turns ids and aliases into ids of models in `catalogue`.
+    /// Builds the plan, resolving model ids and aliases in `catalogue`.
     pub(super) fn into_plan(self, catalogue: &Catalogue) -> Result<Plan, Invalid> {
         let mut models = Vec::with_capacity(self.models.len());
         for name in &self.models {
@@ -109,7 +110,8 @@ impl NewPlan {
     }
 }
 
-/// Says what becomes of a plan that `catalogue` may have already.
+/// Returns the audit details of setting `plan`: the difference from the plan in `catalogue`, if it
+/// has one.
 pub(super) fn plan_details(plan: &Plan, catalogue: &Catalogue) -> String {
     match catalogue.plans.get(&plan.name) {
         Some(before) => difference::between(&**before, plan),
@@ -117,8 +119,8 @@ pub(super) fn plan_details(plan: &Plan, catalogue: &Catalogue) -> String {
     }
 }
 
-/// Checks limits that are set whole. Zero would lock everybody out, and elsewhere means "no limit":
-/// whoever sends it is asked to say which.
+/// Validates limits. Zero is refused as ambiguous: it would block all requests here, but means "no
+/// limit" elsewhere.
 pub(super) fn check_limits(limits: &Limits) -> Result<(), Invalid> {
     for (field, limit) in [
         ("limits.rpm", limits.rpm),
@@ -126,9 +128,9 @@ pub(super) fn check_limits(limits: &Limits) -> Result<(), Invalid> {
         ("limits.concurrency", limits.concurrency),
         ("limits.monthly_tokens", limits.monthly_tokens),
     ] {
-        if limit.is_some_and(|limit| !(1..=HIGHEST_LIMIT).contains(&limit)) {
+        if limit.is_some_and(|limit| !(1..=MAX_LIMIT).contains(&limit)) {
             let message =
-                format!("`{field}` must be from 1 to {HIGHEST_LIMIT}; leave it out for no limit");
+                format!("`{field}` must be from 1 to {MAX_LIMIT}; leave it out for no limit");
             return Err(Invalid::new(field, message));
         }
     }

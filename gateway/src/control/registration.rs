@@ -1,4 +1,4 @@
-//! Registration: who may have an account, how often, and what it is given.
+//! Registration of accounts: admission by mode, name checks, rate limit and trial credit.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::accounts::AccountView;
-use super::error::shown;
+use super::error::printable;
 use super::passwords::Requester;
 use super::{Caller, Control, ControlError, Registration, token};
 use domain::Invalid;
@@ -25,20 +25,22 @@ use store::StoreError;
 pub struct Registered {
     /// The account.
     pub account: AccountView,
-    /// What it was given.
+    /// The trial credit that it received.
     pub trial_credit: Nanos,
-    /// Whether its plan gives trial credit that it did not get, since that of the day is used up.
+    /// Whether the plan's trial credit was withheld because the daily maximum was reached.
     pub withheld: bool,
 }
 
 impl Control {
-    /// Makes an account with role `member`, the default plan and its trial credit, as far as the
-    /// day's is not used up. `address` is where a caller who is no operator comes from.
+    /// Creates an account with role `member` and the default plan. Grants the plan's trial credit
+    /// unless that would exceed the daily maximum. `address` is the client address; registrations
+    /// by operators are not rate-limited by it.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] or [`ControlError::Invalid`] if the registration mode does not let
-    /// `caller` in or the name is none, [`ControlError::Exists`] if it is taken or looks like one that is, [`ControlError::Limited`] if
-    /// too many were registered from `address`.
+    /// [`ControlError::Forbidden`] or [`ControlError::Invalid`] if the registration mode does not
+    /// admit `caller` or the name is invalid, [`ControlError::Exists`] if the name is taken or
+    /// confusable with another one, [`ControlError::Limited`] after too many registrations from
+    /// `address`.
     pub async fn register(
         self: &Arc<Self>,
         caller: Option<&Caller>,
@@ -48,17 +50,17 @@ impl Control {
         invite_code: &SecretString,
     ) -> Result<Registered, ControlError> {
         let invite = self.admission(caller, invite_code)?;
-        // a name that is taken is told to be that, be it reserved or from before there were rules
+        // Before parsing: existing names may be reserved, or older than the rules of `AccountName`.
         if self.directory.find_account_named(name).is_some() {
             return Err(taken(name));
         }
         let name = AccountName::parse(name)?;
         Account::check_password(password.expose_secret())?;
-        // asked again below, where nobody can come in between; here it saves the hash
+        // Saves the cost of the hash; checked again below, where changes are serialized.
         self.refuse_taken(&name)?;
         let operator = caller.filter(|caller| caller.is_operator());
         if let Some(address) = address.filter(|_| operator.is_none()) {
-            self.sign_ups.admit(address, self.clock.now())?;
+            self.registration_limiter.admit(address, self.clock.now())?;
         }
         let requester = Requester { source: Source::of(address), is_trusted: operator.is_some() };
         let hash = self.passwords.hash(requester, password).await?;
@@ -82,7 +84,7 @@ impl Control {
                 Entry { account: account.id, amount: credit, kind: EntryKind::Trial, at: now };
             let trial = (credit != Nanos::ZERO).then_some(&entry);
             let details = format!("plan `{}`, trial credit {credit} dollars", account.plan);
-            let audit = control.entry(
+            let audit = control.audit_entry(
                 AuditAction::AccountRegister,
                 &account.name,
                 Some(account.id),
@@ -92,7 +94,7 @@ impl Control {
             added.map_err(|error| match error {
                 StoreError::Conflict(_) => taken(&account.name),
                 StoreError::NotFound => ControlError::Forbidden(
-                    "this invite code is unknown, used or over; ask for a new one".into(),
+                    "this invite code is unknown, used or expired; ask for a new one".into(),
                 ),
                 error => error.into(),
             })?;
@@ -103,7 +105,8 @@ impl Control {
         .await
     }
 
-    /// Decides whether `caller` may register somebody, and by which invite.
+    /// Checks `caller` against the registration mode. Returns the digest of the invite to redeem,
+    /// if any.
     fn admission(
         &self,
         caller: Option<&Caller>,
@@ -139,6 +142,6 @@ impl Control {
 }
 
 fn taken(name: &str) -> ControlError {
-    let name = shown(name);
+    let name = printable(name);
     ControlError::Exists(format!("the name `{name}` is taken; choose another, or sign in"))
 }

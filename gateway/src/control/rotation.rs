@@ -1,4 +1,4 @@
-//! Rotating a key: a successor takes its place, and for a while both work.
+//! Key rotation: replaces a key by a successor; both are valid for an overlap.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
-use super::change::Again;
-use super::keys::{KeyView, shown_before};
+use super::change::ReplayExt;
+use super::keys::{KeyView, secret_already_shown};
 use super::{Caller, Control, ControlError};
 use domain::Invalid;
 use domain::audit::AuditAction;
@@ -17,15 +17,17 @@ use domain::key::Key;
 const MAX_OVERLAP: Duration = Duration::from_hours(366 * 24);
 
 impl Control {
-    /// Makes a key that is like the key `id` but for its secret: what that has spent and used of its
-    /// limits counts on. The old one works for `overlap` more, though not beyond its own end; zero
-    /// revokes it at once. The text of the new one leaves the system here only, so that only its owner
-    /// may ask for it.
+    /// Creates a successor of the key `id` with the same settings and a new secret. Spend and limit
+    /// usage carry over. The old key remains valid for `overlap`, but not beyond its own expiry;
+    /// zero revokes it at once. Only the owner may rotate a key, because the call returns the new
+    /// secret.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if it does not exist or is not the caller's to see,
-    /// [`ControlError::Forbidden`] if it is another's, [`ControlError::InUse`] if it has ended or was
-    /// rotated before, [`ControlError::Invalid`] for an overlap of more than a year.
+    /// [`ControlError::NotFound`] if it does not exist or the caller may not see it,
+    /// [`ControlError::Forbidden`] if it belongs to another account, [`ControlError::InUse`] if it
+    /// has expired, was revoked or was rotated before, [`ControlError::Invalid`] for an overlap of
+    /// more than a year, [`ControlError::Exists`] if an earlier call with the same idempotency key
+    /// rotated it.
     pub async fn rotate_key(
         self: &Arc<Self>,
         caller: &Caller,
@@ -44,7 +46,7 @@ impl Control {
             .write(Some(caller), move |control| async move {
                 let old = control.store.find_key(&id).await?;
                 let old = old
-                    .filter(|key| by.sees(key.account))
+                    .filter(|key| by.can_see(key.account))
                     .ok_or_else(|| ControlError::missing("key", id.as_str()))?;
                 let now = control.clock.now();
                 check(&old, &by, now)?;
@@ -59,8 +61,12 @@ impl Control {
                 let ends = old.revoked_at.or(old.expires_at).unwrap_or(now);
                 let details =
                     format!("label `{}`, replaced by `{}`, ends {ends}", old.label, new.id);
-                let audit =
-                    control.entry(AuditAction::KeyRotate, id.as_str(), Some(old.account), details);
+                let audit = control.audit_entry(
+                    AuditAction::KeyRotate,
+                    id.as_str(),
+                    Some(old.account),
+                    details,
+                );
                 control.store.rotate_key(&old, &new, &audit).await?;
                 control.directory.put_key(old);
                 control.directory.put_key(new.clone());
@@ -68,7 +74,7 @@ impl Control {
                 Ok(KeyView { key: new, account, last_used_at: None })
             })
             .await
-            .or_replay(|done| Err(shown_before(&done.object)))?;
+            .or_replay(|done| Err(secret_already_shown(&done.object)))?;
         Ok((view, text.secret))
     }
 }
@@ -77,8 +83,8 @@ fn check(key: &Key, caller: &Caller, now: Timestamp) -> Result<(), ControlError>
     let id = &key.id;
     if key.account != caller.account.id {
         return Err(ControlError::Forbidden(format!(
-            "only its owner may rotate key `{id}`: the new secret is shown to who asks; \
-             `ctl key revoke` ends it"
+            "only its owner may rotate key `{id}`: the call returns the new secret; \
+             `ctl key revoke` revokes it"
         )));
     }
     if let Some(successor) = &key.successor {
@@ -94,7 +100,7 @@ fn check(key: &Key, caller: &Caller, now: Timestamp) -> Result<(), ControlError>
     Ok(())
 }
 
-/// The old key as it is from now on.
+/// Returns the old key with its successor and its new expiry.
 fn retired(old: Key, successor: KeyId, now: Timestamp, overlap: Duration) -> Key {
     let end = now.saturating_add(overlap).unwrap_or(Timestamp::MAX);
     Key {

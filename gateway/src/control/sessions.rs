@@ -1,4 +1,4 @@
-//! The sessions that an account has, their end, and who a token belongs to. `sign_in` opens them.
+//! Sessions: listing, revocation and authentication of their tokens. `sign_in` opens them.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use secrecy::SecretString;
 
 use super::accounts::AccountView;
-use super::change::Again;
+use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, token};
 use domain::account::{OPERATOR, Session};
 use domain::audit::AuditAction;
@@ -16,20 +16,20 @@ use store::StoreError;
 /// A new session.
 #[derive(Debug)]
 pub struct SignedIn {
-    /// Its token; it leaves the system once.
+    /// The token. Only its digest is stored, so it cannot be shown again.
     pub token: SecretString,
-    /// When it ends by itself.
+    /// When the session expires.
     pub expires_at: Timestamp,
-    /// Who signed in.
+    /// The account that signed in.
     pub account: AccountView,
 }
 
-/// A session as its account sees it.
+/// A session in the list of its account.
 #[derive(Clone, Debug)]
 pub struct SessionView {
     /// The session.
     pub session: Session,
-    /// Whether it is the one that asks.
+    /// Whether it is the session of the call.
     pub current: bool,
 }
 
@@ -37,7 +37,7 @@ impl Control {
     /// Ends the caller's session.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for the operator token, which has none.
+    /// [`ControlError::Forbidden`] for the operator token, which has no session.
     pub async fn sign_out(&self, caller: &Caller) -> Result<(), ControlError> {
         if caller.session == self.operator_token {
             return Err(ControlError::Forbidden(
@@ -49,10 +49,10 @@ impl Control {
         Ok(self.store.remove_session(caller.session).await?)
     }
 
-    /// Lists the caller's sessions that have not ended, newest first.
+    /// Lists the caller's unexpired sessions, newest first.
     ///
     /// # Errors
-    /// The store's.
+    /// [`ControlError::Store`] if the store fails.
     pub async fn list_sessions(&self, caller: &Caller) -> Result<Vec<SessionView>, ControlError> {
         let now = self.clock.now();
         let sessions = self.store.sessions(caller.account.id).await?;
@@ -73,7 +73,8 @@ impl Control {
     ) -> Result<(), ControlError> {
         let (account, id) = (caller.account.id, SessionId::new(id));
         self.write(Some(caller), move |control| async move {
-            let audit = control.entry(AuditAction::SessionRevoke, id.as_str(), Some(account), "");
+            let audit =
+                control.audit_entry(AuditAction::SessionRevoke, id.as_str(), Some(account), "");
             let ended = control.store.end_session(account, &id, &audit).await;
             ended.map_err(|error| match error {
                 StoreError::NotFound => ControlError::missing("session", id.as_str()),
@@ -84,10 +85,10 @@ impl Control {
         .or_replay(|_| Ok(()))
     }
 
-    /// Ends all of the caller's sessions but the one that asks, and returns how many.
+    /// Ends all of the caller's sessions but the current one. Returns the number of ended sessions.
     ///
     /// # Errors
-    /// The store's.
+    /// [`ControlError::Forbidden`] for suspended accounts.
     pub async fn revoke_other_sessions(
         self: &Arc<Self>,
         caller: &Caller,
@@ -95,20 +96,21 @@ impl Control {
         let (account, keep) = (caller.account.clone(), caller.session);
         self.write(Some(caller), move |control| async move {
             let action = AuditAction::SessionRevokeOthers;
-            let audit = control.entry(action, &account.name, Some(account.id), "");
+            let audit = control.audit_entry(action, &account.name, Some(account.id), "");
             Ok(control.store.end_other_sessions(account.id, keep, &audit).await?)
         })
         .await
         .or_replay(|_| Ok(0))
     }
 
-    /// Returns who a session token or the operator token belongs to, suspended or not.
+    /// Authenticates a session token or the operator token. Suspended accounts are authenticated,
+    /// too.
     ///
     /// # Errors
-    /// [`ControlError::Unauthenticated`] if it is unknown or has ended.
+    /// [`ControlError::Unauthenticated`] if the token is unknown or its session has expired.
     pub async fn authenticate(&self, token: &SecretString) -> Result<Caller, ControlError> {
         let digest = token::digest(token);
-        // a digest may be compared in the plain way: who can choose it cannot choose its preimage
+        // Comparing digests needs no constant time: an attacker cannot choose a digest's preimage.
         let account = if digest == self.operator_token {
             self.directory.find_account_named(OPERATOR)
         } else {

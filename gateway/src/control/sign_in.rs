@@ -1,7 +1,7 @@
-//! Signing in with a password: the waits after wrong ones, and what the log and the audit log say of them.
+//! Sign-in with a password, with throttling and reporting of failures.
 //!
-//! What is refused is reported once when it begins and then once a minute with its number, by source in
-//! the log, by account in the audit log: whoever tries passwords must not be able to fill either.
+//! Failures are reported at once and then once a minute with their number: by source in the log, by
+//! account in the audit log. The aggregation keeps password guessing from filling either log.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
-use super::occurrences::{Occurrences, Report};
 use super::passwords::Requester;
+use super::report_aggregator::{EventReport, ReportAggregator};
 use super::sessions::SignedIn;
 use super::throttle::{Attempt, NameDigest, Throttle};
 use super::{Caller, Control, ControlError, token};
@@ -23,51 +23,54 @@ use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, SessionId};
 use domain::source::Source;
 
-/// How long a session lasts.
-const LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
-const ID_BYTES: usize = 6;
-/// How often what was refused is reported.
+/// The lifetime of a session.
+const SESSION_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
+const SESSION_ID_BYTES: usize = 6;
+/// The interval of reports about refusals.
 const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 
-/// What is remembered of sign-ins that failed.
+/// The state of failed sign-ins.
 #[derive(Default)]
-pub(super) struct SignInGuard {
+pub(super) struct SignInTracker {
     throttle: Mutex<Throttle>,
     refusals: Mutex<Refusals>,
 }
 
-/// What was refused and not reported yet. Each kind has its table: failures from many sources leave the room for
-/// those on accounts as it is.
+/// Refusals that were not reported yet.
+///
+/// Each kind has a separate table, so that failures from many sources cannot exhaust the table of
+/// accounts.
 #[derive(Default)]
 struct Refusals {
-    sources: Occurrences<Source>,
-    accounts: Occurrences<AccountId>,
-    /// One subject, because an entry of the audit log names no source as its object.
-    tokens: Occurrences<()>,
+    sources: ReportAggregator<Source>,
+    accounts: ReportAggregator<AccountId>,
+    /// A single subject, because an audit entry has no source as its object.
+    tokens: ReportAggregator<()>,
 }
 
-/// What was refused.
+/// The subject of refusals, which are reported together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Refused {
-    /// Sign-ins from one source.
+enum RefusalSubject {
+    /// Failed sign-ins from one source.
     Source(Source),
-    /// Sign-ins to one account that exists, or wrong old passwords of it.
+    /// Failed sign-ins to one existing account, and wrong old passwords on password changes.
     Account(AccountId),
-    /// Tokens that are unknown or have ended.
+    /// Unknown or expired tokens.
     Token,
 }
 
-/// A check of a password. Dropped before its outcome is known, because the client has hung up, it has failed.
-struct Check {
+/// A password verification in progress. Counts as a failure if it is dropped without an outcome,
+/// which happens when the client disconnects.
+struct PasswordCheckGuard {
     control: Arc<Control>,
     account: Option<Arc<Account>>,
     source: Source,
     is_concluded: bool,
 }
 
-// === impl SignInGuard ===
+// === impl SignInTracker ===
 
-impl SignInGuard {
+impl SignInTracker {
     fn throttle(&self) -> MutexGuard<'_, Throttle> {
         self.throttle.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -80,47 +83,48 @@ impl SignInGuard {
 // === impl Refusals ===
 
 impl Refusals {
-    /// Counts a refusal. Returns the report that is due at once, if there was none of that kind for some time.
-    fn note(&mut self, refused: Refused, source: Source) -> Option<Report> {
-        match refused {
-            Refused::Source(subject) => self.sources.note(subject, source),
-            Refused::Account(account) => self.accounts.note(account, source),
-            Refused::Token => self.tokens.note((), source),
+    /// Counts a refusal. Returns a report if the subject was inactive.
+    fn record(&mut self, subject: RefusalSubject, source: Source) -> Option<EventReport> {
+        match subject {
+            RefusalSubject::Source(subject) => self.sources.record(subject, source),
+            RefusalSubject::Account(account) => self.accounts.record(account, source),
+            RefusalSubject::Token => self.tokens.record((), source),
         }
     }
 
-    /// Takes the reports that are due at the end of a period, and the numbers of sign-ins that are in none: by
-    /// source, and by account.
-    fn take(&mut self) -> (Vec<(Refused, Report)>, [u64; 2]) {
-        let (sources, other_sources) = self.sources.take();
-        let (accounts, other_accounts) = self.accounts.take();
-        let (tokens, _) = self.tokens.take();
-        let sources = sources.into_iter().map(|(it, report)| (Refused::Source(it), report));
-        let accounts = accounts.into_iter().map(|(it, report)| (Refused::Account(it), report));
-        let tokens = tokens.into_iter().map(|((), report)| (Refused::Token, report));
+    /// Ends a period. Returns the due reports, and the numbers of failures of untracked sources and
+    /// accounts.
+    fn drain(&mut self) -> (Vec<(RefusalSubject, EventReport)>, [u64; 2]) {
+        let (sources, other_sources) = self.sources.drain();
+        let (accounts, other_accounts) = self.accounts.drain();
+        let (tokens, _) = self.tokens.drain();
+        let sources = sources.into_iter().map(|(it, report)| (RefusalSubject::Source(it), report));
+        let accounts =
+            accounts.into_iter().map(|(it, report)| (RefusalSubject::Account(it), report));
+        let tokens = tokens.into_iter().map(|((), report)| (RefusalSubject::Token, report));
         (sources.chain(accounts).chain(tokens).collect(), [other_sources, other_accounts])
     }
 }
 
-// === impl Check ===
+// === impl PasswordCheckGuard ===
 
-impl Check {
-    /// Notes a failure.
+impl PasswordCheckGuard {
+    /// Records a failure.
     fn failed(mut self) {
         self.is_concluded = true;
-        self.control.note_failed_sign_in(self.account.as_deref(), self.source);
+        self.control.record_failed_sign_in(self.account.as_deref(), self.source);
     }
 
-    /// Notes that there was none.
+    /// Ends the verification without recording a failure.
     fn passed(mut self) {
         self.is_concluded = true;
     }
 }
 
-impl Drop for Check {
+impl Drop for PasswordCheckGuard {
     fn drop(&mut self) {
         if !self.is_concluded {
-            self.control.note_failed_sign_in(self.account.as_deref(), self.source);
+            self.control.record_failed_sign_in(self.account.as_deref(), self.source);
         }
     }
 }
@@ -128,13 +132,15 @@ impl Drop for Check {
 // === impl Control ===
 
 impl Control {
-    /// Checks a password and opens a session; `address` is where the call comes from, unless by the Unix
-    /// socket. An unknown name costs and reads the same as a wrong password. A suspended account may
-    /// sign in, to see that it is.
+    /// Verifies a password and opens a session. `address` is the client address; `None` for the
+    /// Unix socket.
+    ///
+    /// Invariant: an unknown name takes the same time and gives the same error as a wrong password.
+    /// Suspended accounts may sign in, so that they can see their suspension.
     ///
     /// # Errors
-    /// [`ControlError::Unauthenticated`] if the two do not fit, [`ControlError::Limited`] after too many of
-    /// those, [`ControlError::Busy`] if too many are signing in.
+    /// [`ControlError::Unauthenticated`] if name or password is wrong, [`ControlError::Limited`]
+    /// after too many failures, [`ControlError::Busy`] if too many passwords are being verified.
     pub async fn sign_in(
         self: &Arc<Self>,
         address: Option<IpAddr>,
@@ -143,16 +149,16 @@ impl Control {
     ) -> Result<SignedIn, ControlError> {
         let source = Source::of(address);
         let account = self.directory.find_account_named(name);
-        let begun = self.sign_ins.throttle().begin(
+        let attempt = self.sign_ins.throttle().begin(
             NameDigest::of(&normalized(name)),
             source,
             self.clock.monotonic(),
         );
-        let attempt = match begun {
+        let attempt = match attempt {
             Ok(attempt) => attempt,
             Err(wait) => {
-                self.note_failed_sign_in(account.as_deref(), source);
-                return Err(too_many(wait));
+                self.record_failed_sign_in(account.as_deref(), source);
+                return Err(too_many_failures(wait));
             }
         };
         let check = self.check(account.clone(), source);
@@ -161,11 +167,11 @@ impl Control {
         self.conclude(attempt, check, outcome)
     }
 
-    /// Checks the caller's own password once more.
+    /// Verifies the password of an authenticated caller.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] if it is wrong, [`ControlError::Limited`] after too many wrong ones,
-    /// [`ControlError::Busy`] if too many are signing in.
+    /// [`ControlError::Forbidden`] if it is wrong, [`ControlError::Limited`] after too many
+    /// failures, [`ControlError::Busy`] if too many passwords are being verified.
     pub(super) async fn check_own_password(
         self: &Arc<Self>,
         caller: &Caller,
@@ -176,13 +182,13 @@ impl Control {
         let (account, source) = (&caller.account, Source::Local);
         let name = NameDigest::of(&format!("session of {}", account.id));
         let now = self.clock.monotonic();
-        let begun = self.sign_ins.throttle().begin_signed_in(name, source, now);
+        let attempt = self.sign_ins.throttle().begin_signed_in(name, source, now);
         let check = self.check(Some(account.clone()), Source::of(address));
-        let attempt = match begun {
+        let attempt = match attempt {
             Ok(attempt) => attempt,
             Err(wait) => {
                 check.failed();
-                return Err(too_many(wait));
+                return Err(too_many_failures(wait));
             }
         };
         let requester = Requester { source, is_trusted: true };
@@ -193,19 +199,19 @@ impl Control {
         self.conclude(attempt, check, outcome)
     }
 
-    /// Notes that a token was refused, and reports it as far as it is due.
+    /// Records a refused token, and reports it if a report is due.
     pub fn note_refused_token(self: &Arc<Self>, address: Option<IpAddr>) {
         let source = Source::of(address);
-        self.note_refused(Refused::Token, source);
+        self.record_refusal(RefusalSubject::Token, source);
     }
 
-    /// Reports what was refused, once a minute, until `stop` is cancelled, and then once more.
+    /// Reports refusals once a minute until `stop` is cancelled, and then a last time.
     pub async fn report_refused_until(&self, stop: CancellationToken) {
         loop {
             let wait = stop.run_until_cancelled(tokio::time::sleep(REPORT_INTERVAL)).await;
-            let (due, [other_sources, other_accounts]) = self.sign_ins.refusals().take();
-            for (refused, report) in due {
-                self.report(refused, &report).await;
+            let (due, [other_sources, other_accounts]) = self.sign_ins.refusals().drain();
+            for (subject, report) in due {
+                self.report(subject, &report).await;
             }
             if other_sources > 0 {
                 tracing::warn!(count = other_sources, "sign-ins from many more sources failed");
@@ -219,7 +225,7 @@ impl Control {
         }
     }
 
-    /// Opens a session if the password fits.
+    /// Verifies the password and opens a session.
     async fn open_session(
         self: &Arc<Self>,
         requester: Requester,
@@ -227,45 +233,46 @@ impl Control {
         name: &str,
         password: SecretString,
     ) -> Result<SignedIn, ControlError> {
-        // asked for unknown names, too: both must cost the same
+        // Unknown names are looked up, too, so that both cases take the same time.
         let stored_name = account.as_ref().map_or(name, |account| &account.name);
         let stored = self.store.find_password_hash(stored_name).await?;
         let hash = stored.map(|(_, hash)| hash);
         let fits = self.passwords.verify(requester, password, hash.clone()).await?;
-        let account = account.filter(|_| fits).ok_or_else(wrong)?;
+        let account = account.filter(|_| fits).ok_or_else(wrong_credentials)?;
 
         let token = token::make(token::SESSION, &*self.entropy);
         let now = self.clock.now();
-        let mut id = [0; ID_BYTES];
+        let mut id = [0; SESSION_ID_BYTES];
         self.entropy.fill(&mut id);
         let session = Session {
             id: SessionId::new(HEXLOWER.encode(&id)),
             digest: token::digest(&token),
             account: account.id,
             created_at: now,
-            expires_at: now.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX),
+            expires_at: now.saturating_add(SESSION_LIFETIME).unwrap_or(Timestamp::MAX),
         };
         let (expires_at, name) = (session.expires_at, account.name.clone());
         self.write(None, move |control| async move {
-            // a change of the password ends sessions: none may be opened with the old one after it
+            // A password change ends all sessions, so none may be opened with the old password
+            // after it.
             let stored = control.store.find_password_hash(&name).await?;
             if stored.map(|(_, hash)| hash) != hash {
-                return Err(wrong());
+                return Err(wrong_credentials());
             }
             let details = format!("from {}", requester.source);
             let (action, account) = (AuditAction::SessionCreate, Some(session.account));
-            let audit = control.entry(action, session.id.as_str(), account, details);
+            let audit = control.audit_entry(action, session.id.as_str(), account, details);
             Ok(control.store.add_session(&session, &audit).await?)
         })
         .await?;
         Ok(SignedIn { token, expires_at, account: self.view(account) })
     }
 
-    /// Counts how an attempt ended.
+    /// Records the outcome of an attempt.
     fn conclude<T>(
         &self,
         attempt: Attempt,
-        check: Check,
+        check: PasswordCheckGuard,
         outcome: Result<T, ControlError>,
     ) -> Result<T, ControlError> {
         if let Err(ControlError::Unauthenticated(_) | ControlError::Forbidden(_)) = &outcome {
@@ -281,36 +288,42 @@ impl Control {
         outcome
     }
 
-    fn check(self: &Arc<Self>, account: Option<Arc<Account>>, source: Source) -> Check {
-        Check { control: self.clone(), account, source, is_concluded: false }
+    fn check(
+        self: &Arc<Self>,
+        account: Option<Arc<Account>>,
+        source: Source,
+    ) -> PasswordCheckGuard {
+        PasswordCheckGuard { control: self.clone(), account, source, is_concluded: false }
     }
 
-    fn note_failed_sign_in(self: &Arc<Self>, account: Option<&Account>, source: Source) {
-        self.note_refused(Refused::Source(source), source);
+    fn record_failed_sign_in(self: &Arc<Self>, account: Option<&Account>, source: Source) {
+        self.record_refusal(RefusalSubject::Source(source), source);
         if let Some(account) = account {
-            self.note_refused(Refused::Account(account.id), source);
+            self.record_refusal(RefusalSubject::Account(account.id), source);
         }
     }
 
-    fn note_refused(self: &Arc<Self>, refused: Refused, source: Source) {
-        let due = self.sign_ins.refusals().note(refused, source);
+    fn record_refusal(self: &Arc<Self>, subject: RefusalSubject, source: Source) {
+        let due = self.sign_ins.refusals().record(subject, source);
         if let Some(report) = due {
             let control = self.clone();
-            // not waited for: that an account exists must not be seen from the time that this takes
-            self.tasks.spawn(async move { control.report(refused, &report).await });
+            // In a task: the time that a report takes must not reveal whether an account exists.
+            self.tasks.spawn(async move { control.report(subject, &report).await });
         }
     }
 
-    /// Says in the log or the audit log what was refused.
-    async fn report(&self, refused: Refused, report: &Report) {
+    /// Writes a report to the log or the audit log.
+    async fn report(&self, subject: RefusalSubject, report: &EventReport) {
         let (count, sources) = (report.count, report.sources());
-        let (action, object, account) = match refused {
-            Refused::Source(source) => {
+        let (action, object, account) = match subject {
+            RefusalSubject::Source(source) => {
                 tracing::warn!(%source, count, "sign-ins failed");
                 return;
             }
-            Refused::Account(id) => (AuditAction::SessionRefuse, self.account_name(id), Some(id)),
-            Refused::Token => {
+            RefusalSubject::Account(id) => {
+                (AuditAction::SessionRefuse, self.account_name(id), Some(id))
+            }
+            RefusalSubject::Token => {
                 tracing::warn!(
                     sources,
                     count,
@@ -336,12 +349,12 @@ impl Control {
     }
 }
 
-fn wrong() -> ControlError {
+fn wrong_credentials() -> ControlError {
     ControlError::Unauthenticated("wrong name or password".into())
 }
 
-fn too_many(wait: Duration) -> ControlError {
-    // rounded up: who comes again after it must not be refused
+fn too_many_failures(wait: Duration) -> ControlError {
+    // Rounded up, so that a retry after this time is not refused.
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let unit = if seconds == 1 { "second" } else { "seconds" };
     ControlError::Limited {

@@ -1,8 +1,8 @@
-//! Follows the request log: history first, then news.
+//! Follows the request log: history first, then new records.
 //!
-//! Pulled by its reader: a slow one asks less often, costs nobody anything, and is told how much it
-//! missed. Rows are read from the store after they were written, so what was sent once is in the log
-//! for good and a cursor can be resumed after any restart.
+//! Driven by the caller: a slow reader polls less often, does not delay other readers, and learns
+//! how many records it missed. Rows are read from the store after they were committed. Therefore a
+//! sent record is durable, and a cursor remains valid across restarts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,31 +17,31 @@ use super::usage::{RecordView, RequestQuery};
 use super::{Caller, Control, ControlError};
 use store::{Cursor, RequestFilter};
 
-/// The most rows of an answer.
-const PAGE: usize = 1_000;
-/// A reader this far behind is moved ahead.
+/// The maximum number of rows per batch.
+const MAX_PAGE_ROWS: usize = 1_000;
+/// The backlog, in rows, beyond which a reader skips to the latest records.
 const MAX_BACKLOG: u64 = 10_000;
-/// The least time between two reads for one reader: at full load some answers a second, each with
-/// hundreds of rows, instead of a query per commit.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The minimum time between two reads of one reader. At full load this gives a few batches of
+/// hundreds of rows per second instead of a query per commit.
+const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where to begin.
+/// Where a tail starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TailStart {
-    /// With the last records, so many of them.
+    /// With this number of latest records.
     History(usize),
     /// After this cursor.
     After(Cursor),
 }
 
-/// One answer of the tail.
+/// One item of the tail.
 #[derive(Clone, Debug)]
 pub struct TailBatch {
-    /// Records in the order in which they were recorded; may be empty.
+    /// Records in the order of the log; may be empty.
     pub records: Vec<RecordView>,
-    /// Where to go on after this answer.
+    /// The position after this batch, from which a tail can resume.
     pub cursor: Cursor,
-    /// How many records were skipped before these.
+    /// The number of skipped records before these.
     pub dropped: u64,
     /// Whether all history was sent.
     pub live: bool,
@@ -56,39 +56,42 @@ struct Tail {
     last_read: Option<Instant>,
 }
 
-/// What is to be done next.
+/// The next step of a tail.
 #[derive(Clone, Copy)]
 enum Phase {
-    /// Read the last so many records.
+    /// Read this number of latest records.
     History(usize),
-    /// Read what came after the cursor until nothing is left.
+    /// Read the records after the cursor until none is left.
     CatchUp,
-    /// Say that what follows is news.
+    /// Send an empty batch that marks the end of history.
     Announce,
-    /// Wait for news.
+    /// Wait for new records.
     Live,
 }
 
 impl Control {
-    /// Follows the log until the reader goes or `stop` is cancelled. An error is the last item.
+    /// Follows the log until the stream is dropped or `stop` is cancelled. An error is the last
+    /// item.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if the choice names an account that is not the caller's to see.
+    /// [`ControlError::NotFound`] if the query names an account that the caller may not see.
     pub fn tail(
         self: &Arc<Self>,
         caller: &Caller,
-        choice: RequestQuery,
+        query: RequestQuery,
         start: TailStart,
         stop: CancellationToken,
     ) -> Result<impl Stream<Item = Result<TailBatch, ControlError>> + Send + use<>, ControlError>
     {
         let (phase, cursor) = match start {
-            TailStart::History(count) => (Phase::History(count.min(PAGE)), Cursor::default()),
+            TailStart::History(count) => {
+                (Phase::History(count.min(MAX_PAGE_ROWS)), Cursor::default())
+            }
             TailStart::After(cursor) => (Phase::CatchUp, cursor),
         };
         let tail = Tail {
             control: self.clone(),
-            filter: self.filter(caller, choice)?,
+            filter: self.filter(caller, query)?,
             phase,
             cursor,
             committed: self.ledger.committed(),
@@ -104,7 +107,7 @@ impl Control {
                     next = tail.next() => next,
                 };
                 match next {
-                    Ok(news) => news.map(|news| (Ok(news), Some(tail))),
+                    Ok(batch) => batch.map(|batch| (Ok(batch), Some(tail))),
                     Err(error) => Some((Err(error), None)),
                 }
             }
@@ -113,15 +116,15 @@ impl Control {
 }
 
 impl Tail {
-    /// Returns the next answer; `None` when nothing can come any more.
+    /// Returns the next batch; `None` if the recorder has stopped.
     async fn next(&mut self) -> Result<Option<TailBatch>, ControlError> {
         loop {
-            let news = match self.phase {
+            let batch = match self.phase {
                 Phase::History(count) => self.history(count).await?,
                 Phase::CatchUp => self.read(Phase::Announce).await?,
                 Phase::Announce => {
                     self.phase = Phase::Live;
-                    Some(self.news(Vec::new(), 0))
+                    Some(self.batch(Vec::new(), 0))
                 }
                 Phase::Live => {
                     let cursor = self.cursor;
@@ -131,25 +134,26 @@ impl Tail {
                     self.read(Phase::Live).await?
                 }
             };
-            if news.is_some() {
-                return Ok(news);
+            if batch.is_some() {
+                return Ok(batch);
             }
         }
     }
 
     async fn history(&mut self, count: usize) -> Result<Option<TailBatch>, ControlError> {
         self.phase = Phase::Announce;
-        // asked first: what is committed during the query is either in its answer or news
+        // Read before the query: a record that is committed during the query is in its result or
+        // read later.
         let newest = *self.committed.borrow_and_update();
         let records = self.last_records(None, count).await?;
         self.cursor = self.cursor.max(newest);
-        Ok((!records.is_empty()).then(|| self.news(records, 0)))
+        Ok((!records.is_empty()).then(|| self.batch(records, 0)))
     }
 
-    /// Reads what came after the cursor; goes on to `after` when that was all.
+    /// Reads the records after the cursor; enters the phase `after` when none is left.
     async fn read(&mut self, after: Phase) -> Result<Option<TailBatch>, ControlError> {
         if let Some(last_read) = self.last_read {
-            tokio::time::sleep_until(last_read + PAUSE).await;
+            tokio::time::sleep_until(last_read + MIN_READ_INTERVAL).await;
         }
         self.last_read = Some(Instant::now());
         let newest = *self.committed.borrow_and_update();
@@ -157,28 +161,29 @@ impl Tail {
         if let Some((records, dropped)) = dropped {
             self.phase = after;
             self.cursor = self.cursor.max(newest);
-            return Ok(Some(self.news(records, dropped)));
+            return Ok(Some(self.batch(records, dropped)));
         }
         let store = &self.control.store;
-        let rows = store.requests_after(&self.filter, self.cursor, PAGE).await?;
+        let rows = store.requests_after(&self.filter, self.cursor, MAX_PAGE_ROWS).await?;
         if let Some((last, _)) = rows.last() {
             self.cursor = *last;
         }
-        if rows.len() < PAGE {
+        if rows.len() < MAX_PAGE_ROWS {
             self.phase = after;
-            // all rows up to here were there to be read
+            // All rows up to `newest` were committed before the read.
             self.cursor = self.cursor.max(newest);
         }
         let records = self.control.record_views(rows);
-        Ok((!records.is_empty()).then(|| self.news(records, 0)))
+        Ok((!records.is_empty()).then(|| self.batch(records, 0)))
     }
 
-    /// If too much has gathered up to `newest`: returns the last of it, and how many are left out.
+    /// If the backlog up to `newest` is too long, returns its last records and the number of
+    /// skipped ones.
     async fn skip(
         &mut self,
         newest: Cursor,
     ) -> Result<Option<(Vec<RecordView>, u64)>, ControlError> {
-        // no two records share a cursor, so the distance bounds the count, and costs nothing
+        // Cursors are unique, so their distance is an upper bound of the count and saves the query.
         if newest.0.abs_diff(self.cursor.0) <= MAX_BACKLOG || newest < self.cursor {
             return Ok(None);
         }
@@ -186,12 +191,14 @@ impl Tail {
         if backlog <= MAX_BACKLOG {
             return Ok(None);
         }
-        let records = self.last_records(Some(Cursor(newest.0.saturating_add(1))), PAGE).await?;
+        let records =
+            self.last_records(Some(Cursor(newest.0.saturating_add(1))), MAX_PAGE_ROWS).await?;
         let dropped = backlog.saturating_sub(records.len() as u64);
         Ok(Some((records, dropped)))
     }
 
-    /// Returns the last records before `before`, oldest first, and moves the cursor to the newest.
+    /// Returns the last records before `before`, oldest first, and moves the cursor to the newest
+    /// of them.
     async fn last_records(
         &mut self,
         before: Option<Cursor>,
@@ -209,7 +216,7 @@ impl Tail {
         Ok(self.control.record_views(rows))
     }
 
-    fn news(&self, records: Vec<RecordView>, dropped: u64) -> TailBatch {
+    fn batch(&self, records: Vec<RecordView>, dropped: u64) -> TailBatch {
         let live = matches!(self.phase, Phase::Live);
         TailBatch { records, cursor: self.cursor, dropped, live }
     }

@@ -1,12 +1,14 @@
-//! Growing waits between failed sign-ins, pure over `now`, which is the monotonic time.
+//! Exponential backoff of failed sign-ins. Pure over `now`, the monotonic time.
 //!
-//! Failures count in three scopes: those of one source for one account, those of one source for whatever
-//! account, and those of one account from wherever. The last two have to be looser, as strangers can
-//! cause them; a source that has signed in to an account before is exempt from both, so that nobody can
-//! keep an owner out by failing from elsewhere. Nor can those who share the owner's address, as behind a NAT or a
-//! proxy: there the wait of the first scope is short. A loopback address is no source that could be told from
-//! others, as proxies on this host have it; it does not count in the second scope. An attempt counts as failed until it has succeeded: what
-//! is tried in parallel is counted, too. An attempt within a wait does not prolong it.
+//! Failures are counted in three scopes: per source and account, per source over all accounts, and
+//! per account over all sources. The last two are looser, because third parties can cause failures
+//! in them. A source that has signed in to an account before is exempt from both, so that failures
+//! from elsewhere cannot lock the owner out. For such a source the maximum wait of the first scope
+//! is short, so that clients behind the same NAT or proxy cannot lock the owner out, either.
+//! Loopback addresses are not counted per source: all clients of a proxy on this host share them.
+//!
+//! An attempt counts as failed until it succeeds, so that parallel attempts are counted. An attempt
+//! during a wait is refused and does not prolong the wait.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,31 +19,33 @@ use sha2::{Digest, Sha256};
 
 use domain::source::Source;
 
-/// How many failures a scope allows, and the longest wait after more of them.
+/// The number of failures before the first wait, and the maximum wait of a scope.
 #[derive(Clone, Copy)]
 struct Policy {
-    /// The failure after which the first wait begins.
+    /// The number of failures that starts the first wait.
     threshold: u32,
     max_wait: Duration,
 }
 
-const PAIR: Policy = Policy { threshold: 5, max_wait: Duration::from_mins(15) };
-/// The same for a source that has signed in to the account before.
-const KNOWN_PAIR: Policy = Policy { threshold: 5, max_wait: Duration::from_secs(10) };
-const SOURCE: Policy = Policy { threshold: 30, max_wait: Duration::from_mins(15) };
-const NAME: Policy = Policy { threshold: 100, max_wait: Duration::from_secs(10) };
-/// The first wait; each failure after it doubles the next one.
+const PAIR_POLICY: Policy = Policy { threshold: 5, max_wait: Duration::from_mins(15) };
+/// Replaces `PAIR_POLICY` for a source that has signed in to the account before.
+const KNOWN_PAIR_POLICY: Policy = Policy { threshold: 5, max_wait: Duration::from_secs(10) };
+const SOURCE_POLICY: Policy = Policy { threshold: 30, max_wait: Duration::from_mins(15) };
+const NAME_POLICY: Policy = Policy { threshold: 100, max_wait: Duration::from_secs(10) };
+/// The first wait; each further failure doubles it.
 const MIN_WAIT: Duration = Duration::from_secs(1);
-/// Failures are forgotten when there was none for so long.
+/// Failures expire after this time without another one.
 const FORGET_AFTER: Duration = Duration::from_hours(1);
-/// The most entries of a table, at some 100 bytes each.
+/// The maximum number of entries of a table, at some 100 bytes each.
 const MAX_ENTRIES: usize = 10_000;
 
-/// An account as somebody names it who signs in, whether it exists or not.
+/// The digest of an account name, existing or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NameDigest([u8; 16]);
 
-/// An attempt to sign in that is under way.
+/// A sign-in attempt in progress.
+///
+/// Must be passed to [`Throttle::succeed`] or [`Throttle::cancel`] unless it fails.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(super) struct Attempt {
@@ -50,17 +54,17 @@ pub(super) struct Attempt {
     is_known: bool,
 }
 
-/// Counts failures.
+/// The failure counters of all scopes.
 #[derive(Default)]
 pub(super) struct Throttle {
-    pairs: Table<(NameDigest, Source)>,
-    sources: Table<Source>,
-    names: Table<NameDigest>,
-    /// When a source last signed in to an account.
+    pairs: FailureTable<(NameDigest, Source)>,
+    sources: FailureTable<Source>,
+    names: FailureTable<NameDigest>,
+    /// The time of the last successful sign-in by account and source.
     known: HashMap<(NameDigest, Source), Duration>,
 }
 
-struct Table<K> {
+struct FailureTable<K> {
     entries: HashMap<K, Failures>,
 }
 
@@ -74,7 +78,7 @@ struct Failures {
 // === impl NameDigest ===
 
 impl NameDigest {
-    /// Digests a name, whose case does not matter.
+    /// Digests a name; case is ignored.
     pub(super) fn of(name: &str) -> Self {
         let digest: [u8; 32] = Sha256::digest(name.to_lowercase()).into();
         let (half, _) = digest.split_first_chunk().expect("a digest has 32 bytes");
@@ -85,7 +89,7 @@ impl NameDigest {
 // === impl Attempt ===
 
 impl Attempt {
-    /// Whether this source has signed in to this account before.
+    /// Whether the source has signed in to the account before.
     pub(super) fn is_known(&self) -> bool {
         self.is_known
     }
@@ -94,11 +98,10 @@ impl Attempt {
 // === impl Throttle ===
 
 impl Throttle {
-    /// Counts an attempt to sign in. It is to be told to [`Throttle::succeed`] or [`Throttle::cancel`]
-    /// unless it fails.
+    /// Starts a sign-in attempt and counts it as failed.
     ///
     /// # Errors
-    /// How long to wait before the next attempt; this one must not be made.
+    /// The time to wait, if the attempt must not be made yet.
     pub(super) fn begin(
         &mut self,
         name: NameDigest,
@@ -113,18 +116,18 @@ impl Throttle {
         if let Some(wait) = wait {
             return Err(wait);
         }
-        self.pairs.add((name, source), if is_known { KNOWN_PAIR } else { PAIR }, now);
+        self.pairs.add((name, source), if is_known { KNOWN_PAIR_POLICY } else { PAIR_POLICY }, now);
         if !is_known {
             if !is_loopback(source) {
-                self.sources.add(source, SOURCE, now);
+                self.sources.add(source, SOURCE_POLICY, now);
             }
-            self.names.add(name, NAME, now);
+            self.names.add(name, NAME_POLICY, now);
         }
         Ok(Attempt { name, source, is_known })
     }
 
-    /// Counts an attempt to prove a password from within a session of its account, which nobody else can
-    /// make.
+    /// Starts a password verification within a session of the account. Only the first scope
+    /// applies, because third parties cannot make such an attempt.
     ///
     /// # Errors
     /// As [`Throttle::begin`].
@@ -137,11 +140,11 @@ impl Throttle {
         if let Some(wait) = self.pairs.wait(&(name, source), now) {
             return Err(wait);
         }
-        self.pairs.add((name, source), PAIR, now);
+        self.pairs.add((name, source), PAIR_POLICY, now);
         Ok(Attempt { name, source, is_known: true })
     }
 
-    /// Notes that an attempt has succeeded: its source is known to be the account's from now on.
+    /// Records a success: resets the failures of source and account, and marks the source as known.
     pub(super) fn succeed(&mut self, attempt: Attempt, now: Duration) {
         let pair = (attempt.name, attempt.source);
         self.pairs.entries.remove(&pair);
@@ -152,30 +155,30 @@ impl Throttle {
         self.known.insert(pair, now);
     }
 
-    /// Takes back an attempt that neither failed nor succeeded.
+    /// Removes an attempt without an outcome from the counters.
     pub(super) fn cancel(&mut self, attempt: Attempt) {
-        self.pairs.undo(&(attempt.name, attempt.source), PAIR);
+        self.pairs.undo(&(attempt.name, attempt.source), PAIR_POLICY);
         self.undo_others(attempt);
     }
 
     fn undo_others(&mut self, attempt: Attempt) {
         if !attempt.is_known {
-            self.sources.undo(&attempt.source, SOURCE);
-            self.names.undo(&attempt.name, NAME);
+            self.sources.undo(&attempt.source, SOURCE_POLICY);
+            self.names.undo(&attempt.name, NAME_POLICY);
         }
     }
 }
 
-// === impl Table ===
+// === impl FailureTable ===
 
-impl<K> Default for Table<K> {
+impl<K> Default for FailureTable<K> {
     fn default() -> Self {
         Self { entries: HashMap::new() }
     }
 }
 
-impl<K: Copy + Eq + Hash> Table<K> {
-    /// Returns how long `key` has to wait, if at all.
+impl<K: Copy + Eq + Hash> FailureTable<K> {
+    /// Returns the remaining wait of `key`; `None` if there is none.
     fn wait(&self, key: &K, now: Duration) -> Option<Duration> {
         let failures = self.entries.get(key)?;
         failures.blocked_until.checked_sub(now).filter(|wait| !wait.is_zero())
@@ -195,7 +198,7 @@ impl<K: Copy + Eq + Hash> Table<K> {
         failures.count = failures.count.saturating_add(1);
         failures.last = now;
         if let Some(doublings) = failures.count.checked_sub(policy.threshold) {
-            // 2²⁰ seconds are longer than any wait
+            // 2²⁰ seconds exceed every maximum wait.
             let wait = MIN_WAIT.saturating_mul(1 << doublings.min(20));
             failures.blocked_until = now + wait.min(policy.max_wait);
         }
@@ -213,14 +216,14 @@ impl<K: Copy + Eq + Hash> Table<K> {
     }
 }
 
-/// Whether clients of a proxy on this host come from there.
+/// Whether `source` is a loopback address, which all clients of a proxy on this host share.
 fn is_loopback(source: Source) -> bool {
     [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
         .into_iter()
         .any(|address: IpAddr| source == Source::of(Some(address)))
 }
 
-/// Makes room in a table that is full.
+/// Removes the older half of the entries of a full table.
 fn remove_older_half<K: Eq + Hash, V>(entries: &mut HashMap<K, V>, at: impl Fn(&V) -> Duration) {
     let mut times: Vec<_> = entries.values().map(&at).collect();
     let middle = times.len() / 2;
@@ -228,7 +231,7 @@ fn remove_older_half<K: Eq + Hash, V>(entries: &mut HashMap<K, V>, at: impl Fn(&
     let mut of_median = 0;
     entries.retain(|_, value| {
         let time = at(value);
-        // of entries of one and the same moment, every other one
+        // Many entries can share the median time: every other one of them is removed.
         of_median += usize::from(time == median);
         time > median || (time == median && of_median % 2 == 0)
     });
@@ -248,7 +251,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Fails, and says how long the next attempt has to wait, in seconds.
+    /// Makes a failing attempt. Returns the wait before the next one, in seconds.
     fn fail(throttle: &mut Throttle, name: &str, source: Source, now: u64) -> u64 {
         let name = NameDigest::of(name);
         _ = throttle.begin(name, source, seconds(now)).expect("no wait");
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn after_five_failures_each_doubles_the_wait_up_to_a_quarter_of_an_hour() {
+    fn doubles_the_wait_from_the_fifth_failure_up_to_fifteen_minutes() {
         let throttle = &mut Throttle::default();
         let mut now = 0;
         let waits = [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900];
@@ -271,14 +274,14 @@ mod tests {
             assert_eq!(fail(throttle, "ann", HOME, now), wait);
             now += wait;
         }
-        assert_eq!(fail(throttle, "ANN", HOME, now), 900, "whatever the case");
+        assert_eq!(fail(throttle, "ANN", HOME, now), 900, "case is ignored");
         assert_eq!(fail(throttle, "bob", HOME, now), 0, "another account");
         assert_eq!(fail(throttle, "ann", source(1), now), 0, "another source");
         assert_eq!(fail(throttle, "ann", HOME, now + 3_600), 0, "after an hour");
     }
 
     #[test]
-    fn a_wait_is_not_prolonged_by_who_does_not_wait() {
+    fn attempts_during_a_wait_do_not_prolong_it() {
         let throttle = &mut Throttle::default();
         for _ in 0..5 {
             fail(throttle, "ann", HOME, 0);
@@ -291,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_under_way_count_until_they_succeed() {
+    fn attempts_in_progress_count_as_failed_until_they_succeed() {
         let throttle = &mut Throttle::default();
         let name = NameDigest::of("ann");
         let attempts: Vec<_> =
@@ -301,11 +304,11 @@ mod tests {
         let again = throttle.begin(name, HOME, seconds(0)).unwrap();
         assert!(throttle.begin(name, HOME, seconds(0)).is_err());
         throttle.succeed(again, seconds(0));
-        assert_eq!(fail(throttle, "ann", HOME, 0), 0, "a success clears the slate");
+        assert_eq!(fail(throttle, "ann", HOME, 0), 0, "a success resets the failures");
     }
 
     #[test]
-    fn a_source_that_tries_many_accounts_waits() {
+    fn throttles_a_source_that_fails_for_many_accounts() {
         let throttle = &mut Throttle::default();
         for number in 1..30 {
             assert_eq!(fail(throttle, &number.to_string(), HOME, 0), 0);
@@ -315,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_from_everywhere_slow_strangers_down_and_never_the_owner() {
+    fn failures_from_many_sources_throttle_unknown_sources_but_not_a_known_one() {
         let throttle = &mut Throttle::default();
         let name = NameDigest::of("ann");
         let owner = throttle.begin(name, HOME, seconds(0)).unwrap();
@@ -326,7 +329,7 @@ mod tests {
         }
         assert_eq!(wait, 10);
         assert_eq!(fail(throttle, "ann", HOME, 10_900), 0, "at the same moment");
-        // nor can those do it who share the owner's address
+        // Failures for other accounts from the known source do not throttle it, either.
         for number in 0..30 {
             _ = throttle.begin(NameDigest::of(&number.to_string()), HOME, seconds(10_900));
         }
@@ -335,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_the_owners_address_delays_the_owner_by_seconds_only() {
+    fn failures_from_a_known_source_delay_it_by_at_most_ten_seconds() {
         let throttle = &mut Throttle::default();
         let shared = source(1);
         let owner = throttle.begin(NameDigest::of("ann"), shared, seconds(0)).unwrap();
@@ -348,14 +351,14 @@ mod tests {
     }
 
     #[test]
-    fn failures_behind_a_proxy_on_this_host_keep_no_other_account_out() {
+    fn failures_from_loopback_do_not_count_per_source() {
         let throttle = &mut Throttle::default();
         for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
             let proxy = Source::of(address.parse().ok());
             for number in 0..40 {
                 assert_eq!(fail(throttle, &number.to_string(), proxy, 0), 0, "{address}");
             }
-            throttle.names = Table::default();
+            throttle.names = FailureTable::default();
         }
     }
 

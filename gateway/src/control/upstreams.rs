@@ -1,4 +1,4 @@
-//! Upstreams: where models are served, and with which credential. Operators only.
+//! Upstreams: their URLs, credentials and deadlines. Operators only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use trust::Trust;
 
-use super::change::{Again, Change};
+use super::change::{ChangeContext, ReplayExt};
 use super::{Caller, Control, ControlError};
 use crate::directory::Catalogue;
 use crate::secrets::bearer_token_problem;
@@ -19,44 +19,44 @@ use store::StoreError;
 
 const MAX_URL_BYTES: usize = 2_048;
 const MAX_SOURCE_BYTES: usize = 4_096;
-/// Leaves room in a request of the admin plane, which has at most 256 KiB.
+/// Leaves room in a request to the admin plane, which is limited to 256 KiB.
 const MAX_CA_BYTES: usize = 128 * 1024;
 const MAX_TIMEOUT: Duration = Duration::from_hours(24);
 
-/// What to change of an upstream; `None` stays as it is.
+/// A change of an upstream; `None` leaves a field unchanged.
 #[derive(Debug, Default)]
 pub struct UpstreamChange {
     /// The base URL.
     pub url: Option<String>,
-    /// Where its credential comes from.
+    /// The source of the credential.
     pub credential: Option<NewCredential>,
-    /// Its dialect.
+    /// The API dialect.
     pub profile: Option<Profile>,
-    /// How long to wait for it; within, `None` stays and zero means the default.
+    /// The deadlines. `None` leaves a deadline unchanged; zero resets it to the default.
     pub deadlines: Deadlines,
-    /// The certificates to trust there, in PEM; an empty text stands for the host's and the public ones.
+    /// The trusted CA certificates, in PEM; an empty text selects the host's and the public ones.
     pub ca_certificates: Option<String>,
 }
 
-/// A credential as an operator gives it.
+/// A requested credential source.
 #[derive(Debug)]
 pub enum NewCredential {
-    /// It wants none.
+    /// No credential.
     None,
-    /// An environment variable of ours, by name.
+    /// The name of an environment variable of the gateway.
     Env(String),
-    /// A file on our host, by path.
+    /// The absolute path of a file on the gateway's host.
     File(String),
-    /// The credential itself; it is stored sealed.
+    /// The credential itself; stored encrypted.
     Secret(SecretString),
 }
 
-/// An upstream with what is wrong with its credential.
+/// An upstream with the state of its credential.
 #[derive(Clone, Debug)]
 pub struct UpstreamView {
     /// The upstream.
     pub upstream: Arc<Upstream>,
-    /// What is wrong with its credential; empty if nothing is.
+    /// Why its credential cannot be used; empty if it can.
     pub problem: String,
 }
 
@@ -75,7 +75,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members, [`ControlError::Exists`] if the name is taken,
-    /// [`ControlError::Invalid`] if a rule is broken.
+    /// [`ControlError::Invalid`] if a field is invalid.
     pub async fn add_upstream(
         self: &Arc<Self>,
         caller: &Caller,
@@ -94,14 +94,14 @@ impl Control {
             put_upstream(&control, AuditAction::UpstreamAdd, upstream, details).await
         })
         .await
-        .or_replay(|done| self.upstream_as_it_is(&done.object))
+        .or_replay(|done| self.current_upstream(&done.object))
     }
 
     /// Changes an upstream.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist,
-    /// [`ControlError::Invalid`] if a rule is broken.
+    /// [`ControlError::Invalid`] if a field is invalid.
     pub async fn update_upstream(
         self: &Arc<Self>,
         caller: &Caller,
@@ -113,11 +113,11 @@ impl Control {
             let upstream = control.directory.catalogue().upstreams.get(name.as_str()).cloned();
             let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", &name))?;
             let changed = control.changed_upstream(&upstream, change)?;
-            let details = between(&upstream, &changed);
+            let details = describe_change(&upstream, &changed);
             put_upstream(&control, AuditAction::UpstreamUpdate, changed, details).await
         })
         .await
-        .or_replay(|done| self.upstream_as_it_is(&done.object))
+        .or_replay(|done| self.current_upstream(&done.object))
     }
 
     /// Removes an upstream.
@@ -135,9 +135,10 @@ impl Control {
             let catalogue = control.directory.catalogue().clone();
             let upstream = catalogue.upstreams.get(name.as_str());
             let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", &name))?;
-            refuse_used(&name, &catalogue)?;
+            ensure_unused(&name, &catalogue)?;
             let details = difference::all_of(&**upstream);
-            let entry = control.entry(AuditAction::UpstreamRemove, name.as_str(), None, details);
+            let entry =
+                control.audit_entry(AuditAction::UpstreamRemove, name.as_str(), None, details);
             let removed = control.store.remove_upstream(&upstream.name, &entry).await;
             removed.map_err(|error| match error {
                 StoreError::Conflict(text) => ControlError::InUse(text),
@@ -153,13 +154,13 @@ impl Control {
         .or_replay(|_| Ok(()))
     }
 
-    fn upstream_as_it_is(&self, name: &str) -> Result<UpstreamView, ControlError> {
+    fn current_upstream(&self, name: &str) -> Result<UpstreamView, ControlError> {
         let upstream = self.directory.catalogue().upstreams.get(name).cloned();
         let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", name))?;
         Ok(self.upstream_view(&upstream))
     }
 
-    /// Makes a new upstream.
+    /// Builds a new upstream with the defaults for fields that are not set.
     pub(super) fn new_upstream(
         &self,
         name: UpstreamName,
@@ -177,7 +178,7 @@ impl Control {
         self.changed_upstream(&upstream, change)
     }
 
-    /// Returns an upstream as it is after a change.
+    /// Returns `upstream` with `change` applied.
     pub(super) fn changed_upstream(
         &self,
         upstream: &Upstream,
@@ -190,12 +191,12 @@ impl Control {
             idle: check_deadline("deadlines.idle_ms", new.idle, old.idle)?,
         };
         let credential = match change.credential {
-            Some(wish) => self.check_credential(wish)?,
+            Some(credential) => self.check_credential(credential)?,
             None => upstream.credential.clone(),
         };
         let url = check_url(change.url.as_deref().unwrap_or(&upstream.url))?;
         let ca_certificates = match change.ca_certificates {
-            Some(pem) => check_authorities(pem)?,
+            Some(pem) => check_ca_certificates(pem)?,
             None => upstream.ca_certificates.clone(),
         };
         if ca_certificates.is_some() && !url.starts_with("https:") {
@@ -213,7 +214,7 @@ impl Control {
         })
     }
 
-    /// Resolves all credentials anew, as if `changed` were in the catalogue.
+    /// Resolves all credentials again, as if the catalogue contained `changed`.
     pub(super) async fn refresh_credentials<'a>(
         &self,
         changed: impl IntoIterator<Item = &'a Arc<Upstream>>,
@@ -224,7 +225,7 @@ impl Control {
         self.credentials.refresh(upstreams.into_values()).await;
     }
 
-    fn check_credential(&self, wish: NewCredential) -> Result<CredentialSource, Invalid> {
+    fn check_credential(&self, credential: NewCredential) -> Result<CredentialSource, Invalid> {
         let check = |field: &'static str, text: &str| {
             let fits = (1..=MAX_SOURCE_BYTES).contains(&text.len());
             if fits && !text.chars().any(char::is_control) {
@@ -235,7 +236,7 @@ impl Control {
             );
             Err(Invalid::new(field, message))
         };
-        match wish {
+        match credential {
             NewCredential::None => Ok(CredentialSource::None),
             NewCredential::Env(name) => {
                 check("credential.env", &name)?;
@@ -271,15 +272,15 @@ impl Control {
 }
 
 async fn put_upstream(
-    control: &Change,
+    control: &ChangeContext,
     action: AuditAction,
     upstream: Upstream,
     details: String,
 ) -> Result<UpstreamView, ControlError> {
-    let entry = control.entry(action, upstream.name.as_str(), None, details);
+    let entry = control.audit_entry(action, upstream.name.as_str(), None, details);
     control.store.put_upstream(&upstream, &entry).await?;
     let upstream = Arc::new(upstream);
-    // before the directory, so that no request finds an upstream without its credential
+    // Before the directory, so that no request finds an upstream without its credential.
     control.refresh_credentials([&upstream]).await;
     control.directory.change_catalogue(|catalogue| {
         catalogue.upstreams.insert(upstream.name.clone(), upstream.clone());
@@ -287,9 +288,9 @@ async fn put_upstream(
     Ok(control.upstream_view(&upstream))
 }
 
-/// Says what differs between two states of an upstream. That a sealed credential is another one is all that
-/// can be said of it.
-pub(super) fn between(before: &Upstream, after: &Upstream) -> String {
+/// Returns the audit details of a change. A replaced sealed credential is reported without its
+/// content.
+pub(super) fn describe_change(before: &Upstream, after: &Upstream) -> String {
     let details = difference::between(before, after);
     match (&before.credential, &after.credential) {
         (CredentialSource::Sealed(old), CredentialSource::Sealed(new)) if old != new => {
@@ -301,8 +302,8 @@ pub(super) fn between(before: &Upstream, after: &Upstream) -> String {
     }
 }
 
-/// Refuses to remove an upstream on which models of `catalogue` are deployed.
-pub(super) fn refuse_used(name: &str, catalogue: &Catalogue) -> Result<(), ControlError> {
+/// Refuses the removal of an upstream that has deployments in `catalogue`.
+pub(super) fn ensure_unused(name: &str, catalogue: &Catalogue) -> Result<(), ControlError> {
     let users: Vec<_> = catalogue
         .models
         .values()
@@ -318,8 +319,8 @@ pub(super) fn refuse_used(name: &str, catalogue: &Catalogue) -> Result<(), Contr
     )))
 }
 
-/// Checks a base URL and takes the slashes off its end. Messages do not repeat it: what is wrong with
-/// it may be that it holds a password.
+/// Validates a base URL and strips trailing slashes. Error messages do not quote the URL, because
+/// it may contain a password.
 fn check_url(url: &str) -> Result<String, Invalid> {
     let invalid = |message: &str| Err(Invalid::new("url", message));
     if url.len() > MAX_URL_BYTES {
@@ -353,8 +354,8 @@ fn check_url(url: &str) -> Result<String, Invalid> {
     Ok(url.trim_end_matches('/').to_owned())
 }
 
-/// Checks certificates to trust; an empty text is none.
-fn check_authorities(pem: String) -> Result<Option<String>, Invalid> {
+/// Validates CA certificates in PEM; `None` if the text is empty.
+fn check_ca_certificates(pem: String) -> Result<Option<String>, Invalid> {
     let invalid = |why: &dyn std::fmt::Display| {
         Invalid::new("ca_certificates", format!("`ca_certificates` cannot be used: {why}"))
     };

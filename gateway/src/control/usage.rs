@@ -1,5 +1,7 @@
-//! The request log, read: pages, single records and sums. [`super::tail`] follows it, and
-//! `filter` reads what is chosen of it.
+//! Queries of the request log: pages, single records and summaries.
+//!
+//! [`super::tail`] follows the log, [`super::export`] reads all of it, and `filter` resolves
+//! queries.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -10,34 +12,34 @@ use domain::id::RequestId;
 use domain::record::{RequestRecord, RequestStatus};
 use store::{Cursor, KeySum, Summary};
 
-/// How far back sums go if nobody says.
-const SUMMARY: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// The period of a summary whose query has no start.
+const DEFAULT_SUMMARY_PERIOD: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// Which requests, as a caller names them; every field narrows the choice.
+/// A query of the request log, with names as the caller gives them. All conditions must hold.
 #[derive(Clone, Debug, Default)]
 pub struct RequestQuery {
-    /// Of the account with this name or id.
+    /// The account, by name or id.
     pub account: Option<String>,
-    /// Of the key with this public id.
+    /// The key, by its public id.
     pub key: Option<String>,
-    /// Of the model with this id or alias.
+    /// The model, by id or alias.
     pub model: Option<String>,
-    /// That ended so.
+    /// The final status.
     pub status: Option<RequestStatus>,
-    /// That came in at or after this time.
+    /// The earliest start of a request, inclusive.
     pub since: Option<Timestamp>,
-    /// That came in before this time.
+    /// The latest start of a request, exclusive.
     pub until: Option<Timestamp>,
-    /// More conditions, as people type them.
+    /// Further conditions, as a filter expression; may be empty.
     pub expression: String,
 }
 
-/// Sums, with the names of the accounts that keys belong to.
+/// A summary, with the account names of its keys.
 #[derive(Clone, Debug)]
 pub struct SummaryView {
-    /// The sums.
+    /// The sums, without those by key.
     pub summary: Summary,
-    /// Those by key, the dearest first.
+    /// The sums by key with the name of the key's account, highest cost first.
     pub by_key: Vec<(KeySum, String)>,
 }
 
@@ -46,24 +48,24 @@ pub struct SummaryView {
 pub struct RecordView {
     /// The record.
     pub record: RequestRecord,
-    /// The name of its account.
+    /// The name of its account; the id if the account no longer exists.
     pub account: String,
 }
 
 impl Control {
-    /// Lists records, newest first, at most `size` from where `token` says.
+    /// Lists at most `size` records, newest first, starting after the page token `token`.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if the choice names an account that is not the caller's to see,
-    /// [`ControlError::Invalid`] if the token is not one of ours.
+    /// [`ControlError::NotFound`] if the query names an account that the caller may not see,
+    /// [`ControlError::Invalid`] if the token is malformed.
     pub async fn list_requests(
         &self,
         caller: &Caller,
-        choice: RequestQuery,
+        query: RequestQuery,
         size: usize,
         token: &str,
     ) -> Result<Page<RecordView>, ControlError> {
-        let filter = self.filter(caller, choice)?;
+        let filter = self.filter(caller, query)?;
         let before = match token {
             "" => None,
             token => Some(parse_cursor("page_token", token)?),
@@ -81,33 +83,33 @@ impl Control {
     /// Returns one record by its id.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if it does not exist or is not the caller's to see.
+    /// [`ControlError::NotFound`] if it does not exist or the caller may not see it.
     pub async fn get_request(&self, caller: &Caller, id: &str) -> Result<RecordView, ControlError> {
         let missing = || ControlError::missing("request", id);
         let id = RequestId(id.parse().map_err(|_| missing())?);
-        // first what is in memory: from there records go into the store, and never back
+        // Memory first: records move from memory to the store, so this order cannot miss one.
         let record = match self.ledger.find_unwritten(id) {
             Some(record) => Some(record),
             None => self.store.find_request(id).await?,
         };
         record
-            .filter(|record| caller.sees(record.account))
+            .filter(|record| caller.can_see(record.account))
             .map(|record| self.record_view(record))
             .ok_or_else(missing)
     }
 
-    /// Sums the chosen requests; those of the last 30 days if the choice names no start.
+    /// Sums the matching requests; those of the last 30 days if the query has no start.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if the choice names an account that is not the caller's to see.
+    /// [`ControlError::NotFound`] if the query names an account that the caller may not see.
     pub async fn summarize(
         &self,
         caller: &Caller,
-        choice: RequestQuery,
+        query: RequestQuery,
     ) -> Result<SummaryView, ControlError> {
-        let mut filter = self.filter(caller, choice)?;
+        let mut filter = self.filter(caller, query)?;
         if filter.since.is_none() {
-            filter.since = self.clock.now().saturating_sub(SUMMARY).ok();
+            filter.since = self.clock.now().saturating_sub(DEFAULT_SUMMARY_PERIOD).ok();
         }
         self.ledger.flushed().await;
         let mut summary = self.store.summarize(&filter).await?;
@@ -125,13 +127,13 @@ impl Control {
     }
 }
 
-/// Reads a cursor's text. It is opaque to callers; to us it is a number.
+/// Parses a cursor. Clients must treat its text as opaque; it is a non-negative number.
 ///
 /// # Errors
-/// [`Invalid`] for `field` if we did not make it.
+/// [`Invalid`] for `field` if the text is not a cursor.
 pub fn parse_cursor(field: &'static str, text: &str) -> Result<Cursor, Invalid> {
     let cursor = text.parse().ok().filter(|&cursor| cursor >= 0).map(Cursor);
     cursor.ok_or_else(|| {
-        Invalid::new(field, format!("`{field}` must be one that an earlier answer gave"))
+        Invalid::new(field, format!("`{field}` must be a value from an earlier response"))
     })
 }

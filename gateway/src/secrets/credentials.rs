@@ -1,7 +1,7 @@
-//! The upstreams' credentials as they are used: resolved at start and when an upstream changes,
+//! The upstreams' credentials in memory. They are resolved at start and when an upstream changes,
 //! never per request.
 //!
-//! What goes wrong is kept as a text that says so and never holds the credential.
+//! A failure is kept as a message, which must not contain the credential.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::seal::Sealer;
 use domain::id::UpstreamName;
 use domain::upstream::{CredentialSource, Upstream};
 
-/// The most that is read of a credential's file.
+/// The maximum number of bytes read from a credential file.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 
-/// A credential, `None` if the upstream wants none, or why it could not be had.
+/// A credential, `None` if the upstream needs none, or the reason why it could not be resolved.
 pub type ResolvedCredential = Result<Option<SecretString>, String>;
 
 /// The credentials of all upstreams. Reads take no lock.
@@ -28,17 +28,17 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Knows no upstream yet: call [`Credentials::refresh`].
+    /// Creates an empty set. [`Credentials::refresh`] must be called before use.
     pub fn new(sealer: Arc<Sealer>) -> Self {
         Self { sealer, resolved: ArcSwap::default() }
     }
 
-    /// Returns the credential of an upstream; `None` if there is no such upstream.
+    /// Returns the credential of an upstream; `None` if the upstream is unknown.
     pub fn find(&self, upstream: &UpstreamName) -> Option<Arc<ResolvedCredential>> {
         self.resolved.load().get(upstream).cloned()
     }
 
-    /// Returns what is wrong with an upstream's credential; empty if nothing is.
+    /// Returns why an upstream's credential cannot be used; empty if it can.
     pub fn problem(&self, upstream: &UpstreamName) -> String {
         match self.find(upstream).as_deref() {
             Some(Err(problem)) => problem.clone(),
@@ -46,26 +46,26 @@ impl Credentials {
         }
     }
 
-    /// Resolves the credentials of `upstreams` anew and forgets all others.
+    /// Resolves the credentials of `upstreams` and drops all others.
     pub async fn refresh(&self, upstreams: impl IntoIterator<Item = Arc<Upstream>> + Send) {
         let upstreams: Vec<_> = upstreams.into_iter().collect();
         let mut resolved = HashMap::with_capacity(upstreams.len());
         for upstream in upstreams {
             let credential = self.resolve(&upstream.credential).await;
             if let Err(problem) = &credential {
-                tracing::warn!(upstream = %upstream.name, problem, "no credential for an upstream");
+                tracing::warn!(upstream = %upstream.name, problem, "cannot resolve a credential");
             }
             resolved.insert(upstream.name.clone(), Arc::new(credential));
         }
         self.resolved.store(Arc::new(resolved));
     }
 
-    /// Digests what may hold a secret.
+    /// Returns the keyed digest of bytes that may contain a secret.
     pub(crate) fn digest(&self, bytes: &[u8]) -> [u8; 32] {
         self.sealer.digest(bytes)
     }
 
-    /// Seals a credential for the store.
+    /// Encrypts a credential for the store.
     pub(crate) fn seal(&self, secret: &SecretString) -> CredentialSource {
         CredentialSource::Sealed(self.sealer.seal(secret))
     }
@@ -87,7 +87,7 @@ impl Credentials {
     }
 }
 
-/// What keeps `secret` from being sent as a bearer token, in words that complete "it …".
+/// Returns why `secret` cannot be sent as a bearer token; the text completes a sentence "it …".
 pub(crate) fn bearer_token_problem(secret: &SecretString) -> Option<&'static str> {
     let text = secret.expose_secret();
     if text.is_empty() {
@@ -97,7 +97,7 @@ pub(crate) fn bearer_token_problem(secret: &SecretString) -> Option<&'static str
     (!visible).then_some("has spaces or other characters that a header cannot carry")
 }
 
-#[expect(clippy::disallowed_methods, reason = "the variable is named at run time, by an operator")]
+#[expect(clippy::disallowed_methods, reason = "an operator sets the variable's name at run time")]
 fn read_env(name: &str) -> Result<SecretString, String> {
     match std::env::var(name).map(Zeroizing::new) {
         Ok(text) => Ok(text.trim().into()),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_source_is_resolved_or_says_why_not() {
+    async fn resolves_every_source_or_reports_the_reason() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("key");
         std::fs::write(&file, " from-file\n").unwrap();
@@ -144,7 +144,7 @@ mod tests {
         broken.pop();
         let cases = [
             (CredentialSource::None, Ok(None)),
-            // cargo sets it for every test
+            // Set by cargo for every test.
             (CredentialSource::Env("CARGO_PKG_NAME".into()), Ok(Some("gateway"))),
             (CredentialSource::Env("TOLLGATE_NO_SUCH".into()), Err("`TOLLGATE_NO_SUCH` is not")),
             (CredentialSource::File(file.clone()), Ok(Some("from-file"))),

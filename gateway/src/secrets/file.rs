@@ -1,4 +1,4 @@
-//! Secrets that live in a file of the data directory, readable by its owner alone.
+//! Secret files of the data directory, with mode 0600.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -7,10 +7,11 @@ use std::path::Path;
 use secrecy::{ExposeSecret, SecretString};
 use tempfile::NamedTempFile;
 
-/// Returns the secret in `dir/name`, without white space around it; makes the file if there is none.
+/// Returns the trimmed secret in `dir/name`. Creates the file with the result of `make` if it does
+/// not exist.
 ///
-/// The file appears whole or not at all, and is on the disk before anything depends on it.
-pub(crate) fn read_or_make(
+/// The file is created atomically and synced to the disk before the function returns.
+pub(crate) fn read_or_create(
     dir: &Path,
     name: &str,
     make: impl FnOnce() -> SecretString,
@@ -26,7 +27,7 @@ pub(crate) fn read_or_make(
         Err(error) => return Err(error),
     }
     let secret = make();
-    // temporary files are made with mode 0600
+    // Temporary files have mode 0600.
     let mut file = NamedTempFile::new_in(dir)?;
     file.write_all(secret.expose_secret().as_bytes())?;
     file.write_all(b"\n")?;
@@ -53,10 +54,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_made_once_and_for_its_owner_alone() {
+    fn creates_the_file_once_with_mode_0600() {
         let dir = tempfile::tempdir().unwrap();
-        let first = read_or_make(dir.path(), "s", || "one".into()).unwrap();
-        let again = read_or_make(dir.path(), "s", || "two".into()).unwrap();
+        let first = read_or_create(dir.path(), "s", || "one".into()).unwrap();
+        let again = read_or_create(dir.path(), "s", || "two".into()).unwrap();
         assert_eq!((first.expose_secret(), again.expose_secret()), ("one", "one"));
         #[cfg(unix)]
         {

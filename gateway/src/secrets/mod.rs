@@ -1,6 +1,7 @@
-//! Secrets at rest and in use: files readable by the owner only, sealing, and the credentials of upstreams.
+//! Secrets at rest and in use: secret files, encryption, and the credentials of upstreams.
 //!
-//! The request pipeline reads credentials from memory; only the operations of `control` change them.
+//! The request pipeline reads credentials from memory; only the operations of `control` change
+//! them.
 
 mod credentials;
 pub(crate) mod file;

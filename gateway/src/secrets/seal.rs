@@ -1,8 +1,8 @@
-//! Seals upstream credentials, so that the database file alone is of no use to a thief, and reasoning
-//! that clients keep for us.
+//! Encrypts upstream credentials in the store, and reasoning that clients keep between requests.
 //!
-//! A sealed credential is a version byte, a nonce, and what ChaCha20-Poly1305 made of the text. The
-//! key is 256 random bits in `seal.key` next to the database; a backup needs both.
+//! A sealed credential is a version byte, a nonce, and the ChaCha20-Poly1305 ciphertext with its
+//! tag. The key is 256 random bits in `seal.key` next to the database, so that the database file
+//! alone does not reveal credentials. A backup needs both files.
 
 use std::io;
 use std::path::Path;
@@ -25,30 +25,30 @@ pub const KEY_FILE: &str = "seal.key";
 
 const VERSION: u8 = 1;
 const NONCE_BYTES: usize = 12;
-const DIGESTS: &[u8] = b"digests";
-const REASONING: &[u8] = b"reasoning";
+const DIGEST_KEY_CONTEXT: &[u8] = b"digests";
+const REASONING_CONTEXT: &[u8] = b"reasoning";
 const REASONING_PREFIX: &str = "tgr1_";
 
-/// Seals and opens credentials.
+/// Encrypts and decrypts credentials.
 pub struct Sealer {
     cipher: ChaCha20Poly1305,
-    /// Keys digests, and nothing else.
+    /// Derived from the key file; used only for digests.
     digest_key: Zeroizing<[u8; 32]>,
     entropy: Arc<dyn Entropy>,
 }
 
-/// A sealed credential was made with another key, or was changed.
+/// The error of a sealed credential that was made with another key, or was altered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stored credential does not open with this data directory's `seal.key`; set it again")]
-pub struct Unsealable;
+pub struct UnsealError;
 
 impl Sealer {
-    /// Reads the key in `dir`, or makes one.
+    /// Reads the key file in `dir`; creates it if it does not exist.
     ///
     /// # Errors
-    /// The file cannot be read or made, or does not hold a key.
+    /// The file cannot be read or created, or does not contain a key.
     pub fn open(dir: &Path, entropy: Arc<dyn Entropy>) -> io::Result<Self> {
-        let text = file::read_or_make(dir, KEY_FILE, || {
+        let text = file::read_or_create(dir, KEY_FILE, || {
             let mut key = Zeroizing::new([0; 32]);
             entropy.fill(key.as_mut_slice());
             HEXLOWER.encode(key.as_slice()).into()
@@ -58,12 +58,13 @@ impl Sealer {
         let key = key.ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "it must hold 64 hexadecimal digits")
         })?;
-        let digest_key = Sha256::new().chain_update(DIGESTS).chain_update(key).finalize().into();
+        let digest_key =
+            Sha256::new().chain_update(DIGEST_KEY_CONTEXT).chain_update(key).finalize().into();
         let digest_key = Zeroizing::new(digest_key);
         Ok(Self { cipher: ChaCha20Poly1305::new(&key), digest_key, entropy })
     }
 
-    /// Seals a credential.
+    /// Encrypts a credential with a random nonce.
     #[expect(clippy::missing_panics_doc, reason = "no credential has 256 GiB")]
     pub fn seal(&self, secret: &SecretString) -> Vec<u8> {
         let mut nonce = [0; NONCE_BYTES];
@@ -75,39 +76,42 @@ impl Sealer {
         [&[VERSION], nonce.as_slice(), &sealed].concat()
     }
 
-    /// Digests what may hold a secret: without the key in the file, no guess can be tried against it.
+    /// Returns a keyed digest of bytes that may contain a secret. Without the key file, a guess of
+    /// the bytes cannot be tested against the digest.
     pub fn digest(&self, bytes: &[u8]) -> [u8; 32] {
         let keyed = |bytes: &[u8]| {
             let hash = Sha256::new().chain_update(self.digest_key.as_slice());
             <[u8; 32]>::from(hash.chain_update(bytes).finalize())
         };
-        // twice, so that a digest is not the state from which a longer text's could be made
+        // Hashed twice against length extension.
         keyed(&keyed(bytes))
     }
 
-    /// Opens what [`Sealer::seal`] made.
+    /// Decrypts a credential that [`Sealer::seal`] encrypted.
     ///
     /// # Errors
-    /// [`Unsealable`] if it was made with another key, or changed.
-    pub fn open_sealed(&self, sealed: &[u8]) -> Result<SecretString, Unsealable> {
-        let rest = sealed.strip_prefix(&[VERSION]).ok_or(Unsealable)?;
-        let (nonce, text) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(Unsealable)?;
-        let bytes = self.cipher.decrypt(&Nonce::from(*nonce), text).map_err(|_| Unsealable)?;
-        String::from_utf8(bytes).map(SecretString::from).map_err(|_| Unsealable)
+    /// [`UnsealError`] if it was made with another key, or was altered.
+    pub fn open_sealed(&self, sealed: &[u8]) -> Result<SecretString, UnsealError> {
+        let rest = sealed.strip_prefix(&[VERSION]).ok_or(UnsealError)?;
+        let (nonce, text) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(UnsealError)?;
+        let bytes = self.cipher.decrypt(&Nonce::from(*nonce), text).map_err(|_| UnsealError)?;
+        String::from_utf8(bytes).map(SecretString::from).map_err(|_| UnsealError)
     }
 }
 
-/// Seals one account's reasoning, with the same key. It is bound to what it is and whose: a sealed
-/// credential does not open as reasoning, nor does another account's.
+/// Encrypts the reasoning of one account with the key of a [`Sealer`].
+///
+/// Purpose and account are authenticated as associated data: neither a sealed credential nor
+/// another account's reasoning can be opened.
 pub struct AccountSealer {
     sealer: Arc<Sealer>,
-    bound_to: Vec<u8>,
+    associated_data: Vec<u8>,
 }
 
 impl AccountSealer {
-    /// Seals for `account`.
+    /// Creates a sealer for the reasoning of `account`.
     pub fn new(sealer: Arc<Sealer>, account: AccountId) -> Self {
-        Self { sealer, bound_to: [REASONING, account.0.as_bytes()].concat() }
+        Self { sealer, associated_data: [REASONING_CONTEXT, account.0.as_bytes()].concat() }
     }
 }
 
@@ -115,7 +119,7 @@ impl ReasoningSealer for AccountSealer {
     fn seal(&self, text: &str) -> String {
         let mut nonce = [0; NONCE_BYTES];
         self.sealer.entropy.fill(&mut nonce);
-        let plain = Payload { msg: text.as_bytes(), aad: &self.bound_to };
+        let plain = Payload { msg: text.as_bytes(), aad: &self.associated_data };
         let sealed = self
             .sealer
             .cipher
@@ -129,7 +133,7 @@ impl ReasoningSealer for AccountSealer {
         let bytes = sealed.strip_prefix(REASONING_PREFIX)?;
         let bytes = BASE64URL_NOPAD.decode(bytes.as_bytes()).ok()?;
         let (nonce, msg) = bytes.split_first_chunk::<NONCE_BYTES>()?;
-        let payload = Payload { msg, aad: &self.bound_to };
+        let payload = Payload { msg, aad: &self.associated_data };
         let text = self.sealer.cipher.decrypt(&Nonce::from(*nonce), payload).ok()?;
         String::from_utf8(text).ok()
     }
@@ -141,7 +145,7 @@ mod tests {
     use crate::clock::testing::CountingEntropy;
 
     #[test]
-    fn opens_what_it_sealed_also_after_a_restart() {
+    fn opens_a_sealed_credential_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let entropy = Arc::new(CountingEntropy::default());
         let first = Sealer::open(dir.path(), entropy.clone()).unwrap();
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_opens_for_its_account_and_as_nothing_else() {
+    fn opens_reasoning_only_for_its_account() {
         let dir = tempfile::tempdir().unwrap();
         let sealer = Sealer::open(dir.path(), Arc::new(CountingEntropy::default())).unwrap();
         let sealer = Arc::new(sealer);
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_was_changed_or_made_elsewhere() {
+    fn refuses_altered_credentials_and_other_keys() {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let entropy = Arc::new(CountingEntropy::default());
         let ours = Sealer::open(here.path(), entropy.clone()).unwrap();
@@ -185,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_key_file_is_an_error_and_stays_as_it_is() {
+    fn an_invalid_key_file_is_an_error_and_is_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(KEY_FILE), "abc").unwrap();
         assert!(Sealer::open(dir.path(), Arc::new(CountingEntropy::default())).is_err());

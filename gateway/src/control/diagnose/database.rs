@@ -1,4 +1,4 @@
-//! The database and the ledger in it.
+//! Checks of the database and of the ledger.
 
 use std::sync::Arc;
 
@@ -7,9 +7,10 @@ use crate::control::{Caller, Control};
 use domain::proof::Difference;
 use store::StoreError;
 
-const MAKE_ROOM: &str = "make room on the disk of the data directory, or mend it; what waits is in the journal, \
-    and is written then";
-/// Differences of the ledger that are named one by one.
+/// The remedy for a database that cannot be written.
+const DISK_FAULT_REMEDY: &str = "free space on the disk of the data directory, or repair it; the \
+    waiting records are in the journal and are written then";
+/// The maximum number of ledger differences with a separate finding.
 const MAX_NAMED: usize = 5;
 
 pub(super) async fn integrity(control: Arc<Control>) -> Vec<Finding> {
@@ -20,9 +21,9 @@ pub(super) async fn integrity(control: Arc<Control>) -> Vec<Finding> {
         Err(StoreError::Disk { fault, .. }) => {
             let held_up = control.ledger.records_held_up();
             let text = format!("it cannot be written: {fault}; {held_up} request records wait");
-            return vec![Finding::problem(text, MAKE_ROOM)];
+            return vec![Finding::problem(text, DISK_FAULT_REMEDY)];
         }
-        Err(error) => return vec![unanswered(&error)],
+        Err(error) => return vec![read_failure(&error)],
     };
     if damage.is_empty() {
         return vec![Finding::ok("it is whole and can be written")];
@@ -32,33 +33,34 @@ pub(super) async fn integrity(control: Arc<Control>) -> Vec<Finding> {
 }
 
 pub(super) async fn ledger(control: Arc<Control>, caller: Caller) -> Vec<Finding> {
-    let verdict = match control.verify_ledger(&caller).await {
-        Ok(verdict) => verdict,
-        Err(error) => return vec![unanswered(&error)],
+    let verification = match control.verify_ledger(&caller).await {
+        Ok(verification) => verification,
+        Err(error) => return vec![read_failure(&error)],
     };
     let held_up = control.ledger.records_held_up();
-    if verdict.proof.holds() && held_up == 0 {
+    if verification.proof.holds() && held_up == 0 {
         return vec![Finding::ok("balances, entries, charges and sums agree")];
     }
-    if verdict.proof.holds() {
+    if verification.proof.holds() {
         let text = format!(
-            "what is stored adds up, and balances count the {held_up} request records that wait to be written"
+            "the stored ledger is consistent; balances include {held_up} request records that wait \
+             to be written"
         );
-        return vec![Finding::warning(text, HELD_UP)];
+        return vec![Finding::warning(text, HELD_UP_REMEDY)];
     }
-    let named = verdict.differences.iter().take(MAX_NAMED);
+    let named = verification.differences.iter().take(MAX_NAMED);
     named
         .map(|(difference, _)| Finding::problem(difference.to_string(), remedy(difference)))
         .collect()
 }
 
-/// What to do about records that wait.
-const HELD_UP: &str = "let the database be written again: see the findings on its disk, and the gateway's \
-    log; the records are in the journal, and are written then";
+/// The remedy for records that wait to be written.
+const HELD_UP_REMEDY: &str = "make the database writable again: see the findings about its disk, \
+    and the gateway's log; the records are in the journal and are written then";
 
 fn remedy(difference: &Difference) -> &'static str {
     match difference {
-        // the stored entries are what counts, so nothing must be corrected in them
+        // The stored entries are authoritative, so they need no correction.
         Difference::Memory { .. } => {
             "restart the gateway: balances start from the stored entries; correct nothing"
         }
@@ -77,8 +79,8 @@ fn remedy(difference: &Difference) -> &'static str {
     }
 }
 
-fn unanswered(error: &dyn std::error::Error) -> Finding {
+fn read_failure(error: &dyn std::error::Error) -> Finding {
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     let remedy = "see the gateway's log, and whether its disk is full or read-only";
-    Finding::problem(format!("it did not answer: {error}{cause}"), remedy)
+    Finding::problem(format!("it cannot be read: {error}{cause}"), remedy)
 }

@@ -1,4 +1,4 @@
-//! The host: its clock, its disk, and how many files it lets us open.
+//! Checks of the host: clock, disk space and the limit of open files.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,25 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, blocking};
 
-/// No clock that is right says less: 1 January 2026, in seconds since 1970.
-const EARLIEST: i64 = 1_767_225_600;
+/// The earliest plausible time, 1 January 2026, in seconds since 1970.
+const MIN_CLOCK_SECONDS: i64 = 1_767_225_600;
 const MIB: u64 = 1024 * 1024;
-/// Below these, in bytes and in hundredths of the disk, space is short, and below that it is gone.
-const LITTLE_SPACE: u64 = 2 * 1024 * MIB;
-const LITTLE_SHARE: u64 = 5;
-const NO_SPACE: u64 = 128 * MIB;
-/// A request under way takes two files: its client's connection and its upstream's.
-const FEW_FILES: u64 = 4_096;
-const TOO_FEW_FILES: u64 = 256;
+/// Free space below this is a warning, in bytes.
+const LOW_SPACE_BYTES: u64 = 2 * 1024 * MIB;
+/// Free space below this share of the disk is a warning, in percent.
+const LOW_SPACE_PERCENT: u64 = 5;
+/// Free space below this is a problem, in bytes.
+const MIN_SPACE_BYTES: u64 = 128 * MIB;
+/// A limit of open files below this is a warning. A request in flight uses two: the connections of
+/// the client and of the upstream.
+const LOW_FILE_LIMIT: u64 = 4_096;
+/// A limit of open files below this is a problem.
+const MIN_FILE_LIMIT: u64 = 256;
 
 pub(super) fn clock(now: Timestamp) -> Finding {
-    if now.as_second() < EARLIEST {
+    if now.as_second() < MIN_CLOCK_SECONDS {
         let remedy = "set the clock of the gateway's host, and keep it right with NTP";
-        return Finding::problem(format!("the clock says {now:.0}, which is over"), remedy);
+        return Finding::problem(format!("the clock says {now:.0}, which is in the past"), remedy);
     }
     Finding::ok(format!("the clock says {now:.0}"))
 }
@@ -33,21 +37,21 @@ pub(super) async fn disk(dir: PathBuf) -> Vec<Finding> {
             space(bytes(disk.f_bavail), bytes(disk.f_blocks))
         });
         vec![found.unwrap_or_else(|error| {
-            let text = format!("the disk cannot be asked for its space: {error}");
-            Finding::problem(text, "see whether the disk of the data directory is there")
+            let text = format!("the free space of the disk cannot be read: {error}");
+            Finding::problem(text, "check that the disk of the data directory is mounted")
         })]
     })
     .await
 }
 
 fn space(free: u64, whole: u64) -> Finding {
-    let share = (free / MIB).saturating_mul(100) / (whole / MIB).max(1);
-    let text = format!("{} MiB are free, {share} % of the disk", free / MIB);
+    let percent = (free / MIB).saturating_mul(100) / (whole / MIB).max(1);
+    let text = format!("{} MiB are free, {percent} % of the disk", free / MIB);
     let remedy = "make room on the disk, move the data directory, or keep records for a shorter time \
         (`records_keep_days`)";
-    if free < NO_SPACE {
+    if free < MIN_SPACE_BYTES {
         Finding::problem(text, remedy)
-    } else if free < LITTLE_SPACE || share < LITTLE_SHARE {
+    } else if free < LOW_SPACE_BYTES || percent < LOW_SPACE_PERCENT {
         Finding::warning(text, remedy)
     } else {
         Finding::ok(text)
@@ -62,15 +66,15 @@ pub(super) async fn files() -> Vec<Finding> {
     .await
 }
 
-fn open_files(open: u64, most: Option<u64>) -> Finding {
-    let Some(most) = most else {
+fn open_files(open: u64, limit: Option<u64>) -> Finding {
+    let Some(limit) = limit else {
         return Finding::ok(format!("{open} files are open, and there is no limit"));
     };
-    let text = format!("{open} files are open of {most} that may be");
+    let text = format!("{open} of at most {limit} files are open");
     let remedy = "raise the limit: `LimitNOFILE=` in a systemd unit, `ulimit -n` in a shell";
-    if most < TOO_FEW_FILES || open.saturating_mul(10) > most.saturating_mul(9) {
+    if limit < MIN_FILE_LIMIT || open.saturating_mul(10) > limit.saturating_mul(9) {
         Finding::problem(text, remedy)
-    } else if most < FEW_FILES || open.saturating_mul(2) > most {
+    } else if limit < LOW_FILE_LIMIT || open.saturating_mul(2) > limit {
         Finding::warning(text, remedy)
     } else {
         Finding::ok(text)
@@ -83,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_was_never_set_is_a_problem() {
+    fn an_unset_clock_is_a_problem() {
         let at = |text: &str| clock(text.parse().unwrap());
         assert_eq!(at("2026-11-20T10:00:00.5Z").text, "the clock says 2026-11-20T10:00:00Z");
         assert_eq!(at("2026-11-20T10:00:00Z").severity, Ok);
@@ -91,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn space_is_judged_by_bytes_and_by_share() {
+    fn disk_space_severity_depends_on_bytes_and_share() {
         const GIB: u64 = 1024 * MIB;
         for (free, whole, expected) in [
             (100 * GIB, 500 * GIB, Ok),
@@ -105,8 +109,8 @@ mod tests {
     }
 
     #[test]
-    fn files_are_judged_by_their_limit_and_by_what_is_left() {
-        for (open, most, expected) in [
+    fn open_files_severity_depends_on_limit_and_use() {
+        for (open, limit, expected) in [
             (10, None, Ok),
             (10, Some(65_536), Ok),
             (10, Some(1_024), Warning),
@@ -114,8 +118,8 @@ mod tests {
             (8_000, Some(8_192), Problem),
             (10, Some(64), Problem),
         ] {
-            let found = open_files(open, most);
-            assert_eq!(found.severity, expected, "{open} of {most:?}");
+            let found = open_files(open, limit);
+            assert_eq!(found.severity, expected, "{open} of {limit:?}");
             assert_eq!(found.remedy.is_empty(), expected == Ok);
         }
     }

@@ -1,7 +1,7 @@
-//! Examines an installation: what is wrong with it, and what to do about it.
+//! Diagnosis of an installation: findings with remedies.
 //!
-//! One check after another, each with a deadline, pulled by who asks: nothing is examined that nobody
-//! waits for. A check is a file; [`Control::diagnose`] has the order.
+//! Checks run one after another, each with a timeout. Driven by the caller: a check runs only when
+//! its findings are read. Each area is a file; [`Control::diagnose`] defines the order.
 
 mod database;
 mod host;
@@ -19,81 +19,82 @@ use jiff::Timestamp;
 use super::{Caller, Control, ControlError};
 use domain::upstream::Upstream;
 
-/// How long a check of the host or of an upstream may take, and one that reads the whole database.
-const DEADLINE: Duration = Duration::from_secs(20);
-const LONG_DEADLINE: Duration = Duration::from_mins(2);
+/// The timeout of a check of the host or of an upstream.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
+/// The timeout of a check that reads the whole database.
+const LONG_CHECK_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What is examined.
+/// The area of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {
     /// The gateway's clock.
     Clock,
     /// Space on the disk of the data directory.
     Disk,
-    /// The database's integrity, and that it can be written.
+    /// Integrity of the database, and whether it can be written.
     Database,
-    /// Balances against entries, records against charges.
+    /// Consistency of balances with entries, and of records with charges.
     Ledger,
     /// One upstream.
     Upstream,
-    /// The certificate of an upstream, or our own.
+    /// The certificate of an upstream or of the gateway.
     Tls,
-    /// Files with secrets.
+    /// Permissions of files with secrets.
     Secrets,
-    /// How many files the process may open.
+    /// The limit of open files of the process.
     Files,
 }
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Nothing is wrong.
     Ok,
-    /// It works, but will not for long, or not under load.
+    /// It works, but may fail soon or under load.
     Warning,
     /// It does not work.
     Problem,
 }
 
-/// What a check found of one thing.
+/// A result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What was found, in a sentence.
+    /// The result, in a sentence.
     pub text: String,
-    /// What to do about it; empty if nothing need be done.
+    /// The remedy; empty if none is needed.
     pub remedy: String,
-    /// The time to the first token, of what was sent a request.
+    /// The time to the first token, if the check sent a request.
     pub first_token: Option<Duration>,
 }
 
-/// A finding, where it belongs and when it was made.
+/// A finding with its area, subject and time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FindingView {
-    /// What was examined.
+    /// The examined area.
     pub area: Area,
-    /// Which one, where there are several.
+    /// The examined object; empty if the area has only one.
     pub subject: String,
-    /// What was found.
+    /// The finding.
     pub finding: Finding,
-    /// How long that took; the time to the first token where there is one.
+    /// The duration of the check; the time to the first token, if there is one.
     pub elapsed: Duration,
-    /// When.
+    /// The time of the finding.
     pub at: Timestamp,
 }
 
-/// Something to examine.
+/// A check to run.
 struct Check {
     area: Area,
     subject: String,
-    deadline: Duration,
+    timeout: Duration,
     work: Pin<Box<dyn Future<Output = Vec<Finding>> + Send>>,
 }
 
 impl Control {
-    /// Examines one thing after another, for as long as somebody reads what is found; with
-    /// `send_requests`, each upstream is also sent a short request for each of its models.
+    /// Streams the findings of all checks. Stops when the stream is dropped. With `send_requests`,
+    /// also sends a short request to each upstream for each deployed model.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members.
@@ -108,7 +109,7 @@ impl Control {
         Ok(checks.then(move |check| run(control.clone(), check)).flat_map(stream::iter))
     }
 
-    /// All checks, in the order of what depends on what.
+    /// Returns all checks, in the order of their dependencies.
     fn checks(self: &Arc<Self>, caller: &Caller, send_requests: bool) -> Vec<Check> {
         let dir = self.data_dir.clone();
         let place = dir.display().to_string();
@@ -134,7 +135,7 @@ impl Control {
             let deployed = upstream::deployed(self, upstream);
             let work = upstream::listing(self.clone(), upstream.clone(), deployed.clone());
             checks.push(Check::new(Area::Upstream, name, work));
-            // a model may take long to load: each has a deadline of its own
+            // A model may take long to load, so each has a separate check with its own timeout.
             checks.extend(deployed.into_iter().filter(|_| send_requests).map(|deployed| {
                 let work = upstream::streaming(self.clone(), upstream.clone(), deployed);
                 Check::new(Area::Upstream, name, work)
@@ -147,17 +148,17 @@ impl Control {
     }
 }
 
-/// How an operator has an upstream's certificate trusted.
+/// Returns the command that sets the trusted CA certificates of an upstream.
 fn ca_option(upstream: &Upstream) -> String {
     format!("`ctl upstream update {} --upstream-ca-file FILE`", upstream.name)
 }
 
 async fn run(control: Arc<Control>, check: Check) -> Vec<FindingView> {
-    let Check { area, subject, deadline, work } = check;
+    let Check { area, subject, timeout, work } = check;
     let start = control.clock.monotonic();
-    let found = tokio::time::timeout(deadline, work).await.unwrap_or_else(|_| {
-        let text = format!("this could not be found out within {} s", deadline.as_secs());
-        vec![Finding::warning(text, "try again when the gateway has less to do")]
+    let found = tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
+        let text = format!("the check did not finish within {} s", timeout.as_secs());
+        vec![Finding::warning(text, "try again under less load")]
     });
     let elapsed = control.clock.monotonic().saturating_sub(start);
     let view = |finding: Finding| FindingView {
@@ -178,11 +179,11 @@ impl Check {
         subject: &str,
         work: impl Future<Output = Vec<Finding>> + Send + 'static,
     ) -> Self {
-        Self { area, subject: subject.to_owned(), deadline: DEADLINE, work: Box::pin(work) }
+        Self { area, subject: subject.to_owned(), timeout: CHECK_TIMEOUT, work: Box::pin(work) }
     }
 
     fn long(area: Area, work: impl Future<Output = Vec<Finding>> + Send + 'static) -> Self {
-        Self { deadline: LONG_DEADLINE, ..Self::new(area, "", work) }
+        Self { timeout: LONG_CHECK_TIMEOUT, ..Self::new(area, "", work) }
     }
 }
 
@@ -206,7 +207,7 @@ impl Finding {
     }
 }
 
-/// Runs what waits for a disk where that keeps nobody from working.
+/// Runs disk IO on the blocking pool.
 async fn blocking(work: impl FnOnce() -> Vec<Finding> + Send + 'static) -> Vec<Finding> {
     tokio::task::spawn_blocking(work).await.unwrap_or_default()
 }

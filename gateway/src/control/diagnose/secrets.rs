@@ -1,4 +1,4 @@
-//! Files with secrets: who may read them.
+//! Checks of the permissions of files with secrets.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -16,12 +16,14 @@ use domain::upstream::CredentialSource;
 /// A file with a secret, or a directory of them.
 pub(super) struct SecretFile {
     pub(super) path: PathBuf,
-    /// How bad it is that others may read it: what an operator put there may be shared on purpose.
+    /// The severity if other users can read it. Files that the operator provides may be shared on
+    /// purpose.
     exposed: Severity,
+    /// The recommended mode, in octal.
     mode: &'static str,
 }
 
-/// The files with secrets of a gateway: those that it made, and those that the catalogue names.
+/// Returns the files with secrets: those of the data directory, of TLS and of the catalogue.
 pub(super) fn files(dir: &Path, tls: Option<&TlsFiles>, catalogue: &Catalogue) -> Vec<SecretFile> {
     let own = |path: PathBuf, mode| SecretFile { path, exposed: Severity::Problem, mode };
     let mut files = vec![
@@ -43,10 +45,10 @@ pub(super) fn files(dir: &Path, tls: Option<&TlsFiles>, catalogue: &Catalogue) -
 }
 
 pub(super) async fn check(file: SecretFile) -> Vec<Finding> {
-    blocking(move || vec![judge(&file, std::fs::metadata(&file.path))]).await
+    blocking(move || vec![assess(&file, std::fs::metadata(&file.path))]).await
 }
 
-fn judge(file: &SecretFile, found: io::Result<Metadata>) -> Finding {
+fn assess(file: &SecretFile, found: io::Result<Metadata>) -> Finding {
     let path = file.path.display();
     match found {
         Err(error) => Finding::problem(

@@ -1,4 +1,4 @@
-//! One upstream: whether it answers, has the models that are deployed on it, and streams.
+//! Checks of an upstream: reachability, listed models and streaming.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::upstream::{UpstreamClient, UpstreamError};
 use domain::upstream::Upstream;
 use translate::dialect::Dialect;
 
-/// Tokens that a model may answer with, which reasoning takes part of.
-const ANSWER: u32 = 16;
+/// The output limit of test requests, in tokens; includes reasoning.
+const MAX_OUTPUT_TOKENS: u32 = 16;
 
-/// A model of the catalogue, and what it is called upstream.
+/// A model of the catalogue with its name at the upstream.
 #[derive(Clone)]
-pub(super) struct Deployed {
+pub(super) struct DeployedModel {
     model: String,
     upstream_model: Arc<str>,
 }
 
-/// The models that are deployed on it.
-pub(super) fn deployed(control: &Control, upstream: &Upstream) -> Vec<Deployed> {
+/// Returns the models that are deployed on `upstream`.
+pub(super) fn deployed(control: &Control, upstream: &Upstream) -> Vec<DeployedModel> {
     let catalogue = control.directory.catalogue();
     let models = catalogue.models.values();
     let deployments = models.flat_map(|model| {
         let here = model.deployments.iter().filter(|it| it.upstream == upstream.name);
-        here.map(|it| Deployed {
+        here.map(|it| DeployedModel {
             model: model.id.to_string(),
             upstream_model: it.upstream_model.clone(),
         })
@@ -35,11 +35,11 @@ pub(super) fn deployed(control: &Control, upstream: &Upstream) -> Vec<Deployed> 
     deployments.collect()
 }
 
-/// Whether it answers, and lists what is deployed on it.
+/// Checks that the upstream responds and lists the deployed models.
 pub(super) async fn listing(
     control: Arc<Control>,
     upstream: Arc<Upstream>,
-    deployed: Vec<Deployed>,
+    deployed: Vec<DeployedModel>,
 ) -> Vec<Finding> {
     let upstream_client = match upstream_client(&control, &upstream) {
         Ok(upstream_client) => upstream_client,
@@ -56,11 +56,11 @@ pub(super) async fn listing(
     };
     let mut found = vec![Finding::ok(format!("it answers, and lists {} models", listed.len()))];
     found.extend(miscounts(&control, &upstream));
-    // what follows a question mark is for the simulator
+    // A query string in a model name is a parameter of the simulator.
     let plain = |name: &str| name.split('?').next().unwrap_or(name).to_owned();
     let missing = deployed.iter().filter(|it| !listed.contains(&plain(&it.upstream_model)));
     found.extend(missing.map(|it| {
-        let Deployed { model, upstream_model } = it;
+        let DeployedModel { model, upstream_model } = it;
         Finding::warning(
             format!("it does not list `{upstream_model}`, on which model `{model}` is deployed"),
             format!("see what it calls the model, and set it with `ctl model update {model} --upstream …`"),
@@ -69,20 +69,21 @@ pub(super) async fn listing(
     found
 }
 
-/// Whether one model streams, and how soon; nothing if [`listing`] has said why it cannot be asked.
+/// Checks that a model streams, and measures the time to the first token. Returns nothing if the
+/// upstream has no usable client, which [`listing`] reports.
 pub(super) async fn streaming(
     control: Arc<Control>,
     upstream: Arc<Upstream>,
-    deployed: Deployed,
+    deployed: DeployedModel,
 ) -> Vec<Finding> {
     let Ok(upstream_client) = upstream_client(&control, &upstream) else { return Vec::new() };
-    let Deployed { model, upstream_model } = deployed;
+    let DeployedModel { model, upstream_model } = deployed;
     let cap = Dialect::of(upstream.profile).cap_name();
     let body = json!({
         "model": &*upstream_model,
         "messages": [{ "role": "user", "content": "Say hello." }],
         "stream": true,
-        cap: ANSWER,
+        cap: MAX_OUTPUT_TOKENS,
     });
     let start = control.clock.monotonic();
     let first_token = upstream_client.first_token(body.to_string()).await;
@@ -103,23 +104,23 @@ pub(super) async fn streaming(
     }]
 }
 
-/// Whether it counts tokens in a way that cannot be true.
+/// Returns a warning if the upstream reported implausible usage.
 fn miscounts(control: &Control, upstream: &Arc<Upstream>) -> Option<Finding> {
     let health = control.upstream_clients.health(upstream, control.clock.monotonic())?;
     (health.miscounts > 0).then(|| {
         let count = health.miscounts;
         Finding::warning(
-            format!("{count} of its answers in the last five minutes reported a usage that cannot be true"),
+            format!("{count} of its answers in the last five minutes reported implausible usage"),
             format!(
                 "see `ctl upstream health` for the last one, and the context window and longest answer of \
-                 the models on `{}`; nobody was charged for what is beyond them",
+                 the models on `{}`; usage beyond these was not charged",
                 upstream.name
             ),
         )
     })
 }
 
-/// The client of an upstream.
+/// Returns the client of an upstream.
 fn upstream_client(
     control: &Control,
     upstream: &Arc<Upstream>,

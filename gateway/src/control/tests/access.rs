@@ -1,4 +1,4 @@
-//! What only operators may do, each tried by a member.
+//! Authorization: operator methods and the visibility of other accounts.
 
 use super::super::keys::KeyScope;
 use super::super::plans::NewPlan;
@@ -7,7 +7,7 @@ use domain::id::PlanName;
 use domain::limit::Limits;
 
 #[tokio::test]
-async fn members_are_refused_what_is_the_operators() {
+async fn members_cannot_call_operator_methods() {
     let bench = Bench::new(Registration::Open).await;
     bench.model("m").await;
     let ann = bench.member("ann").await;
@@ -42,7 +42,7 @@ async fn members_are_refused_what_is_the_operators() {
 }
 
 #[tokio::test]
-async fn another_account_reads_as_if_it_did_not_exist() {
+async fn the_error_for_another_account_equals_the_error_for_a_missing_one() {
     let bench = Bench::new(Registration::Open).await;
     let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
     let missing = bench.control.get_account(&ann, "nix").unwrap_err().to_string();

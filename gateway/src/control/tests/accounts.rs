@@ -1,10 +1,10 @@
-//! Registration, invites and money.
+//! Registration, invites and balances.
 
 use super::*;
 use domain::account::Role;
 
 #[tokio::test]
-async fn in_mode_open_anybody_registers_and_gets_the_trial_credit() {
+async fn open_mode_registers_without_an_invite_and_grants_trial_credit() {
     let bench = Bench::new(Registration::Open).await;
     let control = &bench.control;
     let view =
@@ -17,7 +17,7 @@ async fn in_mode_open_anybody_registers_and_gets_the_trial_credit() {
 }
 
 #[tokio::test]
-async fn in_mode_invite_a_code_lets_one_person_in_until_it_ends() {
+async fn invite_mode_accepts_a_code_once_and_before_its_expiry() {
     let bench = Bench::new(Registration::Invite).await;
     let control = &bench.control;
     let register = |name: &'static str, code: SecretString| async move {
@@ -42,7 +42,7 @@ async fn in_mode_invite_a_code_lets_one_person_in_until_it_ends() {
 }
 
 #[tokio::test]
-async fn in_mode_closed_only_operators_make_accounts() {
+async fn closed_mode_lets_only_operators_create_accounts() {
     let bench = Bench::new(Registration::Closed).await;
     let control = &bench.control;
     let ann = bench.member("ann").await;
@@ -53,7 +53,7 @@ async fn in_mode_closed_only_operators_make_accounts() {
 }
 
 #[tokio::test]
-async fn a_name_is_taken_in_any_case() {
+async fn names_are_unique_ignoring_case() {
     let bench = Bench::new(Registration::Open).await;
     bench.member("Änn").await;
     for name in ["Änn", "äNN", "Operator"] {
@@ -63,7 +63,7 @@ async fn a_name_is_taken_in_any_case() {
 }
 
 #[tokio::test]
-async fn two_at_once_cannot_both_have_a_name() {
+async fn concurrent_registrations_cannot_share_a_name() {
     let bench = Bench::new(Registration::Open).await;
     let register = || async {
         bench.control.register(None, None, "ann", PASSWORD.into(), &"".into()).await.map(|_| ())
@@ -75,7 +75,7 @@ async fn two_at_once_cannot_both_have_a_name() {
 }
 
 #[tokio::test]
-async fn names_and_passwords_have_bounds() {
+async fn validates_the_length_of_names_and_passwords() {
     let bench = Bench::new(Registration::Open).await;
     let register = async |name: &str, password: &str| {
         bench.control.register(None, None, name, password.into(), &"".into()).await
@@ -89,14 +89,14 @@ async fn names_and_passwords_have_bounds() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_leaves_store_and_memory_together() {
+async fn a_cancelled_caller_leaves_store_and_memory_consistent() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     let before = bench.control.ledger.balance(ann.account.id);
     {
         let credit = bench.control.credit_account(&bench.operator, "ann", Nanos(9), "gift");
         let mut credit = std::pin::pin!(credit);
-        // polled once, then dropped: the write was begun and goes on
+        // Polled once, then dropped: the write has started and continues.
         assert!(futures_util::poll!(credit.as_mut()).is_pending());
     }
     bench.control.tasks.close();
@@ -107,7 +107,7 @@ async fn a_caller_that_goes_away_leaves_store_and_memory_together() {
 }
 
 #[tokio::test]
-async fn operators_give_and_take_money_with_a_reason() {
+async fn operators_credit_and_debit_with_a_reason() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     let id = ann.account.id.to_string();
@@ -125,7 +125,7 @@ async fn operators_give_and_take_money_with_a_reason() {
 }
 
 #[tokio::test]
-async fn accounts_are_listed_page_by_page() {
+async fn lists_accounts_in_pages() {
     let bench = Bench::new(Registration::Open).await;
     for name in ["cid", "ann", "bob"] {
         bench.member(name).await;
@@ -142,7 +142,7 @@ async fn accounts_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_anothers_id_does_not_take_its_place() {
+async fn a_name_that_equals_an_id_does_not_shadow_that_account() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     let id = ann.account.id.to_string();
@@ -152,13 +152,13 @@ async fn a_name_that_is_anothers_id_does_not_take_its_place() {
 }
 
 #[tokio::test]
-async fn trial_credit_has_a_daily_cap_and_says_so() {
+async fn trial_credit_is_withheld_beyond_the_daily_maximum() {
     let bench = Bench::new(Registration::Open).await;
     let control = &bench.control;
     let register = async |name: &str| {
         control.register(None, None, name, PASSWORD.into(), &"".into()).await.unwrap()
     };
-    // the bench gives 12 dollars a day, the plan 5 to each
+    // The bench has a daily maximum of 12 dollars, and the plan grants 5 to each account.
     let day = bench.clock.now();
     for (name, credit) in [("ann", 5), ("bob", 5), ("cid", 0)] {
         let made = register(name).await;
@@ -172,7 +172,7 @@ async fn trial_credit_has_a_daily_cap_and_says_so() {
 }
 
 #[tokio::test]
-async fn one_address_registers_ten_accounts_an_hour_and_operators_any_number() {
+async fn limits_registrations_per_address_except_by_operators() {
     let bench = Bench::new(Registration::Open).await;
     let address = Some("192.0.2.7".parse().unwrap());
     let register = async |caller: Option<&Caller>, name: String| {

@@ -9,9 +9,10 @@ use domain::audit::AuditAction;
 use domain::id::PlanName;
 use domain::limit::Limits;
 
-/// Every entry that `caller` sees, oldest first, as `actor action object (account) details`.
-async fn log(bench: &Bench, caller: &Caller, choice: AuditQuery) -> Vec<String> {
-    let page = bench.control.list_audit(caller, choice, 1_000, "").await.unwrap();
+/// Returns the entries visible to `caller`, oldest first, as `actor action object (account)
+/// details`.
+async fn log(bench: &Bench, caller: &Caller, query: AuditQuery) -> Vec<String> {
+    let page = bench.control.list_audit(caller, query, 1_000, "").await.unwrap();
     let line = |view: super::super::audit::AuditView| {
         let entry = view.entry;
         let action = entry.action.as_str();
@@ -21,12 +22,12 @@ async fn log(bench: &Bench, caller: &Caller, choice: AuditQuery) -> Vec<String> 
 }
 
 #[tokio::test]
-async fn every_change_says_who_did_what_and_holds_no_secret() {
+async fn every_change_is_audited_without_secrets() {
     let bench = Bench::new(Registration::Open).await;
     let (control, operator) = (&bench.control, &bench.operator);
     let ann = bench.member("ann").await;
-    let wish = NewKey { label: "ci".into(), ..NewKey::default() };
-    let (key, secret) = control.create_key(&ann, wish).await.unwrap();
+    let request = NewKey { label: "ci".into(), ..NewKey::default() };
+    let (key, secret) = control.create_key(&ann, request).await.unwrap();
     let (new, _) = control.rotate_key(&ann, key.key.id.as_str(), Duration::ZERO).await.unwrap();
     control.revoke_key(operator, new.key.id.as_str()).await.unwrap();
     control.credit_account(operator, "ann", Nanos(2_000_000_000), "gift").await.unwrap();
@@ -86,7 +87,7 @@ async fn every_change_says_who_did_what_and_holds_no_secret() {
 }
 
 #[tokio::test]
-async fn an_entry_says_from_what_to_what() {
+async fn an_entry_has_the_old_and_new_values() {
     let bench = Bench::new(Registration::Open).await;
     let (control, operator) = (&bench.control, &bench.operator);
     bench.model("m").await;
@@ -107,14 +108,17 @@ async fn an_entry_says_from_what_to_what() {
         let plan = NewPlan { name, trial_credit, limits, models: Vec::new() };
         control.put_plan(operator, plan).await.unwrap();
     }
-    let wish = |url: &str, secret: &str| UpstreamChange {
+    let upstream_change = |url: &str, secret: &str| UpstreamChange {
         url: Some(url.into()),
         credential: Some(NewCredential::Secret(secret.into())),
         ..UpstreamChange::default()
     };
     for (url, secret) in [("http://a/v1", "sk-one"), ("http://a/v1", "sk-two"), ("sim:", "sk-two")]
     {
-        control.update_upstream(operator, "sim".into(), wish(url, secret)).await.unwrap();
+        control
+            .update_upstream(operator, "sim".into(), upstream_change(url, secret))
+            .await
+            .unwrap();
     }
     let lines = log(&bench, operator, AuditQuery::default()).await;
     let details = |line: &String| line.split_once(" () ").unwrap().1.to_owned();
@@ -135,7 +139,7 @@ async fn an_entry_says_from_what_to_what() {
 }
 
 #[tokio::test]
-async fn members_read_what_concerns_them_and_nothing_else() {
+async fn members_read_only_the_entries_of_their_account() {
     let bench = Bench::new(Registration::Open).await;
     let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
     bench.control.suspend_account(&bench.operator, "bob", "spam").await.unwrap();
@@ -143,7 +147,7 @@ async fn members_read_what_concerns_them_and_nothing_else() {
     let seen = log(&bench, &ann, AuditQuery::default()).await;
     assert!(seen.len() == 2 && seen[0].contains("register ann"), "{seen:?}");
     let seen = log(&bench, &bob, AuditQuery::default()).await;
-    assert!(seen.len() == 3 && seen[2].ends_with("(bob) spam"), "the reason is told: {seen:?}");
+    assert!(seen.len() == 3 && seen[2].ends_with("(bob) spam"), "the reason is visible: {seen:?}");
     let of = |name: &str| AuditQuery { account: Some(name.into()), ..AuditQuery::default() };
     let refused = bench.control.list_audit(&ann, of("bob"), 9, "").await;
     assert!(matches!(refused, Err(ControlError::NotFound(_))), "{refused:?}");
@@ -151,11 +155,11 @@ async fn members_read_what_concerns_them_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_refused_change_leaves_no_entry_and_pages_go_on_where_they_ended() {
+async fn a_refused_change_has_no_entry_and_pages_are_contiguous() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
-    let wish = NewKey { label: " ".into(), ..NewKey::default() };
-    bench.control.create_key(&ann, wish).await.unwrap_err();
+    let request = NewKey { label: " ".into(), ..NewKey::default() };
+    bench.control.create_key(&ann, request).await.unwrap_err();
     bench.control.revoke_session(&ann, "nix").await.unwrap_err();
     let all = log(&bench, &bench.operator, AuditQuery::default()).await;
     assert_eq!(all.len(), 3, "{all:?}");

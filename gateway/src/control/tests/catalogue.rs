@@ -22,7 +22,7 @@ async fn update(bench: &Bench, change: ModelChange) -> Result<Arc<Model>, Contro
 }
 
 #[tokio::test]
-async fn a_price_version_goes_up_with_each_change_of_a_price() {
+async fn each_price_change_increments_the_price_version() {
     let bench = Bench::new(Registration::Open).await;
     bench.model("m").await;
     let version = async |change| update(&bench, change).await.unwrap().price.version;
@@ -37,7 +37,7 @@ async fn a_price_version_goes_up_with_each_change_of_a_price() {
 }
 
 #[tokio::test]
-async fn cached_input_may_cost_what_other_input_costs() {
+async fn the_price_of_cached_input_can_follow_the_input_price() {
     let bench = Bench::new(Registration::Open).await;
     bench.model("m").await;
     let price = async |input, cached| {
@@ -52,7 +52,7 @@ async fn cached_input_may_cost_what_other_input_costs() {
 }
 
 #[tokio::test]
-async fn a_name_means_one_model() {
+async fn refuses_ambiguous_model_names() {
     let bench = Bench::new(Registration::Open).await;
     bench.model("m").await;
     let aliases = |names: &[&str]| Some(names.iter().copied().map(ModelId::new).collect());
@@ -84,19 +84,19 @@ async fn a_name_means_one_model() {
 }
 
 #[tokio::test]
-async fn models_are_checked_and_gaps_are_filled() {
+async fn validates_models_and_fills_in_defaults() {
     let bench = Bench::new(Registration::Open).await;
     bench.model("m").await;
     let model = bench.control.get_model(&bench.operator, "m").unwrap();
     let deployment = &model.deployments[0];
     assert_eq!((&*deployment.upstream_model, deployment.weight), ("m", 1));
 
-    let nowhere = ModelChange { deployments: Some(Vec::new()), ..change() };
+    let undeployed = ModelChange { deployments: Some(Vec::new()), ..change() };
     let twice = on_sim().into_iter().chain(on_sim()).collect();
     let mut elsewhere = on_sim();
     elsewhere[0].upstream = UpstreamName::new("nix");
     for (change, expected) in [
-        (nowhere, "deployments"),
+        (undeployed, "deployments"),
         (ModelChange { deployments: Some(twice), ..change() }, "deployments"),
         (ModelChange { deployments: Some(elsewhere), ..change() }, "deployments"),
         (ModelChange { input: Some(Nanos(-1)), ..change() }, "price.input_usd"),
@@ -146,13 +146,13 @@ async fn members_see_the_models_of_their_plan_without_deployments() {
     let missing = bench.control.get_model(&ann, "nix").unwrap_err().to_string();
     assert_eq!(hidden.replace("secret", "nix"), missing);
     assert_eq!(bench.control.list_models(&bench.operator).unwrap().len(), 2);
-    // a plan without trial credit gives none
+    // The plan has no trial credit now.
     let bob = bench.member("bob").await;
     assert_eq!(bench.control.view(bob.account).balance, Nanos::ZERO);
 }
 
 #[tokio::test]
-async fn a_removed_model_is_gone() {
+async fn a_removed_model_cannot_be_found() {
     let bench = Bench::new(Registration::Open).await;
     bench.model("m").await;
     let remove = async || bench.control.remove_model(&bench.operator, "m".into()).await;
@@ -162,7 +162,7 @@ async fn a_removed_model_is_gone() {
 }
 
 #[tokio::test]
-async fn plans_are_checked() {
+async fn validates_plans() {
     let bench = Bench::new(Registration::Open).await;
     let put = async |trial_credit, models: &[&str]| {
         let plan = NewPlan {
@@ -183,7 +183,7 @@ async fn plans_are_checked() {
     assert!(bench.control.get_plan(&ann, "free").is_ok());
 }
 
-/// A model on the upstream of this name.
+/// Returns a change that deploys a model on `upstream`.
 fn on(upstream: &str) -> ModelChange {
     let deployment = NewDeployment { upstream: UpstreamName::new(upstream), ..on_sim().remove(0) };
     ModelChange { deployments: Some(vec![deployment]), ..change() }
@@ -198,7 +198,7 @@ async fn apply(bench: &Bench, changes: Vec<CatalogueChange>) -> Result<(), Contr
 }
 
 #[tokio::test]
-async fn changes_that_rely_on_each_other_are_made_together_in_any_order() {
+async fn applies_interdependent_changes_in_any_order() {
     use CatalogueChange::{
         AddModel, AddUpstream, PutPlan, RemoveModel, RemoveUpstream, UpdateModel,
     };
@@ -234,7 +234,7 @@ async fn changes_that_rely_on_each_other_are_made_together_in_any_order() {
 }
 
 #[tokio::test]
-async fn one_change_that_cannot_be_made_keeps_all_from_being_made() {
+async fn one_invalid_change_rejects_the_whole_batch() {
     use CatalogueChange::{AddModel, AddUpstream, RemoveUpstream, UpdateModel};
     let bench = Bench::new(Registration::Open).await;
     bench.model("m").await;
@@ -246,7 +246,7 @@ async fn one_change_that_cannot_be_made_keeps_all_from_being_made() {
         UpdateModel("m".into(), ModelChange { aliases, ..change() })
     };
     for apply in [Apply::DryRun, Apply::Commit] {
-        for (bad, said) in [
+        for (bad, message) in [
             (AddModel(ModelId::new("o"), on("nix")), "model o: upstream `nix` does not exist"),
             (AddModel(ModelId::new("m"), on("sim")), "model m: it exists already"),
             (AddUpstream(UpstreamName::new("u"), at("nix")), "upstream u: `url` must be"),
@@ -257,7 +257,7 @@ async fn one_change_that_cannot_be_made_keeps_all_from_being_made() {
             let changes = vec![good(), bad];
             let refused = bench.control.apply_changes(&bench.operator, changes, apply).await;
             let refused = refused.unwrap_err().to_string();
-            assert!(refused.starts_with(said), "{said}: {refused}");
+            assert!(refused.starts_with(message), "{message}: {refused}");
         }
     }
     let dry = bench.control.apply_changes(&bench.operator, vec![good()], Apply::DryRun).await;
@@ -271,7 +271,7 @@ async fn one_change_that_cannot_be_made_keeps_all_from_being_made() {
 }
 
 #[tokio::test]
-async fn a_limit_of_zero_is_refused_of_a_new_model_among_several_changes_too() {
+async fn a_batch_refuses_a_limit_of_zero_for_a_new_model() {
     let bench = Bench::new(Registration::Open).await;
     bench.model("m").await;
     let limits = Limits { rpm: Some(0), ..Limits::default() };
@@ -279,7 +279,7 @@ async fn a_limit_of_zero_is_refused_of_a_new_model_among_several_changes_too() {
     let changes = vec![CatalogueChange::AddModel(ModelId::new("n"), new())];
     let refused = bench.control.apply_changes(&bench.operator, changes, Apply::Commit).await;
     assert_eq!(field(refused), "limits.rpm");
-    // of a model that is there, zero removes the limit
+    // For an existing model, zero removes the limit.
     let changes = vec![CatalogueChange::UpdateModel("m".into(), new())];
     bench.control.apply_changes(&bench.operator, changes, Apply::Commit).await.unwrap();
 }

@@ -7,15 +7,15 @@ use super::*;
 use domain::key::KeyDigest;
 use domain::limit::Limits;
 
-fn wish(label: &str) -> NewKey {
+fn new_key(label: &str) -> NewKey {
     NewKey { label: label.into(), ..NewKey::default() }
 }
 
 #[tokio::test]
-async fn a_new_key_works_at_once_and_a_revoked_one_never_again() {
+async fn a_new_key_is_usable_at_once_and_a_revoked_one_never() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
-    let (view, secret) = bench.control.create_key(&ann, wish(" laptop ")).await.unwrap();
+    let (view, secret) = bench.control.create_key(&ann, new_key(" laptop ")).await.unwrap();
     assert_eq!((view.key.label.as_str(), view.account.as_str()), ("laptop", "ann"));
     let digest = KeyDigest::of(secret.expose_secret());
     let usable = |at| bench.control.directory.find_key(&digest).unwrap().is_usable(at);
@@ -32,7 +32,7 @@ async fn a_new_key_works_at_once_and_a_revoked_one_never_again() {
 }
 
 #[tokio::test]
-async fn wishes_are_checked_and_models_become_ids() {
+async fn validates_new_keys_and_resolves_models_to_ids() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     bench.model("m").await;
@@ -41,32 +41,32 @@ async fn wishes_are_checked_and_models_become_ids() {
     bench.control.update_model(&bench.operator, "m".into(), change).await.unwrap();
 
     let models = vec!["alias".to_owned(), "m".to_owned()];
-    let both = NewKey { models, ..wish("both") };
+    let both = NewKey { models, ..new_key("both") };
     let (view, _) = bench.control.create_key(&ann, both).await.unwrap();
     assert_eq!(view.key.models, [ModelId::new("m")]);
 
     let zero = Limits { rpm: Some(0), ..Limits::default() };
     let now = bench.clock.now();
-    for (wish, expected) in [
-        (wish(" "), "label"),
-        (wish(&"x".repeat(65)), "label"),
-        (wish("a\u{1b}b"), "label"),
-        (NewKey { limits: zero, ..wish("k") }, "limits.rpm"),
-        (NewKey { spend_cap: Some(Nanos::ZERO), ..wish("k") }, "spend_cap_usd"),
-        (NewKey { spend_cap: Some(Nanos(i64::MAX)), ..wish("k") }, "spend_cap_usd"),
-        (NewKey { models: vec!["nix".into()], ..wish("k") }, "models"),
-        (NewKey { expires_at: Some(now), ..wish("k") }, "expires_at"),
+    for (request, expected) in [
+        (new_key(" "), "label"),
+        (new_key(&"x".repeat(65)), "label"),
+        (new_key("a\u{1b}b"), "label"),
+        (NewKey { limits: zero, ..new_key("k") }, "limits.rpm"),
+        (NewKey { spend_cap: Some(Nanos::ZERO), ..new_key("k") }, "spend_cap_usd"),
+        (NewKey { spend_cap: Some(Nanos(i64::MAX)), ..new_key("k") }, "spend_cap_usd"),
+        (NewKey { models: vec!["nix".into()], ..new_key("k") }, "models"),
+        (NewKey { expires_at: Some(now), ..new_key("k") }, "expires_at"),
     ] {
-        assert_eq!(field(bench.control.create_key(&ann, wish).await), expected);
+        assert_eq!(field(bench.control.create_key(&ann, request).await), expected);
     }
 }
 
 #[tokio::test]
-async fn members_have_their_own_keys_and_operators_all() {
+async fn members_access_their_own_keys_and_operators_all_keys() {
     let bench = Bench::new(Registration::Open).await;
     let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
-    let (of_ann, _) = bench.control.create_key(&ann, wish("a")).await.unwrap();
-    bench.control.create_key(&bob, wish("b")).await.unwrap();
+    let (of_ann, _) = bench.control.create_key(&ann, new_key("a")).await.unwrap();
+    bench.control.create_key(&bob, new_key("b")).await.unwrap();
     let labels = async |caller: &Caller, of| {
         let keys = bench.control.list_keys(caller, of).await.unwrap();
         let mut labels: Vec<_> = keys.into_iter().map(|view| view.key.label).collect();
@@ -81,10 +81,10 @@ async fn members_have_their_own_keys_and_operators_all() {
 
     let id = of_ann.key.id.as_str();
     let others = bench.control.revoke_key(&bob, id).await.unwrap_err().to_string();
-    let nobodys = bench.control.revoke_key(&bob, "nix").await.unwrap_err().to_string();
-    assert_eq!(others.replace(id, "nix"), nobodys);
+    let missing = bench.control.revoke_key(&bob, "nix").await.unwrap_err().to_string();
+    assert_eq!(others.replace(id, "nix"), missing);
     let others = bench.control.list_keys(&bob, KeyScope::Account("ann")).await.unwrap_err();
-    let nobodys = bench.control.list_keys(&bob, KeyScope::Account("nix")).await.unwrap_err();
-    assert_eq!(others.to_string().replace("ann", "nix"), nobodys.to_string());
+    let missing = bench.control.list_keys(&bob, KeyScope::Account("nix")).await.unwrap_err();
+    assert_eq!(others.to_string().replace("ann", "nix"), missing.to_string());
     bench.control.revoke_key(&bench.operator, id).await.unwrap();
 }

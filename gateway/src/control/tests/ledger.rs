@@ -1,4 +1,4 @@
-//! The ledger, read and proven; exports and backups.
+//! Ledger queries, verification, exports and backups.
 
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
@@ -8,7 +8,7 @@ use super::*;
 use domain::proof::Difference;
 
 #[tokio::test]
-async fn members_list_their_own_entries_and_operators_all() {
+async fn members_list_their_own_entries_and_operators_all_entries() {
     let bench = Bench::new(Registration::Open).await;
     let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
     bench.record(ann.account.id, 3).await;
@@ -24,7 +24,7 @@ async fn members_list_their_own_entries_and_operators_all() {
     assert_eq!(amounts, [-7, -7, -7, 5_000_000_000]);
     assert!(seen.iter().all(|(account, _)| account == "ann"));
     let all = bench.control.list_entries(&bench.operator, None, 100, "").await.unwrap();
-    assert_eq!(all.items.len(), 8, "the operator has credit, too");
+    assert_eq!(all.items.len(), 8, "the operator has an entry, too");
     let of_bob = bench.control.list_entries(&bench.operator, Some("bob"), 100, "").await.unwrap();
     assert_eq!(of_bob.items.len(), 3);
     let hidden = bench.control.list_entries(&ann, Some("bob"), 100, "").await;
@@ -33,31 +33,34 @@ async fn members_list_their_own_entries_and_operators_all() {
 }
 
 #[tokio::test]
-async fn a_verification_reads_everything_and_is_for_operators() {
+async fn verification_covers_all_records_and_requires_an_operator() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     bench.record(ann.account.id, 4).await;
     let refused = bench.control.verify_ledger(&ann).await;
     assert!(matches!(refused, Err(ControlError::Forbidden(_))));
-    let verdict = bench.control.verify_ledger(&bench.operator).await.unwrap();
-    assert!(verdict.proof.holds(), "{verdict:?}");
-    assert_eq!((verdict.proof.requests, verdict.proof.charges, verdict.under_way), (4, 4, 0));
+    let verification = bench.control.verify_ledger(&bench.operator).await.unwrap();
+    assert!(verification.proof.holds(), "{verification:?}");
+    assert_eq!(
+        (verification.proof.requests, verification.proof.charges, verification.under_way),
+        (4, 4, 0)
+    );
 }
 
 #[tokio::test]
-async fn a_balance_that_stays_different_in_memory_is_found() {
+async fn verification_reports_a_balance_that_permanently_differs_in_memory() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     bench.control.ledger.open(ann.account.id, Nanos(11));
-    let verdict = bench.control.verify_ledger(&bench.operator).await.unwrap();
-    assert_eq!((verdict.proof.found, verdict.under_way), (1, 0));
-    let (difference, account) = &verdict.differences[0];
+    let verification = bench.control.verify_ledger(&bench.operator).await.unwrap();
+    assert_eq!((verification.proof.found, verification.under_way), (1, 0));
+    let (difference, account) = &verification.differences[0];
     assert!(matches!(difference, Difference::Memory { .. }), "{difference:?}");
     assert_eq!(account.as_deref(), Some("ann"));
 }
 
 #[tokio::test]
-async fn an_export_is_whole_and_ordered_and_a_members_is_its_own() {
+async fn an_export_is_complete_and_restricted_to_the_members_account() {
     let bench = Bench::new(Registration::Open).await;
     let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
     bench.record(ann.account.id, 700).await;
@@ -78,15 +81,15 @@ async fn an_export_is_whole_and_ordered_and_a_members_is_its_own() {
         assert_eq!(unique.len(), expected);
     }
     stop.cancel();
-    let cut = export(&ann, &stop).await;
+    let truncated = export(&ann, &stop).await;
     assert!(
-        matches!(cut[..], [Err(ControlError::Busy(_))]),
-        "what is cut short does not look whole"
+        matches!(truncated[..], [Err(ControlError::Busy(_))]),
+        "a truncated export ends with an error"
     );
 }
 
 #[tokio::test]
-async fn a_backup_is_for_operators() {
+async fn a_backup_requires_an_operator() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     assert!(matches!(bench.control.backup(&ann).await, Err(ControlError::Forbidden(_))));

@@ -1,6 +1,8 @@
-//! A whole control over a store in a temporary directory, with a clock and entropy of its own.
+//! The test bench: a [`Control`] over a store in a temporary directory, with a manual clock and
+//! deterministic entropy.
 
 mod access;
+mod account_status;
 mod accounts;
 mod audit;
 mod catalogue;
@@ -8,7 +10,6 @@ mod keys;
 mod ledger;
 mod rotation;
 mod sessions;
-mod standing;
 mod tail;
 mod upstreams;
 mod usage;
@@ -37,10 +38,10 @@ use domain::record::{RequestRecord, RequestStatus};
 use domain::usage::{Tokens, Usage, UsageBasis};
 use store::sqlite::SqliteStore;
 
-/// When the clock begins, in seconds since 1970.
-const START: i64 = 1_800_000_000;
+/// The initial time of the clock, in seconds since 1970.
+const START_SECONDS: i64 = 1_800_000_000;
 
-/// A clock that stands still until it is moved.
+/// A clock that changes only by [`ManualClock::advance`].
 pub(crate) struct ManualClock(AtomicI64);
 
 impl ManualClock {
@@ -55,12 +56,12 @@ impl Clock for ManualClock {
     }
 
     fn monotonic(&self) -> Duration {
-        let elapsed = self.0.load(Ordering::Relaxed) - START;
+        let elapsed = self.0.load(Ordering::Relaxed) - START_SECONDS;
         Duration::from_secs(elapsed.cast_unsigned())
     }
 }
 
-/// A control with all that it stands on.
+/// A control with its dependencies.
 pub(crate) struct Bench {
     pub(crate) control: Arc<Control>,
     pub(crate) clock: Arc<ManualClock>,
@@ -78,11 +79,11 @@ impl Bench {
         Self::over(Arc::new(tempfile::tempdir().unwrap()), registration).await
     }
 
-    /// Starts on what an earlier bench left in `dir`.
+    /// Starts with the data of an earlier bench in `dir`.
     pub(crate) async fn over(dir: Arc<TempDir>, registration: Registration) -> Self {
         let store: Arc<dyn Store> =
             Arc::new(SqliteStore::open(&dir.path().join("gateway.db")).unwrap());
-        let clock = Arc::new(ManualClock(AtomicI64::new(START)));
+        let clock = Arc::new(ManualClock(AtomicI64::new(START_SECONDS)));
         let entropy: Arc<dyn Entropy> = Arc::new(CountingEntropy::default());
         let seed = bootstrap::Seed::default();
         let prepared =
@@ -132,7 +133,7 @@ impl Bench {
         }
     }
 
-    /// Registers a member as the operator would, whatever the mode, and signs it in.
+    /// Registers a member as the operator, independent of the registration mode, and signs it in.
     pub(crate) async fn member(&self, name: &str) -> Caller {
         let (operator, password) = (Some(&self.operator), PASSWORD.into());
         self.control.register(operator, None, name, password, &"".into()).await.unwrap();
@@ -151,7 +152,7 @@ impl Bench {
         self.control.add_model(&self.operator, ModelId::new(id), change).await.unwrap();
     }
 
-    /// Books a finished request and waits until the store has it.
+    /// Settles `count` completed requests and waits until they are committed.
     pub(crate) async fn record(&self, account: AccountId, count: usize) {
         let mut committed = self.control.ledger.committed();
         let target = committed.borrow().0 + i64::try_from(count).unwrap();
@@ -189,7 +190,7 @@ impl Bench {
     }
 }
 
-/// One deployment on `sim`.
+/// Returns one deployment on `sim`.
 fn on_sim() -> Vec<NewDeployment> {
     vec![NewDeployment {
         upstream: UpstreamName::new("sim"),
@@ -199,7 +200,7 @@ fn on_sim() -> Vec<NewDeployment> {
     }]
 }
 
-/// The field of an [`ControlError::Invalid`].
+/// Returns the field of a [`ControlError::Invalid`].
 fn field<T: std::fmt::Debug>(result: Result<T, ControlError>) -> &'static str {
     match result {
         Err(ControlError::Invalid(invalid)) => invalid.field,
@@ -208,7 +209,7 @@ fn field<T: std::fmt::Debug>(result: Result<T, ControlError>) -> &'static str {
 }
 
 #[tokio::test]
-async fn a_restart_finds_everything_as_it_was() {
+async fn state_survives_a_restart() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     bench.model("m").await;

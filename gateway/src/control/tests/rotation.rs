@@ -1,4 +1,4 @@
-//! Rotating keys.
+//! Key rotation.
 
 use secrecy::ExposeSecret;
 
@@ -15,12 +15,12 @@ fn found(bench: &Bench, secret: &SecretString) -> Arc<Key> {
 }
 
 #[tokio::test]
-async fn both_keys_work_until_the_overlap_ends() {
+async fn both_keys_are_usable_until_the_overlap_ends() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
     bench.model("m").await;
     let end = bench.clock.now() + 24 * HOUR;
-    let wish = NewKey {
+    let request = NewKey {
         label: "ci".into(),
         limits: Limits { rpm: Some(5), ..Limits::default() },
         spend_cap: Some(Nanos(7)),
@@ -29,7 +29,7 @@ async fn both_keys_work_until_the_overlap_ends() {
         client_gone: ClientGone::Drain(Duration::from_mins(1)),
         expires_at: Some(end),
     };
-    let (old, old_secret) = control.create_key(&ann, wish).await.unwrap();
+    let (old, old_secret) = control.create_key(&ann, request).await.unwrap();
     bench.clock.advance(Duration::from_mins(1));
     let (new, new_secret) = control.rotate_key(&ann, old.key.id.as_str(), HOUR).await.unwrap();
     let expected = Key {
@@ -38,7 +38,7 @@ async fn both_keys_work_until_the_overlap_ends() {
         created_at: bench.clock.now(),
         ..old.key.clone()
     };
-    assert_eq!(new.key, expected, "all else is as it was, what it counts by among it");
+    assert_eq!(new.key, expected, "all other fields, including the origin, are unchanged");
     assert_ne!(new_secret.expose_secret(), old_secret.expose_secret());
 
     let usable = |secret| found(&bench, secret).is_usable(bench.clock.now());
@@ -56,8 +56,8 @@ async fn both_keys_work_until_the_overlap_ends() {
 async fn without_overlap_the_old_key_is_revoked_at_once() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
-    let wish = NewKey { label: "ci".into(), ..NewKey::default() };
-    let (old, old_secret) = control.create_key(&ann, wish).await.unwrap();
+    let request = NewKey { label: "ci".into(), ..NewKey::default() };
+    let (old, old_secret) = control.create_key(&ann, request).await.unwrap();
     let (new, new_secret) =
         control.rotate_key(&ann, old.key.id.as_str(), Duration::ZERO).await.unwrap();
     assert_eq!(found(&bench, &old_secret).revoked_at, Some(bench.clock.now()));
@@ -66,12 +66,12 @@ async fn without_overlap_the_old_key_is_revoked_at_once() {
 }
 
 #[tokio::test]
-async fn an_overlap_does_not_prolong_a_key_and_has_a_bound() {
+async fn an_overlap_is_bounded_and_does_not_prolong_a_key() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
     let end = bench.clock.now() + HOUR;
-    let wish = NewKey { label: "ci".into(), expires_at: Some(end), ..NewKey::default() };
-    let (old, secret) = control.create_key(&ann, wish).await.unwrap();
+    let request = NewKey { label: "ci".into(), expires_at: Some(end), ..NewKey::default() };
+    let (old, secret) = control.create_key(&ann, request).await.unwrap();
     let id = old.key.id.as_str();
     let year = Duration::from_hours(367 * 24);
     assert_eq!(field(control.rotate_key(&ann, id, year).await), "overlap_seconds");
@@ -80,12 +80,12 @@ async fn an_overlap_does_not_prolong_a_key_and_has_a_bound() {
 }
 
 #[tokio::test]
-async fn a_key_is_rotated_once_by_its_owner_while_it_works() {
+async fn only_the_owner_rotates_a_usable_key_and_only_once() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann, bob) =
         (&bench.control, bench.member("ann").await, bench.member("bob").await);
-    let wish = |label: &str| NewKey { label: label.into(), ..NewKey::default() };
-    let (key, _) = control.create_key(&ann, wish("a")).await.unwrap();
+    let new_key = |label: &str| NewKey { label: label.into(), ..NewKey::default() };
+    let (key, _) = control.create_key(&ann, new_key("a")).await.unwrap();
     let id = key.key.id.as_str();
     let others = control.rotate_key(&bob, id, HOUR).await;
     assert!(matches!(others, Err(ControlError::NotFound(_))), "{others:?}");
@@ -97,7 +97,7 @@ async fn a_key_is_rotated_once_by_its_owner_while_it_works() {
     let again = control.rotate_key(&ann, id, HOUR).await;
     assert!(matches!(again, Err(ControlError::InUse(_))), "{again:?}");
 
-    let (key, _) = control.create_key(&ann, wish("b")).await.unwrap();
+    let (key, _) = control.create_key(&ann, new_key("b")).await.unwrap();
     control.revoke_key(&ann, key.key.id.as_str()).await.unwrap();
     let revoked = control.rotate_key(&ann, key.key.id.as_str(), HOUR).await;
     assert!(matches!(revoked, Err(ControlError::InUse(_))), "{revoked:?}");

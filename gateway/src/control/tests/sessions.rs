@@ -1,4 +1,4 @@
-//! Signing in and out.
+//! Sessions, password changes and reports of failed sign-ins.
 
 use secrecy::ExposeSecret;
 
@@ -9,7 +9,7 @@ use super::*;
 use domain::audit::AuditAction;
 
 #[tokio::test]
-async fn an_unknown_name_reads_like_a_wrong_password() {
+async fn an_unknown_name_gives_the_same_error_as_a_wrong_password() {
     let bench = Bench::new(Registration::Open).await;
     bench.member("ann").await;
     let sign_in =
@@ -24,7 +24,7 @@ async fn an_unknown_name_reads_like_a_wrong_password() {
 }
 
 #[tokio::test]
-async fn a_session_lasts_thirty_days_and_its_token_is_stored_nowhere() {
+async fn a_session_expires_after_thirty_days_and_its_token_is_not_stored() {
     let bench = Bench::new(Registration::Open).await;
     bench.member("ann").await;
     let signed_in = bench.control.sign_in(None, "ann", PASSWORD.into()).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_session_lasts_thirty_days_and_its_token_is_stored_nowhere() {
 }
 
 #[tokio::test]
-async fn signing_out_ends_this_session_only() {
+async fn sign_out_ends_only_the_current_session() {
     let bench = Bench::new(Registration::Open).await;
     bench.member("ann").await;
     let one = bench.control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
@@ -65,7 +65,7 @@ async fn signing_out_ends_this_session_only() {
 }
 
 #[tokio::test]
-async fn sessions_are_listed_and_ended_one_by_one() {
+async fn lists_and_revokes_single_sessions() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
     let bob = bench.member("bob").await;
@@ -86,11 +86,11 @@ async fn sessions_are_listed_and_ended_one_by_one() {
     assert!(matches!(again, Err(ControlError::NotFound(_))), "{again:?}");
     assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 1);
     bench.clock.advance(Duration::from_hours(30 * 24));
-    assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 0, "it has ended by itself");
+    assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 0, "it has expired");
 }
 
 #[tokio::test]
-async fn ending_the_others_leaves_the_one_that_asks() {
+async fn revoking_other_sessions_keeps_the_current_one() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
     let bob = bench.member("bob").await;
@@ -108,7 +108,7 @@ async fn ending_the_others_leaves_the_one_that_asks() {
 }
 
 #[tokio::test]
-async fn a_new_password_ends_other_sessions_and_the_old_one() {
+async fn a_password_change_ends_other_sessions_and_invalidates_the_old_password() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
     let other = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
@@ -122,7 +122,7 @@ async fn a_new_password_ends_other_sessions_and_the_old_one() {
 
     assert_eq!(change(PASSWORD, "new horse").await.unwrap(), 1);
     assert!(control.authenticate(&other).await.is_err());
-    assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 1, "the one that asked");
+    assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 1, "the current one");
     assert!(control.sign_in(None, "ann", PASSWORD.into()).await.is_err());
     assert!(control.sign_in(None, "ann", "new horse".into()).await.is_ok());
     let refused =
@@ -131,7 +131,7 @@ async fn a_new_password_ends_other_sessions_and_the_old_one() {
 }
 
 #[tokio::test]
-async fn no_session_is_opened_with_a_password_that_was_changed_meanwhile() {
+async fn a_concurrent_password_change_invalidates_sign_ins_with_the_old_password() {
     let bench = Bench::new(Registration::Open).await;
     let (control, ann) = (&bench.control, bench.member("ann").await);
     let change = control.change_password(&ann, None, PASSWORD.into(), "new horse".into());
@@ -146,7 +146,7 @@ async fn no_session_is_opened_with_a_password_that_was_changed_meanwhile() {
 }
 
 #[tokio::test]
-async fn made_up_and_empty_tokens_are_nobodys() {
+async fn refuses_unknown_and_empty_tokens() {
     let bench = Bench::new(Registration::Open).await;
     for token in ["", "tgo-", "tgs-0000", "sk-tg-x"] {
         let refused = bench.control.authenticate(&token.into()).await;
@@ -154,11 +154,11 @@ async fn made_up_and_empty_tokens_are_nobodys() {
     }
 }
 
-/// The accounts and the details of failed sign-ins in the audit log, and those of refused tokens.
+/// Returns accounts and details of failed sign-ins in the audit log, and details of refused tokens.
 async fn refusals(bench: &Bench) -> (Vec<(String, String)>, Vec<String>) {
     let stop = CancellationToken::new();
     stop.cancel();
-    // what is due at once is written by tasks
+    // Reports that are due at once are written by tasks.
     bench.control.tasks.close();
     bench.control.tasks.wait().await;
     bench.control.tasks.reopen();
@@ -180,7 +180,7 @@ fn address(number: u32) -> std::net::IpAddr {
 }
 
 #[tokio::test]
-async fn failures_from_many_sources_hide_no_failure_on_an_account() {
+async fn failures_from_many_sources_do_not_displace_reports_about_accounts() {
     let bench = Bench::new(Registration::Open).await;
     bench.member("ann").await;
     for number in 0..1_100 {
@@ -199,7 +199,7 @@ async fn failures_from_many_sources_hide_no_failure_on_an_account() {
 }
 
 #[tokio::test]
-async fn a_wrong_old_password_is_a_failed_sign_in() {
+async fn a_wrong_old_password_counts_as_a_failed_sign_in() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     for _ in 0..6 {
@@ -217,7 +217,7 @@ async fn a_wrong_old_password_is_a_failed_sign_in() {
 }
 
 #[tokio::test]
-async fn a_sign_in_whose_client_hangs_up_is_a_failed_one() {
+async fn a_cancelled_sign_in_counts_as_failed() {
     let bench = Bench::new(Registration::Open).await;
     bench.member("ann").await;
     let mut sign_in =

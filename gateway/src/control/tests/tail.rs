@@ -1,4 +1,4 @@
-//! The tail: history, news, resuming, and falling behind.
+//! The tail: history, new records, resuming, and slow readers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ fn tail(bench: &Bench, caller: &Caller, start: TailStart, stop: &CancellationTok
 }
 
 async fn next(tail: &mut Tail) -> (usize, bool, Cursor) {
-    let news = tail.next().await.unwrap().unwrap();
-    assert_eq!(news.dropped, 0);
-    (news.records.len(), news.live, news.cursor)
+    let batch = tail.next().await.unwrap().unwrap();
+    assert_eq!(batch.dropped, 0);
+    (batch.records.len(), batch.live, batch.cursor)
 }
 
 #[tokio::test]
-async fn history_comes_first_then_news_and_a_cursor_resumes() {
+async fn sends_history_then_new_records_and_resumes_from_a_cursor() {
     let bench = Bench::new(Registration::Open).await;
     let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
     bench.record(ann.account.id, 3).await;
@@ -33,14 +33,14 @@ async fn history_comes_first_then_news_and_a_cursor_resumes() {
     let mut first = tail(&bench, &ann, TailStart::History(2), &stop);
     let (count, live, cursor) = next(&mut first).await;
     assert_eq!((count, live), (2, false));
-    // bob's record lies between: it is not sent, but passed
+    // Bob's record is not sent, but the cursor moves past it.
     assert_eq!(cursor, Cursor(4));
     assert_eq!(next(&mut first).await, (0, true, cursor));
 
     let cursor = {
-        let (news, ()) = tokio::join!(next(&mut first), bench.record(ann.account.id, 1));
-        assert_eq!((news.0, news.1), (1, true));
-        news.2
+        let (batch, ()) = tokio::join!(next(&mut first), bench.record(ann.account.id, 1));
+        assert_eq!((batch.0, batch.1), (1, true));
+        batch.2
     };
     bench.record(bob.account.id, 1).await;
     bench.record(ann.account.id, 2).await;
@@ -66,7 +66,7 @@ async fn without_history_it_is_live_at_once() {
 }
 
 #[tokio::test]
-async fn who_falls_behind_is_moved_ahead_and_told_so() {
+async fn a_slow_reader_skips_records_and_learns_their_number() {
     let bench = Bench::new(Registration::Open).await;
     let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
     let records = |account: &Caller, count| {
@@ -74,17 +74,17 @@ async fn who_falls_behind_is_moved_ahead_and_told_so() {
     };
     let records = [records(&bob, 5), records(&ann, 10_500), records(&bob, 5)].concat();
     bench.control.store.commit(Arc::new(records)).await.unwrap();
-    // the ledger learns of the batch with the next one
+    // The ledger publishes the cursor of this commit with its next batch.
     bench.control.ledger.settle(bench.request(ann.account.id).into(), None);
     let stop = CancellationToken::new();
     let mut committed = bench.control.ledger.committed();
     committed.wait_for(|cursor| cursor.0 > 10_500).await.unwrap();
 
     let mut of_ann = tail(&bench, &ann, TailStart::After(Cursor(0)), &stop);
-    let news = of_ann.next().await.unwrap().unwrap();
-    assert_eq!((news.dropped, news.records.len(), news.live), (9_501, 1_000, false));
-    assert_eq!(next(&mut of_ann).await, (0, true, news.cursor));
-    // his backlog is short, though the log is long
+    let batch = of_ann.next().await.unwrap().unwrap();
+    assert_eq!((batch.dropped, batch.records.len(), batch.live), (9_501, 1_000, false));
+    assert_eq!(next(&mut of_ann).await, (0, true, batch.cursor));
+    // Bob's backlog is short, although the log is long.
     let mut of_bob = tail(&bench, &bob, TailStart::After(Cursor(0)), &stop);
     assert_eq!(next(&mut of_bob).await.0, 10);
 }

@@ -28,7 +28,7 @@ async fn update(bench: &Bench, change: UpstreamChange) -> Result<UpstreamView, C
 }
 
 #[tokio::test]
-async fn urls_are_checked_and_never_repeated() {
+async fn validates_urls_and_does_not_quote_them_in_errors() {
     let bench = Bench::new(Registration::Open).await;
     for bad in [
         "",
@@ -64,7 +64,7 @@ async fn urls_are_checked_and_never_repeated() {
 }
 
 #[tokio::test]
-async fn a_credential_is_sealed_and_in_no_file() {
+async fn a_credential_is_stored_only_in_encrypted_form() {
     let bench = Bench::new(Registration::Open).await;
     add(&bench, "u", UpstreamChange { ..url("sim:") }).await.unwrap();
     let view = update(&bench, secret("sk-very-hidden")).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_credential_is_sealed_and_in_no_file() {
     check(&bench);
     drop(bench);
     std::fs::remove_file(dir.path().join("seal.key")).unwrap();
-    // `CountingEntropy` would make the same key again
+    // `CountingEntropy` would generate the same key again.
     std::fs::write(dir.path().join("seal.key"), "07".repeat(32)).unwrap();
     let bench = Bench::over(dir, Registration::Open).await;
     let views = bench.control.list_upstreams(&bench.operator).unwrap();
@@ -98,10 +98,11 @@ async fn a_credential_is_sealed_and_in_no_file() {
 }
 
 #[tokio::test]
-async fn credentials_and_deadlines_are_checked() {
+async fn validates_credentials_and_deadlines() {
     let bench = Bench::new(Registration::Open).await;
     add(&bench, "u", url("sim:")).await.unwrap();
-    let with = |wish| UpstreamChange { credential: Some(wish), ..UpstreamChange::default() };
+    let with =
+        |credential| UpstreamChange { credential: Some(credential), ..UpstreamChange::default() };
     for (change, expected) in [
         (secret(""), "credential.secret"),
         (secret("two words"), "credential.secret"),
@@ -131,7 +132,7 @@ async fn credentials_and_deadlines_are_checked() {
 }
 
 #[tokio::test]
-async fn an_upstream_in_use_stays() {
+async fn refuses_to_remove_an_upstream_with_deployments() {
     let bench = Bench::new(Registration::Open).await;
     bench.model("m").await;
     let remove = async || bench.control.remove_upstream(&bench.operator, "sim".into()).await;

@@ -1,18 +1,18 @@
-//! The request log, read.
+//! Queries of the request log.
 
 use super::super::usage::RequestQuery;
 use super::*;
 
 #[tokio::test]
-async fn records_are_listed_page_by_page_newest_first() {
+async fn lists_records_in_pages_newest_first() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     bench.record(ann.account.id, 5).await;
     let mut seen = Vec::new();
     let mut token = Some(String::new());
     while let Some(from) = token {
-        let choice = RequestQuery::default();
-        let page = bench.control.list_requests(&ann, choice, 2, &from).await.unwrap();
+        let query = RequestQuery::default();
+        let page = bench.control.list_requests(&ann, query, 2, &from).await.unwrap();
         assert!(page.items.len() <= 2);
         seen.extend(page.items.into_iter().map(|view| view.record.id));
         token = page.next;
@@ -22,21 +22,21 @@ async fn records_are_listed_page_by_page_newest_first() {
     unique.sort();
     unique.dedup();
     assert_eq!(unique.len(), 5);
-    let choice = RequestQuery::default();
-    let strange = bench.control.list_requests(&ann, choice, 2, "-1").await;
-    assert_eq!(field(strange), "page_token");
+    let query = RequestQuery::default();
+    let malformed = bench.control.list_requests(&ann, query, 2, "-1").await;
+    assert_eq!(field(malformed), "page_token");
 }
 
 #[tokio::test]
-async fn members_see_and_sum_their_own_requests_only() {
+async fn members_see_and_sum_only_their_own_requests() {
     let bench = Bench::new(Registration::Open).await;
     let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
     bench.record(ann.account.id, 2).await;
     bench.record(bob.account.id, 3).await;
     let list = async |caller: &Caller, account: Option<&str>| {
-        let choice = RequestQuery { account: account.map(Into::into), ..RequestQuery::default() };
-        let page = bench.control.list_requests(caller, choice.clone(), 10, "").await?;
-        let summary = bench.control.summarize(caller, choice).await?;
+        let query = RequestQuery { account: account.map(Into::into), ..RequestQuery::default() };
+        let page = bench.control.list_requests(caller, query.clone(), 10, "").await?;
+        let summary = bench.control.summarize(caller, query).await?;
         assert_eq!(summary.summary.totals.requests, page.items.len() as u64);
         Ok::<_, ControlError>(page.items)
     };
@@ -59,13 +59,13 @@ async fn members_see_and_sum_their_own_requests_only() {
 }
 
 #[tokio::test]
-async fn sums_begin_thirty_days_ago() {
+async fn a_summary_covers_thirty_days_by_default() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     bench.record(ann.account.id, 1).await;
     let sum = async |since| {
-        let choice = RequestQuery { since, ..RequestQuery::default() };
-        bench.control.summarize(&ann, choice).await.unwrap().summary.totals
+        let query = RequestQuery { since, ..RequestQuery::default() };
+        bench.control.summarize(&ann, query).await.unwrap().summary.totals
     };
     assert_eq!(sum(None).await.cost, Nanos(7));
     bench.clock.advance(Duration::from_hours(31 * 24));

@@ -1,14 +1,14 @@
-//! What goes through the gateway now: the last hour in memory, of each account and of all.
+//! Traffic statistics of the last hour in memory, per account and in total.
 //!
-//! The recorder tells [`Traffic`] what has ended, in its own task; no request waits for it. Watchers ask
-//! when they are ready for an answer, so that slow ones ask less often and cost nobody anything. Start
+//! The recorder's task feeds [`Traffic`] with ended requests, so that no request waits for it.
+//! Watchers are driven by the caller: a slow one polls less often and does not delay others. Start
 //! with [`Control::watch_traffic`](crate::control::Control::watch_traffic).
 
+mod in_flight;
 mod ring;
 #[cfg(test)]
 mod tests;
 mod time_series;
-mod under_way;
 mod watch;
 
 use std::collections::HashMap;
@@ -21,18 +21,18 @@ use domain::id::AccountId;
 use domain::record::RequestRecord;
 use time_series::TimeSeries;
 
+pub use in_flight::InFlight;
+pub(super) use in_flight::InFlightCache;
 pub use time_series::{Count, ErrorCount, TrafficHistory};
-pub(super) use under_way::LastCount;
-pub use under_way::UnderWay;
 pub use watch::TrafficSnapshot;
 
-/// An account is forgotten when nothing of it has ended for so long.
-const IDLE: Duration = Duration::from_hours(1);
-/// The most accounts that are told apart, at some kilobytes each. The ones that were idle for the
-/// longest time make room for others.
+/// An account is removed after this time without an ended request.
+const ACCOUNT_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
+/// The maximum number of tracked accounts, at some kilobytes each. Beyond it, the accounts that
+/// were idle for the longest time are evicted.
 const MAX_ACCOUNTS: usize = 10_000;
 
-/// The last hour of the whole gateway and of each account.
+/// The traffic of the last hour, in total and per account.
 #[derive(Default)]
 pub struct Traffic {
     state: Mutex<TrafficState>,
@@ -40,25 +40,25 @@ pub struct Traffic {
 
 #[derive(Default)]
 struct TrafficState {
-    whole: TimeSeries,
-    accounts: HashMap<AccountId, Active, RandomState>,
-    /// When accounts that are idle were last forgotten.
-    swept: Duration,
-    /// How many requests have ended: what orders accounts by their last one.
-    ended: u64,
+    total: TimeSeries,
+    accounts: HashMap<AccountId, ActiveAccount, RandomState>,
+    /// The time of the last removal of idle accounts.
+    last_sweep: Duration,
+    /// The number of ended records, which numbers them.
+    ended_records: u64,
 }
 
-/// An account that had a request within the hour.
+/// The statistics of an account with a request in the last hour.
 #[derive(Default)]
-struct Active {
+struct ActiveAccount {
     series: TimeSeries,
     last: Duration,
-    /// The number of its last request.
-    order: u64,
+    /// The number of its last record; orders accounts for eviction.
+    last_number: u64,
 }
 
 impl Traffic {
-    /// Takes in requests that have ended by `now`, the monotonic time.
+    /// Counts requests that have ended by `now`, the monotonic time.
     pub fn record_ended(&self, records: &[RequestRecord], now: Duration) {
         let mut state = self.lock();
         state.sweep(now);
@@ -67,11 +67,11 @@ impl Traffic {
         }
     }
 
-    /// Returns the last hour of an account, or of all, as of `now`.
+    /// Returns the statistics of an account, or of all with `None`, as of `now`.
     pub fn history(&self, account: Option<AccountId>, now: Duration) -> TrafficHistory {
         let state = self.lock();
         match account {
-            None => state.whole.history(now),
+            None => state.total.history(now),
             Some(account) => match state.accounts.get(&account) {
                 Some(active) => active.series.history(now),
                 None => TimeSeries::default().history(now),
@@ -86,28 +86,29 @@ impl Traffic {
 
 impl TrafficState {
     fn record_ended(&mut self, record: &RequestRecord, now: Duration) {
-        self.ended += 1;
-        self.whole.record_ended(record, now);
+        self.ended_records += 1;
+        self.total.record_ended(record, now);
         if self.accounts.len() >= MAX_ACCOUNTS && !self.accounts.contains_key(&record.account) {
-            self.make_room();
+            self.evict_oldest();
         }
         let active = self.accounts.entry(record.account).or_default();
-        (active.last, active.order) = (now, self.ended);
+        (active.last, active.last_number) = (now, self.ended_records);
         active.series.record_ended(record, now);
     }
 
-    /// Forgets idle accounts, once a minute.
+    /// Removes idle accounts, at most once a minute.
     fn sweep(&mut self, now: Duration) {
-        if now.saturating_sub(self.swept) >= Duration::from_mins(1) {
-            self.swept = now;
-            self.accounts.retain(|_, active| now.saturating_sub(active.last) < IDLE);
+        if now.saturating_sub(self.last_sweep) >= Duration::from_mins(1) {
+            self.last_sweep = now;
+            self.accounts
+                .retain(|_, active| now.saturating_sub(active.last) < ACCOUNT_IDLE_TIMEOUT);
         }
     }
 
-    /// Forgets the eighth of the accounts whose last request ended the longest ago.
-    fn make_room(&mut self) {
-        let mut orders: Vec<_> = self.accounts.values().map(|active| active.order).collect();
-        let (_, &mut last, _) = orders.select_nth_unstable(MAX_ACCOUNTS / 8);
-        self.accounts.retain(|_, active| active.order > last);
+    /// Evicts the eighth of the accounts that were idle for the longest time.
+    fn evict_oldest(&mut self) {
+        let mut numbers: Vec<_> = self.accounts.values().map(|active| active.last_number).collect();
+        let (_, &mut last, _) = numbers.select_nth_unstable(MAX_ACCOUNTS / 8);
+        self.accounts.retain(|_, active| active.last_number > last);
     }
 }

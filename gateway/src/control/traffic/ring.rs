@@ -1,7 +1,7 @@
-//! The last so many ticks of a clock, a slot for each.
+//! A ring buffer with a slot for each of the last `N` ticks of a clock.
 
-/// Slots for the last `N` ticks; what is older is gone. A tick before the newest one, which another
-/// thread has just begun, counts as that.
+/// Slots for the last `N` ticks; older ones are discarded. A tick before the newest one counts as
+/// the newest: another thread may have started it concurrently.
 pub(super) struct Ring<T, const N: usize> {
     slots: [T; N],
     newest: u64,
@@ -14,7 +14,7 @@ impl<T: Default, const N: usize> Default for Ring<T, N> {
 }
 
 impl<T: Default, const N: usize> Ring<T, N> {
-    /// Returns the slot of `tick`, empty if it is new.
+    /// Returns the slot of `tick`, reset to the default if the tick is new.
     pub(super) fn at(&mut self, tick: u64) -> &mut T {
         let gone = tick.saturating_sub(self.newest).min(N as u64);
         self.newest = self.newest.max(tick);
@@ -24,7 +24,7 @@ impl<T: Default, const N: usize> Ring<T, N> {
         &mut self.slots[Self::index(self.newest)]
     }
 
-    /// Returns the `N` slots that end with `tick`, oldest first; `None` where nothing was.
+    /// Returns the `N` slots that end with `tick`, oldest first; `None` for ticks without a slot.
     pub(super) fn until(&self, tick: u64) -> impl Iterator<Item = Option<&T>> {
         let tick = tick.max(self.newest);
         (0..N as u64).rev().map(move |back| {
@@ -46,7 +46,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_what_a_list_of_everything_says(
+        fn agrees_with_an_unbounded_map(
             steps in prop::collection::vec((0_u64..9, 1_u64..100), 0..40),
             later in 0_u64..9,
         ) {
@@ -58,11 +58,12 @@ mod tests {
                 *all.entry(now).or_insert(0) += amount;
             }
             now += later;
-            let told: Vec<u64> = ring.until(now).map(|slot| slot.copied().unwrap_or_default()).collect();
+            let slots = ring.until(now);
+            let actual: Vec<u64> = slots.map(|slot| slot.copied().unwrap_or_default()).collect();
             let expected = (0..5).rev().map(|back: u64| {
                 now.checked_sub(back).and_then(|tick| all.get(&tick)).copied().unwrap_or_default()
             });
-            prop_assert_eq!(told, expected.collect::<Vec<_>>());
+            prop_assert_eq!(actual, expected.collect::<Vec<_>>());
         }
     }
 }

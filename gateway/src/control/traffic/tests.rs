@@ -1,4 +1,4 @@
-//! The last hour as it is told, second by second.
+//! Statistics of the last hour at given monotonic times.
 
 use std::num::NonZeroU32;
 
@@ -47,7 +47,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn rates_are_of_the_last_ten_seconds_that_are_over() {
+fn rates_cover_the_last_ten_completed_seconds() {
     let traffic = Traffic::default();
     for second in 100..110 {
         traffic.record_ended(&[good(), good()], seconds(second));
@@ -63,22 +63,22 @@ fn rates_are_of_the_last_ten_seconds_that_are_over() {
 }
 
 #[test]
-fn an_hour_is_told_by_the_minute() {
+fn the_history_has_a_count_per_minute() {
     let traffic = Traffic::default();
     traffic.record_ended(&[good()], seconds(30));
     traffic.record_ended(&[record(1, RequestStatus::Rejected, Some("c")), good()], seconds(61));
     let minutes = |second| traffic.history(None, seconds(second)).minutes;
-    let told = minutes(61);
-    assert_eq!(told.len(), 60);
-    assert_eq!(told[58], Count { requests: 1, errors: 0, tokens: 40 });
-    assert_eq!(told[59], Count { requests: 2, errors: 1, tokens: 80 });
-    assert!(told[..58].iter().all(|minute| *minute == Count::default()));
-    assert_eq!(minutes(60 * 60)[0], told[59], "the first minute is over an hour ago");
+    let actual = minutes(61);
+    assert_eq!(actual.len(), 60);
+    assert_eq!(actual[58], Count { requests: 1, errors: 0, tokens: 40 });
+    assert_eq!(actual[59], Count { requests: 2, errors: 1, tokens: 80 });
+    assert!(actual[..58].iter().all(|minute| *minute == Count::default()));
+    assert_eq!(minutes(60 * 60)[0], actual[59], "the first minute has left the window");
     assert_eq!(minutes(61 * 60), vec![Count::default(); 60]);
 }
 
 #[test]
-fn accounts_are_told_apart_and_forgotten_when_they_are_idle() {
+fn counts_per_account_and_removes_idle_accounts() {
     let traffic = Traffic::default();
     traffic.record_ended(&[good()], seconds(0));
     traffic.record_ended(&[record(2, RequestStatus::Completed, None)], seconds(1_800));
@@ -93,7 +93,7 @@ fn accounts_are_told_apart_and_forgotten_when_they_are_idle() {
 }
 
 #[test]
-fn it_holds_so_many_accounts_and_no_more() {
+fn evicts_accounts_beyond_the_maximum() {
     let traffic = Traffic::default();
     let first = MAX_ACCOUNTS as u128;
     for account in 0..=first {
@@ -106,38 +106,38 @@ fn it_holds_so_many_accounts_and_no_more() {
 }
 
 #[test]
-fn errors_are_counted_by_their_code_or_their_end() {
+fn counts_errors_by_code_or_status() {
     let traffic = Traffic::default();
     let failed = |code| record(1, RequestStatus::Failed, code);
     traffic.record_ended(&[failed(Some("a")), failed(None), failed(Some("a"))], seconds(0));
     traffic.record_ended(&[record(1, RequestStatus::Cancelled, Some("b")), good()], seconds(0));
-    let told = |second| {
+    let actual = |second| {
         let errors = traffic.history(None, seconds(second)).errors;
         errors.into_iter().map(|error| (error.code, error.count)).collect::<Vec<_>>()
     };
-    assert_eq!(told(0), [("a".to_owned(), 2), ("failed".to_owned(), 1)]);
+    assert_eq!(actual(0), [("a".to_owned(), 2), ("failed".to_owned(), 1)]);
     assert_eq!(
         traffic.history(None, seconds(0)).errors[0].last_at.to_string(),
         "1970-01-01T00:00:02Z"
     );
-    assert_eq!(told(3_600), []);
+    assert_eq!(actual(3_600), []);
 }
 
 #[test]
-fn codes_beyond_a_number_are_counted_together() {
+fn counts_codes_beyond_the_maximum_together() {
     let traffic = Traffic::default();
     let failed = |code: u32| record(1, RequestStatus::Failed, Some(&code.to_string()));
     (0..100).for_each(|code| traffic.record_ended(&[failed(code)], seconds(0)));
-    let told = traffic.history(None, seconds(0)).errors;
-    assert_eq!((told.len(), told[0].code.as_str(), told[0].count), (33, "other", 68));
-    // an hour later there is room again
+    let actual = traffic.history(None, seconds(0)).errors;
+    assert_eq!((actual.len(), actual[0].code.as_str(), actual[0].count), (33, "other", 68));
+    // An hour later, unused codes are replaced.
     traffic.record_ended(&[failed(99)], seconds(3_600));
-    let told = traffic.history(None, seconds(3_600)).errors;
-    assert_eq!((told.len(), told[0].code.as_str()), (1, "99"));
+    let actual = traffic.history(None, seconds(3_600)).errors;
+    assert_eq!((actual.len(), actual[0].code.as_str()), (1, "99"));
 }
 
 #[test]
-fn the_time_to_the_first_piece_is_told_of_the_last_five_minutes() {
+fn the_time_to_the_first_token_covers_the_last_five_minutes() {
     let traffic = Traffic::default();
     traffic.record_ended(&[good()], seconds(60));
     let p50 = |second| traffic.history(None, seconds(second)).ttft.map(|ttft| ttft.p50.as_millis());

@@ -1,4 +1,4 @@
-//! The last hour of one account, or of all of them together. Pure over `now`.
+//! Statistics of the last hour, for one account or in total. Pure over `now`, the monotonic time.
 
 use std::time::Duration;
 
@@ -8,72 +8,72 @@ use super::ring::Ring;
 use domain::latency::{self, BUCKETS, Percentiles};
 use domain::record::RequestRecord;
 
-/// Rates are over so many seconds, those that are over.
+/// The number of completed seconds that rates are averaged over.
 const RATE_SECONDS: usize = 10;
-const HOUR: usize = 60;
+const HISTORY_MINUTES: usize = 60;
 const TTFT_MINUTES: usize = 5;
-/// Error codes that are told apart: some are the upstreams' own.
+/// The maximum number of distinct error codes. Bounded, because some codes come from upstreams.
 const MAX_CODES: usize = 32;
 const MAX_CODE_CHARS: usize = 64;
-/// What all other codes are counted as.
-const OTHER: &str = "other";
+/// The code for errors beyond `MAX_CODES`.
+const OTHER_CODE: &str = "other";
 
-/// What is kept of an hour.
+/// The counters of the last hour.
 #[derive(Default)]
 pub(super) struct TimeSeries {
-    /// The second under way is one more.
+    /// The completed seconds and the current one.
     seconds: Ring<Count, { RATE_SECONDS + 1 }>,
-    minutes: Ring<Count, HOUR>,
-    ttft: Ring<Option<Box<Buckets>>, TTFT_MINUTES>,
-    errors: Vec<Cause>,
+    minutes: Ring<Count, HISTORY_MINUTES>,
+    ttft: Ring<Option<Box<LatencyHistogram>>, TTFT_MINUTES>,
+    errors: Vec<ErrorSeries>,
 }
 
-/// Requests that have ended.
+/// Counts of ended requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// How many.
+    /// The number of requests.
     pub requests: u64,
-    /// How many of them failed, were refused or interrupted.
+    /// The number of requests that failed, were refused or interrupted.
     pub errors: u64,
     /// Their tokens, input and output together.
     pub tokens: u64,
 }
 
-/// How often an error code was answered.
+/// The number of errors with one code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorCount {
-    /// The code, or how the request ended where there was none.
+    /// The error code; the request's status if it has none.
     pub code: String,
-    /// How often.
+    /// The number of errors in the last hour.
     pub count: u64,
-    /// When it was last so.
+    /// The end of the latest such request.
     pub last_at: Timestamp,
 }
 
-/// What a series says.
+/// Statistics of ended requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficHistory {
-    /// Requests that ended, per second, over the last ten.
+    /// Ended requests per second, over the last ten seconds.
     pub requests_per_second: f64,
-    /// Their tokens, per second.
+    /// Tokens of ended requests per second, over the last ten seconds.
     pub tokens_per_second: f64,
-    /// The last 60 minutes, oldest first; the last one is going on.
+    /// The last 60 minutes, oldest first, including the current one.
     pub minutes: Vec<Count>,
-    /// From arrival to the first piece of the answer, over the last five minutes.
+    /// The time from arrival to the first token, over the last five minutes.
     pub ttft: Option<Percentiles>,
-    /// What went wrong in the last hour, most frequent first.
+    /// The errors of the last hour, most frequent first.
     pub errors: Vec<ErrorCount>,
 }
 
-struct Buckets([u32; BUCKETS]);
+struct LatencyHistogram([u32; BUCKETS]);
 
-struct Cause {
+struct ErrorSeries {
     code: String,
-    counts: Ring<u64, HOUR>,
+    counts: Ring<u64, HISTORY_MINUTES>,
     last_at: Timestamp,
 }
 
-impl Default for Buckets {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self([0; BUCKETS])
     }
@@ -92,35 +92,35 @@ impl TimeSeries {
         self.seconds.at(second).add(count);
         self.minutes.at(minute).add(count);
         if let Some(ttft) = record.ttft {
-            let buckets = self.ttft.at(minute).get_or_insert_default();
-            let cases = &mut buckets.0[latency::bucket(ttft)];
+            let histogram = self.ttft.at(minute).get_or_insert_default();
+            let cases = &mut histogram.0[latency::bucket(ttft)];
             *cases = cases.saturating_add(1);
         }
         if record.status.is_error() {
             let code = record.error_code.as_deref().unwrap_or(record.status.as_str());
-            let cause = self.cause(code, minute);
-            *cause.counts.at(minute) += requests;
+            let series = self.series(code, minute);
+            *series.counts.at(minute) += requests;
             let ended_at = record.started_at.saturating_add(record.duration);
-            cause.last_at = cause.last_at.max(ended_at.unwrap_or(record.started_at));
+            series.last_at = series.last_at.max(ended_at.unwrap_or(record.started_at));
         }
     }
 
-    /// Returns what has been, as of `now`.
-    #[expect(clippy::cast_precision_loss, reason = "rates are looked at, not added up")]
+    /// Returns the statistics as of `now`.
+    #[expect(clippy::cast_precision_loss, reason = "rates are for display and not summed")]
     pub(super) fn history(&self, now: Duration) -> TrafficHistory {
         let (second, minute) = (now.as_secs(), now.as_secs() / 60);
         let mut rate = Count::default();
-        let over = self.seconds.until(second).take(RATE_SECONDS);
-        over.flatten().for_each(|count| rate.add(*count));
+        let completed = self.seconds.until(second).take(RATE_SECONDS);
+        completed.flatten().for_each(|count| rate.add(*count));
         let per_second = |sum: u64| sum as f64 / RATE_SECONDS as f64;
         let mut ttft = [0; BUCKETS];
-        for buckets in self.ttft.until(minute).flatten().flatten() {
-            for (sum, cases) in ttft.iter_mut().zip(buckets.0) {
+        for histogram in self.ttft.until(minute).flatten().flatten() {
+            for (sum, cases) in ttft.iter_mut().zip(histogram.0) {
                 *sum += u64::from(cases);
             }
         }
         let mut errors: Vec<_> =
-            self.errors.iter().filter_map(|cause| cause.within(minute)).collect();
+            self.errors.iter().filter_map(|series| series.error_count(minute)).collect();
         errors.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.code.cmp(&b.code)));
         TrafficHistory {
             requests_per_second: per_second(rate.requests),
@@ -135,29 +135,30 @@ impl TimeSeries {
         }
     }
 
-    /// Finds or makes the counts of a code. Those that nothing was counted under for an hour make room
-    /// for it.
-    fn cause(&mut self, code: &str, minute: u64) -> &mut Cause {
+    /// Finds or creates the series of a code. If all are in use, replaces codes without an error in
+    /// the last hour; falls back to `OTHER_CODE`.
+    fn series(&mut self, code: &str, minute: u64) -> &mut ErrorSeries {
         let mut code: String = code.chars().take(MAX_CODE_CHARS).collect();
-        let known = |errors: &[Cause], code: &str| errors.iter().position(|it| it.code == code);
-        if known(&self.errors, &code).is_none() && self.errors.len() >= MAX_CODES {
-            self.errors.retain(|cause| cause.within(minute).is_some());
+        let position =
+            |errors: &[ErrorSeries], code: &str| errors.iter().position(|it| it.code == code);
+        if position(&self.errors, &code).is_none() && self.errors.len() >= MAX_CODES {
+            self.errors.retain(|series| series.error_count(minute).is_some());
             if self.errors.len() >= MAX_CODES {
-                OTHER.clone_into(&mut code);
+                OTHER_CODE.clone_into(&mut code);
             }
         }
-        let place = known(&self.errors, &code).unwrap_or_else(|| {
+        let index = position(&self.errors, &code).unwrap_or_else(|| {
             let (counts, last_at) = (Ring::default(), Timestamp::MIN);
-            self.errors.push(Cause { code, counts, last_at });
+            self.errors.push(ErrorSeries { code, counts, last_at });
             self.errors.len() - 1
         });
-        &mut self.errors[place]
+        &mut self.errors[index]
     }
 }
 
-impl Cause {
-    /// What was counted in the hour that ends with `minute`; `None` if nothing was.
-    fn within(&self, minute: u64) -> Option<ErrorCount> {
+impl ErrorSeries {
+    /// Returns the count of the hour that ends with `minute`; `None` if it is zero.
+    fn error_count(&self, minute: u64) -> Option<ErrorCount> {
         let count = self.counts.until(minute).flatten().sum();
         let (code, last_at) = (self.code.clone(), self.last_at);
         (count > 0).then_some(ErrorCount { code, count, last_at })

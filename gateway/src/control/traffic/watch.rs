@@ -1,4 +1,4 @@
-//! Shows the traffic to whoever watches it.
+//! A stream of periodic traffic snapshots.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use super::TrafficHistory;
 use crate::control::{Caller, Control, ControlError};
 use domain::id::AccountId;
 
-/// The least time between two answers.
+/// The minimum time between two snapshots.
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The traffic at one moment.
+/// The traffic at one point in time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficSnapshot {
-    /// When.
+    /// The time of the snapshot.
     pub at: Timestamp,
-    /// Requests under way.
+    /// The number of requests in flight.
     pub in_flight: u64,
-    /// What has ended.
+    /// The statistics of ended requests.
     pub history: TrafficHistory,
 }
 
 impl Control {
-    /// Shows the traffic of an account by its name or id, of the caller's own for an empty text, or of
-    /// the whole gateway for `*`: now, and `interval` after each answer was taken, until the reader goes
-    /// or `stop` is cancelled.
+    /// Streams traffic snapshots: one now, and one `interval` after the previous one was taken,
+    /// until the stream is dropped or `stop` is cancelled. `account` is a name or id; empty means
+    /// the caller's account, and `*` the whole gateway.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if the account is not the caller's to see,
-    /// [`ControlError::Forbidden`] if a member asks for everything.
+    /// [`ControlError::NotFound`] if the caller may not see the account,
+    /// [`ControlError::Forbidden`] for `*` by a member.
     pub fn watch_traffic(
         self: &Arc<Self>,
         caller: &Caller,
@@ -52,7 +52,7 @@ impl Control {
         }))
     }
 
-    /// Whose traffic is meant; `None` for all of it.
+    /// Resolves and authorizes `account`; `None` means the whole gateway.
     fn scope(&self, caller: &Caller, account: &str) -> Result<Option<AccountId>, ControlError> {
         match account {
             "" => Ok(Some(caller.account.id)),
@@ -66,10 +66,10 @@ impl Control {
 
     fn traffic(&self, scope: Option<AccountId>) -> TrafficSnapshot {
         let now = self.clock.monotonic();
-        let under_way = self.last_count.get(&self.ledger, now);
+        let in_flight = self.in_flight_cache.get(&self.ledger, now);
         let in_flight = match scope {
-            None => under_way.total,
-            Some(id) => under_way.accounts.get(&id).copied().unwrap_or_default(),
+            None => in_flight.total,
+            Some(id) => in_flight.accounts.get(&id).copied().unwrap_or_default(),
         };
         TrafficSnapshot {
             at: self.clock.now(),

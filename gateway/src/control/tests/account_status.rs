@@ -1,4 +1,4 @@
-//! Suspension and plans.
+//! Suspension of accounts and assignment of plans.
 
 use super::super::keys::{KeyScope, NewKey};
 use super::super::plans::NewPlan;
@@ -7,16 +7,16 @@ use domain::account::{Account, AccountStatus, Role};
 use domain::id::PlanName;
 use domain::limit::Limits;
 
-fn wish(label: &str) -> NewKey {
+fn new_key(label: &str) -> NewKey {
     NewKey { label: label.into(), ..NewKey::default() }
 }
 
 #[tokio::test]
-async fn a_suspended_account_may_look_and_change_nothing() {
+async fn a_suspended_account_is_read_only() {
     let bench = Bench::new(Registration::Open).await;
     let control = &bench.control;
     let ann = bench.member("ann").await;
-    let (key, _) = control.create_key(&ann, wish("k")).await.unwrap();
+    let (key, _) = control.create_key(&ann, new_key("k")).await.unwrap();
     let view = control.suspend_account(&bench.operator, "ann", " spam ").await.unwrap();
     assert_eq!(view.account.status, AccountStatus::Suspended);
     assert_eq!(
@@ -32,7 +32,7 @@ async fn a_suspended_account_may_look_and_change_nothing() {
         1
     );
 
-    // signed in before or after, it sees that it is
+    // Sessions from before and after the suspension can read the status.
     let token = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
     let again = control.authenticate(&token).await.unwrap();
     assert_eq!(again.account.status, AccountStatus::Suspended);
@@ -40,7 +40,7 @@ async fn a_suspended_account_may_look_and_change_nothing() {
     for caller in [&ann, &again] {
         let id = key.key.id.as_str();
         let refused = [
-            control.create_key(caller, wish("k")).await.map(|_| ()),
+            control.create_key(caller, new_key("k")).await.map(|_| ()),
             control.revoke_key(caller, id).await.map(|_| ()),
             control.rotate_key(caller, id, Duration::ZERO).await.map(|_| ()),
             control
@@ -61,7 +61,7 @@ async fn a_suspended_account_may_look_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn suspension_takes_a_reason_an_operator_and_another_account() {
+async fn suspension_requires_an_operator_a_reason_and_another_account() {
     let bench = Bench::new(Registration::Open).await;
     let control = &bench.control;
     let (ann, operator) = (bench.member("ann").await, &bench.operator);
@@ -80,21 +80,22 @@ async fn suspension_takes_a_reason_an_operator_and_another_account() {
             assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
         }
     }
-    // twice is no error, and resuming who is not suspended is none
+    // Both operations are idempotent.
     control.suspend_account(operator, "bob", "spam").await.unwrap();
     control.suspend_account(operator, "bob", "more spam").await.unwrap();
     control.resume_account(operator, "ann").await.unwrap();
 }
 
 #[tokio::test]
-async fn the_last_operator_stays() {
+async fn operators_can_suspend_each_other_but_not_all_of_them() {
     let bench = Bench::new(Registration::Open).await;
     let control = &bench.control;
     let second = bench.member("second").await.account;
     let second = Account { role: Role::Operator, ..Account::clone(&second) };
     let account = control.directory.put_account(second);
     let second = Caller { account, session: [9; 32], call: None };
-    // either may suspend the other, but then nobody the one who is left
+    // Either operator can suspend the other one, but a suspended operator cannot suspend the last
+    // one.
     control.suspend_account(&second, "operator", "gone").await.unwrap();
     let refused = control.suspend_account(&bench.operator, "second", "revenge").await;
     assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
@@ -102,7 +103,7 @@ async fn the_last_operator_stays() {
 }
 
 #[tokio::test]
-async fn a_plan_is_changed_and_the_balance_stays() {
+async fn a_plan_change_leaves_the_balance_unchanged() {
     let bench = Bench::new(Registration::Open).await;
     let control = &bench.control;
     let ann = bench.member("ann").await;

@@ -1,22 +1,21 @@
-//! An account's standing: whether it may be used, and on which plan. Operators only; the next request
-//! is served accordingly.
+//! Suspension of accounts and assignment of plans. Operators only; takes effect with the next
+//! request.
 
 use std::sync::Arc;
 
 use super::accounts::{AccountView, check_reason};
-use super::change::{Again, Change};
+use super::change::{ChangeContext, ReplayExt};
 use super::{Caller, Control, ControlError};
 use domain::account::{Account, AccountStatus, Role};
 use domain::audit::AuditAction;
 use domain::id::AccountId;
 
 impl Control {
-    /// Suspends an account: its keys are refused, its sessions may look and change nothing.
-    /// Suspending twice is no error.
+    /// Suspends an account: its keys are refused and its sessions become read-only. Idempotent.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist,
-    /// [`ControlError::InUse`] for the caller's own or the last operator's,
+    /// [`ControlError::InUse`] for the caller's own account or the last active operator's,
     /// [`ControlError::Invalid`] without a reason.
     pub async fn suspend_account(
         self: &Arc<Self>,
@@ -29,17 +28,18 @@ impl Control {
         let reason = check_reason(reason)?;
         if id == caller.account.id {
             return Err(ControlError::InUse(
-                "you cannot suspend your own account: nobody could undo it".into(),
+                "you cannot suspend your own account, because you could not resume it".into(),
             ));
         }
         self.write(Some(caller), move |control| async move {
-            let account = control.account_now(id)?;
+            let account = control.current_account(id)?;
             if account.status == AccountStatus::Suspended {
                 return Ok(control.view(account));
             }
             if account.role == Role::Operator && control.is_last_operator(id) {
                 return Err(ControlError::InUse(
-                    "this is the last operator's account: nobody could undo it".into(),
+                    "this is the last active operator's account: no other account could resume it"
+                        .into(),
                 ));
             }
             let changed = Account { status: AccountStatus::Suspended, ..Account::clone(&account) };
@@ -49,7 +49,7 @@ impl Control {
         .or_replay(|_| self.get_account(caller, account))
     }
 
-    /// Lets a suspended account be used again. Resuming one that is not suspended is no error.
+    /// Reactivates a suspended account. Idempotent.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist.
@@ -61,7 +61,7 @@ impl Control {
         caller.require_operator("resume accounts")?;
         let id = self.visible_account(caller, account)?.id;
         self.write(Some(caller), move |control| async move {
-            let account = control.account_now(id)?;
+            let account = control.current_account(id)?;
             if account.status == AccountStatus::Active {
                 return Ok(control.view(account));
             }
@@ -72,11 +72,12 @@ impl Control {
         .or_replay(|_| self.get_account(caller, account))
     }
 
-    /// Puts an account on another plan. Its balance stays as it is: trial credit is given once.
+    /// Assigns an account to another plan. The balance is unchanged, because trial credit is
+    /// granted once.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if the account or the plan
-    /// does not exist.
+    /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if the account or the
+    /// plan does not exist.
     pub async fn set_plan(
         self: &Arc<Self>,
         caller: &Caller,
@@ -86,7 +87,7 @@ impl Control {
         caller.require_operator("change the plans of accounts")?;
         let id = self.visible_account(caller, account)?.id;
         self.write(Some(caller), move |control| async move {
-            let account = control.account_now(id)?;
+            let account = control.current_account(id)?;
             let found = control.directory.catalogue().plans.get(plan.as_str()).cloned();
             let plan = found.ok_or_else(|| ControlError::missing("plan", &plan))?.name.clone();
             if account.plan == plan {
@@ -101,8 +102,8 @@ impl Control {
     }
 }
 
-impl Change {
-    fn account_now(&self, id: AccountId) -> Result<Arc<Account>, ControlError> {
+impl ChangeContext {
+    fn current_account(&self, id: AccountId) -> Result<Arc<Account>, ControlError> {
         let found = self.directory.find_account(id);
         found.ok_or_else(|| ControlError::missing("account", &id.to_string()))
     }
@@ -120,7 +121,7 @@ impl Change {
         account: Account,
         details: String,
     ) -> Result<AccountView, ControlError> {
-        let entry = self.entry(action, &account.name, Some(account.id), details);
+        let entry = self.audit_entry(action, &account.name, Some(account.id), details);
         self.store.put_account(&account, &entry).await?;
         Ok(self.view(self.directory.put_account(account)))
     }

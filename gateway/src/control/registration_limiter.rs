@@ -1,7 +1,7 @@
-//! How often one client address may register accounts: everybody may ask, and every account may be
-//! given trial credit.
+//! A rate limit on registrations per client address, because registration is public and grants
+//! trial credit.
 //!
-//! Counts in memory, for an hour back from now. Memory is bounded: by the limit for each address, and by
+//! A sliding window of one hour, in memory. Memory is bounded by the limit for each address and by
 //! the number of addresses.
 
 use std::collections::{HashMap, VecDeque};
@@ -17,16 +17,16 @@ use domain::source::client_prefix;
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const MAX_ADDRESSES: usize = 10_000;
 
-/// Counts registrations.
-pub(super) struct SignUps {
+/// Counts registrations per client address.
+pub(super) struct RegistrationLimiter {
     /// Zero means no limit.
     per_hour: u32,
-    /// The times of the last hour's registrations, the oldest first.
+    /// The registrations of the last hour by address, oldest first.
     counted: Mutex<HashMap<IpAddr, VecDeque<Timestamp>>>,
 }
 
-impl SignUps {
-    /// Nobody has registered yet. A `per_hour` of zero lets everybody register without end.
+impl RegistrationLimiter {
+    /// Creates a limiter without registrations; a `per_hour` of zero means no limit.
     pub(super) fn new(per_hour: u32) -> Self {
         Self { per_hour, counted: Mutex::default() }
     }
@@ -34,7 +34,8 @@ impl SignUps {
     /// Counts a registration from `address`.
     ///
     /// # Errors
-    /// [`ControlError::Limited`] if there were too many within an hour.
+    /// [`ControlError::Limited`] if `address` reached the limit, or if too many addresses are
+    /// tracked.
     pub(super) fn admit(&self, address: IpAddr, now: Timestamp) -> Result<(), ControlError> {
         if self.per_hour == 0 {
             return Ok(());
@@ -83,9 +84,13 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + seconds).unwrap()
     }
 
-    /// Seconds to wait; none if admitted.
-    fn wait(sign_ups: &SignUps, address: &str, seconds: i64) -> Option<u64> {
-        match sign_ups.admit(address.parse().unwrap(), at(seconds)) {
+    /// Returns the seconds to wait; `None` if admitted.
+    fn wait(
+        registration_limiter: &RegistrationLimiter,
+        address: &str,
+        seconds: i64,
+    ) -> Option<u64> {
+        match registration_limiter.admit(address.parse().unwrap(), at(seconds)) {
             Ok(()) => None,
             Err(ControlError::Limited { message, retry_after }) => {
                 assert!(message.contains("try again in"), "{message}");
@@ -96,40 +101,44 @@ mod tests {
     }
 
     #[test]
-    fn an_address_registers_so_many_within_any_hour() {
-        let sign_ups = SignUps::new(2);
-        assert_eq!(wait(&sign_ups, "192.0.2.1", 0), None);
-        assert_eq!(wait(&sign_ups, "192.0.2.1", 1_800), None);
-        assert_eq!(wait(&sign_ups, "192.0.2.1", 1_801), Some(1_799));
-        assert_eq!(wait(&sign_ups, "::ffff:192.0.2.1", 1_801), Some(1_799), "the same one");
-        assert_eq!(wait(&sign_ups, "192.0.2.2", 1_801), None, "another");
-        assert_eq!(wait(&sign_ups, "192.0.2.1", 3_600), None);
-        assert_eq!(wait(&sign_ups, "192.0.2.1", 3_601), Some(1_799));
+    fn limits_registrations_per_address_and_hour() {
+        let registration_limiter = RegistrationLimiter::new(2);
+        assert_eq!(wait(&registration_limiter, "192.0.2.1", 0), None);
+        assert_eq!(wait(&registration_limiter, "192.0.2.1", 1_800), None);
+        assert_eq!(wait(&registration_limiter, "192.0.2.1", 1_801), Some(1_799));
+        assert_eq!(
+            wait(&registration_limiter, "::ffff:192.0.2.1", 1_801),
+            Some(1_799),
+            "the same address"
+        );
+        assert_eq!(wait(&registration_limiter, "192.0.2.2", 1_801), None, "another address");
+        assert_eq!(wait(&registration_limiter, "192.0.2.1", 3_600), None);
+        assert_eq!(wait(&registration_limiter, "192.0.2.1", 3_601), Some(1_799));
     }
 
     #[test]
-    fn a_whole_ipv6_network_counts_as_one_address() {
-        let sign_ups = SignUps::new(1);
-        assert_eq!(wait(&sign_ups, "2001:db8:0:1::1", 0), None);
-        assert_eq!(wait(&sign_ups, "2001:db8:0:1:ffff::2", 0), Some(3_600));
-        assert_eq!(wait(&sign_ups, "2001:db8:0:2::1", 0), None);
+    fn counts_an_ipv6_network_as_one_address() {
+        let registration_limiter = RegistrationLimiter::new(1);
+        assert_eq!(wait(&registration_limiter, "2001:db8:0:1::1", 0), None);
+        assert_eq!(wait(&registration_limiter, "2001:db8:0:1:ffff::2", 0), Some(3_600));
+        assert_eq!(wait(&registration_limiter, "2001:db8:0:2::1", 0), None);
     }
 
     #[test]
-    fn memory_is_bounded_and_given_back() {
-        let sign_ups = SignUps::new(1);
+    fn memory_is_bounded_and_released() {
+        let registration_limiter = RegistrationLimiter::new(1);
         for number in 0..u32::try_from(MAX_ADDRESSES).unwrap() {
             let address = std::net::Ipv4Addr::from_bits(number).to_string();
-            assert_eq!(wait(&sign_ups, &address, 0), None);
+            assert_eq!(wait(&registration_limiter, &address, 0), None);
         }
-        assert_eq!(wait(&sign_ups, "192.0.2.1", 0), Some(60));
-        assert_eq!(wait(&sign_ups, "192.0.2.1", 3_600), None);
-        assert_eq!(sign_ups.counted.lock().unwrap().len(), 1);
+        assert_eq!(wait(&registration_limiter, "192.0.2.1", 0), Some(60));
+        assert_eq!(wait(&registration_limiter, "192.0.2.1", 3_600), None);
+        assert_eq!(registration_limiter.counted.lock().unwrap().len(), 1);
     }
 
     #[test]
-    fn zero_is_no_limit() {
-        let sign_ups = SignUps::new(0);
-        assert!((0..100).all(|_| wait(&sign_ups, "192.0.2.1", 0).is_none()));
+    fn zero_means_no_limit() {
+        let registration_limiter = RegistrationLimiter::new(0);
+        assert!((0..100).all(|_| wait(&registration_limiter, "192.0.2.1", 0).is_none()));
     }
 }
