@@ -12,7 +12,7 @@ use bytes::Bytes;
 use domain::upstream::Profile;
 use translate::dialect::Dialect;
 use translate::plan::{ReasoningOutput, ReasoningSealer};
-use translate::request::{Earlier, HostedTools, Inputs, Request, Terms};
+use translate::request::{Earlier, HostedTools, Inputs, Request, TranslateOptions};
 use domain::wire::chat::ChatRequest;
 use domain::wire::splice::join;
 use libfuzzer_sys::fuzz_target;
@@ -264,7 +264,7 @@ fn check_responses(body: &[u8]) {
         assert_eq!(cap, request.max_output_tokens, "{reader:?} {shown}");
     }
     let references = HashMap::new();
-    let terms = Terms {
+    let options = TranslateOptions {
         dialect: Dialect::of(Profile::Generic),
         inputs: Inputs { images: true, files: true, audio: true },
         verbosity: true,
@@ -274,7 +274,7 @@ fn check_responses(body: &[u8]) {
         sealer: &Sealer,
         earlier: Earlier::Kept { items: &[], references: &references },
     };
-    let Ok(translated) = request.translate(&terms) else { return };
+    let Ok(translated) = request.translate(&options) else { return };
     let sent = translated.chat_body(UPSTREAM_MODEL, Some(PAYABLE));
     let Some(json) = parse(&sent) else { return };
     let held = request.max_output_tokens.map_or(PAYABLE, |own| own.min(PAYABLE));

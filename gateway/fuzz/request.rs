@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use domain::upstream::Profile;
 use translate::dialect::Dialect;
 use translate::plan::{ReasoningOutput, ReasoningSealer};
-use translate::request::{Earlier, HostedTools, Inputs, Request, Terms};
+use translate::request::{Earlier, HostedTools, Inputs, Request, TranslateOptions};
 use libfuzzer_sys::fuzz_target;
 
 /// Opens everything, as reasoning that reads like its seal.
@@ -35,7 +35,7 @@ fuzz_target!(|body: &[u8]| {
     let Ok(request) = Request::parse(body) else { return };
     let references = HashMap::new();
     for (number, profile) in PROFILES.into_iter().enumerate() {
-        let terms = Terms {
+        let options = TranslateOptions {
             dialect: Dialect::of(profile),
             inputs: Inputs { images: number != 3, files: number != 4, audio: number != 5 },
             verbosity: number % 2 == 0,
@@ -45,7 +45,7 @@ fuzz_target!(|body: &[u8]| {
             sealer: &Sealer,
             earlier: Earlier::Kept { items: &[], references: &references },
         };
-        let Ok(translated) = request.translate(&terms) else { continue };
+        let Ok(translated) = request.translate(&options) else { continue };
         let chat: serde_json::Value =
             serde_json::from_slice(&translated.chat_body("upstream", None)).expect("it is JSON");
         assert!(chat["messages"].as_array().is_some_and(|messages| !messages.is_empty()));

@@ -35,7 +35,7 @@ use domain::wire::usage::AnswerUsage;
 use translate::answer::{self, Envelope, KeepAlive, ResponseStream};
 use translate::dialect::Dialect;
 use translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
-use translate::request::{Earlier, HostedTools, Inputs, Request, Terms, Translated};
+use translate::request::{Earlier, HostedTools, Inputs, Request, TranslateOptions, Translated};
 
 /// How Responses requests are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -391,7 +391,7 @@ impl Translations {
                 continue;
             }
             let dialect = Dialect::of(upstream.profile);
-            let terms = Terms {
+            let options = TranslateOptions {
                 dialect,
                 inputs: Inputs::of(model, dialect),
                 verbosity: model.abilities.contains(&Ability::Verbosity),
@@ -404,7 +404,7 @@ impl Translations {
                     None => Earlier::NotKept,
                 },
             };
-            by_profile.push((upstream.profile, request.translate(&terms)));
+            by_profile.push((upstream.profile, request.translate(&options)));
         }
         Self { by_profile, cap }
     }

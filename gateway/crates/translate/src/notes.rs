@@ -32,7 +32,7 @@ impl Notes {
     }
 
     /// Notes that something is left out in which nothing could be read. No refusal, not even on strict
-    /// terms: a client that has only this, and repeats it with every turn, could never go on.
+    /// options: a client that has only this, and repeats it with every turn, could never go on.
     pub(super) fn add_unreadable(&mut self, loss: Loss, subject: &str) {
         self.report.add(loss, shown(subject));
     }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::super::dialect::ToolResultMedia;
 use super::super::path::Path;
 use super::chat::{Audio, ChatPart, Content, File, ImageUrl};
+use super::options::{Inputs, TranslateOptions};
 use super::part::Part;
-use super::terms::{Inputs, Terms};
 use domain::refusal::{Refusal, RequestFault};
 
 /// What a tool gave back: what its message says, and what must follow in another one.
@@ -18,23 +18,23 @@ pub(super) struct ToolResult<'s> {
 /// The content of a message.
 pub(super) fn content<'s>(
     parts: &'s [Part<'s>],
-    terms: &Terms<'_>,
+    options: &TranslateOptions<'_>,
     at: &Path<'_>,
 ) -> Result<Content<'s>, Refusal> {
     if let Some(text) = only_text(parts) {
         return Ok(Content::Text(text));
     }
-    let parts = parts.iter().enumerate().map(|(index, part)| in_chat(part, terms, &at.at(index)));
+    let parts = parts.iter().enumerate().map(|(index, part)| in_chat(part, options, &at.at(index)));
     parts.collect::<Result<_, _>>().map(Content::Parts)
 }
 
 /// A part in chat's words.
 fn in_chat<'s>(
     part: &'s Part<'s>,
-    terms: &Terms<'_>,
+    options: &TranslateOptions<'_>,
     at: &Path<'_>,
 ) -> Result<ChatPart<'s>, Refusal> {
-    let Inputs { images, files, audio } = terms.inputs;
+    let Inputs { images, files, audio } = options.inputs;
     Ok(match part {
         Part::Text(text) => ChatPart::Text { text: Cow::Borrowed(text) },
         Part::Refusal(text) => ChatPart::Refusal { refusal: Cow::Borrowed(text) },
@@ -63,14 +63,14 @@ fn unsupported(part: &Path<'_>, message: &str) -> Refusal {
 /// A tool's result: its message takes only text, unless the upstream wants it all there (`I-19`).
 pub(super) fn result<'s>(
     parts: &'s [Part<'s>],
-    terms: &Terms<'_>,
+    options: &TranslateOptions<'_>,
     at: &Path<'_>,
 ) -> Result<ToolResult<'s>, Refusal> {
     if let Some(text) = only_text(parts) {
         return Ok(ToolResult { content: Content::Text(text), media: Vec::new() });
     }
-    if terms.dialect.tool_result_media == ToolResultMedia::Inline {
-        return Ok(ToolResult { content: content(parts, terms, at)?, media: Vec::new() });
+    if options.dialect.tool_result_media == ToolResultMedia::Inline {
+        return Ok(ToolResult { content: content(parts, options, at)?, media: Vec::new() });
     }
     let mut text = None;
     let mut media = Vec::new();
@@ -82,7 +82,7 @@ pub(super) fn result<'s>(
                 if !matches!(other, Part::Image { .. }) {
                     note = "[file attached below]";
                 }
-                media.push(in_chat(other, terms, &at.at(index))?);
+                media.push(in_chat(other, options, &at.at(index))?);
             }
         }
     }

@@ -20,8 +20,8 @@ use super::chat::{JsonSchema, Message, ResponseFormat};
 use super::fields::{Fields, Format, SAMPLING};
 use super::history::{Entry, link};
 use super::item::{Item, Outcome, Output, Place, Role};
+use super::options::{Earlier, HostedTools, TranslateOptions};
 use super::part::Part;
-use super::terms::{Earlier, HostedTools, Terms};
 use super::turns::{Conversation, messages};
 use super::{Input, Request, echo};
 use domain::refusal::{Refusal, RequestFault};
@@ -66,19 +66,19 @@ impl Request<'_> {
     ///
     /// # Errors
     /// The request asks for something that cannot be said in this upstream's dialect, or, on strict
-    /// terms, that would be lost.
-    pub fn translate(&self, terms: &Terms<'_>) -> Result<Translated, Refusal> {
-        let mut notes = Notes::new(terms.strict);
-        if self.previous_response_id.is_some() && !terms.earlier.is_kept() {
+    /// options, that would be lost.
+    pub fn translate(&self, options: &TranslateOptions<'_>) -> Result<Translated, Refusal> {
+        let mut notes = Notes::new(options.strict);
+        if self.previous_response_id.is_some() && !options.earlier.is_kept() {
             return Err(not_kept());
         }
-        self.note_fields(terms, &mut notes)?;
-        let replaced = self.replaced(&terms.earlier)?;
-        let entries = self.entries(&replaced, terms, &mut notes)?;
+        self.note_fields(options, &mut notes)?;
+        let replaced = self.replaced(&options.earlier)?;
+        let entries = self.entries(&replaced, options, &mut notes)?;
 
-        let (mut tools, found) = tools(&self.fields, &entries, terms, &mut notes)?;
+        let (mut tools, found) = tools(&self.fields, &entries, options, &mut notes)?;
         tools.names()?;
-        let choice = choice::apply(self.fields.body.get("tool_choice"), &mut tools, terms)?;
+        let choice = choice::apply(self.fields.body.get("tool_choice"), &mut tools, options)?;
 
         let links = link(&entries, &mut notes)?;
         let conversation = Conversation {
@@ -87,18 +87,18 @@ impl Request<'_> {
             links: &links,
             found: &found,
         };
-        let messages = messages(conversation, terms, &mut notes)?;
+        let messages = messages(conversation, options, &mut notes)?;
         if messages.is_empty() {
             return Err(INPUT.invalid("holds nothing to answer"));
         }
-        let store = terms.earlier.is_kept() && self.store != Some(false);
-        let members = self.chat_members(&messages, &tools, &choice, terms);
+        let store = options.earlier.is_kept() && self.store != Some(false);
+        let members = self.chat_members(&messages, &tools, &choice, options);
         let plan = Plan {
             model: self.model.clone().into_owned(),
             echo: echo::echo(&self.fields, store)?,
             tools: tools.names()?,
             allowed: choice.allowed,
-            reasoning: terms.reasoning,
+            reasoning: options.reasoning,
             seals_reasoning: self.fields.seals_reasoning,
             logprobs: self.fields.logprobs,
             report: notes.into_report(),
@@ -107,22 +107,27 @@ impl Request<'_> {
             plan: Arc::new(plan),
             store,
             max_output: self.max_output_tokens,
-            cap_name: terms.dialect.cap_name(),
+            cap_name: options.dialect.cap_name(),
             members,
         })
     }
 
     /// Fields that have no effect on this upstream (`Q-22`, `Q-23`, `Q-35`).
-    fn note_fields(&self, terms: &Terms<'_>, notes: &mut Notes) -> Result<(), Refusal> {
+    fn note_fields(
+        &self,
+        options: &TranslateOptions<'_>,
+        notes: &mut Notes,
+    ) -> Result<(), Refusal> {
         for name in self.fields.unknown() {
             let name = shown(name);
             notes.add(Loss::FieldIgnored, &name, &Path::Root.field(&name))?;
         }
         let ignored = |name: &str, value: Option<&str>, usual: &[&str]| {
             value.is_some_and(|value| !usual.contains(&value))
-                && !terms.dialect.passes.contains(&name)
+                && !options.dialect.passes.contains(&name)
         };
-        if !terms.verbosity && ignored("verbosity", self.fields.verbosity.as_deref(), &["medium"]) {
+        if !options.verbosity && ignored("verbosity", self.fields.verbosity.as_deref(), &["medium"])
+        {
             let text = Path::Root.field("text");
             notes.add(Loss::FieldIgnored, "text.verbosity", &text.field("verbosity"))?;
         }
@@ -175,7 +180,7 @@ impl Request<'_> {
     fn entries<'s>(
         &'s self,
         replaced: &'s Replaced<'s>,
-        terms: &Terms<'_>,
+        options: &TranslateOptions<'_>,
         notes: &mut Notes,
     ) -> Result<Vec<Entry<'s>>, Refusal> {
         let own = match &self.input {
@@ -191,7 +196,7 @@ impl Request<'_> {
         for (place, item) in earlier.chain(text).chain(own) {
             if let Item::HostedRecord(kind) = item {
                 let at = place.path();
-                if terms.strict || terms.hosted_tools == HostedTools::Refuse {
+                if options.strict || options.hosted_tools == HostedTools::Refuse {
                     let message = format!(
                         "an input item of type `{kind}` is not supported: the tool is hosted elsewhere"
                     );
@@ -211,10 +216,10 @@ impl Request<'_> {
         messages: &[Message<'_>],
         tools: &Tools<'_>,
         choice: &Choice,
-        terms: &Terms<'_>,
+        options: &TranslateOptions<'_>,
     ) -> String {
         let fields = &self.fields;
-        let dialect = terms.dialect;
+        let dialect = options.dialect;
         let mut chat = Members::default();
         chat.put("messages", messages);
         if !tools.is_empty() {
@@ -244,7 +249,7 @@ impl Request<'_> {
             chat.put("reasoning_effort", effort);
         }
         if let Some(verbosity) = &fields.verbosity
-            && (terms.verbosity || dialect.passes.contains(&"verbosity"))
+            && (options.verbosity || dialect.passes.contains(&"verbosity"))
         {
             chat.put("verbosity", verbosity);
         }
@@ -285,10 +290,10 @@ fn not_kept() -> Refusal {
 fn tools<'s>(
     fields: &'s Fields<'_>,
     entries: &'s [Entry<'s>],
-    terms: &'s Terms<'s>,
+    options: &'s TranslateOptions<'s>,
     notes: &mut Notes,
 ) -> Result<(Tools<'s>, HashMap<usize, Vec<String>>), Refusal> {
-    let mut collector = Collector::new(terms);
+    let mut collector = Collector::new(options);
     let mut found = HashMap::new();
     for (name, list) in [("tools", &fields.tools), ("additional_tools", &fields.additional_tools)] {
         collector.add(list, &Path::Root.field(name), Source::Declared, notes)?;

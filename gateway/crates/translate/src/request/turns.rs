@@ -19,8 +19,8 @@ use super::chat::{Content, Message};
 use super::content::{self, ToolResult, append, join};
 use super::history::{Entry, Link};
 use super::item::{Call, Item, Outcome, Output, Place, Reasoning, Role};
+use super::options::TranslateOptions;
 use super::part::Part;
-use super::terms::Terms;
 use super::turn::{Made, Thought, Turn};
 use domain::refusal::Refusal;
 
@@ -43,11 +43,11 @@ pub(super) struct Conversation<'s> {
 /// The messages of a conversation.
 pub(super) fn messages<'s>(
     conversation: Conversation<'s>,
-    terms: &Terms<'_>,
+    options: &TranslateOptions<'_>,
     notes: &mut Notes,
 ) -> Result<Vec<Message<'s>>, Refusal> {
     let mut turns = Turns {
-        terms,
+        options,
         links: conversation.links,
         found: conversation.found,
         head: Vec::new(),
@@ -68,7 +68,7 @@ pub(super) fn messages<'s>(
 
 /// What was made of the items so far.
 struct Turns<'s, 't> {
-    terms: &'t Terms<'t>,
+    options: &'t TranslateOptions<'t>,
     links: &'s [Link],
     found: &'s HashMap<usize, Vec<String>>,
     /// What becomes the system message at the head (`I-4`).
@@ -119,16 +119,17 @@ impl<'s> Turns<'s, '_> {
         if parts.is_empty() {
             return Ok(()); // `I-8`
         }
-        let content = content::content(parts, self.terms, &at.field("content"))?;
+        let content = content::content(parts, self.options, &at.field("content"))?;
         match role {
             Role::User => self.nodes.push(Node::Plain { role: "user", content }),
             Role::System
-                if self.nodes.is_empty() || self.terms.dialect.late_system == LateSystem::Hoist =>
+                if self.nodes.is_empty()
+                    || self.options.dialect.late_system == LateSystem::Hoist =>
             {
                 self.head.push(content);
             }
             Role::System => {
-                let role = self.terms.dialect.developer_role;
+                let role = self.options.dialect.developer_role;
                 self.nodes.push(Node::Plain { role, content });
             }
         }
@@ -137,7 +138,7 @@ impl<'s> Turns<'s, '_> {
 
     /// Step 2: a message joins its turn, also the one whose calls are being answered.
     fn assistant(&mut self, index: usize, parts: &'s [Part<'s>]) {
-        let keeps_refusals = self.terms.dialect.refusal_part;
+        let keeps_refusals = self.options.dialect.refusal_part;
         let open = self.owner.filter(|(_, last_output)| *last_output > index);
         let turn = match open.map(|(node, _)| &mut self.nodes[node]) {
             Some(Node::Turn(turn)) if self.draft.is_empty() => turn,
@@ -173,14 +174,14 @@ impl<'s> Turns<'s, '_> {
         place: Place,
         notes: &mut Notes,
     ) -> Result<(), Refusal> {
-        let text = thought(reasoning, self.terms);
+        let text = thought(reasoning, self.options);
         let id = reasoning.id.as_deref();
         if text.is_empty() {
             // a blob of another maker, say: `I-12` has it skipped, and Codex sends it again and again
             notes.add_unreadable(Loss::ReasoningDropped, id.unwrap_or(WITHOUT_ID));
             return Ok(());
         }
-        if self.terms.dialect.reasoning_field.is_none() {
+        if self.options.dialect.reasoning_field.is_none() {
             return notes.add(Loss::ReasoningDropped, id.unwrap_or(WITHOUT_ID), &place.path());
         }
         if self.draft.reasoning.last().is_none_or(|before| before.text != text) {
@@ -227,7 +228,7 @@ impl<'s> Turns<'s, '_> {
     ) -> Result<(), Refusal> {
         let Link::Output(call) = self.links[index] else { return Ok(()) };
         let result = match &output.result {
-            Outcome::Parts(parts) => content::result(parts, self.terms, &at.field("output"))?,
+            Outcome::Parts(parts) => content::result(parts, self.options, &at.field("output"))?,
             Outcome::Tools(_) => {
                 let names = self.found.get(&index).map_or(&[][..], Vec::as_slice);
                 let text = match names {
@@ -277,13 +278,13 @@ impl<'s> Turns<'s, '_> {
     fn render(self, notes: &mut Notes) -> Result<Vec<Message<'s>>, Refusal> {
         let mut messages = Vec::with_capacity(self.nodes.len() + 1);
         if let Some(content) = join(self.head) {
-            messages.push(Message::Plain { role: self.terms.dialect.developer_role, content });
+            messages.push(Message::Plain { role: self.options.dialect.developer_role, content });
         }
         for node in self.nodes {
             match node {
                 Node::Plain { role, content } => messages.push(Message::Plain { role, content }),
                 Node::Turn(turn) => {
-                    turn.render(self.terms.dialect.reasoning_field, &mut messages, notes)?;
+                    turn.render(self.options.dialect.reasoning_field, &mut messages, notes)?;
                 }
             }
         }
@@ -292,8 +293,8 @@ impl<'s> Turns<'s, '_> {
 }
 
 /// The text of a reasoning item, from the first place that has any (`I-12`).
-fn thought<'s>(reasoning: &'s Reasoning<'s>, terms: &Terms<'_>) -> Cow<'s, str> {
-    if let Some(text) = reasoning.sealed.as_deref().and_then(|sealed| terms.sealer.open(sealed)) {
+fn thought<'s>(reasoning: &'s Reasoning<'s>, options: &TranslateOptions<'_>) -> Cow<'s, str> {
+    if let Some(text) = reasoning.sealed.as_deref().and_then(|sealed| options.sealer.open(sealed)) {
         return Cow::Owned(text);
     }
     for (texts, separator) in [(&reasoning.content, "\n"), (&reasoning.summary, "\n\n")] {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::super::path::{Path, shown};
 use super::super::plan::ToolKind;
 use super::super::raw::{Object, string};
-use super::super::request::{HostedTools, Terms};
+use super::super::request::{HostedTools, TranslateOptions};
 use super::collect::Tools;
 use super::kind::{Kind, kind};
 use domain::refusal::{Refusal, RequestFault};
@@ -39,22 +39,22 @@ enum Mode {
 pub(crate) fn apply(
     raw: Option<&RawValue>,
     tools: &mut Tools<'_>,
-    terms: &Terms<'_>,
+    options: &TranslateOptions<'_>,
 ) -> Result<Choice, Refusal> {
     let Some(raw) = raw else { return Ok(Choice::default()) };
     if first_byte(raw) == b'"' {
         let mode = mode(&string(raw, &AT)?, &AT)?;
-        let chat = apply_mode(mode, tools, terms)?;
+        let chat = apply_mode(mode, tools, options)?;
         return Ok(Choice { chat, allowed: None });
     }
     let choice = Object::read(raw, AT)?;
     let said = choice.text("type")?;
     if said == "allowed_tools" {
-        return allowed(&choice, tools, terms);
+        return allowed(&choice, tools, options);
     }
     let Some(kind) = callable(&said) else { return Err(unsupported(&said)) };
     let wire_name = find(&choice, kind, tools)?;
-    if !terms.dialect.tool_choice {
+    if !options.dialect.tool_choice {
         return Err(disobeyed());
     }
     let chat = json!({"type": "function", "function": {"name": wire_name}});
@@ -64,20 +64,20 @@ pub(crate) fn apply(
 fn apply_mode(
     mode: Mode,
     tools: &mut Tools<'_>,
-    terms: &Terms<'_>,
+    options: &TranslateOptions<'_>,
 ) -> Result<Option<Value>, Refusal> {
     if mode == Mode::Required {
         if tools.is_empty() {
             return Err(AT.invalid("must not be `required` where there is no tool to call"));
         }
-        if !terms.dialect.tool_choice {
+        if !options.dialect.tool_choice {
             return Err(disobeyed());
         }
     }
-    if mode == Mode::None && !terms.dialect.tool_choice {
+    if mode == Mode::None && !options.dialect.tool_choice {
         tools.declared.clear();
     }
-    if !terms.dialect.tool_choice {
+    if !options.dialect.tool_choice {
         return Ok(None);
     }
     Ok((!tools.is_empty()).then(|| json!(mode)))
@@ -86,7 +86,7 @@ fn apply_mode(
 fn allowed(
     choice: &Object<'_, '_>,
     tools: &mut Tools<'_>,
-    terms: &Terms<'_>,
+    options: &TranslateOptions<'_>,
 ) -> Result<Choice, Refusal> {
     let mode = match choice.string("mode")? {
         Some(text) => mode(&text, &choice.path("mode"))?,
@@ -104,16 +104,16 @@ fn allowed(
         let said = entry.text("type")?;
         match (callable(&said), kind(&said, None)) {
             (Some(kind), _) => wire_names.push(find(&entry, kind, tools)?),
-            (None, Kind::Hosted) if terms.hosted_tools == HostedTools::Omit => {}
+            (None, Kind::Hosted) if options.hosted_tools == HostedTools::Omit => {}
             (None, _) => return Err(unsupported(&said)),
         }
     }
     let allowed: HashSet<String> = wire_names.iter().cloned().collect();
-    let in_chat_words = terms.dialect.allowed_tools && !wire_names.is_empty();
+    let in_chat_words = options.dialect.allowed_tools && !wire_names.is_empty();
     if !in_chat_words {
         tools.retain(&allowed);
     }
-    let plain = apply_mode(mode, tools, terms)?;
+    let plain = apply_mode(mode, tools, options)?;
     let chat = if in_chat_words && mode != Mode::None {
         let functions: Vec<Value> = wire_names
             .iter()

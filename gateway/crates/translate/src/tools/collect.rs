@@ -10,7 +10,7 @@ use super::super::path::Path;
 use super::super::plan::{Tool, ToolKind, ToolNames};
 use super::super::raw::Object;
 use super::super::report::Loss;
-use super::super::request::{HostedTools, Terms};
+use super::super::request::{HostedTools, TranslateOptions};
 use super::declare::{self, Declared};
 use super::kind::{Kind, kind};
 use super::name;
@@ -19,7 +19,7 @@ use domain::refusal::Refusal;
 
 /// Gathers tools, list by list.
 pub(crate) struct Collector<'a, 't> {
-    terms: &'t Terms<'t>,
+    options: &'t TranslateOptions<'t>,
     tools: Vec<Declared<'a>>,
     by_key: HashMap<Key<'a>, usize>,
     offences: Offences,
@@ -51,8 +51,8 @@ type Namespace<'n, 'a> = Option<&'n Cow<'a, str>>;
 
 impl<'a, 't> Collector<'a, 't> {
     /// No tool yet.
-    pub(crate) fn new(terms: &'t Terms<'t>) -> Self {
-        Self { terms, tools: Vec::new(), by_key: HashMap::new(), offences: Offences::default() }
+    pub(crate) fn new(options: &'t TranslateOptions<'t>) -> Self {
+        Self { options, tools: Vec::new(), by_key: HashMap::new(), offences: Offences::default() }
     }
 
     /// Adds a list of tools; gives back their wire names.
@@ -94,7 +94,9 @@ impl<'a, 't> Collector<'a, 't> {
         let converts = match kind {
             Kind::Function | Kind::Custom => true,
             Kind::Namespace | Kind::ClientSearch => namespace.is_none(),
-            Kind::Hosted if self.terms.hosted_tools == HostedTools::Omit && !self.terms.strict => {
+            Kind::Hosted
+                if self.options.hosted_tools == HostedTools::Omit && !self.options.strict =>
+            {
                 return notes.add(Loss::HostedToolOmitted, &said, &at);
             }
             Kind::Hosted | Kind::Unknown => false,
@@ -107,7 +109,7 @@ impl<'a, 't> Collector<'a, 't> {
             self.offences.add(Some(&said), what, at.to_string());
             return Ok(());
         }
-        let strict_works = self.terms.dialect.strict;
+        let strict_works = self.options.dialect.strict;
         let declared = match kind {
             Kind::Namespace => return self.add_members(&tool, source, notes, names),
             Kind::Custom => declare::custom(&tool, namespace, notes)?,

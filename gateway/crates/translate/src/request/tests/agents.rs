@@ -32,8 +32,8 @@ fn shown(plan: &Plan) -> Value {
 }
 
 /// Compares the chat request and the plan with their snapshots.
-fn check(name: &str, body: &Value, terms: &Terms<'_>) {
-    let translated = translate(body, terms).unwrap();
+fn check(name: &str, body: &Value, options: &TranslateOptions<'_>) {
+    let translated = translate(body, options).unwrap();
     let sent: Value = serde_json::from_slice(&translated.chat_body("up", None)).unwrap();
     insta::assert_json_snapshot!(format!("{name}_chat"), sent);
     insta::assert_json_snapshot!(format!("{name}_plan"), shown(&translated.plan));
@@ -46,19 +46,19 @@ fn codex_is_understood() {
 
 #[test]
 fn codex_is_understood_for_openai() {
-    check("codex_openai", &codex(), &terms(Profile::OpenAi));
+    check("codex_openai", &codex(), &options(Profile::OpenAi));
 }
 
 #[test]
 fn codex_with_its_tools_in_the_input_is_understood() {
     let body = fixture(include_str!("fixtures/codex_lite.json"));
-    check("codex_lite", &body, &terms(Profile::Vllm));
+    check("codex_lite", &body, &options(Profile::Vllm));
 }
 
 #[test]
 fn opencode_is_understood() {
     let body = fixture(include_str!("fixtures/opencode.json"));
-    check("opencode", &body, &terms(Profile::LlamaCpp));
+    check("opencode", &body, &options(Profile::LlamaCpp));
 }
 
 #[test]
@@ -73,5 +73,5 @@ fn the_ai_sdk_is_understood() {
         ],
     );
     let body = fixture(include_str!("fixtures/ai_sdk.json"));
-    check("ai_sdk", &body, &kept.terms());
+    check("ai_sdk", &body, &kept.options());
 }

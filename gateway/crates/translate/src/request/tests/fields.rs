@@ -3,16 +3,16 @@
 use super::*;
 
 /// Checks single members of the chat request: `null` stands for absent.
-fn check(members: &Value, terms: &Terms<'_>, expected: &Value) {
-    let sent = chat(members, terms);
+fn check(members: &Value, options: &TranslateOptions<'_>, expected: &Value) {
+    let sent = chat(members, options);
     for (name, value) in expected.as_object().unwrap() {
         assert_eq!(sent[name], *value, "`{name}` for {members}");
         assert_eq!(sent.get(name).is_none(), value.is_null(), "`{name}` for {members}");
     }
 }
 
-fn openai() -> Terms<'static> {
-    terms(Profile::OpenAi)
+fn openai() -> TranslateOptions<'static> {
+    options(Profile::OpenAi)
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn null_is_absent() {
 /// `Q-22`: it was lost on every upstream but OpenAI's.
 #[test]
 fn verbosity_goes_where_the_model_takes_it() {
-    let takes = Terms { verbosity: true, ..generic() };
+    let takes = TranslateOptions { verbosity: true, ..generic() };
     let members = json!({"text": {"verbosity": "low"}});
     assert_eq!(chat(&members, &takes)["verbosity"], "low");
     assert_eq!(losses(&members, &takes), None);
@@ -336,13 +336,13 @@ fn the_echo_is_one_line_however_the_request_was_laid_out() {
 fn the_store_decides_what_is_kept() {
     // Q-26, §9.5
     let kept = Kept::default();
-    for (members, terms, expected) in [
-        (json!({}), kept.terms(), true),
-        (json!({"store": true}), kept.terms(), true),
-        (json!({"store": false}), kept.terms(), false),
+    for (members, options, expected) in [
+        (json!({}), kept.options(), true),
+        (json!({"store": true}), kept.options(), true),
+        (json!({"store": false}), kept.options(), false),
         (json!({"store": true}), generic(), false),
     ] {
-        let translated = translate(&request(&members), &terms).unwrap();
+        let translated = translate(&request(&members), &options).unwrap();
         assert_eq!(translated.store, expected, "{members}");
         assert!(translated.plan.echo.contains(&format!("\"store\":{expected}")), "{members}");
     }

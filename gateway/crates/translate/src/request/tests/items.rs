@@ -68,7 +68,7 @@ fn what_is_said_at_the_head_is_one_message() {
     let members = json!({"instructions": "a", "input": input});
     for (profile, role) in [(Profile::Generic, "system"), (Profile::OpenAi, "developer")] {
         let expected = json!([{"role": role, "content": "a\n\nb\n\nc"}, user(&json!("hi"))]);
-        assert_eq!(chat(&members, &terms(profile))["messages"], expected);
+        assert_eq!(chat(&members, &options(profile))["messages"], expected);
     }
     let sent = chat(&json!({"instructions": ""}), &generic());
     assert_eq!(sent["messages"], json!([user(&json!("hi"))]));
@@ -89,8 +89,8 @@ fn a_late_system_message_stays_or_is_hoisted() {
     let kept = json!([{"role": "system", "content": "a"}, user(&a), {"role": "system", "content": b}, user(&c)]);
     check_messages(&input, &generic(), &kept);
     let hoisted = json!([{"role": "system", "content": "a\n\nc"}, user(&a), user(&c)]);
-    check_messages(&input, &terms(Profile::Vllm), &hoisted);
-    let sent = chat(&json!({"input": input}), &terms(Profile::OpenAi));
+    check_messages(&input, &options(Profile::Vllm), &hoisted);
+    let sent = chat(&json!({"input": input}), &options(Profile::OpenAi));
     assert_eq!(sent["messages"][2], json!({"role": "developer", "content": "c"}));
 }
 
@@ -122,7 +122,7 @@ fn parts_are_said_in_chats_words() {
     ] {
         let input = json!([{"role": "user", "content": [text, part]}]);
         let expected = json!([user(&json!([{"type": "text", "text": "see"}, expected]))]);
-        check_messages(&input, &terms(Profile::OpenAi), &expected);
+        check_messages(&input, &options(Profile::OpenAi), &expected);
     }
 }
 
@@ -130,7 +130,7 @@ fn parts_are_said_in_chats_words() {
 #[test]
 fn images_for_a_model_that_sees_none_are_refused() {
     let blind = Inputs { images: false, ..generic().inputs };
-    let blind = Terms { inputs: blind, ..generic() };
+    let blind = TranslateOptions { inputs: blind, ..generic() };
     let image = json!({"type": "input_image", "image_url": "data:x"});
     let text = json!({"type": "input_text", "text": "see"});
     let call = json!({"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"});
@@ -144,11 +144,11 @@ fn images_for_a_model_that_sees_none_are_refused() {
     for result in [listed.clone(), json!(listed.to_string())] {
         let members = json!({"input": [call, output(result)]});
         refused(&members, &blind, (code, "input[1].output[0].type"));
-        let inline = Terms { inputs: blind.inputs, ..terms(Profile::Vllm) };
+        let inline = TranslateOptions { inputs: blind.inputs, ..options(Profile::Vllm) };
         refused(&members, &inline, (code, "input[1].output[0].type"));
     }
     let earlier = Kept::new(&[user(&json!([image]))], &[]);
-    let kept = Terms { inputs: blind.inputs, ..earlier.terms() };
+    let kept = TranslateOptions { inputs: blind.inputs, ..earlier.options() };
     let members = json!({"previous_response_id": "resp_1"});
     refused(&members, &kept, (code, "previous_response_id"));
     check_messages(&json!([user(&json!([text]))]), &blind, &json!([user(&json!("see"))]));
@@ -163,16 +163,18 @@ fn files_and_audio_go_where_the_model_takes_them() {
     let code = RequestFault::UnsupportedContentPart;
     for (part, kind) in [(file, "file"), (audio, "input_audio")] {
         let members = json!({"input": [user(&json!([text, part]))]});
-        let sent = |terms: &Terms<'_>| chat(&members, terms)["messages"][0]["content"][1].clone();
+        let sent = |options: &TranslateOptions<'_>| {
+            chat(&members, options)["messages"][0]["content"][1].clone()
+        };
         assert_eq!(sent(&generic())["type"], kind);
         let none = Inputs { images: true, files: false, audio: false };
-        let refuses = Terms { inputs: none, ..generic() };
+        let refuses = TranslateOptions { inputs: none, ..generic() };
         let message = refused(&members, &refuses, (code, "input[0].content[1].type"));
         assert!(message.contains("this model takes no"), "{message}");
         // unless the model's entry says so, servers that are known to refuse them are not asked
-        refused(&members, &terms(Profile::Ollama), (code, "input[0].content[1].type"));
+        refused(&members, &options(Profile::Ollama), (code, "input[0].content[1].type"));
         let all = Inputs { images: true, files: true, audio: true };
-        let takes = Terms { inputs: all, ..terms(Profile::Ollama) };
+        let takes = TranslateOptions { inputs: all, ..options(Profile::Ollama) };
         assert_eq!(sent(&takes)["type"], kind);
     }
 }
@@ -184,7 +186,7 @@ fn the_models_refusal_is_text_unless_the_upstream_knows_better() {
     ]}]);
     let sent = chat(&json!({"input": input}), &generic());
     assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "ano"}));
-    let sent = chat(&json!({"input": input}), &terms(Profile::OpenAi));
+    let sent = chat(&json!({"input": input}), &options(Profile::OpenAi));
     let parts = json!([{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "no"}]);
     assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": parts}));
 }
@@ -302,13 +304,13 @@ fn an_image_in_a_string_is_an_image() {
 }
 
 /// The reasoning that an item becomes, with a message after it.
-fn thought(item: Value, terms: &Terms<'_>) -> Value {
+fn thought(item: Value, options: &TranslateOptions<'_>) -> Value {
     let mut item = item;
     item["type"] = json!("reasoning");
     let input = json!([
         {"role": "user", "content": "hi"}, item, {"role": "assistant", "content": "ok"},
     ]);
-    chat(&json!({"input": input}), terms)["messages"][1].clone()
+    chat(&json!({"input": input}), options)["messages"][1].clone()
 }
 
 #[test]
@@ -324,13 +326,13 @@ fn reasoning_goes_back_where_the_upstream_reads_it() {
         (json!({"summary": [], "content": []}), None),
     ] {
         let mut message = json!({"role": "assistant", "content": "ok"});
-        assert_eq!(thought(item.clone(), &terms(Profile::OpenAi)), message, "OpenAI takes none");
+        assert_eq!(thought(item.clone(), &options(Profile::OpenAi)), message, "OpenAI takes none");
         if let Some(expected) = expected {
             message["reasoning_content"] = json!(expected);
         }
         assert_eq!(thought(item, &generic()), message);
     }
-    let message = thought(json!({"summary": [part("s")]}), &terms(Profile::Vllm));
+    let message = thought(json!({"summary": [part("s")]}), &options(Profile::Vllm));
     assert_eq!(message, json!({"role": "assistant", "content": "ok", "reasoning": "s"}));
 }
 
@@ -350,9 +352,9 @@ fn references_are_replaced() {
     let expected = json!([
         user(&json!("hi")), {"role": "assistant", "content": "a"}, user(&json!("go on")),
     ]);
-    check_messages(&input, &kept.terms(), &expected);
+    check_messages(&input, &kept.options(), &expected);
     let unknown = json!({"input": [{"type": "item_reference", "id": "msg_2"}]});
-    refused(&unknown, &kept.terms(), (RequestFault::InvalidValue, "input[0].id"));
+    refused(&unknown, &kept.options(), (RequestFault::InvalidValue, "input[0].id"));
 }
 
 #[test]
@@ -388,8 +390,8 @@ fn earlier_items_go_before_the_input() {
         {"role": "tool", "tool_call_id": "c1", "content": "1"},
         {"role": "tool", "tool_call_id": "c2", "content": "2"},
     ]);
-    assert_eq!(chat(&members, &kept.terms())["messages"], expected);
-    assert_eq!(echo(&members, &kept.terms())["previous_response_id"], "resp_1");
+    assert_eq!(chat(&members, &kept.options())["messages"], expected);
+    assert_eq!(echo(&members, &kept.options())["previous_response_id"], "resp_1");
 }
 
 #[test]
@@ -400,8 +402,8 @@ fn a_fault_in_an_earlier_item_is_the_previous_responses() {
     );
     let expected = (RequestFault::UnsupportedContentPart, "previous_response_id");
     let none = Inputs { images: true, files: false, audio: false };
-    let terms = Terms { inputs: none, ..kept.terms() };
-    refused(&json!({"previous_response_id": "resp_1"}), &terms, expected);
+    let options = TranslateOptions { inputs: none, ..kept.options() };
+    refused(&json!({"previous_response_id": "resp_1"}), &options, expected);
 }
 
 #[test]
@@ -413,13 +415,13 @@ fn records_of_hosted_tools_are_left_out_where_the_operator_says_so() {
         {"type": "image_generation_call", "id": "ig_1", "result": "AA"},
         {"role": "assistant", "content": "ok"},
     ]);
-    let terms = Terms { hosted_tools: HostedTools::Omit, ..generic() };
+    let options = TranslateOptions { hosted_tools: HostedTools::Omit, ..generic() };
     let expected = json!([user(&json!("hi")), {"role": "assistant", "content": "ok"}]);
-    check_messages(&input, &terms, &expected);
+    check_messages(&input, &options, &expected);
     assert_eq!(
-        losses(&json!({"input": input}), &terms).as_deref(),
+        losses(&json!({"input": input}), &options).as_deref(),
         Some("hosted_tool_omitted=web_search_call; hosted_tool_omitted=image_generation_call")
     );
     let other = json!({"input": [{"type": "file_search_call"}]});
-    refused(&other, &terms, (RequestFault::UnsupportedInputItem, "input[0].type"));
+    refused(&other, &options, (RequestFault::UnsupportedInputItem, "input[0].type"));
 }

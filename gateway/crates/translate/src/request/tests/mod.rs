@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Inputs;
-use super::{Earlier, HostedTools, Request, Terms, Translated};
+use super::{Earlier, HostedTools, Request, TranslateOptions, Translated};
 use crate::dialect::Dialect;
 use crate::plan::{ReasoningOutput, ReasoningSealer};
 use domain::refusal::{Refusal, RequestFault};
@@ -34,10 +34,10 @@ impl ReasoningSealer for Prefix {
     }
 }
 
-/// The terms of a profile, with nothing kept.
-pub(crate) fn terms(profile: Profile) -> Terms<'static> {
+/// The options of a profile, with nothing kept.
+pub(crate) fn options(profile: Profile) -> TranslateOptions<'static> {
     let dialect = Dialect::of(profile);
-    Terms {
+    TranslateOptions {
         dialect,
         inputs: Inputs { images: true, files: dialect.files, audio: dialect.files },
         verbosity: false,
@@ -49,8 +49,8 @@ pub(crate) fn terms(profile: Profile) -> Terms<'static> {
     }
 }
 
-pub(crate) fn generic() -> Terms<'static> {
-    terms(Profile::Generic)
+pub(crate) fn generic() -> TranslateOptions<'static> {
+    options(Profile::Generic)
 }
 
 /// What the store has.
@@ -71,10 +71,10 @@ impl Kept {
         }
     }
 
-    /// The generic terms with the store on.
-    pub(crate) fn terms(&self) -> Terms<'_> {
+    /// The generic options with the store on.
+    pub(crate) fn options(&self) -> TranslateOptions<'_> {
         let earlier = Earlier::Kept { items: &self.items, references: &self.references };
-        Terms { earlier, ..generic() }
+        TranslateOptions { earlier, ..generic() }
     }
 }
 
@@ -90,39 +90,42 @@ pub(crate) fn request(members: &Value) -> Value {
     body
 }
 
-pub(crate) fn translate(body: &Value, terms: &Terms<'_>) -> Result<Translated, Refusal> {
-    Request::parse(body.to_string().as_bytes())?.translate(terms)
+pub(crate) fn translate(
+    body: &Value,
+    options: &TranslateOptions<'_>,
+) -> Result<Translated, Refusal> {
+    Request::parse(body.to_string().as_bytes())?.translate(options)
 }
 
 /// The chat request that `members` become.
-pub(crate) fn chat(members: &Value, terms: &Terms<'_>) -> Value {
+pub(crate) fn chat(members: &Value, options: &TranslateOptions<'_>) -> Value {
     let body = request(members);
-    match translate(&body, terms) {
+    match translate(&body, options) {
         Ok(translated) => serde_json::from_slice(&translated.chat_body("up", None)).unwrap(),
         Err(refusal) => panic!("{body} was refused: {refusal}"),
     }
 }
 
 /// The plan's echo of `members` as JSON.
-pub(crate) fn echo(members: &Value, terms: &Terms<'_>) -> Value {
-    let echo = &translate(&request(members), terms).unwrap().plan.echo;
+pub(crate) fn echo(members: &Value, options: &TranslateOptions<'_>) -> Value {
+    let echo = &translate(&request(members), options).unwrap().plan.echo;
     assert!(!echo.contains('\n'), "an event is one line");
     serde_json::from_str(&format!("{{{echo}}}")).unwrap()
 }
 
 /// The header that says what was lost.
-pub(crate) fn losses(members: &Value, terms: &Terms<'_>) -> Option<String> {
-    translate(&request(members), terms).unwrap().plan.report.header()
+pub(crate) fn losses(members: &Value, options: &TranslateOptions<'_>) -> Option<String> {
+    translate(&request(members), options).unwrap().plan.report.header()
 }
 
 /// Checks that `members` are refused with this code and param; gives back the message.
 pub(crate) fn refused(
     members: &Value,
-    terms: &Terms<'_>,
+    options: &TranslateOptions<'_>,
     expected: (RequestFault, &str),
 ) -> String {
     let body = request(members);
-    match translate(&body, terms) {
+    match translate(&body, options) {
         Err(Refusal::InvalidRequest { code, param, message }) => {
             assert_eq!(
                 (code, param.as_deref()),
@@ -136,7 +139,7 @@ pub(crate) fn refused(
 }
 
 /// Checks what the messages of a request with this input are.
-pub(crate) fn check_messages(input: &Value, terms: &Terms<'_>, expected: &Value) {
-    let sent = chat(&json!({"input": input}), terms);
+pub(crate) fn check_messages(input: &Value, options: &TranslateOptions<'_>, expected: &Value) {
+    let sent = chat(&json!({"input": input}), options);
     assert_eq!(sent["messages"], *expected, "for {input}");
 }

@@ -95,16 +95,16 @@ fn json_of_ours() -> impl Strategy<Value = Value> {
     })
 }
 
-fn all_terms() -> [Terms<'static>; 4] {
-    let omit = Terms { hosted_tools: HostedTools::Omit, ..terms(Profile::Ollama) };
-    let strict = Terms { strict: true, ..terms(Profile::OpenAi) };
-    [generic(), terms(Profile::Vllm), omit, strict]
+fn all_terms() -> [TranslateOptions<'static>; 4] {
+    let omit = TranslateOptions { hosted_tools: HostedTools::Omit, ..options(Profile::Ollama) };
+    let strict = TranslateOptions { strict: true, ..options(Profile::OpenAi) };
+    [generic(), options(Profile::Vllm), omit, strict]
 }
 
 /// Translates and checks what must hold of any request.
 fn check(body: &[u8]) -> Result<(), TestCaseError> {
-    for terms in all_terms() {
-        match Request::parse(body).and_then(|request| request.translate(&terms)) {
+    for options in all_terms() {
+        match Request::parse(body).and_then(|request| request.translate(&options)) {
             Ok(translated) => {
                 let sent: Value =
                     serde_json::from_slice(&translated.chat_body("up", None)).unwrap();
@@ -114,7 +114,7 @@ fn check(body: &[u8]) -> Result<(), TestCaseError> {
                 prop_assert!(!echo.contains('\n'));
                 let notes = translated.plan.report.notes();
                 let harmless = notes.iter().all(|note| note.loss == Loss::ReasoningDropped);
-                prop_assert!(!terms.strict || harmless, "{notes:?}");
+                prop_assert!(!options.strict || harmless, "{notes:?}");
             }
             Err(Refusal::InvalidRequest { code, param, message }) => {
                 prop_assert!(param.is_some() || code == RequestFault::InvalidJson, "{message}");
@@ -200,7 +200,7 @@ fn a_hundred_thousand_items_are_read_at_once() {
     // anything quadratic among these would run for hours
     let check = |body: &str| {
         let request = Request::parse(body.as_bytes()).unwrap();
-        drop(request.translate(&terms(Profile::LlamaCpp)));
+        drop(request.translate(&options(Profile::LlamaCpp)));
     };
     let many = |item: &str| {
         format!(r#"{{"model":"m","input":[{}{item}]}}"#, format!("{item},").repeat(99_999))

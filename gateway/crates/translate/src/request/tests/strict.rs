@@ -1,4 +1,4 @@
-//! Strict terms refuse what would be a note otherwise.
+//! Strict options refuse what would be a note otherwise.
 
 use super::*;
 use RequestFault::{InvalidValue, UnsupportedInputItem, UnsupportedParameter, UnsupportedTools};
@@ -50,9 +50,10 @@ fn strict_terms_take_no_loss() {
         ),
     ] {
         println!("{rule}");
-        let lenient = Terms { hosted_tools: HostedTools::Omit, ..terms(Profile::LlamaCpp) };
+        let lenient =
+            TranslateOptions { hosted_tools: HostedTools::Omit, ..options(Profile::LlamaCpp) };
         assert!(losses(&members, &lenient).is_some(), "{members} is a loss");
-        let strict = Terms { strict: true, ..lenient };
+        let strict = TranslateOptions { strict: true, ..lenient };
         let message = refused(&members, &strict, (code, param));
         assert!(message.len() > 30, "{message}");
     }
@@ -60,7 +61,7 @@ fn strict_terms_take_no_loss() {
 
 #[test]
 fn strict_terms_take_what_loses_nothing() {
-    let strict = Terms { strict: true, ..generic() };
+    let strict = TranslateOptions { strict: true, ..generic() };
     let members = json!({
         "instructions": "a", "store": false, "client_metadata": {"a": 1}, "prompt_cache_key": "k",
         "include": ["reasoning.encrypted_content"], "reasoning": {"effort": "low", "summary": "auto"},

@@ -27,8 +27,8 @@ fn items(script: &str) -> Value {
 }
 
 /// Messages in short, the other way round: an assistant's is `a text/reasoning[ids]`.
-fn outline(script: &str, terms: &Terms<'_>) -> String {
-    let sent = chat(&json!({"input": items(script)}), terms);
+fn outline(script: &str, options: &TranslateOptions<'_>) -> String {
+    let sent = chat(&json!({"input": items(script)}), options);
     let shown = sent["messages"].as_array().unwrap().iter().map(|message| {
         let content = match &message["content"] {
             Value::String(text) => text.clone(),
@@ -95,7 +95,7 @@ fn images_of_results_follow_the_results() {
     assert_eq!(outline("c 1, i 1", &generic()), alone);
     let both = "a -[1 2], t 1 k, t 2 l, u From the result of call 1:(image)From the result of call 2:(image)";
     assert_eq!(outline("c 1, c 2, i 2 l, i 1 k", &generic()), both);
-    assert_eq!(outline(script, &terms(Profile::Vllm)), "a -[1 2], t 1 k(image), t 2 l, u x");
+    assert_eq!(outline(script, &options(Profile::Vllm)), "a -[1 2], t 1 k(image), t 2 l, u x");
 }
 
 #[test]
@@ -162,13 +162,13 @@ fn an_output_answers_one_call_before_it() {
 fn reasoning_that_the_upstream_never_takes_is_a_loss() {
     let members = json!({"input": items("u x, r a, a b, u y")});
     assert_eq!(losses(&members, &generic()), None);
-    let openai = terms(Profile::OpenAi);
+    let openai = options(Profile::OpenAi);
     assert_eq!(losses(&members, &openai).as_deref(), Some("reasoning_dropped=rs"));
-    let strict = Terms { strict: true, ..openai };
+    let strict = TranslateOptions { strict: true, ..openai };
     refused(&members, &strict, (RequestFault::InvalidValue, "input[1]"));
 }
 
-/// `I-12`: Codex gives such a blob back with every turn, so that strict terms must take it, too.
+/// `I-12`: Codex gives such a blob back with every turn, so that strict options must take it, too.
 #[test]
 fn reasoning_that_nobody_can_read_is_a_note_and_never_a_refusal() {
     for item in [
@@ -183,8 +183,8 @@ fn reasoning_that_nobody_can_read_is_a_note_and_never_a_refusal() {
             json!([{"role": "user", "content": "x"}, item, {"role": "assistant", "content": "y"}]);
         for profile in [Profile::Generic, Profile::OpenAi] {
             for strict in [false, true] {
-                let terms = Terms { strict, ..terms(profile) };
-                let told = losses(&json!({"input": input}), &terms);
+                let options = TranslateOptions { strict, ..options(profile) };
+                let told = losses(&json!({"input": input}), &options);
                 assert_eq!(told.as_deref(), Some("reasoning_dropped=rs_1"), "{input}");
             }
         }

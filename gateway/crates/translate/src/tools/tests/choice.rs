@@ -5,24 +5,27 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::function;
-use crate::request::Terms;
-use crate::request::tests::{chat, generic, refused, request, terms, translate};
+use crate::request::TranslateOptions;
+use crate::request::tests::{chat, generic, options, refused, request, translate};
 use domain::refusal::RequestFault::{
     InvalidType, InvalidValue, MissingRequiredParameter, UnsupportedToolChoice,
 };
 use domain::upstream::Profile;
 
 /// The `tool_choice` and the names of the tools that go upstream, and the names that are allowed.
-fn chosen(choice: &Value, terms: &Terms<'_>) -> (Value, Vec<String>, Option<HashSet<String>>) {
+fn chosen(
+    choice: &Value,
+    options: &TranslateOptions<'_>,
+) -> (Value, Vec<String>, Option<HashSet<String>>) {
     let tools = json!([
         function("f"), {"type": "custom", "name": "c"},
         {"type": "namespace", "name": "n", "tools": [function("f")]},
     ]);
     let members = json!({"tools": tools, "tool_choice": choice});
-    let sent = chat(&members, terms);
+    let sent = chat(&members, options);
     let list = sent["tools"].as_array().cloned().unwrap_or_default();
     let names = list.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned());
-    let plan = translate(&request(&members), terms).unwrap().plan;
+    let plan = translate(&request(&members), options).unwrap().plan;
     (sent["tool_choice"].clone(), names.collect(), plan.allowed.clone())
 }
 
@@ -56,7 +59,7 @@ fn a_restriction_is_kept_and_enforced() {
     let (sent, names, allowed) = chosen(&choice, &generic());
     assert_eq!((sent, names), (json!("required"), vec!["f".to_owned(), "c".to_owned()]));
     assert_eq!(allowed.as_ref(), Some(&both));
-    let (sent, names, allowed) = chosen(&choice, &terms(Profile::OpenAi));
+    let (sent, names, allowed) = chosen(&choice, &options(Profile::OpenAi));
     let functions = json!([
         {"type": "function", "function": {"name": "f"}},
         {"type": "function", "function": {"name": "c"}},
@@ -108,7 +111,7 @@ fn a_choice_out_of_rule_is_refused() {
 #[test]
 fn an_upstream_that_ignores_choices_is_told_none() {
     // §3.6
-    let ollama = terms(Profile::Ollama);
+    let ollama = options(Profile::Ollama);
     let all = ["f", "c", "n__f"];
     assert_eq!(
         chosen(&json!("auto"), &ollama),

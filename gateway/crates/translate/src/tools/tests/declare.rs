@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::functions;
-use crate::request::tests::{generic, losses, refused, terms};
+use crate::request::tests::{generic, losses, options, refused};
 use domain::refusal::RequestFault::{InvalidType, InvalidValue, MissingRequiredParameter};
 use domain::upstream::Profile;
 
@@ -65,7 +65,7 @@ fn strict_goes_only_where_it_is_understood() {
     // T-1b
     let tools = json!([{"type": "function", "name": "f", "strict": true},
         {"type": "function", "name": "g", "strict": false}]);
-    let vllm = terms(Profile::Vllm);
+    let vllm = options(Profile::Vllm);
     for function in functions(&tools, &vllm).as_array().unwrap() {
         assert_eq!(function.get("strict"), None);
     }

@@ -7,12 +7,12 @@ mod offence;
 
 use serde_json::{Value, json};
 
-use crate::request::Terms;
+use crate::request::TranslateOptions;
 use crate::request::tests::chat;
 
 /// The functions that these tools become.
-fn functions(tools: &Value, terms: &Terms<'_>) -> Value {
-    let sent = chat(&json!({"tools": tools}), terms);
+fn functions(tools: &Value, options: &TranslateOptions<'_>) -> Value {
+    let sent = chat(&json!({"tools": tools}), options);
     let list = sent["tools"].as_array().cloned().unwrap_or_default();
     list.into_iter()
         .map(|mut tool| {
@@ -22,8 +22,8 @@ fn functions(tools: &Value, terms: &Terms<'_>) -> Value {
         .collect()
 }
 
-fn names(tools: &Value, terms: &Terms<'_>) -> Vec<String> {
-    let functions = functions(tools, terms);
+fn names(tools: &Value, options: &TranslateOptions<'_>) -> Vec<String> {
+    let functions = functions(tools, options);
     let names = functions.as_array().unwrap().iter();
     names.map(|function| function["name"].as_str().unwrap().to_owned()).collect()
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{function, names};
 use crate::request::tests::{chat, generic, losses, refused};
-use crate::request::{HostedTools, Terms};
+use crate::request::{HostedTools, TranslateOptions};
 use domain::refusal::RequestFault::UnsupportedTools;
 
 #[test]
@@ -74,7 +74,7 @@ fn every_offender_is_named_with_its_place() {
 #[test]
 fn hosted_tools_are_left_out_where_the_operator_says_so() {
     // §9.7
-    let omit = Terms { hosted_tools: HostedTools::Omit, ..generic() };
+    let omit = TranslateOptions { hosted_tools: HostedTools::Omit, ..generic() };
     let tools = json!([function("f"), {"type": "web_search"}, {"type": "image_generation"}]);
     assert_eq!(names(&tools, &omit), ["f"]);
     assert_eq!(

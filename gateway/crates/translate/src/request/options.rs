@@ -8,9 +8,9 @@ use super::super::dialect::Dialect;
 use super::super::plan::{ReasoningOutput, ReasoningSealer};
 use domain::model::{Modality, Model};
 
-/// On what terms a request is translated. They differ from deployment to deployment.
+/// On what options a request is translated. They differ from deployment to deployment.
 #[derive(Clone, Copy)]
-pub struct Terms<'t> {
+pub struct TranslateOptions<'t> {
     /// What the upstream takes.
     pub dialect: &'t Dialect,
     /// What the model takes beside text; the rest is refused (§2.1).
