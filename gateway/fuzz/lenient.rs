@@ -12,7 +12,7 @@ use bytes::Bytes;
 use domain::upstream::Profile;
 use translate::dialect::Dialect;
 use translate::plan::{ReasoningOutput, ReasoningSealer};
-use translate::request::{Earlier, HostedTools, Inputs, Request, TranslateOptions};
+use translate::request::{StoredHistory, HostedTools, Inputs, Request, TranslateOptions};
 use domain::wire::chat::ChatRequest;
 use domain::wire::splice::join;
 use libfuzzer_sys::fuzz_target;
@@ -272,7 +272,7 @@ fn check_responses(body: &[u8]) {
         hosted_tools: HostedTools::Omit,
         reasoning: ReasoningOutput::Summary,
         sealer: &Sealer,
-        earlier: Earlier::Kept { items: &[], references: &references },
+        history: StoredHistory::Loaded { items: &[], references: &references },
     };
     let Ok(translated) = request.translate(&options) else { return };
     let sent = translated.chat_body(UPSTREAM_MODEL, Some(PAYABLE));

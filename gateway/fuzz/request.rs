@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use domain::upstream::Profile;
 use translate::dialect::Dialect;
 use translate::plan::{ReasoningOutput, ReasoningSealer};
-use translate::request::{Earlier, HostedTools, Inputs, Request, TranslateOptions};
+use translate::request::{StoredHistory, HostedTools, Inputs, Request, TranslateOptions};
 use libfuzzer_sys::fuzz_target;
 
 /// Opens everything, as reasoning that reads like its seal.
@@ -43,7 +43,7 @@ fuzz_target!(|body: &[u8]| {
             hosted_tools: if number == 2 { HostedTools::Omit } else { HostedTools::Refuse },
             reasoning: ReasoningOutput::Summary,
             sealer: &Sealer,
-            earlier: Earlier::Kept { items: &[], references: &references },
+            history: StoredHistory::Loaded { items: &[], references: &references },
         };
         let Ok(translated) = request.translate(&options) else { continue };
         let chat: serde_json::Value =

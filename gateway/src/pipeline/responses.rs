@@ -35,7 +35,9 @@ use domain::wire::usage::AnswerUsage;
 use translate::answer::{self, Envelope, KeepAlive, ResponseStream};
 use translate::dialect::Dialect;
 use translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
-use translate::request::{Earlier, HostedTools, Inputs, Request, TranslateOptions, Translated};
+use translate::request::{
+    HostedTools, Inputs, Request, StoredHistory, TranslateOptions, Translated,
+};
 
 /// How Responses requests are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -399,9 +401,11 @@ impl Translations {
                 hosted_tools,
                 reasoning: app.responses.reasoning,
                 sealer,
-                earlier: match recalled {
-                    Some(Recalled { items, references, .. }) => Earlier::Kept { items, references },
-                    None => Earlier::NotKept,
+                history: match recalled {
+                    Some(Recalled { items, references, .. }) => {
+                        StoredHistory::Loaded { items, references }
+                    }
+                    None => StoredHistory::Disabled,
                 },
             };
             by_profile.push((upstream.profile, request.translate(&options)));

@@ -10,7 +10,7 @@ pub(super) enum Path<'p> {
     /// The request itself.
     Root,
     /// Anything in the responses that this one goes on from; what is inside is not told apart.
-    Earlier,
+    Previous,
     /// A member of an object.
     In(&'p Path<'p>, &'p str),
     /// An element of an array.
@@ -60,7 +60,7 @@ impl<'p> Path<'p> {
     fn is_earlier(&self) -> bool {
         match self {
             Self::Root => false,
-            Self::Earlier => true,
+            Self::Previous => true,
             Self::In(parent, _) | Self::At(parent, _) => parent.is_earlier(),
         }
     }
@@ -70,7 +70,7 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             _ if self.is_earlier() => f.write_str("previous_response_id"),
-            Self::Root | Self::Earlier => Ok(()),
+            Self::Root | Self::Previous => Ok(()),
             Self::In(Self::Root, name) => f.write_str(name),
             Self::In(parent, name) => write!(f, "{parent}.{name}"),
             Self::At(parent, index) => write!(f, "{parent}[{index}]"),

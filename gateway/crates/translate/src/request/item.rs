@@ -98,7 +98,7 @@ pub(super) enum Place {
     /// In this request's input, at this index.
     Own(usize),
     /// In the responses that it goes on from.
-    Earlier,
+    Previous,
 }
 
 // === impl Place ===
@@ -108,7 +108,7 @@ impl Place {
     pub(super) fn path(self) -> Path<'static> {
         match self {
             Self::Own(index) => INPUT.at(index),
-            Self::Earlier => Path::Earlier,
+            Self::Previous => Path::Previous,
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct TranslateOptions<'t> {
     /// Opens reasoning that we sealed.
     pub sealer: &'t dyn ReasoningSealer,
     /// What the request goes on from.
-    pub earlier: Earlier<'t>,
+    pub history: StoredHistory<'t>,
 }
 
 /// What messages may hold beside text (§2.1).
@@ -63,11 +63,11 @@ pub enum HostedTools {
 
 /// What the gateway has kept of earlier responses (§9.5).
 #[derive(Clone, Copy, Debug)]
-pub enum Earlier<'t> {
+pub enum StoredHistory<'t> {
     /// Nothing: the store is off, and requests that need it are refused (`Q-27`, `I-13`).
-    NotKept,
+    Disabled,
     /// The store is on.
-    Kept {
+    Loaded {
         /// The input and output items of all responses before this one, oldest first.
         items: &'t [Box<RawValue>],
         /// The items that this request refers to, by id.
@@ -75,9 +75,9 @@ pub enum Earlier<'t> {
     },
 }
 
-impl Earlier<'_> {
+impl StoredHistory<'_> {
     /// Whether the store is on.
-    pub const fn is_kept(&self) -> bool {
-        matches!(self, Self::Kept { .. })
+    pub const fn is_enabled(&self) -> bool {
+        matches!(self, Self::Loaded { .. })
     }
 }

@@ -20,7 +20,7 @@ use super::chat::{JsonSchema, Message, ResponseFormat};
 use super::fields::{Fields, Format, SAMPLING};
 use super::history::{Entry, link};
 use super::item::{Item, Outcome, Output, Place, Role};
-use super::options::{Earlier, HostedTools, TranslateOptions};
+use super::options::{HostedTools, StoredHistory, TranslateOptions};
 use super::part::Part;
 use super::turns::{Conversation, messages};
 use super::{Input, Request, echo};
@@ -69,11 +69,11 @@ impl Request<'_> {
     /// options, that would be lost.
     pub fn translate(&self, options: &TranslateOptions<'_>) -> Result<Translated, Refusal> {
         let mut notes = Notes::new(options.strict);
-        if self.previous_response_id.is_some() && !options.earlier.is_kept() {
+        if self.previous_response_id.is_some() && !options.history.is_enabled() {
             return Err(not_kept());
         }
         self.note_fields(options, &mut notes)?;
-        let replaced = self.replaced(&options.earlier)?;
+        let replaced = self.replaced(&options.history)?;
         let entries = self.entries(&replaced, options, &mut notes)?;
 
         let (mut tools, found) = tools(&self.fields, &entries, options, &mut notes)?;
@@ -91,7 +91,7 @@ impl Request<'_> {
         if messages.is_empty() {
             return Err(INPUT.invalid("holds nothing to answer"));
         }
-        let store = options.earlier.is_kept() && self.store != Some(false);
+        let store = options.history.is_enabled() && self.store != Some(false);
         let members = self.chat_members(&messages, &tools, &choice, options);
         let plan = Plan {
             model: self.model.clone().into_owned(),
@@ -139,11 +139,13 @@ impl Request<'_> {
     }
 
     /// The items that are not read from the input: what was kept, and the message that a string is.
-    fn replaced<'s>(&'s self, earlier: &Earlier<'s>) -> Result<Replaced<'s>, Refusal> {
+    fn replaced<'s>(&'s self, history: &StoredHistory<'s>) -> Result<Replaced<'s>, Refusal> {
         let mut replaced = Replaced::default();
-        if let Earlier::Kept { items, .. } = earlier {
-            replaced.earlier =
-                items.iter().map(|raw| Item::read(raw, Path::Earlier)).collect::<Result<_, _>>()?;
+        if let StoredHistory::Loaded { items, .. } = history {
+            replaced.earlier = items
+                .iter()
+                .map(|raw| Item::read(raw, Path::Previous))
+                .collect::<Result<_, _>>()?;
         }
         let items = match &self.input {
             Input::Text(text) => {
@@ -156,7 +158,7 @@ impl Request<'_> {
         for (index, (item, _)) in items.iter().enumerate() {
             let Item::Reference(id) = item else { continue };
             let at = INPUT.at(index);
-            let Earlier::Kept { references, .. } = earlier else {
+            let StoredHistory::Loaded { references, .. } = history else {
                 let message = "references to kept items are not supported: this gateway keeps none; \
                                send the items themselves (with `store: false`, SDKs do)";
                 let code = RequestFault::UnsupportedInputItem;
@@ -188,7 +190,7 @@ impl Request<'_> {
             Input::Items(items) => items.as_slice(),
         };
         let mut entries = Vec::with_capacity(replaced.earlier.len() + own.len());
-        let earlier = replaced.earlier.iter().map(|item| (Place::Earlier, item));
+        let earlier = replaced.earlier.iter().map(|item| (Place::Previous, item));
         let own = own.iter().enumerate().map(|(index, (item, _))| {
             (Place::Own(index), replaced.references.get(&index).unwrap_or(item))
         });

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Inputs;
-use super::{Earlier, HostedTools, Request, TranslateOptions, Translated};
+use super::{HostedTools, Request, StoredHistory, TranslateOptions, Translated};
 use crate::dialect::Dialect;
 use crate::plan::{ReasoningOutput, ReasoningSealer};
 use domain::refusal::{Refusal, RequestFault};
@@ -45,7 +45,7 @@ pub(crate) fn options(profile: Profile) -> TranslateOptions<'static> {
         hosted_tools: HostedTools::Refuse,
         reasoning: ReasoningOutput::Summary,
         sealer: &Prefix,
-        earlier: Earlier::NotKept,
+        history: StoredHistory::Disabled,
     }
 }
 
@@ -73,8 +73,8 @@ impl Kept {
 
     /// The generic options with the store on.
     pub(crate) fn options(&self) -> TranslateOptions<'_> {
-        let earlier = Earlier::Kept { items: &self.items, references: &self.references };
-        TranslateOptions { earlier, ..generic() }
+        let history = StoredHistory::Loaded { items: &self.items, references: &self.references };
+        TranslateOptions { history, ..generic() }
     }
 }
 
