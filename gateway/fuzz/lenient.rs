@@ -12,7 +12,7 @@ use bytes::Bytes;
 use domain::upstream::Profile;
 use translate::dialect::Dialect;
 use translate::plan::{ReasoningOutput, ReasoningSealer};
-use translate::request::{StoredHistory, HostedTools, Inputs, Request, TranslateOptions};
+use translate::request::{StoredHistory, HostedTools, InputModalities, Request, TranslateOptions};
 use domain::wire::chat::ChatRequest;
 use domain::wire::splice::join;
 use libfuzzer_sys::fuzz_target;
@@ -266,7 +266,7 @@ fn check_responses(body: &[u8]) {
     let references = HashMap::new();
     let options = TranslateOptions {
         dialect: Dialect::of(Profile::Generic),
-        inputs: Inputs { images: true, files: true, audio: true },
+        inputs: InputModalities { images: true, files: true, audio: true },
         verbosity: true,
         strict: false,
         hosted_tools: HostedTools::Omit,

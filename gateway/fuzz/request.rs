@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use domain::upstream::Profile;
 use translate::dialect::Dialect;
 use translate::plan::{ReasoningOutput, ReasoningSealer};
-use translate::request::{StoredHistory, HostedTools, Inputs, Request, TranslateOptions};
+use translate::request::{StoredHistory, HostedTools, InputModalities, Request, TranslateOptions};
 use libfuzzer_sys::fuzz_target;
 
 /// Opens everything, as reasoning that reads like its seal.
@@ -37,7 +37,7 @@ fuzz_target!(|body: &[u8]| {
     for (number, profile) in PROFILES.into_iter().enumerate() {
         let options = TranslateOptions {
             dialect: Dialect::of(profile),
-            inputs: Inputs { images: number != 3, files: number != 4, audio: number != 5 },
+            inputs: InputModalities { images: number != 3, files: number != 4, audio: number != 5 },
             verbosity: number % 2 == 0,
             strict: number == 1,
             hosted_tools: if number == 2 { HostedTools::Omit } else { HostedTools::Refuse },

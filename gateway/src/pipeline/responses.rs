@@ -36,7 +36,7 @@ use translate::answer::{self, Envelope, KeepAlive, ResponseStream};
 use translate::dialect::Dialect;
 use translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
 use translate::request::{
-    HostedTools, Inputs, Request, StoredHistory, TranslateOptions, Translated,
+    HostedTools, InputModalities, Request, StoredHistory, TranslateOptions, Translated,
 };
 
 /// How Responses requests are answered.
@@ -395,7 +395,7 @@ impl Translations {
             let dialect = Dialect::of(upstream.profile);
             let options = TranslateOptions {
                 dialect,
-                inputs: Inputs::of(model, dialect),
+                inputs: InputModalities::of(model, dialect),
                 verbosity: model.abilities.contains(&Ability::Verbosity),
                 strict,
                 hosted_tools,

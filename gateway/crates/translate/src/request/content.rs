@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::super::dialect::ToolResultMedia;
 use super::super::path::Path;
 use super::chat::{Audio, ChatPart, Content, File, ImageUrl};
-use super::options::{Inputs, TranslateOptions};
+use super::options::{InputModalities, TranslateOptions};
 use super::part::Part;
 use domain::refusal::{Refusal, RequestFault};
 
@@ -34,7 +34,7 @@ fn in_chat<'s>(
     options: &TranslateOptions<'_>,
     at: &Path<'_>,
 ) -> Result<ChatPart<'s>, Refusal> {
-    let Inputs { images, files, audio } = options.inputs;
+    let InputModalities { images, files, audio } = options.inputs;
     Ok(match part {
         Part::Text(text) => ChatPart::Text { text: Cow::Borrowed(text) },
         Part::Refusal(text) => ChatPart::Refusal { refusal: Cow::Borrowed(text) },

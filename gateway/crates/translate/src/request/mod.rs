@@ -28,7 +28,7 @@ use serde_json::value::RawValue;
 use self::fields::Fields;
 use self::item::Item;
 pub use self::kept::InputItem;
-pub use self::options::{HostedTools, Inputs, StoredHistory, TranslateOptions};
+pub use self::options::{HostedTools, InputModalities, StoredHistory, TranslateOptions};
 pub use self::translated::Translated;
 use super::path::{INPUT, Path};
 use super::raw::{Object, elements, string};

@@ -14,7 +14,7 @@ pub struct TranslateOptions<'t> {
     /// What the upstream takes.
     pub dialect: &'t Dialect,
     /// What the model takes beside text; the rest is refused (§2.1).
-    pub inputs: Inputs,
+    pub inputs: InputModalities,
     /// Whether the model takes `verbosity` whatever the dialect says (`Q-22`).
     pub verbosity: bool,
     /// Whether any loss is a refusal instead of a note.
@@ -31,7 +31,7 @@ pub struct TranslateOptions<'t> {
 
 /// What messages may hold beside text (§2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inputs {
+pub struct InputModalities {
     /// Images.
     pub images: bool,
     /// Files.
@@ -40,7 +40,7 @@ pub struct Inputs {
     pub audio: bool,
 }
 
-impl Inputs {
+impl InputModalities {
     /// What `model` takes from an upstream of `dialect`, which decides where the model's entry does not say.
     pub fn of(model: &Model, dialect: &Dialect) -> Self {
         Self {

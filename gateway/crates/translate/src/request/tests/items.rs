@@ -129,7 +129,7 @@ fn parts_are_said_in_chats_words() {
 /// §2.1: they were sent all the same.
 #[test]
 fn images_for_a_model_that_sees_none_are_refused() {
-    let blind = Inputs { images: false, ..generic().inputs };
+    let blind = InputModalities { images: false, ..generic().inputs };
     let blind = TranslateOptions { inputs: blind, ..generic() };
     let image = json!({"type": "input_image", "image_url": "data:x"});
     let text = json!({"type": "input_text", "text": "see"});
@@ -167,13 +167,13 @@ fn files_and_audio_go_where_the_model_takes_them() {
             chat(&members, options)["messages"][0]["content"][1].clone()
         };
         assert_eq!(sent(&generic())["type"], kind);
-        let none = Inputs { images: true, files: false, audio: false };
+        let none = InputModalities { images: true, files: false, audio: false };
         let refuses = TranslateOptions { inputs: none, ..generic() };
         let message = refused(&members, &refuses, (code, "input[0].content[1].type"));
         assert!(message.contains("this model takes no"), "{message}");
         // unless the model's entry says so, servers that are known to refuse them are not asked
         refused(&members, &options(Profile::Ollama), (code, "input[0].content[1].type"));
-        let all = Inputs { images: true, files: true, audio: true };
+        let all = InputModalities { images: true, files: true, audio: true };
         let takes = TranslateOptions { inputs: all, ..options(Profile::Ollama) };
         assert_eq!(sent(&takes)["type"], kind);
     }
@@ -401,7 +401,7 @@ fn a_fault_in_an_earlier_item_is_the_previous_responses() {
         &[],
     );
     let expected = (RequestFault::UnsupportedContentPart, "previous_response_id");
-    let none = Inputs { images: true, files: false, audio: false };
+    let none = InputModalities { images: true, files: false, audio: false };
     let options = TranslateOptions { inputs: none, ..kept.options() };
     refused(&json!({"previous_response_id": "resp_1"}), &options, expected);
 }

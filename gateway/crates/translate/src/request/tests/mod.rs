@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Inputs;
+use super::InputModalities;
 use super::{HostedTools, Request, StoredHistory, TranslateOptions, Translated};
 use crate::dialect::Dialect;
 use crate::plan::{ReasoningOutput, ReasoningSealer};
@@ -39,7 +39,7 @@ pub(crate) fn options(profile: Profile) -> TranslateOptions<'static> {
     let dialect = Dialect::of(profile);
     TranslateOptions {
         dialect,
-        inputs: Inputs { images: true, files: dialect.files, audio: dialect.files },
+        inputs: InputModalities { images: true, files: dialect.files, audio: dialect.files },
         verbosity: false,
         strict: false,
         hosted_tools: HostedTools::Refuse,
