@@ -36,7 +36,7 @@ use translate::answer::{self, Envelope, KeepAlive, ResponseStream};
 use translate::dialect::Dialect;
 use translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
 use translate::request::{
-    HostedTools, InputModalities, Request, StoredHistory, TranslateOptions, Translated,
+    HostedTools, InputModalities, Request, StoredHistory, TranslateOptions, TranslatedRequest,
 };
 
 /// How Responses requests are answered.
@@ -89,7 +89,7 @@ impl Recalled {
 
 /// A request in the dialect of each upstream that may serve it.
 struct Translations {
-    by_profile: Vec<(Profile, Result<Translated, Refusal>)>,
+    by_profile: Vec<(Profile, Result<TranslatedRequest, Refusal>)>,
     /// The cap to send, in tokens, if it is lower than the client's.
     cap: Option<u64>,
 }
@@ -414,7 +414,7 @@ impl Translations {
     }
 
     /// Returns the first translation that an upstream can serve.
-    fn first(&self) -> Result<&Translated, Fault> {
+    fn first(&self) -> Result<&TranslatedRequest, Fault> {
         let mut translated = self.by_profile.iter().map(|(_, translated)| translated);
         let Some(first) =
             translated.clone().find(|translated| translated.is_ok()).or(translated.next())
@@ -426,7 +426,7 @@ impl Translations {
         first.as_ref().map_err(|refusal| refusal.clone().into())
     }
 
-    fn of(&self, profile: Profile) -> Result<&Translated, Refusal> {
+    fn of(&self, profile: Profile) -> Result<&TranslatedRequest, Refusal> {
         match self.by_profile.iter().find(|(known, _)| *known == profile) {
             Some((_, translated)) => translated.as_ref().map_err(Clone::clone),
             // The catalogue changed since it was read.

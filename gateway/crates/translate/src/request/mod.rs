@@ -29,7 +29,7 @@ use self::fields::Fields;
 use self::item::Item;
 pub use self::kept::InputItem;
 pub use self::options::{HostedTools, InputModalities, StoredHistory, TranslateOptions};
-pub use self::translated::Translated;
+pub use self::translated::TranslatedRequest;
 use super::path::{INPUT, Path};
 use super::raw::{Object, elements, string};
 use domain::refusal::{Refusal, RequestFault};

@@ -27,7 +27,7 @@ use super::{Input, Request, echo};
 use domain::refusal::{Refusal, RequestFault};
 
 /// A request in chat's words.
-pub struct Translated {
+pub struct TranslatedRequest {
     /// What the answer has to know.
     pub plan: Arc<Plan>,
     /// Whether the response and its input are to be kept (`Q-26`).
@@ -39,7 +39,7 @@ pub struct Translated {
     members: String,
 }
 
-impl Translated {
+impl TranslatedRequest {
     /// The chat request, for an upstream that calls the model `upstream_model` and an answer of at most
     /// `cap` tokens, if that is less than the client's own cap.
     pub fn chat_body(&self, upstream_model: &str, cap: Option<u64>) -> Bytes {
@@ -52,9 +52,9 @@ impl Translated {
     }
 }
 
-impl fmt::Debug for Translated {
+impl fmt::Debug for TranslatedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Translated")
+        f.debug_struct("TranslatedRequest")
             .field("plan", &self.plan)
             .field("store", &self.store)
             .finish_non_exhaustive()
@@ -67,7 +67,7 @@ impl Request<'_> {
     /// # Errors
     /// The request asks for something that cannot be said in this upstream's dialect, or, on strict
     /// options, that would be lost.
-    pub fn translate(&self, options: &TranslateOptions<'_>) -> Result<Translated, Refusal> {
+    pub fn translate(&self, options: &TranslateOptions<'_>) -> Result<TranslatedRequest, Refusal> {
         let mut notes = Notes::new(options.strict);
         if self.previous_response_id.is_some() && !options.history.is_enabled() {
             return Err(not_kept());
@@ -103,7 +103,7 @@ impl Request<'_> {
             logprobs: self.fields.logprobs,
             report: notes.into_report(),
         };
-        Ok(Translated {
+        Ok(TranslatedRequest {
             plan: Arc::new(plan),
             store,
             max_output: self.max_output_tokens,

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::InputModalities;
-use super::{HostedTools, Request, StoredHistory, TranslateOptions, Translated};
+use super::{HostedTools, Request, StoredHistory, TranslateOptions, TranslatedRequest};
 use crate::dialect::Dialect;
 use crate::plan::{ReasoningOutput, ReasoningSealer};
 use domain::refusal::{Refusal, RequestFault};
@@ -93,7 +93,7 @@ pub(crate) fn request(members: &Value) -> Value {
 pub(crate) fn translate(
     body: &Value,
     options: &TranslateOptions<'_>,
-) -> Result<Translated, Refusal> {
+) -> Result<TranslatedRequest, Refusal> {
     Request::parse(body.to_string().as_bytes())?.translate(options)
 }
 
