@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use domain::usage::Usage;
-use translate::answer::{End, Envelope, Failure, ResponseStream};
+use translate::answer::{CompletionInfo, Envelope, Failure, ResponseStream};
 use translate::plan::{Plan, ReasoningSealer};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
@@ -36,7 +36,7 @@ fuzz_target!(|lines: &str| {
     let mut out = BytesMut::new();
     let pushed = lines.lines().try_for_each(|line| stream.push(line, &mut out, |_| {}));
     if pushed.and_then(|()| stream.close()).is_ok() {
-        stream.end(End { now: 3, usage: Usage::default().into() }, &mut out);
+        stream.end(CompletionInfo { now: 3, usage: Usage::default().into() }, &mut out);
     } else {
         let failure = Failure { code: "server_error", kind: "server_error", message: "broke" };
         stream.fail(&failure, None, &mut out);

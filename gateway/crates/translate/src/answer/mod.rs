@@ -53,7 +53,7 @@ pub struct Envelope {
 
 /// What an answer is given at its end.
 #[derive(Clone, Copy, Debug)]
-pub struct End {
+pub struct CompletionInfo {
     /// Now, in seconds since 1970.
     pub now: i64,
     /// What it used: as reported, or as counted.

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::events::{Events, put, string};
 use super::object::{self, Head, State};
 use super::reading::Reading;
-use super::{AnswerUsage, End, Envelope, Failure, Outcome, ProtocolViolation};
+use super::{AnswerUsage, CompletionInfo, Envelope, Failure, Outcome, ProtocolViolation};
 use crate::plan::Plan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::finish::FinishReason;
@@ -136,7 +136,7 @@ impl ResponseStream {
 
     /// Closes what is open and writes the terminal event of an answer that [`close`](Self::close) has
     /// found whole. Does nothing after a terminal event.
-    pub fn end(&mut self, end: End, out: &mut BytesMut) -> Outcome {
+    pub fn end(&mut self, end: CompletionInfo, out: &mut BytesMut) -> Outcome {
         if self.object.is_some() {
             return self.reading.outcome();
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::events::Events;
 use super::object::{Head, State};
 use super::reading::Reading;
-use super::{End, Envelope, Outcome, ProtocolViolation};
+use super::{CompletionInfo, Envelope, Outcome, ProtocolViolation};
 use crate::plan::Plan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::parse_error;
@@ -57,7 +57,7 @@ impl Whole {
     }
 
     /// Makes the response object.
-    pub fn finish(mut self, end: End) -> Bytes {
+    pub fn finish(mut self, end: CompletionInfo) -> Bytes {
         self.reading.close(&mut Events::nowhere());
         let state = match self.reading.reason() {
             None => State::Completed(end.now),

@@ -141,7 +141,7 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
     match &violation {
         None => {
             let usage = usage.unwrap_or(self::usage());
-            stream.end(End { now: 1_790_000_001, usage }, &mut out);
+            stream.end(CompletionInfo { now: 1_790_000_001, usage }, &mut out);
         }
         Some(violation) => {
             let message = match violation {
@@ -155,7 +155,7 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
     // nothing follows the end
     let length = out.len();
     stream.push(&text("late"), &mut out, |_| {}).unwrap();
-    stream.end(End { now: 0, usage: self::usage() }, &mut out);
+    stream.end(CompletionInfo { now: 0, usage: self::usage() }, &mut out);
     stream.fail(&Failure { code: "c", kind: "k", message: "m" }, None, &mut out);
     stream.keep_alive(KeepAlive::Comment, &mut out);
     assert_eq!(out.len(), length);
@@ -199,7 +199,8 @@ pub(super) fn answer(plan: Plan, body: &Value) -> Value {
     let mut used = usage();
     let look = |answer: &ChunkView<'_>| used = reported(answer).unwrap_or(used);
     let whole = whole(&body.to_string(), &envelope(), Arc::new(plan), look).unwrap();
-    serde_json::from_slice(&whole.finish(End { now: 1_790_000_001, usage: used })).unwrap()
+    serde_json::from_slice(&whole.finish(CompletionInfo { now: 1_790_000_001, usage: used }))
+        .unwrap()
 }
 
 /// A whole answer with this message.
