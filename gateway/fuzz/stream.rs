@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use domain::usage::Usage;
-use translate::answer::{CompletionInfo, Envelope, Failure, ResponseStream};
+use translate::answer::{CompletionInfo, Envelope, StreamFailure, ResponseStream};
 use translate::plan::{Plan, ReasoningSealer};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
@@ -38,7 +38,7 @@ fuzz_target!(|lines: &str| {
     if pushed.and_then(|()| stream.close()).is_ok() {
         stream.end(CompletionInfo { now: 3, usage: Usage::default().into() }, &mut out);
     } else {
-        let failure = Failure { code: "server_error", kind: "server_error", message: "broke" };
+        let failure = StreamFailure { code: "server_error", kind: "server_error", message: "broke" };
         stream.fail(&failure, None, &mut out);
     }
 

@@ -20,7 +20,7 @@ use domain::limit::LimitStatus;
 use domain::record::RequestStatus;
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::error::{ErrorBody, ForeignError};
-use translate::answer::Failure;
+use translate::answer::StreamFailure;
 
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
@@ -105,7 +105,7 @@ impl ErrorReply {
     }
 
     /// Returns the error of a failed Responses object, whose codes are a set of their own (§5.7).
-    fn failure(&self) -> Failure<'_> {
+    fn failure(&self) -> StreamFailure<'_> {
         let code = match self.code.as_deref() {
             Some(
                 code @ ("rate_limit_exceeded"
@@ -116,7 +116,7 @@ impl ErrorReply {
             Some("server_overloaded") => "server_is_overloaded",
             _ => "server_error",
         };
-        Failure { code, kind: self.kind, message: &self.message }
+        StreamFailure { code, kind: self.kind, message: &self.message }
     }
 
     /// Appends the retry delay to the message, for clients that cannot see headers.

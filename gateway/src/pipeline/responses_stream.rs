@@ -19,7 +19,9 @@ use domain::wire::chunk::{AnswerForm, LENGTH_LIMIT_CHUNK};
 use domain::wire::error::ForeignError;
 use domain::wire::sse::{self, Fields, Splitter};
 use domain::wire::usage::AnswerUsage;
-use translate::answer::{self, Failure, KeepAlive, Outcome, ProtocolViolation, ResponseStream};
+use translate::answer::{
+    self, KeepAlive, Outcome, ProtocolViolation, ResponseStream, StreamFailure,
+};
 
 /// A stream that is translated.
 pub struct ResponsesStream {
@@ -62,7 +64,12 @@ impl ResponsesStream {
     }
 
     /// Appends the final events of a stream that ends early because of `failure`.
-    pub fn fail(&mut self, failure: &Failure<'_>, usage: Option<AnswerUsage>, out: &mut BytesMut) {
+    pub fn fail(
+        &mut self,
+        failure: &StreamFailure<'_>,
+        usage: Option<AnswerUsage>,
+        out: &mut BytesMut,
+    ) {
         self.stream.fail(failure, usage, out);
         self.store();
     }

@@ -62,7 +62,7 @@ pub struct CompletionInfo {
 
 /// Why a stream fails after it has begun (§5.7).
 #[derive(Clone, Copy, Debug)]
-pub struct Failure<'a> {
+pub struct StreamFailure<'a> {
     /// What programs tell failures apart by, `server_error` if nothing better is known.
     pub code: &'a str,
     /// The class, as in an error's body.

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 
 use super::events::{number, put, quoted, string};
-use super::{AnswerUsage, Envelope, Failure};
+use super::{AnswerUsage, Envelope, StreamFailure};
 use crate::plan::Plan;
 use domain::wire::text::encode;
 
@@ -17,7 +17,7 @@ pub(super) enum State<'a> {
     /// It was cut; why.
     Incomplete(&'static str),
     /// It broke.
-    Failed(Failure<'a>),
+    Failed(StreamFailure<'a>),
 }
 
 /// What all objects of one response share.

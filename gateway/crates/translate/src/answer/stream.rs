@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::events::{Events, put, string};
 use super::object::{self, Head, State};
 use super::reading::Reading;
-use super::{AnswerUsage, CompletionInfo, Envelope, Failure, Outcome, ProtocolViolation};
+use super::{AnswerUsage, CompletionInfo, Envelope, Outcome, ProtocolViolation, StreamFailure};
 use crate::plan::Plan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::finish::FinishReason;
@@ -152,7 +152,12 @@ impl ResponseStream {
     }
 
     /// Ends a stream that broke (§5.7). Does nothing after a terminal event.
-    pub fn fail(&mut self, failure: &Failure<'_>, usage: Option<AnswerUsage>, out: &mut BytesMut) {
+    pub fn fail(
+        &mut self,
+        failure: &StreamFailure<'_>,
+        usage: Option<AnswerUsage>,
+        out: &mut BytesMut,
+    ) {
         if self.object.is_some() {
             return;
         }
@@ -216,7 +221,7 @@ impl ResponseStream {
     }
 }
 
-fn write_error(out: &mut BytesMut, failure: &Failure<'_>) {
+fn write_error(out: &mut BytesMut, failure: &StreamFailure<'_>) {
     put(out, ",\"code\":");
     string(out, failure.code);
     put(out, ",\"message\":");

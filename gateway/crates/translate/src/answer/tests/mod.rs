@@ -148,7 +148,8 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
                 ProtocolViolation::Reported(error) => error.message.clone().unwrap_or_default(),
                 other => other.to_string(),
             };
-            let failure = Failure { code: "server_error", kind: "server_error", message: &message };
+            let failure =
+                StreamFailure { code: "server_error", kind: "server_error", message: &message };
             stream.fail(&failure, usage, &mut out);
         }
     }
@@ -156,7 +157,7 @@ pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
     let length = out.len();
     stream.push(&text("late"), &mut out, |_| {}).unwrap();
     stream.end(CompletionInfo { now: 0, usage: self::usage() }, &mut out);
-    stream.fail(&Failure { code: "c", kind: "k", message: "m" }, None, &mut out);
+    stream.fail(&StreamFailure { code: "c", kind: "k", message: "m" }, None, &mut out);
     stream.keep_alive(KeepAlive::Comment, &mut out);
     assert_eq!(out.len(), length);
     let events = read(&out);
