@@ -20,7 +20,7 @@ use domain::wire::error::ForeignError;
 use domain::wire::sse::{self, Fields, Splitter};
 use domain::wire::usage::AnswerUsage;
 use translate::answer::{
-    self, KeepAlive, Outcome, ProtocolViolation, ResponseStream, StreamFailure,
+    self, AnswerOutcome, KeepAlive, ProtocolViolation, ResponseStream, StreamFailure,
 };
 
 /// A stream that is translated.
@@ -169,10 +169,10 @@ impl ResponseToStore {
 }
 
 /// Returns the outcome of a request whose answer is complete.
-pub(super) fn ended(outcome: Outcome) -> RequestOutcome {
+pub(super) fn ended(outcome: AnswerOutcome) -> RequestOutcome {
     let status = match outcome {
-        Outcome::Completed => RequestStatus::Completed,
-        Outcome::Incomplete => RequestStatus::Incomplete,
+        AnswerOutcome::Completed => RequestStatus::Completed,
+        AnswerOutcome::Incomplete => RequestStatus::Incomplete,
     };
     RequestOutcome { status, http_status: Some(200), error_code: None }
 }

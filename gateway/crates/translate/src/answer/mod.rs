@@ -73,7 +73,7 @@ pub struct StreamFailure<'a> {
 
 /// How an answer ended that is whole (§4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AnswerOutcome {
     /// The model said all that it had to say.
     Completed,
     /// It was cut by a length limit or a content filter.

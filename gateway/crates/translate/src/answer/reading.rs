@@ -11,7 +11,7 @@ use super::extras;
 use super::items::{Items, Voice};
 use super::message::PartKind;
 use super::object::{self, Head, State};
-use super::{AnswerUsage, Envelope, Outcome, ProtocolViolation};
+use super::{AnswerOutcome, AnswerUsage, Envelope, ProtocolViolation};
 use crate::plan::Plan;
 use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
 use domain::wire::error::ForeignError;
@@ -101,19 +101,19 @@ impl Reading {
     }
 
     /// Closes all items, the last one with the answer's own status.
-    pub(super) fn close(&mut self, events: &mut Events<'_>) -> Outcome {
+    pub(super) fn close(&mut self, events: &mut Events<'_>) -> AnswerOutcome {
         let outcome = self.outcome();
         let status = match outcome {
-            Outcome::Completed => Status::Completed,
-            Outcome::Incomplete => Status::Incomplete,
+            AnswerOutcome::Completed => Status::Completed,
+            AnswerOutcome::Incomplete => Status::Incomplete,
         };
         self.items.finish(status, events);
         outcome
     }
 
     /// How the answer ended, if it is whole.
-    pub(super) fn outcome(&self) -> Outcome {
-        if self.reason().is_some() { Outcome::Incomplete } else { Outcome::Completed }
+    pub(super) fn outcome(&self) -> AnswerOutcome {
+        if self.reason().is_some() { AnswerOutcome::Incomplete } else { AnswerOutcome::Completed }
     }
 
     /// Why it is incomplete, if it is.

@@ -7,7 +7,9 @@ use bytes::{Bytes, BytesMut};
 use super::events::{Events, put, string};
 use super::object::{self, Head, State};
 use super::reading::Reading;
-use super::{AnswerUsage, CompletionInfo, Envelope, Outcome, ProtocolViolation, StreamFailure};
+use super::{
+    AnswerOutcome, AnswerUsage, CompletionInfo, Envelope, ProtocolViolation, StreamFailure,
+};
 use crate::plan::Plan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::finish::FinishReason;
@@ -136,7 +138,7 @@ impl ResponseStream {
 
     /// Closes what is open and writes the terminal event of an answer that [`close`](Self::close) has
     /// found whole. Does nothing after a terminal event.
-    pub fn end(&mut self, end: CompletionInfo, out: &mut BytesMut) -> Outcome {
+    pub fn end(&mut self, end: CompletionInfo, out: &mut BytesMut) -> AnswerOutcome {
         if self.object.is_some() {
             return self.reading.outcome();
         }

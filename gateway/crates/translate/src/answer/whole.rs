@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::events::Events;
 use super::object::{Head, State};
 use super::reading::Reading;
-use super::{CompletionInfo, Envelope, Outcome, ProtocolViolation};
+use super::{AnswerOutcome, CompletionInfo, Envelope, ProtocolViolation};
 use crate::plan::Plan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::parse_error;
@@ -52,7 +52,7 @@ pub fn whole(
 
 impl Whole {
     /// How it ended.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> AnswerOutcome {
         self.reading.outcome()
     }
 

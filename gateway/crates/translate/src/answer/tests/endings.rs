@@ -281,7 +281,7 @@ fn s_4_the_marker_can_be_switched_off() {
     assert!(stream.is_done());
     stream.close().unwrap();
     let outcome = stream.end(CompletionInfo { now: 0, usage: usage() }, &mut out);
-    assert_eq!(outcome, Outcome::Completed);
+    assert_eq!(outcome, AnswerOutcome::Completed);
     assert!(!String::from_utf8(out.to_vec()).unwrap().contains("[DONE]"));
 }
 
