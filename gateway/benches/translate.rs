@@ -10,7 +10,7 @@ use domain::wire::sse::{self, Splitter};
 use gateway::pipeline::meter::Meter;
 use gateway::pipeline::passthrough::ChatPassthrough;
 use translate::answer::{Envelope, ResponseStream};
-use translate::plan::{Plan, ReasoningSealer};
+use translate::plan::{ReasoningSealer, ResponsePlan};
 
 const EVENTS: usize = 100;
 
@@ -40,7 +40,7 @@ fn burst() -> String {
 #[divan::bench]
 fn responses(bencher: Bencher<'_, '_>) {
     let burst = burst();
-    let plan = Arc::new(Plan { model: "asked".to_owned(), ..Plan::default() });
+    let plan = Arc::new(ResponsePlan { model: "asked".to_owned(), ..ResponsePlan::default() });
     let envelope = Envelope {
         id: "resp_0123456789abcdef0123456789abcdef".to_owned(),
         created_at: 1_790_000_000,

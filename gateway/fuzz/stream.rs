@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use domain::usage::Usage;
 use translate::answer::{CompletionInfo, Envelope, StreamFailure, ResponseStream};
-use translate::plan::{Plan, ReasoningSealer};
+use translate::plan::{ResponsePlan, ReasoningSealer};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ fuzz_target!(|lines: &str| {
         done_marker: true,
         sealer: Arc::new(Sealer),
     };
-    let plan = Plan { echo: "\"tools\":[]".to_owned(), seals_reasoning: true, ..Plan::default() };
+    let plan = ResponsePlan { echo: "\"tools\":[]".to_owned(), seals_reasoning: true, ..ResponsePlan::default() };
     let mut stream = ResponseStream::new(&envelope, Arc::new(plan));
     let mut out = BytesMut::new();
     let pushed = lines.lines().try_for_each(|line| stream.push(line, &mut out, |_| {}));

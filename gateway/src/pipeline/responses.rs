@@ -34,7 +34,7 @@ use domain::wire::chunk::AnswerForm;
 use domain::wire::usage::AnswerUsage;
 use translate::answer::{self, Envelope, KeepAlive, ResponseStream};
 use translate::dialect::Dialect;
-use translate::plan::{Plan, ReasoningOutput, ReasoningSealer};
+use translate::plan::{ReasoningOutput, ReasoningSealer, ResponsePlan};
 use translate::request::{
     HostedTools, InputModalities, Request, StoredHistory, TranslateOptions, TranslatedRequest,
 };
@@ -106,7 +106,7 @@ struct Prepared<'a> {
 /// What an admitted request is answered with.
 struct Conversion {
     translations: Translations,
-    plan: Arc<Plan>,
+    plan: Arc<ResponsePlan>,
     envelope: Envelope,
     /// `None` if the response is not stored.
     to_store: Option<ResponseToStore>,
@@ -114,7 +114,7 @@ struct Conversion {
 
 /// A plain answer that is translated.
 struct PlainResponse {
-    plan: Arc<Plan>,
+    plan: Arc<ResponsePlan>,
     envelope: Envelope,
     to_store: Option<ResponseToStore>,
     clock: Arc<dyn Clock>,

@@ -1,7 +1,7 @@
 //! The Responses API over chat completions, by the rules of the mapping (`Q-8`, `T-5`, `S-6`, …, which
 //! doc comments cite).
 //!
-//! Pure: no IO, no clock, no randomness. A request becomes a chat request and a [`plan::Plan`]; with
+//! Pure: no IO, no clock, no randomness. A request becomes a chat request and a [`plan::ResponsePlan`]; with
 //! that plan the chat answer, whole or streamed, becomes a Responses answer.
 
 pub mod answer;

@@ -6,7 +6,7 @@ use super::report::Report;
 
 /// Made by the request's translation, read by the answer's.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct ResponsePlan {
     /// The model as the client named it.
     pub model: String,
     /// The members of the response object that repeat the request (§4.1), as JSON text without

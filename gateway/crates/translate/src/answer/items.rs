@@ -16,7 +16,7 @@ use super::ids::Ids;
 use super::message::{Message, PartKind, add_listed};
 use super::reasoning::Reasoning;
 use super::slots::{Phase, Slots};
-use crate::plan::{Plan, ReasoningSealer, Tool, ToolKind};
+use crate::plan::{ReasoningSealer, ResponsePlan, Tool, ToolKind};
 use domain::wire::call::CallPiece;
 use domain::wire::chunk::AnswerForm;
 
@@ -32,7 +32,7 @@ pub(super) enum Voice {
 
 /// Builds the items, and writes the events that go with them.
 pub(super) struct Items {
-    plan: Arc<Plan>,
+    plan: Arc<ResponsePlan>,
     sealer: Arc<dyn ReasoningSealer>,
     ids: Ids,
     /// The items that are done, as JSON with a comma between.
@@ -67,7 +67,11 @@ enum Waiting {
 // === impl Items ===
 
 impl Items {
-    pub(super) fn new(plan: Arc<Plan>, sealer: Arc<dyn ReasoningSealer>, seed: u128) -> Self {
+    pub(super) fn new(
+        plan: Arc<ResponsePlan>,
+        sealer: Arc<dyn ReasoningSealer>,
+        seed: u128,
+    ) -> Self {
         Self {
             plan,
             sealer,
@@ -377,7 +381,7 @@ impl Items {
 }
 
 /// Enforces what `tool_choice` restricts the model to (§3.6).
-fn check_allowed(plan: &Plan, name: &str) -> Result<(), ProtocolViolation> {
+fn check_allowed(plan: &ResponsePlan, name: &str) -> Result<(), ProtocolViolation> {
     match &plan.allowed {
         Some(allowed) if !allowed.contains(name) => {
             Err(ProtocolViolation::Model("model called a tool that was not allowed".to_owned()))

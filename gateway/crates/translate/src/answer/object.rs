@@ -4,7 +4,7 @@ use bytes::BytesMut;
 
 use super::events::{number, put, quoted, string};
 use super::{AnswerUsage, Envelope, StreamFailure};
-use crate::plan::Plan;
+use crate::plan::ResponsePlan;
 use domain::wire::text::encode;
 
 /// What an answer has come to.
@@ -30,7 +30,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn new(envelope: &Envelope, plan: &Plan) -> Self {
+    pub(super) fn new(envelope: &Envelope, plan: &ResponsePlan) -> Self {
         Self {
             id: encode(&envelope.id),
             created_at: envelope.created_at,
@@ -42,7 +42,7 @@ impl Head {
 /// Writes an object. `tier` is the upstream's word as JSON, `output` holds the items, a comma between.
 pub(super) fn write(
     out: &mut BytesMut,
-    (head, plan): (&Head, &Plan),
+    (head, plan): (&Head, &ResponsePlan),
     state: State<'_>,
     tier: Option<&str>,
     output: &[u8],

@@ -12,7 +12,7 @@ use super::items::{Items, Voice};
 use super::message::PartKind;
 use super::object::{self, Head, State};
 use super::{AnswerOutcome, AnswerUsage, Envelope, ProtocolViolation};
-use crate::plan::Plan;
+use crate::plan::ResponsePlan;
 use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
 use domain::wire::error::ForeignError;
 use domain::wire::finish::FinishReason;
@@ -22,7 +22,7 @@ use domain::wire::text::text_of;
 /// What is known of an answer so far.
 pub(super) struct Reading {
     pub(super) items: Items,
-    pub(super) plan: Arc<Plan>,
+    pub(super) plan: Arc<ResponsePlan>,
     /// The class of service, as JSON.
     pub(super) tier: Option<String>,
     /// The first reason to end; there may be more to come (§0.1.4).
@@ -30,7 +30,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(envelope: &Envelope, plan: Arc<Plan>) -> Self {
+    pub(super) fn new(envelope: &Envelope, plan: Arc<ResponsePlan>) -> Self {
         let items = Items::new(plan.clone(), envelope.sealer.clone(), envelope.seed);
         Self { items, plan, tier: None, finish: None }
     }

@@ -10,7 +10,7 @@ use super::reading::Reading;
 use super::{
     AnswerOutcome, AnswerUsage, CompletionInfo, Envelope, ProtocolViolation, StreamFailure,
 };
-use crate::plan::Plan;
+use crate::plan::ResponsePlan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::finish::FinishReason;
 use domain::wire::parse_error;
@@ -42,7 +42,7 @@ pub struct ResponseStream {
 
 impl ResponseStream {
     /// A stream of which nothing has come.
-    pub fn new(envelope: &Envelope, plan: Arc<Plan>) -> Self {
+    pub fn new(envelope: &Envelope, plan: Arc<ResponsePlan>) -> Self {
         Self {
             head: Head::new(envelope, &plan),
             done_marker: envelope.done_marker,

@@ -8,7 +8,7 @@ use super::events::Events;
 use super::object::{Head, State};
 use super::reading::Reading;
 use super::{AnswerOutcome, CompletionInfo, Envelope, ProtocolViolation};
-use crate::plan::Plan;
+use crate::plan::ResponsePlan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::parse_error;
 
@@ -26,7 +26,7 @@ pub struct Whole {
 pub fn whole(
     body: &str,
     envelope: &Envelope,
-    plan: Arc<Plan>,
+    plan: Arc<ResponsePlan>,
     look: impl FnOnce(&ChunkView<'_>),
 ) -> Result<Whole, ProtocolViolation> {
     let head = Head::new(envelope, &plan);

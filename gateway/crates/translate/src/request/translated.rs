@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::super::notes::Notes;
 use super::super::path::{INPUT, Path, shown};
-use super::super::plan::Plan;
+use super::super::plan::ResponsePlan;
 use super::super::raw::Members;
 use super::super::report::Loss;
 use super::super::tools::choice::{self, Choice};
@@ -29,7 +29,7 @@ use domain::refusal::{Refusal, RequestFault};
 /// A request in chat's words.
 pub struct TranslatedRequest {
     /// What the answer has to know.
-    pub plan: Arc<Plan>,
+    pub plan: Arc<ResponsePlan>,
     /// Whether the response and its input are to be kept (`Q-26`).
     pub store: bool,
     /// The client's cap on the output, and what the upstream calls it.
@@ -93,7 +93,7 @@ impl Request<'_> {
         }
         let store = options.history.is_enabled() && self.store != Some(false);
         let members = self.chat_members(&messages, &tools, &choice, options);
-        let plan = Plan {
+        let plan = ResponsePlan {
             model: self.model.clone().into_owned(),
             echo: echo::echo(&self.fields, store)?,
             tools: tools.names()?,

@@ -281,7 +281,7 @@ fn a_frame_may_hold_all_there_is() {
 /// §3.6
 #[test]
 fn a_call_that_is_not_allowed_never_reaches_the_client() {
-    let allowed = || Plan { allowed: Some(HashSet::from(["f".to_owned()])), ..plan() };
+    let allowed = || ResponsePlan { allowed: Some(HashSet::from(["f".to_owned()])), ..plan() };
     assert!(good(allowed(), &[entry(0, "c", "f", "{}"), finish("stop")]).violation.is_none());
     for name in ["get", "apply_patch", "unknown"] {
         let run = play(allowed(), &[entry(0, "c", name, "{}"), finish("stop")]);
@@ -320,7 +320,7 @@ fn a_custom_call_of_the_upstreams_own_never_reaches_the_client() {
 fn a_call_without_a_name_is_of_the_only_tool() {
     let nameless = [entry(0, "c", "", "{}"), finish("tool_calls")];
     assert!(matches!(play(plan(), &nameless).violation, Some(ProtocolViolation::Model(_))));
-    let mut only = Plan::default();
+    let mut only = ResponsePlan::default();
     let tool = Tool { kind: ToolKind::Function, namespace: None, name: "only".to_owned() };
     only.tools.add("only".to_owned(), tool).unwrap();
     assert_eq!(good(only, &nameless).output()[0]["name"], "only");

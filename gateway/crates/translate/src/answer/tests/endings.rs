@@ -102,7 +102,7 @@ fn a_broken_answer_is_trouble() {
 #[test]
 fn an_answer_that_cannot_be_given_is_looked_at_all_the_same() {
     let seen = |body: &str| {
-        let allowed = Plan { allowed: Some(["f".to_owned()].into()), ..plan() };
+        let allowed = ResponsePlan { allowed: Some(["f".to_owned()].into()), ..plan() };
         let mut seen = None;
         let look = |view: &ChunkView<'_>| seen = view.usage.map(ToString::to_string);
         assert!(whole(body, &envelope(), Arc::new(allowed), look).is_err());
@@ -297,7 +297,7 @@ fn what_comes_beside_text_is_known_before_its_item_is_done() {
         json!({"delta": {}, "logprobs": logprobs}),
         json!({"delta": {"tool_calls": [{"index": 0, "id": "x".repeat(1_000)}]}}),
     ] {
-        let plan = Plan { logprobs: true, ..plan() };
+        let plan = ResponsePlan { logprobs: true, ..plan() };
         let mut stream = ResponseStream::new(&envelope(), Arc::new(plan));
         let mut out = BytesMut::new();
         stream.push(&text("a"), &mut out, |_| {}).unwrap();

@@ -28,12 +28,12 @@ pub(super) const FIXTURES: [(&str, &str); 14] = [
     ("keepalive", include_str!("../../fixtures/keepalive.jsonl")),
 ];
 
-pub(super) fn plan_of(name: &str) -> Plan {
+pub(super) fn plan_of(name: &str) -> ResponsePlan {
     let reasoning = match name {
         "reason_content" => ReasoningOutput::Content,
         _ => ReasoningOutput::Summary,
     };
-    Plan { reasoning, seals_reasoning: name == "reason_text", ..plan() }
+    ResponsePlan { reasoning, seals_reasoning: name == "reason_text", ..plan() }
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn r_8_reasoning_has_three_names_and_is_never_said_twice() {
 fn r_8_and_s_9_reasoning_is_shown_where_the_plan_says() {
     let run = |reasoning| {
         let chunks = [delta(json!({"reasoning": "why"})), text("a"), finish("stop")];
-        good(Plan { reasoning, ..plan() }, &chunks)
+        good(ResponsePlan { reasoning, ..plan() }, &chunks)
     };
     let hidden = run(ReasoningOutput::Hidden);
     assert_eq!(hidden.output()[0]["summary"], json!([]));
@@ -149,7 +149,7 @@ fn r_8_and_s_9_reasoning_is_shown_where_the_plan_says() {
 fn r_9_reasoning_is_sealed_if_asked_for() {
     let chunks = [delta(json!({"reasoning": "a\n\"b\" 😀"})), finish("stop")];
     for reasoning in [ReasoningOutput::Summary, ReasoningOutput::Content, ReasoningOutput::Hidden] {
-        let run = good(Plan { seals_reasoning: true, reasoning, ..plan() }, &chunks);
+        let run = good(ResponsePlan { seals_reasoning: true, reasoning, ..plan() }, &chunks);
         assert_eq!(run.output()[0]["encrypted_content"], "gwr1:a\n\"b\" 😀");
     }
     assert!(good(plan(), &chunks).output()[0].get("encrypted_content").is_none());
@@ -213,7 +213,7 @@ fn r_14_probabilities_come_with_their_text_if_asked_for() {
         .to_string()
     };
     let chunks = [chunk("a"), chunk("b"), finish("stop")];
-    let run = good(Plan { logprobs: true, ..plan() }, &chunks);
+    let run = good(ResponsePlan { logprobs: true, ..plan() }, &chunks);
     let part = &run.output()[0]["content"][0];
     let tokens: Vec<_> =
         part["logprobs"].as_array().unwrap().iter().map(|it| &it["token"]).collect();

@@ -17,7 +17,7 @@ use bytes::BytesMut;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::{Plan, ReasoningSealer, Tool, ToolKind};
+use crate::plan::{ReasoningSealer, ResponsePlan, Tool, ToolKind};
 use domain::usage::{Tokens, Usage};
 use domain::wire::chunk::ChunkView;
 use domain::wire::sse;
@@ -53,8 +53,9 @@ pub(super) fn envelope() -> Envelope {
 }
 
 /// A plan with the tools `f`, `get`, `get_weather`, `mcp__x__f`, `apply_patch` and `tool_search`.
-pub(super) fn plan() -> Plan {
-    let mut plan = Plan { model: "m".to_owned(), echo: ECHO.to_owned(), ..Plan::default() };
+pub(super) fn plan() -> ResponsePlan {
+    let mut plan =
+        ResponsePlan { model: "m".to_owned(), echo: ECHO.to_owned(), ..ResponsePlan::default() };
     let mut add = |wire: &str, kind, namespace: Option<&str>, name: &str| {
         let tool = Tool { kind, namespace: namespace.map(str::to_owned), name: name.to_owned() };
         plan.tools.add(wire.to_owned(), tool).unwrap();
@@ -127,7 +128,7 @@ impl Run {
 }
 
 /// Plays an upstream's events to a client; `: keepalive` stands for silence.
-pub(super) fn play<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
+pub(super) fn play<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run {
     let mut stream = ResponseStream::new(&envelope(), Arc::new(plan));
     let (mut out, mut usage) = (BytesMut::new(), None);
     let played = chunks.iter().try_for_each(|chunk| match chunk.as_ref() {
@@ -188,7 +189,7 @@ fn read(out: &[u8]) -> Vec<Value> {
 }
 
 /// Plays chunks that are an answer, checks that the events fold to it, and gives what the client got.
-pub(super) fn good<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
+pub(super) fn good<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run {
     let run = play(plan, chunks);
     assert_eq!(run.violation, None);
     assert_eq!(fold::fold(&run.events), *run.output());
@@ -196,7 +197,7 @@ pub(super) fn good<T: AsRef<str>>(plan: Plan, chunks: &[T]) -> Run {
 }
 
 /// The response object of a whole answer.
-pub(super) fn answer(plan: Plan, body: &Value) -> Value {
+pub(super) fn answer(plan: ResponsePlan, body: &Value) -> Value {
     let mut used = usage();
     let look = |answer: &ChunkView<'_>| used = reported(answer).unwrap_or(used);
     let whole = whole(&body.to_string(), &envelope(), Arc::new(plan), look).unwrap();

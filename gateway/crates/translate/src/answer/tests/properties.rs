@@ -209,7 +209,7 @@ proptest! {
         if done {
             chunks.push("[DONE]".to_owned());
         }
-        let plan = Plan { reasoning: ReasoningOutput::Content, ..plan() };
+        let plan = ResponsePlan { reasoning: ReasoningOutput::Content, ..plan() };
         check(&play(plan, &chunks));
     }
 
@@ -221,7 +221,7 @@ proptest! {
             .chain(values.iter().map(ToString::to_string))
             .collect();
         for chunk in &chunks {
-            let plan = Plan { logprobs: true, ..plan() };
+            let plan = ResponsePlan { logprobs: true, ..plan() };
             check(&play(plan, &[chunk.as_str(), &finish("stop")]));
             _ = whole(chunk, &envelope(), Arc::new(super::plan()), |_| {});
             _ = whole(&chunk.replace("delta", "message"), &envelope(), Arc::new(super::plan()), |_| {});

@@ -118,7 +118,7 @@ fn every_other_kind_of_event_is_of_both_schemas() {
         finish("length"),
     ];
     for reasoning in [ReasoningOutput::Summary, ReasoningOutput::Content, ReasoningOutput::Hidden] {
-        let plan = Plan { reasoning, seals_reasoning: true, logprobs: true, ..plan() };
+        let plan = ResponsePlan { reasoning, seals_reasoning: true, logprobs: true, ..plan() };
         check(&good(plan, &rich).events);
     }
 }

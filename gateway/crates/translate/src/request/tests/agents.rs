@@ -1,7 +1,7 @@
 //! What coding agents send, as whole requests.
 
 use super::*;
-use crate::plan::Plan;
+use crate::plan::ResponsePlan;
 
 fn fixture(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -13,7 +13,7 @@ pub(super) fn codex() -> Value {
 }
 
 /// The plan without what is random about it.
-fn shown(plan: &Plan) -> Value {
+fn shown(plan: &ResponsePlan) -> Value {
     let mut tools: Vec<String> = plan
         .tools
         .wire_names()
