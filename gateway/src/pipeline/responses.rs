@@ -344,7 +344,7 @@ impl PlainAnswer for PlainResponse {
     type Checked = answer::Whole;
 
     fn check(&self, json: &str, meter: &mut Meter) -> Result<answer::Whole, UpstreamError> {
-        answer::whole(json, &self.envelope, self.plan.clone(), |view| {
+        answer::parse_whole(json, &self.envelope, self.plan.clone(), |view| {
             meter.observe(view, AnswerForm::Whole);
         })
         .map_err(responses_stream::violation)

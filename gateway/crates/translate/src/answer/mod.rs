@@ -34,7 +34,7 @@ use super::plan::ReasoningSealer;
 use domain::wire::error::ForeignError;
 pub use domain::wire::usage::AnswerUsage;
 pub use stream::{KeepAlive, ResponseStream};
-pub use whole::{Whole, whole};
+pub use whole::{WholeAnswer, parse_whole};
 
 /// What an answer is given from outside, so that it needs neither clock nor chance.
 #[derive(Clone)]

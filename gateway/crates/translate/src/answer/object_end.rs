@@ -25,9 +25,9 @@ enum State {
     /// Its braces are balanced.
     Closed,
     /// It is an object.
-    Whole,
+    Valid,
     /// Whatever follows, it is none.
-    Broken,
+    Invalid,
 }
 
 impl ObjectEnd {
@@ -39,9 +39,9 @@ impl ObjectEnd {
         self.state = fresh.bytes().fold(self.state, State::after);
         if self.state == State::Closed {
             let is_object = serde_json::from_str::<IgnoredAny>(&decode(text)).is_ok();
-            self.state = if is_object { State::Whole } else { State::Broken };
+            self.state = if is_object { State::Valid } else { State::Invalid };
         }
-        self.state == State::Whole
+        self.state == State::Valid
     }
 }
 
@@ -49,8 +49,8 @@ impl State {
     fn after(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::Before, b'{') => Self::Open(1),
-            (Self::Before | Self::Closed | Self::Whole, b' ' | b'\t' | b'\n' | b'\r') => self,
-            (Self::Before | Self::Closed | Self::Whole | Self::Broken, _) => Self::Broken,
+            (Self::Before | Self::Closed | Self::Valid, b' ' | b'\t' | b'\n' | b'\r') => self,
+            (Self::Before | Self::Closed | Self::Valid | Self::Invalid, _) => Self::Invalid,
             (Self::Open(1), b'}' | b']') => Self::Closed,
             (Self::Open(depth), b'}' | b']') => Self::Open(depth - 1),
             (Self::Open(depth), b'{' | b'[') => Self::Open(depth + 1),

@@ -13,7 +13,7 @@ use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::parse_error;
 
 /// An answer that has come whole and can be given to the client.
-pub struct Whole {
+pub struct WholeAnswer {
     head: Head,
     reading: Reading,
 }
@@ -23,12 +23,12 @@ pub struct Whole {
 ///
 /// # Errors
 /// It is none, or an error, or the upstream broke it off, or the model called what it must not.
-pub fn whole(
+pub fn parse_whole(
     body: &str,
     envelope: &Envelope,
     plan: Arc<ResponsePlan>,
     look: impl FnOnce(&ChunkView<'_>),
-) -> Result<Whole, ProtocolViolation> {
+) -> Result<WholeAnswer, ProtocolViolation> {
     let head = Head::new(envelope, &plan);
     let mut reading = Reading::new(envelope, plan);
     let view = ChunkView::parse(body).map_err(|error| {
@@ -47,10 +47,10 @@ pub fn whole(
     };
     reading.choice(choice, AnswerForm::Whole, &mut Events::nowhere())?;
     reading.settle()?;
-    Ok(Whole { head, reading })
+    Ok(WholeAnswer { head, reading })
 }
 
-impl Whole {
+impl WholeAnswer {
     /// How it ended.
     pub fn outcome(&self) -> AnswerOutcome {
         self.reading.outcome()

@@ -300,7 +300,7 @@ fn a_call_that_is_not_allowed_never_reaches_the_client() {
         "stop",
     );
     let violation =
-        whole(&body.to_string(), &envelope(), Arc::new(allowed()), |_| {}).err().unwrap();
+        parse_whole(&body.to_string(), &envelope(), Arc::new(allowed()), |_| {}).err().unwrap();
     assert!(matches!(violation, ProtocolViolation::Model(_)));
 }
 

@@ -93,7 +93,7 @@ fn a_broken_answer_is_trouble() {
         assert!(matches!(run.violation, Some(ProtocolViolation::Reported(_))));
         assert_eq!(run.response()["output"][0]["status"], "incomplete");
         let body = message(json!({"content": "a"}), reason).to_string();
-        let violation = whole(&body, &envelope(), Arc::new(plan()), |_| {}).err().unwrap();
+        let violation = parse_whole(&body, &envelope(), Arc::new(plan()), |_| {}).err().unwrap();
         assert!(matches!(violation, ProtocolViolation::Reported(_)));
     }
 }
@@ -105,7 +105,7 @@ fn an_answer_that_cannot_be_given_is_looked_at_all_the_same() {
         let allowed = ResponsePlan { allowed: Some(["f".to_owned()].into()), ..plan() };
         let mut seen = None;
         let look = |view: &ChunkView<'_>| seen = view.usage.map(ToString::to_string);
-        assert!(whole(body, &envelope(), Arc::new(allowed), look).is_err());
+        assert!(parse_whole(body, &envelope(), Arc::new(allowed), look).is_err());
         seen
     };
     let called = json!({"content": "a", "tool_calls": [

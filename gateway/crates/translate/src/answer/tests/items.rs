@@ -193,7 +193,8 @@ fn r_12_only_the_first_choice_counts() {
 
 #[test]
 fn r_12_an_answer_without_choices_is_none() {
-    let check = |body: &str| whole(body, &envelope(), Arc::new(plan()), |_| {}).err().unwrap();
+    let check =
+        |body: &str| parse_whole(body, &envelope(), Arc::new(plan()), |_| {}).err().unwrap();
     for body in ["{}", r#"{"choices":[]}"#, r#"{"choices":[{"index":1}]}"#, "<html>", "[]"] {
         assert!(matches!(check(body), ProtocolViolation::Invalid(_)), "{body}");
     }

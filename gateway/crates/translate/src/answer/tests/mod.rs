@@ -200,7 +200,7 @@ pub(super) fn good<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run {
 pub(super) fn answer(plan: ResponsePlan, body: &Value) -> Value {
     let mut used = usage();
     let look = |answer: &ChunkView<'_>| used = reported(answer).unwrap_or(used);
-    let whole = whole(&body.to_string(), &envelope(), Arc::new(plan), look).unwrap();
+    let whole = parse_whole(&body.to_string(), &envelope(), Arc::new(plan), look).unwrap();
     serde_json::from_slice(&whole.finish(CompletionInfo { now: 1_790_000_001, usage: used }))
         .unwrap()
 }

@@ -223,8 +223,8 @@ proptest! {
         for chunk in &chunks {
             let plan = ResponsePlan { logprobs: true, ..plan() };
             check(&play(plan, &[chunk.as_str(), &finish("stop")]));
-            _ = whole(chunk, &envelope(), Arc::new(super::plan()), |_| {});
-            _ = whole(&chunk.replace("delta", "message"), &envelope(), Arc::new(super::plan()), |_| {});
+            _ = parse_whole(chunk, &envelope(), Arc::new(super::plan()), |_| {});
+            _ = parse_whole(&chunk.replace("delta", "message"), &envelope(), Arc::new(super::plan()), |_| {});
         }
         check(&play(plan(), &chunks));
     }
