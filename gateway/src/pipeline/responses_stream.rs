@@ -89,7 +89,7 @@ impl ResponsesStream {
         });
         outcome?;
         split.map_err(|error| UpstreamError::Invalid(error.to_string()))?;
-        if self.stream.kept_bytes() > MAX_ANSWER_BYTES {
+        if self.stream.buffered_bytes() > MAX_ANSWER_BYTES {
             let message = format!("its answer is longer than {MAX_ANSWER_BYTES} bytes");
             return Err(UpstreamError::Invalid(message));
         }

@@ -94,7 +94,7 @@ impl Items {
 
     /// How much is kept beside what the model says, in bytes: the items and parts that are done, or what
     /// came with text and calls, whichever is more.
-    pub(super) fn kept_bytes(&self) -> usize {
+    pub(super) fn buffered_bytes(&self) -> usize {
         let parts = match &self.open {
             Open::Message(message) => message.done_bytes(),
             Open::Nothing | Open::Reasoning(_) | Open::Call(_) => 0,

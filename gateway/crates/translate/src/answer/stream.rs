@@ -132,8 +132,8 @@ impl ResponseStream {
 
     /// How much is kept beside what the model says, in bytes: the items and parts that are done, or the
     /// annotations, probabilities and ids that came with text and calls, whichever is more.
-    pub fn kept_bytes(&self) -> usize {
-        self.reading.items.kept_bytes()
+    pub fn buffered_bytes(&self) -> usize {
+        self.reading.items.buffered_bytes()
     }
 
     /// Closes what is open and writes the terminal event of an answer that [`close`](Self::close) has

@@ -301,11 +301,11 @@ fn what_comes_beside_text_is_known_before_its_item_is_done() {
         let mut stream = ResponseStream::new(&envelope(), Arc::new(plan));
         let mut out = BytesMut::new();
         stream.push(&text("a"), &mut out, |_| {}).unwrap();
-        assert_eq!(stream.kept_bytes(), 0);
+        assert_eq!(stream.buffered_bytes(), 0);
         for count in 1..=3 {
             let chunk = json!({"choices": [choice]}).to_string();
             stream.push(&chunk, &mut out, |_| {}).unwrap();
-            let kept = stream.kept_bytes();
+            let kept = stream.buffered_bytes();
             // a token is shown with its bytes as numbers
             assert!((count * 1_000..count * 6_000).contains(&kept), "{kept} after {count}");
         }
@@ -315,5 +315,5 @@ fn what_comes_beside_text_is_known_before_its_item_is_done() {
     for _ in 0..100 {
         stream.push(&parts, &mut BytesMut::new(), |_| {}).unwrap();
     }
-    assert!(stream.kept_bytes() > 199 * 40, "each part is an object");
+    assert!(stream.buffered_bytes() > 199 * 40, "each part is an object");
 }
