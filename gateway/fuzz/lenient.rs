@@ -152,14 +152,14 @@ fn check_chat(body: &[u8]) {
     for profile in [Profile::Generic, Profile::OpenAi] {
         let dialect = Dialect::of(profile);
         for cap in [None, Some(PAYABLE)] {
-            let edits = request.edits(UPSTREAM_MODEL, cap, dialect.caps);
+            let edits = request.edits(UPSTREAM_MODEL, cap, dialect.output_cap_fields);
             let sent = join(body, &edits);
             let Some(json) = parse(&sent) else { continue };
             let held = match (request.max_output, cap) {
                 (Some(own), Some(cap)) => Some(own.min(cap)),
                 (own, cap) => own.or(cap),
             };
-            check_sent(&json, &request, held, dialect.caps, &sent);
+            check_sent(&json, &request, held, dialect.output_cap_fields, &sent);
         }
     }
 }

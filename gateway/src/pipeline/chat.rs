@@ -69,7 +69,7 @@ pub async fn chat(
     let targets = route::order(&model.deployments, app.entropy.as_ref());
     let mut begun =
         forward::forward(app, &targets, request.stream, admitted, |upstream, target| {
-            let cap_names = Dialect::of(upstream.profile).caps;
+            let cap_names = Dialect::of(upstream.profile).output_cap_fields;
             let edits = request.edits(&target.upstream_model, cap, cap_names);
             Ok(Outgoing { body: body.clone(), edits })
         })

@@ -10,7 +10,7 @@ use domain::upstream::Profile;
 pub struct Dialect {
     /// The fields that cap the output and are obeyed, the preferred one first (`Q-8`). Versions of a server
     /// that know only one of two would read the other as no cap at all, so it is not among them.
-    pub caps: &'static [&'static str],
+    pub output_cap_fields: &'static [&'static str],
     /// The role of `instructions` and of developer messages (`Q-5`, `I-3`).
     pub developer_role: &'static str,
     /// What becomes of a system message after the first other one (`I-5`).
@@ -31,7 +31,7 @@ pub struct Dialect {
     /// Whether `tool_choice` may be of type `allowed_tools` (§3.6).
     pub allowed_tools: bool,
     /// Fields of the request that are passed on under their own name (`Q-22`, `Q-23`, `Q-25`).
-    pub passes: &'static [&'static str],
+    pub forwarded_fields: &'static [&'static str],
 }
 
 /// What becomes of a system message that is not at the head.
@@ -53,7 +53,7 @@ pub enum ToolResultMedia {
 }
 
 const GENERIC: Dialect = Dialect {
-    caps: &["max_tokens"],
+    output_cap_fields: &["max_tokens"],
     developer_role: "system",
     late_system: LateSystem::Keep,
     refusal_part: false,
@@ -63,13 +63,13 @@ const GENERIC: Dialect = Dialect {
     strict: true,
     tool_choice: true,
     allowed_tools: false,
-    passes: &[],
+    forwarded_fields: &[],
 };
 
 impl Dialect {
-    /// The preferred field that caps the output.
-    pub const fn cap_name(&self) -> &'static str {
-        self.caps[0]
+    /// The preferred field that output_cap_fields the output.
+    pub const fn output_cap_field(&self) -> &'static str {
+        self.output_cap_fields[0]
     }
 
     /// The dialect of a profile.
@@ -78,13 +78,13 @@ impl Dialect {
             Profile::Generic => &GENERIC,
             Profile::OpenAi => {
                 const OPENAI: Dialect = Dialect {
-                    caps: &["max_completion_tokens", "max_tokens"],
+                    output_cap_fields: &["max_completion_tokens", "max_tokens"],
                     developer_role: "developer",
                     refusal_part: true,
                     reasoning_field: None,
                     allowed_tools: true,
                     // not `metadata` (`Q-24`): OpenAI refuses it without `store: true`
-                    passes: &[
+                    forwarded_fields: &[
                         "prompt_cache_key",
                         "prompt_cache_retention",
                         "safety_identifier",

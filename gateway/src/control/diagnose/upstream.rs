@@ -78,7 +78,7 @@ pub(super) async fn streaming(
 ) -> Vec<Finding> {
     let Ok(upstream_client) = upstream_client(&control, &upstream) else { return Vec::new() };
     let DeployedModel { model, upstream_model } = deployed;
-    let cap = Dialect::of(upstream.profile).cap_name();
+    let cap = Dialect::of(upstream.profile).output_cap_field();
     let body = json!({
         "model": &*upstream_model,
         "messages": [{ "role": "user", "content": "Say hello." }],

@@ -34,7 +34,7 @@ pub struct TranslatedRequest {
     pub store: bool,
     /// The client's cap on the output, and what the upstream calls it.
     max_output: Option<u64>,
-    cap_name: &'static str,
+    output_cap_field: &'static str,
     /// The chat request but for `model`, the cap and the braces.
     members: String,
 }
@@ -46,7 +46,7 @@ impl TranslatedRequest {
         let mut model = Members::default();
         model.put("model", upstream_model);
         if let Some(cap) = self.max_output.into_iter().chain(cap).min() {
-            model.put(self.cap_name, &cap);
+            model.put(self.output_cap_field, &cap);
         }
         format!("{{{},{}}}", model.into_text(), self.members).into()
     }
@@ -107,7 +107,7 @@ impl Request<'_> {
             plan: Arc::new(plan),
             store,
             max_output: self.max_output_tokens,
-            cap_name: options.dialect.cap_name(),
+            output_cap_field: options.dialect.output_cap_field(),
             members,
         })
     }
@@ -124,7 +124,7 @@ impl Request<'_> {
         }
         let ignored = |name: &str, value: Option<&str>, usual: &[&str]| {
             value.is_some_and(|value| !usual.contains(&value))
-                && !options.dialect.passes.contains(&name)
+                && !options.dialect.forwarded_fields.contains(&name)
         };
         if !options.verbosity && ignored("verbosity", self.fields.verbosity.as_deref(), &["medium"])
         {
@@ -251,11 +251,11 @@ impl Request<'_> {
             chat.put("reasoning_effort", effort);
         }
         if let Some(verbosity) = &fields.verbosity
-            && (options.verbosity || dialect.passes.contains(&"verbosity"))
+            && (options.verbosity || dialect.forwarded_fields.contains(&"verbosity"))
         {
             chat.put("verbosity", verbosity);
         }
-        for &name in dialect.passes {
+        for &name in dialect.forwarded_fields {
             if name == "verbosity" {
                 // it comes from `text`
             } else if let Some(raw) = fields.body.get(name) {
