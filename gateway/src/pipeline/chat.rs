@@ -30,14 +30,14 @@ use domain::wire::parse_error;
 use domain::wire::splice::splice_into;
 use domain::wire::usage::AnswerUsage;
 use translate::dialect::Dialect;
-use translate::report::{Loss, Report};
+use translate::report::{Loss, LossReport};
 
 /// A request that may be admitted.
 struct Prepared<'a> {
     request: ChatRequest<'a>,
     model: Arc<Model>,
     /// The fields that have no effect.
-    ignored: Report,
+    ignored: LossReport,
     size: Size,
 }
 
@@ -114,8 +114,8 @@ fn prepare<'a>(
 ///
 /// # Errors
 /// There is such a field and the key refuses losses.
-fn ignored(request: &ChatRequest<'_>, translation: Translation) -> Result<Report, Refusal> {
-    let mut report = Report::default();
+fn ignored(request: &ChatRequest<'_>, translation: Translation) -> Result<LossReport, Refusal> {
+    let mut report = LossReport::default();
     for name in request.ignored() {
         if translation == Translation::Strict {
             let message = format!(

@@ -15,7 +15,7 @@ use domain::model::Deployment;
 use domain::refusal::Refusal;
 use domain::upstream::Upstream;
 use domain::wire::splice::{self, Edit};
-use translate::report::{self, Loss, Report};
+use translate::report::{self, Loss, LossReport};
 
 /// The capacity of an answer's header map.
 const HEADER_CAPACITY: usize = 12;
@@ -93,7 +93,7 @@ pub async fn forward(
     rate_limit_headers::show(&mut headers, request.limit_status());
     let mut begun = BegunAnswer { request, headers, body, upstream_client };
     if let Some(cap) = lowered_cap {
-        let mut report = Report::default();
+        let mut report = LossReport::default();
         report.add(Loss::OutputCapLowered, cap.to_string());
         begun.report(&report);
     }
@@ -185,14 +185,14 @@ async fn attempt(
 
 impl BegunAnswer {
     /// Reports losses in translation to the client in a header, and on the record.
-    pub(super) fn report(&mut self, report: &Report) {
+    pub(super) fn report(&mut self, report: &LossReport) {
         self.request.open.add_notes(report.notes().iter().map(ToString::to_string));
         report_in(&mut self.headers, report);
     }
 }
 
 /// Adds the header that lists losses in translation.
-pub(super) fn report_in(headers: &mut HeaderMap, report: &Report) {
+pub(super) fn report_in(headers: &mut HeaderMap, report: &LossReport) {
     if let Some(value) = report.header().and_then(|text| HeaderValue::try_from(text).ok()) {
         headers.append(report::HEADER, value);
     }

@@ -1,20 +1,20 @@
 //! The report being written, or, for strict keys, the refusal instead of a note.
 
 use super::path::{Path, shown};
-use super::report::{Loss, Report};
+use super::report::{Loss, LossReport};
 use domain::refusal::{Refusal, RequestFault};
 
 /// Takes down what is lost.
 #[derive(Debug)]
 pub(super) struct Notes {
-    report: Report,
+    report: LossReport,
     strict: bool,
 }
 
 impl Notes {
     /// No note yet; a strict one will take none of what is lost.
     pub(super) fn new(strict: bool) -> Self {
-        Self { report: Report::default(), strict }
+        Self { report: LossReport::default(), strict }
     }
 
     /// Notes a loss of what is at `at`.
@@ -38,7 +38,7 @@ impl Notes {
     }
 
     /// The notes.
-    pub(super) fn into_report(self) -> Report {
+    pub(super) fn into_report(self) -> LossReport {
         self.report
     }
 }

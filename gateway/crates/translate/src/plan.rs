@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::report::Report;
+use super::report::LossReport;
 
 /// Made by the request's translation, read by the answer's.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub struct ResponsePlan {
     /// Whether the client wants the tokens' probabilities (`R-14`).
     pub logprobs: bool,
     /// What was lost or mended.
-    pub report: Report,
+    pub report: LossReport,
 }
 
 /// From the name that the upstream knows a tool by to the one that the client declared (`T-6`).

@@ -13,7 +13,7 @@ const MAX_NOTES: usize = 200;
 
 /// Everything that was lost or mended in one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct LossReport {
     notes: Vec<Note>,
 }
 
@@ -50,7 +50,7 @@ pub enum Loss {
     OutputCapLowered,
 }
 
-impl Report {
+impl LossReport {
     /// Adds a note, once. The first 200 are kept.
     pub fn add(&mut self, loss: Loss, subject: impl Into<String>) {
         let note = Note { loss, subject: subject.into() };
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn each_loss_is_named_once() {
-        let mut report = Report::default();
+        let mut report = LossReport::default();
         assert_eq!(report.header(), None);
         report.add(Loss::GrammarNotEnforced, "apply_patch");
         report.add(Loss::FieldIgnored, "früh\n");
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_long_report_keeps_whole_notes() {
-        let mut report = Report::default();
+        let mut report = LossReport::default();
         for n in 0..1_000 {
             report.add(Loss::OutputInvented, format!("call_{n}"));
         }
