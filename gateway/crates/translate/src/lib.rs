@@ -10,7 +10,7 @@ pub mod plan;
 pub mod report;
 pub mod request;
 
-mod notes;
+mod loss_recorder;
 mod path;
 mod raw;
 mod tools;

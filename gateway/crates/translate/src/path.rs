@@ -21,7 +21,7 @@ pub(super) enum Path<'p> {
 pub(super) static INPUT: Path<'static> = Path::In(&Path::Root, "input");
 
 /// The first 64 characters of what a client wrote, to be repeated in a message.
-pub(super) fn shown(text: &str) -> String {
+pub(super) fn excerpt(text: &str) -> String {
     text.chars().take(64).collect()
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Object<'a, 'p> {
 
 /// Members of an object being written, without its braces.
 #[derive(Debug, Default)]
-pub(super) struct Members {
+pub(super) struct ObjectWriter {
     out: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn string<'a>(raw: &'a RawValue, at: &Path<'_>) -> Result<Cow<'a, str
     if first_byte(raw) != b'"' {
         return Err(at.mistyped("a string"));
     }
-    match serde_json::from_str::<Text<'a>>(raw.get()) {
+    match serde_json::from_str::<BorrowedStr<'a>>(raw.get()) {
         Ok(text) => Ok(text.0),
         // the one fault that is left in a string that was scanned
         Err(_) => Err(at.invalid("holds half of a surrogate pair, which is no character")),
@@ -69,12 +69,12 @@ pub(super) fn compact(json: &str) -> String {
 }
 
 /// JSON text as a raw value. It must be JSON.
-pub(super) fn boxed(json: String) -> Box<RawValue> {
+pub(super) fn raw_value(json: String) -> Box<RawValue> {
     RawValue::from_string(json).expect("what we write is JSON")
 }
 
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BorrowedStr<'a>(#[serde(borrow)] Cow<'a, str>);
 
 struct MemberList<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -95,7 +95,7 @@ impl<'a, 'p> Object<'a, 'p> {
             |what: fmt::Arguments<'_>| at.refuse(RequestFault::InvalidJson, what.to_string());
         let MemberList(members) = serde_json::from_str(json)
             .map_err(|error| broken(format_args!("the request body is not valid JSON: {error}")))?;
-        if has_twins(&members) {
+        if has_duplicate_keys(&members) {
             return Err(broken(format_args!("an object of the request has one member twice")));
         }
         Ok(Self { members, at })
@@ -138,18 +138,18 @@ impl<'a, 'p> Object<'a, 'p> {
     }
 
     /// A member that must be there and be a string.
-    pub(super) fn text(&self, name: &'static str) -> Result<Cow<'a, str>, Refusal> {
+    pub(super) fn required_string(&self, name: &'static str) -> Result<Cow<'a, str>, Refusal> {
         string(self.require(name)?, &self.path(name))
     }
 
     /// A member that must be there and be a string with something in it.
-    pub(super) fn word(&self, name: &'static str) -> Result<Cow<'a, str>, Refusal> {
-        let word = self.text(name)?;
-        if word.is_empty() { Err(self.path(name).invalid("must not be empty")) } else { Ok(word) }
+    pub(super) fn non_empty_string(&self, name: &'static str) -> Result<Cow<'a, str>, Refusal> {
+        let text = self.required_string(name)?;
+        if text.is_empty() { Err(self.path(name).invalid("must not be empty")) } else { Ok(text) }
     }
 
     /// A member that is `true` or `false`.
-    pub(super) fn flag(&self, name: &'static str) -> Result<Option<bool>, Refusal> {
+    pub(super) fn boolean(&self, name: &'static str) -> Result<Option<bool>, Refusal> {
         match self.get(name).map(RawValue::get) {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
@@ -159,7 +159,7 @@ impl<'a, 'p> Object<'a, 'p> {
     }
 
     /// A member that is a whole number of at least `least`.
-    pub(super) fn count(&self, name: &'static str, least: u64) -> Result<Option<u64>, Refusal> {
+    pub(super) fn integer(&self, name: &'static str, least: u64) -> Result<Option<u64>, Refusal> {
         let Some(raw) = self.number(name)? else { return Ok(None) };
         match raw.get().parse::<u64>() {
             Ok(count) if count >= least => Ok(Some(count)),
@@ -182,7 +182,7 @@ impl<'a, 'p> Object<'a, 'p> {
     }
 
     /// A member that is an array; empty if there is none.
-    pub(super) fn list(&self, name: &'static str) -> Result<Vec<&'a RawValue>, Refusal> {
+    pub(super) fn array(&self, name: &'static str) -> Result<Vec<&'a RawValue>, Refusal> {
         self.get(name).map_or_else(|| Ok(Vec::new()), |raw| elements(raw, &self.path(name)))
     }
 
@@ -192,7 +192,7 @@ impl<'a, 'p> Object<'a, 'p> {
     }
 }
 
-fn has_twins(members: &[(Cow<'_, str>, &RawValue)]) -> bool {
+fn has_duplicate_keys(members: &[(Cow<'_, str>, &RawValue)]) -> bool {
     // most objects are small, and then comparing is faster than hashing
     if members.len() <= 16 {
         let mut rest = members;
@@ -220,7 +220,9 @@ impl<'de> Deserialize<'de> for MemberList<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
-                while let Some((Text(key), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+                while let Some((BorrowedStr(key), value)) =
+                    map.next_entry::<BorrowedStr<'de>, &'de RawValue>()?
+                {
                     members.push((key, value));
                 }
                 Ok(MemberList(members))
@@ -230,9 +232,9 @@ impl<'de> Deserialize<'de> for MemberList<'de> {
     }
 }
 
-// === impl Members ===
+// === impl ObjectWriter ===
 
-impl Members {
+impl ObjectWriter {
     /// Adds a member whose value is written by serde.
     pub(super) fn put(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         self.name(name);

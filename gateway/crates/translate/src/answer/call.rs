@@ -4,17 +4,17 @@
 use bytes::BytesMut;
 
 use super::custom::{unwrap_input, write_search};
-use super::events::{Events, Place, Status, put, quoted};
-use super::text::Text;
+use super::events::{Events, ItemRef, ItemStatus, put, quoted};
+use super::text::EscapedText;
 use crate::plan::{Tool, ToolKind};
 use domain::wire::text::{decode, encode};
 
 /// A call that is open. Its arguments are its slot's.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct CallItem {
     /// Whose it is.
     pub(super) slot: usize,
-    place: Place,
+    item_ref: ItemRef,
     kind: ToolKind,
     /// What the client answers it by. This and the names are JSON text without quotes.
     id: String,
@@ -31,27 +31,27 @@ pub(super) const fn id_prefix(kind: ToolKind) -> &'static str {
     }
 }
 
-impl Call {
+impl CallItem {
     /// Begins a call of `tool`, which the client's declaration names (`T-7`), with the arguments that
     /// came so far.
     pub(super) fn open(
         slot: usize,
-        place: Place,
+        item_ref: ItemRef,
         tool: &Tool,
         call_id: &str,
-        arguments: &Text,
+        arguments: &EscapedText,
         events: &mut Events<'_>,
     ) -> Self {
         let call = Self {
             slot,
-            place,
+            item_ref,
             kind: tool.kind,
             id: encode(call_id),
             name: encode(&tool.name),
             namespace: tool.namespace.as_deref().map(encode),
         };
-        events.item("response.output_item.added", call.place.index, |out| {
-            call.write(out, Status::InProgress, "");
+        events.item("response.output_item.added", call.item_ref.index, |out| {
+            call.write(out, ItemStatus::InProgress, "");
         });
         call.delta(arguments.as_str(), events);
         call
@@ -61,17 +61,21 @@ impl Call {
     /// are taken out of their wrapper first.
     pub(super) fn delta(&self, delta: &str, events: &mut Events<'_>) {
         if self.kind == ToolKind::Function && !delta.is_empty() {
-            events.write_at(&self.place, "response.function_call_arguments.delta", |out| {
-                quoted(out, ",\"delta\":", delta);
-            });
+            events.write_for_item(
+                &self.item_ref,
+                "response.function_call_arguments.delta",
+                |out| {
+                    quoted(out, ",\"delta\":", delta);
+                },
+            );
         }
     }
 
     /// Ends the call; `output` gets the item.
     pub(super) fn close(
         self,
-        status: Status,
-        arguments: &mut Text,
+        status: ItemStatus,
+        arguments: &mut EscapedText,
         output: &mut BytesMut,
         events: &mut Events<'_>,
     ) {
@@ -82,33 +86,45 @@ impl Call {
         let mut arguments = arguments.take();
         match self.kind {
             ToolKind::Function => {
-                events.write_at(&self.place, "response.function_call_arguments.done", |out| {
-                    quoted(out, ",\"name\":", &self.name);
-                    quoted(out, ",\"arguments\":", &arguments);
-                });
+                events.write_for_item(
+                    &self.item_ref,
+                    "response.function_call_arguments.done",
+                    |out| {
+                        quoted(out, ",\"name\":", &self.name);
+                        quoted(out, ",\"arguments\":", &arguments);
+                    },
+                );
             }
             ToolKind::Custom => {
                 arguments = encode(&unwrap_input(&arguments));
                 if !arguments.is_empty() {
-                    events.write_at(&self.place, "response.custom_tool_call_input.delta", |out| {
-                        quoted(out, ",\"delta\":", &arguments);
-                    });
+                    events.write_for_item(
+                        &self.item_ref,
+                        "response.custom_tool_call_input.delta",
+                        |out| {
+                            quoted(out, ",\"delta\":", &arguments);
+                        },
+                    );
                 }
-                events.write_at(&self.place, "response.custom_tool_call_input.done", |out| {
-                    quoted(out, ",\"input\":", &arguments);
-                });
+                events.write_for_item(
+                    &self.item_ref,
+                    "response.custom_tool_call_input.done",
+                    |out| {
+                        quoted(out, ",\"input\":", &arguments);
+                    },
+                );
             }
             ToolKind::ToolSearch => {}
         }
         let start = output.len();
         self.write(output, status, &arguments);
-        events.item("response.output_item.done", self.place.index, |out| {
+        events.item("response.output_item.done", self.item_ref.index, |out| {
             out.extend_from_slice(&output[start..]);
         });
     }
 
-    fn write(&self, out: &mut BytesMut, status: Status, arguments: &str) {
-        quoted(out, "{\"id\":", &self.place.id);
+    fn write(&self, out: &mut BytesMut, status: ItemStatus, arguments: &str) {
+        quoted(out, "{\"id\":", &self.item_ref.id);
         let kind = match self.kind {
             ToolKind::Function => "function_call",
             ToolKind::Custom => "custom_tool_call",

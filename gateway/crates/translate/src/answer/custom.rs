@@ -24,14 +24,14 @@ pub(super) fn unwrap_input(arguments: &str) -> String {
         if let Some(Value::String(text)) = key.and_then(|key| fields.remove(&key)) {
             return text;
         }
-    } else if let Some(text) = cut_input(&arguments) {
+    } else if let Some(text) = truncated_input(&arguments) {
         return text;
     }
     arguments.into_owned()
 }
 
 /// The text of a wrapper that was cut before its end, so that the client never sees a wrapper.
-fn cut_input(arguments: &str) -> Option<String> {
+fn truncated_input(arguments: &str) -> Option<String> {
     let rest = arguments.trim_start().strip_prefix('{')?.trim_start().strip_prefix(KEY)?;
     let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
     let quoted = format!("\"{rest}");

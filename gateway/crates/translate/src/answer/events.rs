@@ -13,7 +13,7 @@ pub(super) struct Events<'a> {
 
 /// Which item an event is about.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ItemRef {
     /// The item's id.
     pub(super) id: String,
     /// Its place in `output`.
@@ -22,13 +22,13 @@ pub(super) struct Place {
 
 /// What has become of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum ItemStatus {
     InProgress,
     Completed,
     Incomplete,
 }
 
-impl Status {
+impl ItemStatus {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::InProgress => "in_progress",
@@ -40,12 +40,12 @@ impl Status {
 
 impl<'a> Events<'a> {
     /// Appends to `out`; `sequence` is the next event's number.
-    pub(super) fn to(out: &'a mut BytesMut, sequence: &'a mut u64) -> Self {
+    pub(super) fn new(out: &'a mut BytesMut, sequence: &'a mut u64) -> Self {
         Self { target: Some((out, sequence)) }
     }
 
     /// Writes nothing.
-    pub(super) fn nowhere() -> Self {
+    pub(super) fn discarded() -> Self {
         Self { target: None }
     }
 
@@ -65,17 +65,17 @@ impl<'a> Events<'a> {
     }
 
     /// Writes an event that is about an item.
-    pub(super) fn write_at(
+    pub(super) fn write_for_item(
         &mut self,
-        place: &Place,
+        item_ref: &ItemRef,
         name: &str,
         fields: impl FnOnce(&mut BytesMut),
     ) {
         self.write(name, |out| {
             put(out, ",\"item_id\":\"");
-            put(out, &place.id);
+            put(out, &item_ref.id);
             put(out, "\",\"output_index\":");
-            number(out, place.index);
+            number(out, item_ref.index);
             fields(out);
         });
     }

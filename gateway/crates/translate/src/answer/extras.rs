@@ -43,40 +43,40 @@ pub(super) fn logprobs(raw: &RawValue) -> String {
     #[derive(Deserialize)]
     struct Token {
         #[serde(flatten)]
-        one: Likely,
+        one: TokenLogprob,
         #[serde(default)]
-        top_logprobs: Option<Vec<Likely>>,
+        top_logprobs: Option<Vec<TokenLogprob>>,
     }
     #[derive(Deserialize)]
-    struct Likely {
+    struct TokenLogprob {
         token: String,
         logprob: f64,
         #[serde(default)]
         bytes: Option<Vec<u8>>,
     }
     #[derive(Serialize)]
-    struct Shown<'a> {
+    struct LogprobView<'a> {
         token: &'a str,
         logprob: f64,
         bytes: &'a [u8],
         #[serde(skip_serializing_if = "Option::is_none")]
-        top_logprobs: Option<Vec<Shown<'a>>>,
+        top_logprobs: Option<Vec<LogprobView<'a>>>,
     }
-    impl Likely {
-        fn show<'a>(&'a self, top_logprobs: Option<Vec<Shown<'a>>>) -> Shown<'a> {
+    impl TokenLogprob {
+        fn view<'a>(&'a self, top_logprobs: Option<Vec<LogprobView<'a>>>) -> LogprobView<'a> {
             let bytes = self.bytes.as_deref().unwrap_or(self.token.as_bytes());
-            Shown { token: &self.token, logprob: self.logprob, bytes, top_logprobs }
+            LogprobView { token: &self.token, logprob: self.logprob, bytes, top_logprobs }
         }
     }
     let Ok(Logprobs { content: Some(tokens) }) = serde_json::from_str(raw.get()) else {
         return String::new();
     };
-    let shown = tokens.iter().map(|token| {
+    let views = tokens.iter().map(|token| {
         let others = token.top_logprobs.iter().flatten();
-        let shown = token.one.show(Some(others.map(|other| other.show(None)).collect()));
-        serde_json::to_string(&shown).expect("texts and finite numbers serialise")
+        let view = token.one.view(Some(others.map(|other| other.view(None)).collect()));
+        serde_json::to_string(&view).expect("texts and finite numbers serialise")
     });
-    shown.collect::<Vec<_>>().join(",")
+    views.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

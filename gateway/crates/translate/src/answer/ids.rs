@@ -1,13 +1,13 @@
-//! Ids of items and calls (`R-10`).
+//! IdGenerator of items and calls (`R-10`).
 
 /// Makes ids, all distinct, from one seed.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(super) struct IdGenerator {
     seed: u128,
     made: u128,
 }
 
-impl Ids {
+impl IdGenerator {
     pub(super) fn new(seed: u128) -> Self {
         Self { seed, made: 0 }
     }
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn ids_are_distinct_and_repeatable() {
         let make = |seed| {
-            let mut ids = Ids::new(seed);
+            let mut ids = IdGenerator::new(seed);
             (0..10_000).map(|_| ids.next("fc_")).collect::<Vec<_>>()
         };
         let (one, other) = (make(0), make(1));

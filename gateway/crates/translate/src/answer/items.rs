@@ -10,11 +10,11 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use super::ProtocolViolation;
-use super::call::{Call, id_prefix};
-use super::events::{Events, Place, Status, put};
-use super::ids::Ids;
-use super::message::{Message, PartKind, add_listed};
-use super::reasoning::Reasoning;
+use super::call::{CallItem, id_prefix};
+use super::events::{Events, ItemRef, ItemStatus, put};
+use super::ids::IdGenerator;
+use super::message::{MessageItem, PartKind, append_list};
+use super::reasoning::ReasoningItem;
 use super::slots::{Phase, Slots};
 use crate::plan::{ReasoningSealer, ResponsePlan, Tool, ToolKind};
 use domain::wire::call::CallPiece;
@@ -25,7 +25,7 @@ const MAX_CALL_ID_CHARS: usize = 64;
 
 /// What a model says, but for its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Voice {
+pub(super) enum TextKind {
     Reasoning,
     Part(PartKind),
 }
@@ -34,33 +34,33 @@ pub(super) enum Voice {
 pub(super) struct Items {
     plan: Arc<ResponsePlan>,
     sealer: Arc<dyn ReasoningSealer>,
-    ids: Ids,
+    ids: IdGenerator,
     /// The items that are done, as JSON with a comma between.
     output: BytesMut,
     /// The index of the next item.
-    next: u32,
-    open: Open,
-    waiting: VecDeque<Waiting>,
+    next_index: u32,
+    open: OpenItem,
+    queue: VecDeque<Queued>,
     slots: Slots,
-    call_ids: Vec<String>,
+    used_call_ids: Vec<String>,
     /// How long the ids of calls are, and the annotations and probabilities that came with text, in bytes.
-    beside: usize,
+    side_bytes: usize,
     /// Whether the answer has ended before the model had.
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 #[derive(Debug)]
-enum Open {
+enum OpenItem {
     Nothing,
-    Message(Message),
-    Reasoning(Reasoning),
-    Call(Call),
+    Message(MessageItem),
+    Reasoning(ReasoningItem),
+    Call(CallItem),
 }
 
 /// What comes after the item that is open.
 #[derive(Debug)]
-enum Waiting {
-    Said { voice: Voice, text: String, logprobs: String, annotations: Vec<String> },
+enum Queued {
+    Text { kind: TextKind, text: String, logprobs: String, annotations: Vec<String> },
     Call(usize),
 }
 
@@ -75,15 +75,15 @@ impl Items {
         Self {
             plan,
             sealer,
-            ids: Ids::new(seed),
+            ids: IdGenerator::new(seed),
             output: BytesMut::new(),
-            next: 0,
-            open: Open::Nothing,
-            waiting: VecDeque::new(),
+            next_index: 0,
+            open: OpenItem::Nothing,
+            queue: VecDeque::new(),
             slots: Slots::default(),
-            call_ids: Vec::new(),
-            beside: 0,
-            is_cut: false,
+            used_call_ids: Vec::new(),
+            side_bytes: 0,
+            is_truncated: false,
         }
     }
 
@@ -92,50 +92,48 @@ impl Items {
         &self.output
     }
 
-    /// How much is kept beside what the model says, in bytes: the items and parts that are done, or what
+    /// How much is kept side_bytes what the model says, in bytes: the items and parts that are done, or what
     /// came with text and calls, whichever is more.
     pub(super) fn buffered_bytes(&self) -> usize {
         let parts = match &self.open {
-            Open::Message(message) => message.done_bytes(),
-            Open::Nothing | Open::Reasoning(_) | Open::Call(_) => 0,
+            OpenItem::Message(message) => message.done_bytes(),
+            OpenItem::Nothing | OpenItem::Reasoning(_) | OpenItem::Call(_) => 0,
         };
-        (self.output.len() + parts).max(self.beside)
+        (self.output.len() + parts).max(self.side_bytes)
     }
 
     /// Whether the model has produced nothing yet.
     pub(super) fn is_empty(&self) -> bool {
-        self.output.is_empty() && self.waiting.is_empty() && matches!(self.open, Open::Nothing)
+        self.output.is_empty() && self.queue.is_empty() && matches!(self.open, OpenItem::Nothing)
     }
 
     /// Takes what the model says. Empty text opens nothing.
-    pub(super) fn say(
+    pub(super) fn push_text(
         &mut self,
-        voice: Voice,
+        kind: TextKind,
         text: &str,
         logprobs: &str,
         events: &mut Events<'_>,
     ) -> Result<(), ProtocolViolation> {
-        self.beside += logprobs.len();
+        self.side_bytes += logprobs.len();
         if text.is_empty() {
             if !logprobs.is_empty() {
                 self.add_logprobs(logprobs);
             }
             return Ok(());
         }
-        if !self.is_blocked() {
-            self.show(voice, text, logprobs, events);
+        if !self.must_queue() {
+            self.emit_text(kind, text, logprobs, events);
             return Ok(());
         }
-        match self.waiting.back_mut() {
-            Some(Waiting::Said { voice: last, text: said, logprobs: known, .. })
-                if *last == voice =>
-            {
+        match self.queue.back_mut() {
+            Some(Queued::Text { kind: last, text: said, logprobs: known, .. }) if *last == kind => {
                 said.push_str(text);
-                add_listed(known, logprobs);
+                append_list(known, logprobs);
                 return Ok(());
             }
-            _ => self.waiting.push_back(Waiting::Said {
-                voice,
+            _ => self.queue.push_back(Queued::Text {
+                kind,
                 text: text.to_owned(),
                 logprobs: logprobs.to_owned(),
                 annotations: Vec::new(),
@@ -146,18 +144,18 @@ impl Items {
 
     /// Takes annotations of the text that came last, each as JSON (`R-4`).
     pub(super) fn annotate(&mut self, annotations: Vec<String>, events: &mut Events<'_>) {
-        self.beside += annotations.iter().map(String::len).sum::<usize>();
-        match (self.waiting.back_mut(), &mut self.open) {
-            (Some(Waiting::Said { annotations: known, .. }), _) => known.extend(annotations),
-            (None, Open::Message(message)) => message.annotate(&annotations, events),
+        self.side_bytes += annotations.iter().map(String::len).sum::<usize>();
+        match (self.queue.back_mut(), &mut self.open) {
+            (Some(Queued::Text { annotations: known, .. }), _) => known.extend(annotations),
+            (None, OpenItem::Message(message)) => message.annotate(&annotations, events),
             _ => {}
         }
     }
 
     fn add_logprobs(&mut self, logprobs: &str) {
-        match (self.waiting.back_mut(), &mut self.open) {
-            (Some(Waiting::Said { logprobs: known, .. }), _) => add_listed(known, logprobs),
-            (None, Open::Message(message)) => message.add_logprobs(logprobs),
+        match (self.queue.back_mut(), &mut self.open) {
+            (Some(Queued::Text { logprobs: known, .. }), _) => append_list(known, logprobs),
+            (None, OpenItem::Message(message)) => message.add_logprobs(logprobs),
             _ => {}
         }
     }
@@ -175,34 +173,34 @@ impl Items {
                 "model called a tool in a form that it was not given".into(),
             ));
         }
-        self.beside += piece.id.len();
-        let Some(index) = self.slots.place(piece, form)? else { return Ok(()) };
+        self.side_bytes += piece.id.len();
+        let Some(index) = self.slots.find_or_insert(piece, form)? else { return Ok(()) };
         let slot = self.slots.get_mut(index);
-        slot.learn(piece, &self.plan.tools);
+        slot.merge_labels(piece, &self.plan.tools);
         match slot.phase {
             // what follows a whole call has no place in it
             Phase::Done => return Ok(()),
             Phase::New => {
-                slot.phase = Phase::Waiting;
+                slot.phase = Phase::Queued;
                 slot.arguments.push(&piece.arguments);
-                self.waiting.push_back(Waiting::Call(index));
+                self.queue.push_back(Queued::Call(index));
             }
-            Phase::Waiting => _ = slot.arguments.push(&piece.arguments),
+            Phase::Queued => _ = slot.arguments.push(&piece.arguments),
             Phase::Open => {
                 let delta = slot.arguments.push(&piece.arguments);
-                if let Open::Call(call) = &self.open {
+                if let OpenItem::Call(call) = &self.open {
                     call.delta(delta, events);
                 }
             }
         }
-        if self.waiting.is_empty() { Ok(()) } else { self.advance(false, events) }
+        if self.queue.is_empty() { Ok(()) } else { self.advance(false, events) }
     }
 
     /// Settles what can only be settled at the end: calls without a name, and calls that were not
     /// allowed.
-    pub(super) fn settle(&mut self) -> Result<(), ProtocolViolation> {
-        for waiting in &self.waiting {
-            let Waiting::Call(index) = *waiting else { continue };
+    pub(super) fn check_end(&mut self) -> Result<(), ProtocolViolation> {
+        for waiting in &self.queue {
+            let Queued::Call(index) = *waiting else { continue };
             let slot = self.slots.get_mut(index);
             if slot.name.is_empty() {
                 let mut names = self.plan.tools.wire_names();
@@ -221,37 +219,37 @@ impl Items {
     /// Opens and closes what is left, in order; the last item gets `status`, and in a cut answer so do
     /// the calls before it that are not whole (`S-8c`). An answer without any item gets an empty message
     /// (§5.4).
-    pub(super) fn finish(&mut self, status: Status, events: &mut Events<'_>) {
-        self.is_cut = status == Status::Incomplete;
+    pub(super) fn finish(&mut self, status: ItemStatus, events: &mut Events<'_>) {
+        self.is_truncated = status == ItemStatus::Incomplete;
         let advanced = self.advance(true, events);
         debug_assert!(advanced.is_ok(), "settled before: {advanced:?}");
         if self.is_empty() {
-            let mut message = Message::open(self.place("msg_"), events);
+            let mut message = MessageItem::open(self.new_item("msg_"), events);
             message.open_part(PartKind::Text, events);
-            self.open = Open::Message(message);
+            self.open = OpenItem::Message(message);
         }
         self.close(status, events);
     }
 
     /// Closes what is open as incomplete, but for a call, which clients would run: it is left out, as
     /// is what waits (§5.7).
-    pub(super) fn abandon(&mut self, events: &mut Events<'_>) {
-        self.waiting.clear();
-        if matches!(self.open, Open::Call(_)) {
-            self.open = Open::Nothing;
+    pub(super) fn abort(&mut self, events: &mut Events<'_>) {
+        self.queue.clear();
+        if matches!(self.open, OpenItem::Call(_)) {
+            self.open = OpenItem::Nothing;
         }
-        self.close(Status::Incomplete, events);
+        self.close(ItemStatus::Incomplete, events);
     }
 
     /// Whether what comes now has to wait.
-    fn is_blocked(&mut self) -> bool {
-        !self.waiting.is_empty() || self.is_calling()
+    fn must_queue(&mut self) -> bool {
+        !self.queue.is_empty() || self.has_incomplete_call()
     }
 
     /// Whether a call is open whose arguments are not whole.
-    fn is_calling(&mut self) -> bool {
+    fn has_incomplete_call(&mut self) -> bool {
         match &self.open {
-            Open::Call(call) => !self.slots.get_mut(call.slot).is_complete(),
+            OpenItem::Call(call) => !self.slots.get_mut(call.slot).is_complete(),
             _ => false,
         }
     }
@@ -262,29 +260,28 @@ impl Items {
         is_ending: bool,
         events: &mut Events<'_>,
     ) -> Result<(), ProtocolViolation> {
-        while !self.waiting.is_empty() && (is_ending || !self.is_calling()) {
-            match self.waiting.front() {
-                Some(&Waiting::Call(slot)) => {
-                    self.make_room(events);
+        while !self.queue.is_empty() && (is_ending || !self.has_incomplete_call()) {
+            match self.queue.front() {
+                Some(&Queued::Call(slot)) => {
+                    self.close_before_next(events);
                     if !(is_ending || self.can_announce(slot)) {
                         break;
                     }
                     check_allowed(&self.plan, &self.slots.get(slot).name)?;
-                    self.waiting.pop_front();
+                    self.queue.pop_front();
                     self.open_call(slot, events);
                 }
-                _ => self.show_next(events),
+                _ => self.emit_queued_text(events),
             }
         }
         Ok(())
     }
 
     /// Shows what was said while a call was open.
-    fn show_next(&mut self, events: &mut Events<'_>) {
-        if let Some(Waiting::Said { voice, text, logprobs, annotations }) = self.waiting.pop_front()
-        {
-            self.show(voice, &text, &logprobs, events);
-            if let Open::Message(message) = &mut self.open {
+    fn emit_queued_text(&mut self, events: &mut Events<'_>) {
+        if let Some(Queued::Text { kind, text, logprobs, annotations }) = self.queue.pop_front() {
+            self.emit_text(kind, &text, &logprobs, events);
+            if let OpenItem::Message(message) = &mut self.open {
                 message.annotate(&annotations, events);
             }
         }
@@ -293,28 +290,28 @@ impl Items {
     /// Whether the first that waits, a call, can be announced (`S-8`).
     fn can_announce(&self, slot: usize) -> bool {
         let slot = self.slots.get(slot);
-        let is_due = self.waiting.len() > 1 || !slot.arguments.is_empty();
-        !slot.name.is_empty() && (is_due || slot.is_known(&self.plan.tools))
+        let is_due = self.queue.len() > 1 || !slot.arguments.is_empty();
+        !slot.name.is_empty() && (is_due || slot.is_announceable(&self.plan.tools))
     }
 
-    fn show(&mut self, voice: Voice, text: &str, logprobs: &str, events: &mut Events<'_>) {
-        match (voice, &mut self.open) {
-            (Voice::Part(kind), Open::Message(message)) => {
+    fn emit_text(&mut self, kind: TextKind, text: &str, logprobs: &str, events: &mut Events<'_>) {
+        match (kind, &mut self.open) {
+            (TextKind::Part(kind), OpenItem::Message(message)) => {
                 message.push(kind, text, logprobs, events);
             }
-            (Voice::Reasoning, Open::Reasoning(reasoning)) => reasoning.push(text, events),
-            (Voice::Part(kind), _) => {
-                self.make_room(events);
-                let mut message = Message::open(self.place("msg_"), events);
+            (TextKind::Reasoning, OpenItem::Reasoning(reasoning)) => reasoning.push(text, events),
+            (TextKind::Part(kind), _) => {
+                self.close_before_next(events);
+                let mut message = MessageItem::open(self.new_item("msg_"), events);
                 message.push(kind, text, logprobs, events);
-                self.open = Open::Message(message);
+                self.open = OpenItem::Message(message);
             }
-            (Voice::Reasoning, _) => {
-                self.make_room(events);
-                let place = self.place("rs_");
-                let mut reasoning = Reasoning::open(place, self.plan.reasoning, events);
+            (TextKind::Reasoning, _) => {
+                self.close_before_next(events);
+                let item_ref = self.new_item("rs_");
+                let mut reasoning = ReasoningItem::open(item_ref, self.plan.reasoning, events);
                 reasoning.push(text, events);
-                self.open = Open::Reasoning(reasoning);
+                self.open = OpenItem::Reasoning(reasoning);
             }
         }
     }
@@ -324,7 +321,7 @@ impl Items {
         let id = slot.id.as_str();
         let is_usable = !id.is_empty()
             && id.chars().count() <= MAX_CALL_ID_CHARS
-            && !self.call_ids.iter().any(|used| used == id);
+            && !self.used_call_ids.iter().any(|used| used == id);
         let call_id = if is_usable { id.to_owned() } else { self.ids.next("call_") };
         let unknown;
         let tool = if let Some(tool) = self.plan.tools.find(&slot.name) {
@@ -334,30 +331,33 @@ impl Items {
             unknown = Tool { kind, namespace: None, name };
             &unknown
         };
-        let place = Place { id: self.ids.next(id_prefix(tool.kind)), index: self.next };
-        self.next += 1;
-        let call = Call::open(index, place, tool, &call_id, &slot.arguments, events);
-        self.call_ids.push(call_id);
+        let item_ref = ItemRef { id: self.ids.next(id_prefix(tool.kind)), index: self.next_index };
+        self.next_index += 1;
+        let call = CallItem::open(index, item_ref, tool, &call_id, &slot.arguments, events);
+        self.used_call_ids.push(call_id);
         self.slots.get_mut(index).phase = Phase::Open;
-        self.open = Open::Call(call);
+        self.open = OpenItem::Call(call);
     }
 
-    fn place(&mut self, prefix: &str) -> Place {
-        let place = Place { id: self.ids.next(prefix), index: self.next };
-        self.next += 1;
-        place
+    fn new_item(&mut self, prefix: &str) -> ItemRef {
+        let item_ref = ItemRef { id: self.ids.next(prefix), index: self.next_index };
+        self.next_index += 1;
+        item_ref
     }
 
     /// Closes the item that is open for the next one.
-    fn make_room(&mut self, events: &mut Events<'_>) {
-        let is_broken = self.is_cut && self.is_calling();
-        self.close(if is_broken { Status::Incomplete } else { Status::Completed }, events);
+    fn close_before_next(&mut self, events: &mut Events<'_>) {
+        let is_incomplete = self.is_truncated && self.has_incomplete_call();
+        self.close(
+            if is_incomplete { ItemStatus::Incomplete } else { ItemStatus::Completed },
+            events,
+        );
     }
 
     /// Closes the item that is open.
-    fn close(&mut self, status: Status, events: &mut Events<'_>) {
-        let open = std::mem::replace(&mut self.open, Open::Nothing);
-        if matches!(open, Open::Nothing) {
+    fn close(&mut self, status: ItemStatus, events: &mut Events<'_>) {
+        let open = std::mem::replace(&mut self.open, OpenItem::Nothing);
+        if matches!(open, OpenItem::Nothing) {
             return;
         }
         let output = &mut self.output;
@@ -365,13 +365,13 @@ impl Items {
             put(output, ",");
         }
         match open {
-            Open::Nothing => {}
-            Open::Message(message) => message.close(status, output, events),
-            Open::Reasoning(reasoning) => {
+            OpenItem::Nothing => {}
+            OpenItem::Message(message) => message.close(status, output, events),
+            OpenItem::Reasoning(reasoning) => {
                 let sealer = self.plan.seals_reasoning.then_some(&*self.sealer);
                 reasoning.close(status, sealer, output, events);
             }
-            Open::Call(call) => {
+            OpenItem::Call(call) => {
                 let slot = self.slots.get_mut(call.slot);
                 call.close(status, &mut slot.arguments, output, events);
                 slot.phase = Phase::Done;

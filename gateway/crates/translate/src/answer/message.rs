@@ -2,8 +2,8 @@
 
 use bytes::BytesMut;
 
-use super::events::{Events, Place, Status, number, put, quoted};
-use super::text::Text;
+use super::events::{Events, ItemRef, ItemStatus, number, put, quoted};
+use super::text::EscapedText;
 
 /// What a part of a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,20 +14,20 @@ pub(super) enum PartKind {
 
 /// A message that is open.
 #[derive(Debug)]
-pub(super) struct Message {
-    place: Place,
+pub(super) struct MessageItem {
+    item_ref: ItemRef,
     /// The parts that are done, as JSON with a comma between.
     done: BytesMut,
     /// How many those are: the next part's index.
     count: u32,
-    part: Option<Part>,
+    part: Option<OpenPart>,
 }
 
 /// The part that is open.
 #[derive(Debug)]
-struct Part {
+struct OpenPart {
     kind: PartKind,
-    text: Text,
+    text: EscapedText,
     /// JSON with a comma between.
     annotations: BytesMut,
     annotation_count: u32,
@@ -35,11 +35,11 @@ struct Part {
     logprobs: String,
 }
 
-impl Message {
-    pub(super) fn open(place: Place, events: &mut Events<'_>) -> Self {
-        let message = Self { place, done: BytesMut::new(), count: 0, part: None };
-        events.item("response.output_item.added", message.place.index, |out| {
-            message.write(out, Status::InProgress);
+impl MessageItem {
+    pub(super) fn open(item_ref: ItemRef, events: &mut Events<'_>) -> Self {
+        let message = Self { item_ref, done: BytesMut::new(), count: 0, part: None };
+        events.item("response.output_item.added", message.item_ref.index, |out| {
+            message.write(out, ItemStatus::InProgress);
         });
         message
     }
@@ -62,26 +62,26 @@ impl Message {
         }
         let Some(part) = &mut self.part else { return };
         if !logprobs.is_empty() {
-            add_listed(&mut part.logprobs, logprobs);
+            append_list(&mut part.logprobs, logprobs);
         }
         let delta = part.text.push(piece);
         if delta.is_empty() {
             return;
         }
-        write_delta(&self.place, self.count, kind, delta, logprobs, events);
+        write_delta(&self.item_ref, self.count, kind, delta, logprobs, events);
     }
 
     /// Begins a part.
     pub(super) fn open_part(&mut self, kind: PartKind, events: &mut Events<'_>) {
         self.close_part(events);
-        let part = Part {
+        let part = OpenPart {
             kind,
-            text: Text::default(),
+            text: EscapedText::default(),
             annotations: BytesMut::new(),
             annotation_count: 0,
             logprobs: String::new(),
         };
-        events.write_at(&self.place, "response.content_part.added", |out| {
+        events.write_for_item(&self.item_ref, "response.content_part.added", |out| {
             self.write_index(out);
             put(out, ",\"part\":");
             part.write(out);
@@ -95,7 +95,7 @@ impl Message {
             return;
         };
         for annotation in annotations {
-            events.write_at(&self.place, "response.output_text.annotation.added", |out| {
+            events.write_for_item(&self.item_ref, "response.output_text.annotation.added", |out| {
                 put(out, ",\"content_index\":");
                 number(out, self.count);
                 put(out, ",\"annotation_index\":");
@@ -114,16 +114,21 @@ impl Message {
     /// Takes probabilities that came without text.
     pub(super) fn add_logprobs(&mut self, logprobs: &str) {
         if let Some(part) = self.part.as_mut().filter(|part| part.kind == PartKind::Text) {
-            add_listed(&mut part.logprobs, logprobs);
+            append_list(&mut part.logprobs, logprobs);
         }
     }
 
     /// Ends the message; `output` gets the item.
-    pub(super) fn close(mut self, status: Status, output: &mut BytesMut, events: &mut Events<'_>) {
+    pub(super) fn close(
+        mut self,
+        status: ItemStatus,
+        output: &mut BytesMut,
+        events: &mut Events<'_>,
+    ) {
         self.close_part(events);
         let start = output.len();
         self.write(output, status);
-        events.item("response.output_item.done", self.place.index, |out| {
+        events.item("response.output_item.done", self.item_ref.index, |out| {
             out.extend_from_slice(&output[start..]);
         });
     }
@@ -132,13 +137,13 @@ impl Message {
         let Some(mut part) = self.part.take() else { return };
         let rest = part.text.finish();
         if !rest.is_empty() {
-            write_delta(&self.place, self.count, part.kind, rest, "", events);
+            write_delta(&self.item_ref, self.count, part.kind, rest, "", events);
         }
         let name = match part.kind {
             PartKind::Text => "response.output_text.done",
             PartKind::Refusal => "response.refusal.done",
         };
-        events.write_at(&self.place, name, |out| {
+        events.write_for_item(&self.item_ref, name, |out| {
             self.write_index(out);
             match part.kind {
                 PartKind::Text => {
@@ -155,7 +160,7 @@ impl Message {
         }
         let start = self.done.len();
         part.write(&mut self.done);
-        events.write_at(&self.place, "response.content_part.done", |out| {
+        events.write_for_item(&self.item_ref, "response.content_part.done", |out| {
             self.write_index(out);
             put(out, ",\"part\":");
             out.extend_from_slice(&self.done[start..]);
@@ -169,8 +174,8 @@ impl Message {
     }
 
     /// Writes the item with the parts that are done.
-    fn write(&self, out: &mut BytesMut, status: Status) {
-        quoted(out, "{\"id\":", &self.place.id);
+    fn write(&self, out: &mut BytesMut, status: ItemStatus) {
+        quoted(out, "{\"id\":", &self.item_ref.id);
         quoted(out, ",\"type\":\"message\",\"status\":", status.as_str());
         put(out, ",\"role\":\"assistant\",\"content\":[");
         out.extend_from_slice(&self.done);
@@ -178,7 +183,7 @@ impl Message {
     }
 }
 
-impl Part {
+impl OpenPart {
     fn write(&self, out: &mut BytesMut) {
         match self.kind {
             PartKind::Text => {
@@ -199,7 +204,7 @@ impl Part {
 
 /// The event that most of a stream consists of.
 fn write_delta(
-    place: &Place,
+    item_ref: &ItemRef,
     index: u32,
     kind: PartKind,
     delta: &str,
@@ -210,7 +215,7 @@ fn write_delta(
         PartKind::Text => "response.output_text.delta",
         PartKind::Refusal => "response.refusal.delta",
     };
-    events.write_at(place, name, |out| {
+    events.write_for_item(item_ref, name, |out| {
         put(out, ",\"content_index\":");
         number(out, index);
         quoted(out, ",\"delta\":", delta);
@@ -223,7 +228,7 @@ fn write_delta(
 }
 
 /// Appends to what has commas between its parts.
-pub(super) fn add_listed(list: &mut String, more: &str) {
+pub(super) fn append_list(list: &mut String, more: &str) {
     if !list.is_empty() && !more.is_empty() {
         list.push(',');
     }

@@ -1,10 +1,10 @@
 //! A chat answer, whole or streamed, as a Responses answer.
 //!
-//! Both go through the same `reading::Reading`: a stream's chunks, and a whole answer as one chunk
+//! Both go through the same `reader::AnswerReader`: a stream's chunks, and a whole answer as one chunk
 //! whose events nobody sees. So a client that folds the events of a stream has the object that it
 //! would have got without one.
 //!
-//! From outside in: [`ResponseStream`] and [`whole`] know how an answer begins and ends; `reading`
+//! From outside in: [`ResponseStream`] and [`whole`] know how an answer begins and ends; `reader`
 //! takes chunks apart; `items` knows which item is open and which waits; `message`, `reasoning` and
 //! `call` know each kind's fields and events; `events` and `object` write.
 
@@ -16,8 +16,8 @@ mod ids;
 mod items;
 mod message;
 mod object;
-mod object_end;
-mod reading;
+mod object_scanner;
+mod reader;
 mod reasoning;
 mod slots;
 mod stream;

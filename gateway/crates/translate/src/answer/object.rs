@@ -9,7 +9,7 @@ use domain::wire::text::encode;
 
 /// What an answer has come to.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum State<'a> {
+pub(super) enum ResponseState<'a> {
     /// It goes on.
     InProgress,
     /// It is whole; when, in seconds since 1970.
@@ -22,14 +22,14 @@ pub(super) enum State<'a> {
 
 /// What all objects of one response share.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct ResponseHead {
     id: String,
     created_at: i64,
     /// The model as the client named it, as JSON text without its quotes.
     model: String,
 }
 
-impl Head {
+impl ResponseHead {
     pub(super) fn new(envelope: &Envelope, plan: &ResponsePlan) -> Self {
         Self {
             id: encode(&envelope.id),
@@ -42,8 +42,8 @@ impl Head {
 /// Writes an object. `tier` is the upstream's word as JSON, `output` holds the items, a comma between.
 pub(super) fn write(
     out: &mut BytesMut,
-    (head, plan): (&Head, &ResponsePlan),
-    state: State<'_>,
+    (head, plan): (&ResponseHead, &ResponsePlan),
+    state: ResponseState<'_>,
     tier: Option<&str>,
     output: &[u8],
     usage: Option<&AnswerUsage>,
@@ -54,19 +54,19 @@ pub(super) fn write(
     number(out, head.created_at);
     put(out, ",\"completed_at\":");
     match state {
-        State::Completed(now) => number(out, now),
+        ResponseState::Completed(now) => number(out, now),
         _ => put(out, "null"),
     }
     let status = match state {
-        State::InProgress => "in_progress",
-        State::Completed(_) => "completed",
-        State::Incomplete(_) => "incomplete",
-        State::Failed(_) => "failed",
+        ResponseState::InProgress => "in_progress",
+        ResponseState::Completed(_) => "completed",
+        ResponseState::Incomplete(_) => "incomplete",
+        ResponseState::Failed(_) => "failed",
     };
     quoted(out, ",\"status\":", status);
     put(out, ",\"error\":");
     match state {
-        State::Failed(failure) => {
+        ResponseState::Failed(failure) => {
             put(out, "{\"code\":");
             string(out, failure.code);
             put(out, ",\"message\":");
@@ -77,7 +77,7 @@ pub(super) fn write(
     }
     put(out, ",\"incomplete_details\":");
     match state {
-        State::Incomplete(reason) => {
+        ResponseState::Incomplete(reason) => {
             quoted(out, "{\"reason\":", reason);
             put(out, "}");
         }

@@ -2,21 +2,21 @@
 
 use bytes::BytesMut;
 
-use super::events::{Events, Place, Status, put, quoted, string};
-use super::text::Text;
+use super::events::{Events, ItemRef, ItemStatus, put, quoted, string};
+use super::text::EscapedText;
 use crate::plan::{ReasoningOutput, ReasoningSealer};
 use domain::wire::text::decode;
 
-/// Reasoning that is open.
+/// ReasoningItem that is open.
 #[derive(Debug)]
-pub(super) struct Reasoning {
-    place: Place,
+pub(super) struct ReasoningItem {
+    item_ref: ItemRef,
     shown: ReasoningOutput,
-    text: Text,
+    text: EscapedText,
 }
 
-/// The names that each family of events has for the same things.
-struct Family {
+/// The names that each names of events has for the same things.
+struct EventNames {
     part_added: &'static str,
     delta: &'static str,
     text_done: &'static str,
@@ -25,7 +25,7 @@ struct Family {
     part: &'static str,
 }
 
-const SUMMARY: Family = Family {
+const SUMMARY: EventNames = EventNames {
     part_added: "response.reasoning_summary_part.added",
     delta: "response.reasoning_summary_text.delta",
     text_done: "response.reasoning_summary_text.done",
@@ -34,7 +34,7 @@ const SUMMARY: Family = Family {
     part: "{\"type\":\"summary_text\",\"text\":",
 };
 
-const CONTENT: Family = Family {
+const CONTENT: EventNames = EventNames {
     part_added: "response.content_part.added",
     delta: "response.reasoning_text.delta",
     text_done: "response.reasoning_text.done",
@@ -43,7 +43,7 @@ const CONTENT: Family = Family {
     part: "{\"type\":\"reasoning_text\",\"text\":",
 };
 
-impl Family {
+impl EventNames {
     const fn of(shown: ReasoningOutput) -> Option<&'static Self> {
         match shown {
             ReasoningOutput::Summary => Some(&SUMMARY),
@@ -58,11 +58,11 @@ impl Family {
     }
 }
 
-impl Reasoning {
-    pub(super) fn open(place: Place, shown: ReasoningOutput, events: &mut Events<'_>) -> Self {
-        let reasoning = Self { place, shown, text: Text::default() };
-        events.item("response.output_item.added", reasoning.place.index, |out| {
-            reasoning.write_head(out, Status::InProgress);
+impl ReasoningItem {
+    pub(super) fn open(item_ref: ItemRef, shown: ReasoningOutput, events: &mut Events<'_>) -> Self {
+        let reasoning = Self { item_ref, shown, text: EscapedText::default() };
+        events.item("response.output_item.added", reasoning.item_ref.index, |out| {
+            reasoning.write_head(out, ItemStatus::InProgress);
             put(
                 out,
                 match shown {
@@ -71,11 +71,11 @@ impl Reasoning {
                 },
             );
         });
-        if let Some(family) = Family::of(shown) {
-            events.write_at(&reasoning.place, family.part_added, |out| {
-                put(out, family.index);
+        if let Some(names) = EventNames::of(shown) {
+            events.write_for_item(&reasoning.item_ref, names.part_added, |out| {
+                put(out, names.index);
                 put(out, ",\"part\":");
-                family.write_part(out, "");
+                names.write_part(out, "");
             });
         }
         reasoning
@@ -83,28 +83,28 @@ impl Reasoning {
 
     pub(super) fn push(&mut self, piece: &str, events: &mut Events<'_>) {
         let delta = self.text.push(piece);
-        write_delta(&self.place, self.shown, delta, events);
+        write_delta(&self.item_ref, self.shown, delta, events);
     }
 
     /// Ends it; `output` gets the item, sealed too if there is a sealer.
     pub(super) fn close(
         mut self,
-        status: Status,
+        status: ItemStatus,
         sealer: Option<&dyn ReasoningSealer>,
         output: &mut BytesMut,
         events: &mut Events<'_>,
     ) {
-        write_delta(&self.place, self.shown, self.text.finish(), events);
+        write_delta(&self.item_ref, self.shown, self.text.finish(), events);
         let text = self.text.take();
-        if let Some(family) = Family::of(self.shown) {
-            events.write_at(&self.place, family.text_done, |out| {
-                put(out, family.index);
+        if let Some(names) = EventNames::of(self.shown) {
+            events.write_for_item(&self.item_ref, names.text_done, |out| {
+                put(out, names.index);
                 quoted(out, ",\"text\":", &text);
             });
-            events.write_at(&self.place, family.part_done, |out| {
-                put(out, family.index);
+            events.write_for_item(&self.item_ref, names.part_done, |out| {
+                put(out, names.index);
                 put(out, ",\"part\":");
-                family.write_part(out, &text);
+                names.write_part(out, &text);
             });
         }
         let start = output.len();
@@ -127,21 +127,21 @@ impl Reasoning {
             string(output, &sealer.seal(&decode(&text)));
         }
         put(output, "}");
-        events.item("response.output_item.done", self.place.index, |out| {
+        events.item("response.output_item.done", self.item_ref.index, |out| {
             out.extend_from_slice(&output[start..]);
         });
     }
 
-    fn write_head(&self, out: &mut BytesMut, status: Status) {
-        quoted(out, "{\"id\":", &self.place.id);
+    fn write_head(&self, out: &mut BytesMut, status: ItemStatus) {
+        quoted(out, "{\"id\":", &self.item_ref.id);
         quoted(out, ",\"type\":\"reasoning\",\"status\":", status.as_str());
     }
 }
 
-fn write_delta(place: &Place, shown: ReasoningOutput, delta: &str, events: &mut Events<'_>) {
-    let Some(family) = Family::of(shown).filter(|_| !delta.is_empty()) else { return };
-    events.write_at(place, family.delta, |out| {
-        put(out, family.index);
+fn write_delta(item_ref: &ItemRef, shown: ReasoningOutput, delta: &str, events: &mut Events<'_>) {
+    let Some(names) = EventNames::of(shown).filter(|_| !delta.is_empty()) else { return };
+    events.write_for_item(item_ref, names.delta, |out| {
+        put(out, names.index);
         quoted(out, ",\"delta\":", delta);
     });
 }

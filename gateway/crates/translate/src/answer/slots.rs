@@ -1,8 +1,8 @@
 //! Which call a piece of one belongs to (`S-6`), and what is known of each (`S-7`).
 
 use super::ProtocolViolation;
-use super::object_end::ObjectEnd;
-use super::text::Text;
+use super::object_scanner::ObjectScanner;
+use super::text::EscapedText;
 use crate::plan::ToolNames;
 use domain::wire::call::{CallPiece, MAX_CALLS};
 use domain::wire::chunk::AnswerForm;
@@ -10,14 +10,14 @@ use domain::wire::chunk::AnswerForm;
 /// A call as the upstream tells of it.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    key: Option<u64>,
+    index: Option<u64>,
     /// The first that was not empty.
     pub(super) id: String,
     /// The wire name as far as it came.
     pub(super) name: String,
-    pub(super) arguments: Text,
+    pub(super) arguments: EscapedText,
     pub(super) phase: Phase,
-    end: ObjectEnd,
+    end: ObjectScanner,
 }
 
 /// How far a call is on its way to the client.
@@ -26,7 +26,7 @@ pub(super) enum Phase {
     /// It is not in the line of items yet.
     #[default]
     New,
-    Waiting,
+    Queued,
     Open,
     Done,
 }
@@ -48,15 +48,15 @@ impl Slots {
 
     /// The slot of a piece, a new one if need be; `None` if the piece says nothing and has none. The
     /// calls of a whole answer have one each.
-    pub(super) fn place(
+    pub(super) fn find_or_insert(
         &mut self,
         piece: &CallPiece<'_>,
         form: AnswerForm,
     ) -> Result<Option<usize>, ProtocolViolation> {
         let found = match piece.index {
             _ if form == AnswerForm::Whole => None,
-            Some(index) => self.of_index(index, piece),
-            None => self.of_no_index(piece),
+            Some(index) => self.find_by_index(index, piece),
+            None => self.find_without_index(piece),
         };
         if found.is_some() || piece.is_empty() {
             return Ok(found);
@@ -66,23 +66,23 @@ impl Slots {
                 "more than {MAX_CALLS} calls in one answer"
             )));
         }
-        self.0.push(Slot { key: piece.index, ..Slot::default() });
+        self.0.push(Slot { index: piece.index, ..Slot::default() });
         Ok(Some(self.0.len() - 1))
     }
 
-    fn of_index(&mut self, index: u64, piece: &CallPiece<'_>) -> Option<usize> {
-        let last = self.0.iter().rposition(|slot| slot.key == Some(index))?;
+    fn find_by_index(&mut self, index: u64, piece: &CallPiece<'_>) -> Option<usize> {
+        let last = self.0.iter().rposition(|slot| slot.index == Some(index))?;
         let slot = &mut self.0[last];
         if !piece.id.is_empty() && !slot.id.is_empty() {
             // some servers count every call as the first
-            return self.0.iter().rposition(|it| it.key == Some(index) && it.id == piece.id);
+            return self.0.iter().rposition(|it| it.index == Some(index) && it.id == piece.id);
         }
         let is_repeat = piece.name == slot.name && piece.arguments.is_empty();
         let begins = !piece.name.is_empty() && !slot.name.is_empty() && !is_repeat;
         (!(begins && slot.is_complete())).then_some(last)
     }
 
-    fn of_no_index(&self, piece: &CallPiece<'_>) -> Option<usize> {
+    fn find_without_index(&self, piece: &CallPiece<'_>) -> Option<usize> {
         if !piece.id.is_empty() {
             return self.0.iter().rposition(|slot| slot.id == piece.id);
         }
@@ -94,7 +94,7 @@ impl Slots {
 
 impl Slot {
     /// Takes the id and the name of a piece, whose arguments are left.
-    pub(super) fn learn(&mut self, piece: &CallPiece<'_>, tools: &ToolNames) {
+    pub(super) fn merge_labels(&mut self, piece: &CallPiece<'_>, tools: &ToolNames) {
         if matches!(self.phase, Phase::Open | Phase::Done) {
             return;
         }
@@ -115,13 +115,13 @@ impl Slot {
 
     /// Whether its name is whole and its id known, so that it can be announced before its arguments
     /// come (`S-8`).
-    pub(super) fn is_known(&self, tools: &ToolNames) -> bool {
+    pub(super) fn is_announceable(&self, tools: &ToolNames) -> bool {
         let goes_on = |tool: &str| tool.len() > self.name.len() && tool.starts_with(&self.name);
         !self.id.is_empty() && tools.find(&self.name).is_some() && !tools.wire_names().any(goes_on)
     }
 
     /// Whether its arguments are a whole JSON object.
     pub(super) fn is_complete(&mut self) -> bool {
-        self.phase == Phase::Done || self.end.is_reached(self.arguments.as_str())
+        self.phase == Phase::Done || self.end.is_complete(self.arguments.as_str())
     }
 }

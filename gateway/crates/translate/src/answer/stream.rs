@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use super::events::{Events, put, string};
-use super::object::{self, Head, State};
-use super::reading::Reading;
+use super::object::{self, ResponseHead, ResponseState};
+use super::reader::AnswerReader;
 use super::{
     AnswerOutcome, AnswerUsage, CompletionInfo, Envelope, ProtocolViolation, StreamFailure,
 };
@@ -29,9 +29,9 @@ pub enum KeepAlive {
 
 /// Turns the events of a chat stream into those of a Responses stream.
 pub struct ResponseStream {
-    head: Head,
+    head: ResponseHead,
     done_marker: bool,
-    reading: Reading,
+    reader: AnswerReader,
     /// The next event's number.
     sequence: u64,
     has_started: bool,
@@ -44,9 +44,9 @@ impl ResponseStream {
     /// A stream of which nothing has come.
     pub fn new(envelope: &Envelope, plan: Arc<ResponsePlan>) -> Self {
         Self {
-            head: Head::new(envelope, &plan),
+            head: ResponseHead::new(envelope, &plan),
             done_marker: envelope.done_marker,
-            reading: Reading::new(envelope, plan),
+            reader: AnswerReader::new(envelope, plan),
             sequence: 0,
             has_started: false,
             is_done: false,
@@ -74,7 +74,7 @@ impl ResponseStream {
         &mut self,
         data: &str,
         out: &mut BytesMut,
-        look: impl FnOnce(&ChunkView<'_>),
+        observe: impl FnOnce(&ChunkView<'_>),
     ) -> Result<(), ProtocolViolation> {
         let data = data.trim();
         if data.is_empty() || self.is_done || self.object.is_some() {
@@ -90,8 +90,8 @@ impl ResponseStream {
                 parse_error(&error)
             ))
         })?;
-        look(&view);
-        self.reading.head(&view);
+        observe(&view);
+        self.reader.head(&view);
         if let Some(error) = view.reported_error(data) {
             return Err(ProtocolViolation::Reported(error));
         }
@@ -103,8 +103,8 @@ impl ResponseStream {
         let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
             return Ok(());
         };
-        let mut events = Events::to(out, &mut self.sequence);
-        self.reading.choice(choice, AnswerForm::Stream, &mut events)
+        let mut events = Events::new(out, &mut self.sequence);
+        self.reader.choice(choice, AnswerForm::Stream, &mut events)
     }
 
     /// Whether the client has been sent an event.
@@ -123,31 +123,31 @@ impl ResponseStream {
     /// The answer is not whole (§4.3), or calls what it must not; [`fail`](Self::fail) is to follow,
     /// and [`end`](Self::end) otherwise.
     pub fn close(&mut self) -> Result<(), ProtocolViolation> {
-        match (self.reading.finish, self.is_done) {
+        match (self.reader.finish, self.is_done) {
             (Some(FinishReason::Unnamed) | None, false) => Err(ProtocolViolation::CutOff),
             (None, true) => Err(ProtocolViolation::Invalid(sse::UNFINISHED.to_owned())),
-            (Some(_), _) => self.reading.settle(),
+            (Some(_), _) => self.reader.check_end(),
         }
     }
 
-    /// How much is kept beside what the model says, in bytes: the items and parts that are done, or the
+    /// How much is kept side_bytes what the model says, in bytes: the items and parts that are done, or the
     /// annotations, probabilities and ids that came with text and calls, whichever is more.
     pub fn buffered_bytes(&self) -> usize {
-        self.reading.items.buffered_bytes()
+        self.reader.items.buffered_bytes()
     }
 
     /// Closes what is open and writes the terminal event of an answer that [`close`](Self::close) has
     /// found whole. Does nothing after a terminal event.
     pub fn end(&mut self, end: CompletionInfo, out: &mut BytesMut) -> AnswerOutcome {
         if self.object.is_some() {
-            return self.reading.outcome();
+            return self.reader.outcome();
         }
         self.start(out);
-        let mut events = Events::to(out, &mut self.sequence);
-        let outcome = self.reading.close(&mut events);
-        let (name, state) = match self.reading.reason() {
-            None => ("response.completed", State::Completed(end.now)),
-            Some(reason) => ("response.incomplete", State::Incomplete(reason)),
+        let mut events = Events::new(out, &mut self.sequence);
+        let outcome = self.reader.close(&mut events);
+        let (name, state) = match self.reader.reason() {
+            None => ("response.completed", ResponseState::Completed(end.now)),
+            Some(reason) => ("response.incomplete", ResponseState::Incomplete(reason)),
         };
         self.terminate(name, state, Some(&end.usage), out);
         outcome
@@ -164,8 +164,8 @@ impl ResponseStream {
             return;
         }
         self.start(out);
-        let mut events = Events::to(out, &mut self.sequence);
-        self.reading.items.abandon(&mut events);
+        let mut events = Events::new(out, &mut self.sequence);
+        self.reader.items.abort(&mut events);
         // the members twice: clients look for them in either place, and some in both
         events.write("error", |out| {
             write_error(out, failure);
@@ -174,7 +174,7 @@ impl ResponseStream {
             write_error(out, failure);
             put(out, "}");
         });
-        self.terminate("response.failed", State::Failed(*failure), usage.as_ref(), out);
+        self.terminate("response.failed", ResponseState::Failed(*failure), usage.as_ref(), out);
     }
 
     /// Shows the client that the stream is alive. Nothing comes before the first event or after the
@@ -186,7 +186,7 @@ impl ResponseStream {
         match kind {
             KeepAlive::Comment => put(out, ": keepalive\n\n"),
             KeepAlive::InProgress => self.snapshot("response.in_progress", out),
-            KeepAlive::Event => Events::to(out, &mut self.sequence).write("keepalive", |_| {}),
+            KeepAlive::Event => Events::new(out, &mut self.sequence).write("keepalive", |_| {}),
         }
     }
 
@@ -196,23 +196,23 @@ impl ResponseStream {
     }
 
     fn snapshot(&mut self, name: &str, out: &mut BytesMut) {
-        let Self { head, reading, sequence, .. } = self;
-        Events::to(out, sequence).write(name, |out| {
+        let Self { head, reader, sequence, .. } = self;
+        Events::new(out, sequence).write(name, |out| {
             put(out, ",\"response\":");
-            let tier = reading.tier.as_deref();
-            object::write(out, (head, &reading.plan), State::InProgress, tier, b"", None);
+            let tier = reader.tier.as_deref();
+            object::write(out, (head, &reader.plan), ResponseState::InProgress, tier, b"", None);
         });
     }
 
     fn terminate(
         &mut self,
         name: &str,
-        state: State<'_>,
+        state: ResponseState<'_>,
         usage: Option<&AnswerUsage>,
         out: &mut BytesMut,
     ) {
-        let object = self.reading.object(&self.head, state, usage);
-        Events::to(out, &mut self.sequence).write(name, |out| {
+        let object = self.reader.object(&self.head, state, usage);
+        Events::new(out, &mut self.sequence).write(name, |out| {
             put(out, ",\"response\":");
             out.extend_from_slice(&object);
         });

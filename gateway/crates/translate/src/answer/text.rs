@@ -1,4 +1,4 @@
-//! Text as it stands between the quotes of a JSON string, put together from pieces.
+//! EscapedText as it stands between the quotes of a JSON string, put together from pieces.
 //!
 //! It is copied as the upstream escaped it. Only one thing can make a piece wrong on its own or in
 //! its new place: half of a surrogate pair, written as `\ud83d`. Strict readers refuse such a string,
@@ -6,15 +6,15 @@
 
 use std::fmt::Write as _;
 
-/// Text that grows.
+/// EscapedText that grows.
 #[derive(Debug, Default)]
-pub(super) struct Text {
+pub(super) struct EscapedText {
     escaped: String,
     /// The first half of a pair whose second half has not come.
     half: Option<u16>,
 }
 
-impl Text {
+impl EscapedText {
     /// Appends a piece of escaped text; gives what was appended.
     pub(super) fn push(&mut self, piece: &str) -> &str {
         let start = self.escaped.len();
@@ -102,7 +102,7 @@ mod tests {
 
     /// Puts `pieces` together; every delta must be a JSON string of its own, as must the whole.
     fn check(pieces: &[&str], expected: &str) {
-        let mut text = Text::default();
+        let mut text = EscapedText::default();
         let mut deltas = String::new();
         for piece in pieces {
             let delta = text.push(piece);

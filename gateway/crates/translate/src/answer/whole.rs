@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::events::Events;
-use super::object::{Head, State};
-use super::reading::Reading;
+use super::object::{ResponseHead, ResponseState};
+use super::reader::AnswerReader;
 use super::{AnswerOutcome, CompletionInfo, Envelope, ProtocolViolation};
 use crate::plan::ResponsePlan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
@@ -14,8 +14,8 @@ use domain::wire::parse_error;
 
 /// An answer that has come whole and can be given to the client.
 pub struct WholeAnswer {
-    head: Head,
-    reading: Reading,
+    head: ResponseHead,
+    reader: AnswerReader,
 }
 
 /// Reads a whole chat answer. If it is one, `look` sees it before anything else is done with it: one
@@ -27,42 +27,42 @@ pub fn parse_whole(
     body: &str,
     envelope: &Envelope,
     plan: Arc<ResponsePlan>,
-    look: impl FnOnce(&ChunkView<'_>),
+    observe: impl FnOnce(&ChunkView<'_>),
 ) -> Result<WholeAnswer, ProtocolViolation> {
-    let head = Head::new(envelope, &plan);
-    let mut reading = Reading::new(envelope, plan);
+    let head = ResponseHead::new(envelope, &plan);
+    let mut reader = AnswerReader::new(envelope, plan);
     let view = ChunkView::parse(body).map_err(|error| {
         ProtocolViolation::Invalid(format!(
             "its answer is not a chat answer: {}",
             parse_error(&error)
         ))
     })?;
-    look(&view);
-    reading.head(&view);
+    observe(&view);
+    reader.head(&view);
     if let Some(error) = view.reported_error(body) {
         return Err(ProtocolViolation::Reported(error));
     }
     let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
         return Err(ProtocolViolation::Invalid("its answer has no `choices`".to_owned()));
     };
-    reading.choice(choice, AnswerForm::Whole, &mut Events::nowhere())?;
-    reading.settle()?;
-    Ok(WholeAnswer { head, reading })
+    reader.choice(choice, AnswerForm::Whole, &mut Events::discarded())?;
+    reader.check_end()?;
+    Ok(WholeAnswer { head, reader })
 }
 
 impl WholeAnswer {
     /// How it ended.
     pub fn outcome(&self) -> AnswerOutcome {
-        self.reading.outcome()
+        self.reader.outcome()
     }
 
     /// Makes the response object.
     pub fn finish(mut self, end: CompletionInfo) -> Bytes {
-        self.reading.close(&mut Events::nowhere());
-        let state = match self.reading.reason() {
-            None => State::Completed(end.now),
-            Some(reason) => State::Incomplete(reason),
+        self.reader.close(&mut Events::discarded());
+        let state = match self.reader.reason() {
+            None => ResponseState::Completed(end.now),
+            Some(reason) => ResponseState::Incomplete(reason),
         };
-        self.reading.object(&self.head, state, Some(&end.usage))
+        self.reader.object(&self.head, state, Some(&end.usage))
     }
 }

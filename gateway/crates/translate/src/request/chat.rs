@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 /// A message of the chat request.
 #[derive(Debug)]
-pub(super) enum Message<'s> {
+pub(super) enum ChatMessage<'s> {
     /// Of the system or the user.
     Plain {
         /// Whose.
@@ -26,7 +26,7 @@ pub(super) enum Message<'s> {
     Assistant {
         /// What it said; `None` where it only called (`I-26`).
         content: Option<Content<'s>>,
-        /// What it thought, and in which field that is given back (`I-12`).
+        /// What it reasoning, and in which field that is given back (`I-12`).
         reasoning: Option<(&'static str, Cow<'s, str>)>,
         /// What it called.
         calls: Vec<ToolCall<'s>>,
@@ -110,12 +110,12 @@ pub(super) struct ToolCall<'s> {
     /// The call's id, distinct in the whole request (`I-24`).
     pub(super) id: Cow<'s, str>,
     /// What is called.
-    pub(super) function: Called<'s>,
+    pub(super) function: FunctionCall<'s>,
 }
 
 /// A function that is called.
 #[derive(Debug, serde::Serialize)]
-pub(super) struct Called<'s> {
+pub(super) struct FunctionCall<'s> {
     /// Its wire name.
     pub(super) name: String,
     /// JSON text.
@@ -160,7 +160,7 @@ impl Content<'_> {
     }
 }
 
-impl Serialize for Message<'_> {
+impl Serialize for ChatMessage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self {

@@ -2,13 +2,13 @@
 
 use serde_json::value::RawValue;
 
-use super::super::raw::{Members, Object, compact};
+use super::super::raw::{Object, ObjectWriter, compact};
 use super::fields::Fields;
 use domain::refusal::Refusal;
 use domain::wire::first_byte;
 
-/// Members that are repeated as they came, and what stands for them when they did not.
-const REPEATED: &[(&str, &str)] = &[
+/// ObjectWriter that are repeated as they came, and what stands for them when they did not.
+const ECHOED: &[(&str, &str)] = &[
     ("instructions", "null"),
     ("max_output_tokens", "null"),
     ("max_tool_calls", "null"),
@@ -26,14 +26,14 @@ const REPEATED: &[(&str, &str)] = &[
     ("metadata", "{}"),
 ];
 
-/// Members that are there only when they were sent.
-const IF_SENT: [&str; 3] = ["user", "prompt_cache_retention", "prompt_cache_options"];
+/// ObjectWriter that are there only when they were sent.
+const ECHOED_IF_SENT: [&str; 3] = ["user", "prompt_cache_retention", "prompt_cache_options"];
 
 /// The members as JSON text without braces, on one line.
 pub(super) fn echo(fields: &Fields<'_>, store: bool) -> Result<String, Refusal> {
     let body = &fields.body;
-    let mut echo = Members::default();
-    for (name, absent) in REPEATED {
+    let mut echo = ObjectWriter::default();
+    for (name, absent) in ECHOED {
         echo.put_json(name, body.get(name).map_or(absent, RawValue::get));
     }
     echo.put("store", &store);
@@ -42,7 +42,7 @@ pub(super) fn echo(fields: &Fields<'_>, store: bool) -> Result<String, Refusal> 
     echo.put_json("text", &text(body)?);
     let tools: Vec<String> = fields.tools.iter().map(|raw| tool(raw)).collect();
     echo.put_json("tools", &format!("[{}]", tools.join(",")));
-    for name in IF_SENT {
+    for name in ECHOED_IF_SENT {
         if let Some(raw) = body.get(name) {
             echo.put_json(name, raw.get());
         }
@@ -52,7 +52,7 @@ pub(super) fn echo(fields: &Fields<'_>, store: bool) -> Result<String, Refusal> 
 
 /// Always an object with both keys, and whatever else was sent (`Q-17`, `Q-18`).
 fn reasoning(body: &Object<'_, '_>) -> Result<String, Refusal> {
-    let mut echo = Members::default();
+    let mut echo = ObjectWriter::default();
     let sent = body.object("reasoning")?;
     let get = |name| sent.as_ref().and_then(|sent| sent.get(name)).map(RawValue::get);
     echo.put_json("effort", get("effort").unwrap_or("null"));
@@ -67,7 +67,7 @@ fn reasoning(body: &Object<'_, '_>) -> Result<String, Refusal> {
 
 /// Always with a `format`; that of a schema with all its keys.
 fn text(body: &Object<'_, '_>) -> Result<String, Refusal> {
-    let mut echo = Members::default();
+    let mut echo = ObjectWriter::default();
     let sent = body.object("text")?;
     let format = match &sent {
         Some(sent) => sent.object("format")?,
@@ -101,7 +101,7 @@ fn tool(raw: &RawValue) -> String {
 }
 
 fn completed(object: &Object<'_, '_>, absent: &[(&str, &str)]) -> String {
-    let mut members = Members::default();
+    let mut members = ObjectWriter::default();
     for (name, value) in object.members() {
         let absent = absent.iter().find(|(key, _)| key == name).map(|(_, absent)| *absent);
         let null = value.get() == "null";

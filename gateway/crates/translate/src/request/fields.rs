@@ -123,12 +123,12 @@ impl<'a> Fields<'a> {
             body.number(name)?;
         }
         body.object("stream_options")?;
-        body.count("max_tool_calls", 1)?;
+        body.integer("max_tool_calls", 1)?;
         metadata(&body)?;
         if !matches!(body.string("truncation")?.as_deref(), None | Some("auto" | "disabled")) {
             return Err(body.path("truncation").invalid("must be `auto` or `disabled`"));
         }
-        let top_logprobs = body.count("top_logprobs", 0)?;
+        let top_logprobs = body.integer("top_logprobs", 0)?;
         if top_logprobs.is_some_and(|count| count > 20) {
             return Err(body.path("top_logprobs").invalid("must be at most 20"));
         }
@@ -140,13 +140,13 @@ impl<'a> Fields<'a> {
         };
         Ok(Self {
             instructions: body.string("instructions")?,
-            max_output_tokens: body.count("max_output_tokens", 1)?,
+            max_output_tokens: body.integer("max_output_tokens", 1)?,
             top_logprobs,
             logprobs: logprobs || top_logprobs.is_some_and(|count| count > 0),
             seals_reasoning,
-            tools: body.list("tools")?,
-            additional_tools: body.list("additional_tools")?,
-            parallel_tool_calls: body.flag("parallel_tool_calls")?,
+            tools: body.array("tools")?,
+            additional_tools: body.array("additional_tools")?,
+            parallel_tool_calls: body.boolean("parallel_tool_calls")?,
             effort: effort(&body)?,
             format,
             verbosity,
@@ -176,7 +176,7 @@ fn effort<'a>(body: &Object<'a, '_>) -> Result<Option<Cow<'a, str>>, Refusal> {
 fn include(body: &Object<'_, '_>) -> Result<(bool, bool), Refusal> {
     let at = body.path("include");
     let (mut sealed, mut logprobs) = (false, false);
-    for (index, raw) in body.list("include")?.into_iter().enumerate() {
+    for (index, raw) in body.array("include")?.into_iter().enumerate() {
         let at = at.at(index);
         let name = string(raw, &at)?;
         if !INCLUDABLE.contains(&name.as_ref()) {
@@ -211,13 +211,13 @@ fn metadata(body: &Object<'_, '_>) -> Result<(), Refusal> {
 
 fn format<'a>(text: &Object<'a, '_>) -> Result<Format<'a>, Refusal> {
     let Some(format) = text.object("format")? else { return Ok(Format::Text) };
-    match format.text("type")?.as_ref() {
+    match format.required_string("type")?.as_ref() {
         "text" => Ok(Format::Text),
         "json_object" => Ok(Format::JsonObject),
         "json_schema" => Ok(Format::JsonSchema {
-            name: format.word("name")?,
+            name: format.non_empty_string("name")?,
             schema: schema(format.require("schema")?, &format.path("schema"))?,
-            strict: format.flag("strict")?,
+            strict: format.boolean("strict")?,
             description: format.string("description")?,
         }),
         _ => {

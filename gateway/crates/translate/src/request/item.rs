@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::super::path::{INPUT, Path, shown};
+use super::super::path::{INPUT, Path, excerpt};
 use super::super::plan::ToolKind;
 use super::super::raw::{Object, elements, string};
-use super::part::{Holder, Part, parts, stringified};
+use super::part::{Part, PartContext, parts, stringified};
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::first_byte;
 
@@ -15,7 +15,7 @@ use domain::wire::first_byte;
 #[derive(Debug)]
 pub(super) enum Item<'a> {
     /// A message to the model.
-    Prompt {
+    Message {
         /// Whose it is.
         role: Role,
         /// What it says.
@@ -28,7 +28,7 @@ pub(super) enum Item<'a> {
     /// A call of a tool.
     Call(Call<'a>),
     /// What a tool gave back.
-    Output(Output<'a>),
+    Output(CallOutput<'a>),
     /// More tools (`I-14`).
     Tools(Vec<&'a RawValue>),
     /// A kept item, by id (`I-13`).
@@ -76,16 +76,16 @@ pub(super) struct Call<'a> {
 
 /// A tool's result (`I-10`).
 #[derive(Debug)]
-pub(super) struct Output<'a> {
+pub(super) struct CallOutput<'a> {
     /// The call that it answers.
     pub(super) call_id: Cow<'a, str>,
     /// What it is.
-    pub(super) result: Outcome<'a>,
+    pub(super) result: ToolOutput<'a>,
 }
 
 /// What a tool gave back.
 #[derive(Debug)]
-pub(super) enum Outcome<'a> {
+pub(super) enum ToolOutput<'a> {
     /// Text, and perhaps images and files.
     Parts(Vec<Part<'a>>),
     /// Tools that the client found (`T-10`).
@@ -94,20 +94,20 @@ pub(super) enum Outcome<'a> {
 
 /// Where an item stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ItemLocation {
     /// In this request's input, at this index.
-    Own(usize),
+    Input(usize),
     /// In the responses that it goes on from.
     Previous,
 }
 
-// === impl Place ===
+// === impl ItemLocation ===
 
-impl Place {
+impl ItemLocation {
     /// The path of the item.
     pub(super) fn path(self) -> Path<'static> {
         match self {
-            Self::Own(index) => INPUT.at(index),
+            Self::Input(index) => INPUT.at(index),
             Self::Previous => Path::Previous,
         }
     }
@@ -132,7 +132,7 @@ impl<'a> Item<'a> {
                 let tools = object.require("tools")?;
                 Ok(Self::Tools(elements(tools, &object.path("tools"))?))
             }
-            "item_reference" => object.word("id").map(Self::Reference),
+            "item_reference" => object.non_empty_string("id").map(Self::Reference),
             "web_search_call" => Ok(Self::HostedRecord("web_search_call")),
             "image_generation_call" => Ok(Self::HostedRecord("image_generation_call")),
             other => Err(unsupported(&object, other, "")),
@@ -147,17 +147,17 @@ fn untyped<'a>(object: &Object<'a, '_>) -> Result<Item<'a>, Refusal> {
     }
     let only_id = object.members().iter().all(|(key, _)| key == "id" || key == "type");
     if only_id && object.get("id").is_some() {
-        return object.word("id").map(Item::Reference);
+        return object.non_empty_string("id").map(Item::Reference);
     }
     Err(object.at().invalid("has neither a `type` nor a `role`"))
 }
 
 fn message<'a>(object: &Object<'a, '_>) -> Result<Item<'a>, Refusal> {
-    let role = object.text("role")?;
+    let role = object.required_string("role")?;
     let content = object.require("content")?;
     let at = object.path("content");
     let role = match role.as_ref() {
-        "assistant" => return parts(content, &at, Holder::Assistant).map(Item::Assistant),
+        "assistant" => return parts(content, &at, PartContext::Assistant).map(Item::Assistant),
         "user" => Role::User,
         "system" | "developer" => Role::System,
         _ => {
@@ -165,16 +165,16 @@ fn message<'a>(object: &Object<'a, '_>) -> Result<Item<'a>, Refusal> {
             return Err(object.path("role").invalid(allowed));
         }
     };
-    Ok(Item::Prompt { role, content: parts(content, &at, Holder::Prompt)? })
+    Ok(Item::Message { role, content: parts(content, &at, PartContext::Input)? })
 }
 
 fn reasoning<'a>(object: &Object<'a, '_>) -> Result<Reasoning<'a>, Refusal> {
     let texts = |name: &'static str| {
         let at = object.path(name);
-        let list = object.list(name)?;
+        let list = object.array(name)?;
         list.into_iter()
             .enumerate()
-            .map(|(index, raw)| Object::read(raw, at.at(index))?.text("text"))
+            .map(|(index, raw)| Object::read(raw, at.at(index))?.required_string("text"))
             .collect::<Result<Vec<_>, Refusal>>()
     };
     Ok(Reasoning {
@@ -188,9 +188,9 @@ fn reasoning<'a>(object: &Object<'a, '_>) -> Result<Reasoning<'a>, Refusal> {
 fn function_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
     Ok(Call {
         kind: ToolKind::Function,
-        id: object.word("call_id")?,
+        id: object.non_empty_string("call_id")?,
         namespace: object.string("namespace")?.filter(|namespace| !namespace.is_empty()),
-        name: object.word("name")?,
+        name: object.non_empty_string("name")?,
         arguments: arguments(object)?,
     })
 }
@@ -198,10 +198,10 @@ fn function_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
 fn custom_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
     Ok(Call {
         kind: ToolKind::Custom,
-        id: object.word("call_id")?,
+        id: object.non_empty_string("call_id")?,
         namespace: object.string("namespace")?.filter(|namespace| !namespace.is_empty()),
-        name: object.word("name")?,
-        arguments: object.text("input")?,
+        name: object.non_empty_string("name")?,
+        arguments: object.required_string("input")?,
     })
 }
 
@@ -225,8 +225,8 @@ fn arguments<'a>(object: &Object<'a, '_>) -> Result<Cow<'a, str>, Refusal> {
     Ok(if given.trim().is_empty() { Cow::Borrowed("{}") } else { given })
 }
 
-fn output<'a>(object: &Object<'a, '_>) -> Result<Output<'a>, Refusal> {
-    let call_id = object.word("call_id")?;
+fn output<'a>(object: &Object<'a, '_>) -> Result<CallOutput<'a>, Refusal> {
+    let call_id = object.non_empty_string("call_id")?;
     let at = object.path("output");
     let parts = match object.get("output") {
         // a tool may have given nothing, but has to say so
@@ -237,30 +237,30 @@ fn output<'a>(object: &Object<'a, '_>) -> Result<Output<'a>, Refusal> {
                 let text = string(raw, &at)?;
                 stringified(&text).unwrap_or_else(|| vec![Part::Text(text)])
             }
-            b'[' => parts(raw, &at, Holder::Output)?,
+            b'[' => parts(raw, &at, PartContext::ToolOutput)?,
             _ => vec![Part::Text(Cow::Borrowed(raw.get()))],
         },
     };
-    Ok(Output { call_id, result: Outcome::Parts(parts) })
+    Ok(CallOutput { call_id, result: ToolOutput::Parts(parts) })
 }
 
-fn search_output<'a>(object: &Object<'a, '_>) -> Result<Output<'a>, Refusal> {
+fn search_output<'a>(object: &Object<'a, '_>) -> Result<CallOutput<'a>, Refusal> {
     let call_id = client_search(object)?;
     let tools = elements(object.require("tools")?, &object.path("tools"))?;
-    Ok(Output { call_id, result: Outcome::Tools(tools) })
+    Ok(CallOutput { call_id, result: ToolOutput::Tools(tools) })
 }
 
 /// The call id of a search that the client does itself; the server's own has none (`I-16`).
 fn client_search<'a>(object: &Object<'a, '_>) -> Result<Cow<'a, str>, Refusal> {
     let execution = object.string("execution")?;
     if execution.is_some_and(|execution| execution != "client") || object.get("call_id").is_none() {
-        let kind = object.text("type")?;
+        let kind = object.required_string("type")?;
         return Err(unsupported(object, &kind, ": only tool search by the client is"));
     }
-    object.word("call_id")
+    object.non_empty_string("call_id")
 }
 
 fn unsupported(object: &Object<'_, '_>, kind: &str, but: &str) -> Refusal {
-    let message = format!("an input item of type `{}` is not supported{but}", shown(kind));
+    let message = format!("an input item of type `{}` is not supported{but}", excerpt(kind));
     object.path("type").refuse(RequestFault::UnsupportedInputItem, message)
 }

@@ -5,21 +5,21 @@
 //! (§1), `item` and `part` (§2.1, §2.2), `history`, `turns` and `turn` (§2.4), `translated` (the outcome),
 //! `echo` (§4.1), `kept` (what the store gets).
 
+mod call_links;
 mod chat;
 mod content;
 mod echo;
 mod fields;
-mod history;
 mod item;
-mod kept;
 mod options;
 mod part;
-mod refused;
+mod stored_items;
 #[cfg(test)]
 pub(super) mod tests;
-mod translated;
+mod translate;
 mod turn;
 mod turns;
+mod unsupported_fields;
 
 use std::borrow::Cow;
 
@@ -27,9 +27,9 @@ use serde_json::value::RawValue;
 
 use self::fields::Fields;
 use self::item::Item;
-pub use self::kept::InputItem;
 pub use self::options::{HostedTools, InputModalities, StoredHistory, TranslateOptions};
-pub use self::translated::TranslatedRequest;
+pub use self::stored_items::InputItem;
+pub use self::translate::TranslatedRequest;
 use super::path::{INPUT, Path};
 use super::raw::{Object, elements, string};
 use domain::refusal::{Refusal, RequestFault};
@@ -76,14 +76,14 @@ impl<'a> Request<'a> {
             return broken("the request body must be a JSON object");
         }
         let body = Object::parse(text, Path::Root)?;
-        refused::check_names(&body)?;
-        refused::check(&body)?;
-        let model = body.text("model")?;
+        unsupported_fields::check_case(&body)?;
+        unsupported_fields::check(&body)?;
+        let model = body.required_string("model")?;
         if model.is_empty() {
             return Err(body.path("model").missing());
         }
-        let stream = body.flag("stream")?.unwrap_or_default();
-        let store = body.flag("store")?;
+        let stream = body.boolean("stream")?.unwrap_or_default();
+        let store = body.boolean("store")?;
         let previous_response_id = body.string("previous_response_id")?;
         let fields = Fields::read(body)?;
         let input = input(&fields)?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::super::path::{Path, shown};
+use super::super::path::{Path, excerpt};
 use super::super::raw::{Object, string};
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::first_byte;
@@ -41,27 +41,27 @@ pub(super) enum Part<'a> {
 
 /// Whose part it is, which decides what it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holder {
+pub(super) enum PartContext {
     /// A message to the model.
-    Prompt,
+    Input,
     /// A message of the model.
     Assistant,
     /// A tool's result.
-    Output,
+    ToolOutput,
 }
 
 /// Reads the content at `at`: a string, or an array of parts (`I-6`, `I-18`).
 pub(super) fn parts<'a>(
     raw: &'a RawValue,
     at: &Path<'_>,
-    holder: Holder,
+    context: PartContext,
 ) -> Result<Vec<Part<'a>>, Refusal> {
     match first_byte(raw) {
         b'"' => Ok(vec![Part::Text(string(raw, at)?)]),
         b'[' => super::super::raw::elements(raw, at)?
             .into_iter()
             .enumerate()
-            .map(|(index, raw)| part(raw, at.at(index), holder))
+            .map(|(index, raw)| part(raw, at.at(index), context))
             .collect(),
         _ => Err(at.mistyped("a string or an array of parts")),
     }
@@ -76,31 +76,35 @@ pub(super) fn stringified(text: &str) -> Option<Vec<Part<'static>>> {
     let list: Vec<&RawValue> = serde_json::from_str(text).ok()?;
     let parts: Vec<Part<'static>> = list
         .into_iter()
-        .map(|raw| part(raw, Path::Root, Holder::Output).ok().map(Part::into_owned))
+        .map(|raw| part(raw, Path::Root, PartContext::ToolOutput).ok().map(Part::into_owned))
         .collect::<Option<_>>()?;
     parts.iter().any(|part| matches!(part, Part::Image { .. })).then_some(parts)
 }
 
-fn part<'a>(raw: &'a RawValue, at: Path<'_>, holder: Holder) -> Result<Part<'a>, Refusal> {
+fn part<'a>(raw: &'a RawValue, at: Path<'_>, context: PartContext) -> Result<Part<'a>, Refusal> {
     let object = Object::read(raw, at)?;
-    let kind = object.text("type")?;
-    match (kind.as_ref(), holder) {
-        ("input_text" | "output_text" | "text", _) => Ok(Part::Text(object.text("text")?)),
-        ("refusal", Holder::Assistant) => Ok(Part::Refusal(object.text("refusal")?)),
-        ("input_image", Holder::Prompt | Holder::Output) => image(&object),
-        ("input_file", Holder::Prompt | Holder::Output) => file(&object),
-        ("input_audio", Holder::Prompt) => audio(&object),
+    let kind = object.required_string("type")?;
+    match (kind.as_ref(), context) {
+        ("input_text" | "output_text" | "text", _) => {
+            Ok(Part::Text(object.required_string("text")?))
+        }
+        ("refusal", PartContext::Assistant) => {
+            Ok(Part::Refusal(object.required_string("refusal")?))
+        }
+        ("input_image", PartContext::Input | PartContext::ToolOutput) => image(&object),
+        ("input_file", PartContext::Input | PartContext::ToolOutput) => file(&object),
+        ("input_audio", PartContext::Input) => audio(&object),
         ("encrypted_content", _) => Err(unsupported(
             &object.path("type"),
             "`encrypted_content` cannot be read by this gateway; send the text itself",
         )),
         (kind, _) => {
-            let who = match holder {
-                Holder::Prompt => "a message to the model",
-                Holder::Assistant => "a message of the model",
-                Holder::Output => "a tool's result",
+            let who = match context {
+                PartContext::Input => "a message to the model",
+                PartContext::Assistant => "a message of the model",
+                PartContext::ToolOutput => "a tool's result",
             };
-            let message = format!("a part of type `{}` is not supported in {who}", shown(kind));
+            let message = format!("a part of type `{}` is not supported in {who}", excerpt(kind));
             Err(unsupported(&object.path("type"), &message))
         }
     }
@@ -148,7 +152,10 @@ fn audio<'a>(object: &Object<'a, '_>) -> Result<Part<'a>, Refusal> {
     let Some(audio) = object.object("input_audio")? else {
         return Err(object.path("input_audio").missing());
     };
-    Ok(Part::Audio { data: audio.text("data")?, format: audio.text("format")? })
+    Ok(Part::Audio {
+        data: audio.required_string("data")?,
+        format: audio.required_string("format")?,
+    })
 }
 
 fn by_id(object: &Object<'_, '_>, instead: &str) -> Refusal {

@@ -2,35 +2,35 @@
 
 use std::borrow::Cow;
 
-use super::super::notes::Notes;
+use super::super::loss_recorder::LossRecorder;
 use super::super::report::Loss;
-use super::chat::{Called, ChatPart, Content, Message, ToolCall};
+use super::chat::{ChatMessage, ChatPart, Content, FunctionCall, ToolCall};
 use super::content::{ToolResult, append};
-use super::item::Place;
+use super::item::ItemLocation;
 use domain::refusal::Refusal;
 
 /// The output of a call that has none (`I-23`).
-const NO_OUTPUT: &str = "[no output: the call was interrupted]";
+const MISSING_OUTPUT: &str = "[no output: the call was interrupted]";
 
 /// One turn of the model.
 #[derive(Default)]
 pub(super) struct Turn<'s> {
     pub(super) text: Option<Cow<'s, str>>,
     pub(super) refusals: Vec<Cow<'s, str>>,
-    pub(super) reasoning: Vec<Thought<'s>>,
-    pub(super) calls: Vec<Made<'s>>,
+    pub(super) reasoning: Vec<TurnReasoning<'s>>,
+    pub(super) calls: Vec<TurnCall<'s>>,
 }
 
-pub(super) struct Thought<'s> {
+pub(super) struct TurnReasoning<'s> {
     pub(super) text: Cow<'s, str>,
     pub(super) id: Option<&'s str>,
-    pub(super) place: Place,
+    pub(super) location: ItemLocation,
 }
 
 /// A call that was made.
-pub(super) struct Made<'s> {
+pub(super) struct TurnCall<'s> {
     pub(super) entry: usize,
-    pub(super) place: Place,
+    pub(super) location: ItemLocation,
     pub(super) wire_id: &'s str,
     pub(super) name: String,
     pub(super) arguments: Cow<'s, str>,
@@ -48,19 +48,19 @@ impl<'s> Turn<'s> {
     pub(super) fn render(
         self,
         reasoning_field: Option<&'static str>,
-        messages: &mut Vec<Message<'s>>,
-        notes: &mut Notes,
+        messages: &mut Vec<ChatMessage<'s>>,
+        losses: &mut LossRecorder,
     ) -> Result<(), Refusal> {
         let mut reasoning = None;
-        for thought in &self.reasoning {
-            append(&mut reasoning, "\n\n", &thought.text);
+        for part in &self.reasoning {
+            append(&mut reasoning, "\n\n", &part.text);
         }
         let reasoning = reasoning_field.zip(reasoning.map(|text| Cow::Owned(text.into_owned())));
         let at = messages.len();
         let (mut calls, mut media) = (Vec::with_capacity(self.calls.len()), Vec::new());
         for call in self.calls {
             let id = Cow::Borrowed(call.wire_id);
-            let function = Called { name: call.name, arguments: call.arguments };
+            let function = FunctionCall { name: call.name, arguments: call.arguments };
             calls.push(ToolCall { id: id.clone(), function });
             let content = if let Some(result) = call.result {
                 for part in result.media {
@@ -69,10 +69,10 @@ impl<'s> Turn<'s> {
                 }
                 result.content
             } else {
-                notes.add(Loss::OutputInvented, call.wire_id, &call.place.path())?;
-                Content::Text(Cow::Borrowed(NO_OUTPUT))
+                losses.record(Loss::OutputInvented, call.wire_id, &call.location.path())?;
+                Content::Text(Cow::Borrowed(MISSING_OUTPUT))
             };
-            messages.push(Message::Tool { call_id: id, content });
+            messages.push(ChatMessage::Tool { call_id: id, content });
         }
         let text = self.text.filter(|text| !text.is_empty());
         let content = if self.refusals.is_empty() {
@@ -84,10 +84,10 @@ impl<'s> Turn<'s> {
             Some(Content::Parts(text.into_iter().chain(refusals).collect()))
         };
         let tool_messages = messages.split_off(at);
-        messages.push(Message::Assistant { content, reasoning, calls });
+        messages.push(ChatMessage::Assistant { content, reasoning, calls });
         messages.extend(tool_messages);
         if !media.is_empty() {
-            messages.push(Message::Plain { role: "user", content: Content::Parts(media) });
+            messages.push(ChatMessage::Plain { role: "user", content: Content::Parts(media) });
         }
         Ok(())
     }

@@ -10,22 +10,22 @@ use std::collections::HashMap;
 use serde_json::value::RawValue;
 
 use super::super::dialect::LateSystem;
-use super::super::notes::Notes;
+use super::super::loss_recorder::LossRecorder;
 use super::super::path::Path;
 use super::super::plan::ToolKind;
 use super::super::report::Loss;
 use super::super::tools::wire_name;
-use super::chat::{Content, Message};
+use super::call_links::{Entry, Link};
+use super::chat::{ChatMessage, Content};
 use super::content::{self, ToolResult, append, join};
-use super::history::{Entry, Link};
-use super::item::{Call, Item, Outcome, Output, Place, Reasoning, Role};
+use super::item::{Call, CallOutput, Item, ItemLocation, Reasoning, Role, ToolOutput};
 use super::options::TranslateOptions;
 use super::part::Part;
-use super::turn::{Made, Thought, Turn};
+use super::turn::{Turn, TurnCall, TurnReasoning};
 use domain::refusal::Refusal;
 
 /// What reasoning is called in a note when it has no id.
-const WITHOUT_ID: &str = "without id";
+const NO_ID: &str = "without id";
 
 /// What is translated.
 #[derive(Clone, Copy)]
@@ -44,9 +44,9 @@ pub(super) struct Conversation<'s> {
 pub(super) fn messages<'s>(
     conversation: Conversation<'s>,
     options: &TranslateOptions<'_>,
-    notes: &mut Notes,
-) -> Result<Vec<Message<'s>>, Refusal> {
-    let mut turns = Turns {
+    losses: &mut LossRecorder,
+) -> Result<Vec<ChatMessage<'s>>, Refusal> {
+    let mut builder = MessageBuilder {
         options,
         links: conversation.links,
         found: conversation.found,
@@ -57,17 +57,17 @@ pub(super) fn messages<'s>(
         calls: HashMap::new(),
     };
     if let Some(text) = conversation.instructions {
-        turns.head.push(Content::Text(Cow::Borrowed(text)));
+        builder.head.push(Content::Text(Cow::Borrowed(text)));
     }
     for (index, entry) in conversation.entries.iter().enumerate() {
-        turns.take(index, entry, notes)?;
+        builder.push(index, entry, losses)?;
     }
-    turns.flush(conversation.entries.len(), notes)?;
-    turns.render(notes)
+    builder.flush(conversation.entries.len(), losses)?;
+    builder.render(losses)
 }
 
 /// What was made of the items so far.
-struct Turns<'s, 't> {
+struct MessageBuilder<'s, 't> {
     options: &'t TranslateOptions<'t>,
     links: &'s [Link],
     found: &'s HashMap<usize, Vec<String>>,
@@ -87,27 +87,27 @@ enum Node<'s> {
     Turn(Turn<'s>),
 }
 
-impl<'s> Turns<'s, '_> {
-    fn take(
+impl<'s> MessageBuilder<'s, '_> {
+    fn push(
         &mut self,
         index: usize,
         entry: &'s Entry<'s>,
-        notes: &mut Notes,
+        losses: &mut LossRecorder,
     ) -> Result<(), Refusal> {
-        let at = entry.place.path();
+        let at = entry.location.path();
         match entry.item {
-            Item::Prompt { role, content } => {
-                self.flush(index, notes)?;
+            Item::Message { role, content } => {
+                self.flush(index, losses)?;
                 self.prompt(*role, content, &at)
             }
             Item::Assistant(content) => {
                 self.assistant(index, content);
                 Ok(())
             }
-            Item::Reasoning(reasoning) => self.reasoning(reasoning, entry.place, notes),
-            Item::Call(call) => self.call(index, call, entry.place, notes),
+            Item::Reasoning(reasoning) => self.reasoning(reasoning, entry.location, losses),
+            Item::Call(call) => self.call(index, call, entry.location, losses),
             Item::Output(output) => {
-                self.flush(index, notes)?;
+                self.flush(index, losses)?;
                 self.output(index, output, &at)
             }
             // tools are gathered apart, references are resolved, records of hosted tools say nothing
@@ -171,21 +171,21 @@ impl<'s> Turns<'s, '_> {
     fn reasoning(
         &mut self,
         reasoning: &'s Reasoning<'s>,
-        place: Place,
-        notes: &mut Notes,
+        location: ItemLocation,
+        losses: &mut LossRecorder,
     ) -> Result<(), Refusal> {
-        let text = thought(reasoning, self.options);
+        let text = reasoning_text(reasoning, self.options);
         let id = reasoning.id.as_deref();
         if text.is_empty() {
             // a blob of another maker, say: `I-12` has it skipped, and Codex sends it again and again
-            notes.add_unreadable(Loss::ReasoningDropped, id.unwrap_or(WITHOUT_ID));
+            losses.record_unreadable(Loss::ReasoningDropped, id.unwrap_or(NO_ID));
             return Ok(());
         }
         if self.options.dialect.reasoning_field.is_none() {
-            return notes.add(Loss::ReasoningDropped, id.unwrap_or(WITHOUT_ID), &place.path());
+            return losses.record(Loss::ReasoningDropped, id.unwrap_or(NO_ID), &location.path());
         }
         if self.draft.reasoning.last().is_none_or(|before| before.text != text) {
-            self.draft.reasoning.push(Thought { text, id, place });
+            self.draft.reasoning.push(TurnReasoning { text, id, location });
         }
         Ok(())
     }
@@ -195,27 +195,27 @@ impl<'s> Turns<'s, '_> {
         &mut self,
         index: usize,
         call: &'s Call<'s>,
-        place: Place,
-        notes: &mut Notes,
+        location: ItemLocation,
+        losses: &mut LossRecorder,
     ) -> Result<(), Refusal> {
         let wire_id = match &self.links[index] {
             Link::Call { renamed: Some(renamed), .. } => renamed,
             _ => call.id.as_ref(),
         };
         let arguments = match call.kind {
-            ToolKind::Custom => Cow::Owned(wrapped("input", &call.arguments)),
+            ToolKind::Custom => Cow::Owned(wrap("input", &call.arguments)),
             ToolKind::Function | ToolKind::ToolSearch if is_json(&call.arguments) => {
                 Cow::Borrowed(call.arguments.as_ref())
             }
             ToolKind::Function | ToolKind::ToolSearch => {
-                let at = place.path();
-                notes.add(Loss::ArgumentsWrapped, &call.id, &at.field("arguments"))?;
-                Cow::Owned(wrapped("__invalid_arguments", &call.arguments))
+                let at = location.path();
+                losses.record(Loss::ArgumentsWrapped, &call.id, &at.field("arguments"))?;
+                Cow::Owned(wrap("__invalid_arguments", &call.arguments))
             }
         };
         let name = wire_name(call.namespace.as_deref(), &call.name);
-        let made = Made { entry: index, place, wire_id, name, arguments, result: None };
-        self.draft.calls.push(made);
+        let call = TurnCall { entry: index, location, wire_id, name, arguments, result: None };
+        self.draft.calls.push(call);
         Ok(())
     }
 
@@ -223,13 +223,13 @@ impl<'s> Turns<'s, '_> {
     fn output(
         &mut self,
         index: usize,
-        output: &'s Output<'s>,
+        output: &'s CallOutput<'s>,
         at: &Path<'_>,
     ) -> Result<(), Refusal> {
         let Link::Output(call) = self.links[index] else { return Ok(()) };
         let result = match &output.result {
-            Outcome::Parts(parts) => content::result(parts, self.options, &at.field("output"))?,
-            Outcome::Tools(_) => {
+            ToolOutput::Parts(parts) => content::result(parts, self.options, &at.field("output"))?,
+            ToolOutput::Tools(_) => {
                 let names = self.found.get(&index).map_or(&[][..], Vec::as_slice);
                 let text = match names {
                     [] => "No tools were found.".to_owned(),
@@ -247,17 +247,17 @@ impl<'s> Turns<'s, '_> {
     }
 
     /// Ends the turn that goes on; `index` is the entry that ends it.
-    fn flush(&mut self, index: usize, notes: &mut Notes) -> Result<(), Refusal> {
+    fn flush(&mut self, index: usize, losses: &mut LossRecorder) -> Result<(), Refusal> {
         let draft = std::mem::take(&mut self.draft);
-        let says_nothing = draft.refusals.is_empty() && draft.calls.is_empty();
-        if says_nothing && draft.text.is_none() {
-            for thought in &draft.reasoning {
-                let subject = thought.id.unwrap_or(WITHOUT_ID);
-                notes.add(Loss::ReasoningDropped, subject, &thought.place.path())?; // `I-27`
+        let has_no_output = draft.refusals.is_empty() && draft.calls.is_empty();
+        if has_no_output && draft.text.is_none() {
+            for reasoning in &draft.reasoning {
+                let subject = reasoning.id.unwrap_or(NO_ID);
+                losses.record(Loss::ReasoningDropped, subject, &reasoning.location.path())?; // `I-27`
             }
             return Ok(());
         }
-        if says_nothing && draft.reasoning.is_empty() && draft.text.as_deref() == Some("") {
+        if has_no_output && draft.reasoning.is_empty() && draft.text.as_deref() == Some("") {
             return Ok(()); // `I-8`
         }
         let node = self.nodes.len();
@@ -275,16 +275,19 @@ impl<'s> Turns<'s, '_> {
         Ok(())
     }
 
-    fn render(self, notes: &mut Notes) -> Result<Vec<Message<'s>>, Refusal> {
+    fn render(self, losses: &mut LossRecorder) -> Result<Vec<ChatMessage<'s>>, Refusal> {
         let mut messages = Vec::with_capacity(self.nodes.len() + 1);
         if let Some(content) = join(self.head) {
-            messages.push(Message::Plain { role: self.options.dialect.developer_role, content });
+            messages
+                .push(ChatMessage::Plain { role: self.options.dialect.developer_role, content });
         }
         for node in self.nodes {
             match node {
-                Node::Plain { role, content } => messages.push(Message::Plain { role, content }),
+                Node::Plain { role, content } => {
+                    messages.push(ChatMessage::Plain { role, content })
+                }
                 Node::Turn(turn) => {
-                    turn.render(self.options.dialect.reasoning_field, &mut messages, notes)?;
+                    turn.render(self.options.dialect.reasoning_field, &mut messages, losses)?;
                 }
             }
         }
@@ -293,7 +296,10 @@ impl<'s> Turns<'s, '_> {
 }
 
 /// The text of a reasoning item, from the first place that has any (`I-12`).
-fn thought<'s>(reasoning: &'s Reasoning<'s>, options: &TranslateOptions<'_>) -> Cow<'s, str> {
+fn reasoning_text<'s>(
+    reasoning: &'s Reasoning<'s>,
+    options: &TranslateOptions<'_>,
+) -> Cow<'s, str> {
     if let Some(text) = reasoning.sealed.as_deref().and_then(|sealed| options.sealer.open(sealed)) {
         return Cow::Owned(text);
     }
@@ -313,8 +319,8 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text.trim()).is_ok()
 }
 
-fn wrapped(key: &str, text: &str) -> String {
-    let mut members = super::super::raw::Members::default();
+fn wrap(key: &str, text: &str) -> String {
+    let mut members = super::super::raw::ObjectWriter::default();
     members.put(key, text);
     members.into_object()
 }

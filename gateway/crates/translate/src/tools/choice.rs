@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::path::{Path, shown};
+use super::super::path::{Path, excerpt};
 use super::super::plan::ToolKind;
 use super::super::raw::{Object, string};
 use super::super::request::{HostedTools, TranslateOptions};
@@ -20,7 +20,7 @@ static AT: Path<'static> = Path::In(&Path::Root, "tool_choice");
 
 /// What goes upstream, once [`apply`] has left out of the tools what may not be called.
 #[derive(Debug, Default)]
-pub(crate) struct Choice {
+pub(crate) struct ToolChoice {
     /// The chat request's `tool_choice`.
     pub(crate) chat: Option<Value>,
     /// The wire names that a call must have.
@@ -40,25 +40,25 @@ pub(crate) fn apply(
     raw: Option<&RawValue>,
     tools: &mut Tools<'_>,
     options: &TranslateOptions<'_>,
-) -> Result<Choice, Refusal> {
-    let Some(raw) = raw else { return Ok(Choice::default()) };
+) -> Result<ToolChoice, Refusal> {
+    let Some(raw) = raw else { return Ok(ToolChoice::default()) };
     if first_byte(raw) == b'"' {
         let mode = mode(&string(raw, &AT)?, &AT)?;
         let chat = apply_mode(mode, tools, options)?;
-        return Ok(Choice { chat, allowed: None });
+        return Ok(ToolChoice { chat, allowed: None });
     }
     let choice = Object::read(raw, AT)?;
-    let said = choice.text("type")?;
-    if said == "allowed_tools" {
+    let tool_type = choice.required_string("type")?;
+    if tool_type == "allowed_tools" {
         return allowed(&choice, tools, options);
     }
-    let Some(kind) = callable(&said) else { return Err(unsupported(&said)) };
+    let Some(kind) = tool_kind(&tool_type) else { return Err(unsupported(&tool_type)) };
     let wire_name = find(&choice, kind, tools)?;
     if !options.dialect.tool_choice {
-        return Err(disobeyed());
+        return Err(not_honoured());
     }
     let chat = json!({"type": "function", "function": {"name": wire_name}});
-    Ok(Choice { chat: Some(chat), allowed: None })
+    Ok(ToolChoice { chat: Some(chat), allowed: None })
 }
 
 fn apply_mode(
@@ -71,7 +71,7 @@ fn apply_mode(
             return Err(AT.invalid("must not be `required` where there is no tool to call"));
         }
         if !options.dialect.tool_choice {
-            return Err(disobeyed());
+            return Err(not_honoured());
         }
     }
     if mode == Mode::None && !options.dialect.tool_choice {
@@ -87,34 +87,34 @@ fn allowed(
     choice: &Object<'_, '_>,
     tools: &mut Tools<'_>,
     options: &TranslateOptions<'_>,
-) -> Result<Choice, Refusal> {
+) -> Result<ToolChoice, Refusal> {
     let mode = match choice.string("mode")? {
         Some(text) => mode(&text, &choice.path("mode"))?,
         None => Mode::Auto,
     };
     choice.require("tools")?;
     let at = choice.path("tools");
-    let list = choice.list("tools")?;
+    let list = choice.array("tools")?;
     if !(1..=128).contains(&list.len()) {
         return Err(at.invalid("must name 1 to 128 tools"));
     }
     let mut wire_names = Vec::with_capacity(list.len());
     for (index, raw) in list.into_iter().enumerate() {
         let entry = Object::read(raw, at.at(index))?;
-        let said = entry.text("type")?;
-        match (callable(&said), kind(&said, None)) {
+        let tool_type = entry.required_string("type")?;
+        match (tool_kind(&tool_type), kind(&tool_type, None)) {
             (Some(kind), _) => wire_names.push(find(&entry, kind, tools)?),
             (None, Kind::Hosted) if options.hosted_tools == HostedTools::Omit => {}
-            (None, _) => return Err(unsupported(&said)),
+            (None, _) => return Err(unsupported(&tool_type)),
         }
     }
     let allowed: HashSet<String> = wire_names.iter().cloned().collect();
-    let in_chat_words = options.dialect.allowed_tools && !wire_names.is_empty();
-    if !in_chat_words {
+    let as_allowed_tools = options.dialect.allowed_tools && !wire_names.is_empty();
+    if !as_allowed_tools {
         tools.retain(&allowed);
     }
     let plain = apply_mode(mode, tools, options)?;
-    let chat = if in_chat_words && mode != Mode::None {
+    let chat = if as_allowed_tools && mode != Mode::None {
         let functions: Vec<Value> = wire_names
             .iter()
             .map(|name| json!({"type": "function", "function": {"name": name}}))
@@ -124,7 +124,7 @@ fn allowed(
     } else {
         plain
     };
-    Ok(Choice { chat, allowed: Some(allowed) })
+    Ok(ToolChoice { chat, allowed: Some(allowed) })
 }
 
 fn mode(text: &str, at: &Path<'_>) -> Result<Mode, Refusal> {
@@ -137,8 +137,8 @@ fn mode(text: &str, at: &Path<'_>) -> Result<Mode, Refusal> {
 }
 
 /// The kinds of tools that can be chosen, because they are functions upstream.
-fn callable(said: &str) -> Option<ToolKind> {
-    match said {
+fn tool_kind(tool_type: &str) -> Option<ToolKind> {
+    match tool_type {
         "function" => Some(ToolKind::Function),
         "custom" => Some(ToolKind::Custom),
         "tool_search" => Some(ToolKind::ToolSearch),
@@ -151,23 +151,23 @@ fn find(choice: &Object<'_, '_>, kind: ToolKind, tools: &Tools<'_>) -> Result<St
     let nested = if choice.has("name") { None } else { choice.object("function")? };
     let name = match &nested {
         _ if kind == ToolKind::ToolSearch => Cow::Borrowed("tool_search"),
-        Some(nested) => nested.word("name")?,
-        None => choice.word("name")?,
+        Some(nested) => nested.non_empty_string("name")?,
+        None => choice.non_empty_string("name")?,
     };
     let namespace = choice.string("namespace")?.filter(|namespace| !namespace.is_empty());
-    let shown = shown(&name);
+    let shown = excerpt(&name);
     match tools.by_key.get(&(namespace, kind, name)) {
         Some(&index) => Ok(tools.declared[index].chat.function.name.clone()),
         None => Err(AT.invalid(format_args!("names `{shown}`, which is not among the tools"))),
     }
 }
 
-fn unsupported(said: &str) -> Refusal {
-    let message = format!("a tool of type `{}` cannot be chosen", shown(said));
+fn unsupported(tool_type: &str) -> Refusal {
+    let message = format!("a tool of type `{}` cannot be chosen", excerpt(tool_type));
     AT.refuse(RequestFault::UnsupportedToolChoice, message)
 }
 
-fn disobeyed() -> Refusal {
+fn not_honoured() -> Refusal {
     let message = "the upstream of this model would not obey `tool_choice`; use `auto` or `none`";
     AT.refuse(RequestFault::UnsupportedToolChoice, message)
 }

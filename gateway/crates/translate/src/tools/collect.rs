@@ -5,30 +5,30 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
 
-use super::super::notes::Notes;
+use super::super::loss_recorder::LossRecorder;
 use super::super::path::Path;
 use super::super::plan::{Tool, ToolKind, ToolNames};
 use super::super::raw::Object;
 use super::super::report::Loss;
 use super::super::request::{HostedTools, TranslateOptions};
-use super::declare::{self, Declared};
+use super::declare::{self, DeclaredTool};
 use super::kind::{Kind, kind};
 use super::name;
-use super::offence::Offences;
+use super::unsupported::UnsupportedToolList;
 use domain::refusal::Refusal;
 
 /// Gathers tools, list by list.
 pub(crate) struct Collector<'a, 't> {
     options: &'t TranslateOptions<'t>,
-    tools: Vec<Declared<'a>>,
+    tools: Vec<DeclaredTool<'a>>,
     by_key: HashMap<Key<'a>, usize>,
-    offences: Offences,
+    unsupported: UnsupportedToolList,
 }
 
 /// The tools that the model may be told of.
 #[derive(Debug)]
 pub(crate) struct Tools<'a> {
-    pub(super) declared: Vec<Declared<'a>>,
+    pub(super) declared: Vec<DeclaredTool<'a>>,
     pub(super) by_key: HashMap<Key<'a>, usize>,
 }
 
@@ -52,7 +52,12 @@ type Namespace<'n, 'a> = Option<&'n Cow<'a, str>>;
 impl<'a, 't> Collector<'a, 't> {
     /// No tool yet.
     pub(crate) fn new(options: &'t TranslateOptions<'t>) -> Self {
-        Self { options, tools: Vec::new(), by_key: HashMap::new(), offences: Offences::default() }
+        Self {
+            options,
+            tools: Vec::new(),
+            by_key: HashMap::new(),
+            unsupported: UnsupportedToolList::default(),
+        }
     }
 
     /// Adds a list of tools; gives back their wire names.
@@ -61,18 +66,18 @@ impl<'a, 't> Collector<'a, 't> {
         list: &[&'a RawValue],
         at: &Path<'_>,
         source: Source,
-        notes: &mut Notes,
+        losses: &mut LossRecorder,
     ) -> Result<Vec<String>, Refusal> {
         let mut names = Vec::new();
         for (index, raw) in list.iter().enumerate() {
-            self.add_one(raw, at.at(index), None, source, notes, &mut names)?;
+            self.add_one(raw, at.at(index), None, source, losses, &mut names)?;
         }
         Ok(names)
     }
 
     /// All tools, or the refusal of those that cannot be converted.
     pub(crate) fn finish(self) -> Result<Tools<'a>, Refusal> {
-        self.offences.check()?;
+        self.unsupported.check()?;
         Ok(Tools { declared: self.tools, by_key: self.by_key })
     }
 
@@ -82,42 +87,42 @@ impl<'a, 't> Collector<'a, 't> {
         at: Path<'_>,
         namespace: Namespace<'_, 'a>,
         source: Source,
-        notes: &mut Notes,
+        losses: &mut LossRecorder,
         names: &mut Vec<String>,
     ) -> Result<(), Refusal> {
         let tool = Object::read(raw, at)?;
-        let Some(said) = tool.string("type")? else {
-            self.offences.add(None, "", at.to_string());
+        let Some(tool_type) = tool.string("type")? else {
+            self.unsupported.add(None, "", at.to_string());
             return Ok(());
         };
-        let kind = kind(&said, tool.string("execution")?.as_deref());
+        let kind = kind(&tool_type, tool.string("execution")?.as_deref());
         let converts = match kind {
             Kind::Function | Kind::Custom => true,
             Kind::Namespace | Kind::ClientSearch => namespace.is_none(),
             Kind::Hosted
                 if self.options.hosted_tools == HostedTools::Omit && !self.options.strict =>
             {
-                return notes.add(Loss::HostedToolOmitted, &said, &at);
+                return losses.record(Loss::HostedToolOmitted, &tool_type, &at);
             }
             Kind::Hosted | Kind::Unknown => false,
         };
         if !converts {
-            self.offences.add(Some(&said), "", at.to_string());
+            self.unsupported.add(Some(&tool_type), "", at.to_string());
             return Ok(());
         }
-        if let Some(what) = promises(&tool, source)? {
-            self.offences.add(Some(&said), what, at.to_string());
+        if let Some(suffix) = unsupported_feature(&tool, source)? {
+            self.unsupported.add(Some(&tool_type), suffix, at.to_string());
             return Ok(());
         }
-        let strict_works = self.options.dialect.strict;
+        let supports_strict = self.options.dialect.strict;
         let declared = match kind {
-            Kind::Namespace => return self.add_members(&tool, source, notes, names),
-            Kind::Custom => declare::custom(&tool, namespace, notes)?,
+            Kind::Namespace => return self.add_members(&tool, source, losses, names),
+            Kind::Custom => declare::custom(&tool, namespace, losses)?,
             Kind::ClientSearch => declare::search(&tool)?,
-            _ => declare::function(&tool, namespace, strict_works, notes)?,
+            _ => declare::function(&tool, namespace, supports_strict, losses)?,
         };
         names.push(declared.chat.function.name.clone());
-        self.keep(declared);
+        self.insert(declared);
         Ok(())
     }
 
@@ -125,21 +130,21 @@ impl<'a, 't> Collector<'a, 't> {
         &mut self,
         namespace: &Object<'a, '_>,
         source: Source,
-        notes: &mut Notes,
+        losses: &mut LossRecorder,
         names: &mut Vec<String>,
     ) -> Result<(), Refusal> {
-        let name = namespace.word("name")?;
+        let name = namespace.non_empty_string("name")?;
         name::check(&name, &namespace.path("name"))?;
         namespace.require("tools")?;
         let at = namespace.path("tools");
-        for (index, raw) in namespace.list("tools")?.into_iter().enumerate() {
-            self.add_one(raw, at.at(index), Some(&name), source, notes, names)?;
+        for (index, raw) in namespace.array("tools")?.into_iter().enumerate() {
+            self.add_one(raw, at.at(index), Some(&name), source, losses, names)?;
         }
         Ok(())
     }
 
     /// The first position and the newest definition count (`T-2`).
-    fn keep(&mut self, tool: Declared<'a>) {
+    fn insert(&mut self, tool: DeclaredTool<'a>) {
         let key = (tool.namespace.clone(), tool.kind, tool.name.clone());
         if let Some(&index) = self.by_key.get(&key) {
             self.tools[index] = tool;
@@ -151,15 +156,18 @@ impl<'a, 't> Collector<'a, 't> {
 }
 
 /// What a tool asks for that nobody here does (`T-4`).
-fn promises(tool: &Object<'_, '_>, source: Source) -> Result<Option<&'static str>, Refusal> {
-    if tool.flag("defer_loading")? == Some(true) && source == Source::Declared {
+fn unsupported_feature(
+    tool: &Object<'_, '_>,
+    source: Source,
+) -> Result<Option<&'static str>, Refusal> {
+    if tool.boolean("defer_loading")? == Some(true) && source == Source::Declared {
         return Ok(Some(" with `defer_loading`"));
     }
-    if tool.flag("async")? == Some(true) {
+    if tool.boolean("async")? == Some(true) {
         return Ok(Some(" with `async`"));
     }
     if tool.get("allowed_callers").is_some() {
-        let callers = tool.list("allowed_callers")?;
+        let callers = tool.array("allowed_callers")?;
         if !callers.iter().any(|caller| caller.get() == "\"direct\"") {
             return Ok(Some(" with `allowed_callers` other than `direct`"));
         }

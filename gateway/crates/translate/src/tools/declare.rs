@@ -5,18 +5,18 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::super::notes::Notes;
+use super::super::loss_recorder::LossRecorder;
 use super::super::path::Path;
 use super::super::plan::ToolKind;
-use super::super::raw::{Object, boxed};
+use super::super::raw::{Object, raw_value};
 use super::super::report::Loss;
 use super::name;
 use domain::refusal::Refusal;
 use domain::wire::first_byte;
 
-const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
-const ONE_TEXT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}"#;
-const ONE_QUERY: &str = r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"}},"required":["query"]}"#;
+const EMPTY_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
+const CUSTOM_TOOL_PARAMETERS: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}"#;
+const TOOL_SEARCH_PARAMETERS: &str = r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"}},"required":["query"]}"#;
 
 /// A function of a chat request.
 #[derive(Debug, Serialize)]
@@ -38,7 +38,7 @@ pub(super) struct Function<'a> {
 
 /// One tool, flattened.
 #[derive(Debug)]
-pub(super) struct Declared<'a> {
+pub(super) struct DeclaredTool<'a> {
     pub(super) kind: ToolKind,
     pub(super) namespace: Option<Cow<'a, str>>,
     pub(super) name: Cow<'a, str>,
@@ -51,22 +51,22 @@ pub(super) struct Declared<'a> {
 pub(super) fn function<'a>(
     tool: &Object<'a, '_>,
     namespace: Option<&Cow<'a, str>>,
-    strict_works: bool,
-    notes: &mut Notes,
-) -> Result<Declared<'a>, Refusal> {
+    supports_strict: bool,
+    losses: &mut LossRecorder,
+) -> Result<DeclaredTool<'a>, Refusal> {
     // chat's own shape, which some clients send here too
     if !tool.has("name")
         && let Some(nested) = tool.object("function")?
     {
-        return function(&nested, namespace, strict_works, notes);
+        return function(&nested, namespace, supports_strict, losses);
     }
-    let name = tool.word("name")?;
+    let name = tool.non_empty_string("name")?;
     name::check(&name, &tool.path("name"))?;
-    let mut strict = tool.flag("strict")?;
-    if !strict_works && strict.take() == Some(true) {
-        notes.add(Loss::StrictNotEnforced, &name, &tool.path("strict"))?;
+    let mut strict = tool.boolean("strict")?;
+    if !supports_strict && strict.take() == Some(true) {
+        losses.record(Loss::StrictNotEnforced, &name, &tool.path("strict"))?;
     }
-    let parameters = parameters(tool, NO_PARAMETERS)?;
+    let parameters = parameters(tool, EMPTY_PARAMETERS)?;
     Ok(declared(
         ToolKind::Function,
         namespace,
@@ -75,16 +75,16 @@ pub(super) fn function<'a>(
         parameters,
         strict,
     ))
-    .map(|declared| Declared { at: tool.at().to_string(), ..declared })
+    .map(|declared| DeclaredTool { at: tool.at().to_string(), ..declared })
 }
 
 /// A free-form tool: its function takes the text as `input`, and its grammar becomes words.
 pub(super) fn custom<'a>(
     tool: &Object<'a, '_>,
     namespace: Option<&Cow<'a, str>>,
-    notes: &mut Notes,
-) -> Result<Declared<'a>, Refusal> {
-    let name = tool.word("name")?;
+    losses: &mut LossRecorder,
+) -> Result<DeclaredTool<'a>, Refusal> {
+    let name = tool.non_empty_string("name")?;
     name::check(&name, &tool.path("name"))?;
     let mut description = tool.string("description")?.unwrap_or_default().into_owned();
     if !description.is_empty() {
@@ -92,12 +92,12 @@ pub(super) fn custom<'a>(
     }
     description.push_str("Put the raw text, unmodified and not quoted in any way, into `input`.");
     if let Some(format) = tool.object("format")? {
-        match format.text("type")?.as_ref() {
+        match format.required_string("type")?.as_ref() {
             "text" => {}
             "grammar" => {
-                let syntax = format.text("syntax")?;
-                let definition = format.text("definition")?;
-                notes.add(Loss::GrammarNotEnforced, &name, &tool.path("format"))?;
+                let syntax = format.required_string("syntax")?;
+                let definition = format.required_string("definition")?;
+                losses.record(Loss::GrammarNotEnforced, &name, &tool.path("format"))?;
                 description.push_str("\n\nThe text must follow this grammar (");
                 description.push_str(&syntax);
                 description.push_str("):\n");
@@ -106,20 +106,20 @@ pub(super) fn custom<'a>(
             _ => return Err(format.path("type").invalid("must be `text` or `grammar`")),
         }
     }
-    let parameters = Cow::Owned(boxed(ONE_TEXT.to_owned()));
+    let parameters = Cow::Owned(raw_value(CUSTOM_TOOL_PARAMETERS.to_owned()));
     let description = Some(Cow::Owned(description));
     Ok(declared(ToolKind::Custom, namespace, name, description, parameters, None))
-        .map(|declared| Declared { at: tool.at().to_string(), ..declared })
+        .map(|declared| DeclaredTool { at: tool.at().to_string(), ..declared })
 }
 
 /// The search for tools that the client does.
-pub(super) fn search<'a>(tool: &Object<'a, '_>) -> Result<Declared<'a>, Refusal> {
+pub(super) fn search<'a>(tool: &Object<'a, '_>) -> Result<DeclaredTool<'a>, Refusal> {
     let description = tool.string("description")?;
     let description = description.or(Some(Cow::Borrowed("Finds more tools that can be called.")));
-    let parameters = parameters(tool, ONE_QUERY)?;
+    let parameters = parameters(tool, TOOL_SEARCH_PARAMETERS)?;
     let name = Cow::Borrowed("tool_search");
     Ok(declared(ToolKind::ToolSearch, None, name, description, parameters, None))
-        .map(|declared| Declared { at: tool.at().to_string(), ..declared })
+        .map(|declared| DeclaredTool { at: tool.at().to_string(), ..declared })
 }
 
 fn declared<'a>(
@@ -129,17 +129,17 @@ fn declared<'a>(
     description: Option<Cow<'a, str>>,
     parameters: Cow<'a, RawValue>,
     strict: Option<bool>,
-) -> Declared<'a> {
+) -> DeclaredTool<'a> {
     let wire_name = name::wire_name(namespace.map(AsRef::as_ref), &name);
     let function = Function { name: wire_name, description, parameters, strict };
     let namespace = namespace.cloned();
-    Declared { kind, namespace, name, chat: ChatTool { function }, at: String::new() }
+    DeclaredTool { kind, namespace, name, chat: ChatTool { function }, at: String::new() }
 }
 
 /// The schema of the arguments. Only what makes it an object is added, nothing else is changed.
 fn parameters<'a>(tool: &Object<'a, '_>, absent: &str) -> Result<Cow<'a, RawValue>, Refusal> {
     let Some(raw) = tool.get("parameters") else {
-        return Ok(Cow::Owned(boxed(absent.to_owned())));
+        return Ok(Cow::Owned(raw_value(absent.to_owned())));
     };
     let at: Path<'_> = tool.path("parameters");
     if first_byte(raw) != b'{' {
@@ -147,10 +147,10 @@ fn parameters<'a>(tool: &Object<'a, '_>, absent: &str) -> Result<Cow<'a, RawValu
     }
     let schema = Object::read(raw, at)?;
     if schema.members().is_empty() {
-        return Ok(Cow::Owned(boxed(absent.to_owned())));
+        return Ok(Cow::Owned(raw_value(absent.to_owned())));
     }
     if schema.has("type") {
         return Ok(Cow::Borrowed(raw));
     }
-    Ok(Cow::Owned(boxed(format!(r#"{{"type":"object",{}"#, &raw.get()[1..]))))
+    Ok(Cow::Owned(raw_value(format!(r#"{{"type":"object",{}"#, &raw.get()[1..]))))
 }

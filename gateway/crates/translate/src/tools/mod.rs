@@ -8,9 +8,9 @@ pub(super) mod collect;
 mod declare;
 mod kind;
 mod name;
-mod offence;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 
 pub(super) use collect::{Collector, Tools};
 pub(super) use name::wire_name;

@@ -8,26 +8,26 @@ use domain::refusal::Refusal;
 /// Chat takes no longer names.
 const MAX_NAME_CHARS: usize = 64;
 /// What is left of a name that is too long; `_` and 8 digits of its hash follow.
-const KEPT: usize = 55;
+const MAX_PREFIX_CHARS: usize = 55;
 
 /// The wire name of a tool in a namespace. Never taken apart again: the plan has the way back.
 pub(crate) fn wire_name(namespace: Option<&str>, name: &str) -> String {
     let Some(namespace) = namespace else { return name.to_owned() };
-    let whole = if name.starts_with(namespace) {
+    let full = if name.starts_with(namespace) {
         name.to_owned()
     } else if namespace.ends_with("__") {
         format!("{namespace}{name}")
     } else {
         format!("{namespace}__{name}")
     };
-    if whole.chars().count() <= MAX_NAME_CHARS {
-        return whole;
+    if full.chars().count() <= MAX_NAME_CHARS {
+        return full;
     }
-    let hash = data_encoding::HEXLOWER.encode(&Sha256::digest(&whole)[..4]);
-    let mut short: String = whole.chars().take(KEPT).collect();
-    short.push('_');
-    short.push_str(&hash);
-    short
+    let hash = data_encoding::HEXLOWER.encode(&Sha256::digest(&full)[..4]);
+    let mut shortened: String = full.chars().take(MAX_PREFIX_CHARS).collect();
+    shortened.push('_');
+    shortened.push_str(&hash);
+    shortened
 }
 
 /// Checks the name of a tool or a namespace (`T-1`).

@@ -11,7 +11,7 @@ fn entry(index: u32, id: &str, name: &str, arguments: &str) -> String {
 
 /// Name and arguments of each item, after checking that the stream is good.
 fn calls(chunks: &[String]) -> Vec<(String, String)> {
-    let run = good(plan(), chunks);
+    let run = run_ok(plan(), chunks);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     run.output().iter().map(|item| (text(&item["name"]), text(&item["arguments"]))).collect()
 }
@@ -43,7 +43,7 @@ fn s_8c_arguments_as_an_object_become_text_and_bad_ones_pass() {
 
 #[test]
 fn r_6_and_t_9_a_custom_call_has_its_free_text() {
-    let run = good(
+    let run = run_ok(
         plan(),
         &[
             entry(0, "c", "apply_patch", "{\"input\":"),
@@ -56,25 +56,25 @@ fn r_6_and_t_9_a_custom_call_has_its_free_text() {
     assert_eq!(item["input"], "a\n\"b\"");
     assert_eq!(run.all("response.custom_tool_call_input.delta", "delta"), ["a\n\"b\""]);
     assert!(!run.bytes.contains("function_call_arguments"));
-    let empty = good(plan(), &[entry(0, "c", "apply_patch", "{\"input\":\"\"}"), finish("stop")]);
+    let empty = run_ok(plan(), &[entry(0, "c", "apply_patch", "{\"input\":\"\"}"), finish("stop")]);
     assert_eq!(empty.output()[0]["input"], "");
 }
 
 #[test]
 fn t_7_names_come_back_as_declared() {
-    let run = good(plan(), &[entry(0, "c", "mcp__x__f", "{}"), finish("tool_calls")]);
+    let run = run_ok(plan(), &[entry(0, "c", "mcp__x__f", "{}"), finish("tool_calls")]);
     for item in [run.all("response.output_item.added", "item")[0], &run.output()[0]] {
         assert_eq!((&item["name"], &item["namespace"]), (&json!("f"), &json!("mcp__x")));
     }
     assert_eq!(run.all("response.function_call_arguments.done", "name"), ["f"]);
-    let unknown = good(plan(), &[entry(0, "c", "who__knows", "{}"), finish("tool_calls")]);
+    let unknown = run_ok(plan(), &[entry(0, "c", "who__knows", "{}"), finish("tool_calls")]);
     assert_eq!(unknown.output()[0]["name"], "who__knows");
     assert!(unknown.output()[0].get("namespace").is_none());
 }
 
 #[test]
 fn t_10_a_tool_search_has_an_object() {
-    let run = good(
+    let run = run_ok(
         plan(),
         &[entry(0, "c", "tool_search", "{\"query\":"), entry(0, "", "", "\"q\"}"), finish("stop")],
     );
@@ -93,7 +93,7 @@ fn t_10_a_tool_search_has_an_object() {
 #[test]
 fn r_10_call_ids_are_kept_if_they_can_be() {
     let ids = |chunks: &[String]| -> Vec<String> {
-        let run = good(plan(), chunks);
+        let run = run_ok(plan(), chunks);
         run.output().iter().map(|item| item["call_id"].as_str().unwrap().to_owned()).collect()
     };
     let long = "x".repeat(65);
@@ -201,7 +201,7 @@ fn s_8_a_call_is_announced_when_its_name_is_whole() {
     assert!(!announced(&[entry(0, "a", "", "{}")]), "§0.1.7: never without a name");
     assert!(announced(&[entry(0, "a", "", "{}"), entry(0, "", "f", "")]));
     // what came before the name is one delta
-    let run = good(
+    let run = run_ok(
         plan(),
         &[
             entry(0, "", "", "{\"a\""),
@@ -222,7 +222,7 @@ fn s_8b_one_call_is_open_at_a_time() {
         entry(1, "", "", ":2}"),
         entry(0, "", "", ":1}"),
     ];
-    // `good` checks that no item is added while another is open
+    // `run_ok` checks that no item is added while another is open
     check(&interleaved, &[("f", "{\"a\":1}"), ("get", "{\"b\":2}"), ("f", "{\"c\":3}")]);
     // the first is closed as soon as the next begins, so that clients can run it
     let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
@@ -249,7 +249,7 @@ fn s_8b_text_waits_for_a_call_that_is_not_whole() {
         text("!"),
         finish("stop"),
     ];
-    let run = good(plan(), &chunks);
+    let run = run_ok(plan(), &chunks);
     let kinds: Vec<_> = run.output().iter().map(|item| item["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["message", "function_call", "message", "reasoning", "message"]);
     assert_eq!(run.output()[2]["content"][0]["text"], "behind");
@@ -261,7 +261,7 @@ fn s_8b_text_waits_for_a_call_that_is_not_whole() {
 #[test]
 fn text_then_call_then_text_are_three_items() {
     let chunks = [text("a"), entry(0, "c", "f", "{}"), text("b"), finish("stop")];
-    let run = good(plan(), &chunks);
+    let run = run_ok(plan(), &chunks);
     assert_eq!(run.all("response.output_item.added", "output_index"), [0, 1, 2]);
     let ids: HashSet<_> = run.output().iter().map(|item| item["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), 3);
@@ -273,7 +273,7 @@ fn a_frame_may_hold_all_there_is() {
         "tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}],
         "content": "a", "reasoning": "why",
     }));
-    let run = good(plan(), &[everything, finish("tool_calls")]);
+    let run = run_ok(plan(), &[everything, finish("tool_calls")]);
     let kinds: Vec<_> = run.output().iter().map(|item| item["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["reasoning", "message", "function_call"]);
 }
@@ -282,9 +282,9 @@ fn a_frame_may_hold_all_there_is() {
 #[test]
 fn a_call_that_is_not_allowed_never_reaches_the_client() {
     let allowed = || ResponsePlan { allowed: Some(HashSet::from(["f".to_owned()])), ..plan() };
-    assert!(good(allowed(), &[entry(0, "c", "f", "{}"), finish("stop")]).violation.is_none());
+    assert!(run_ok(allowed(), &[entry(0, "c", "f", "{}"), finish("stop")]).violation.is_none());
     for name in ["get", "apply_patch", "unknown"] {
-        let run = play(allowed(), &[entry(0, "c", name, "{}"), finish("stop")]);
+        let run = run_stream(allowed(), &[entry(0, "c", name, "{}"), finish("stop")]);
         assert_eq!(
             run.violation,
             Some(ProtocolViolation::Model("model called a tool that was not allowed".to_owned()))
@@ -293,7 +293,7 @@ fn a_call_that_is_not_allowed_never_reaches_the_client() {
         assert!(!run.bytes.contains("output_item"));
     }
     // known at the end only
-    let run = play(allowed(), &[entry(0, "c", "get", ""), finish("stop")]);
+    let run = run_stream(allowed(), &[entry(0, "c", "get", ""), finish("stop")]);
     assert!(matches!(run.violation, Some(ProtocolViolation::Model(_))));
     let body = message(
         json!({"tool_calls": [{"id": "c", "function": {"name": "get", "arguments": "{}"}}]}),
@@ -310,7 +310,7 @@ fn a_custom_call_of_the_upstreams_own_never_reaches_the_client() {
     let custom = json!({"tool_calls": [
         {"index": 0, "id": "c", "type": "custom", "custom": {"name": "apply_patch", "input": "{\"cmd\":\"ls\"}"}},
     ]});
-    let run = play(plan(), &[delta(custom), finish("tool_calls")]);
+    let run = run_stream(plan(), &[delta(custom), finish("tool_calls")]);
     assert!(matches!(run.violation, Some(ProtocolViolation::Model(_))), "{:?}", run.violation);
     assert!(!run.bytes.contains("output_item"));
 }
@@ -319,19 +319,19 @@ fn a_custom_call_of_the_upstreams_own_never_reaches_the_client() {
 #[test]
 fn a_call_without_a_name_is_of_the_only_tool() {
     let nameless = [entry(0, "c", "", "{}"), finish("tool_calls")];
-    assert!(matches!(play(plan(), &nameless).violation, Some(ProtocolViolation::Model(_))));
+    assert!(matches!(run_stream(plan(), &nameless).violation, Some(ProtocolViolation::Model(_))));
     let mut only = ResponsePlan::default();
     let tool = Tool { kind: ToolKind::Function, namespace: None, name: "only".to_owned() };
     only.tools.add("only".to_owned(), tool).unwrap();
-    assert_eq!(good(only, &nameless).output()[0]["name"], "only");
+    assert_eq!(run_ok(only, &nameless).output()[0]["name"], "only");
 }
 
 #[test]
 fn an_upstream_cannot_fill_memory_with_calls() {
     let many: Vec<_> = (0..1_025).map(|index| entry(index, "", "f", "{}")).collect();
-    assert!(matches!(play(plan(), &many).violation, Some(ProtocolViolation::Invalid(_))));
+    assert!(matches!(run_stream(plan(), &many).violation, Some(ProtocolViolation::Invalid(_))));
     for bad in [json!(3), json!({}), json!([3]), json!("x")] {
-        let run = play(plan(), &[delta(json!({"tool_calls": bad}))]);
+        let run = run_stream(plan(), &[delta(json!({"tool_calls": bad}))]);
         assert!(matches!(run.violation, Some(ProtocolViolation::Invalid(_))), "{bad}");
     }
 }

@@ -6,7 +6,7 @@ use domain::wire::chunk::ChunkView;
 #[test]
 fn status_is_as_the_finish_reason_says() {
     let check = |reason: &str, status: &str, detail: Value, item: &str| {
-        let run = good(plan(), &[text("a"), finish(reason), "[DONE]".to_owned()]);
+        let run = run_ok(plan(), &[text("a"), finish(reason), "[DONE]".to_owned()]);
         let whole = answer(plan(), &message(json!({"content": "a"}), reason));
         for response in [run.response(), &whole] {
             assert_eq!(response["status"], status, "{reason}");
@@ -35,14 +35,14 @@ fn only_the_last_item_of_a_cut_answer_is_incomplete() {
         call(json!({"index": 1, "id": "d", "function": {"name": "f", "arguments": "{"}})),
         finish("length"),
     ];
-    let run = good(plan(), &chunks);
+    let run = run_ok(plan(), &chunks);
     let status: Vec<_> = run.output().iter().map(|item| item["status"].as_str().unwrap()).collect();
     assert_eq!(status, ["completed", "incomplete", "incomplete"]);
     // a call that is whole is one, also where its answer is not
     let mut whole = chunks;
     whole[1] =
         call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{\"a\":1}"}}));
-    let run = good(plan(), &whole);
+    let run = run_ok(plan(), &whole);
     let status: Vec<_> = run.output().iter().map(|item| item["status"].as_str().unwrap()).collect();
     assert_eq!(status, ["completed", "completed", "incomplete"]);
 }
@@ -66,7 +66,7 @@ fn a_call_that_was_cut_is_incomplete_whatever_waits_behind_it() {
         for (name, arguments) in cut {
             for behind in &behind {
                 let chunks = [piece(0, name, arguments), behind.clone(), finish(reason)];
-                let run = good(plan(), &chunks);
+                let run = run_ok(plan(), &chunks);
                 let status: Vec<_> = run.output().iter().map(|item| &item["status"]).collect();
                 assert_eq!(status, ["incomplete"; 2], "{name}, {behind}");
                 let done = run.all("response.output_item.done", "item");
@@ -82,14 +82,14 @@ fn a_call_that_was_cut_is_incomplete_whatever_waits_behind_it() {
         piece(1, "", "\"}"),
         finish("length"),
     ];
-    let run = good(plan(), &chunks);
+    let run = run_ok(plan(), &chunks);
     assert_eq!(run.output()[0]["status"], "completed");
 }
 
 #[test]
 fn a_broken_answer_is_trouble() {
     for reason in ["error", "abort"] {
-        let run = play(plan(), &[text("a"), finish(reason), "[DONE]".to_owned()]);
+        let run = run_stream(plan(), &[text("a"), finish(reason), "[DONE]".to_owned()]);
         assert!(matches!(run.violation, Some(ProtocolViolation::Reported(_))));
         assert_eq!(run.response()["output"][0]["status"], "incomplete");
         let body = message(json!({"content": "a"}), reason).to_string();
@@ -104,8 +104,8 @@ fn an_answer_that_cannot_be_given_is_looked_at_all_the_same() {
     let seen = |body: &str| {
         let allowed = ResponsePlan { allowed: Some(["f".to_owned()].into()), ..plan() };
         let mut seen = None;
-        let look = |view: &ChunkView<'_>| seen = view.usage.map(ToString::to_string);
-        assert!(parse_whole(body, &envelope(), Arc::new(allowed), look).is_err());
+        let observe = |view: &ChunkView<'_>| seen = view.usage.map(ToString::to_string);
+        assert!(parse_whole(body, &envelope(), Arc::new(allowed), observe).is_err());
         seen
     };
     let called = json!({"content": "a", "tool_calls": [
@@ -124,7 +124,8 @@ fn an_answer_that_cannot_be_given_is_looked_at_all_the_same() {
 
 #[test]
 fn an_end_without_a_word_is_a_cut() {
-    let cut = |chunks: &[&str]| play(plan(), chunks).violation == Some(ProtocolViolation::CutOff);
+    let cut =
+        |chunks: &[&str]| run_stream(plan(), chunks).violation == Some(ProtocolViolation::CutOff);
     let said = text("a");
     assert!(cut(&[]) && cut(&[&said]) && cut(&[&said, &finish("")]));
     assert!(!cut(&[&said, &finish("stop")]) && !cut(&[&said, &finish(""), "[DONE]"]));
@@ -135,7 +136,7 @@ fn an_end_without_a_word_is_a_cut() {
 fn an_end_marker_without_a_finish_reason_is_trouble() {
     let said = text("a");
     for chunks in [&["[DONE]"][..], &[&said, "[DONE]"], &[&finish(""), &said, "[DONE]"]] {
-        let run = play(plan(), chunks);
+        let run = run_stream(plan(), chunks);
         assert!(
             matches!(run.violation, Some(ProtocolViolation::Invalid(_))),
             "{chunks:?}: {:?}",
@@ -149,7 +150,7 @@ fn an_end_marker_without_a_finish_reason_is_trouble() {
 #[test]
 fn an_answer_of_nothing_has_one_empty_message() {
     for chunks in [vec![finish("stop")], vec![text(""), finish("length")]] {
-        let run = good(plan(), &chunks);
+        let run = run_ok(plan(), &chunks);
         assert_eq!(run.output().len(), 1);
         assert_eq!(run.output()[0]["content"][0]["text"], "");
         assert!(!run.bytes.contains("output_text.delta"));
@@ -166,7 +167,7 @@ fn empty_text_opens_nothing() {
         ),
         finish("tool_calls"),
     ];
-    let run = good(plan(), &chunks);
+    let run = run_ok(plan(), &chunks);
     assert_eq!(run.output().len(), 1);
 }
 
@@ -174,14 +175,14 @@ fn empty_text_opens_nothing() {
 #[test]
 fn what_comes_after_the_finish_reason_counts() {
     let late = call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}));
-    let run = good(plan(), &[text("a"), finish("stop"), late, finish("length")]);
+    let run = run_ok(plan(), &[text("a"), finish("stop"), late, finish("length")]);
     assert_eq!(run.output().len(), 2);
     assert_eq!(run.response()["status"], "completed", "the first reason counts");
 }
 
 #[test]
 fn s_5_and_5_7_a_failure_is_an_error_and_then_the_end() {
-    let run = play(plan(), &[text("a"), r#"{"error":{"message":"boom"}}"#.to_owned()]);
+    let run = run_stream(plan(), &[text("a"), r#"{"error":{"message":"boom"}}"#.to_owned()]);
     let kinds = run.kinds();
     assert_eq!(kinds[kinds.len() - 3..], ["response.output_item.done", "error", "response.failed"]);
     let error = &run.events[run.events.len() - 2];
@@ -199,13 +200,13 @@ fn s_5_and_5_7_a_failure_is_an_error_and_then_the_end() {
 fn an_open_call_is_left_out_of_a_failure() {
     let done = call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}));
     let open = call(json!({"index": 1, "id": "d", "function": {"name": "f", "arguments": "{}"}}));
-    let run = play(plan(), &[text("a"), done, open, text("b")][..3]);
+    let run = run_stream(plan(), &[text("a"), done, open, text("b")][..3]);
     assert_eq!(run.violation, Some(ProtocolViolation::CutOff));
     assert_eq!(run.output().len(), 2);
     assert_eq!(run.all("response.output_item.added", "output_index"), [0, 1, 2]);
     assert_eq!(run.all("response.output_item.done", "output_index"), [0, 1]);
     assert_eq!(run.all("response.function_call_arguments.done", "output_index"), [1]);
-    assert_eq!(fold::fold(&run.events), *run.output());
+    assert_eq!(rebuild::rebuild_output(&run.events), *run.output());
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(super) fn plan_of(name: &str) -> ResponsePlan {
 fn each_golden_stream_is_what_its_upstream_stream_gives() {
     assert_eq!(GOLDEN.as_object().unwrap().len(), FIXTURES.len());
     for (name, fixture) in FIXTURES {
-        let run = play(plan_of(name), &lines(fixture));
+        let run = run_stream(plan_of(name), &lines(fixture));
         let mut expected = GOLDEN[name].clone();
         if name == "reason_text" {
             // the golden stream's seal is of another sealer
@@ -59,8 +59,8 @@ fn each_golden_stream_is_what_its_upstream_stream_gives() {
 #[test]
 fn each_golden_stream_folds_to_its_object() {
     for (name, fixture) in FIXTURES {
-        let run = play(plan_of(name), &lines(fixture));
-        assert_eq!(fold::fold(&run.events), *run.output(), "{name}");
+        let run = run_stream(plan_of(name), &lines(fixture));
+        assert_eq!(rebuild::rebuild_output(&run.events), *run.output(), "{name}");
     }
 }
 
@@ -71,12 +71,12 @@ fn no_cut_stream_passes_for_a_whole_one() {
         let bytes = wire(&lines(fixture));
         for at in 0..=bytes.len() {
             let seen = data_of(&bytes[..at]);
-            let run = play(plan_of(name), &seen);
+            let run = run_stream(plan_of(name), &seen);
             let ended = seen.iter().any(|data| data.contains("_reason\":\""));
             let is_whole =
                 ["response.completed", "response.incomplete"].contains(run.kinds().last().unwrap());
             assert_eq!(is_whole, ended, "{name} cut at {at}");
-            fold::fold(&run.events);
+            rebuild::rebuild_output(&run.events);
         }
     }
 }

@@ -22,7 +22,7 @@ fn r_1_a_message_is_made_of_text_or_refusal_only() {
 
 #[test]
 fn r_2_both_arrays_of_a_text_are_always_there() {
-    let run = good(plan(), &[text("a"), finish("stop")]);
+    let run = run_ok(plan(), &[text("a"), finish("stop")]);
     let part = &run.output()[0]["content"][0];
     assert_eq!(
         *part,
@@ -32,7 +32,7 @@ fn r_2_both_arrays_of_a_text_are_always_there() {
 
 #[test]
 fn r_3_a_refusal_after_text_is_a_second_part() {
-    let run = good(
+    let run = run_ok(
         plan(),
         &[
             text("a"),
@@ -54,7 +54,7 @@ fn r_4_annotations_are_flat_and_belong_to_their_text() {
         {"type": "other"},
     ]);
     let flat = json!({"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 1});
-    let run = good(
+    let run = run_ok(
         plan(),
         &[text("a"), delta(json!({"content": "", "annotations": citation})), finish("stop")],
     );
@@ -103,14 +103,14 @@ fn r_7_the_last_usage_of_a_stream_counts_even_after_its_end() {
             .to_string()
     };
     let chunks = [with_usage(1), text("a"), with_usage(2), finish("stop"), with_usage(3)];
-    assert_eq!(good(plan(), &chunks).response()["usage"]["output_tokens"], 3);
+    assert_eq!(run_ok(plan(), &chunks).response()["usage"]["output_tokens"], 3);
 }
 
 #[test]
 fn r_8_reasoning_has_three_names_and_is_never_said_twice() {
     let check = |pieces: Value| {
         let chunks = [delta(pieces.clone()), text("a"), finish("stop")];
-        let run = good(plan(), &chunks);
+        let run = run_ok(plan(), &chunks);
         assert_eq!(
             run.output()[0]["summary"],
             json!([{"type": "summary_text", "text": "why"}]),
@@ -132,7 +132,7 @@ fn r_8_reasoning_has_three_names_and_is_never_said_twice() {
 fn r_8_and_s_9_reasoning_is_shown_where_the_plan_says() {
     let run = |reasoning| {
         let chunks = [delta(json!({"reasoning": "why"})), text("a"), finish("stop")];
-        good(ResponsePlan { reasoning, ..plan() }, &chunks)
+        run_ok(ResponsePlan { reasoning, ..plan() }, &chunks)
     };
     let hidden = run(ReasoningOutput::Hidden);
     assert_eq!(hidden.output()[0]["summary"], json!([]));
@@ -149,10 +149,10 @@ fn r_8_and_s_9_reasoning_is_shown_where_the_plan_says() {
 fn r_9_reasoning_is_sealed_if_asked_for() {
     let chunks = [delta(json!({"reasoning": "a\n\"b\" 😀"})), finish("stop")];
     for reasoning in [ReasoningOutput::Summary, ReasoningOutput::Content, ReasoningOutput::Hidden] {
-        let run = good(ResponsePlan { seals_reasoning: true, reasoning, ..plan() }, &chunks);
+        let run = run_ok(ResponsePlan { seals_reasoning: true, reasoning, ..plan() }, &chunks);
         assert_eq!(run.output()[0]["encrypted_content"], "gwr1:a\n\"b\" 😀");
     }
-    assert!(good(plan(), &chunks).output()[0].get("encrypted_content").is_none());
+    assert!(run_ok(plan(), &chunks).output()[0].get("encrypted_content").is_none());
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn r_10_ids_are_ours_and_distinct() {
         ),
         finish("stop"),
     ];
-    let run = good(plan(), &chunks);
+    let run = run_ok(plan(), &chunks);
     let ids: Vec<_> = run.output().iter().map(|item| item["id"].as_str().unwrap()).collect();
     for (id, prefix) in ids.iter().zip(["rs_", "msg_", "fc_", "ctc_"]) {
         let random = id.strip_prefix(prefix).unwrap();
@@ -186,7 +186,7 @@ fn r_12_only_the_first_choice_counts() {
         {"index": 1, "delta": {"content": "x"}, "finish_reason": "length"},
         {"index": 0, "delta": {"content": "a"}},
     ]});
-    let run = good(plan(), &[other.to_string(), finish("stop")]);
+    let run = run_ok(plan(), &[other.to_string(), finish("stop")]);
     assert_eq!(run.output()[0]["content"][0]["text"], "a");
     assert_eq!(run.response()["status"], "completed");
 }
@@ -214,19 +214,19 @@ fn r_14_probabilities_come_with_their_text_if_asked_for() {
         .to_string()
     };
     let chunks = [chunk("a"), chunk("b"), finish("stop")];
-    let run = good(ResponsePlan { logprobs: true, ..plan() }, &chunks);
+    let run = run_ok(ResponsePlan { logprobs: true, ..plan() }, &chunks);
     let part = &run.output()[0]["content"][0];
     let tokens: Vec<_> =
         part["logprobs"].as_array().unwrap().iter().map(|it| &it["token"]).collect();
     assert_eq!(tokens, ["a", "b"]);
     assert_eq!(run.all("response.output_text.delta", "logprobs")[0][0]["token"], "a");
-    assert_eq!(good(plan(), &chunks).output()[0]["content"][0]["logprobs"], json!([]));
+    assert_eq!(run_ok(plan(), &chunks).output()[0]["content"][0]["logprobs"], json!([]));
 }
 
 #[test]
 fn text_may_come_in_parts() {
     let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
-    let run = good(plan(), &[delta(json!({"content": parts})), finish("stop")]);
+    let run = run_ok(plan(), &[delta(json!({"content": parts})), finish("stop")]);
     assert_eq!(run.all("response.output_text.delta", "delta"), ["ab"]);
     let whole = answer(plan(), &message(json!({"content": parts}), "stop"));
     assert_eq!(whole["output"][0]["content"][0]["text"], "ab");
@@ -239,7 +239,7 @@ fn escapes_reach_the_client_as_they_came() {
         r#"{"choices":[{"delta":{"content":"\ud83d"}}]}"#,
         r#"{"choices":[{"delta":{"content":"\ude00"},"finish_reason":"stop"}]}"#,
     ];
-    let run = good(plan(), &chunks);
+    let run = run_ok(plan(), &chunks);
     assert_eq!(run.output()[0]["content"][0]["text"], "a\0é/\n😀");
     assert!(run.bytes.contains(r#""delta":"a\u0000\u00e9\/\n""#));
     assert_eq!(run.all("response.output_text.delta", "delta"), ["a\0é/\n", "😀"]);
@@ -260,7 +260,7 @@ fn the_object_repeats_the_request_and_the_upstreams_tier() {
         answer(plan(), &message(json!({"content": "a"}), "stop"))["service_tier"],
         "default"
     );
-    let run = good(plan(), &[body.to_string().replace("message", "delta")]);
+    let run = run_ok(plan(), &[body.to_string().replace("message", "delta")]);
     assert_eq!(run.response()["service_tier"], "flex");
 }
 
@@ -280,7 +280,7 @@ fn a_whole_answer_and_a_stream_have_the_same_items() {
     for (index, entry) in streamed["tool_calls"].as_array_mut().unwrap().iter_mut().enumerate() {
         entry["index"] = index.into();
     }
-    let run = good(plan(), &[delta(streamed), finish("tool_calls")]);
+    let run = run_ok(plan(), &[delta(streamed), finish("tool_calls")]);
     assert_eq!(*run.response(), whole);
     let kinds: Vec<_> = run.output().iter().map(|item| item["type"].as_str().unwrap()).collect();
     assert_eq!(

@@ -5,10 +5,10 @@
 
 mod calls;
 mod endings;
-mod fold;
 mod golden;
 mod items;
 mod properties;
+mod rebuild;
 mod schema;
 
 use std::sync::Arc;
@@ -128,17 +128,17 @@ impl Run {
 }
 
 /// Plays an upstream's events to a client; `: keepalive` stands for silence.
-pub(super) fn play<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run {
+pub(super) fn run_stream<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run {
     let mut stream = ResponseStream::new(&envelope(), Arc::new(plan));
     let (mut out, mut usage) = (BytesMut::new(), None);
-    let played = chunks.iter().try_for_each(|chunk| match chunk.as_ref() {
+    let result = chunks.iter().try_for_each(|chunk| match chunk.as_ref() {
         ": keepalive" => {
             stream.keep_alive(KeepAlive::Event, &mut out);
             Ok(())
         }
         data => stream.push(data, &mut out, |chunk| usage = reported(chunk).or(usage)),
     });
-    let violation = played.and_then(|()| stream.close()).err();
+    let violation = result.and_then(|()| stream.close()).err();
     match &violation {
         None => {
             let usage = usage.unwrap_or(self::usage());
@@ -189,18 +189,18 @@ fn read(out: &[u8]) -> Vec<Value> {
 }
 
 /// Plays chunks that are an answer, checks that the events fold to it, and gives what the client got.
-pub(super) fn good<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run {
-    let run = play(plan, chunks);
+pub(super) fn run_ok<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run {
+    let run = run_stream(plan, chunks);
     assert_eq!(run.violation, None);
-    assert_eq!(fold::fold(&run.events), *run.output());
+    assert_eq!(rebuild::rebuild_output(&run.events), *run.output());
     run
 }
 
 /// The response object of a whole answer.
 pub(super) fn answer(plan: ResponsePlan, body: &Value) -> Value {
     let mut used = usage();
-    let look = |answer: &ChunkView<'_>| used = reported(answer).unwrap_or(used);
-    let whole = parse_whole(&body.to_string(), &envelope(), Arc::new(plan), look).unwrap();
+    let observe = |answer: &ChunkView<'_>| used = reported(answer).unwrap_or(used);
+    let whole = parse_whole(&body.to_string(), &envelope(), Arc::new(plan), observe).unwrap();
     serde_json::from_slice(&whole.finish(CompletionInfo { now: 1_790_000_001, usage: used }))
         .unwrap()
 }

@@ -7,7 +7,7 @@ use crate::plan::ReasoningOutput;
 
 /// What a model says.
 #[derive(Clone, Debug)]
-struct Said {
+struct ModelOutput {
     reasoning: String,
     content: String,
     refusal: String,
@@ -16,7 +16,7 @@ struct Said {
     finish: &'static str,
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn model_output() -> impl Strategy<Value = ModelOutput> {
     let text = prop_oneof![Just(String::new()), any::<String>(), "[a-c\"\\\\\n😀é]{0,12}"];
     let name = prop_oneof![
         Just("f"),
@@ -38,7 +38,7 @@ fn said() -> impl Strategy<Value = Said> {
     let finish =
         prop_oneof![Just("stop"), Just("tool_calls"), Just("length"), Just("content_filter")];
     (text.clone(), text.clone(), text, prop::collection::vec(call, 0..4), finish).prop_map(
-        |(reasoning, content, refusal, calls, finish)| Said {
+        |(reasoning, content, refusal, calls, finish)| ModelOutput {
             reasoning,
             content,
             refusal,
@@ -48,7 +48,7 @@ fn said() -> impl Strategy<Value = Said> {
     )
 }
 
-impl Said {
+impl ModelOutput {
     fn body(&self) -> Value {
         let calls: Vec<_> = self
             .calls
@@ -95,7 +95,7 @@ fn cut(text: &str, size: usize) -> Vec<String> {
 }
 
 /// A chunk as a careless upstream may send it.
-fn careless() -> impl Strategy<Value = String> {
+fn nonconforming() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just(""),
         Just("f"),
@@ -176,7 +176,7 @@ fn json_like() -> impl Strategy<Value = Value> {
 /// What holds for every stream, good or bad; folding it checks the order of its events, the indexes
 /// and that one item is open at a time.
 fn check(run: &Run) {
-    assert_eq!(fold::fold(&run.events), *run.output());
+    assert_eq!(rebuild::rebuild_output(&run.events), *run.output());
     let terminal = ["response.completed", "response.incomplete", "response.failed"];
     assert_eq!(run.kinds().iter().filter(|kind| terminal.contains(kind)).count(), 1);
     assert_eq!(run.kinds().contains(&"response.failed"), run.violation.is_some());
@@ -184,33 +184,33 @@ fn check(run: &Run) {
 
 proptest! {
     #[test]
-    fn a_stream_folds_to_the_whole_answer(said in said(), size in 1_usize..9) {
+    fn a_stream_folds_to_the_whole_answer(said in model_output(), size in 1_usize..9) {
         let whole = answer(plan(), &said.body());
-        let run = good(plan(), &said.chunks(size));
+        let run = run_ok(plan(), &said.chunks(size));
         prop_assert_eq!(run.response(), &whole);
         check(&run);
     }
 
     #[test]
-    fn a_cut_never_passes_for_the_whole(said in said(), part in 0.0..1.0_f64) {
+    fn a_cut_never_passes_for_the_whole(said in model_output(), part in 0.0..1.0_f64) {
         let bytes = wire(&said.chunks(3));
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place among few bytes")]
         let at = (bytes.len() as f64 * part) as usize;
         let seen = data_of(&bytes[..at]);
-        let run = play(plan(), &seen);
+        let run = run_stream(plan(), &seen);
         check(&run);
         let finished = seen.iter().any(|data| data.contains("\"finish_reason\":"));
         prop_assert_eq!(run.violation.is_none(), finished);
     }
 
     #[test]
-    fn careless_upstreams_give_good_streams(chunks in prop::collection::vec(careless(), 0..12), done: bool) {
+    fn careless_upstreams_give_good_streams(chunks in prop::collection::vec(nonconforming(), 0..12), done: bool) {
         let mut chunks = chunks;
         if done {
             chunks.push("[DONE]".to_owned());
         }
         let plan = ResponsePlan { reasoning: ReasoningOutput::Content, ..plan() };
-        check(&play(plan, &chunks));
+        check(&run_stream(plan, &chunks));
     }
 
     #[test]
@@ -222,10 +222,10 @@ proptest! {
             .collect();
         for chunk in &chunks {
             let plan = ResponsePlan { logprobs: true, ..plan() };
-            check(&play(plan, &[chunk.as_str(), &finish("stop")]));
+            check(&run_stream(plan, &[chunk.as_str(), &finish("stop")]));
             _ = parse_whole(chunk, &envelope(), Arc::new(super::plan()), |_| {});
             _ = parse_whole(&chunk.replace("delta", "message"), &envelope(), Arc::new(super::plan()), |_| {});
         }
-        check(&play(plan(), &chunks));
+        check(&run_stream(plan(), &chunks));
     }
 }

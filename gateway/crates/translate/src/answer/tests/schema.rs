@@ -98,7 +98,7 @@ fn check(events: &[Value]) {
 #[test]
 fn golden_streams_are_of_both_schemas() {
     for (name, fixture) in golden::FIXTURES {
-        check(&play(golden::plan_of(name), &lines(fixture)).events);
+        check(&run_stream(golden::plan_of(name), &lines(fixture)).events);
     }
 }
 
@@ -119,7 +119,7 @@ fn every_other_kind_of_event_is_of_both_schemas() {
     ];
     for reasoning in [ReasoningOutput::Summary, ReasoningOutput::Content, ReasoningOutput::Hidden] {
         let plan = ResponsePlan { reasoning, seals_reasoning: true, logprobs: true, ..plan() };
-        check(&good(plan, &rich).events);
+        check(&run_ok(plan, &rich).events);
     }
 }
 

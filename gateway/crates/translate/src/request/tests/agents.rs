@@ -63,7 +63,7 @@ fn opencode_is_understood() {
 
 #[test]
 fn the_ai_sdk_is_understood() {
-    let kept = Kept::new(
+    let stored = StoredItems::new(
         &[],
         &[
             json!({"id": "rs_kept", "type": "reasoning", "status": "completed",
@@ -73,5 +73,5 @@ fn the_ai_sdk_is_understood() {
         ],
     );
     let body = fixture(include_str!("fixtures/ai_sdk.json"));
-    check("ai_sdk", &body, &kept.options());
+    check("ai_sdk", &body, &stored.options());
 }

@@ -335,11 +335,11 @@ fn the_echo_is_one_line_however_the_request_was_laid_out() {
 #[test]
 fn the_store_decides_what_is_kept() {
     // Q-26, §9.5
-    let kept = Kept::default();
+    let stored = StoredItems::default();
     for (members, options, expected) in [
-        (json!({}), kept.options(), true),
-        (json!({"store": true}), kept.options(), true),
-        (json!({"store": false}), kept.options(), false),
+        (json!({}), stored.options(), true),
+        (json!({"store": true}), stored.options(), true),
+        (json!({"store": false}), stored.options(), false),
         (json!({"store": true}), generic(), false),
     ] {
         let translated = translate(&request(&members), &options).unwrap();

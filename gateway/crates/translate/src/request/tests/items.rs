@@ -86,8 +86,8 @@ fn a_late_system_message_stays_or_is_hoisted() {
         {"role": "user", "content": "d"},
     ]);
     let (a, b, c) = (json!("b"), json!("c"), json!("d"));
-    let kept = json!([{"role": "system", "content": "a"}, user(&a), {"role": "system", "content": b}, user(&c)]);
-    check_messages(&input, &generic(), &kept);
+    let stored = json!([{"role": "system", "content": "a"}, user(&a), {"role": "system", "content": b}, user(&c)]);
+    check_messages(&input, &generic(), &stored);
     let hoisted = json!([{"role": "system", "content": "a\n\nc"}, user(&a), user(&c)]);
     check_messages(&input, &options(Profile::Vllm), &hoisted);
     let sent = chat(&json!({"input": input}), &options(Profile::OpenAi));
@@ -147,10 +147,10 @@ fn images_for_a_model_that_sees_none_are_refused() {
         let inline = TranslateOptions { inputs: blind.inputs, ..options(Profile::Vllm) };
         refused(&members, &inline, (code, "input[1].output[0].type"));
     }
-    let earlier = Kept::new(&[user(&json!([image]))], &[]);
-    let kept = TranslateOptions { inputs: blind.inputs, ..earlier.options() };
+    let earlier = StoredItems::new(&[user(&json!([image]))], &[]);
+    let stored = TranslateOptions { inputs: blind.inputs, ..earlier.options() };
     let members = json!({"previous_response_id": "resp_1"});
-    refused(&members, &kept, (code, "previous_response_id"));
+    refused(&members, &stored, (code, "previous_response_id"));
     check_messages(&json!([user(&json!([text]))]), &blind, &json!([user(&json!("see"))]));
 }
 
@@ -339,7 +339,7 @@ fn reasoning_goes_back_where_the_upstream_reads_it() {
 #[test]
 fn references_are_replaced() {
     // I-13
-    let kept = Kept::new(
+    let stored = StoredItems::new(
         &[],
         &[json!({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": "a", "annotations": [], "logprobs": []}]})],
@@ -352,15 +352,15 @@ fn references_are_replaced() {
     let expected = json!([
         user(&json!("hi")), {"role": "assistant", "content": "a"}, user(&json!("go on")),
     ]);
-    check_messages(&input, &kept.options(), &expected);
+    check_messages(&input, &stored.options(), &expected);
     let unknown = json!({"input": [{"type": "item_reference", "id": "msg_2"}]});
-    refused(&unknown, &kept.options(), (RequestFault::InvalidValue, "input[0].id"));
+    refused(&unknown, &stored.options(), (RequestFault::InvalidValue, "input[0].id"));
 }
 
 #[test]
 fn earlier_items_go_before_the_input() {
     // Q-27, §9.5
-    let kept = Kept::new(
+    let stored = StoredItems::new(
         &[
             json!({"id": "msg_0", "type": "message", "role": "user", "status": "completed",
                 "content": [{"type": "input_text", "text": "hi"}]}),
@@ -390,19 +390,19 @@ fn earlier_items_go_before_the_input() {
         {"role": "tool", "tool_call_id": "c1", "content": "1"},
         {"role": "tool", "tool_call_id": "c2", "content": "2"},
     ]);
-    assert_eq!(chat(&members, &kept.options())["messages"], expected);
-    assert_eq!(echo(&members, &kept.options())["previous_response_id"], "resp_1");
+    assert_eq!(chat(&members, &stored.options())["messages"], expected);
+    assert_eq!(echo(&members, &stored.options())["previous_response_id"], "resp_1");
 }
 
 #[test]
 fn a_fault_in_an_earlier_item_is_the_previous_responses() {
-    let kept = Kept::new(
+    let stored = StoredItems::new(
         &[json!({"role": "user", "content": [{"type": "input_file", "file_data": "x"}]})],
         &[],
     );
     let expected = (RequestFault::UnsupportedContentPart, "previous_response_id");
     let none = InputModalities { images: true, files: false, audio: false };
-    let options = TranslateOptions { inputs: none, ..kept.options() };
+    let options = TranslateOptions { inputs: none, ..stored.options() };
     refused(&json!({"previous_response_id": "resp_1"}), &options, expected);
 }
 

@@ -4,8 +4,8 @@ mod agents;
 mod faults;
 mod fields;
 mod items;
-mod kept;
 mod properties;
+mod stored_items;
 mod strict;
 mod turns;
 
@@ -55,12 +55,12 @@ pub(crate) fn generic() -> TranslateOptions<'static> {
 
 /// What the store has.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct StoredItems {
     items: Vec<Box<RawValue>>,
     references: HashMap<String, Box<RawValue>>,
 }
 
-impl Kept {
+impl StoredItems {
     /// Keeps `items` of earlier responses, and `references`.
     pub(crate) fn new(items: &[Value], references: &[Value]) -> Self {
         let raw = |value: &Value| RawValue::from_string(value.to_string()).unwrap();

@@ -3,7 +3,7 @@
 mod choice;
 mod collect;
 mod declare;
-mod offence;
+mod unsupported;
 
 use serde_json::{Value, json};
 

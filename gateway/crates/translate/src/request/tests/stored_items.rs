@@ -5,10 +5,10 @@ use super::*;
 /// What is kept of an input, each item's made-up id as its prefix.
 fn check(input: &Value, references: &[Value], expected: &Value) {
     let body = json!({"model": "m", "input": input}).to_string();
-    let kept = Kept::new(&[], references);
+    let stored = StoredItems::new(&[], references);
     let request = Request::parse(body.as_bytes()).unwrap();
     let mut items: Vec<Value> = Vec::new();
-    for item in request.input_items(7, &kept.references) {
+    for item in request.input_items(7, &stored.references) {
         assert!(!item.json.get().contains('\n'));
         let mut json: Value = serde_json::from_str(item.json.get()).unwrap();
         assert_eq!(json["id"], item.id);
@@ -66,9 +66,9 @@ fn input_is_kept_in_strict_form() {
 
 #[test]
 fn references_are_kept_as_what_they_refer_to() {
-    let kept = json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": []});
+    let stored = json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": []});
     let input = json!([{"type": "item_reference", "id": "msg_1"}, {"id": "gone"}]);
-    check(&input, std::slice::from_ref(&kept), &json!([kept]));
+    check(&input, std::slice::from_ref(&stored), &json!([stored]));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use domain::refusal::{Refusal, RequestFault};
 use domain::wire::names::{Folded, ambiguous};
 
 /// Fields that ask for work which nobody here does.
-const NOT_DONE: &[(&str, &str)] = &[
+const UNSUPPORTED: &[(&str, &str)] = &[
     (
         "conversation",
         "conversations are not kept; use `previous_response_id` or send all of `input`",
@@ -34,7 +34,7 @@ const CHAT_ONLY: &[(&str, Option<&str>)] = &[
 
 /// Refuses a request that has such a field.
 pub(super) fn check(body: &Object<'_, '_>) -> Result<(), Refusal> {
-    for (name, why) in NOT_DONE {
+    for (name, why) in UNSUPPORTED {
         if body.get(name).is_some() {
             return Err(refuse(body, name, &format!("`{name}` is not supported: {why}")));
         }
@@ -52,7 +52,7 @@ pub(super) fn check(body: &Object<'_, '_>) -> Result<(), Refusal> {
             return Err(refuse(body, name, &message));
         }
     }
-    if body.flag("background")? == Some(true) {
+    if body.boolean("background")? == Some(true) {
         let message = "`background` is not supported: the answer comes with the request itself";
         return Err(refuse(body, "background", message));
     }
@@ -61,7 +61,7 @@ pub(super) fn check(body: &Object<'_, '_>) -> Result<(), Refusal> {
 
 /// Refuses a field whose name is that of another one in another case: whoever reads the request beside
 /// us, on its way or in a log, may take it for that.
-pub(super) fn check_names(body: &Object<'_, '_>) -> Result<(), Refusal> {
+pub(super) fn check_case(body: &Object<'_, '_>) -> Result<(), Refusal> {
     let known = || KNOWN.iter().copied().chain(CHAT_ONLY.iter().map(|(name, _)| *name));
     for (key, _) in body.members() {
         if known().any(|name| name == key) {

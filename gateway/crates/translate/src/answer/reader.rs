@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use serde_json::value::RawValue;
 
-use super::events::{Events, Status};
+use super::events::{Events, ItemStatus};
 use super::extras;
-use super::items::{Items, Voice};
+use super::items::{Items, TextKind};
 use super::message::PartKind;
-use super::object::{self, Head, State};
+use super::object::{self, ResponseHead, ResponseState};
 use super::{AnswerOutcome, AnswerUsage, Envelope, ProtocolViolation};
 use crate::plan::ResponsePlan;
 use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
@@ -20,7 +20,7 @@ use domain::wire::first_byte;
 use domain::wire::text::text_of;
 
 /// What is known of an answer so far.
-pub(super) struct Reading {
+pub(super) struct AnswerReader {
     pub(super) items: Items,
     pub(super) plan: Arc<ResponsePlan>,
     /// The class of service, as JSON.
@@ -29,13 +29,13 @@ pub(super) struct Reading {
     pub(super) finish: Option<FinishReason>,
 }
 
-impl Reading {
+impl AnswerReader {
     pub(super) fn new(envelope: &Envelope, plan: Arc<ResponsePlan>) -> Self {
         let items = Items::new(plan.clone(), envelope.sealer.clone(), envelope.seed);
         Self { items, plan, tier: None, finish: None }
     }
 
-    /// Takes note of a chunk's head: what it says beside the answer.
+    /// Takes note of a chunk's head: what it says side_bytes the answer.
     pub(super) fn head(&mut self, view: &ChunkView<'_>) {
         if let Some(tier) = view.service_tier.filter(|raw| first_byte(raw) == b'"')
             && self.tier.as_deref() != Some(tier.get())
@@ -70,18 +70,18 @@ impl Reading {
         events: &mut Events<'_>,
     ) -> Result<(), ProtocolViolation> {
         let reasoning = piece.reasoning_text();
-        self.items.say(Voice::Reasoning, &reasoning, "", events)?;
+        self.items.push_text(TextKind::Reasoning, &reasoning, "", events)?;
         let logprobs = match logprobs.filter(|_| self.plan.logprobs) {
             Some(raw) => Cow::Owned(extras::logprobs(raw)),
             None => Cow::Borrowed(""),
         };
         let text = text_of(piece.content);
-        self.items.say(Voice::Part(PartKind::Text), &text, &logprobs, events)?;
+        self.items.push_text(TextKind::Part(PartKind::Text), &text, &logprobs, events)?;
         if let Some(raw) = piece.annotations {
             self.items.annotate(extras::annotations(raw), events);
         }
         let refusal = text_of(piece.refusal);
-        self.items.say(Voice::Part(PartKind::Refusal), &refusal, "", events)?;
+        self.items.push_text(TextKind::Part(PartKind::Refusal), &refusal, "", events)?;
         let calls = piece
             .calls()
             .map_err(|malformed| ProtocolViolation::Invalid(malformed.parse_error.clone()))?;
@@ -89,7 +89,7 @@ impl Reading {
     }
 
     /// Makes sure that an answer which has ended may be given to the client.
-    pub(super) fn settle(&mut self) -> Result<(), ProtocolViolation> {
+    pub(super) fn check_end(&mut self) -> Result<(), ProtocolViolation> {
         if self.finish == Some(FinishReason::Broken) {
             let message = Some("the upstream broke its answer off".to_owned());
             return Err(ProtocolViolation::Reported(ForeignError {
@@ -97,15 +97,15 @@ impl Reading {
                 ..ForeignError::default()
             }));
         }
-        self.items.settle()
+        self.items.check_end()
     }
 
     /// Closes all items, the last one with the answer's own status.
     pub(super) fn close(&mut self, events: &mut Events<'_>) -> AnswerOutcome {
         let outcome = self.outcome();
         let status = match outcome {
-            AnswerOutcome::Completed => Status::Completed,
-            AnswerOutcome::Incomplete => Status::Incomplete,
+            AnswerOutcome::Completed => ItemStatus::Completed,
+            AnswerOutcome::Incomplete => ItemStatus::Incomplete,
         };
         self.items.finish(status, events);
         outcome
@@ -128,8 +128,8 @@ impl Reading {
     /// The response object with the items that are done.
     pub(super) fn object(
         &self,
-        head: &Head,
-        state: State<'_>,
+        head: &ResponseHead,
+        state: ResponseState<'_>,
         usage: Option<&AnswerUsage>,
     ) -> Bytes {
         let mut out = BytesMut::new();

@@ -2,17 +2,17 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::super::notes::Notes;
-use super::super::path::shown;
+use super::super::loss_recorder::LossRecorder;
+use super::super::path::excerpt;
 use super::super::report::Loss;
-use super::item::{Item, Place};
+use super::item::{Item, ItemLocation};
 use domain::refusal::Refusal;
 
 /// An item of the conversation, and where it stands.
 #[derive(Debug)]
 pub(super) struct Entry<'s> {
     /// For refusals.
-    pub(super) place: Place,
+    pub(super) location: ItemLocation,
     /// The item; never a reference.
     pub(super) item: &'s Item<'s>,
 }
@@ -34,18 +34,18 @@ pub(super) enum Link {
 }
 
 /// Links calls and outputs: those of one id in the order in which they stand.
-pub(super) fn link(entries: &[Entry<'_>], notes: &mut Notes) -> Result<Vec<Link>, Refusal> {
+pub(super) fn link(entries: &[Entry<'_>], losses: &mut LossRecorder) -> Result<Vec<Link>, Refusal> {
     let mut links = vec![Link::None; entries.len()];
     let mut open: HashMap<&str, VecDeque<usize>> = HashMap::new();
-    let mut ids = Ids { entries, taken: None, counts: HashMap::new() };
+    let mut ids = UniqueIds { entries, taken: None, counts: HashMap::new() };
     for (index, entry) in entries.iter().enumerate() {
         match entry.item {
             Item::Call(call) => {
                 let id = call.id.as_ref();
-                let renamed = open.contains_key(id).then(|| ids.another(id));
+                let renamed = open.contains_key(id).then(|| ids.next_unique(id));
                 if renamed.is_some() {
-                    let at = entry.place.path();
-                    notes.add(Loss::CallIdChanged, id, &at.field("call_id"))?;
+                    let at = entry.location.path();
+                    losses.record(Loss::CallIdChanged, id, &at.field("call_id"))?;
                 }
                 open.entry(id).or_default().push_back(index);
                 links[index] = Link::Call { renamed, answered_at: None };
@@ -53,7 +53,7 @@ pub(super) fn link(entries: &[Entry<'_>], notes: &mut Notes) -> Result<Vec<Link>
             Item::Output(output) => {
                 let calls = open.get_mut(output.call_id.as_ref());
                 let Some(call) = calls.and_then(VecDeque::pop_front) else {
-                    return Err(orphan(entry.place, &output.call_id));
+                    return Err(orphan(entry.location, &output.call_id));
                 };
                 if let Link::Call { answered_at, .. } = &mut links[call] {
                     *answered_at = Some(index);
@@ -66,23 +66,23 @@ pub(super) fn link(entries: &[Entry<'_>], notes: &mut Notes) -> Result<Vec<Link>
     Ok(links)
 }
 
-fn orphan(place: Place, call_id: &str) -> Refusal {
-    let at = place.path();
+fn orphan(location: ItemLocation, call_id: &str) -> Refusal {
+    let at = location.path();
     let message =
-        format!("No tool call found for function call output with call_id `{}`.", shown(call_id));
+        format!("No tool call found for function call output with call_id `{}`.", excerpt(call_id));
     let code = domain::refusal::RequestFault::InvalidValue;
     at.field("call_id").refuse(code, message)
 }
 
 /// Makes ids that no call of the conversation has.
-struct Ids<'e, 's> {
+struct UniqueIds<'e, 's> {
     entries: &'e [Entry<'s>],
     taken: Option<HashSet<String>>,
     counts: HashMap<String, usize>,
 }
 
-impl Ids<'_, '_> {
-    fn another(&mut self, id: &str) -> String {
+impl UniqueIds<'_, '_> {
+    fn next_unique(&mut self, id: &str) -> String {
         let entries = self.entries;
         let taken = self.taken.get_or_insert_with(|| {
             let calls = entries.iter().filter_map(|entry| match entry.item {

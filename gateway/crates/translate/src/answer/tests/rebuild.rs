@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 /// The items that the events make; checks the order of events on the way.
-pub(super) fn fold(events: &[Value]) -> Vec<Value> {
-    let mut fold = Fold::default();
+pub(super) fn rebuild_output(events: &[Value]) -> Vec<Value> {
+    let mut builder = OutputBuilder::default();
     for (at, event) in events.iter().enumerate() {
         let kind = event["type"].as_str().unwrap();
         match (at, kind) {
@@ -19,16 +19,16 @@ pub(super) fn fold(events: &[Value]) -> Vec<Value> {
             }
             (_, "error") => assert_eq!(events[at + 1]["type"], "response.failed"),
             (_, "response.in_progress" | "keepalive") => {}
-            _ => fold.event(kind, event),
+            _ => builder.event(kind, event),
         }
     }
     let failed = events.last().unwrap()["type"] == "response.failed";
-    assert!(failed || fold.open.is_none(), "an item is still open");
-    fold.done
+    assert!(failed || builder.open.is_none(), "an item is still open");
+    builder.done
 }
 
 #[derive(Default)]
-struct Fold {
+struct OutputBuilder {
     /// Items that are done.
     done: Vec<Value>,
     /// The index of the next item.
@@ -41,7 +41,7 @@ struct Fold {
     deltas: usize,
 }
 
-impl Fold {
+impl OutputBuilder {
     fn event(&mut self, kind: &str, event: &Value) {
         if kind == "response.output_item.added" {
             assert!(self.open.is_none(), "S-8b: one item is open at a time");

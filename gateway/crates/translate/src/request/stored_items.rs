@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::super::path::Path;
-use super::super::raw::{Members, Object, boxed, string};
+use super::super::raw::{Object, ObjectWriter, raw_value, string};
 use super::item::Item;
 use super::{Input, Request};
 use domain::wire::first_byte;
@@ -32,27 +32,27 @@ impl Request<'_> {
     ) -> Vec<InputItem> {
         let items = match &self.input {
             Input::Text(text) => {
-                let mut part = Members::default();
+                let mut part = ObjectWriter::default();
                 part.put("type", "input_text");
                 part.put("text", text.as_ref());
-                let id = made_id("msg", seed, 0);
-                let mut message = Members::default();
+                let id = generate_id("msg", seed, 0);
+                let mut message = ObjectWriter::default();
                 message.put("id", &id);
                 message.put("type", "message");
                 message.put("status", "completed");
                 message.put("role", "user");
                 message.put_json("content", &format!("[{}]", part.into_object()));
-                return vec![InputItem { id, json: boxed(message.into_object()) }];
+                return vec![InputItem { id, json: raw_value(message.into_object()) }];
             }
             Input::Items(items) => items,
         };
-        let mut taken = HashSet::new();
+        let mut used_ids = HashSet::new();
         let items = items.iter().enumerate().filter_map(|(index, (item, raw))| {
             let raw: &RawValue = match item {
                 Item::Reference(id) => references.get(id.as_ref())?,
                 _ => raw,
             };
-            strict(raw, &mut taken, |prefix| made_id(prefix, seed, index))
+            strict(raw, &mut used_ids, |prefix| generate_id(prefix, seed, index))
         });
         items.collect()
     }
@@ -61,16 +61,16 @@ impl Request<'_> {
 /// An item in strict form. Items that were not accepted are not kept.
 fn strict(
     raw: &RawValue,
-    taken: &mut HashSet<String>,
+    used_ids: &mut HashSet<String>,
     make_id: impl FnOnce(&str) -> String,
 ) -> Option<InputItem> {
     let object = Object::read(raw, Path::Root).ok()?;
     let kind = object.string("type").ok()?.unwrap_or("message".into());
     let id = match object.string("id").ok()? {
-        Some(id) if !id.is_empty() && taken.insert(id.clone().into_owned()) => id.into_owned(),
+        Some(id) if !id.is_empty() && used_ids.insert(id.clone().into_owned()) => id.into_owned(),
         _ => make_id(prefix(&kind)),
     };
-    let mut item = Members::default();
+    let mut item = ObjectWriter::default();
     item.put("id", &id);
     item.put("type", kind.as_ref());
     let has_status = matches!(kind.as_ref(), "message" | "reasoning") || kind.contains("call");
@@ -101,7 +101,7 @@ fn strict(
             item.put_json(name, absent);
         }
     }
-    Some(InputItem { id, json: boxed(item.into_object()) })
+    Some(InputItem { id, json: raw_value(item.into_object()) })
 }
 
 /// A message's content as parts, those of the model with all their keys.
@@ -114,15 +114,15 @@ fn content(raw: &RawValue, assistant: bool) -> Option<String> {
     let mut parts = Vec::new();
     for raw in super::super::raw::elements(raw, &Path::Root).ok()? {
         let part = Object::read(raw, Path::Root).ok()?;
-        let said = part.string("type").ok()??;
-        let said = if said == "text" { kind } else { &said };
-        let mut members = Members::default();
-        members.put("type", said);
+        let part_type = part.string("type").ok()??;
+        let part_type = if part_type == "text" { kind } else { &part_type };
+        let mut members = ObjectWriter::default();
+        members.put("type", part_type);
         for (name, value) in part.members().iter().filter(|(name, _)| name != "type") {
             members.put_json(name, value.get());
         }
         for name in ["annotations", "logprobs"] {
-            if said == "output_text" && !part.has(name) {
+            if part_type == "output_text" && !part.has(name) {
                 members.put_json(name, "[]");
             }
         }
@@ -132,7 +132,7 @@ fn content(raw: &RawValue, assistant: bool) -> Option<String> {
 }
 
 fn text_part(kind: &str, text: &str) -> String {
-    let mut part = Members::default();
+    let mut part = ObjectWriter::default();
     part.put("type", kind);
     part.put("text", text);
     if kind == "output_text" {
@@ -158,7 +158,7 @@ fn prefix(kind: &str) -> &'static str {
 }
 
 /// An id of 32 hex digits, distinct from what others make of the same seed.
-fn made_id(prefix: &str, seed: u128, index: usize) -> String {
+fn generate_id(prefix: &str, seed: u128, index: usize) -> String {
     let mut hash = Sha256::new_with_prefix(b"input item");
     hash.update(seed.to_be_bytes());
     hash.update(index.to_be_bytes());

@@ -7,17 +7,17 @@ use domain::wire::text::decode;
 
 /// How far the text is.
 #[derive(Debug, Default)]
-pub(super) struct ObjectEnd {
+pub(super) struct ObjectScanner {
     /// Bytes of the escaped text that were looked at.
     seen: usize,
-    state: State,
+    state: ScanState,
 }
 
 /// `Open`, `String` and `Escape` carry how many brackets are open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum ScanState {
     #[default]
-    Before,
+    Start,
     Open(usize),
     String(usize),
     /// Behind a backslash.
@@ -30,27 +30,27 @@ enum State {
     Invalid,
 }
 
-impl ObjectEnd {
+impl ObjectScanner {
     /// Whether `text` is a whole object. It stands between the quotes of a JSON string, and begins with what
     /// it was when it was asked of before.
-    pub(super) fn is_reached(&mut self, text: &str) -> bool {
+    pub(super) fn is_complete(&mut self, text: &str) -> bool {
         let fresh = decode(text.get(self.seen..).unwrap_or_default());
         self.seen = text.len();
-        self.state = fresh.bytes().fold(self.state, State::after);
-        if self.state == State::Closed {
+        self.state = fresh.bytes().fold(self.state, ScanState::next);
+        if self.state == ScanState::Closed {
             let is_object = serde_json::from_str::<IgnoredAny>(&decode(text)).is_ok();
-            self.state = if is_object { State::Valid } else { State::Invalid };
+            self.state = if is_object { ScanState::Valid } else { ScanState::Invalid };
         }
-        self.state == State::Valid
+        self.state == ScanState::Valid
     }
 }
 
-impl State {
-    fn after(self, byte: u8) -> Self {
+impl ScanState {
+    fn next(self, byte: u8) -> Self {
         match (self, byte) {
-            (Self::Before, b'{') => Self::Open(1),
-            (Self::Before | Self::Closed | Self::Valid, b' ' | b'\t' | b'\n' | b'\r') => self,
-            (Self::Before | Self::Closed | Self::Valid | Self::Invalid, _) => Self::Invalid,
+            (Self::Start, b'{') => Self::Open(1),
+            (Self::Start | Self::Closed | Self::Valid, b' ' | b'\t' | b'\n' | b'\r') => self,
+            (Self::Start | Self::Closed | Self::Valid | Self::Invalid, _) => Self::Invalid,
             (Self::Open(1), b'}' | b']') => Self::Closed,
             (Self::Open(depth), b'}' | b']') => Self::Open(depth - 1),
             (Self::Open(depth), b'{' | b'[') => Self::Open(depth + 1),
@@ -69,11 +69,11 @@ mod tests {
 
     /// Whether each beginning of `json`, a character longer than the last, is found to be an object.
     fn ends(json: &str) -> Vec<usize> {
-        let mut end = ObjectEnd::default();
+        let mut end = ObjectScanner::default();
         let mut text = String::new();
         let reached = json.char_indices().filter_map(|(at, char)| {
             text.push_str(&encode(char.encode_utf8(&mut [0; 4])));
-            end.is_reached(&text).then_some(at + 1)
+            end.is_complete(&text).then_some(at + 1)
         });
         reached.collect()
     }
@@ -105,21 +105,21 @@ mod tests {
 
     #[test]
     fn a_million_pieces_that_look_like_an_end_are_each_looked_at_once() {
-        let mut end = ObjectEnd::default();
+        let mut end = ObjectScanner::default();
         let mut text = r#"{\"a\":\""#.to_owned();
         for _ in 0..1_000_000 {
             text.push('}');
             // reading it anew each time would take hours
-            assert!(!end.is_reached(&text));
+            assert!(!end.is_complete(&text));
         }
         text.push_str(r#"\"}"#);
-        assert!(end.is_reached(&text));
+        assert!(end.is_complete(&text));
     }
 
     #[test]
     fn however_it_is_escaped_and_cut() {
-        let mut end = ObjectEnd::default();
-        for (text, is_reached) in [
+        let mut end = ObjectScanner::default();
+        for (text, is_complete) in [
             ("", false),
             (r"\u007b\u0022", false),
             (r#"\u007b\u0022a\":1"#, false),
@@ -128,7 +128,7 @@ mod tests {
             (r#"\u007b\u0022a\":1\u007d\nx"#, false),
             (r#"\u007b\u0022a\":1\u007d\nx}"#, false),
         ] {
-            assert_eq!(end.is_reached(text), is_reached, "{text}");
+            assert_eq!(end.is_complete(text), is_complete, "{text}");
         }
     }
 }

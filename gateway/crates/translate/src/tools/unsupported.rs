@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::path::shown;
+use super::super::path::excerpt;
 use domain::refusal::{Refusal, RequestFault};
 
 /// More are counted, not named.
@@ -10,24 +10,24 @@ const MAX_NAMED: usize = 50;
 
 /// Tools that cannot be converted, in the order in which they were found.
 #[derive(Debug, Default)]
-pub(super) struct Offences {
+pub(super) struct UnsupportedToolList {
     first: Option<String>,
     named: String,
     count: usize,
-    searches_web: bool,
-    makes_images: bool,
+    has_web_search: bool,
+    has_image_generation: bool,
 }
 
-impl Offences {
+impl UnsupportedToolList {
     /// Adds the tool at `at`. `what` says what about it is the matter, beside its type.
-    pub(super) fn add(&mut self, kind: Option<&str>, what: &str, at: String) {
+    pub(super) fn add(&mut self, kind: Option<&str>, suffix: &str, at: String) {
         self.count += 1;
-        self.searches_web |= kind.is_some_and(|kind| kind.starts_with("web_search"));
-        self.makes_images |= kind == Some("image_generation");
+        self.has_web_search |= kind.is_some_and(|kind| kind.starts_with("web_search"));
+        self.has_image_generation |= kind == Some("image_generation");
         if self.count <= MAX_NAMED {
             let separator = if self.named.is_empty() { "" } else { ", " };
-            let kind = kind.map_or("no type".to_owned(), |kind| format!("`{}`", shown(kind)));
-            write!(self.named, "{separator}{kind}{what} at {at}")
+            let kind = kind.map_or("no type".to_owned(), |kind| format!("`{}`", excerpt(kind)));
+            write!(self.named, "{separator}{kind}{suffix} at {at}")
                 .expect("writing to memory does not fail");
         }
         self.first.get_or_insert(at);
@@ -44,10 +44,10 @@ impl Offences {
         message.push_str(
             "; functions, custom tools, namespaces of them and tool search by the client work",
         );
-        if self.searches_web {
+        if self.has_web_search {
             message.push_str("; in Codex, `web_search = \"disabled\"` removes web search");
         }
-        if self.makes_images {
+        if self.has_image_generation {
             message.push_str(
                 "; in Codex, `[features] image_generation = false` removes image generation",
             );

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::super::notes::Notes;
-use super::super::path::{INPUT, Path, shown};
+use super::super::loss_recorder::LossRecorder;
+use super::super::path::{INPUT, Path, excerpt};
 use super::super::plan::ResponsePlan;
-use super::super::raw::Members;
+use super::super::raw::ObjectWriter;
 use super::super::report::Loss;
-use super::super::tools::choice::{self, Choice};
+use super::super::tools::choice::{self, ToolChoice};
 use super::super::tools::collect::Source;
 use super::super::tools::{Collector, Tools};
-use super::chat::{JsonSchema, Message, ResponseFormat};
+use super::call_links::{Entry, link};
+use super::chat::{ChatMessage, JsonSchema, ResponseFormat};
 use super::fields::{Fields, Format, SAMPLING};
-use super::history::{Entry, link};
-use super::item::{Item, Outcome, Output, Place, Role};
+use super::item::{CallOutput, Item, ItemLocation, Role, ToolOutput};
 use super::options::{HostedTools, StoredHistory, TranslateOptions};
 use super::part::Part;
 use super::turns::{Conversation, messages};
@@ -43,7 +43,7 @@ impl TranslatedRequest {
     /// The chat request, for an upstream that calls the model `upstream_model` and an answer of at most
     /// `cap` tokens, if that is less than the client's own cap.
     pub fn chat_body(&self, upstream_model: &str, cap: Option<u64>) -> Bytes {
-        let mut model = Members::default();
+        let mut model = ObjectWriter::default();
         model.put("model", upstream_model);
         if let Some(cap) = self.max_output.into_iter().chain(cap).min() {
             model.put(self.output_cap_field, &cap);
@@ -68,26 +68,26 @@ impl Request<'_> {
     /// The request asks for something that cannot be said in this upstream's dialect, or, on strict
     /// options, that would be lost.
     pub fn translate(&self, options: &TranslateOptions<'_>) -> Result<TranslatedRequest, Refusal> {
-        let mut notes = Notes::new(options.strict);
+        let mut losses = LossRecorder::new(options.strict);
         if self.previous_response_id.is_some() && !options.history.is_enabled() {
-            return Err(not_kept());
+            return Err(history_disabled());
         }
-        self.note_fields(options, &mut notes)?;
-        let replaced = self.replaced(&options.history)?;
-        let entries = self.entries(&replaced, options, &mut notes)?;
+        self.record_ignored_fields(options, &mut losses)?;
+        let loaded = self.load_items(&options.history)?;
+        let entries = self.entries(&loaded, options, &mut losses)?;
 
-        let (mut tools, found) = tools(&self.fields, &entries, options, &mut notes)?;
+        let (mut tools, found) = tools(&self.fields, &entries, options, &mut losses)?;
         tools.names()?;
         let choice = choice::apply(self.fields.body.get("tool_choice"), &mut tools, options)?;
 
-        let links = link(&entries, &mut notes)?;
+        let links = link(&entries, &mut losses)?;
         let conversation = Conversation {
             instructions: self.fields.instructions.as_deref().filter(|text| !text.is_empty()),
             entries: &entries,
             links: &links,
             found: &found,
         };
-        let messages = messages(conversation, options, &mut notes)?;
+        let messages = messages(conversation, options, &mut losses)?;
         if messages.is_empty() {
             return Err(INPUT.invalid("holds nothing to answer"));
         }
@@ -101,7 +101,7 @@ impl Request<'_> {
             reasoning: options.reasoning,
             seals_reasoning: self.fields.seals_reasoning,
             logprobs: self.fields.logprobs,
-            report: notes.into_report(),
+            report: losses.into_report(),
         };
         Ok(TranslatedRequest {
             plan: Arc::new(plan),
@@ -113,14 +113,14 @@ impl Request<'_> {
     }
 
     /// Fields that have no effect on this upstream (`Q-22`, `Q-23`, `Q-35`).
-    fn note_fields(
+    fn record_ignored_fields(
         &self,
         options: &TranslateOptions<'_>,
-        notes: &mut Notes,
+        losses: &mut LossRecorder,
     ) -> Result<(), Refusal> {
         for name in self.fields.unknown() {
-            let name = shown(name);
-            notes.add(Loss::FieldIgnored, &name, &Path::Root.field(&name))?;
+            let name = excerpt(name);
+            losses.record(Loss::FieldIgnored, &name, &Path::Root.field(&name))?;
         }
         let ignored = |name: &str, value: Option<&str>, usual: &[&str]| {
             value.is_some_and(|value| !usual.contains(&value))
@@ -129,20 +129,20 @@ impl Request<'_> {
         if !options.verbosity && ignored("verbosity", self.fields.verbosity.as_deref(), &["medium"])
         {
             let text = Path::Root.field("text");
-            notes.add(Loss::FieldIgnored, "text.verbosity", &text.field("verbosity"))?;
+            losses.record(Loss::FieldIgnored, "text.verbosity", &text.field("verbosity"))?;
         }
         if ignored("service_tier", self.fields.service_tier.as_deref(), &["auto", "default"]) {
             let at = Path::Root.field("service_tier");
-            notes.add(Loss::FieldIgnored, "service_tier", &at)?;
+            losses.record(Loss::FieldIgnored, "service_tier", &at)?;
         }
         Ok(())
     }
 
     /// The items that are not read from the input: what was kept, and the message that a string is.
-    fn replaced<'s>(&'s self, history: &StoredHistory<'s>) -> Result<Replaced<'s>, Refusal> {
-        let mut replaced = Replaced::default();
+    fn load_items<'s>(&'s self, history: &StoredHistory<'s>) -> Result<LoadedItems<'s>, Refusal> {
+        let mut loaded = LoadedItems::default();
         if let StoredHistory::Loaded { items, .. } = history {
-            replaced.earlier = items
+            loaded.previous = items
                 .iter()
                 .map(|raw| Item::read(raw, Path::Previous))
                 .collect::<Result<_, _>>()?;
@@ -150,8 +150,8 @@ impl Request<'_> {
         let items = match &self.input {
             Input::Text(text) => {
                 let content = vec![Part::Text(Cow::Borrowed(text))];
-                replaced.text = Some(Item::Prompt { role: Role::User, content });
-                return Ok(replaced);
+                loaded.text = Some(Item::Message { role: Role::User, content });
+                return Ok(loaded);
             }
             Input::Items(items) => items,
         };
@@ -173,31 +173,31 @@ impl Request<'_> {
             if matches!(item, Item::Reference(_)) {
                 return Err(at.field("id").invalid("leads to another reference"));
             }
-            replaced.references.insert(index, item);
+            loaded.references.insert(index, item);
         }
-        Ok(replaced)
+        Ok(loaded)
     }
 
     /// All items of the conversation that chat can say.
     fn entries<'s>(
         &'s self,
-        replaced: &'s Replaced<'s>,
+        loaded: &'s LoadedItems<'s>,
         options: &TranslateOptions<'_>,
-        notes: &mut Notes,
+        losses: &mut LossRecorder,
     ) -> Result<Vec<Entry<'s>>, Refusal> {
         let own = match &self.input {
             Input::Text(_) => &[],
             Input::Items(items) => items.as_slice(),
         };
-        let mut entries = Vec::with_capacity(replaced.earlier.len() + own.len());
-        let earlier = replaced.earlier.iter().map(|item| (Place::Previous, item));
+        let mut entries = Vec::with_capacity(loaded.previous.len() + own.len());
+        let previous = loaded.previous.iter().map(|item| (ItemLocation::Previous, item));
         let own = own.iter().enumerate().map(|(index, (item, _))| {
-            (Place::Own(index), replaced.references.get(&index).unwrap_or(item))
+            (ItemLocation::Input(index), loaded.references.get(&index).unwrap_or(item))
         });
-        let text = replaced.text.iter().map(|item| (Place::Own(0), item));
-        for (place, item) in earlier.chain(text).chain(own) {
+        let text = loaded.text.iter().map(|item| (ItemLocation::Input(0), item));
+        for (location, item) in previous.chain(text).chain(own) {
             if let Item::HostedRecord(kind) = item {
-                let at = place.path();
+                let at = location.path();
                 if options.strict || options.hosted_tools == HostedTools::Refuse {
                     let message = format!(
                         "an input item of type `{kind}` is not supported: the tool is hosted elsewhere"
@@ -205,9 +205,9 @@ impl Request<'_> {
                     let code = RequestFault::UnsupportedInputItem;
                     return Err(at.field("type").refuse(code, message));
                 }
-                notes.add(Loss::HostedToolOmitted, kind, &at)?;
+                losses.record(Loss::HostedToolOmitted, kind, &at)?;
             } else {
-                entries.push(Entry { place, item });
+                entries.push(Entry { location, item });
             }
         }
         Ok(entries)
@@ -215,14 +215,14 @@ impl Request<'_> {
 
     fn chat_members(
         &self,
-        messages: &[Message<'_>],
+        messages: &[ChatMessage<'_>],
         tools: &Tools<'_>,
-        choice: &Choice,
+        choice: &ToolChoice,
         options: &TranslateOptions<'_>,
     ) -> String {
         let fields = &self.fields;
         let dialect = options.dialect;
-        let mut chat = Members::default();
+        let mut chat = ObjectWriter::default();
         chat.put("messages", messages);
         if !tools.is_empty() {
             chat.put("tools", &tools.chat());
@@ -272,16 +272,16 @@ impl Request<'_> {
 
 /// Items that are not read from the input.
 #[derive(Default)]
-struct Replaced<'s> {
+struct LoadedItems<'s> {
     /// Those before this request's.
-    earlier: Vec<Item<'s>>,
+    previous: Vec<Item<'s>>,
     /// The message that a string is.
     text: Option<Item<'s>>,
     /// Those that are referred to, by their index in the input.
     references: HashMap<usize, Item<'s>>,
 }
 
-fn not_kept() -> Refusal {
+fn history_disabled() -> Refusal {
     let message = "`previous_response_id` is not supported: this gateway keeps no responses; \
                    send the whole conversation as `input`";
     let at = Path::Root.field("previous_response_id");
@@ -293,21 +293,21 @@ fn tools<'s>(
     fields: &'s Fields<'_>,
     entries: &'s [Entry<'s>],
     options: &'s TranslateOptions<'s>,
-    notes: &mut Notes,
+    losses: &mut LossRecorder,
 ) -> Result<(Tools<'s>, HashMap<usize, Vec<String>>), Refusal> {
     let mut collector = Collector::new(options);
     let mut found = HashMap::new();
     for (name, list) in [("tools", &fields.tools), ("additional_tools", &fields.additional_tools)] {
-        collector.add(list, &Path::Root.field(name), Source::Declared, notes)?;
+        collector.add(list, &Path::Root.field(name), Source::Declared, losses)?;
     }
     for (index, entry) in entries.iter().enumerate() {
-        let at = entry.place.path();
+        let at = entry.location.path();
         match entry.item {
             Item::Tools(list) => {
-                collector.add(list, &at.field("tools"), Source::Declared, notes)?;
+                collector.add(list, &at.field("tools"), Source::Declared, losses)?;
             }
-            Item::Output(Output { result: Outcome::Tools(list), .. }) => {
-                let names = collector.add(list, &at.field("tools"), Source::Found, notes)?;
+            Item::Output(CallOutput { result: ToolOutput::Tools(list), .. }) => {
+                let names = collector.add(list, &at.field("tools"), Source::Found, losses)?;
                 found.insert(index, names);
             }
             _ => {}

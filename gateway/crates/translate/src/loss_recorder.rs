@@ -1,40 +1,45 @@
 //! The report being written, or, for strict keys, the refusal instead of a note.
 
-use super::path::{Path, shown};
+use super::path::{Path, excerpt};
 use super::report::{Loss, LossReport};
 use domain::refusal::{Refusal, RequestFault};
 
 /// Takes down what is lost.
 #[derive(Debug)]
-pub(super) struct Notes {
+pub(super) struct LossRecorder {
     report: LossReport,
     strict: bool,
 }
 
-impl Notes {
+impl LossRecorder {
     /// No note yet; a strict one will take none of what is lost.
     pub(super) fn new(strict: bool) -> Self {
         Self { report: LossReport::default(), strict }
     }
 
-    /// Notes a loss of what is at `at`.
+    /// LossRecorder a loss of what is at `at`.
     ///
     /// # Errors
     /// The key is strict.
-    pub(super) fn add(&mut self, loss: Loss, subject: &str, at: &Path<'_>) -> Result<(), Refusal> {
-        let subject = shown(subject);
+    pub(super) fn record(
+        &mut self,
+        loss: Loss,
+        subject: &str,
+        at: &Path<'_>,
+    ) -> Result<(), Refusal> {
+        let subject = excerpt(subject);
         if self.strict {
-            let (code, what) = note_text(loss, &subject);
+            let (code, what) = strict_refusal(loss, &subject);
             return Err(at.refuse(code, format!("{what}, and this key is set to refuse any loss")));
         }
         self.report.add(loss, subject);
         Ok(())
     }
 
-    /// Notes that something is left out in which nothing could be read. No refusal, not even on strict
+    /// LossRecorder that something is left out in which nothing could be read. No refusal, not even on strict
     /// options: a client that has only this, and repeats it with every turn, could never go on.
-    pub(super) fn add_unreadable(&mut self, loss: Loss, subject: &str) {
-        self.report.add(loss, shown(subject));
+    pub(super) fn record_unreadable(&mut self, loss: Loss, subject: &str) {
+        self.report.add(loss, excerpt(subject));
     }
 
     /// The notes.
@@ -43,7 +48,7 @@ impl Notes {
     }
 }
 
-fn note_text(loss: Loss, subject: &str) -> (RequestFault, String) {
+fn strict_refusal(loss: Loss, subject: &str) -> (RequestFault, String) {
     use RequestFault::{InvalidValue, UnsupportedParameter, UnsupportedTools};
     match loss {
         Loss::GrammarNotEnforced => (
