@@ -1,54 +1,54 @@
-//! What each kind of upstream takes, as one table of switches.
+//! What each kind of upstream accepts, as one table of switches.
 //!
-//! Nothing here is guessed from a model's name: an operator sets the upstream's profile.
+//! The operator sets the profile of an upstream; nothing is inferred from a model name.
 
 use domain::upstream::Profile;
 
-/// The dialect of chat completions that an upstream speaks.
+/// The variant of chat completions that an upstream accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "upstreams differ in each of them by itself")]
 pub struct Dialect {
-    /// The fields that cap the output and are obeyed, the preferred one first (`Q-8`). Versions of a server
-    /// that know only one of two would read the other as no cap at all, so it is not among them.
+    /// The fields that cap the output, the preferred one first (`Q-8`). A field is listed only if
+    /// every version of the server honours it: a server that ignores an unknown field would run
+    /// without a cap.
     pub output_cap_fields: &'static [&'static str],
     /// The role of `instructions` and of developer messages (`Q-5`, `I-3`).
     pub developer_role: &'static str,
-    /// What becomes of a system message after the first other one (`I-5`).
+    /// The placement of a system message after the first other message (`I-5`).
     pub late_system: LateSystem,
-    /// Whether an assistant's refusal stays a part of its own (§2.1).
+    /// Whether an assistant's refusal is sent as a `refusal` part; if not, as text (§2.1).
     pub refusal_part: bool,
-    /// Whether files and audio are passed on where the model's entry does not say whether it takes them
-    /// (§2.1).
+    /// Whether files and audio are sent if the model's catalogue entry does not specify it (§2.1).
     pub files: bool,
-    /// The field in which an assistant message carries its reasoning back (`I-12`); `None` drops it.
+    /// The field of an assistant message for its reasoning (`I-12`); `None` drops the reasoning.
     pub reasoning_field: Option<&'static str>,
-    /// What becomes of images and files in a tool's result (`I-19`).
+    /// The placement of images and files of a tool result (`I-19`).
     pub tool_result_media: ToolResultMedia,
-    /// Whether a function's `strict` is understood (`T-1b`).
+    /// Whether the upstream supports `strict` on functions (`T-1b`).
     pub strict: bool,
-    /// Whether `tool_choice` is obeyed (§3.6).
+    /// Whether the upstream honours `tool_choice` (§3.6).
     pub tool_choice: bool,
-    /// Whether `tool_choice` may be of type `allowed_tools` (§3.6).
+    /// Whether the upstream supports a `tool_choice` of type `allowed_tools` (§3.6).
     pub allowed_tools: bool,
-    /// Fields of the request that are passed on under their own name (`Q-22`, `Q-23`, `Q-25`).
+    /// Request fields that are forwarded under the same name (`Q-22`, `Q-23`, `Q-25`).
     pub forwarded_fields: &'static [&'static str],
 }
 
-/// What becomes of a system message that is not at the head.
+/// The placement of a system message that is not at the head (`I-5`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LateSystem {
-    /// It stays where it is, and so does the prefix that the upstream has cached.
+    /// Keeps its position, and with it the prompt prefix that the upstream has cached.
     Keep,
-    /// It joins the one at the head: many chat templates take no other.
+    /// Merged into the message at the head: many chat templates accept only one.
     Hoist,
 }
 
-/// What becomes of images and files in a tool's result.
+/// The placement of images and files of a tool result (`I-19`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolResultMedia {
-    /// They follow in a message of the user.
+    /// In a user message after the tool messages.
     UserMessage,
-    /// They stay in the tool's message.
+    /// In the tool message.
     Inline,
 }
 
@@ -67,12 +67,12 @@ const GENERIC: Dialect = Dialect {
 };
 
 impl Dialect {
-    /// The preferred field that output_cap_fields the output.
+    /// Returns the preferred field that caps the output.
     pub const fn output_cap_field(&self) -> &'static str {
         self.output_cap_fields[0]
     }
 
-    /// The dialect of a profile.
+    /// Returns the dialect of `profile`.
     pub const fn of(profile: Profile) -> &'static Self {
         match profile {
             Profile::Generic => &GENERIC,
@@ -83,7 +83,7 @@ impl Dialect {
                     refusal_part: true,
                     reasoning_field: None,
                     allowed_tools: true,
-                    // not `metadata` (`Q-24`): OpenAI refuses it without `store: true`
+                    // Not `metadata` (`Q-24`): OpenAI refuses it without `store: true`.
                     forwarded_fields: &[
                         "prompt_cache_key",
                         "prompt_cache_retention",

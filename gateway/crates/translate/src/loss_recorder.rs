@@ -1,10 +1,10 @@
-//! The report being written, or, for strict keys, the refusal instead of a note.
+//! Records losses, or refuses the request instead if the options are strict.
 
 use super::path::{Path, excerpt};
 use super::report::{Loss, LossReport};
 use domain::refusal::{Refusal, RequestFault};
 
-/// Takes down what is lost.
+/// Collects the losses of one translation.
 #[derive(Debug)]
 pub(super) struct LossRecorder {
     report: LossReport,
@@ -12,15 +12,15 @@ pub(super) struct LossRecorder {
 }
 
 impl LossRecorder {
-    /// No note yet; a strict one will take none of what is lost.
+    /// Creates an empty recorder. A strict one refuses every loss.
     pub(super) fn new(strict: bool) -> Self {
         Self { report: LossReport::default(), strict }
     }
 
-    /// LossRecorder a loss of what is at `at`.
+    /// Records a loss of `subject` at `at`.
     ///
     /// # Errors
-    /// The key is strict.
+    /// The options are strict.
     pub(super) fn record(
         &mut self,
         loss: Loss,
@@ -36,13 +36,14 @@ impl LossRecorder {
         Ok(())
     }
 
-    /// LossRecorder that something is left out in which nothing could be read. No refusal, not even on strict
-    /// options: a client that has only this, and repeats it with every turn, could never go on.
+    /// Records that an unreadable item was left out. Never refuses, not even with strict options: a
+    /// client that has only the unreadable form and repeats it with every request could never
+    /// continue.
     pub(super) fn record_unreadable(&mut self, loss: Loss, subject: &str) {
         self.report.add(loss, excerpt(subject));
     }
 
-    /// The notes.
+    /// Returns the recorded losses.
     pub(super) fn into_report(self) -> LossReport {
         self.report
     }

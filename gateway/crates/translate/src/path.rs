@@ -1,15 +1,16 @@
-//! Where in a request something is, and the refusals that say so.
+//! Positions in a request, and the refusals that name them.
 
 use std::fmt;
 
 use domain::refusal::{Refusal, RequestFault};
 
-/// A place in the request, shown as the `param` of a refusal: `input[3].content[0].type`.
+/// A position in the request, displayed as the `param` of a refusal: `input[3].content[0].type`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Path<'p> {
-    /// The request itself.
+    /// The request body.
     Root,
-    /// Anything in the responses that this one goes on from; what is inside is not told apart.
+    /// The stored items of previous responses. Positions inside it are all displayed as
+    /// `previous_response_id`.
     Previous,
     /// A member of an object.
     In(&'p Path<'p>, &'p str),
@@ -20,39 +21,39 @@ pub(super) enum Path<'p> {
 /// The `input` of the request.
 pub(super) static INPUT: Path<'static> = Path::In(&Path::Root, "input");
 
-/// The first 64 characters of what a client wrote, to be repeated in a message.
+/// Returns the first 64 characters of client-supplied text, for use in a message.
 pub(super) fn excerpt(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
 impl<'p> Path<'p> {
-    /// A member of what is here.
+    /// Returns the path of a member.
     pub(super) const fn field(&'p self, name: &'p str) -> Self {
         Self::In(self, name)
     }
 
-    /// An element of what is here.
+    /// Returns the path of an element.
     pub(super) const fn at(&'p self, index: usize) -> Self {
         Self::At(self, index)
     }
 
-    /// A refusal of what is here.
+    /// Returns a refusal with this path as `param`.
     pub(super) fn refuse(&self, code: RequestFault, message: impl Into<String>) -> Refusal {
         let param = self.to_string();
         Refusal::invalid(code, (!param.is_empty()).then_some(param.as_str()), message)
     }
 
-    /// What is here has the wrong type.
+    /// Returns the refusal of a value of the wrong type.
     pub(super) fn mistyped(&self, wanted: &str) -> Refusal {
         self.refuse(RequestFault::InvalidType, format!("`{self}` must be {wanted}"))
     }
 
-    /// What should be here is not.
+    /// Returns the refusal for a missing value.
     pub(super) fn missing(&self) -> Refusal {
         self.refuse(RequestFault::MissingRequiredParameter, format!("`{self}` is required"))
     }
 
-    /// What is here breaks a rule: `message` goes on after the path.
+    /// Returns the refusal of an invalid value; `message` follows the path in the text.
     pub(super) fn invalid(&self, message: impl fmt::Display) -> Refusal {
         self.refuse(RequestFault::InvalidValue, format!("`{self}` {message}"))
     }

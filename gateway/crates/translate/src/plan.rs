@@ -1,89 +1,89 @@
-//! What the answer has to know of the request it answers.
+//! The properties of a request that its answer depends on.
 
 use std::collections::{HashMap, HashSet};
 
 use super::report::LossReport;
 
-/// Made by the request's translation, read by the answer's.
+/// Created by the translation of the request, read by the translation of the answer.
 #[derive(Debug, Default)]
 pub struct ResponsePlan {
-    /// The model as the client named it.
+    /// The model name that the client sent.
     pub model: String,
     /// The members of the response object that repeat the request (§4.1), as JSON text without
-    /// braces: `"instructions":null,"max_output_tokens":null,…`. All but those that the answer
-    /// decides: `id`, `object`, `created_at`, `completed_at`, `status`, `error`,
+    /// braces: `"instructions":null,"max_output_tokens":null,…`. Excludes the members that depend
+    /// on the answer: `id`, `object`, `created_at`, `completed_at`, `status`, `error`,
     /// `incomplete_details`, `model`, `output`, `usage`, `service_tier`.
     pub echo: String,
-    /// The tools that the model was told of.
+    /// The tools that are declared to the model.
     pub tools: ToolNames,
-    /// The wire names that `tool_choice` restricts the model to (§3.6).
+    /// The wire names that `tool_choice` restricts calls to (§3.6); `None` allows any.
     pub allowed: Option<HashSet<String>>,
-    /// Where reasoning is shown.
+    /// Where reasoning appears in the response.
     pub reasoning: ReasoningOutput,
-    /// Whether reasoning is also given as `encrypted_content` (`R-9`).
+    /// Whether reasoning items also have `encrypted_content` (`R-9`).
     pub seals_reasoning: bool,
-    /// Whether the client wants the tokens' probabilities (`R-14`).
+    /// Whether the client requested log probabilities (`R-14`).
     pub logprobs: bool,
-    /// What was lost or mended.
+    /// The losses and repairs of the translation.
     pub report: LossReport,
 }
 
-/// From the name that the upstream knows a tool by to the one that the client declared (`T-6`).
+/// Maps the names that the upstream knows tools by to the client's declarations (`T-6`).
 #[derive(Debug, Default)]
 pub struct ToolNames {
     by_wire_name: HashMap<String, Tool>,
 }
 
-/// A tool as the client declared it.
+/// A tool as declared by the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tool {
-    /// What a call of it becomes.
+    /// The kind, which decides the type of the call item.
     pub kind: ToolKind,
-    /// The namespace that it is a member of.
+    /// The namespace of the tool.
     pub namespace: Option<String>,
-    /// Its name there.
+    /// The name within the namespace.
     pub name: String,
 }
 
-/// What kinds of tools are converted to functions (`T-5`).
+/// The kinds of tools that are converted to functions (`T-5`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ToolKind {
-    /// A call is a `function_call`.
+    /// Calls are `function_call` items.
     Function,
-    /// A call is a `custom_tool_call` with free text (`T-8`).
+    /// Calls are `custom_tool_call` items with free text (`T-8`).
     Custom,
-    /// A call is a `tool_search_call`, which the client answers (`T-10`).
+    /// Calls are `tool_search_call` items, which the client executes (`T-10`).
     ToolSearch,
 }
 
-/// Where reasoning is shown (`R-8`, `S-9`).
+/// Where reasoning appears in the response (`R-8`, `S-9`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReasoningOutput {
-    /// In `summary`, the one family of events that every client shows.
+    /// In `summary`: the only event family that every client displays.
     #[default]
     Summary,
     /// In `content`.
     Content,
-    /// Nowhere: the item has no text.
+    /// Nowhere: the reasoning item has no text.
     Hidden,
 }
 
-/// Wraps reasoning so that a client which keeps nothing can give it back, and nobody can write our
-/// model's thoughts for it (`R-9`, `I-12`).
+/// Seals reasoning so that a stateless client can send it back, and so that clients cannot forge
+/// reasoning of the model (`R-9`, `I-12`).
 pub trait ReasoningSealer: Send + Sync {
-    /// Wraps `text`.
+    /// Seals `text` into an opaque string.
     fn seal(&self, text: &str) -> String;
-    /// Unwraps what [`seal`](Self::seal) made; `None` for anything else.
+    /// Opens a string created by [`seal`](Self::seal); returns `None` for any other string.
     fn open(&self, sealed: &str) -> Option<String>;
 }
 
 // === impl ToolNames ===
 
 impl ToolNames {
-    /// Adds a tool; gives back the one that already has the name, if it is another one.
+    /// Adds a tool. Adding an identical tool again has no effect.
     ///
     /// # Errors
-    /// Two tools would have one wire name (`T-3`).
+    /// Returns the existing tool if a different tool has the same wire name (`T-3`).
     pub fn add(&mut self, wire_name: String, tool: Tool) -> Result<(), Tool> {
         match self.by_wire_name.get(&wire_name) {
             Some(other) if *other != tool => Err(other.clone()),
@@ -94,12 +94,12 @@ impl ToolNames {
         }
     }
 
-    /// The tool that the upstream knows by this name.
+    /// Returns the tool with this wire name.
     pub fn find(&self, wire_name: &str) -> Option<&Tool> {
         self.by_wire_name.get(wire_name)
     }
 
-    /// All wire names, in no order.
+    /// Returns all wire names in arbitrary order.
     pub fn wire_names(&self) -> impl Iterator<Item = &str> {
         self.by_wire_name.keys().map(String::as_str)
     }

@@ -1,7 +1,7 @@
-//! JSON that is read one level at a time and otherwise stays the text that it was.
+//! Reads and writes JSON one level at a time; deeper levels stay text.
 //!
-//! Nothing here builds a tree: a request may nest a thousand levels deep, and most of it is only
-//! passed on.
+//! Invariant: no tree of values is built. A request may be nested a thousand levels deep, and most
+//! of it is only forwarded.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,20 +15,21 @@ use super::path::Path;
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::first_byte;
 
-/// The members of a JSON object, in order, their values unread. `null` counts as absent.
+/// The members of a JSON object in order, with unparsed values. [`get`](Self::get) and the typed
+/// getters treat `null` as absent.
 #[derive(Debug)]
 pub(super) struct Object<'a, 'p> {
     members: Vec<(Cow<'a, str>, &'a RawValue)>,
     at: Path<'p>,
 }
 
-/// Members of an object being written, without its braces.
+/// Writes the members of an object, without its braces.
 #[derive(Debug, Default)]
 pub(super) struct ObjectWriter {
     out: Vec<u8>,
 }
 
-/// The elements of an array.
+/// Returns the elements of the array at `at`.
 pub(super) fn elements<'a>(raw: &'a RawValue, at: &Path<'_>) -> Result<Vec<&'a RawValue>, Refusal> {
     if first_byte(raw) != b'[' {
         return Err(at.mistyped("an array"));
@@ -36,19 +37,19 @@ pub(super) fn elements<'a>(raw: &'a RawValue, at: &Path<'_>) -> Result<Vec<&'a R
     serde_json::from_str(raw.get()).map_err(|_| at.mistyped("an array"))
 }
 
-/// A string, borrowed where it has no escapes.
+/// Returns the string at `at`, borrowed if it has no escapes.
 pub(super) fn string<'a>(raw: &'a RawValue, at: &Path<'_>) -> Result<Cow<'a, str>, Refusal> {
     if first_byte(raw) != b'"' {
         return Err(at.mistyped("a string"));
     }
     match serde_json::from_str::<BorrowedStr<'a>>(raw.get()) {
         Ok(text) => Ok(text.0),
-        // the one fault that is left in a string that was scanned
+        // The only error left in a string that was already scanned.
         Err(_) => Err(at.invalid("holds half of a surrogate pair, which is no character")),
     }
 }
 
-/// JSON text without the white space between its tokens: fit for one line.
+/// Removes the white space between tokens, which makes JSON fit on one line.
 pub(super) fn compact(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let (mut from, mut in_string, mut escaped) = (0, false, false);
@@ -68,7 +69,7 @@ pub(super) fn compact(json: &str) -> String {
     out
 }
 
-/// JSON text as a raw value. It must be JSON.
+/// Converts JSON text to a raw value. Panics if `json` is invalid.
 pub(super) fn raw_value(json: String) -> Box<RawValue> {
     RawValue::from_string(json).expect("what we write is JSON")
 }
@@ -89,7 +90,7 @@ impl<'a, 'p> Object<'a, 'p> {
         Self::parse(raw.get(), at)
     }
 
-    /// Reads an object that was not scanned before.
+    /// Reads an object from text that was not scanned before.
     pub(super) fn parse(json: &'a str, at: Path<'p>) -> Result<Self, Refusal> {
         let broken =
             |what: fmt::Arguments<'_>| at.refuse(RequestFault::InvalidJson, what.to_string());
@@ -101,54 +102,54 @@ impl<'a, 'p> Object<'a, 'p> {
         Ok(Self { members, at })
     }
 
-    /// Where the object is.
+    /// Returns the path of the object.
     pub(super) const fn at(&self) -> &Path<'p> {
         &self.at
     }
 
-    /// Where a member is, or would be.
+    /// Returns the path of a member, present or not.
     pub(super) const fn path<'n>(&'n self, name: &'n str) -> Path<'n> {
         self.at.field(name)
     }
 
-    /// All members, `null` ones too.
+    /// Returns all members, including `null` ones.
     pub(super) fn members(&self) -> &[(Cow<'a, str>, &'a RawValue)] {
         &self.members
     }
 
-    /// Whether there is such a member, be it `null`.
+    /// Returns whether the member is present, `null` included.
     pub(super) fn has(&self, name: &str) -> bool {
         self.members.iter().any(|(key, _)| key == name)
     }
 
-    /// A member's value.
+    /// Returns the value of a member; `None` if it is absent or `null`.
     pub(super) fn get(&self, name: &str) -> Option<&'a RawValue> {
         let (_, value) = self.members.iter().find(|(key, _)| key == name)?;
         (value.get() != "null").then_some(*value)
     }
 
-    /// A member that must be there.
+    /// Returns a required member.
     pub(super) fn require(&self, name: &'static str) -> Result<&'a RawValue, Refusal> {
         self.get(name).ok_or_else(|| self.path(name).missing())
     }
 
-    /// A member that is a string.
+    /// Returns an optional string.
     pub(super) fn string(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, Refusal> {
         self.get(name).map(|raw| string(raw, &self.path(name))).transpose()
     }
 
-    /// A member that must be there and be a string.
+    /// Returns a required string.
     pub(super) fn required_string(&self, name: &'static str) -> Result<Cow<'a, str>, Refusal> {
         string(self.require(name)?, &self.path(name))
     }
 
-    /// A member that must be there and be a string with something in it.
+    /// Returns a required string that is not empty.
     pub(super) fn non_empty_string(&self, name: &'static str) -> Result<Cow<'a, str>, Refusal> {
         let text = self.required_string(name)?;
         if text.is_empty() { Err(self.path(name).invalid("must not be empty")) } else { Ok(text) }
     }
 
-    /// A member that is `true` or `false`.
+    /// Returns an optional boolean.
     pub(super) fn boolean(&self, name: &'static str) -> Result<Option<bool>, Refusal> {
         match self.get(name).map(RawValue::get) {
             None => Ok(None),
@@ -158,7 +159,7 @@ impl<'a, 'p> Object<'a, 'p> {
         }
     }
 
-    /// A member that is a whole number of at least `least`.
+    /// Returns an optional integer of at least `least`.
     pub(super) fn integer(&self, name: &'static str, least: u64) -> Result<Option<u64>, Refusal> {
         let Some(raw) = self.number(name)? else { return Ok(None) };
         match raw.get().parse::<u64>() {
@@ -169,7 +170,7 @@ impl<'a, 'p> Object<'a, 'p> {
         }
     }
 
-    /// A member that is a number within the range of numbers.
+    /// Returns an optional number in the range of `f64`.
     pub(super) fn number(&self, name: &'static str) -> Result<Option<&'a RawValue>, Refusal> {
         let Some(raw) = self.get(name) else { return Ok(None) };
         if !matches!(first_byte(raw), b'-' | b'0'..=b'9') {
@@ -181,19 +182,19 @@ impl<'a, 'p> Object<'a, 'p> {
         }
     }
 
-    /// A member that is an array; empty if there is none.
+    /// Returns the elements of an optional array; none if it is absent.
     pub(super) fn array(&self, name: &'static str) -> Result<Vec<&'a RawValue>, Refusal> {
         self.get(name).map_or_else(|| Ok(Vec::new()), |raw| elements(raw, &self.path(name)))
     }
 
-    /// A member that is an object.
+    /// Returns an optional object.
     pub(super) fn object(&self, name: &'static str) -> Result<Option<Object<'a, '_>>, Refusal> {
         self.get(name).map(|raw| Object::read(raw, self.path(name))).transpose()
     }
 }
 
 fn has_duplicate_keys(members: &[(Cow<'_, str>, &RawValue)]) -> bool {
-    // most objects are small, and then comparing is faster than hashing
+    // For small objects, which most are, comparing is faster than hashing.
     if members.len() <= 16 {
         let mut rest = members;
         while let [(key, _), others @ ..] = rest {
@@ -235,24 +236,24 @@ impl<'de> Deserialize<'de> for MemberList<'de> {
 // === impl ObjectWriter ===
 
 impl ObjectWriter {
-    /// Adds a member whose value is written by serde.
+    /// Appends a member with a serialized value.
     pub(super) fn put(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         self.name(name);
         serde_json::to_writer(&mut self.out, value).expect("writing to memory does not fail");
     }
 
-    /// Adds a member whose value is JSON text; white space is left out.
+    /// Appends a member whose value is JSON text, without its white space.
     pub(super) fn put_json(&mut self, name: &str, json: &str) {
         self.name(name);
         self.out.extend_from_slice(compact(json).as_bytes());
     }
 
-    /// The members as text.
+    /// Returns the members as text.
     pub(super) fn into_text(self) -> String {
         String::from_utf8(self.out).expect("JSON is UTF-8")
     }
 
-    /// The members as an object.
+    /// Returns the members as an object.
     pub(super) fn into_object(self) -> String {
         format!("{{{}}}", self.into_text())
     }

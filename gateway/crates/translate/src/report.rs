@@ -1,57 +1,57 @@
-//! What a translation lost or mended, for the response's header and the request's record.
+//! The losses and repairs of a translation, for a response header and the request record.
 
 use std::fmt::{self, Write as _};
 
-/// The header that names each loss, on the answer to a request that had one.
+/// The response header that lists the losses; absent if there are none.
 pub const HEADER: &str = "x-tollgate-translation";
 
-/// Longer header values are cut at a whole note.
+/// The length at which the header value is cut, between notes.
 const MAX_HEADER_BYTES: usize = 1_000;
 
-/// More notes than these are not kept: a request can hold 100,000 items, each with a loss.
+/// The number of notes kept: a request can hold 100,000 items, each with a loss.
 const MAX_NOTES: usize = 200;
 
-/// Everything that was lost or mended in one request.
+/// The losses and repairs of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LossReport {
     notes: Vec<Note>,
 }
 
-/// One thing that was lost or mended.
+/// One loss or repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What happened.
+    /// The kind of loss.
     pub loss: Loss,
-    /// To what: a tool's name, a field, a call id.
+    /// The affected tool name, field or call id.
     pub subject: String,
 }
 
-/// What can happen to a part of a request.
+/// The kinds of losses and repairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Loss {
-    /// A custom tool's grammar is described to the model, not enforced (`T-8`).
+    /// The grammar of a custom tool is described to the model but not enforced (`T-8`).
     GrammarNotEnforced,
     /// A function's `strict: true` is not enforced by this upstream (`T-1b`).
     StrictNotEnforced,
-    /// A field has no effect here (`Q-22`, `Q-23`, `Q-35`).
+    /// A field has no effect (`Q-22`, `Q-23`, `Q-35`).
     FieldIgnored,
-    /// A hosted tool, or its record in the history, was left out as the operator wants it (§9.7).
+    /// A hosted tool, or its record in the history, was left out by the operator's policy (§9.7).
     HostedToolOmitted,
-    /// A call in the history had no output and was given one (`I-23`).
+    /// A call in the history had no output; one was synthesized (`I-23`).
     OutputInvented,
-    /// A call in the history had arguments that are not JSON (`I-9b`).
+    /// The arguments of a call in the history are not JSON and were wrapped (`I-9b`).
     ArgumentsWrapped,
-    /// Call ids of the history were used twice and made distinct (`I-24`).
+    /// A call id of the history was used more than once and was replaced (`I-24`).
     CallIdChanged,
-    /// Reasoning of the history was left out: it had no message to go with (`I-27`), this upstream takes
-    /// none, or there was nothing in it that could be read (`I-12`).
+    /// Reasoning of the history was left out: it had no assistant message to attach to (`I-27`),
+    /// the upstream accepts none, or it had no readable text (`I-12`).
     ReasoningDropped,
     /// The output cap was lowered.
     OutputCapLowered,
 }
 
 impl LossReport {
-    /// Adds a note, once. The first 200 are kept.
+    /// Adds a note unless it is already present. Keeps the first 200.
     pub fn add(&mut self, loss: Loss, subject: impl Into<String>) {
         let note = Note { loss, subject: subject.into() };
         if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
@@ -59,13 +59,13 @@ impl LossReport {
         }
     }
 
-    /// All notes, in the order in which they were made.
+    /// Returns the notes in the order of their addition.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// The header's value, such as `grammar_not_enforced=apply_patch; field_ignored=foo`; `None`
-    /// where nothing was lost. ASCII only.
+    /// Returns the header value, such as `grammar_not_enforced=apply_patch; field_ignored=foo`;
+    /// `None` if there are no notes. Contains only printable ASCII.
     pub fn header(&self) -> Option<String> {
         let mut value = String::new();
         for note in &self.notes {
@@ -85,7 +85,7 @@ impl LossReport {
 }
 
 impl Loss {
-    /// Its name in the header and in records.
+    /// Returns the name used in the header and in records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::GrammarNotEnforced => "grammar_not_enforced",

@@ -1,5 +1,5 @@
-//! A call item: of a function, of a custom tool or of the client's tool search (`R-5`, `R-6`, `T-7` to
-//! `T-10`).
+//! A call item: of a function, of a custom tool or of the client's tool search (`R-5`, `R-6`, `T-7`
+//! to `T-10`).
 
 use bytes::BytesMut;
 
@@ -9,20 +9,20 @@ use super::text::EscapedText;
 use crate::plan::{Tool, ToolKind};
 use domain::wire::text::{decode, encode};
 
-/// A call that is open. Its arguments are its slot's.
+/// An open call item. Its arguments are stored in its slot.
 #[derive(Debug)]
 pub(super) struct CallItem {
-    /// Whose it is.
+    /// The index of the slot in [`Slots`](super::slots::Slots).
     pub(super) slot: usize,
     item_ref: ItemRef,
     kind: ToolKind,
-    /// What the client answers it by. This and the names are JSON text without quotes.
+    /// The `call_id`. It and the names are JSON-escaped text without quotes.
     id: String,
     name: String,
     namespace: Option<String>,
 }
 
-/// The prefix of the ids of a kind's items.
+/// Returns the prefix of the item ids of `kind`.
 pub(super) const fn id_prefix(kind: ToolKind) -> &'static str {
     match kind {
         ToolKind::Function => "fc_",
@@ -32,8 +32,8 @@ pub(super) const fn id_prefix(kind: ToolKind) -> &'static str {
 }
 
 impl CallItem {
-    /// Begins a call of `tool`, which the client's declaration names (`T-7`), with the arguments that
-    /// came so far.
+    /// Opens the item of a call of `tool`, under the name that the client declared (`T-7`), and
+    /// writes the arguments received so far.
     pub(super) fn open(
         slot: usize,
         item_ref: ItemRef,
@@ -57,8 +57,8 @@ impl CallItem {
         call
     }
 
-    /// Shows what was appended to the arguments. Only a function's are shown as they come: the others
-    /// are taken out of their wrapper first.
+    /// Writes a delta of the arguments. Only function calls stream their arguments; those of the
+    /// other kinds must be unwrapped first and are written on close.
     pub(super) fn delta(&self, delta: &str, events: &mut Events<'_>) {
         if self.kind == ToolKind::Function && !delta.is_empty() {
             events.write_for_item(
@@ -71,7 +71,7 @@ impl CallItem {
         }
     }
 
-    /// Ends the call; `output` gets the item.
+    /// Closes the item and appends it to `output`.
     pub(super) fn close(
         self,
         status: ItemStatus,

@@ -1,4 +1,4 @@
-//! The arguments of calls that are no function calls for the client.
+//! Converts the arguments of custom tool calls and of tool searches.
 
 use bytes::BytesMut;
 use serde_json::{Map, Value};
@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use super::events::{put, string};
 use domain::wire::text::decode;
 
-/// How custom tools' wrapped input begins (`T-8`).
+/// The first key of the arguments of a custom tool (`T-8`).
 const KEY: &str = "\"input\"";
 
-/// The free text that a custom tool is called with (`T-9`): the wrapper's `input`, the only string of
-/// a wrapper that the model named otherwise, or the arguments as they are.
+/// Returns the free text of a custom tool call (`T-9`): the `input` of the wrapper, else the only
+/// string member of a wrapper that the model named otherwise, else the arguments unchanged.
 pub(super) fn unwrap_input(arguments: &str) -> String {
     let arguments = decode(arguments);
     if let Ok(mut fields) = serde_json::from_str::<Map<String, Value>>(&arguments) {
@@ -30,7 +30,7 @@ pub(super) fn unwrap_input(arguments: &str) -> String {
     arguments.into_owned()
 }
 
-/// The text of a wrapper that was cut before its end, so that the client never sees a wrapper.
+/// Returns the text of a wrapper that was truncated, so that clients never receive a wrapper.
 fn truncated_input(arguments: &str) -> Option<String> {
     let rest = arguments.trim_start().strip_prefix('{')?.trim_start().strip_prefix(KEY)?;
     let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
@@ -39,14 +39,14 @@ fn truncated_input(arguments: &str) -> Option<String> {
     if let Some(Ok(text)) = strings.next() {
         return Some(text);
     }
-    // an escape that was cut is at most 11 bytes of a pair
+    // A truncated escape is at most 11 bytes of a surrogate pair.
     (0..12)
         .filter_map(|less| rest.get(..rest.len().checked_sub(less)?))
         .find_map(|rest| serde_json::from_str(&format!("\"{rest}\"")).ok())
 }
 
-/// Writes the arguments of a tool search, an object (`T-10`). What is none is given as the string
-/// that it is, so that the client can tell the model.
+/// Writes the arguments of a tool search as an object (`T-10`). Arguments that are not an object
+/// are written as a string, so that the client can report them to the model.
 pub(super) fn write_search(out: &mut BytesMut, arguments: &str) {
     let arguments = decode(arguments);
     let trimmed = arguments.trim();

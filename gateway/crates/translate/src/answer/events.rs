@@ -1,26 +1,27 @@
-//! Writes events: no intermediate value, no formatting, one frame after the other.
+//! Writes server-sent events directly into the output buffer, without intermediate values.
 
 use bytes::{BufMut, BytesMut};
 
-/// Room for an event without its text.
+/// The reserved size of an event without its text, in bytes.
 const FRAME: usize = 320;
 
-/// Where events go, and how many there were.
+/// Writes events and counts them.
 pub(super) struct Events<'a> {
-    /// `None` where nobody looks on: a whole answer.
+    /// The output and the next sequence number; `None` discards events, as for a non-streaming
+    /// answer.
     target: Option<(&'a mut BytesMut, &'a mut u64)>,
 }
 
-/// Which item an event is about.
+/// Identifies the item that an event belongs to.
 #[derive(Debug)]
 pub(super) struct ItemRef {
-    /// The item's id.
+    /// The item id.
     pub(super) id: String,
-    /// Its place in `output`.
+    /// The `output_index`.
     pub(super) index: u32,
 }
 
-/// What has become of an item.
+/// The `status` of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ItemStatus {
     InProgress,
@@ -39,17 +40,17 @@ impl ItemStatus {
 }
 
 impl<'a> Events<'a> {
-    /// Appends to `out`; `sequence` is the next event's number.
+    /// Appends events to `out`; `sequence` is the next `sequence_number`.
     pub(super) fn new(out: &'a mut BytesMut, sequence: &'a mut u64) -> Self {
         Self { target: Some((out, sequence)) }
     }
 
-    /// Writes nothing.
+    /// Discards all events.
     pub(super) fn discarded() -> Self {
         Self { target: None }
     }
 
-    /// Writes an event (`S-2`, `S-3`) with `fields`, which begin with a comma.
+    /// Writes an event (`S-2`, `S-3`). `fields` writes the remaining members, each after a comma.
     pub(super) fn write(&mut self, name: &str, fields: impl FnOnce(&mut BytesMut)) {
         let Some((out, sequence)) = &mut self.target else { return };
         out.reserve(FRAME);
@@ -64,7 +65,7 @@ impl<'a> Events<'a> {
         put(out, "}\n\n");
     }
 
-    /// Writes an event that is about an item.
+    /// Writes an event with the `item_id` and `output_index` of an item.
     pub(super) fn write_for_item(
         &mut self,
         item_ref: &ItemRef,
@@ -80,7 +81,7 @@ impl<'a> Events<'a> {
         });
     }
 
-    /// Writes that an item begins or is done; `item` writes the item.
+    /// Writes `output_item.added` or `output_item.done`; `item` writes the item.
     pub(super) fn item(&mut self, name: &str, index: u32, item: impl FnOnce(&mut BytesMut)) {
         self.write(name, |out| {
             put(out, ",\"output_index\":");
@@ -91,7 +92,7 @@ impl<'a> Events<'a> {
     }
 }
 
-/// Appends text as it is.
+/// Appends text.
 pub(super) fn put(out: &mut BytesMut, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
@@ -101,7 +102,7 @@ pub(super) fn number(out: &mut BytesMut, number: impl itoa::Integer) {
     put(out, itoa::Buffer::new().format(number));
 }
 
-/// Appends a name and its value, which is JSON text without its quotes.
+/// Appends `name` and a string value, which must be JSON-escaped already.
 pub(super) fn quoted(out: &mut BytesMut, name: &str, escaped: &str) {
     put(out, name);
     put(out, "\"");

@@ -1,10 +1,10 @@
-//! What comes with text: annotations (`R-4`) and the tokens' probabilities (`R-14`).
+//! Metadata of text: annotations (`R-4`) and log probabilities (`R-14`).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A reference to a page, flat as the Responses API has it.
+/// A URL citation in the flat form of the Responses API.
 #[derive(Serialize)]
 struct Citation {
     #[serde(rename = "type")]
@@ -15,7 +15,7 @@ struct Citation {
     end_index: u64,
 }
 
-/// The annotations that are references to pages, each as JSON; all others are dropped.
+/// Returns the URL citations among the annotations, each as JSON; drops other kinds.
 pub(super) fn annotations(raw: &RawValue) -> Vec<String> {
     let all: Vec<Value> = serde_json::from_str(raw.get()).unwrap_or_default();
     let citations = all.iter().filter(|it| it["type"] == "url_citation").filter_map(|annotation| {
@@ -33,7 +33,7 @@ pub(super) fn annotations(raw: &RawValue) -> Vec<String> {
     citations.map(|it| serde_json::to_string(&it).expect("texts and numbers serialise")).collect()
 }
 
-/// The probabilities of the text's tokens as JSON, a comma between; empty if there are none.
+/// Returns the log probabilities of the tokens as comma-separated JSON; empty if there are none.
 pub(super) fn logprobs(raw: &RawValue) -> String {
     #[derive(Deserialize)]
     struct Logprobs {

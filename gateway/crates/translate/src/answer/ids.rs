@@ -1,6 +1,6 @@
-//! IdGenerator of items and calls (`R-10`).
+//! Generates ids of items and calls (`R-10`).
 
-/// Makes ids, all distinct, from one seed.
+/// Generates distinct ids from a seed.
 #[derive(Debug)]
 pub(super) struct IdGenerator {
     seed: u128,
@@ -12,9 +12,9 @@ impl IdGenerator {
         Self { seed, made: 0 }
     }
 
-    /// Makes the next one: `prefix` and 32 hexadecimal digits.
+    /// Returns the next id: `prefix` and 32 hexadecimal digits.
     pub(super) fn next(&mut self, prefix: &str) -> String {
-        // each step can be undone, so no two are alike
+        // Each step is a bijection, so distinct counters give distinct ids.
         let mut mixed = self.seed.wrapping_add(self.made.wrapping_mul(STEP));
         for _ in 0..2 {
             mixed ^= mixed >> 67;
@@ -26,7 +26,7 @@ impl IdGenerator {
     }
 }
 
-/// Odd numbers without pattern.
+/// Odd constants with irregular bits.
 const STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 const FACTOR: u128 = 0xd6e8_feb8_6659_fd93_c2b2_ae3d_27d4_eb4f;
 

@@ -1,8 +1,8 @@
-//! The items of an answer: which one is open, and what waits for its turn.
+//! The output items of an answer: the open one, and the queue behind it.
 //!
-//! One item is open at a time (`S-8b`): clients give the pieces of interleaved calls to the wrong one.
-//! So while a call is open whose arguments are not whole, whatever else comes waits behind it. An
-//! index is given when an item is opened, and an item is opened once (`S-8`, §5.6).
+//! Invariant: at most one item is open (`S-8b`), because clients assign interleaved argument deltas
+//! to the wrong call. While a call with incomplete arguments is open, everything that follows is
+//! queued. An item gets its `output_index` when it is opened, and is opened once (`S-8`, §5.6).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,32 +20,32 @@ use crate::plan::{ReasoningSealer, ResponsePlan, Tool, ToolKind};
 use domain::wire::call::CallPiece;
 use domain::wire::chunk::AnswerForm;
 
-/// The longest call id that is repeated as the upstream made it (`R-10`).
+/// The longest upstream call id that is passed on (`R-10`).
 const MAX_CALL_ID_CHARS: usize = 64;
 
-/// What a model says, but for its calls.
+/// The kinds of streamed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextKind {
     Reasoning,
     Part(PartKind),
 }
 
-/// Builds the items, and writes the events that go with them.
+/// Builds the items and writes their events.
 pub(super) struct Items {
     plan: Arc<ResponsePlan>,
     sealer: Arc<dyn ReasoningSealer>,
     ids: IdGenerator,
-    /// The items that are done, as JSON with a comma between.
+    /// The closed items as comma-separated JSON.
     output: BytesMut,
-    /// The index of the next item.
+    /// The `output_index` of the next item.
     next_index: u32,
     open: OpenItem,
     queue: VecDeque<Queued>,
     slots: Slots,
     used_call_ids: Vec<String>,
-    /// How long the ids of calls are, and the annotations and probabilities that came with text, in bytes.
+    /// The length in bytes of call ids, annotations and log probabilities received so far.
     side_bytes: usize,
-    /// Whether the answer has ended before the model had.
+    /// Whether the answer ended before the model was done.
     is_truncated: bool,
 }
 
@@ -57,7 +57,7 @@ enum OpenItem {
     Call(CallItem),
 }
 
-/// What comes after the item that is open.
+/// Content that follows the open item.
 #[derive(Debug)]
 enum Queued {
     Text { kind: TextKind, text: String, logprobs: String, annotations: Vec<String> },
@@ -87,13 +87,13 @@ impl Items {
         }
     }
 
-    /// The items that are done.
+    /// Returns the closed items as comma-separated JSON.
     pub(super) fn output(&self) -> &[u8] {
         &self.output
     }
 
-    /// How much is kept side_bytes what the model says, in bytes: the items and parts that are done, or what
-    /// came with text and calls, whichever is more.
+    /// Returns the number of buffered bytes, open text excluded: the closed items and parts, or
+    /// the metadata of text and calls, whichever is larger.
     pub(super) fn buffered_bytes(&self) -> usize {
         let parts = match &self.open {
             OpenItem::Message(message) => message.done_bytes(),
@@ -102,12 +102,12 @@ impl Items {
         (self.output.len() + parts).max(self.side_bytes)
     }
 
-    /// Whether the model has produced nothing yet.
+    /// Returns whether the model has produced nothing yet.
     pub(super) fn is_empty(&self) -> bool {
         self.output.is_empty() && self.queue.is_empty() && matches!(self.open, OpenItem::Nothing)
     }
 
-    /// Takes what the model says. Empty text opens nothing.
+    /// Appends text. Empty text opens no item.
     pub(super) fn push_text(
         &mut self,
         kind: TextKind,
@@ -127,8 +127,10 @@ impl Items {
             return Ok(());
         }
         match self.queue.back_mut() {
-            Some(Queued::Text { kind: last, text: said, logprobs: known, .. }) if *last == kind => {
-                said.push_str(text);
+            Some(Queued::Text { kind: last, text: queued, logprobs: known, .. })
+                if *last == kind =>
+            {
+                queued.push_str(text);
                 append_list(known, logprobs);
                 return Ok(());
             }
@@ -142,7 +144,7 @@ impl Items {
         self.advance(false, events)
     }
 
-    /// Takes annotations of the text that came last, each as JSON (`R-4`).
+    /// Appends annotations of the latest text, each as JSON (`R-4`).
     pub(super) fn annotate(&mut self, annotations: Vec<String>, events: &mut Events<'_>) {
         self.side_bytes += annotations.iter().map(String::len).sum::<usize>();
         match (self.queue.back_mut(), &mut self.open) {
@@ -160,7 +162,7 @@ impl Items {
         }
     }
 
-    /// Takes a call, or a piece of one. A whole answer has no pieces.
+    /// Appends a call or a fragment of one. The calls of a non-streaming answer have no fragments.
     pub(super) fn call(
         &mut self,
         piece: &CallPiece<'_>,
@@ -168,7 +170,7 @@ impl Items {
         events: &mut Events<'_>,
     ) -> Result<(), ProtocolViolation> {
         if piece.is_custom {
-            // a custom tool is a function for the upstream (`T-8`)
+            // The upstream knows custom tools as functions (`T-8`).
             return Err(ProtocolViolation::Model(
                 "model called a tool in a form that it was not given".into(),
             ));
@@ -178,7 +180,7 @@ impl Items {
         let slot = self.slots.get_mut(index);
         slot.merge_labels(piece, &self.plan.tools);
         match slot.phase {
-            // what follows a whole call has no place in it
+            // Fragments of a closed call are dropped.
             Phase::Done => return Ok(()),
             Phase::New => {
                 slot.phase = Phase::Queued;
@@ -196,8 +198,8 @@ impl Items {
         if self.queue.is_empty() { Ok(()) } else { self.advance(false, events) }
     }
 
-    /// Settles what can only be settled at the end: calls without a name, and calls that were not
-    /// allowed.
+    /// Checks the queued calls at the end of the answer: assigns missing names, and enforces
+    /// `tool_choice`.
     pub(super) fn check_end(&mut self) -> Result<(), ProtocolViolation> {
         for waiting in &self.queue {
             let Queued::Call(index) = *waiting else { continue };
@@ -216,9 +218,9 @@ impl Items {
         Ok(())
     }
 
-    /// Opens and closes what is left, in order; the last item gets `status`, and in a cut answer so do
-    /// the calls before it that are not whole (`S-8c`). An answer without any item gets an empty message
-    /// (§5.4).
+    /// Opens and closes the queued items in order. The last item gets `status`; in an incomplete
+    /// answer, so do the calls before it with incomplete arguments (`S-8c`). An answer without
+    /// items gets an empty message (§5.4).
     pub(super) fn finish(&mut self, status: ItemStatus, events: &mut Events<'_>) {
         self.is_truncated = status == ItemStatus::Incomplete;
         let advanced = self.advance(true, events);
@@ -231,8 +233,8 @@ impl Items {
         self.close(status, events);
     }
 
-    /// Closes what is open as incomplete, but for a call, which clients would run: it is left out, as
-    /// is what waits (§5.7).
+    /// Closes the open item as incomplete. An open call is dropped, because clients run a call once
+    /// it is done; so is the queue (§5.7).
     pub(super) fn abort(&mut self, events: &mut Events<'_>) {
         self.queue.clear();
         if matches!(self.open, OpenItem::Call(_)) {
@@ -241,12 +243,12 @@ impl Items {
         self.close(ItemStatus::Incomplete, events);
     }
 
-    /// Whether what comes now has to wait.
+    /// Returns whether new content must be queued.
     fn must_queue(&mut self) -> bool {
         !self.queue.is_empty() || self.has_incomplete_call()
     }
 
-    /// Whether a call is open whose arguments are not whole.
+    /// Returns whether a call with incomplete arguments is open.
     fn has_incomplete_call(&mut self) -> bool {
         match &self.open {
             OpenItem::Call(call) => !self.slots.get_mut(call.slot).is_complete(),
@@ -254,7 +256,7 @@ impl Items {
         }
     }
 
-    /// Gives their turn to those that wait, as far as that is possible now.
+    /// Opens queued items as far as possible.
     fn advance(
         &mut self,
         is_ending: bool,
@@ -277,7 +279,7 @@ impl Items {
         Ok(())
     }
 
-    /// Shows what was said while a call was open.
+    /// Writes the text at the head of the queue.
     fn emit_queued_text(&mut self, events: &mut Events<'_>) {
         if let Some(Queued::Text { kind, text, logprobs, annotations }) = self.queue.pop_front() {
             self.emit_text(kind, &text, &logprobs, events);
@@ -287,7 +289,7 @@ impl Items {
         }
     }
 
-    /// Whether the first that waits, a call, can be announced (`S-8`).
+    /// Returns whether the call at the head of the queue can be announced (`S-8`).
     fn can_announce(&self, slot: usize) -> bool {
         let slot = self.slots.get(slot);
         let is_due = self.queue.len() > 1 || !slot.arguments.is_empty();
@@ -345,7 +347,7 @@ impl Items {
         item_ref
     }
 
-    /// Closes the item that is open for the next one.
+    /// Closes the open item before the next one is opened.
     fn close_before_next(&mut self, events: &mut Events<'_>) {
         let is_incomplete = self.is_truncated && self.has_incomplete_call();
         self.close(
@@ -354,7 +356,7 @@ impl Items {
         );
     }
 
-    /// Closes the item that is open.
+    /// Closes the open item, if any.
     fn close(&mut self, status: ItemStatus, events: &mut Events<'_>) {
         let open = std::mem::replace(&mut self.open, OpenItem::Nothing);
         if matches!(open, OpenItem::Nothing) {
@@ -380,7 +382,7 @@ impl Items {
     }
 }
 
-/// Enforces what `tool_choice` restricts the model to (§3.6).
+/// Enforces the restriction of `tool_choice` (§3.6).
 fn check_allowed(plan: &ResponsePlan, name: &str) -> Result<(), ProtocolViolation> {
     match &plan.allowed {
         Some(allowed) if !allowed.contains(name) => {

@@ -1,37 +1,37 @@
-//! A message item: text, and what the model says when it declines (`R-1` to `R-4`).
+//! A message item: text and refusal parts (`R-1` to `R-4`).
 
 use bytes::BytesMut;
 
 use super::events::{Events, ItemRef, ItemStatus, number, put, quoted};
 use super::text::EscapedText;
 
-/// What a part of a message is.
+/// The type of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind {
     Text,
     Refusal,
 }
 
-/// A message that is open.
+/// An open message item.
 #[derive(Debug)]
 pub(super) struct MessageItem {
     item_ref: ItemRef,
-    /// The parts that are done, as JSON with a comma between.
+    /// The closed parts as comma-separated JSON.
     done: BytesMut,
-    /// How many those are: the next part's index.
+    /// The number of closed parts, which is the `content_index` of the next one.
     count: u32,
     part: Option<OpenPart>,
 }
 
-/// The part that is open.
+/// An open part.
 #[derive(Debug)]
 struct OpenPart {
     kind: PartKind,
     text: EscapedText,
-    /// JSON with a comma between.
+    /// Comma-separated JSON.
     annotations: BytesMut,
     annotation_count: u32,
-    /// JSON with a comma between.
+    /// Comma-separated JSON.
     logprobs: String,
 }
 
@@ -44,12 +44,12 @@ impl MessageItem {
         message
     }
 
-    /// How long the parts are that are done, in bytes.
+    /// Returns the length of the closed parts in bytes.
     pub(super) fn done_bytes(&self) -> usize {
         self.done.len()
     }
 
-    /// Takes text; a part of another kind is closed first.
+    /// Appends text; closes the open part first if it is of another kind.
     pub(super) fn push(
         &mut self,
         kind: PartKind,
@@ -71,7 +71,7 @@ impl MessageItem {
         write_delta(&self.item_ref, self.count, kind, delta, logprobs, events);
     }
 
-    /// Begins a part.
+    /// Opens a part; closes the open one first.
     pub(super) fn open_part(&mut self, kind: PartKind, events: &mut Events<'_>) {
         self.close_part(events);
         let part = OpenPart {
@@ -89,7 +89,7 @@ impl MessageItem {
         self.part = Some(part);
     }
 
-    /// Takes annotations, each as JSON, for the text that is open, if there is one.
+    /// Appends annotations, each as JSON, to the open text part, if there is one.
     pub(super) fn annotate(&mut self, annotations: &[String], events: &mut Events<'_>) {
         let Some(part) = self.part.as_mut().filter(|part| part.kind == PartKind::Text) else {
             return;
@@ -111,14 +111,14 @@ impl MessageItem {
         }
     }
 
-    /// Takes probabilities that came without text.
+    /// Appends log probabilities that arrived without text.
     pub(super) fn add_logprobs(&mut self, logprobs: &str) {
         if let Some(part) = self.part.as_mut().filter(|part| part.kind == PartKind::Text) {
             append_list(&mut part.logprobs, logprobs);
         }
     }
 
-    /// Ends the message; `output` gets the item.
+    /// Closes the message and appends it to `output`.
     pub(super) fn close(
         mut self,
         status: ItemStatus,
@@ -173,7 +173,7 @@ impl MessageItem {
         number(out, self.count);
     }
 
-    /// Writes the item with the parts that are done.
+    /// Writes the item with its closed parts.
     fn write(&self, out: &mut BytesMut, status: ItemStatus) {
         quoted(out, "{\"id\":", &self.item_ref.id);
         quoted(out, ",\"type\":\"message\",\"status\":", status.as_str());
@@ -202,7 +202,7 @@ impl OpenPart {
     }
 }
 
-/// The event that most of a stream consists of.
+/// Writes a text delta, the most frequent event of a stream.
 fn write_delta(
     item_ref: &ItemRef,
     index: u32,
@@ -227,7 +227,7 @@ fn write_delta(
     });
 }
 
-/// Appends to what has commas between its parts.
+/// Appends to a comma-separated list.
 pub(super) fn append_list(list: &mut String, more: &str) {
     if !list.is_empty() && !more.is_empty() {
         list.push(',');

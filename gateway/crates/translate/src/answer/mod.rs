@@ -1,12 +1,12 @@
-//! A chat answer, whole or streamed, as a Responses answer.
+//! Translates a chat answer, streamed or not, into a Responses answer.
 //!
-//! Both go through the same `reader::AnswerReader`: a stream's chunks, and a whole answer as one chunk
-//! whose events nobody sees. So a client that folds the events of a stream has the object that it
-//! would have got without one.
+//! Both forms go through `reader::AnswerReader`: a non-streaming answer is one chunk whose events
+//! are discarded. Invariant: rebuilding the output from the events of a stream gives the object of
+//! the non-streaming answer.
 //!
-//! From outside in: [`ResponseStream`] and [`whole`] know how an answer begins and ends; `reader`
-//! takes chunks apart; `items` knows which item is open and which waits; `message`, `reasoning` and
-//! `call` know each kind's fields and events; `events` and `object` write.
+//! Layers from the outside in: [`ResponseStream`] and [`parse_whole`] handle start and end of an
+//! answer, `reader` parses chunks, `items` orders the items, `message`, `reasoning` and `call`
+//! write the fields and events of one kind of item, and `events` and `object` write bytes.
 
 mod call;
 mod custom;
@@ -36,63 +36,63 @@ pub use domain::wire::usage::AnswerUsage;
 pub use stream::{KeepAlive, ResponseStream};
 pub use whole::{WholeAnswer, parse_whole};
 
-/// What an answer is given from outside, so that it needs neither clock nor chance.
+/// The values that a translation gets from its caller, because it has neither clock nor randomness.
 #[derive(Clone)]
 pub struct Envelope {
-    /// The response's id, `resp_…` (`R-10`): one for all events and the object.
+    /// The response id, `resp_…` (`R-10`), the same in all events and in the object.
     pub id: String,
-    /// When the request was accepted, in seconds since 1970.
+    /// The time at which the request was accepted, in Unix seconds.
     pub created_at: i64,
-    /// What the ids of items and calls are made of; another for each response.
+    /// The seed of item and call ids. Must be unique per response.
     pub seed: u128,
     /// Whether `data: [DONE]` follows the last event (`S-4`).
     pub done_marker: bool,
-    /// Wraps reasoning for the client to keep (`R-9`).
+    /// Seals reasoning for the client (`R-9`).
     pub sealer: Arc<dyn ReasoningSealer>,
 }
 
-/// What an answer is given at its end.
+/// The values that are known once the answer has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct CompletionInfo {
-    /// Now, in seconds since 1970.
+    /// The time of completion, in Unix seconds.
     pub now: i64,
-    /// What it used: as reported, or as counted.
+    /// The usage, as reported by the upstream or as counted.
     pub usage: AnswerUsage,
 }
 
-/// Why a stream fails after it has begun (§5.7).
+/// The reason for a stream to fail after its start (§5.7).
 #[derive(Clone, Copy, Debug)]
 pub struct StreamFailure<'a> {
-    /// What programs tell failures apart by, `server_error` if nothing better is known.
+    /// The error code; `server_error` if there is no better one.
     pub code: &'a str,
-    /// The class, as in an error's body.
+    /// The error type, as in the body of an HTTP error.
     pub kind: &'a str,
-    /// What the client reads.
+    /// The message for the client.
     pub message: &'a str,
 }
 
-/// How an answer ended that is whole (§4.3).
+/// The outcome of a complete answer (§4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerOutcome {
-    /// The model said all that it had to say.
+    /// The model finished.
     Completed,
-    /// It was cut by a length limit or a content filter.
+    /// A length limit or a content filter ended the answer.
     Incomplete,
 }
 
-/// Why what the upstream sent is no answer.
+/// The reason for which upstream data cannot become an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolViolation {
-    /// It is not what a chat server sends.
+    /// The data violates the chat protocol.
     #[error("{0}")]
     Invalid(String),
-    /// It is an error.
+    /// The upstream reported an error.
     #[error("the upstream reports: {}", .0.message.as_deref().unwrap_or("an error"))]
     Reported(ForeignError),
-    /// It ended early.
+    /// The stream ended early.
     #[error("upstream closed the stream early")]
     CutOff,
-    /// The model did what it must not do.
+    /// The model violated a constraint of the request.
     #[error("{0}")]
     Model(String),
 }

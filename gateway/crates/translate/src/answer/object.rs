@@ -1,4 +1,4 @@
-//! The response object (§4.1).
+//! Writes the response object (§4.1).
 
 use bytes::BytesMut;
 
@@ -7,25 +7,25 @@ use super::{AnswerUsage, Envelope, StreamFailure};
 use crate::plan::ResponsePlan;
 use domain::wire::text::encode;
 
-/// What an answer has come to.
+/// The state of a response.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ResponseState<'a> {
-    /// It goes on.
+    /// The answer is in progress.
     InProgress,
-    /// It is whole; when, in seconds since 1970.
+    /// The answer is complete; the time of completion in Unix seconds.
     Completed(i64),
-    /// It was cut; why.
+    /// The answer was cut; the `reason` of `incomplete_details`.
     Incomplete(&'static str),
-    /// It broke.
+    /// The stream failed.
     Failed(StreamFailure<'a>),
 }
 
-/// What all objects of one response share.
+/// The members common to all objects of a response.
 #[derive(Debug)]
 pub(super) struct ResponseHead {
     id: String,
     created_at: i64,
-    /// The model as the client named it, as JSON text without its quotes.
+    /// The model name that the client sent, JSON-escaped without quotes.
     model: String,
 }
 
@@ -39,7 +39,8 @@ impl ResponseHead {
     }
 }
 
-/// Writes an object. `tier` is the upstream's word as JSON, `output` holds the items, a comma between.
+/// Writes an object. `tier` is the upstream's service tier as JSON; `output` holds comma-separated
+/// items.
 pub(super) fn write(
     out: &mut BytesMut,
     (head, plan): (&ResponseHead, &ResponsePlan),
@@ -100,7 +101,7 @@ pub(super) fn write(
     put(out, "}");
 }
 
-/// Writes the token counts, both details always (`R-7`).
+/// Writes the usage, always with both detail objects (`R-7`).
 fn write_usage(out: &mut BytesMut, report: &AnswerUsage) {
     let usage = &report.usage;
     put(out, "{\"input_tokens\":");

@@ -1,38 +1,39 @@
-//! Whether text that comes in pieces is a whole JSON object. Each piece is looked at once, and all of them
-//! once more where their brackets close.
+//! Detects the end of a JSON object in text that arrives in fragments.
+//!
+//! Each fragment is scanned once; the whole text is parsed once more when the braces balance.
 
 use serde::de::IgnoredAny;
 
 use domain::wire::text::decode;
 
-/// How far the text is.
+/// The state of a scan.
 #[derive(Debug, Default)]
 pub(super) struct ObjectScanner {
-    /// Bytes of the escaped text that were looked at.
+    /// The scanned length of the escaped text, in bytes.
     seen: usize,
     state: ScanState,
 }
 
-/// `Open`, `String` and `Escape` carry how many brackets are open.
+/// `Open`, `String` and `Escape` carry the nesting depth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ScanState {
     #[default]
     Start,
     Open(usize),
     String(usize),
-    /// Behind a backslash.
+    /// After a backslash.
     Escape(usize),
-    /// Its braces are balanced.
+    /// The brackets are balanced; not yet parsed.
     Closed,
-    /// It is an object.
+    /// The text is an object.
     Valid,
-    /// Whatever follows, it is none.
+    /// The text is not an object, and no suffix can make it one.
     Invalid,
 }
 
 impl ObjectScanner {
-    /// Whether `text` is a whole object. It stands between the quotes of a JSON string, and begins with what
-    /// it was when it was asked of before.
+    /// Returns whether `text` is a complete object. `text` is the content of a JSON string, still
+    /// escaped, and must start with the text of the previous call.
     pub(super) fn is_complete(&mut self, text: &str) -> bool {
         let fresh = decode(text.get(self.seen..).unwrap_or_default());
         self.seen = text.len();
@@ -67,7 +68,8 @@ mod tests {
     use super::*;
     use domain::wire::text::encode;
 
-    /// Whether each beginning of `json`, a character longer than the last, is found to be an object.
+    /// Feeds `json` one character at a time and returns the lengths at which it is a complete
+    /// object.
     fn ends(json: &str) -> Vec<usize> {
         let mut end = ObjectScanner::default();
         let mut text = String::new();
@@ -109,7 +111,7 @@ mod tests {
         let mut text = r#"{\"a\":\""#.to_owned();
         for _ in 0..1_000_000 {
             text.push('}');
-            // reading it anew each time would take hours
+            // Parsing the whole text each time would take hours.
             assert!(!end.is_complete(&text));
         }
         text.push_str(r#"\"}"#);

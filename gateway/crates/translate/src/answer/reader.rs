@@ -1,4 +1,4 @@
-//! Reads chunks, and a whole answer as one, into items (§5.4).
+//! Reads chunks, or a non-streaming answer as a single chunk, into items (§5.4).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use domain::wire::finish::FinishReason;
 use domain::wire::first_byte;
 use domain::wire::text::text_of;
 
-/// What is known of an answer so far.
+/// The state of an answer.
 pub(super) struct AnswerReader {
     pub(super) items: Items,
     pub(super) plan: Arc<ResponsePlan>,
-    /// The class of service, as JSON.
+    /// The service tier as JSON.
     pub(super) tier: Option<String>,
-    /// The first reason to end; there may be more to come (§0.1.4).
+    /// The first finish reason. Chunks may follow it (§0.1.4).
     pub(super) finish: Option<FinishReason>,
 }
 
@@ -35,7 +35,7 @@ impl AnswerReader {
         Self { items, plan, tier: None, finish: None }
     }
 
-    /// Takes note of a chunk's head: what it says side_bytes the answer.
+    /// Reads the members of a chunk outside its choices.
     pub(super) fn head(&mut self, view: &ChunkView<'_>) {
         if let Some(tier) = view.service_tier.filter(|raw| first_byte(raw) == b'"')
             && self.tier.as_deref() != Some(tier.get())
@@ -44,7 +44,7 @@ impl AnswerReader {
         }
     }
 
-    /// Takes a choice: reasoning first, then text, refusal and calls, as they were thought.
+    /// Reads a choice in the order reasoning, text, refusal, calls.
     pub(super) fn choice(
         &mut self,
         choice: &ChoiceView<'_>,
@@ -55,7 +55,7 @@ impl AnswerReader {
             self.piece(piece, choice.logprobs, form, events)?;
         }
         self.finish = match self.finish {
-            // it has not ended where a chunk without a reason follows
+            // An empty reason is not the end if another chunk follows.
             None | Some(FinishReason::Unnamed) => choice.finish(),
             named => named,
         };
@@ -88,7 +88,7 @@ impl AnswerReader {
         calls.iter().try_for_each(|call| self.items.call(call, form, events))
     }
 
-    /// Makes sure that an answer which has ended may be given to the client.
+    /// Checks that an answer which has ended can be delivered.
     pub(super) fn check_end(&mut self) -> Result<(), ProtocolViolation> {
         if self.finish == Some(FinishReason::Broken) {
             let message = Some("the upstream broke its answer off".to_owned());
@@ -100,7 +100,7 @@ impl AnswerReader {
         self.items.check_end()
     }
 
-    /// Closes all items, the last one with the answer's own status.
+    /// Closes all items; the last one gets the status of the answer.
     pub(super) fn close(&mut self, events: &mut Events<'_>) -> AnswerOutcome {
         let outcome = self.outcome();
         let status = match outcome {
@@ -111,12 +111,12 @@ impl AnswerReader {
         outcome
     }
 
-    /// How the answer ended, if it is whole.
+    /// Returns the outcome of a complete answer.
     pub(super) fn outcome(&self) -> AnswerOutcome {
         if self.reason().is_some() { AnswerOutcome::Incomplete } else { AnswerOutcome::Completed }
     }
 
-    /// Why it is incomplete, if it is.
+    /// Returns the `reason` of `incomplete_details`; `None` if the answer is complete.
     pub(super) fn reason(&self) -> Option<&'static str> {
         match self.finish {
             Some(FinishReason::Length) => Some("max_output_tokens"),
@@ -125,7 +125,7 @@ impl AnswerReader {
         }
     }
 
-    /// The response object with the items that are done.
+    /// Returns the response object with the closed items.
     pub(super) fn object(
         &self,
         head: &ResponseHead,

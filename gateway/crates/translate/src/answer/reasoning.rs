@@ -7,7 +7,7 @@ use super::text::EscapedText;
 use crate::plan::{ReasoningOutput, ReasoningSealer};
 use domain::wire::text::decode;
 
-/// ReasoningItem that is open.
+/// An open reasoning item.
 #[derive(Debug)]
 pub(super) struct ReasoningItem {
     item_ref: ItemRef,
@@ -15,7 +15,7 @@ pub(super) struct ReasoningItem {
     text: EscapedText,
 }
 
-/// The names that each names of events has for the same things.
+/// The names that differ between the event families.
 struct EventNames {
     part_added: &'static str,
     delta: &'static str,
@@ -86,7 +86,7 @@ impl ReasoningItem {
         write_delta(&self.item_ref, self.shown, delta, events);
     }
 
-    /// Ends it; `output` gets the item, sealed too if there is a sealer.
+    /// Closes the item and appends it to `output`, with `encrypted_content` if there is a sealer.
     pub(super) fn close(
         mut self,
         status: ItemStatus,

@@ -1,4 +1,4 @@
-//! Which call a piece of one belongs to (`S-6`), and what is known of each (`S-7`).
+//! Assigns call fragments to calls (`S-6`) and merges them (`S-7`).
 
 use super::ProtocolViolation;
 use super::object_scanner::ObjectScanner;
@@ -7,23 +7,23 @@ use crate::plan::ToolNames;
 use domain::wire::call::{CallPiece, MAX_CALLS};
 use domain::wire::chunk::AnswerForm;
 
-/// A call as the upstream tells of it.
+/// A call as received from the upstream.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     index: Option<u64>,
-    /// The first that was not empty.
+    /// The first non-empty id.
     pub(super) id: String,
-    /// The wire name as far as it came.
+    /// The wire name received so far.
     pub(super) name: String,
     pub(super) arguments: EscapedText,
     pub(super) phase: Phase,
     end: ObjectScanner,
 }
 
-/// How far a call is on its way to the client.
+/// The progress of a call towards the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It is not in the line of items yet.
+    /// Not queued yet.
     #[default]
     New,
     Queued,
@@ -31,7 +31,7 @@ pub(super) enum Phase {
     Done,
 }
 
-/// All calls of an answer, in the order in which they began.
+/// The calls of an answer in the order of their first fragments.
 #[derive(Debug, Default)]
 pub(super) struct Slots(Vec<Slot>);
 
@@ -46,8 +46,8 @@ impl Slots {
         &mut self.0[slot]
     }
 
-    /// The slot of a piece, a new one if need be; `None` if the piece says nothing and has none. The
-    /// calls of a whole answer have one each.
+    /// Returns the slot of a fragment, and adds one if there is none; `None` if an empty fragment
+    /// matches no slot. Every call of a non-streaming answer gets a new slot.
     pub(super) fn find_or_insert(
         &mut self,
         piece: &CallPiece<'_>,
@@ -74,7 +74,7 @@ impl Slots {
         let last = self.0.iter().rposition(|slot| slot.index == Some(index))?;
         let slot = &mut self.0[last];
         if !piece.id.is_empty() && !slot.id.is_empty() {
-            // some servers count every call as the first
+            // Some servers send the same index for every call.
             return self.0.iter().rposition(|it| it.index == Some(index) && it.id == piece.id);
         }
         let is_repeat = piece.name == slot.name && piece.arguments.is_empty();
@@ -93,7 +93,7 @@ impl Slots {
 // === impl Slot ===
 
 impl Slot {
-    /// Takes the id and the name of a piece, whose arguments are left.
+    /// Merges the id and the name of a fragment; the arguments are the caller's task.
     pub(super) fn merge_labels(&mut self, piece: &CallPiece<'_>, tools: &ToolNames) {
         if matches!(self.phase, Phase::Open | Phase::Done) {
             return;
@@ -113,14 +113,14 @@ impl Slot {
         }
     }
 
-    /// Whether its name is whole and its id known, so that it can be announced before its arguments
-    /// come (`S-8`).
+    /// Returns whether the name is complete and the id known, so that the call can be announced
+    /// before its arguments arrive (`S-8`).
     pub(super) fn is_announceable(&self, tools: &ToolNames) -> bool {
         let goes_on = |tool: &str| tool.len() > self.name.len() && tool.starts_with(&self.name);
         !self.id.is_empty() && tools.find(&self.name).is_some() && !tools.wire_names().any(goes_on)
     }
 
-    /// Whether its arguments are a whole JSON object.
+    /// Returns whether the arguments are a complete JSON object.
     pub(super) fn is_complete(&mut self) -> bool {
         self.phase == Phase::Done || self.end.is_complete(self.arguments.as_str())
     }

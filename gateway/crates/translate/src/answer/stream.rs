@@ -1,4 +1,4 @@
-//! A chat stream as a Responses stream (§5).
+//! Translates a chat stream into a Responses stream (§5).
 
 use std::sync::Arc;
 
@@ -16,32 +16,32 @@ use domain::wire::finish::FinishReason;
 use domain::wire::parse_error;
 use domain::wire::sse;
 
-/// What shows a client that the stream is alive (§5.9).
+/// The form of a keep-alive (§5.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepAlive {
-    /// A comment: not an event, so that every client understands it.
+    /// A comment, which is not an event and which every client ignores.
     Comment,
-    /// `response.in_progress` once more: an event for clients that count only those.
+    /// A repeated `response.in_progress`, for clients whose idle timer is reset by events only.
     InProgress,
-    /// The `keepalive` event.
+    /// A `keepalive` event.
     Event,
 }
 
-/// Turns the events of a chat stream into those of a Responses stream.
+/// Translates the events of a chat stream into those of a Responses stream.
 pub struct ResponseStream {
     head: ResponseHead,
     done_marker: bool,
     reader: AnswerReader,
-    /// The next event's number.
+    /// The next `sequence_number`.
     sequence: u64,
     has_started: bool,
     is_done: bool,
-    /// The response as the terminal event has it.
+    /// The response object of the terminal event, once written.
     object: Option<Bytes>,
 }
 
 impl ResponseStream {
-    /// A stream of which nothing has come.
+    /// Creates a stream that has received nothing.
     pub fn new(envelope: &Envelope, plan: Arc<ResponsePlan>) -> Self {
         Self {
             head: ResponseHead::new(envelope, &plan),
@@ -54,7 +54,7 @@ impl ResponseStream {
         }
     }
 
-    /// Writes the two events that every stream begins with, once.
+    /// Writes `response.created` and `response.in_progress`, once.
     pub fn start(&mut self, out: &mut BytesMut) {
         if self.has_started {
             return;
@@ -64,12 +64,12 @@ impl ResponseStream {
         self.snapshot("response.in_progress", out);
     }
 
-    /// Takes the data of one upstream event, and writes the events that it causes. If it is a chunk,
-    /// `look` sees it before anything else is done with it.
+    /// Translates the data of one upstream event and appends the resulting events to `out`.
+    /// `observe` sees every chunk before it is translated.
     ///
     /// # Errors
-    /// The upstream reports an error, or this is no chat stream, or the model called what it must
-    /// not. What came before is in `out`; [`fail`](Self::fail) is to follow.
+    /// The upstream reported an error, the data is not a chat chunk, or the model called a tool
+    /// that is not allowed. `out` has the events so far; the caller must call [`fail`](Self::fail).
     pub fn push(
         &mut self,
         data: &str,
@@ -96,7 +96,7 @@ impl ResponseStream {
             return Err(ProtocolViolation::Reported(error));
         }
         if view.choices.is_none() && view.usage.is_none() {
-            // no chunk but a sign of life
+            // A keep-alive of the upstream.
             return Ok(());
         }
         self.start(out);
@@ -107,21 +107,21 @@ impl ResponseStream {
         self.reader.choice(choice, AnswerForm::Stream, &mut events)
     }
 
-    /// Whether the client has been sent an event.
+    /// Returns whether an event was written.
     pub fn has_started(&self) -> bool {
         self.has_started
     }
 
-    /// Whether the upstream has said that it is done.
+    /// Returns whether the upstream sent `[DONE]`.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// The upstream's stream has ended.
+    /// Handles the end of the upstream stream. On success, the caller must call [`end`](Self::end).
     ///
     /// # Errors
-    /// The answer is not whole (§4.3), or calls what it must not; [`fail`](Self::fail) is to follow,
-    /// and [`end`](Self::end) otherwise.
+    /// The answer is incomplete (§4.3), or has a call of a tool that is not allowed; the caller
+    /// must call [`fail`](Self::fail).
     pub fn close(&mut self) -> Result<(), ProtocolViolation> {
         match (self.reader.finish, self.is_done) {
             (Some(FinishReason::Unnamed) | None, false) => Err(ProtocolViolation::CutOff),
@@ -130,14 +130,15 @@ impl ResponseStream {
         }
     }
 
-    /// How much is kept side_bytes what the model says, in bytes: the items and parts that are done, or the
-    /// annotations, probabilities and ids that came with text and calls, whichever is more.
+    /// Returns the number of buffered bytes, open text excluded: the closed items and parts, or
+    /// the annotations, log probabilities and ids received with text and calls, whichever is
+    /// larger.
     pub fn buffered_bytes(&self) -> usize {
         self.reader.items.buffered_bytes()
     }
 
-    /// Closes what is open and writes the terminal event of an answer that [`close`](Self::close) has
-    /// found whole. Does nothing after a terminal event.
+    /// Closes the open items and writes the terminal event. Must be called after
+    /// [`close`](Self::close) has succeeded. Has no effect after a terminal event.
     pub fn end(&mut self, end: CompletionInfo, out: &mut BytesMut) -> AnswerOutcome {
         if self.object.is_some() {
             return self.reader.outcome();
@@ -153,7 +154,8 @@ impl ResponseStream {
         outcome
     }
 
-    /// Ends a stream that broke (§5.7). Does nothing after a terminal event.
+    /// Writes the final events of a stream that failed (§5.7). Has no effect after a terminal
+    /// event.
     pub fn fail(
         &mut self,
         failure: &StreamFailure<'_>,
@@ -166,7 +168,7 @@ impl ResponseStream {
         self.start(out);
         let mut events = Events::new(out, &mut self.sequence);
         self.reader.items.abort(&mut events);
-        // the members twice: clients look for them in either place, and some in both
+        // Clients look for the members at the top level, under `error`, or at both places.
         events.write("error", |out| {
             write_error(out, failure);
             put(out, ",\"error\":{\"type\":");
@@ -177,8 +179,7 @@ impl ResponseStream {
         self.terminate("response.failed", ResponseState::Failed(*failure), usage.as_ref(), out);
     }
 
-    /// Shows the client that the stream is alive. Nothing comes before the first event or after the
-    /// last.
+    /// Writes a keep-alive. Has no effect before the first event and after the last one.
     pub fn keep_alive(&mut self, kind: KeepAlive, out: &mut BytesMut) {
         if !self.has_started || self.object.is_some() {
             return;
@@ -190,7 +191,7 @@ impl ResponseStream {
         }
     }
 
-    /// The response as the terminal event has it; `None` before that.
+    /// Returns the response object of the terminal event; `None` before it.
     pub fn object(&self) -> Option<Bytes> {
         self.object.clone()
     }

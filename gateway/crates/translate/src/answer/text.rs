@@ -1,21 +1,21 @@
-//! EscapedText as it stands between the quotes of a JSON string, put together from pieces.
+//! Concatenates fragments of JSON-escaped text, the content of a JSON string without quotes.
 //!
-//! It is copied as the upstream escaped it. Only one thing can make a piece wrong on its own or in
-//! its new place: half of a surrogate pair, written as `\ud83d`. Strict readers refuse such a string,
-//! so the first half waits for the second, and a half without the other becomes U+FFFD.
+//! Escapes are copied as the upstream sent them, except unpaired surrogates (`\ud83d`), which
+//! strict readers refuse: the first half of a pair is held back until the second half arrives, and
+//! a half without its counterpart becomes U+FFFD.
 
 use std::fmt::Write as _;
 
-/// EscapedText that grows.
+/// JSON-escaped text that grows.
 #[derive(Debug, Default)]
 pub(super) struct EscapedText {
     escaped: String,
-    /// The first half of a pair whose second half has not come.
+    /// The first half of a surrogate pair whose second half has not arrived.
     half: Option<u16>,
 }
 
 impl EscapedText {
-    /// Appends a piece of escaped text; gives what was appended.
+    /// Appends a fragment and returns the appended text.
     pub(super) fn push(&mut self, piece: &str) -> &str {
         let start = self.escaped.len();
         if self.half.is_none() && !may_hold_surrogates(piece) {
@@ -26,7 +26,7 @@ impl EscapedText {
         &self.escaped[start..]
     }
 
-    /// Ends the text; gives what that appended.
+    /// Ends the text and returns the text that this appended.
     pub(super) fn finish(&mut self) -> &str {
         let start = self.escaped.len();
         self.settle();
@@ -41,7 +41,7 @@ impl EscapedText {
         self.escaped.is_empty()
     }
 
-    /// Takes the text out.
+    /// Takes the text out and resets the buffer.
     pub(super) fn take(&mut self) -> String {
         self.half = None;
         std::mem::take(&mut self.escaped)
@@ -88,7 +88,7 @@ impl EscapedText {
     }
 }
 
-/// Whether there is a `\ud…`, or what looks like one.
+/// Returns whether the text contains `\ud…`, escaped backslashes included.
 fn may_hold_surrogates(piece: &str) -> bool {
     let bytes = piece.as_bytes();
     memchr::memchr_iter(b'\\', bytes)
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use domain::wire::text::decode;
 
-    /// Puts `pieces` together; every delta must be a JSON string of its own, as must the whole.
+    /// Concatenates `pieces`; each delta and the result must be valid JSON strings.
     fn check(pieces: &[&str], expected: &str) {
         let mut text = EscapedText::default();
         let mut deltas = String::new();

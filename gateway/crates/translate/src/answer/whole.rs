@@ -1,4 +1,4 @@
-//! A whole chat answer as a response object (§4).
+//! Translates a non-streaming chat answer into a response object (§4).
 
 use std::sync::Arc;
 
@@ -12,17 +12,18 @@ use crate::plan::ResponsePlan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::parse_error;
 
-/// An answer that has come whole and can be given to the client.
+/// A non-streaming answer that can be delivered to the client.
 pub struct WholeAnswer {
     head: ResponseHead,
     reader: AnswerReader,
 }
 
-/// Reads a whole chat answer. If it is one, `look` sees it before anything else is done with it: one
-/// that cannot be given to the client has cost something all the same.
+/// Parses a non-streaming chat answer. `observe` sees every chat answer before it is checked,
+/// because an answer that cannot be delivered is charged for all the same.
 ///
 /// # Errors
-/// It is none, or an error, or the upstream broke it off, or the model called what it must not.
+/// The body is not a chat answer or reports an error, the upstream aborted the answer, or the model
+/// called a tool that is not allowed.
 pub fn parse_whole(
     body: &str,
     envelope: &Envelope,
@@ -51,12 +52,12 @@ pub fn parse_whole(
 }
 
 impl WholeAnswer {
-    /// How it ended.
+    /// Returns the outcome of the answer.
     pub fn outcome(&self) -> AnswerOutcome {
         self.reader.outcome()
     }
 
-    /// Makes the response object.
+    /// Returns the response object.
     pub fn finish(mut self, end: CompletionInfo) -> Bytes {
         self.reader.close(&mut Events::discarded());
         let state = match self.reader.reason() {

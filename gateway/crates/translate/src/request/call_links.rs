@@ -1,4 +1,4 @@
-//! Which output answers which call, under ids that are distinct (`I-22`, `I-24`).
+//! Links outputs to their calls, and makes call ids unique (`I-22`, `I-24`).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -8,32 +8,32 @@ use super::super::report::Loss;
 use super::item::{Item, ItemLocation};
 use domain::refusal::Refusal;
 
-/// An item of the conversation, and where it stands.
+/// An item of the conversation.
 #[derive(Debug)]
 pub(super) struct Entry<'s> {
-    /// For refusals.
+    /// The position, for refusals.
     pub(super) location: ItemLocation,
     /// The item; never a reference.
     pub(super) item: &'s Item<'s>,
 }
 
-/// What an entry has to do with others.
+/// The relation of an entry to other entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// Nothing.
+    /// None.
     None,
-    /// It is a call.
+    /// A call.
     Call {
-        /// Its id upstream, where that is not the client's.
+        /// The upstream call id if it differs from the client's.
         renamed: Option<String>,
-        /// The entry with its output.
+        /// The index of the entry with the output.
         answered_at: Option<usize>,
     },
-    /// It is the output of the call at this entry.
+    /// An output; the index of the entry with the call.
     Output(usize),
 }
 
-/// Links calls and outputs: those of one id in the order in which they stand.
+/// Links calls and outputs. Those with the same id are matched in order.
 pub(super) fn link(entries: &[Entry<'_>], losses: &mut LossRecorder) -> Result<Vec<Link>, Refusal> {
     let mut links = vec![Link::None; entries.len()];
     let mut open: HashMap<&str, VecDeque<usize>> = HashMap::new();
@@ -74,7 +74,7 @@ fn orphan(location: ItemLocation, call_id: &str) -> Refusal {
     at.field("call_id").refuse(code, message)
 }
 
-/// Makes ids that no call of the conversation has.
+/// Generates call ids that are unique in the conversation.
 struct UniqueIds<'e, 's> {
     entries: &'e [Entry<'s>],
     taken: Option<HashSet<String>>,

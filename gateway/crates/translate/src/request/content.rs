@@ -1,4 +1,4 @@
-//! Parts as the content of messages (§2.1, §2.3).
+//! Converts content parts to message content (§2.1, §2.3).
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use super::options::{InputModalities, TranslateOptions};
 use super::part::Part;
 use domain::refusal::{Refusal, RequestFault};
 
-/// What a tool gave back: what its message says, and what must follow in another one.
+/// The content of a tool message, and the media that must follow in a user message.
 pub(super) struct ToolResult<'s> {
     pub(super) content: Content<'s>,
     pub(super) media: Vec<ChatPart<'s>>,
 }
 
-/// The content of a message.
+/// Converts parts to the content of a message.
 pub(super) fn content<'s>(
     parts: &'s [Part<'s>],
     options: &TranslateOptions<'_>,
@@ -28,7 +28,7 @@ pub(super) fn content<'s>(
     parts.collect::<Result<_, _>>().map(Content::Parts)
 }
 
-/// A part in chat's words.
+/// Converts one part.
 fn in_chat<'s>(
     part: &'s Part<'s>,
     options: &TranslateOptions<'_>,
@@ -60,7 +60,8 @@ fn unsupported(part: &Path<'_>, message: &str) -> Refusal {
     part.field("type").refuse(RequestFault::UnsupportedContentPart, message)
 }
 
-/// A tool's result: its message takes only text, unless the upstream wants it all there (`I-19`).
+/// Converts a tool result. Media go into `media` unless the dialect accepts them in a tool message
+/// (`I-19`).
 pub(super) fn result<'s>(
     parts: &'s [Part<'s>],
     options: &TranslateOptions<'_>,
@@ -90,7 +91,7 @@ pub(super) fn result<'s>(
     Ok(ToolResult { content: Content::Text(text), media })
 }
 
-/// The texts in one, if there is nothing else (`I-6`, `I-18`).
+/// Returns the concatenated text; `None` if a part is not text (`I-6`, `I-18`).
 fn only_text<'s>(parts: &'s [Part<'s>]) -> Option<Cow<'s, str>> {
     let mut whole = None;
     for part in parts {
@@ -102,7 +103,7 @@ fn only_text<'s>(parts: &'s [Part<'s>]) -> Option<Cow<'s, str>> {
     Some(whole.unwrap_or_default())
 }
 
-/// Everything at the head as one content: texts with a blank line between (`I-4`).
+/// Joins the messages at the head into one content, texts separated by blank lines (`I-4`).
 pub(super) fn join(head: Vec<Content<'_>>) -> Option<Content<'_>> {
     let mut whole: Option<String> = None;
     let mut parts = Vec::new();
@@ -133,7 +134,7 @@ pub(super) fn join(head: Vec<Content<'_>>) -> Option<Content<'_>> {
     whole.map(|text| Content::Text(Cow::Owned(text)))
 }
 
-/// Appends `more`, with `separator` between; what stands alone stays borrowed.
+/// Appends `more` after `separator`. A single text stays borrowed.
 pub(super) fn append<'s>(whole: &mut Option<Cow<'s, str>>, separator: &str, more: &'s str) {
     match whole {
         None => *whole = Some(Cow::Borrowed(more)),

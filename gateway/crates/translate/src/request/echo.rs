@@ -1,4 +1,4 @@
-//! What the response object repeats of the request (§4.1).
+//! Writes the members of the response object that repeat the request (§4.1).
 
 use serde_json::value::RawValue;
 
@@ -7,7 +7,7 @@ use super::fields::Fields;
 use domain::refusal::Refusal;
 use domain::wire::first_byte;
 
-/// ObjectWriter that are repeated as they came, and what stands for them when they did not.
+/// Members that are repeated unchanged, and their values if absent.
 const ECHOED: &[(&str, &str)] = &[
     ("instructions", "null"),
     ("max_output_tokens", "null"),
@@ -26,10 +26,10 @@ const ECHOED: &[(&str, &str)] = &[
     ("metadata", "{}"),
 ];
 
-/// ObjectWriter that are there only when they were sent.
+/// Members that are repeated only if the client sent them.
 const ECHOED_IF_SENT: [&str; 3] = ["user", "prompt_cache_retention", "prompt_cache_options"];
 
-/// The members as JSON text without braces, on one line.
+/// Returns the members as JSON text on one line, without braces.
 pub(super) fn echo(fields: &Fields<'_>, store: bool) -> Result<String, Refusal> {
     let body = &fields.body;
     let mut echo = ObjectWriter::default();
@@ -50,7 +50,8 @@ pub(super) fn echo(fields: &Fields<'_>, store: bool) -> Result<String, Refusal> 
     Ok(echo.into_text())
 }
 
-/// Always an object with both keys, and whatever else was sent (`Q-17`, `Q-18`).
+/// Returns `reasoning`: an object with `effort` and `summary` always, and with `context` and `mode`
+/// if sent (`Q-17`, `Q-18`).
 fn reasoning(body: &Object<'_, '_>) -> Result<String, Refusal> {
     let mut echo = ObjectWriter::default();
     let sent = body.object("reasoning")?;
@@ -65,7 +66,7 @@ fn reasoning(body: &Object<'_, '_>) -> Result<String, Refusal> {
     Ok(echo.into_object())
 }
 
-/// Always with a `format`; that of a schema with all its keys.
+/// Returns `text`, always with a `format`; a schema format has all its keys.
 fn text(body: &Object<'_, '_>) -> Result<String, Refusal> {
     let mut echo = ObjectWriter::default();
     let sent = body.object("text")?;
@@ -89,7 +90,7 @@ fn text(body: &Object<'_, '_>) -> Result<String, Refusal> {
     Ok(echo.into_object())
 }
 
-/// A tool as it was sent; a function with all its keys.
+/// Returns a tool unchanged, except that a function has all its keys.
 fn tool(raw: &RawValue) -> String {
     let is_function = first_byte(raw) == b'{';
     match Object::read(raw, super::super::path::Path::Root) {

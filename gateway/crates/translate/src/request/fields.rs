@@ -1,4 +1,4 @@
-//! The fields beside `model` and `input`: their types and ranges (§1).
+//! The top-level fields other than `model` and `input`: types and ranges (§1).
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::super::raw::{Object, string};
 use domain::refusal::Refusal;
 use domain::wire::first_byte;
 
-/// Fields that mean something to us, or that are known to mean nothing to an answer (`Q-33`).
+/// Fields with an effect, and fields known not to affect the answer (`Q-33`). Others are reported.
 pub(super) const KNOWN: &[&str] = &[
     "additional_tools",
     "background",
@@ -44,7 +44,8 @@ pub(super) const KNOWN: &[&str] = &[
     "user",
 ];
 
-/// What may be asked for with `include`; of what hosted tools would add, nothing can occur (`Q-11`).
+/// Valid values of `include`. Those of hosted tools have no effect, since such items cannot occur
+/// (`Q-11`).
 const INCLUDABLE: &[&str] = &[
     "file_search_call.results",
     "web_search_call.results",
@@ -58,14 +59,14 @@ const INCLUDABLE: &[&str] = &[
 const SEALED_REASONING: &str = "reasoning.encrypted_content";
 const LOGPROBS: &str = "message.output_text.logprobs";
 
-/// Numbers that are passed on as they were written (`Q-9`).
+/// Numbers that are forwarded unchanged (`Q-9`).
 pub(super) const SAMPLING: [&str; 4] =
     ["temperature", "top_p", "presence_penalty", "frequency_penalty"];
 
-/// The fields, checked.
+/// The validated fields.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
-    /// All members, for what is repeated or passed on as it was.
+    /// All members, for those that are echoed or forwarded unchanged.
     pub(super) body: Object<'a, 'static>,
     /// `Q-5`.
     pub(super) instructions: Option<Cow<'a, str>>,
@@ -73,13 +74,13 @@ pub(super) struct Fields<'a> {
     pub(super) max_output_tokens: Option<u64>,
     /// `Q-10`.
     pub(super) top_logprobs: Option<u64>,
-    /// Whether probabilities are wanted (`Q-10`, `Q-11`).
+    /// Whether log probabilities are requested (`Q-10`, `Q-11`).
     pub(super) logprobs: bool,
-    /// Whether reasoning is wanted sealed (`Q-11`).
+    /// Whether encrypted reasoning is requested (`Q-11`).
     pub(super) seals_reasoning: bool,
     /// `Q-12`.
     pub(super) tools: Vec<&'a RawValue>,
-    /// More tools, where a client sends them beside `tools` (`T-2`).
+    /// The tools of a top-level `additional_tools`, which some clients send (`T-2`).
     pub(super) additional_tools: Vec<&'a RawValue>,
     /// `Q-14`.
     pub(super) parallel_tool_calls: Option<bool>,
@@ -93,28 +94,25 @@ pub(super) struct Fields<'a> {
     pub(super) service_tier: Option<Cow<'a, str>>,
 }
 
-/// What form the model's text shall have.
+/// The requested format of the answer's text.
 #[derive(Debug)]
 pub(super) enum Format<'a> {
-    /// Any.
+    /// Free text.
     Text,
     /// A JSON object.
     JsonObject,
-    /// JSON of a schema.
+    /// JSON that conforms to a schema.
     JsonSchema {
-        /// The schema's name.
         name: Cow<'a, str>,
-        /// The schema.
+        /// The schema, a JSON object.
         schema: &'a RawValue,
-        /// Whether it is enforced.
         strict: Option<bool>,
-        /// What it is for.
         description: Option<Cow<'a, str>>,
     },
 }
 
 impl<'a> Fields<'a> {
-    /// Checks the fields of a request.
+    /// Validates the fields of a request.
     pub(super) fn read(body: Object<'a, 'static>) -> Result<Self, Refusal> {
         for name in ["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"] {
             body.string(name)?;
@@ -155,7 +153,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Fields that we know nothing of (`Q-35`).
+    /// Returns the names of unknown fields (`Q-35`).
     pub(super) fn unknown(&self) -> impl Iterator<Item = &str> {
         let members = self.body.members().iter();
         members
@@ -172,7 +170,7 @@ fn effort<'a>(body: &Object<'a, '_>) -> Result<Option<Cow<'a, str>>, Refusal> {
     reasoning.string("effort")
 }
 
-/// Whether sealed reasoning, and whether probabilities are wanted.
+/// Returns whether encrypted reasoning and whether log probabilities are requested.
 fn include(body: &Object<'_, '_>) -> Result<(bool, bool), Refusal> {
     let at = body.path("include");
     let (mut sealed, mut logprobs) = (false, false);
@@ -188,7 +186,7 @@ fn include(body: &Object<'_, '_>) -> Result<(bool, bool), Refusal> {
     Ok((sealed, logprobs))
 }
 
-/// At most 16 pairs of short strings (`Q-24`).
+/// Checks that there are at most 16 pairs of short strings (`Q-24`).
 fn metadata(body: &Object<'_, '_>) -> Result<(), Refusal> {
     let Some(metadata) = body.object("metadata")? else { return Ok(()) };
     let at = metadata.at();

@@ -1,4 +1,4 @@
-//! Input items, typed (§2.1, §2.2).
+//! Parses input items (§2.1, §2.2).
 
 use std::borrow::Cow;
 
@@ -11,100 +11,88 @@ use super::part::{Part, PartContext, parts, stringified};
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::first_byte;
 
-/// An input item that chat can say, or that is replaced before it must.
+/// An input item that has a chat equivalent, or that is resolved before the translation.
 #[derive(Debug)]
 pub(super) enum Item<'a> {
-    /// A message to the model.
-    Message {
-        /// Whose it is.
-        role: Role,
-        /// What it says.
-        content: Vec<Part<'a>>,
-    },
-    /// A message of the model.
+    /// A user, system or developer message.
+    Message { role: Role, content: Vec<Part<'a>> },
+    /// An assistant message.
     Assistant(Vec<Part<'a>>),
-    /// The model's thoughts.
+    /// Reasoning.
     Reasoning(Reasoning<'a>),
-    /// A call of a tool.
+    /// A tool call.
     Call(Call<'a>),
-    /// What a tool gave back.
+    /// A tool result.
     Output(CallOutput<'a>),
-    /// More tools (`I-14`).
+    /// Additional tools (`I-14`).
     Tools(Vec<&'a RawValue>),
-    /// A kept item, by id (`I-13`).
+    /// The id of a stored item (`I-13`).
     Reference(Cow<'a, str>),
-    /// What a hosted tool left in the history and nobody can read (`I-15`).
+    /// The record of a hosted tool, unreadable without server state (`I-15`); its `type`.
     HostedRecord(&'static str),
 }
 
-/// Who speaks to the model.
+/// The role of a message to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The user.
     User,
-    /// Whoever made the program: `system` and `developer` (`I-3`).
+    /// `system` and `developer` (`I-3`).
     System,
 }
 
-/// Reasoning that a client gives back (`I-12`).
+/// Reasoning sent back by the client (`I-12`).
 #[derive(Debug)]
 pub(super) struct Reasoning<'a> {
-    /// Its id, for messages.
+    /// The item id, for reports.
     pub(super) id: Option<Cow<'a, str>>,
-    /// A blob, perhaps one of ours.
+    /// The `encrypted_content`, which may be created by another server.
     pub(super) sealed: Option<Cow<'a, str>>,
-    /// The thoughts.
     pub(super) content: Vec<Cow<'a, str>>,
-    /// Their summary.
     pub(super) summary: Vec<Cow<'a, str>>,
 }
 
-/// A call of a tool (`I-9`, `I-11`, `I-16`).
+/// A tool call (`I-9`, `I-11`, `I-16`).
 #[derive(Debug)]
 pub(super) struct Call<'a> {
-    /// What was called.
     pub(super) kind: ToolKind,
-    /// The client's id of the call.
+    /// The `call_id`.
     pub(super) id: Cow<'a, str>,
-    /// The tool's namespace.
     pub(super) namespace: Option<Cow<'a, str>>,
-    /// The tool's name.
     pub(super) name: Cow<'a, str>,
     /// The arguments as JSON text; for a custom tool, the raw input.
     pub(super) arguments: Cow<'a, str>,
 }
 
-/// A tool's result (`I-10`).
+/// A tool result (`I-10`).
 #[derive(Debug)]
 pub(super) struct CallOutput<'a> {
-    /// The call that it answers.
+    /// The id of the call.
     pub(super) call_id: Cow<'a, str>,
-    /// What it is.
     pub(super) result: ToolOutput<'a>,
 }
 
-/// What a tool gave back.
+/// The content of a tool result.
 #[derive(Debug)]
 pub(super) enum ToolOutput<'a> {
-    /// Text, and perhaps images and files.
+    /// Text, images and files.
     Parts(Vec<Part<'a>>),
-    /// Tools that the client found (`T-10`).
+    /// The tools found by a client-side tool search (`T-10`).
     Tools(Vec<&'a RawValue>),
 }
 
-/// Where an item stands.
+/// The position of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ItemLocation {
-    /// In this request's input, at this index.
+    /// An index in this request's `input`.
     Input(usize),
-    /// In the responses that it goes on from.
+    /// Among the stored items of previous responses.
     Previous,
 }
 
 // === impl ItemLocation ===
 
 impl ItemLocation {
-    /// The path of the item.
+    /// Returns the path of the item.
     pub(super) fn path(self) -> Path<'static> {
         match self {
             Self::Input(index) => INPUT.at(index),
@@ -116,7 +104,7 @@ impl ItemLocation {
 // === impl Item ===
 
 impl<'a> Item<'a> {
-    /// Reads the item at `at`.
+    /// Parses the item at `at`.
     pub(super) fn read(raw: &'a RawValue, at: Path<'_>) -> Result<Self, Refusal> {
         let object = Object::read(raw, at)?;
         let Some(kind) = object.string("type")? else { return untyped(&object) };
@@ -140,7 +128,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A message or a reference that says nothing of its type (`I-1`).
+/// Parses an item without `type`: a message or a reference (`I-1`).
 fn untyped<'a>(object: &Object<'a, '_>) -> Result<Item<'a>, Refusal> {
     if object.get("role").is_some() {
         return message(object);
@@ -215,7 +203,8 @@ fn search_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
     })
 }
 
-/// The arguments as JSON text: a string as it is, anything else as its text (`I-9`).
+/// Returns the arguments as JSON text: a string unchanged, any other value as its source text
+/// (`I-9`).
 fn arguments<'a>(object: &Object<'a, '_>) -> Result<Cow<'a, str>, Refusal> {
     let given = match object.get("arguments") {
         None => Cow::Borrowed(""),
@@ -229,7 +218,7 @@ fn output<'a>(object: &Object<'a, '_>) -> Result<CallOutput<'a>, Refusal> {
     let call_id = object.non_empty_string("call_id")?;
     let at = object.path("output");
     let parts = match object.get("output") {
-        // a tool may have given nothing, but has to say so
+        // `null` is an empty result, but the member is required.
         None if object.has("output") => vec![Part::Text(Cow::Borrowed(""))],
         None => return Err(at.missing()),
         Some(raw) => match first_byte(raw) {
@@ -250,7 +239,7 @@ fn search_output<'a>(object: &Object<'a, '_>) -> Result<CallOutput<'a>, Refusal>
     Ok(CallOutput { call_id, result: ToolOutput::Tools(tools) })
 }
 
-/// The call id of a search that the client does itself; the server's own has none (`I-16`).
+/// Returns the call id of a client-side tool search. A server-side search has no call id (`I-16`).
 fn client_search<'a>(object: &Object<'a, '_>) -> Result<Cow<'a, str>, Refusal> {
     let execution = object.string("execution")?;
     if execution.is_some_and(|execution| execution != "client") || object.get("call_id").is_none() {

@@ -1,9 +1,10 @@
-//! A Responses request, and the chat request that it becomes.
+//! Parses a Responses request and translates it into a chat request.
 //!
-//! [`Request::parse`] checks all that depends on nothing else; [`Request::translate`] does the rest
-//! for one upstream, as often as there are upstreams to try. In reading order: `fields` and `refused`
-//! (§1), `item` and `part` (§2.1, §2.2), `history`, `turns` and `turn` (§2.4), `translated` (the outcome),
-//! `echo` (§4.1), `kept` (what the store gets).
+//! [`Request::parse`] makes all checks that are independent of the upstream; [`Request::translate`]
+//! translates for one upstream and may be called once per upstream. In reading order: `fields` and
+//! `unsupported_fields` (§1), `item` and `part` (§2.1, §2.2), `call_links`, `turns` and `turn`
+//! (§2.4), `translate` (the chat request), `echo` (§4.1), `stored_items` (the input for the
+//! response store).
 
 mod call_links;
 mod chat;
@@ -35,38 +36,38 @@ use super::raw::{Object, elements, string};
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::first_byte;
 
-/// A request that breaks no rule which holds for every upstream.
+/// A parsed request that is valid for some upstream.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// The model as the client names it (`Q-1`).
+    /// The model name that the client sent (`Q-1`).
     pub model: Cow<'a, str>,
-    /// Whether the client wants a stream (`Q-6`).
+    /// Whether the client requests a stream (`Q-6`).
     pub stream: bool,
-    /// What the client said about keeping the response (`Q-26`).
+    /// The client's `store` (`Q-26`).
     pub store: Option<bool>,
-    /// The response that this one goes on from (`Q-27`).
+    /// The response that this request continues (`Q-27`).
     pub previous_response_id: Option<Cow<'a, str>>,
-    /// The client's cap on the output (`Q-8`).
+    /// The client's cap on output tokens (`Q-8`).
     pub max_output_tokens: Option<u64>,
     fields: Fields<'a>,
     input: Input<'a>,
 }
 
-/// What the model is asked.
+/// The `input`.
 #[derive(Debug)]
 enum Input<'a> {
-    /// One message of the user (`Q-2`).
+    /// A single user message (`Q-2`).
     Text(Cow<'a, str>),
-    /// Items, each with the text that it was read from (`Q-3`).
+    /// The items, each with its source text (`Q-3`).
     Items(Vec<(Item<'a>, &'a RawValue)>),
 }
 
 impl<'a> Request<'a> {
-    /// Reads a body, in time and memory linear in its length.
+    /// Parses a body, in time and memory linear in its length.
     ///
     /// # Errors
-    /// The body is not a JSON object in UTF-8, a field has a wrong type or a value out of its range,
-    /// or it asks for something that no upstream would give.
+    /// The body is not a JSON object in UTF-8, a field has the wrong type or an invalid value, or
+    /// the request needs something that no upstream supports.
     pub fn parse(body: &'a [u8]) -> Result<Self, Refusal> {
         let broken = |message| Err(Refusal::invalid(RequestFault::InvalidJson, None, message));
         let Ok(text) = std::str::from_utf8(body) else {
@@ -91,7 +92,7 @@ impl<'a> Request<'a> {
         Ok(Self { model, stream, store, previous_response_id, max_output_tokens, fields, input })
     }
 
-    /// The ids of the kept items that the input refers to (`I-13`), in order.
+    /// Returns the ids of the stored items that the input references (`I-13`), in order.
     pub fn references(&self) -> impl Iterator<Item = &str> {
         let items = match &self.input {
             Input::Text(_) => &[],

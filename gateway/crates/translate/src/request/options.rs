@@ -1,4 +1,4 @@
-//! What a translation depends on besides the request.
+//! The parameters of a translation other than the request.
 
 use std::collections::HashMap;
 
@@ -8,40 +8,41 @@ use super::super::dialect::Dialect;
 use super::super::plan::{ReasoningOutput, ReasoningSealer};
 use domain::model::{Modality, Model};
 
-/// On what options a request is translated. They differ from deployment to deployment.
+/// The parameters of a translation. They differ per deployment.
 #[derive(Clone, Copy)]
 pub struct TranslateOptions<'t> {
-    /// What the upstream takes.
+    /// The dialect of the upstream.
     pub dialect: &'t Dialect,
-    /// What the model takes beside text; the rest is refused (§2.1).
+    /// The content types that the model accepts besides text; others are refused (§2.1).
     pub inputs: InputModalities,
-    /// Whether the model takes `verbosity` whatever the dialect says (`Q-22`).
+    /// Whether the model accepts `verbosity` regardless of the dialect (`Q-22`).
     pub verbosity: bool,
-    /// Whether any loss is a refusal instead of a note.
+    /// Whether a loss refuses the request instead of being reported.
     pub strict: bool,
-    /// What becomes of hosted tools.
+    /// The treatment of hosted tools.
     pub hosted_tools: HostedTools,
-    /// Where reasoning is shown.
+    /// Where reasoning appears in the response.
     pub reasoning: ReasoningOutput,
-    /// Opens reasoning that we sealed.
+    /// Opens reasoning sealed by an earlier response.
     pub sealer: &'t dyn ReasoningSealer,
-    /// What the request goes on from.
+    /// The stored items that the request continues or references.
     pub history: StoredHistory<'t>,
 }
 
-/// What messages may hold beside text (§2.1).
+/// The content types that messages may have besides text (§2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputModalities {
     /// Images.
     pub images: bool,
     /// Files.
     pub files: bool,
-    /// Recordings.
+    /// Audio recordings.
     pub audio: bool,
 }
 
 impl InputModalities {
-    /// What `model` takes from an upstream of `dialect`, which decides where the model's entry does not say.
+    /// Returns the modalities of `model`; those that its catalogue entry does not specify come from
+    /// `dialect`.
     pub fn of(model: &Model, dialect: &Dialect) -> Self {
         Self {
             images: model.takes(Modality::Image).unwrap_or(true),
@@ -51,32 +52,32 @@ impl InputModalities {
     }
 }
 
-/// What becomes of tools that would run at the API's operator (§9.7).
+/// The treatment of tools that the API provider would execute (§9.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HostedTools {
-    /// The request is refused.
+    /// Refuses the request.
     #[default]
     Refuse,
-    /// They are left out, and the report names each.
+    /// Leaves the tools out and reports each.
     Omit,
 }
 
-/// What the gateway has kept of earlier responses (§9.5).
+/// The stored responses (§9.5).
 #[derive(Clone, Copy, Debug)]
 pub enum StoredHistory<'t> {
-    /// Nothing: the store is off, and requests that need it are refused (`Q-27`, `I-13`).
+    /// The response store is off; requests that need it are refused (`Q-27`, `I-13`).
     Disabled,
-    /// The store is on.
+    /// The response store is on.
     Loaded {
-        /// The input and output items of all responses before this one, oldest first.
+        /// The input and output items of all previous responses, oldest first.
         items: &'t [Box<RawValue>],
-        /// The items that this request refers to, by id.
+        /// The items that this request references, by id.
         references: &'t HashMap<String, Box<RawValue>>,
     },
 }
 
 impl StoredHistory<'_> {
-    /// Whether the store is on.
+    /// Returns whether the response store is on.
     pub const fn is_enabled(&self) -> bool {
         matches!(self, Self::Loaded { .. })
     }

@@ -1,4 +1,4 @@
-//! The parts of a message or of a tool's result (§2.1).
+//! Parses the content parts of messages and tool results (§2.1).
 
 use std::borrow::Cow;
 
@@ -9,48 +9,46 @@ use super::super::raw::{Object, string};
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::first_byte;
 
-/// One part, as far as chat can say it.
+/// A content part that has a chat equivalent.
 #[derive(Clone, Debug)]
 pub(super) enum Part<'a> {
-    /// Text, whoever wrote it.
+    /// Text of any type.
     Text(Cow<'a, str>),
-    /// The model's refusal.
+    /// A refusal by the model.
     Refusal(Cow<'a, str>),
     /// An image by URL.
     Image {
-        /// The URL, often a long `data:` one.
+        /// The URL, often a long `data:` URL.
         url: Cow<'a, str>,
-        /// How closely to look at it.
+        /// `auto`, `low` or `high`.
         detail: Option<&'static str>,
     },
     /// A file with its content.
     File {
-        /// The content, as a `data:` URL.
+        /// The content as a `data:` URL.
         data: Cow<'a, str>,
-        /// Its name.
         filename: Option<Cow<'a, str>>,
     },
-    /// A recording.
+    /// An audio recording.
     Audio {
         /// The content in base64.
         data: Cow<'a, str>,
-        /// Its format.
         format: Cow<'a, str>,
     },
 }
 
-/// Whose part it is, which decides what it may be.
+/// The container of a part, which decides the allowed types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartContext {
-    /// A message to the model.
+    /// A user, system or developer message.
     Input,
-    /// A message of the model.
+    /// An assistant message.
     Assistant,
-    /// A tool's result.
+    /// A tool result.
     ToolOutput,
 }
 
-/// Reads the content at `at`: a string, or an array of parts (`I-6`, `I-18`).
+/// Parses the content at `at`: a string or an array of parts (`I-6`, `I-18`).
 pub(super) fn parts<'a>(
     raw: &'a RawValue,
     at: &Path<'_>,
@@ -67,8 +65,8 @@ pub(super) fn parts<'a>(
     }
 }
 
-/// The parts that a tool's result holds as a string: Codex writes a list with an image in it that
-/// way (`I-11b`). `None` for any other text.
+/// Parses a tool result that is a stringified array of parts with an image, as sent by Codex
+/// (`I-11b`). Returns `None` for any other text.
 pub(super) fn stringified(text: &str) -> Option<Vec<Part<'static>>> {
     if !text.trim_start().starts_with('[') || !text.contains("input_image") {
         return None;

@@ -1,4 +1,4 @@
-//! The input items of a request in strict form, for the store and `GET …/input_items` (§9.5).
+//! Normalizes the input items of a request for the response store and `GET …/input_items` (§9.5).
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,20 +11,20 @@ use super::item::Item;
 use super::{Input, Request};
 use domain::wire::first_byte;
 
-/// An input item to keep.
+/// An input item to store.
 #[derive(Clone, Debug)]
 pub struct InputItem {
-    /// Its id: the client's, or one of ours.
+    /// The item id: the client's or a generated one.
     pub id: String,
     /// The item, with that id.
     pub json: Box<RawValue>,
 }
 
 impl Request<'_> {
-    /// This request's input items in strict form: each with `type` and `id`, messages with parts.
-    /// References are replaced by what they refer to, and left out where `references` does not have
-    /// it. No id is there twice. `seed` must differ from request to request; ids that are missing are
-    /// made of it.
+    /// Returns the input items in normalized form: each with `type` and `id`, messages with an
+    /// array of parts. References are replaced by the items in `references`, or left out if absent
+    /// there. Ids are unique; missing ids are generated from `seed`, which must be unique per
+    /// request.
     pub fn input_items(
         &self,
         seed: u128,
@@ -52,14 +52,14 @@ impl Request<'_> {
                 Item::Reference(id) => references.get(id.as_ref())?,
                 _ => raw,
             };
-            strict(raw, &mut used_ids, |prefix| generate_id(prefix, seed, index))
+            normalize(raw, &mut used_ids, |prefix| generate_id(prefix, seed, index))
         });
         items.collect()
     }
 }
 
-/// An item in strict form. Items that were not accepted are not kept.
-fn strict(
+/// Returns an item in normalized form; `None` if it is malformed.
+fn normalize(
     raw: &RawValue,
     used_ids: &mut HashSet<String>,
     make_id: impl FnOnce(&str) -> String,
@@ -104,7 +104,7 @@ fn strict(
     Some(InputItem { id, json: raw_value(item.into_object()) })
 }
 
-/// A message's content as parts, those of the model with all their keys.
+/// Returns the content of a message as an array of parts; assistant parts have all their keys.
 fn content(raw: &RawValue, assistant: bool) -> Option<String> {
     let kind = if assistant { "output_text" } else { "input_text" };
     if first_byte(raw) == b'"' {
@@ -157,7 +157,7 @@ fn prefix(kind: &str) -> &'static str {
     }
 }
 
-/// An id of 32 hex digits, distinct from what others make of the same seed.
+/// Returns an id of 32 hexadecimal digits, distinct from other ids generated from the same seed.
 fn generate_id(prefix: &str, seed: u128, index: usize) -> String {
     let mut hash = Sha256::new_with_prefix(b"input item");
     hash.update(seed.to_be_bytes());

@@ -1,4 +1,4 @@
-//! The chat request, and the plan for its answer.
+//! Builds the chat request and the plan for its answer.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,22 +26,22 @@ use super::turns::{Conversation, messages};
 use super::{Input, Request, echo};
 use domain::refusal::{Refusal, RequestFault};
 
-/// A request in chat's words.
+/// A request translated for one upstream.
 pub struct TranslatedRequest {
-    /// What the answer has to know.
+    /// The plan for the answer.
     pub plan: Arc<ResponsePlan>,
-    /// Whether the response and its input are to be kept (`Q-26`).
+    /// Whether the response and its input must be stored (`Q-26`).
     pub store: bool,
-    /// The client's cap on the output, and what the upstream calls it.
+    /// The client's cap on output tokens, and the name of its chat field.
     max_output: Option<u64>,
     output_cap_field: &'static str,
-    /// The chat request but for `model`, the cap and the braces.
+    /// The members of the chat request except `model` and the cap, without braces.
     members: String,
 }
 
 impl TranslatedRequest {
-    /// The chat request, for an upstream that calls the model `upstream_model` and an answer of at most
-    /// `cap` tokens, if that is less than the client's own cap.
+    /// Returns the chat request for `upstream_model`. The output is capped at the lower of `cap`,
+    /// in tokens, and the client's cap.
     pub fn chat_body(&self, upstream_model: &str, cap: Option<u64>) -> Bytes {
         let mut model = ObjectWriter::default();
         model.put("model", upstream_model);
@@ -65,8 +65,8 @@ impl Request<'_> {
     /// Translates the request for one upstream.
     ///
     /// # Errors
-    /// The request asks for something that cannot be said in this upstream's dialect, or, on strict
-    /// options, that would be lost.
+    /// The dialect or the model does not support the request, or the options are strict and
+    /// something would be lost.
     pub fn translate(&self, options: &TranslateOptions<'_>) -> Result<TranslatedRequest, Refusal> {
         let mut losses = LossRecorder::new(options.strict);
         if self.previous_response_id.is_some() && !options.history.is_enabled() {
@@ -112,7 +112,7 @@ impl Request<'_> {
         })
     }
 
-    /// Fields that have no effect on this upstream (`Q-22`, `Q-23`, `Q-35`).
+    /// Records the fields that have no effect on this upstream (`Q-22`, `Q-23`, `Q-35`).
     fn record_ignored_fields(
         &self,
         options: &TranslateOptions<'_>,
@@ -138,7 +138,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// The items that are not read from the input: what was kept, and the message that a string is.
+    /// Parses the items that are not in the input: stored items, and the message of a string input.
     fn load_items<'s>(&'s self, history: &StoredHistory<'s>) -> Result<LoadedItems<'s>, Refusal> {
         let mut loaded = LoadedItems::default();
         if let StoredHistory::Loaded { items, .. } = history {
@@ -178,7 +178,7 @@ impl Request<'_> {
         Ok(loaded)
     }
 
-    /// All items of the conversation that chat can say.
+    /// Returns the items of the conversation, except the records of hosted tools.
     fn entries<'s>(
         &'s self,
         loaded: &'s LoadedItems<'s>,
@@ -257,7 +257,7 @@ impl Request<'_> {
         }
         for &name in dialect.forwarded_fields {
             if name == "verbosity" {
-                // it comes from `text`
+                // Comes from `text.verbosity`.
             } else if let Some(raw) = fields.body.get(name) {
                 chat.put_json(name, raw.get());
             }
@@ -270,14 +270,14 @@ impl Request<'_> {
     }
 }
 
-/// Items that are not read from the input.
+/// Items that are not in the input array.
 #[derive(Default)]
 struct LoadedItems<'s> {
-    /// Those before this request's.
+    /// The items of previous responses.
     previous: Vec<Item<'s>>,
-    /// The message that a string is.
+    /// The message of a string input.
     text: Option<Item<'s>>,
-    /// Those that are referred to, by their index in the input.
+    /// The referenced items, by index in the input.
     references: HashMap<usize, Item<'s>>,
 }
 
@@ -288,7 +288,8 @@ fn history_disabled() -> Refusal {
     at.refuse(RequestFault::UnsupportedParameter, message)
 }
 
-/// All tools, and by entry the wire names of those that searches found (`T-2`, `T-10`).
+/// Collects the tools. Also returns the wire names of the tools found by searches, by entry (`T-2`,
+/// `T-10`).
 fn tools<'s>(
     fields: &'s Fields<'_>,
     entries: &'s [Entry<'s>],

@@ -1,4 +1,4 @@
-//! One turn of the model, and the messages that it becomes.
+//! Renders an assistant turn as messages.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use super::content::{ToolResult, append};
 use super::item::ItemLocation;
 use domain::refusal::Refusal;
 
-/// The output of a call that has none (`I-23`).
+/// The synthesized output of a call without one (`I-23`).
 const MISSING_OUTPUT: &str = "[no output: the call was interrupted]";
 
-/// One turn of the model.
+/// An assistant turn: consecutive assistant-side items.
 #[derive(Default)]
 pub(super) struct Turn<'s> {
     pub(super) text: Option<Cow<'s, str>>,
@@ -27,7 +27,7 @@ pub(super) struct TurnReasoning<'s> {
     pub(super) location: ItemLocation,
 }
 
-/// A call that was made.
+/// A call of a turn, and its result.
 pub(super) struct TurnCall<'s> {
     pub(super) entry: usize,
     pub(super) location: ItemLocation,

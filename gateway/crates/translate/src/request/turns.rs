@@ -1,8 +1,8 @@
-//! From items to messages: the merge algorithm (§2.4).
+//! Builds messages from items: the merge algorithm (§2.4).
 //!
-//! What the model did between two inputs is one turn and becomes one assistant message. Results hang
-//! on the calls that they answer, so that they follow their message in the order of its calls however
-//! the client mixed them (`I-20`, `I-21`); what else came between comes after them.
+//! Consecutive assistant-side items form a turn, which becomes one assistant message. Results are
+//! attached to their calls, so that tool messages follow the assistant message in the order of its
+//! calls whatever the order in the input (`I-20`, `I-21`); other messages in between follow them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,23 +24,21 @@ use super::part::Part;
 use super::turn::{Turn, TurnCall, TurnReasoning};
 use domain::refusal::Refusal;
 
-/// What reasoning is called in a note when it has no id.
+/// The subject of a loss of reasoning without id.
 const NO_ID: &str = "without id";
 
-/// What is translated.
+/// The input of the merge algorithm.
 #[derive(Clone, Copy)]
 pub(super) struct Conversation<'s> {
-    /// `instructions`.
     pub(super) instructions: Option<&'s str>,
-    /// The items.
     pub(super) entries: &'s [Entry<'s>],
-    /// Which of them belong together.
+    /// The links between calls and outputs, by entry.
     pub(super) links: &'s [Link],
-    /// The wire names of the tools that searches found, by entry.
+    /// The wire names of the tools found by searches, by entry.
     pub(super) found: &'s HashMap<usize, Vec<String>>,
 }
 
-/// The messages of a conversation.
+/// Builds the messages of a conversation.
 pub(super) fn messages<'s>(
     conversation: Conversation<'s>,
     options: &TranslateOptions<'_>,
@@ -66,19 +64,19 @@ pub(super) fn messages<'s>(
     builder.render(losses)
 }
 
-/// What was made of the items so far.
+/// The state of the merge algorithm.
 struct MessageBuilder<'s, 't> {
     options: &'t TranslateOptions<'t>,
     links: &'s [Link],
     found: &'s HashMap<usize, Vec<String>>,
-    /// What becomes the system message at the head (`I-4`).
+    /// The contents of the leading system message (`I-4`).
     head: Vec<Content<'s>>,
     nodes: Vec<Node<'s>>,
-    /// The turn that goes on.
+    /// The current turn.
     draft: Turn<'s>,
-    /// The node of the last turn whose calls are answered later, and the last entry that does.
+    /// The last turn with outstanding results: its node, and the entry of its last result.
     owner: Option<(usize, usize)>,
-    /// From the entry of a call to its node and its number there.
+    /// The node of each call and its index there, by entry.
     calls: HashMap<usize, (usize, usize)>,
 }
 
@@ -110,7 +108,7 @@ impl<'s> MessageBuilder<'s, '_> {
                 self.flush(index, losses)?;
                 self.output(index, output, &at)
             }
-            // tools are gathered apart, references are resolved, records of hosted tools say nothing
+            // Tools are collected separately, references are resolved, hosted records have no text.
             Item::Tools(_) | Item::Reference(_) | Item::HostedRecord(_) => Ok(()),
         }
     }
@@ -136,7 +134,7 @@ impl<'s> MessageBuilder<'s, '_> {
         Ok(())
     }
 
-    /// Step 2: a message joins its turn, also the one whose calls are being answered.
+    /// Step 2: adds a message to its turn, which may be one with outstanding results.
     fn assistant(&mut self, index: usize, parts: &'s [Part<'s>]) {
         let keeps_refusals = self.options.dialect.refusal_part;
         let open = self.owner.filter(|(_, last_output)| *last_output > index);
@@ -167,7 +165,7 @@ impl<'s> MessageBuilder<'s, '_> {
         }
     }
 
-    /// Step 1: thoughts are kept for the message of the same turn (`I-12`).
+    /// Step 1: adds reasoning to the turn, for its assistant message (`I-12`).
     fn reasoning(
         &mut self,
         reasoning: &'s Reasoning<'s>,
@@ -177,7 +175,8 @@ impl<'s> MessageBuilder<'s, '_> {
         let text = reasoning_text(reasoning, self.options);
         let id = reasoning.id.as_deref();
         if text.is_empty() {
-            // a blob of another maker, say: `I-12` has it skipped, and Codex sends it again and again
+            // For example the blob of another server: `I-12` skips it, because Codex repeats it in
+            // every request.
             losses.record_unreadable(Loss::ReasoningDropped, id.unwrap_or(NO_ID));
             return Ok(());
         }
@@ -190,7 +189,7 @@ impl<'s> MessageBuilder<'s, '_> {
         Ok(())
     }
 
-    /// Step 3.
+    /// Step 3: adds a call to the turn.
     fn call(
         &mut self,
         index: usize,
@@ -219,7 +218,7 @@ impl<'s> MessageBuilder<'s, '_> {
         Ok(())
     }
 
-    /// Step 4: the result goes to its call.
+    /// Step 4: attaches a result to its call.
     fn output(
         &mut self,
         index: usize,
@@ -246,7 +245,7 @@ impl<'s> MessageBuilder<'s, '_> {
         Ok(())
     }
 
-    /// Ends the turn that goes on; `index` is the entry that ends it.
+    /// Ends the current turn; `index` is the entry after it.
     fn flush(&mut self, index: usize, losses: &mut LossRecorder) -> Result<(), Refusal> {
         let draft = std::mem::take(&mut self.draft);
         let has_no_output = draft.refusals.is_empty() && draft.calls.is_empty();
@@ -295,7 +294,7 @@ impl<'s> MessageBuilder<'s, '_> {
     }
 }
 
-/// The text of a reasoning item, from the first place that has any (`I-12`).
+/// Returns the text of a reasoning item, from the first source that has any (`I-12`).
 fn reasoning_text<'s>(
     reasoning: &'s Reasoning<'s>,
     options: &TranslateOptions<'_>,

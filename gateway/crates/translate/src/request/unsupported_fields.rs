@@ -1,11 +1,11 @@
-//! Fields that are refused wherever they mean something (`Q-28` to `Q-34`).
+//! Refuses fields that are unsupported if present (`Q-28` to `Q-34`).
 
 use super::super::raw::Object;
 use super::fields::KNOWN;
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::names::{Folded, ambiguous};
 
-/// Fields that ask for work which nobody here does.
+/// Fields that request unsupported server work, and the reason in the message.
 const UNSUPPORTED: &[(&str, &str)] = &[
     (
         "conversation",
@@ -18,7 +18,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("image", "the gateway makes no images"),
 ];
 
-/// Fields of the chat API that would have no effect here, and what to use instead.
+/// Fields of the chat API without effect here, and their Responses equivalents.
 const CHAT_ONLY: &[(&str, Option<&str>)] = &[
     ("messages", Some("input")),
     ("max_tokens", Some("max_output_tokens")),
@@ -32,7 +32,7 @@ const CHAT_ONLY: &[(&str, Option<&str>)] = &[
     ("logit_bias", None),
 ];
 
-/// Refuses a request that has such a field.
+/// Refuses a request with an unsupported field.
 pub(super) fn check(body: &Object<'_, '_>) -> Result<(), Refusal> {
     for (name, why) in UNSUPPORTED {
         if body.get(name).is_some() {
@@ -59,8 +59,8 @@ pub(super) fn check(body: &Object<'_, '_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a field whose name is that of another one in another case: whoever reads the request beside
-/// us, on its way or in a log, may take it for that.
+/// Refuses a field that differs from a known one in letter case only: a log or a proxy that ignores
+/// case would take it for the known field.
 pub(super) fn check_case(body: &Object<'_, '_>) -> Result<(), Refusal> {
     let known = || KNOWN.iter().copied().chain(CHAT_ONLY.iter().map(|(name, _)| *name));
     for (key, _) in body.members() {

@@ -1,4 +1,4 @@
-//! Which tools the model may or must call (§3.6).
+//! Translates `tool_choice` (§3.6).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,12 +18,12 @@ use domain::wire::first_byte;
 
 static AT: Path<'static> = Path::In(&Path::Root, "tool_choice");
 
-/// What goes upstream, once [`apply`] has left out of the tools what may not be called.
+/// The result of [`apply`].
 #[derive(Debug, Default)]
 pub(crate) struct ToolChoice {
-    /// The chat request's `tool_choice`.
+    /// The `tool_choice` of the chat request.
     pub(crate) chat: Option<Value>,
-    /// The wire names that a call must have.
+    /// The wire names that calls are restricted to; `None` allows any.
     pub(crate) allowed: Option<HashSet<String>>,
 }
 
@@ -35,7 +35,8 @@ enum Mode {
     Required,
 }
 
-/// Reads `tool_choice` and takes from `tools` those that the model is not to be told of.
+/// Translates `tool_choice`, and removes the tools from `tools` that must not be declared to the
+/// model.
 pub(crate) fn apply(
     raw: Option<&RawValue>,
     tools: &mut Tools<'_>,
@@ -136,7 +137,7 @@ fn mode(text: &str, at: &Path<'_>) -> Result<Mode, Refusal> {
     }
 }
 
-/// The kinds of tools that can be chosen, because they are functions upstream.
+/// Returns the kind of a tool type that can be chosen; `None` if it is not a function upstream.
 fn tool_kind(tool_type: &str) -> Option<ToolKind> {
     match tool_type {
         "function" => Some(ToolKind::Function),
@@ -146,7 +147,7 @@ fn tool_kind(tool_type: &str) -> Option<ToolKind> {
     }
 }
 
-/// The wire name of the tool that `choice` names, in our shape or in chat's.
+/// Returns the wire name of the tool that `choice` names, in the Responses or in the chat shape.
 fn find(choice: &Object<'_, '_>, kind: ToolKind, tools: &Tools<'_>) -> Result<String, Refusal> {
     let nested = if choice.has("name") { None } else { choice.object("function")? };
     let name = match &nested {

@@ -1,4 +1,4 @@
-//! The tools of a request, gathered from everywhere, flattened and told apart (`T-2` to `T-6`).
+//! Collects the tools of a request, flattens namespaces and removes duplicates (`T-2` to `T-6`).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -17,7 +17,7 @@ use super::name;
 use super::unsupported::UnsupportedToolList;
 use domain::refusal::Refusal;
 
-/// Gathers tools, list by list.
+/// Collects tools list by list.
 pub(crate) struct Collector<'a, 't> {
     options: &'t TranslateOptions<'t>,
     tools: Vec<DeclaredTool<'a>>,
@@ -25,32 +25,32 @@ pub(crate) struct Collector<'a, 't> {
     unsupported: UnsupportedToolList,
 }
 
-/// The tools that the model may be told of.
+/// The tools that may be declared to the model.
 #[derive(Debug)]
 pub(crate) struct Tools<'a> {
     pub(super) declared: Vec<DeclaredTool<'a>>,
     pub(super) by_key: HashMap<Key<'a>, usize>,
 }
 
-/// What tells tools apart (`T-2`).
+/// The identity of a tool: namespace, kind and name (`T-2`).
 pub(super) type Key<'a> = (Option<Cow<'a, str>>, ToolKind, Cow<'a, str>);
 
-/// Where a list of tools comes from.
+/// The source of a list of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The client declares them.
+    /// Declared by the client.
     Declared,
-    /// A search found them, so that deferred ones are loaded now (`T-10`).
+    /// Found by a tool search, which loads deferred tools (`T-10`).
     Found,
 }
 
-/// The namespace that members are read in.
+/// The namespace of the current list.
 type Namespace<'n, 'a> = Option<&'n Cow<'a, str>>;
 
 // === impl Collector ===
 
 impl<'a, 't> Collector<'a, 't> {
-    /// No tool yet.
+    /// Creates an empty collector.
     pub(crate) fn new(options: &'t TranslateOptions<'t>) -> Self {
         Self {
             options,
@@ -60,7 +60,7 @@ impl<'a, 't> Collector<'a, 't> {
         }
     }
 
-    /// Adds a list of tools; gives back their wire names.
+    /// Adds a list of tools and returns their wire names.
     pub(crate) fn add(
         &mut self,
         list: &[&'a RawValue],
@@ -75,7 +75,7 @@ impl<'a, 't> Collector<'a, 't> {
         Ok(names)
     }
 
-    /// All tools, or the refusal of those that cannot be converted.
+    /// Returns all tools, or the refusal of those that cannot be converted.
     pub(crate) fn finish(self) -> Result<Tools<'a>, Refusal> {
         self.unsupported.check()?;
         Ok(Tools { declared: self.tools, by_key: self.by_key })
@@ -143,7 +143,8 @@ impl<'a, 't> Collector<'a, 't> {
         Ok(())
     }
 
-    /// The first position and the newest definition count (`T-2`).
+    /// Inserts a tool. A duplicate keeps the first position and takes the newest definition
+    /// (`T-2`).
     fn insert(&mut self, tool: DeclaredTool<'a>) {
         let key = (tool.namespace.clone(), tool.kind, tool.name.clone());
         if let Some(&index) = self.by_key.get(&key) {
@@ -155,7 +156,7 @@ impl<'a, 't> Collector<'a, 't> {
     }
 }
 
-/// What a tool asks for that nobody here does (`T-4`).
+/// Returns the description of an unsupported feature that the tool requires, if any (`T-4`).
 fn unsupported_feature(
     tool: &Object<'_, '_>,
     source: Source,
@@ -178,25 +179,25 @@ fn unsupported_feature(
 // === impl Tools ===
 
 impl Tools<'_> {
-    /// Whether there is no function to call.
+    /// Returns whether there is no tool.
     pub(crate) fn is_empty(&self) -> bool {
         self.declared.is_empty()
     }
 
-    /// Leaves only the functions of these wire names.
+    /// Removes all tools except those with these wire names.
     pub(super) fn retain(&mut self, wire_names: &HashSet<String>) {
         self.declared.retain(|tool| wire_names.contains(&tool.chat.function.name));
     }
 
-    /// The `tools` of the chat request.
+    /// Returns the `tools` of the chat request.
     pub(crate) fn chat(&self) -> impl serde::Serialize {
         self.declared.iter().map(|tool| &tool.chat).collect::<Vec<_>>()
     }
 
-    /// The way back from wire names.
+    /// Returns the map from wire names to tools.
     ///
     /// # Errors
-    /// Two tools would have one wire name (`T-3`).
+    /// Two tools have the same wire name (`T-3`).
     pub(crate) fn names(&self) -> Result<ToolNames, Refusal> {
         let mut names = ToolNames::default();
         for tool in &self.declared {

@@ -1,4 +1,4 @@
-//! Tools as chat functions (`T-1`, `T-8`, `T-10`).
+//! Converts tools to chat functions (`T-1`, `T-8`, `T-10`).
 
 use std::borrow::Cow;
 
@@ -18,14 +18,14 @@ const EMPTY_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 const CUSTOM_TOOL_PARAMETERS: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}"#;
 const TOOL_SEARCH_PARAMETERS: &str = r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"}},"required":["query"]}"#;
 
-/// A function of a chat request.
+/// An entry of the chat request's `tools`.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "function")]
 pub(super) struct ChatTool<'a> {
     pub(super) function: Function<'a>,
 }
 
-/// What the model is told of it.
+/// The function as declared to the model.
 #[derive(Debug, Serialize)]
 pub(super) struct Function<'a> {
     pub(super) name: String,
@@ -36,25 +36,25 @@ pub(super) struct Function<'a> {
     pub(super) strict: Option<bool>,
 }
 
-/// One tool, flattened.
+/// A converted tool.
 #[derive(Debug)]
 pub(super) struct DeclaredTool<'a> {
     pub(super) kind: ToolKind,
     pub(super) namespace: Option<Cow<'a, str>>,
     pub(super) name: Cow<'a, str>,
     pub(super) chat: ChatTool<'a>,
-    /// Where it stands.
+    /// Its path in the request, for refusals.
     pub(super) at: String,
 }
 
-/// A function tool.
+/// Converts a function tool.
 pub(super) fn function<'a>(
     tool: &Object<'a, '_>,
     namespace: Option<&Cow<'a, str>>,
     supports_strict: bool,
     losses: &mut LossRecorder,
 ) -> Result<DeclaredTool<'a>, Refusal> {
-    // chat's own shape, which some clients send here too
+    // Some clients send the nested shape of chat.
     if !tool.has("name")
         && let Some(nested) = tool.object("function")?
     {
@@ -78,7 +78,8 @@ pub(super) fn function<'a>(
     .map(|declared| DeclaredTool { at: tool.at().to_string(), ..declared })
 }
 
-/// A free-form tool: its function takes the text as `input`, and its grammar becomes words.
+/// Converts a custom tool to a function with the text as `input`; its grammar becomes part of the
+/// description.
 pub(super) fn custom<'a>(
     tool: &Object<'a, '_>,
     namespace: Option<&Cow<'a, str>>,
@@ -112,7 +113,7 @@ pub(super) fn custom<'a>(
         .map(|declared| DeclaredTool { at: tool.at().to_string(), ..declared })
 }
 
-/// The search for tools that the client does.
+/// Converts the client-side tool search.
 pub(super) fn search<'a>(tool: &Object<'a, '_>) -> Result<DeclaredTool<'a>, Refusal> {
     let description = tool.string("description")?;
     let description = description.or(Some(Cow::Borrowed("Finds more tools that can be called.")));
@@ -136,7 +137,7 @@ fn declared<'a>(
     DeclaredTool { kind, namespace, name, chat: ChatTool { function }, at: String::new() }
 }
 
-/// The schema of the arguments. Only what makes it an object is added, nothing else is changed.
+/// Returns the schema of the arguments; adds `type` if absent and changes nothing else.
 fn parameters<'a>(tool: &Object<'a, '_>, absent: &str) -> Result<Cow<'a, RawValue>, Refusal> {
     let Some(raw) = tool.get("parameters") else {
         return Ok(Cow::Owned(raw_value(absent.to_owned())));

@@ -1,19 +1,19 @@
-//! What kinds of tools there are, and which of them a function can stand for (`T-5`).
+//! The table of tool types and their convertibility (`T-5`).
 
-/// What becomes of a tool.
+/// The treatment of a tool type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Sent as it is (`T-1`).
+    /// Sent as a function (`T-1`).
     Function,
-    /// Its members are sent (`T-6`).
+    /// Flattened into its members (`T-6`).
     Namespace,
-    /// Sent as a function that takes one text (`T-8`).
+    /// Sent as a function with one text argument (`T-8`).
     Custom,
     /// Sent as a function; the client searches (`T-10`).
     ClientSearch,
-    /// Would run, or is defined, at the API's operator.
+    /// Executed or defined by the API provider.
     Hosted,
-    /// Nothing that we know.
+    /// Unknown.
     Unknown,
 }
 
@@ -29,7 +29,7 @@ const HOSTED: &[&str] = &[
     "tool_search",
 ];
 
-/// The one table: from `type` and, for tool search, `execution`.
+/// Returns the treatment of a tool with this `type` and `execution`.
 pub(super) fn kind(kind: &str, execution: Option<&str>) -> Kind {
     match kind {
         "function" => Kind::Function,

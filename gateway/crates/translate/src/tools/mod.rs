@@ -1,7 +1,7 @@
-//! The tools of a request: which can be said in chat, under what names, and which may be called.
+//! Converts the tools of a request and its `tool_choice`.
 //!
-//! [`kind`] is the one table of what is convertible (`T-5`); [`collect`] gathers and flattens,
-//! [`declare`] writes the chat functions, [`choice`] reads `tool_choice`.
+//! `kind` is the table of convertible types (`T-5`), `collect` collects and flattens, `declare`
+//! builds the chat functions, and `choice` translates `tool_choice`.
 
 pub(super) mod choice;
 pub(super) mod collect;

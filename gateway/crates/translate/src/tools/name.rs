@@ -1,16 +1,16 @@
-//! The names that the upstream knows tools by (`T-6`).
+//! Wire names: the names of tools at the upstream (`T-6`).
 
 use sha2::{Digest, Sha256};
 
 use super::super::path::Path;
 use domain::refusal::Refusal;
 
-/// Chat takes no longer names.
+/// The maximum length of a function name in chat.
 const MAX_NAME_CHARS: usize = 64;
-/// What is left of a name that is too long; `_` and 8 digits of its hash follow.
+/// The kept prefix of a longer name; `_` and 8 digits of its hash follow.
 const MAX_PREFIX_CHARS: usize = 55;
 
-/// The wire name of a tool in a namespace. Never taken apart again: the plan has the way back.
+/// Returns the wire name of a tool. It is never split again: the plan maps it back.
 pub(crate) fn wire_name(namespace: Option<&str>, name: &str) -> String {
     let Some(namespace) = namespace else { return name.to_owned() };
     let full = if name.starts_with(namespace) {

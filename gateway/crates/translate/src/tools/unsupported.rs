@@ -1,14 +1,14 @@
-//! The refusal of tools that no function can stand for (`T-5`).
+//! The refusal of tools that cannot be converted (`T-5`).
 
 use std::fmt::Write as _;
 
 use super::super::path::excerpt;
 use domain::refusal::{Refusal, RequestFault};
 
-/// More are counted, not named.
+/// The number of tools named in the message; the others are counted.
 const MAX_NAMED: usize = 50;
 
-/// Tools that cannot be converted, in the order in which they were found.
+/// The tools that cannot be converted, in input order.
 #[derive(Debug, Default)]
 pub(super) struct UnsupportedToolList {
     first: Option<String>,
@@ -19,7 +19,7 @@ pub(super) struct UnsupportedToolList {
 }
 
 impl UnsupportedToolList {
-    /// Adds the tool at `at`. `what` says what about it is the matter, beside its type.
+    /// Adds the tool at `at`. `suffix` follows its type in the message.
     pub(super) fn add(&mut self, kind: Option<&str>, suffix: &str, at: String) {
         self.count += 1;
         self.has_web_search |= kind.is_some_and(|kind| kind.starts_with("web_search"));
@@ -33,7 +33,7 @@ impl UnsupportedToolList {
         self.first.get_or_insert(at);
     }
 
-    /// Refuses the request if there is any.
+    /// Refuses the request if the list is not empty.
     pub(super) fn check(self) -> Result<(), Refusal> {
         let Some(first) = self.first else { return Ok(()) };
         let mut message = format!("tools that this model cannot be given: {}", self.named);
