@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_loss_is_named_once() {
+    fn each_loss_is_listed_once() {
         let mut report = LossReport::default();
         assert_eq!(report.header(), None);
         report.add(Loss::GrammarNotEnforced, "apply_patch");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_report_keeps_whole_notes() {
+    fn a_long_header_is_cut_between_notes() {
         let mut report = LossReport::default();
         for n in 0..1_000 {
             report.add(Loss::OutputInvented, format!("call_{n}"));

@@ -65,7 +65,7 @@ mod tests {
     use domain::wire::text::encode;
 
     #[test]
-    fn the_wrapper_never_reaches_the_client() {
+    fn the_wrapper_is_removed() {
         let check = |arguments: &str, expected: &str| {
             assert_eq!(unwrap_input(&encode(arguments)), expected, "{arguments}");
         };
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrapper_that_was_cut_gives_what_there_is() {
+    fn a_truncated_wrapper_is_removed() {
         let check = |arguments: &str, expected: &str| {
             assert_eq!(unwrap_input(&encode(arguments)), expected, "{arguments}");
         };
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_has_an_object() {
+    fn search_arguments_are_an_object() {
         let check = |arguments: &str, expected: &str| {
             let mut out = BytesMut::new();
             write_search(&mut out, &encode(arguments));

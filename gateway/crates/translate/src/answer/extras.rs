@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn r_14_probabilities_have_all_their_fields() {
+    fn r_14_log_probabilities_have_all_fields() {
         let json = r#"{"content":[{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[{"token":"b","logprob":-1,"bytes":null}]},{"token":"c","logprob":0}]}"#;
         assert_eq!(
             logprobs(&raw(json)),

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_ends_where_a_reader_says_that_it_does() {
+    fn the_scanner_agrees_with_a_json_parser() {
         for json in [
             "{}",
             " {\"a\": {\"b\": [1, {}]}, \"c\": \"}\\\"}\\\\\"} \n",
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_pieces_that_look_like_an_end_are_each_looked_at_once() {
+    fn a_million_fragments_with_braces_are_each_scanned_once() {
         let mut end = ObjectScanner::default();
         let mut text = r#"{\"a\":\""#.to_owned();
         for _ in 0..1_000_000 {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn however_it_is_escaped_and_cut() {
+    fn any_escapes_and_fragments_are_scanned() {
         let mut end = ObjectScanner::default();
         for (text, is_complete) in [
             ("", false),

@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_kept_as_they_came() {
+    fn escapes_are_copied_unchanged() {
         check(&[], "");
         check(&["a\\n", "\\u0000", "\\\"é😀"], "a\n\0\"é😀");
         check(&["\\\\ud83d"], "\\ud83d");
     }
 
     #[test]
-    fn a_split_pair_stays_one_and_half_a_one_is_replaced() {
+    fn split_surrogate_pairs_are_joined_and_unpaired_ones_replaced() {
         check(&["\\ud83d\\ude00"], "😀");
         check(&["a\\uD83D", "\\uDE00b"], "a😀b");
         check(&["\\ud83d", "", "\\ude00"], "😀");

@@ -1,15 +1,16 @@
-//! Calls: a case for each rule of §5.5, of the items' fields and of the names' way back.
+//! Tool calls: a test for each rule of §5.5, of the fields of call items (§4.2) and of the restored
+//! names.
 
 use std::collections::HashSet;
 
 use super::*;
 
-/// A piece of a call.
+/// A fragment of a call.
 fn entry(index: u32, id: &str, name: &str, arguments: &str) -> String {
     call(json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}}))
 }
 
-/// Name and arguments of each item, after checking that the stream is good.
+/// Returns name and arguments of each item of a stream that must succeed.
 fn calls(chunks: &[String]) -> Vec<(String, String)> {
     let run = run_ok(plan(), chunks);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -35,14 +36,14 @@ fn r_5_arguments_are_always_a_string() {
 }
 
 #[test]
-fn s_8c_arguments_as_an_object_become_text_and_bad_ones_pass() {
+fn s_8c_object_arguments_become_text_and_invalid_ones_are_passed_on() {
     let object = call(json!({"id": "c", "function": {"name": "f", "arguments": {"a": "b\""}}}));
     check(&[object], &[("f", r#"{"a":"b\""}"#)]);
     check(&[entry(0, "c", "f", "{oops")], &[("f", "{oops")]);
 }
 
 #[test]
-fn r_6_and_t_9_a_custom_call_has_its_free_text() {
+fn r_6_and_t_9_a_custom_call_has_unwrapped_text() {
     let run = run_ok(
         plan(),
         &[
@@ -61,7 +62,7 @@ fn r_6_and_t_9_a_custom_call_has_its_free_text() {
 }
 
 #[test]
-fn t_7_names_come_back_as_declared() {
+fn t_7_declared_names_are_restored() {
     let run = run_ok(plan(), &[entry(0, "c", "mcp__x__f", "{}"), finish("tool_calls")]);
     for item in [run.all("response.output_item.added", "item")[0], &run.output()[0]] {
         assert_eq!((&item["name"], &item["namespace"]), (&json!("f"), &json!("mcp__x")));
@@ -73,7 +74,7 @@ fn t_7_names_come_back_as_declared() {
 }
 
 #[test]
-fn t_10_a_tool_search_has_an_object() {
+fn t_10_a_tool_search_call_has_object_arguments() {
     let run = run_ok(
         plan(),
         &[entry(0, "c", "tool_search", "{\"query\":"), entry(0, "", "", "\"q\"}"), finish("stop")],
@@ -91,7 +92,7 @@ fn t_10_a_tool_search_has_an_object() {
 }
 
 #[test]
-fn r_10_call_ids_are_kept_if_they_can_be() {
+fn r_10_valid_call_ids_are_kept() {
     let ids = |chunks: &[String]| -> Vec<String> {
         let run = run_ok(plan(), chunks);
         run.output().iter().map(|item| item["call_id"].as_str().unwrap().to_owned()).collect()
@@ -113,7 +114,7 @@ fn r_10_call_ids_are_kept_if_they_can_be() {
 }
 
 #[test]
-fn r_13_the_old_form_is_one_call() {
+fn r_13_a_legacy_function_call_is_one_call() {
     let piece = |function: Value| delta(json!({"function_call": function}));
     let chunks =
         [piece(json!({"name": "f", "arguments": "{\"a\""})), piece(json!({"arguments": ":1}"}))];
@@ -126,8 +127,8 @@ fn r_13_the_old_form_is_one_call() {
 }
 
 #[test]
-fn s_6_pieces_find_their_call() {
-    // no index: by id, else the last
+fn s_6_fragments_are_assigned_to_their_call() {
+    // Without index: by id, otherwise the last call.
     let bare = |id: &str, name: &str, arguments: &str| {
         call(json!({"id": id, "function": {"name": name, "arguments": arguments}}))
     };
@@ -142,7 +143,7 @@ fn s_6_pieces_find_their_call() {
         &[("f", "{\"a\":1}"), ("get", "{\"b\":2} ")],
     );
     check(&[bare("", "f", "{}"), bare("", "get", "{}")], &[("f", "{}"), ("get", "{}")]);
-    // every call has index 0
+    // Every call has index 0.
     check(
         &[entry(0, "a", "f", "{\"a\":1}"), entry(0, "b", "f", "{\"b\""), entry(0, "b", "", ":2}")],
         &[("f", "{\"a\":1}"), ("f", "{\"b\":2}")],
@@ -151,17 +152,17 @@ fn s_6_pieces_find_their_call() {
         &[entry(0, "", "f", "{}"), entry(0, "", "get", "{\"b\":2}")],
         &[("f", "{}"), ("get", "{\"b\":2}")],
     );
-    // an id that comes later, a name that is repeated
+    // A late id, and a repeated name.
     check(
         &[entry(0, "", "f", "{\"a\""), entry(0, "late", "f", ":1}"), entry(0, "late", "f", "")],
         &[("f", "{\"a\":1}")],
     );
-    // an entry that says nothing is no call
+    // An empty entry is not a call.
     check(&[entry(0, "", "", ""), entry(0, "a", "f", "{}")], &[("f", "{}")]);
 }
 
 #[test]
-fn s_7_name_fragments_are_joined_and_repeats_are_not() {
+fn s_7_name_fragments_are_joined_and_repeats_ignored() {
     check(
         &[entry(0, "a", "get", ""), entry(0, "", "_weather", ""), entry(0, "", "", "{}")],
         &[("get_weather", "{}")],
@@ -183,7 +184,7 @@ fn s_7_name_fragments_are_joined_and_repeats_are_not() {
 }
 
 #[test]
-fn s_8_a_call_is_announced_when_its_name_is_whole() {
+fn s_8_a_call_is_announced_once_its_name_is_complete() {
     let announced = |chunks: &[String]| {
         let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
         let mut out = BytesMut::new();
@@ -200,7 +201,7 @@ fn s_8_a_call_is_announced_when_its_name_is_whole() {
     assert!(announced(&[entry(0, "", "f", ""), entry(0, "a", "", "")]));
     assert!(!announced(&[entry(0, "a", "", "{}")]), "§0.1.7: never without a name");
     assert!(announced(&[entry(0, "a", "", "{}"), entry(0, "", "f", "")]));
-    // what came before the name is one delta
+    // Everything received before the name is one delta.
     let run = run_ok(
         plan(),
         &[
@@ -222,9 +223,9 @@ fn s_8b_one_call_is_open_at_a_time() {
         entry(1, "", "", ":2}"),
         entry(0, "", "", ":1}"),
     ];
-    // `run_ok` checks that no item is added while another is open
+    // `run_ok` checks that no item is added while another is open.
     check(&interleaved, &[("f", "{\"a\":1}"), ("get", "{\"b\":2}"), ("f", "{\"c\":3}")]);
-    // the first is closed as soon as the next begins, so that clients can run it
+    // The first call is closed as soon as the next begins, so that clients can run it.
     let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
     let mut out = BytesMut::new();
     for chunk in [entry(0, "a", "f", "{\"a\":1}"), entry(1, "b", "get", "{")] {
@@ -232,12 +233,12 @@ fn s_8b_one_call_is_open_at_a_time() {
     }
     let seen = String::from_utf8(out.to_vec()).unwrap();
     assert_eq!(seen.matches("event: response.output_item.done").count(), 1);
-    // one without arguments waits for the end, since they may still come
+    // A call without arguments stays open until the end, since they may still arrive.
     check(&[entry(0, "a", "f", ""), entry(1, "b", "get", "{}")], &[("f", "{}"), ("get", "{}")]);
 }
 
 #[test]
-fn s_8b_text_waits_for_a_call_that_is_not_whole() {
+fn s_8b_text_is_queued_behind_an_incomplete_call() {
     let chunks = [
         text("before"),
         entry(0, "a", "f", "{\"a\""),
@@ -268,7 +269,7 @@ fn text_then_call_then_text_are_three_items() {
 }
 
 #[test]
-fn a_frame_may_hold_all_there_is() {
+fn one_chunk_may_have_reasoning_text_and_calls() {
     let everything = delta(json!({
         "tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}],
         "content": "a", "reasoning": "why",
@@ -280,7 +281,7 @@ fn a_frame_may_hold_all_there_is() {
 
 /// §3.6
 #[test]
-fn a_call_that_is_not_allowed_never_reaches_the_client() {
+fn a_disallowed_call_is_not_delivered() {
     let allowed = || ResponsePlan { allowed: Some(HashSet::from(["f".to_owned()])), ..plan() };
     assert!(run_ok(allowed(), &[entry(0, "c", "f", "{}"), finish("stop")]).violation.is_none());
     for name in ["get", "apply_patch", "unknown"] {
@@ -292,7 +293,7 @@ fn a_call_that_is_not_allowed_never_reaches_the_client() {
         assert_eq!(*run.output(), Vec::<Value>::new());
         assert!(!run.bytes.contains("output_item"));
     }
-    // known at the end only
+    // The name is complete at the end only.
     let run = run_stream(allowed(), &[entry(0, "c", "get", ""), finish("stop")]);
     assert!(matches!(run.violation, Some(ProtocolViolation::Model(_))));
     let body = message(
@@ -304,9 +305,10 @@ fn a_call_that_is_not_allowed_never_reaches_the_client() {
     assert!(matches!(violation, ProtocolViolation::Model(_)));
 }
 
-/// Upstreams know custom tools as functions (`T-8`): any text in the place of arguments is not from one.
+/// Upstreams know custom tools as functions (`T-8`), so that free text in place of arguments is
+/// invalid.
 #[test]
-fn a_custom_call_of_the_upstreams_own_never_reaches_the_client() {
+fn a_native_custom_call_is_not_delivered() {
     let custom = json!({"tool_calls": [
         {"index": 0, "id": "c", "type": "custom", "custom": {"name": "apply_patch", "input": "{\"cmd\":\"ls\"}"}},
     ]});
@@ -315,9 +317,9 @@ fn a_custom_call_of_the_upstreams_own_never_reaches_the_client() {
     assert!(!run.bytes.contains("output_item"));
 }
 
-/// §5.4, END
+/// §5.4, end of the stream
 #[test]
-fn a_call_without_a_name_is_of_the_only_tool() {
+fn a_call_without_a_name_is_assigned_to_the_only_tool() {
     let nameless = [entry(0, "c", "", "{}"), finish("tool_calls")];
     assert!(matches!(run_stream(plan(), &nameless).violation, Some(ProtocolViolation::Model(_))));
     let mut only = ResponsePlan::default();
@@ -327,7 +329,7 @@ fn a_call_without_a_name_is_of_the_only_tool() {
 }
 
 #[test]
-fn an_upstream_cannot_fill_memory_with_calls() {
+fn the_number_of_calls_is_limited() {
     let many: Vec<_> = (0..1_025).map(|index| entry(index, "", "f", "{}")).collect();
     assert!(matches!(run_stream(plan(), &many).violation, Some(ProtocolViolation::Invalid(_))));
     for bad in [json!(3), json!({}), json!([3]), json!("x")] {

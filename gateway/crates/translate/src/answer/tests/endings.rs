@@ -1,10 +1,10 @@
-//! How streams begin and end: §4.3, §5.4, §5.7 and §5.9.
+//! Start and end of streams: §4.3, §5.4, §5.7 and §5.9.
 
 use super::*;
 use domain::wire::chunk::ChunkView;
 
 #[test]
-fn status_is_as_the_finish_reason_says() {
+fn the_finish_reason_decides_the_status() {
     let check = |reason: &str, status: &str, detail: Value, item: &str| {
         let run = run_ok(plan(), &[text("a"), finish(reason), "[DONE]".to_owned()]);
         let whole = answer(plan(), &message(json!({"content": "a"}), reason));
@@ -28,7 +28,7 @@ fn status_is_as_the_finish_reason_says() {
 }
 
 #[test]
-fn only_the_last_item_of_a_cut_answer_is_incomplete() {
+fn incomplete_calls_of_an_incomplete_answer_are_incomplete() {
     let chunks = [
         text("a"),
         call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{\"a"}})),
@@ -38,7 +38,7 @@ fn only_the_last_item_of_a_cut_answer_is_incomplete() {
     let run = run_ok(plan(), &chunks);
     let status: Vec<_> = run.output().iter().map(|item| item["status"].as_str().unwrap()).collect();
     assert_eq!(status, ["completed", "incomplete", "incomplete"]);
-    // a call that is whole is one, also where its answer is not
+    // A complete call is completed even if the answer is incomplete.
     let mut whole = chunks;
     whole[1] =
         call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{\"a\":1}"}}));
@@ -47,9 +47,9 @@ fn only_the_last_item_of_a_cut_answer_is_incomplete() {
     assert_eq!(status, ["completed", "completed", "incomplete"]);
 }
 
-/// `S-8c`: these were `completed`, and clients run such a call.
+/// `S-8c`. Regression: these calls were `completed`, and clients ran them.
 #[test]
-fn a_call_that_was_cut_is_incomplete_whatever_waits_behind_it() {
+fn a_truncated_call_is_incomplete_whatever_follows() {
     let piece = |index: u32, name: &str, arguments: &str| {
         let id = format!("c{index}");
         call(json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}}))
@@ -74,7 +74,7 @@ fn a_call_that_was_cut_is_incomplete_whatever_waits_behind_it() {
             }
         }
     }
-    // the same pieces in full are calls, in whatever order they came
+    // The same calls are completed once their arguments are complete, in any order.
     let chunks = [
         piece(0, "f", "{\"a"),
         piece(1, "apply_patch", "{\"input\":\"x"),
@@ -87,7 +87,7 @@ fn a_call_that_was_cut_is_incomplete_whatever_waits_behind_it() {
 }
 
 #[test]
-fn a_broken_answer_is_trouble() {
+fn an_aborted_answer_is_a_violation() {
     for reason in ["error", "abort"] {
         let run = run_stream(plan(), &[text("a"), finish(reason), "[DONE]".to_owned()]);
         assert!(matches!(run.violation, Some(ProtocolViolation::Reported(_))));
@@ -98,9 +98,9 @@ fn a_broken_answer_is_trouble() {
     }
 }
 
-/// It was forgotten, so that nobody was charged for what the upstream charges.
+/// Regression: such answers were not charged, although the upstream charges them.
 #[test]
-fn an_answer_that_cannot_be_given_is_looked_at_all_the_same() {
+fn an_undeliverable_answer_is_still_observed() {
     let seen = |body: &str| {
         let allowed = ResponsePlan { allowed: Some(["f".to_owned()].into()), ..plan() };
         let mut seen = None;
@@ -123,19 +123,20 @@ fn an_answer_that_cannot_be_given_is_looked_at_all_the_same() {
 }
 
 #[test]
-fn an_end_without_a_word_is_a_cut() {
+fn an_end_without_finish_reason_is_a_cut_off() {
     let cut =
         |chunks: &[&str]| run_stream(plan(), chunks).violation == Some(ProtocolViolation::CutOff);
-    let said = text("a");
-    assert!(cut(&[]) && cut(&[&said]) && cut(&[&said, &finish("")]));
-    assert!(!cut(&[&said, &finish("stop")]) && !cut(&[&said, &finish(""), "[DONE]"]));
+    let text_chunk = text("a");
+    assert!(cut(&[]) && cut(&[&text_chunk]) && cut(&[&text_chunk, &finish("")]));
+    assert!(!cut(&[&text_chunk, &finish("stop")]) && !cut(&[&text_chunk, &finish(""), "[DONE]"]));
 }
 
-/// §4.3: it was taken for the end of the answer.
+/// §4.3. Regression: this was taken for the end of the answer.
 #[test]
-fn an_end_marker_without_a_finish_reason_is_trouble() {
-    let said = text("a");
-    for chunks in [&["[DONE]"][..], &[&said, "[DONE]"], &[&finish(""), &said, "[DONE]"]] {
+fn done_without_a_finish_reason_is_a_violation() {
+    let text_chunk = text("a");
+    for chunks in [&["[DONE]"][..], &[&text_chunk, "[DONE]"], &[&finish(""), &text_chunk, "[DONE]"]]
+    {
         let run = run_stream(plan(), chunks);
         assert!(
             matches!(run.violation, Some(ProtocolViolation::Invalid(_))),
@@ -148,7 +149,7 @@ fn an_end_marker_without_a_finish_reason_is_trouble() {
 
 /// §5.4
 #[test]
-fn an_answer_of_nothing_has_one_empty_message() {
+fn an_empty_answer_has_one_empty_message() {
     for chunks in [vec![finish("stop")], vec![text(""), finish("length")]] {
         let run = run_ok(plan(), &chunks);
         assert_eq!(run.output().len(), 1);
@@ -157,9 +158,9 @@ fn an_answer_of_nothing_has_one_empty_message() {
     }
 }
 
-/// §5.4: empty text beside calls and in the first chunk opens nothing.
+/// §5.4: neither in the first chunk nor beside calls.
 #[test]
-fn empty_text_opens_nothing() {
+fn empty_text_opens_no_item() {
     let chunks = [
         delta(json!({"role": "assistant", "content": "", "reasoning": "", "refusal": null})),
         delta(
@@ -171,9 +172,9 @@ fn empty_text_opens_nothing() {
     assert_eq!(run.output().len(), 1);
 }
 
-/// §5.4.5: some servers send calls in the chunk that ends, or behind it.
+/// §5.4: some servers send calls in the last chunk or after it.
 #[test]
-fn what_comes_after_the_finish_reason_counts() {
+fn chunks_after_the_finish_reason_are_read() {
     let late = call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}));
     let run = run_ok(plan(), &[text("a"), finish("stop"), late, finish("length")]);
     assert_eq!(run.output().len(), 2);
@@ -181,7 +182,7 @@ fn what_comes_after_the_finish_reason_counts() {
 }
 
 #[test]
-fn s_5_and_5_7_a_failure_is_an_error_and_then_the_end() {
+fn s_5_and_5_7_a_failure_is_an_error_event_and_response_failed() {
     let run = run_stream(plan(), &[text("a"), r#"{"error":{"message":"boom"}}"#.to_owned()]);
     let kinds = run.kinds();
     assert_eq!(kinds[kinds.len() - 3..], ["response.output_item.done", "error", "response.failed"]);
@@ -195,9 +196,9 @@ fn s_5_and_5_7_a_failure_is_an_error_and_then_the_end() {
     assert!(run.bytes.ends_with("data: [DONE]\n\n"));
 }
 
-/// §5.7: a client runs a call at its done event, so a broken one has none.
+/// §5.7: clients run a call on its done event, so an incomplete one has none.
 #[test]
-fn an_open_call_is_left_out_of_a_failure() {
+fn a_failure_drops_the_open_call() {
     let done = call(json!({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}));
     let open = call(json!({"index": 1, "id": "d", "function": {"name": "f", "arguments": "{}"}}));
     let run = run_stream(plan(), &[text("a"), done, open, text("b")][..3]);
@@ -210,7 +211,7 @@ fn an_open_call_is_left_out_of_a_failure() {
 }
 
 #[test]
-fn an_error_before_anything_else_starts_nothing() {
+fn an_error_before_the_first_chunk_starts_no_stream() {
     let check = |data: &str, message: &str| {
         let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
         let mut out = BytesMut::new();
@@ -227,7 +228,7 @@ fn an_error_before_anything_else_starts_nothing() {
 }
 
 #[test]
-fn frames_that_say_nothing_are_ignored() {
+fn empty_chunks_are_ignored() {
     let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
     let mut out = BytesMut::new();
     for data in ["", " ", "{}", r#"{"type":"ping"}"#] {
@@ -240,14 +241,14 @@ fn frames_that_say_nothing_are_ignored() {
 
 /// §5.9
 #[test]
-fn nothing_comes_before_created() {
+fn no_event_precedes_response_created() {
     let mut stream = ResponseStream::new(&envelope(), Arc::new(plan()));
     let mut out = BytesMut::new();
     for kind in [KeepAlive::Comment, KeepAlive::InProgress, KeepAlive::Event] {
         stream.keep_alive(kind, &mut out);
     }
     assert!(out.is_empty());
-    // the grace period is over before the upstream has said a word
+    // The grace period ends before the first upstream chunk.
     stream.start(&mut out);
     stream.start(&mut out);
     for kind in [KeepAlive::Comment, KeepAlive::InProgress, KeepAlive::Event] {
@@ -273,7 +274,7 @@ fn nothing_comes_before_created() {
 }
 
 #[test]
-fn s_4_the_marker_can_be_switched_off() {
+fn s_4_the_done_marker_can_be_disabled() {
     let envelope = Envelope { done_marker: false, ..envelope() };
     let mut stream = ResponseStream::new(&envelope, Arc::new(plan()));
     let mut out = BytesMut::new();
@@ -286,9 +287,9 @@ fn s_4_the_marker_can_be_switched_off() {
     assert!(!String::from_utf8(out.to_vec()).unwrap().contains("[DONE]"));
 }
 
-/// An upstream that sends nothing but these had its stream kept without an end.
+/// Regression: the buffer was unlimited for an upstream that sends nothing else.
 #[test]
-fn what_comes_beside_text_is_known_before_its_item_is_done() {
+fn buffered_bytes_include_open_metadata() {
     let annotation =
         json!({"type": "url_citation", "url": "https://a", "title": "x".repeat(1_000)});
     let logprobs = json!({"content": [{"token": "x".repeat(1_000), "logprob": 0.0}]});
@@ -307,7 +308,7 @@ fn what_comes_beside_text_is_known_before_its_item_is_done() {
             let chunk = json!({"choices": [choice]}).to_string();
             stream.push(&chunk, &mut out, |_| {}).unwrap();
             let kept = stream.buffered_bytes();
-            // a token is shown with its bytes as numbers
+            // A token includes its bytes as numbers.
             assert!((count * 1_000..count * 6_000).contains(&kept), "{kept} after {count}");
         }
     }

@@ -1,4 +1,4 @@
-//! Whole streams: what an upstream sends, and the events that clients were seen to understand.
+//! Whole streams: recorded chat streams, and the events that real clients were tested with.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ static GOLDEN: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(json).unwrap()
 });
 
-/// The recorded stream for each golden one.
+/// The recorded chat stream of each golden stream.
 pub(super) const FIXTURES: [(&str, &str); 14] = [
     ("text", include_str!("../../fixtures/text.jsonl")),
     ("empty", include_str!("../../fixtures/empty.jsonl")),
@@ -37,13 +37,13 @@ pub(super) fn plan_of(name: &str) -> ResponsePlan {
 }
 
 #[test]
-fn each_golden_stream_is_what_its_upstream_stream_gives() {
+fn recorded_chat_streams_become_the_golden_streams() {
     assert_eq!(GOLDEN.as_object().unwrap().len(), FIXTURES.len());
     for (name, fixture) in FIXTURES {
         let run = run_stream(plan_of(name), &lines(fixture));
         let mut expected = GOLDEN[name].clone();
         if name == "reason_text" {
-            // the golden stream's seal is of another sealer
+            // The golden stream has the seal of another sealer.
             let text = expected.to_string().replace("gwr1:AAAA", "gwr1:think");
             expected = serde_json::from_str(&text).unwrap();
         }
@@ -57,16 +57,16 @@ fn each_golden_stream_is_what_its_upstream_stream_gives() {
 }
 
 #[test]
-fn each_golden_stream_folds_to_its_object() {
+fn golden_streams_rebuild_to_their_objects() {
     for (name, fixture) in FIXTURES {
         let run = run_stream(plan_of(name), &lines(fixture));
         assert_eq!(rebuild::rebuild_output(&run.events), *run.output(), "{name}");
     }
 }
 
-/// §0.1.3, §4.3: wherever the upstream's stream is cut, the client is not told that it is whole.
+/// §0.1.5, §4.3: a stream that is cut anywhere is not reported as complete.
 #[test]
-fn no_cut_stream_passes_for_a_whole_one() {
+fn a_truncated_golden_stream_never_completes() {
     for (name, fixture) in FIXTURES {
         let bytes = wire(&lines(fixture));
         for at in 0..=bytes.len() {

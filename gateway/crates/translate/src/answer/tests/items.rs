@@ -1,10 +1,10 @@
-//! Messages, reasoning, ids and the object: a case for each rule of §4.
+//! Messages, reasoning, ids and the object: a test for each rule of §4.
 
 use super::*;
 use crate::plan::ReasoningOutput;
 
 #[test]
-fn r_1_a_message_is_made_of_text_or_refusal_only() {
+fn r_1_a_message_needs_text_or_a_refusal() {
     let body = message(
         json!({"content": null, "tool_calls": [{"id": "c", "function": {"name": "f"}}]}),
         "stop",
@@ -21,7 +21,7 @@ fn r_1_a_message_is_made_of_text_or_refusal_only() {
 }
 
 #[test]
-fn r_2_both_arrays_of_a_text_are_always_there() {
+fn r_2_output_text_always_has_both_arrays() {
     let run = run_ok(plan(), &[text("a"), finish("stop")]);
     let part = &run.output()[0]["content"][0];
     assert_eq!(
@@ -48,7 +48,7 @@ fn r_3_a_refusal_after_text_is_a_second_part() {
 }
 
 #[test]
-fn r_4_annotations_are_flat_and_belong_to_their_text() {
+fn r_4_annotations_are_flat_and_part_of_their_text() {
     let citation = json!([
         {"type": "url_citation", "url_citation": {"url": "https://a", "title": "A", "start_index": 0, "end_index": 1}},
         {"type": "other"},
@@ -64,7 +64,7 @@ fn r_4_annotations_are_flat_and_belong_to_their_text() {
 }
 
 #[test]
-fn r_7_usage_has_every_dialect_and_both_details() {
+fn r_7_usage_is_read_in_every_dialect() {
     let check = |usage: Value, expected: [u64; 5]| {
         let mut body = message(json!({"content": "a"}), "stop");
         body["usage"] = usage;
@@ -92,12 +92,12 @@ fn r_7_usage_has_every_dialect_and_both_details() {
         json!({"input_tokens": 9, "output_tokens": null, "prompt_cache_hit_tokens": 4}),
         [9, 4, 0, 5, 0],
     );
-    // none of the upstream's: what the end brings
+    // Without upstream usage: the counted usage.
     check(Value::Null, [10, 0, 0, 5, 0]);
 }
 
 #[test]
-fn r_7_the_last_usage_of_a_stream_counts_even_after_its_end() {
+fn r_7_the_last_usage_of_a_stream_wins() {
     let with_usage = |output: u64| {
         json!({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": output}})
             .to_string()
@@ -107,7 +107,7 @@ fn r_7_the_last_usage_of_a_stream_counts_even_after_its_end() {
 }
 
 #[test]
-fn r_8_reasoning_has_three_names_and_is_never_said_twice() {
+fn r_8_reasoning_is_read_from_one_field_per_chunk() {
     let check = |pieces: Value| {
         let chunks = [delta(pieces.clone()), text("a"), finish("stop")];
         let run = run_ok(plan(), &chunks);
@@ -129,7 +129,7 @@ fn r_8_reasoning_has_three_names_and_is_never_said_twice() {
 }
 
 #[test]
-fn r_8_and_s_9_reasoning_is_shown_where_the_plan_says() {
+fn r_8_and_s_9_reasoning_appears_as_planned() {
     let run = |reasoning| {
         let chunks = [delta(json!({"reasoning": "why"})), text("a"), finish("stop")];
         run_ok(ResponsePlan { reasoning, ..plan() }, &chunks)
@@ -146,7 +146,7 @@ fn r_8_and_s_9_reasoning_is_shown_where_the_plan_says() {
 }
 
 #[test]
-fn r_9_reasoning_is_sealed_if_asked_for() {
+fn r_9_reasoning_is_sealed_on_request() {
     let chunks = [delta(json!({"reasoning": "a\n\"b\" 😀"})), finish("stop")];
     for reasoning in [ReasoningOutput::Summary, ReasoningOutput::Content, ReasoningOutput::Hidden] {
         let run = run_ok(ResponsePlan { seals_reasoning: true, reasoning, ..plan() }, &chunks);
@@ -156,7 +156,7 @@ fn r_9_reasoning_is_sealed_if_asked_for() {
 }
 
 #[test]
-fn r_10_ids_are_ours_and_distinct() {
+fn r_10_item_ids_are_generated_and_unique() {
     let chunks = [
         delta(json!({"reasoning": "r"})),
         text("a"),
@@ -181,7 +181,7 @@ fn r_10_ids_are_ours_and_distinct() {
 }
 
 #[test]
-fn r_12_only_the_first_choice_counts() {
+fn r_12_only_choice_0_is_read() {
     let other = json!({"choices": [
         {"index": 1, "delta": {"content": "x"}, "finish_reason": "length"},
         {"index": 0, "delta": {"content": "a"}},
@@ -192,7 +192,7 @@ fn r_12_only_the_first_choice_counts() {
 }
 
 #[test]
-fn r_12_an_answer_without_choices_is_none() {
+fn r_12_an_answer_without_choices_is_invalid() {
     let check =
         |body: &str| parse_whole(body, &envelope(), Arc::new(plan()), |_| {}).err().unwrap();
     for body in ["{}", r#"{"choices":[]}"#, r#"{"choices":[{"index":1}]}"#, "<html>", "[]"] {
@@ -207,7 +207,7 @@ fn r_12_an_answer_without_choices_is_none() {
 }
 
 #[test]
-fn r_14_probabilities_come_with_their_text_if_asked_for() {
+fn r_14_log_probabilities_are_delivered_on_request() {
     let chunk = |token: &str| {
         json!({"choices": [{"index": 0, "delta": {"content": token},
             "logprobs": {"content": [{"token": token, "logprob": -0.5, "top_logprobs": []}]}}]})
@@ -224,7 +224,7 @@ fn r_14_probabilities_come_with_their_text_if_asked_for() {
 }
 
 #[test]
-fn text_may_come_in_parts() {
+fn content_may_be_an_array_of_parts() {
     let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
     let run = run_ok(plan(), &[delta(json!({"content": parts})), finish("stop")]);
     assert_eq!(run.all("response.output_text.delta", "delta"), ["ab"]);
@@ -233,7 +233,7 @@ fn text_may_come_in_parts() {
 }
 
 #[test]
-fn escapes_reach_the_client_as_they_came() {
+fn escapes_reach_the_client_unchanged() {
     let chunks = [
         r#"{"choices":[{"delta":{"content":"a\u0000\u00e9\/\n"}}]}"#,
         r#"{"choices":[{"delta":{"content":"\ud83d"}}]}"#,
@@ -246,7 +246,7 @@ fn escapes_reach_the_client_as_they_came() {
 }
 
 #[test]
-fn the_object_repeats_the_request_and_the_upstreams_tier() {
+fn the_object_has_the_echo_and_the_service_tier() {
     let body = json!({"service_tier": "flex", "choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}]});
     let object = answer(plan(), &body);
     assert_eq!(object["service_tier"], "flex");
@@ -265,8 +265,8 @@ fn the_object_repeats_the_request_and_the_upstreams_tier() {
 }
 
 #[test]
-fn a_whole_answer_and_a_stream_have_the_same_items() {
-    let said = json!({
+fn streaming_and_non_streaming_answers_have_the_same_items() {
+    let content = json!({
         "content": "a", "refusal": "no", "reasoning_content": "why",
         "tool_calls": [
             {"id": "call_1", "function": {"name": "f", "arguments": "{\"a\":1}"}},
@@ -275,8 +275,8 @@ fn a_whole_answer_and_a_stream_have_the_same_items() {
             {"function": {"name": "mcp__x__f", "arguments": ""}},
         ],
     });
-    let whole = answer(plan(), &message(said.clone(), "tool_calls"));
-    let mut streamed = said;
+    let whole = answer(plan(), &message(content.clone(), "tool_calls"));
+    let mut streamed = content;
     for (index, entry) in streamed["tool_calls"].as_array_mut().unwrap().iter_mut().enumerate() {
         entry["index"] = index.into();
     }

@@ -1,7 +1,8 @@
-//! The rules as tests: what a client gets of what an upstream sends.
+//! Tests of the answer's translation, by rule.
 //!
-//! `golden` has whole streams, `schema` holds them against the published schemas, `items`, `calls`
-//! and `endings` have a case for each rule, and `properties` has what holds for any input.
+//! `golden` compares whole streams, `schema` validates against the published schemas, `items`,
+//! `calls` and `endings` have a test per rule, and `properties` checks invariants for arbitrary
+//! input.
 
 mod calls;
 mod endings;
@@ -23,13 +24,13 @@ use domain::wire::chunk::ChunkView;
 use domain::wire::sse;
 use domain::wire::usage::UsageReport;
 
-/// The response's id in every test.
+/// The response id of all tests.
 pub(super) const ID: &str = "resp_00000000000000000000000000000000";
 
-/// Members that a request without any settings is answered with.
+/// The echo of a request without optional fields.
 pub(super) const ECHO: &str = r#""previous_response_id":null,"instructions":null,"tools":[],"tool_choice":"auto","truncation":"disabled","parallel_tool_calls":true,"text":{"format":{"type":"text"}},"top_p":1,"presence_penalty":0,"frequency_penalty":0,"top_logprobs":0,"temperature":1,"reasoning":{"effort":null,"summary":null},"max_output_tokens":null,"max_tool_calls":null,"store":false,"background":false,"metadata":{},"safety_identifier":null,"prompt_cache_key":null"#;
 
-/// Shows what it was given.
+/// Seals by a prefix.
 struct Sealer;
 
 impl ReasoningSealer for Sealer {
@@ -73,34 +74,34 @@ pub(super) fn usage() -> AnswerUsage {
     AnswerUsage::from(Usage { input: Tokens(10), output: Tokens(5), ..Usage::default() })
 }
 
-/// A chunk with this `delta`.
+/// Returns a chunk with this `delta`.
 pub(super) fn delta(delta: Value) -> String {
     let mut chunk = json!({"choices": [{"index": 0}]});
     chunk["choices"][0]["delta"] = delta;
     chunk.to_string()
 }
 
-/// A chunk with text.
+/// Returns a chunk with text.
 pub(super) fn text(text: &str) -> String {
     delta(json!({"content": text}))
 }
 
-/// A chunk with a piece of a call.
+/// Returns a chunk with a call fragment.
 pub(super) fn call(entry: Value) -> String {
     delta(Value::from_iter([("tool_calls", Value::from(vec![entry]))]))
 }
 
-/// The chunk that ends a choice.
+/// Returns a chunk with a finish reason.
 pub(super) fn finish(reason: &str) -> String {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}).to_string()
 }
 
-/// What a client got.
+/// The output of a stream.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// The events' data.
+    /// The data of the events.
     pub(super) events: Vec<Value>,
-    /// Why it failed, if it did.
+    /// The violation, if the stream failed.
     pub(super) violation: Option<ProtocolViolation>,
     /// The bytes.
     pub(super) bytes: String,
@@ -111,7 +112,7 @@ impl Run {
         self.events.iter().map(|event| event["type"].as_str().unwrap()).collect()
     }
 
-    /// The response of the terminal event.
+    /// Returns the response of the terminal event.
     pub(super) fn response(&self) -> &Value {
         &self.events.last().unwrap()["response"]
     }
@@ -120,14 +121,14 @@ impl Run {
         self.response()["output"].as_array().unwrap()
     }
 
-    /// All values that events of a kind have for a field.
+    /// Returns the values of a field in all events of a type.
     pub(super) fn all(&self, kind: &str, field: &str) -> Vec<&Value> {
         let of_kind = self.events.iter().filter(|event| event["type"] == kind);
         of_kind.map(|event| &event[field]).collect()
     }
 }
 
-/// Plays an upstream's events to a client; `: keepalive` stands for silence.
+/// Translates the events of an upstream; `: keepalive` stands for a keep-alive timer.
 pub(super) fn run_stream<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run {
     let mut stream = ResponseStream::new(&envelope(), Arc::new(plan));
     let (mut out, mut usage) = (BytesMut::new(), None);
@@ -154,7 +155,7 @@ pub(super) fn run_stream<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run
             stream.fail(&failure, usage, &mut out);
         }
     }
-    // nothing follows the end
+    // No call has an effect after the end.
     let length = out.len();
     stream.push(&text("late"), &mut out, |_| {}).unwrap();
     stream.end(CompletionInfo { now: 0, usage: self::usage() }, &mut out);
@@ -167,12 +168,12 @@ pub(super) fn run_stream<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run
     Run { events, violation, bytes: String::from_utf8(out.to_vec()).unwrap() }
 }
 
-/// What the upstream says that an answer used, as the pipeline learns it: the rest is counted.
+/// Returns the reported usage, with missing counts taken from [`usage`].
 fn reported(view: &ChunkView<'_>) -> Option<AnswerUsage> {
     Some(view.usage.and_then(UsageReport::parse)?.or_counted(&usage().usage))
 }
 
-/// Reads events as a client does, and checks their frames (`S-2`, `S-3`, `S-4`).
+/// Parses events as a client does, and checks their frames (`S-2`, `S-3`, `S-4`).
 fn read(out: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(out).unwrap();
     let text = text.strip_suffix("data: [DONE]\n\n").expect("S-4: the marker comes last");
@@ -188,7 +189,7 @@ fn read(out: &[u8]) -> Vec<Value> {
     events
 }
 
-/// Plays chunks that are an answer, checks that the events fold to it, and gives what the client got.
+/// Translates chunks that must succeed, and checks that the events rebuild the output.
 pub(super) fn run_ok<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run {
     let run = run_stream(plan, chunks);
     assert_eq!(run.violation, None);
@@ -196,7 +197,7 @@ pub(super) fn run_ok<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run {
     run
 }
 
-/// The response object of a whole answer.
+/// Returns the response object of a non-streaming answer.
 pub(super) fn answer(plan: ResponsePlan, body: &Value) -> Value {
     let mut used = usage();
     let observe = |answer: &ChunkView<'_>| used = reported(answer).unwrap_or(used);
@@ -205,14 +206,14 @@ pub(super) fn answer(plan: ResponsePlan, body: &Value) -> Value {
         .unwrap()
 }
 
-/// A whole answer with this message.
+/// Returns a non-streaming answer with this message.
 pub(super) fn message(message: Value, finish_reason: &str) -> Value {
     let mut body = json!({"choices": [{"index": 0, "finish_reason": finish_reason}]});
     body["choices"][0]["message"] = message;
     body
 }
 
-/// Replaces the ids that we make by their order, so that answers can be compared.
+/// Replaces generated ids by their order, so that answers can be compared.
 pub(super) fn normalized(mut value: Value) -> Value {
     fn walk(value: &mut Value, seen: &mut Vec<String>) {
         match value {
@@ -243,12 +244,12 @@ pub(super) fn normalized(mut value: Value) -> Value {
     value
 }
 
-/// Cuts a recorded stream of lines into its events.
+/// Splits a recorded stream into its events.
 pub(super) fn lines(fixture: &str) -> Vec<&str> {
     fixture.lines().collect()
 }
 
-/// The bytes of an upstream's stream.
+/// Returns the bytes of an upstream stream.
 pub(super) fn wire<T: AsRef<str>>(chunks: &[T]) -> Vec<u8> {
     let events = chunks.iter().map(|chunk| match chunk.as_ref() {
         comment if comment.starts_with(':') => format!("{comment}\n\n"),
@@ -257,7 +258,7 @@ pub(super) fn wire<T: AsRef<str>>(chunks: &[T]) -> Vec<u8> {
     events.collect::<String>().into_bytes()
 }
 
-/// The data of the whole events among these bytes.
+/// Returns the data of the complete events in `bytes`.
 pub(super) fn data_of(bytes: &[u8]) -> Vec<String> {
     let mut all = Vec::new();
     let mut splitter = sse::Splitter::default();

@@ -1,11 +1,11 @@
-//! What holds whatever the model says and however the upstream cuts it.
+//! Invariants for arbitrary model output and arbitrary chunk boundaries.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::plan::ReasoningOutput;
 
-/// What a model says.
+/// The output of a model.
 #[derive(Clone, Debug)]
 struct ModelOutput {
     reasoning: String,
@@ -55,15 +55,15 @@ impl ModelOutput {
             .iter()
             .map(|(id, name, arguments)| json!({"id": id, "function": {"name": name, "arguments": arguments}}))
             .collect();
-        let said = json!({
+        let content = json!({
             "reasoning_content": self.reasoning, "content": self.content, "refusal": self.refusal,
             "tool_calls": calls,
         });
-        message(said, self.finish)
+        message(content, self.finish)
     }
 
-    /// The same in chunks, each text cut after every `size` units, where a unit is half a surrogate
-    /// pair and escaped as such.
+    /// Returns the output in chunks, each text cut after every `size` UTF-16 units, which are
+    /// escaped one by one, so that surrogate pairs may be split.
     fn chunks(&self, size: usize) -> Vec<String> {
         let chunk =
             |members: &str| format!("{{\"choices\":[{{\"index\":0,\"delta\":{{{members}}}}}]}}");
@@ -94,7 +94,7 @@ fn cut(text: &str, size: usize) -> Vec<String> {
     escaped.chunks(size).map(<[String]>::concat).collect()
 }
 
-/// A chunk as a careless upstream may send it.
+/// A chunk of a nonconforming upstream.
 fn nonconforming() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just(""),
@@ -133,7 +133,7 @@ fn nonconforming() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Any JSON, with the names that chunks have.
+/// Arbitrary JSON with the names that chunks have.
 fn json_like() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -173,8 +173,8 @@ fn json_like() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What holds for every stream, good or bad; folding it checks the order of its events, the indexes
-/// and that one item is open at a time.
+/// Checks the invariants of every stream, failed or not. Rebuilding the output checks the order of
+/// events, the indexes, and that one item is open at a time.
 fn check(run: &Run) {
     assert_eq!(rebuild::rebuild_output(&run.events), *run.output());
     let terminal = ["response.completed", "response.incomplete", "response.failed"];
@@ -184,16 +184,16 @@ fn check(run: &Run) {
 
 proptest! {
     #[test]
-    fn a_stream_folds_to_the_whole_answer(said in model_output(), size in 1_usize..9) {
-        let whole = answer(plan(), &said.body());
-        let run = run_ok(plan(), &said.chunks(size));
+    fn a_stream_rebuilds_to_the_non_streaming_answer(output in model_output(), size in 1_usize..9) {
+        let whole = answer(plan(), &output.body());
+        let run = run_ok(plan(), &output.chunks(size));
         prop_assert_eq!(run.response(), &whole);
         check(&run);
     }
 
     #[test]
-    fn a_cut_never_passes_for_the_whole(said in model_output(), part in 0.0..1.0_f64) {
-        let bytes = wire(&said.chunks(3));
+    fn a_truncated_stream_never_completes(output in model_output(), part in 0.0..1.0_f64) {
+        let bytes = wire(&output.chunks(3));
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place among few bytes")]
         let at = (bytes.len() as f64 * part) as usize;
         let seen = data_of(&bytes[..at]);
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn careless_upstreams_give_good_streams(chunks in prop::collection::vec(nonconforming(), 0..12), done: bool) {
+    fn nonconforming_chunks_give_valid_streams(chunks in prop::collection::vec(nonconforming(), 0..12), done: bool) {
         let mut chunks = chunks;
         if done {
             chunks.push("[DONE]".to_owned());
@@ -214,7 +214,7 @@ proptest! {
     }
 
     #[test]
-    fn no_json_makes_a_panic(values in prop::collection::vec(json_like(), 0..5)) {
+    fn arbitrary_chunks_do_not_panic(values in prop::collection::vec(json_like(), 0..5)) {
         let chunks: Vec<_> = values
             .iter()
             .map(|value| json!({"choices": [{"delta": value}]}).to_string())

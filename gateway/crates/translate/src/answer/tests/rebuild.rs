@@ -1,8 +1,8 @@
-//! Rebuilds `output` from events, as a client does, without a look at the terminal event.
+//! Rebuilds `output` from events as a client does, without the terminal event.
 
 use serde_json::{Value, json};
 
-/// The items that the events make; checks the order of events on the way.
+/// Returns the items that the events describe; checks the order of the events.
 pub(super) fn rebuild_output(events: &[Value]) -> Vec<Value> {
     let mut builder = OutputBuilder::default();
     for (at, event) in events.iter().enumerate() {
@@ -29,15 +29,15 @@ pub(super) fn rebuild_output(events: &[Value]) -> Vec<Value> {
 
 #[derive(Default)]
 struct OutputBuilder {
-    /// Items that are done.
+    /// The closed items.
     done: Vec<Value>,
     /// The index of the next item.
     next: u64,
-    /// The one item that is open (`S-8b`).
+    /// The open item (`S-8b`).
     open: Option<Value>,
     /// Whether a part of it is open.
     has_part: bool,
-    /// How many deltas it got.
+    /// The number of deltas of the open item.
     deltas: usize,
 }
 
@@ -129,7 +129,7 @@ impl OutputBuilder {
         if done["type"] == "function_call" {
             assert_ne!(self.deltas, 0, "a call has one delta at least");
         }
-        // what no event brings before
+        // Members without an event before `output_item.done`.
         if done["type"] == "tool_search_call" {
             item["arguments"] = done["arguments"].clone();
         }

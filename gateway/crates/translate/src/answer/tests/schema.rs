@@ -1,4 +1,4 @@
-//! The streams and objects held against the published schemas.
+//! Validates streams and objects against the published schemas.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use jsonschema::Validator;
 use super::*;
 use crate::plan::ReasoningOutput;
 
-/// The schemas of the events by their type, and of the response object under "".
+/// The schemas of events by type, and of the response object under "".
 struct Schemas(HashMap<String, Validator>);
 
 static OPEN_RESPONSES: LazyLock<Schemas> = LazyLock::new(|| {
@@ -57,7 +57,8 @@ impl Schemas {
         Self(all)
     }
 
-    /// What is wrong with an event or, for "", an object; `None` if there is no such event.
+    /// Returns the errors of an event or, for "", of an object; `None` if the schema has no such
+    /// event.
     fn faults(&self, kind: &str, value: &Value) -> Option<Vec<String>> {
         let validator = self.0.get(kind)?;
         Some(
@@ -69,8 +70,8 @@ impl Schemas {
     }
 }
 
-/// Checks events against both schemas, but for their known differences: only OpenAI's has custom
-/// calls, tool searches and `reasoning_text`, and only Open Responses lets `usage` be null.
+/// Validates events against both schemas, except for known differences: custom calls, tool searches
+/// and `reasoning_text` exist only in OpenAI's, and a null `usage` is valid only in Open Responses.
 fn check(events: &[Value]) {
     for event in events {
         let kind = event["type"].as_str().unwrap();
@@ -79,7 +80,7 @@ fn check(events: &[Value]) {
             .iter()
             .any(|it| of_openai.contains(it));
         if !only_openai {
-            // Open Responses nests the error's members and wants no more of them than it has itself
+            // Open Responses nests the members of an error, and allows additional ones.
             let faults = OPEN_RESPONSES.faults(kind, event);
             assert_eq!(faults, Some(Vec::new()), "{event:#}");
         }
@@ -96,14 +97,14 @@ fn check(events: &[Value]) {
 }
 
 #[test]
-fn golden_streams_are_of_both_schemas() {
+fn golden_streams_match_both_schemas() {
     for (name, fixture) in golden::FIXTURES {
         check(&run_stream(golden::plan_of(name), &lines(fixture)).events);
     }
 }
 
 #[test]
-fn every_other_kind_of_event_is_of_both_schemas() {
+fn all_other_events_match_both_schemas() {
     let rich = [
         delta(json!({"reasoning_content": "why"})),
         delta(json!({"content": "see", "annotations": [
@@ -124,7 +125,7 @@ fn every_other_kind_of_event_is_of_both_schemas() {
 }
 
 #[test]
-fn objects_are_of_both_schemas() {
+fn objects_match_both_schemas() {
     let body = message(
         json!({
             "content": "a", "reasoning": "b", "refusal": "c",

@@ -1,4 +1,4 @@
-//! What coding agents send, as whole requests.
+//! Requests of coding agents.
 
 use super::*;
 use crate::plan::ResponsePlan;
@@ -7,13 +7,13 @@ fn fixture(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// What Codex sends in the middle of a session.
+/// A request from the middle of a Codex session.
 pub(super) fn codex() -> Value {
     fixture(include_str!("fixtures/codex.json"))
 }
 
-/// The plan without what is random about it.
-fn shown(plan: &ResponsePlan) -> Value {
+/// Returns the plan in a deterministic order.
+fn plan_json(plan: &ResponsePlan) -> Value {
     let mut tools: Vec<String> = plan
         .tools
         .wire_names()
@@ -36,33 +36,33 @@ fn check(name: &str, body: &Value, options: &TranslateOptions<'_>) {
     let translated = translate(body, options).unwrap();
     let sent: Value = serde_json::from_slice(&translated.chat_body("up", None)).unwrap();
     insta::assert_json_snapshot!(format!("{name}_chat"), sent);
-    insta::assert_json_snapshot!(format!("{name}_plan"), shown(&translated.plan));
+    insta::assert_json_snapshot!(format!("{name}_plan"), plan_json(&translated.plan));
 }
 
 #[test]
-fn codex_is_understood() {
+fn codex_requests_are_translated() {
     check("codex", &codex(), &generic());
 }
 
 #[test]
-fn codex_is_understood_for_openai() {
+fn codex_requests_are_translated_for_openai() {
     check("codex_openai", &codex(), &options(Profile::OpenAi));
 }
 
 #[test]
-fn codex_with_its_tools_in_the_input_is_understood() {
+fn codex_requests_with_tools_in_the_input_are_translated() {
     let body = fixture(include_str!("fixtures/codex_lite.json"));
     check("codex_lite", &body, &options(Profile::Vllm));
 }
 
 #[test]
-fn opencode_is_understood() {
+fn opencode_requests_are_translated() {
     let body = fixture(include_str!("fixtures/opencode.json"));
     check("opencode", &body, &options(Profile::LlamaCpp));
 }
 
 #[test]
-fn the_ai_sdk_is_understood() {
+fn ai_sdk_requests_are_translated() {
     let stored = StoredItems::new(
         &[],
         &[

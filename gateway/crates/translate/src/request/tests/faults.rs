@@ -1,4 +1,4 @@
-//! Requests that break a rule are refused by code and place.
+//! Invalid requests are refused with a code and a path.
 
 use super::*;
 use RequestFault::{
@@ -13,7 +13,7 @@ fn check(rule: &str, members: &Value, code: RequestFault, param: &str) {
 }
 
 #[test]
-fn a_body_that_is_no_json_object_is_refused() {
+fn a_body_that_is_not_a_json_object_is_refused() {
     let twice = r#"{"model":"a","model":"b","input":"hi"}"#;
     let twice_inside = r#"{"model":"a","input":[{"role":"user","role":"user","content":"hi"}]}"#;
     let open = format!(r#"{{"model":"m","input":{}"#, "[".repeat(100_000));
@@ -27,7 +27,7 @@ fn a_body_that_is_no_json_object_is_refused() {
 }
 
 #[test]
-fn fields_out_of_rule_are_refused_by_name() {
+fn invalid_fields_are_refused_by_name() {
     let many: serde_json::Map<String, Value> =
         (0..17).map(|n| (n.to_string(), json!("x"))).collect();
     for (rule, members, code, param) in [
@@ -111,7 +111,7 @@ fn fields_out_of_rule_are_refused_by_name() {
 }
 
 #[test]
-fn a_chat_field_is_refused_with_its_name_here() {
+fn a_chat_field_is_refused_with_its_responses_equivalent() {
     // Q-34
     for (field, instead) in [
         ("messages", "`input`"),
@@ -126,7 +126,7 @@ fn a_chat_field_is_refused_with_its_name_here() {
 }
 
 #[test]
-fn items_out_of_rule_are_refused_by_place() {
+fn invalid_items_are_refused_by_path() {
     let ok = json!({"role": "user", "content": "hi"});
     for (rule, item, code, param) in [
         ("I-1", json!("hi"), InvalidType, "input[1]"),
@@ -253,7 +253,7 @@ fn items_out_of_rule_are_refused_by_place() {
 }
 
 #[test]
-fn parts_out_of_rule_are_refused_by_place() {
+fn invalid_parts_are_refused_by_path() {
     // §2.1
     for (role, part, code, param) in [
         ("user", json!({"type": "refusal", "refusal": "no"}), UnsupportedContentPart, "type"),
@@ -319,7 +319,7 @@ fn parts_out_of_rule_are_refused_by_place() {
 }
 
 #[test]
-fn text_that_is_no_text_is_refused() {
+fn unpaired_surrogates_are_refused() {
     for (body, param) in [
         (r#"{"model":"m","input":"\ud800"}"#, "input"),
         (r#"{"model":"\udfff","input":"hi"}"#, "model"),

@@ -1,8 +1,8 @@
-//! The fields of a request: what goes upstream, what is repeated, what is reported (`Q-`).
+//! Top-level fields: mapping, echo and reported losses (`Q-1` to `Q-35`).
 
 use super::*;
 
-/// Checks single members of the chat request: `null` stands for absent.
+/// Checks members of the chat request; `null` means absent.
 fn check(members: &Value, options: &TranslateOptions<'_>, expected: &Value) {
     let sent = chat(members, options);
     for (name, value) in expected.as_object().unwrap() {
@@ -28,7 +28,7 @@ fn model_and_input_become_model_and_messages() {
 }
 
 #[test]
-fn accessors_need_no_translation() {
+fn request_fields_are_available_before_translation() {
     let body = json!({
         "model": "m", "stream": true, "store": false, "previous_response_id": "resp_1",
         "max_output_tokens": 9, "input": [
@@ -140,7 +140,7 @@ fn fields_are_mapped_by_rule() {
 }
 
 #[test]
-fn openai_takes_more() {
+fn the_openai_dialect_forwards_more_fields() {
     for (rule, members, expected) in [
         (
             "Q-8",
@@ -167,7 +167,7 @@ fn openai_takes_more() {
 }
 
 #[test]
-fn null_is_absent() {
+fn null_means_absent() {
     let names = [
         "instructions",
         "stream",
@@ -218,9 +218,9 @@ fn null_is_absent() {
     }
 }
 
-/// `Q-22`: it was lost on every upstream but OpenAI's.
+/// `Q-22`. Regression: verbosity was sent to OpenAI upstreams only.
 #[test]
-fn verbosity_goes_where_the_model_takes_it() {
+fn verbosity_is_forwarded_if_the_model_accepts_it() {
     let takes = TranslateOptions { verbosity: true, ..generic() };
     let members = json!({"text": {"verbosity": "low"}});
     assert_eq!(chat(&members, &takes)["verbosity"], "low");
@@ -228,7 +228,7 @@ fn verbosity_goes_where_the_model_takes_it() {
 }
 
 #[test]
-fn what_has_no_effect_is_reported() {
+fn ignored_fields_are_reported() {
     for (rule, members, expected) in [
         ("Q-22", json!({"text": {"verbosity": "low"}}), Some("field_ignored=text.verbosity")),
         ("Q-22", json!({"text": {"verbosity": "medium"}}), None),
@@ -247,7 +247,7 @@ fn what_has_no_effect_is_reported() {
 }
 
 #[test]
-fn the_plan_says_what_the_client_wants_back() {
+fn the_plan_has_the_requested_extras() {
     // Q-10, Q-11, R-9, R-14
     for (members, seals, logprobs) in [
         (json!({}), false, false),
@@ -276,7 +276,7 @@ fn the_echo_has_every_key() {
 }
 
 #[test]
-fn the_echo_repeats_what_was_sent() {
+fn the_echo_repeats_the_request() {
     let schema = json!({"type": "json_schema", "name": "n", "schema": {"type": "object"}});
     for (members, name, expected) in [
         (json!({"instructions": ""}), "instructions", json!("")), // Q-5
@@ -322,7 +322,7 @@ fn the_echo_repeats_what_was_sent() {
 }
 
 #[test]
-fn the_echo_is_one_line_however_the_request_was_laid_out() {
+fn the_echo_is_one_line_for_any_layout_of_the_request() {
     let body = "{\n \"model\": \"m\",\r\n\t\"input\": \"hi\", \"metadata\": {\n \"a b\" : \"c\\\" \\n d\"\n},\
                 \"tools\": [\n{\"type\": \"function\",\n \"name\": \"f\", \"parameters\": {\n} }\n]}";
     let translated = Request::parse(body.as_bytes()).unwrap().translate(&generic()).unwrap();
@@ -333,7 +333,7 @@ fn the_echo_is_one_line_however_the_request_was_laid_out() {
 }
 
 #[test]
-fn the_store_decides_what_is_kept() {
+fn store_defaults_to_the_state_of_the_store() {
     // Q-26, §9.5
     let stored = StoredItems::default();
     for (members, options, expected) in [

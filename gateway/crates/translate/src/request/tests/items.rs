@@ -1,4 +1,4 @@
-//! Input items one by one (`I-1` to `I-18`).
+//! Input items (`I-1` to `I-18`).
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn user(content: &Value) -> Value {
 }
 
 #[test]
-fn messages_become_messages() {
+fn message_items_become_chat_messages() {
     for (rule, input, expected) in [
         ("I-1", json!([{"role": "user", "content": "hi"}]), json!([user(&json!("hi"))])),
         (
@@ -57,7 +57,7 @@ fn messages_become_messages() {
 }
 
 #[test]
-fn what_is_said_at_the_head_is_one_message() {
+fn leading_system_messages_are_merged() {
     // Q-5, I-3, I-4
     let input = json!([
         {"role": "system", "content": "b"},
@@ -77,7 +77,7 @@ fn what_is_said_at_the_head_is_one_message() {
 }
 
 #[test]
-fn a_late_system_message_stays_or_is_hoisted() {
+fn a_late_system_message_is_kept_or_hoisted() {
     // I-5
     let input = json!([
         {"role": "developer", "content": "a"},
@@ -95,7 +95,7 @@ fn a_late_system_message_stays_or_is_hoisted() {
 }
 
 #[test]
-fn parts_are_said_in_chats_words() {
+fn parts_become_chat_parts() {
     // §2.1
     let text = json!({"type": "input_text", "text": "see"});
     for (part, expected) in [
@@ -126,9 +126,9 @@ fn parts_are_said_in_chats_words() {
     }
 }
 
-/// §2.1: they were sent all the same.
+/// §2.1. Regression: images were sent to such models.
 #[test]
-fn images_for_a_model_that_sees_none_are_refused() {
+fn images_are_refused_if_the_model_does_not_accept_them() {
     let blind = InputModalities { images: false, ..generic().inputs };
     let blind = TranslateOptions { inputs: blind, ..generic() };
     let image = json!({"type": "input_image", "image_url": "data:x"});
@@ -154,9 +154,9 @@ fn images_for_a_model_that_sees_none_are_refused() {
     check_messages(&json!([user(&json!([text]))]), &blind, &json!([user(&json!("see"))]));
 }
 
-/// §2.1: what a model takes is the model's property, not the profile's of its upstream.
+/// §2.1: the model decides, not the profile of its upstream.
 #[test]
-fn files_and_audio_go_where_the_model_takes_them() {
+fn files_and_audio_are_sent_only_to_models_that_accept_them() {
     let file = json!({"type": "input_file", "file_data": "data:x", "filename": "a.pdf"});
     let audio = json!({"type": "input_audio", "input_audio": {"data": "AA", "format": "mp3"}});
     let text = json!({"type": "input_text", "text": "see"});
@@ -171,7 +171,7 @@ fn files_and_audio_go_where_the_model_takes_them() {
         let refuses = TranslateOptions { inputs: none, ..generic() };
         let message = refused(&members, &refuses, (code, "input[0].content[1].type"));
         assert!(message.contains("this model takes no"), "{message}");
-        // unless the model's entry says so, servers that are known to refuse them are not asked
+        // Without a catalogue entry, the dialect decides.
         refused(&members, &options(Profile::Ollama), (code, "input[0].content[1].type"));
         let all = InputModalities { images: true, files: true, audio: true };
         let takes = TranslateOptions { inputs: all, ..options(Profile::Ollama) };
@@ -180,7 +180,7 @@ fn files_and_audio_go_where_the_model_takes_them() {
 }
 
 #[test]
-fn the_models_refusal_is_text_unless_the_upstream_knows_better() {
+fn an_assistant_refusal_is_text_unless_the_dialect_has_refusal_parts() {
     let input = json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [
         {"type": "output_text", "text": "a"}, {"type": "refusal", "refusal": "no"},
     ]}]);
@@ -191,14 +191,14 @@ fn the_models_refusal_is_text_unless_the_upstream_knows_better() {
     assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": parts}));
 }
 
-/// The function that a call item becomes.
-fn called(item: &Value) -> Value {
+/// Returns the tool call of a call item.
+fn tool_call_of(item: &Value) -> Value {
     let input = json!([{"role": "user", "content": "hi"}, item]);
     chat(&json!({"input": input}), &generic())["messages"][1]["tool_calls"][0].clone()
 }
 
 #[test]
-fn calls_become_calls() {
+fn call_items_become_tool_calls() {
     for (rule, item, name, arguments) in [
         (
             "I-9",
@@ -248,12 +248,12 @@ fn calls_become_calls() {
         let mut item = item;
         item["call_id"] = json!("c1");
         let expected = json!({"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}});
-        assert_eq!(called(&item), expected, "{rule}: {item}");
+        assert_eq!(tool_call_of(&item), expected, "{rule}: {item}");
     }
 }
 
-/// The tool message that an output item becomes.
-fn answered(output: &Value) -> Value {
+/// Returns the content of the tool message of an output.
+fn tool_content_of(output: &Value) -> Value {
     let input = json!([
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c1", "output": output},
@@ -264,7 +264,7 @@ fn answered(output: &Value) -> Value {
 }
 
 #[test]
-fn outputs_become_text() {
+fn outputs_become_text_content() {
     for (rule, output, expected) in [
         ("I-10", json!("x"), "x"),
         ("I-10", json!("{\"a\":1}"), "{\"a\":1}"),
@@ -283,15 +283,15 @@ fn outputs_become_text() {
         ),
         ("I-18", json!([]), ""),
     ] {
-        assert_eq!(answered(&output), json!(expected), "{rule}: {output}");
+        assert_eq!(tool_content_of(&output), json!(expected), "{rule}: {output}");
     }
 }
 
 #[test]
-fn an_image_in_a_string_is_an_image() {
+fn a_stringified_image_is_sent_as_an_image() {
     // I-11b
     let list = json!([{"type": "input_text", "text": "x"}, {"type": "input_image", "image_url": "data:a"}]);
-    assert_eq!(answered(&json!(list.to_string())), "x");
+    assert_eq!(tool_content_of(&json!(list.to_string())), "x");
     for text in [
         "[{\"type\":\"input_image\"}]",
         "[{\"type\":\"input_image\",\"image_url\":\"a\"},7]",
@@ -299,12 +299,12 @@ fn an_image_in_a_string_is_an_image() {
         "[input_image",
         "{\"type\":\"input_image\",\"image_url\":\"a\"}",
     ] {
-        assert_eq!(answered(&json!(text)), text, "stays text");
+        assert_eq!(tool_content_of(&json!(text)), text, "stays text");
     }
 }
 
-/// The reasoning that an item becomes, with a message after it.
-fn thought(item: Value, options: &TranslateOptions<'_>) -> Value {
+/// Returns the assistant message that a reasoning item is attached to.
+fn assistant_message_of(item: Value, options: &TranslateOptions<'_>) -> Value {
     let mut item = item;
     item["type"] = json!("reasoning");
     let input = json!([
@@ -314,7 +314,7 @@ fn thought(item: Value, options: &TranslateOptions<'_>) -> Value {
 }
 
 #[test]
-fn reasoning_goes_back_where_the_upstream_reads_it() {
+fn reasoning_is_sent_in_the_field_of_the_dialect() {
     // I-12
     let part = |text: &str| json!({"text": text});
     for (item, expected) in [
@@ -326,18 +326,22 @@ fn reasoning_goes_back_where_the_upstream_reads_it() {
         (json!({"summary": [], "content": []}), None),
     ] {
         let mut message = json!({"role": "assistant", "content": "ok"});
-        assert_eq!(thought(item.clone(), &options(Profile::OpenAi)), message, "OpenAI takes none");
+        assert_eq!(
+            assistant_message_of(item.clone(), &options(Profile::OpenAi)),
+            message,
+            "OpenAI takes none"
+        );
         if let Some(expected) = expected {
             message["reasoning_content"] = json!(expected);
         }
-        assert_eq!(thought(item, &generic()), message);
+        assert_eq!(assistant_message_of(item, &generic()), message);
     }
-    let message = thought(json!({"summary": [part("s")]}), &options(Profile::Vllm));
+    let message = assistant_message_of(json!({"summary": [part("s")]}), &options(Profile::Vllm));
     assert_eq!(message, json!({"role": "assistant", "content": "ok", "reasoning": "s"}));
 }
 
 #[test]
-fn references_are_replaced() {
+fn references_are_resolved() {
     // I-13
     let stored = StoredItems::new(
         &[],
@@ -358,7 +362,7 @@ fn references_are_replaced() {
 }
 
 #[test]
-fn earlier_items_go_before_the_input() {
+fn stored_items_precede_the_input() {
     // Q-27, §9.5
     let stored = StoredItems::new(
         &[
@@ -395,7 +399,7 @@ fn earlier_items_go_before_the_input() {
 }
 
 #[test]
-fn a_fault_in_an_earlier_item_is_the_previous_responses() {
+fn an_error_in_a_stored_item_names_previous_response_id() {
     let stored = StoredItems::new(
         &[json!({"role": "user", "content": [{"type": "input_file", "file_data": "x"}]})],
         &[],
@@ -407,7 +411,7 @@ fn a_fault_in_an_earlier_item_is_the_previous_responses() {
 }
 
 #[test]
-fn records_of_hosted_tools_are_left_out_where_the_operator_says_so() {
+fn records_of_hosted_tools_are_omitted_if_configured() {
     // I-15
     let input = json!([
         {"role": "user", "content": "hi"},

@@ -1,4 +1,4 @@
-//! What the rules of §1 and §2 say, rule by rule.
+//! Tests of the request's translation, by the rules of §1 and §2.
 
 mod agents;
 mod faults;
@@ -34,7 +34,7 @@ impl ReasoningSealer for Prefix {
     }
 }
 
-/// The options of a profile, with nothing kept.
+/// Options for a profile, without stored responses.
 pub(crate) fn options(profile: Profile) -> TranslateOptions<'static> {
     let dialect = Dialect::of(profile);
     TranslateOptions {
@@ -53,7 +53,7 @@ pub(crate) fn generic() -> TranslateOptions<'static> {
     options(Profile::Generic)
 }
 
-/// What the store has.
+/// The contents of the response store.
 #[derive(Default)]
 pub(crate) struct StoredItems {
     items: Vec<Box<RawValue>>,
@@ -61,7 +61,7 @@ pub(crate) struct StoredItems {
 }
 
 impl StoredItems {
-    /// Keeps `items` of earlier responses, and `references`.
+    /// Stores `items` of previous responses, and `references`.
     pub(crate) fn new(items: &[Value], references: &[Value]) -> Self {
         let raw = |value: &Value| RawValue::from_string(value.to_string()).unwrap();
         let by_id = |value: &Value| (value["id"].as_str().unwrap().to_owned(), raw(value));
@@ -71,14 +71,14 @@ impl StoredItems {
         }
     }
 
-    /// The generic options with the store on.
+    /// Returns generic options with the store on.
     pub(crate) fn options(&self) -> TranslateOptions<'_> {
         let history = StoredHistory::Loaded { items: &self.items, references: &self.references };
         TranslateOptions { history, ..generic() }
     }
 }
 
-/// A request for model `m` with these members besides.
+/// Returns a request for model `m` with these members.
 pub(crate) fn request(members: &Value) -> Value {
     let mut body = json!({"model": "m"});
     for (name, value) in members.as_object().unwrap() {
@@ -97,7 +97,7 @@ pub(crate) fn translate(
     Request::parse(body.to_string().as_bytes())?.translate(options)
 }
 
-/// The chat request that `members` become.
+/// Returns the chat request.
 pub(crate) fn chat(members: &Value, options: &TranslateOptions<'_>) -> Value {
     let body = request(members);
     match translate(&body, options) {
@@ -106,19 +106,19 @@ pub(crate) fn chat(members: &Value, options: &TranslateOptions<'_>) -> Value {
     }
 }
 
-/// The plan's echo of `members` as JSON.
+/// Returns the echo as JSON.
 pub(crate) fn echo(members: &Value, options: &TranslateOptions<'_>) -> Value {
     let echo = &translate(&request(members), options).unwrap().plan.echo;
     assert!(!echo.contains('\n'), "an event is one line");
     serde_json::from_str(&format!("{{{echo}}}")).unwrap()
 }
 
-/// The header that says what was lost.
+/// Returns the value of the loss header.
 pub(crate) fn losses(members: &Value, options: &TranslateOptions<'_>) -> Option<String> {
     translate(&request(members), options).unwrap().plan.report.header()
 }
 
-/// Checks that `members` are refused with this code and param; gives back the message.
+/// Checks that the request is refused with this code and param; returns the message.
 pub(crate) fn refused(
     members: &Value,
     options: &TranslateOptions<'_>,
@@ -138,7 +138,7 @@ pub(crate) fn refused(
     }
 }
 
-/// Checks what the messages of a request with this input are.
+/// Checks the messages of a request with this input.
 pub(crate) fn check_messages(input: &Value, options: &TranslateOptions<'_>, expected: &Value) {
     let sent = chat(&json!({"input": input}), options);
     assert_eq!(sent["messages"], *expected, "for {input}");

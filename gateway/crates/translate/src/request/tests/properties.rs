@@ -1,12 +1,12 @@
-//! What holds of any request, however large, deep or broken.
+//! Invariants for arbitrary, large, deep and malformed requests.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::report::Loss;
 
-/// Any JSON, of words that a request may hold.
-fn json_of_ours() -> impl Strategy<Value = Value> {
+/// Arbitrary JSON with strings of real requests.
+fn request_like_json() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(vec![
         "message",
         "user",
@@ -101,7 +101,7 @@ fn all_terms() -> [TranslateOptions<'static>; 4] {
     [generic(), options(Profile::Vllm), omit, strict]
 }
 
-/// Translates and checks what must hold of any request.
+/// Translates a request and checks the invariants.
 fn check(body: &[u8]) -> Result<(), TestCaseError> {
     for options in all_terms() {
         match Request::parse(body).and_then(|request| request.translate(&options)) {
@@ -126,7 +126,7 @@ fn check(body: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Every call is answered once, right after its message, and ids are distinct.
+/// Checks that every call is answered once, right after its message, and that call ids are unique.
 fn check_chat(sent: &Value) -> Result<(), TestCaseError> {
     let messages = sent["messages"].as_array().unwrap();
     prop_assert!(!messages.is_empty());
@@ -168,13 +168,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
-    fn no_bytes_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
         check(&body)?;
     }
 
     #[test]
-    fn no_json_panics(
-        input in json_of_ours(), tools in json_of_ours(), choice in json_of_ours(), text in json_of_ours(),
+    fn arbitrary_json_does_not_panic(
+        input in request_like_json(), tools in request_like_json(), choice in request_like_json(), text in request_like_json(),
     ) {
         let body = json!({"model": "m", "input": input, "tools": tools, "tool_choice": choice, "text": text});
         check(body.to_string().as_bytes())?;
@@ -183,12 +183,12 @@ proptest! {
     }
 
     #[test]
-    fn any_mix_of_items_becomes_a_chat_that_upstreams_take(input in any_items()) {
+    fn any_sequence_of_items_becomes_a_valid_chat_request(input in any_items()) {
         check(json!({"model": "m", "input": input}).to_string().as_bytes())?;
     }
 
     #[test]
-    fn a_cut_body_is_refused(at in 0_usize..400) {
+    fn a_truncated_body_is_refused(at in 0_usize..400) {
         let body = agents::codex().to_string();
         check(&body.as_bytes()[..at])?;
         prop_assert!(Request::parse(&body.as_bytes()[..at]).is_err());
@@ -196,8 +196,8 @@ proptest! {
 }
 
 #[test]
-fn a_hundred_thousand_items_are_read_at_once() {
-    // anything quadratic among these would run for hours
+fn a_hundred_thousand_items_take_linear_time() {
+    // Quadratic time would be hours.
     let check = |body: &str| {
         let request = Request::parse(body.as_bytes()).unwrap();
         drop(request.translate(&options(Profile::LlamaCpp)));
@@ -222,7 +222,7 @@ fn a_hundred_thousand_items_are_read_at_once() {
 }
 
 #[test]
-fn deep_nesting_is_passed_on_or_refused() {
+fn deep_nesting_is_forwarded_or_refused() {
     let deep = |inside: &str| format!("{}{inside}{}", "[".repeat(200_000), "]".repeat(200_000));
     let object = format!("{}1{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
     for body in [

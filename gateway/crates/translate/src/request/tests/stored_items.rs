@@ -1,8 +1,8 @@
-//! What the store gets of an input.
+//! Input items as stored.
 
 use super::*;
 
-/// What is kept of an input, each item's made-up id as its prefix.
+/// Checks the stored items; generated ids are compared by prefix.
 fn check(input: &Value, references: &[Value], expected: &Value) {
     let body = json!({"model": "m", "input": input}).to_string();
     let stored = StoredItems::new(&[], references);
@@ -24,7 +24,7 @@ fn check(input: &Value, references: &[Value], expected: &Value) {
 }
 
 #[test]
-fn input_is_kept_in_strict_form() {
+fn input_items_are_normalized() {
     let text = |text: &str| json!({"type": "input_text", "text": text});
     check(
         &json!("hi"),
@@ -65,14 +65,14 @@ fn input_is_kept_in_strict_form() {
 }
 
 #[test]
-fn references_are_kept_as_what_they_refer_to() {
+fn references_are_stored_as_the_referenced_items() {
     let stored = json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": []});
     let input = json!([{"type": "item_reference", "id": "msg_1"}, {"id": "gone"}]);
     check(&input, std::slice::from_ref(&stored), &json!([stored]));
 }
 
 #[test]
-fn kept_items_are_items() {
+fn normalized_items_translate_like_the_originals() {
     let body = json!({"model": "m", "input": [
         {"role": "user", "content": "hi"},
         {"type": "function_call", "call_id": "c", "name": "f"},
@@ -88,7 +88,7 @@ fn kept_items_are_items() {
 }
 
 #[test]
-fn an_id_that_is_given_twice_is_kept_once() {
+fn a_duplicate_id_is_replaced() {
     let message = json!({"id": "same", "type": "message", "status": "completed", "role": "user", "content": []});
     let mut other = message.clone();
     other["id"] = json!("msg");
@@ -96,7 +96,7 @@ fn an_id_that_is_given_twice_is_kept_once() {
 }
 
 #[test]
-fn made_ids_differ_by_item_and_by_seed() {
+fn generated_ids_differ_by_item_and_seed() {
     let body = json!({"model": "m", "input": vec![json!({"role": "user", "content": "x"}); 50]});
     let text = body.to_string();
     let request = Request::parse(text.as_bytes()).unwrap();

@@ -1,10 +1,10 @@
-//! Strict options refuse what would be a note otherwise.
+//! Strict options refuse every loss.
 
 use super::*;
 use RequestFault::{InvalidValue, UnsupportedInputItem, UnsupportedParameter, UnsupportedTools};
 
 #[test]
-fn strict_terms_take_no_loss() {
+fn strict_options_refuse_every_loss() {
     let call = |call_id: &str, arguments: &str| json!({"type": "function_call", "call_id": call_id, "name": "f", "arguments": arguments});
     let output =
         |call_id: &str| json!({"type": "function_call_output", "call_id": call_id, "output": "k"});
@@ -60,7 +60,7 @@ fn strict_terms_take_no_loss() {
 }
 
 #[test]
-fn strict_terms_take_what_loses_nothing() {
+fn strict_options_accept_lossless_requests() {
     let strict = TranslateOptions { strict: true, ..generic() };
     let members = json!({
         "instructions": "a", "store": false, "client_metadata": {"a": 1}, "prompt_cache_key": "k",

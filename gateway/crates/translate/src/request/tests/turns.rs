@@ -1,8 +1,8 @@
-//! How items become turns, and how a broken history is mended (§2.4, `I-19` to `I-27`).
+//! The merge algorithm and history repairs (§2.4, `I-19` to `I-27`).
 
 use super::*;
 
-/// Items in short: `u text`, `s text`, `a text`, `r text`, `c id`, `o id text`, `i id` (an image).
+/// Parses items: `u text`, `s text`, `a text`, `r text`, `c id`, `o id text`, `i id` (an image).
 fn items(script: &str) -> Value {
     let item = |line: &str| {
         let mut words = line.trim().splitn(3, ' ');
@@ -26,7 +26,7 @@ fn items(script: &str) -> Value {
     script.split(',').map(item).collect()
 }
 
-/// Messages in short, the other way round: an assistant's is `a text/reasoning[ids]`.
+/// Returns messages in the same notation; an assistant message is `a text/reasoning[ids]`.
 fn outline(script: &str, options: &TranslateOptions<'_>) -> String {
     let sent = chat(&json!({"input": items(script)}), options);
     let shown = sent["messages"].as_array().unwrap().iter().map(|message| {
@@ -86,7 +86,7 @@ fn a_turn_is_one_message() {
 }
 
 #[test]
-fn images_of_results_follow_the_results() {
+fn images_of_results_follow_the_tool_messages() {
     // I-19, I-20
     let script = "c 1, c 2, i 1 k, o 2 l, u x";
     let lifted = "a -[1 2], t 1 k, t 2 l, u From the result of call 1:(image), u x";
@@ -99,7 +99,7 @@ fn images_of_results_follow_the_results() {
 }
 
 #[test]
-fn the_history_is_mended_and_that_is_said() {
+fn history_repairs_are_reported() {
     const NONE: &str = "[no output: the call was interrupted]";
     for (rule, script, expected, loss) in [
         ("I-23", "c 1, u x", format!("a -[1], t 1 {NONE}, u x"), "output_invented=1"),
@@ -133,17 +133,17 @@ fn the_history_is_mended_and_that_is_said() {
         ("I-27", "u x, r a", "u x".to_owned(), "reasoning_dropped=rs"),
     ] {
         assert_eq!(outline(script, &generic()), expected, "{rule}: {script}");
-        let told = losses(&json!({"input": items(script)}), &generic());
-        assert_eq!(told.as_deref(), Some(loss), "{rule}: {script}");
+        let reported = losses(&json!({"input": items(script)}), &generic());
+        assert_eq!(reported.as_deref(), Some(loss), "{rule}: {script}");
     }
     let broken = json!([{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{"},
         {"type": "function_call_output", "call_id": "1", "output": "k"}]);
-    let told = losses(&json!({"input": broken}), &generic());
-    assert_eq!(told.as_deref(), Some("arguments_wrapped=1"), "I-9b");
+    let reported = losses(&json!({"input": broken}), &generic());
+    assert_eq!(reported.as_deref(), Some("arguments_wrapped=1"), "I-9b");
 }
 
 #[test]
-fn an_output_answers_one_call_before_it() {
+fn an_output_needs_an_earlier_unanswered_call() {
     // I-22
     for (script, param) in [
         ("o 1 k", "input[0].call_id"),
@@ -157,9 +157,9 @@ fn an_output_answers_one_call_before_it() {
     }
 }
 
-/// `I-12`: nothing was said of it before.
+/// `I-12`. Regression: this was not reported.
 #[test]
-fn reasoning_that_the_upstream_never_takes_is_a_loss() {
+fn reasoning_is_a_loss_if_the_upstream_accepts_none() {
     let members = json!({"input": items("u x, r a, a b, u y")});
     assert_eq!(losses(&members, &generic()), None);
     let openai = options(Profile::OpenAi);
@@ -168,9 +168,9 @@ fn reasoning_that_the_upstream_never_takes_is_a_loss() {
     refused(&members, &strict, (RequestFault::InvalidValue, "input[1]"));
 }
 
-/// `I-12`: Codex gives such a blob back with every turn, so that strict options must take it, too.
+/// `I-12`: Codex repeats such a blob in every request, so even strict options must accept it.
 #[test]
-fn reasoning_that_nobody_can_read_is_a_note_and_never_a_refusal() {
+fn unreadable_reasoning_is_reported_but_never_refused() {
     for item in [
         json!({"summary": [], "encrypted_content": "gAAAA"}),
         json!({"summary": [], "encrypted_content": ""}),
@@ -184,8 +184,8 @@ fn reasoning_that_nobody_can_read_is_a_note_and_never_a_refusal() {
         for profile in [Profile::Generic, Profile::OpenAi] {
             for strict in [false, true] {
                 let options = TranslateOptions { strict, ..options(profile) };
-                let told = losses(&json!({"input": input}), &options);
-                assert_eq!(told.as_deref(), Some("reasoning_dropped=rs_1"), "{input}");
+                let reported = losses(&json!({"input": input}), &options);
+                assert_eq!(reported.as_deref(), Some("reasoning_dropped=rs_1"), "{input}");
             }
         }
     }

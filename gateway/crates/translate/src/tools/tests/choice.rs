@@ -12,7 +12,7 @@ use domain::refusal::RequestFault::{
 };
 use domain::upstream::Profile;
 
-/// The `tool_choice` and the names of the tools that go upstream, and the names that are allowed.
+/// Returns the sent `tool_choice`, the names of the declared tools, and the allowed names.
 fn chosen(
     choice: &Value,
     options: &TranslateOptions<'_>,
@@ -30,7 +30,7 @@ fn chosen(
 }
 
 #[test]
-fn a_choice_is_put_in_chats_words() {
+fn a_tool_choice_becomes_its_chat_equivalent() {
     // §3.6
     let one = |name: &str| json!({"type": "function", "function": {"name": name}});
     for (choice, expected) in [
@@ -50,7 +50,7 @@ fn a_choice_is_put_in_chats_words() {
 }
 
 #[test]
-fn a_restriction_is_kept_and_enforced() {
+fn allowed_tools_restricts_the_declared_tools() {
     // §3.6
     let choice = json!({"type": "allowed_tools", "mode": "required", "tools": [
         {"type": "function", "name": "f"}, {"type": "custom", "name": "c"},
@@ -70,7 +70,7 @@ fn a_restriction_is_kept_and_enforced() {
 }
 
 #[test]
-fn a_choice_out_of_rule_is_refused() {
+fn an_invalid_tool_choice_is_refused() {
     // §3.6
     let f = json!({"type": "function", "name": "f"});
     let restricted =
@@ -109,7 +109,7 @@ fn a_choice_out_of_rule_is_refused() {
 }
 
 #[test]
-fn an_upstream_that_ignores_choices_is_told_none() {
+fn no_tool_choice_is_sent_if_the_dialect_ignores_it() {
     // §3.6
     let ollama = options(Profile::Ollama);
     let all = ["f", "c", "n__f"];

@@ -1,4 +1,4 @@
-//! Where tools come from, and what they are called on the wire.
+//! Sources and wire names of tools.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::request::tests::{chat, generic, refused, request, translate};
 use domain::refusal::RequestFault::InvalidValue;
 
 #[test]
-fn tools_come_from_everywhere_in_order() {
+fn tools_are_collected_from_all_lists_in_order() {
     // T-2, I-14
     let members = json!({
         "tools": [function("a")],
@@ -30,7 +30,7 @@ fn tools_come_from_everywhere_in_order() {
 }
 
 #[test]
-fn the_first_place_and_the_newest_definition_count() {
+fn a_duplicate_tool_keeps_the_first_position_and_the_newest_definition() {
     // T-2
     let described =
         |description: &str| json!({"type": "function", "name": "f", "description": description});
@@ -46,7 +46,7 @@ fn the_first_place_and_the_newest_definition_count() {
 }
 
 #[test]
-fn one_wire_name_is_one_tool() {
+fn two_tools_with_one_wire_name_are_refused() {
     // T-3
     for (tools, param) in [
         (json!([function("f"), {"type": "custom", "name": "f"}]), "tools[1]"),
@@ -65,7 +65,7 @@ fn one_wire_name_is_one_tool() {
 }
 
 #[test]
-fn members_of_namespaces_have_one_name() {
+fn namespace_members_have_qualified_wire_names() {
     // T-6
     let long = "l".repeat(40);
     for (namespace, name, expected) in [
@@ -84,7 +84,7 @@ fn members_of_namespaces_have_one_name() {
 }
 
 #[test]
-fn the_plan_knows_the_way_back() {
+fn the_plan_maps_wire_names_to_tools() {
     // T-7
     let tools = json!([
         function("f"),
@@ -109,7 +109,7 @@ fn the_plan_knows_the_way_back() {
 }
 
 #[test]
-fn tools_that_the_client_finds_can_be_called() {
+fn tools_found_by_a_search_are_declared() {
     // T-10
     let found = json!([
         {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f", "defer_loading": true}]},

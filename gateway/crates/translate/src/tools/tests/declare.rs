@@ -1,4 +1,4 @@
-//! How a tool is declared to a chat upstream.
+//! Declarations of tools in a chat request.
 
 use serde_json::json;
 
@@ -61,7 +61,7 @@ fn a_function_is_nested() {
 }
 
 #[test]
-fn strict_goes_only_where_it_is_understood() {
+fn strict_is_sent_only_if_the_dialect_supports_it() {
     // T-1b
     let tools = json!([{"type": "function", "name": "f", "strict": true},
         {"type": "function", "name": "g", "strict": false}]);
@@ -73,7 +73,7 @@ fn strict_goes_only_where_it_is_understood() {
 }
 
 #[test]
-fn tools_out_of_rule_are_refused_by_place() {
+fn invalid_tools_are_refused_by_path() {
     for (rule, tool, code, param) in [
         ("T-1", json!({"type": "function"}), MissingRequiredParameter, "tools[0].name"),
         ("T-1", json!({"type": "function", "name": "a b"}), InvalidValue, "tools[0].name"),
@@ -136,7 +136,7 @@ fn tools_out_of_rule_are_refused_by_place() {
 }
 
 #[test]
-fn a_custom_tool_takes_one_text() {
+fn a_custom_tool_becomes_a_function_with_one_text_argument() {
     // T-8
     let tools = json!([
         {"type": "custom", "name": "a", "description": "Does a."},

@@ -1,4 +1,4 @@
-//! What the rules of §3 say, rule by rule: a file of tests per file of rules.
+//! Tests of the rules of §3, a file per source file.
 
 mod choice;
 mod collect;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::request::TranslateOptions;
 use crate::request::tests::chat;
 
-/// The functions that these tools become.
+/// Returns the functions that the tools become.
 fn functions(tools: &Value, options: &TranslateOptions<'_>) -> Value {
     let sent = chat(&json!({"tools": tools}), options);
     let list = sent["tools"].as_array().cloned().unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::request::{HostedTools, TranslateOptions};
 use domain::refusal::RequestFault::UnsupportedTools;
 
 #[test]
-fn what_is_not_convertible_is_refused_as_a_whole() {
+fn a_request_with_an_unconvertible_tool_is_refused() {
     // T-4, T-5
     for tool in [
         "web_search",
@@ -55,7 +55,7 @@ fn what_is_not_convertible_is_refused_as_a_whole() {
 }
 
 #[test]
-fn every_offender_is_named_with_its_place() {
+fn every_unconvertible_tool_is_named_with_its_path() {
     // T-5
     let members = json!({
         "tools": [function("f"), {"type": "web_search"}, {"type": "namespace", "name": "n", "tools": [{"type": "mcp"}]}],
@@ -72,7 +72,7 @@ fn every_offender_is_named_with_its_place() {
 }
 
 #[test]
-fn hosted_tools_are_left_out_where_the_operator_says_so() {
+fn hosted_tools_are_omitted_if_configured() {
     // §9.7
     let omit = TranslateOptions { hosted_tools: HostedTools::Omit, ..generic() };
     let tools = json!([function("f"), {"type": "web_search"}, {"type": "image_generation"}]);
