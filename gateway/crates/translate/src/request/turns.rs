@@ -283,7 +283,7 @@ impl<'s> MessageBuilder<'s, '_> {
         for node in self.nodes {
             match node {
                 Node::Plain { role, content } => {
-                    messages.push(ChatMessage::Plain { role, content })
+                    messages.push(ChatMessage::Plain { role, content });
                 }
                 Node::Turn(turn) => {
                     turn.render(self.options.dialect.reasoning_field, &mut messages, losses)?;
