@@ -36,7 +36,7 @@ fuzz_target!(|lines: &str| {
     let mut out = BytesMut::new();
     let pushed = lines.lines().try_for_each(|line| stream.push(line, &mut out, |_| {}));
     if pushed.and_then(|()| stream.close()).is_ok() {
-        stream.end(CompletionInfo { now: 3, usage: Usage::default().into() }, &mut out);
+        stream.end(CompletionInfo { completed_at: 3, usage: Usage::default().into() }, &mut out);
     } else {
         let failure = StreamFailure { code: "server_error", kind: "server_error", message: "broke" };
         stream.fail(&failure, None, &mut out);

@@ -359,7 +359,7 @@ impl PlainAnswer for PlainResponse {
     ) -> (Bytes, RequestOutcome) {
         let now = self.clock.now().as_second();
         let outcome = responses_stream::ended(checked.outcome());
-        let object = checked.finish(answer::CompletionInfo { now, usage });
+        let object = checked.finish(answer::CompletionInfo { completed_at: now, usage });
         if let Some(to_store) = self.to_store {
             to_store.store(&object);
         }

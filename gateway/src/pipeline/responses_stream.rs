@@ -111,7 +111,7 @@ impl ResponsesStream {
         }
         let usage = ready!(request.poll_usage(context));
         let now = self.clock.now().as_second();
-        let outcome = self.stream.end(answer::CompletionInfo { now, usage }, out);
+        let outcome = self.stream.end(answer::CompletionInfo { completed_at: now, usage }, out);
         self.store();
         Poll::Ready(Ok(ended(outcome)))
     }

@@ -55,7 +55,7 @@ pub struct Envelope {
 #[derive(Clone, Copy, Debug)]
 pub struct CompletionInfo {
     /// The time of completion, in Unix seconds.
-    pub now: i64,
+    pub completed_at: i64,
     /// The usage, as reported by the upstream or as counted.
     pub usage: AnswerUsage,
 }

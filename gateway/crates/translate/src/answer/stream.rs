@@ -147,7 +147,7 @@ impl ResponseStream {
         let mut events = Events::new(out, &mut self.sequence);
         let outcome = self.reader.close(&mut events);
         let (name, state) = match self.reader.reason() {
-            None => ("response.completed", ResponseState::Completed(end.now)),
+            None => ("response.completed", ResponseState::Completed(end.completed_at)),
             Some(reason) => ("response.incomplete", ResponseState::Incomplete(reason)),
         };
         self.terminate(name, state, Some(&end.usage), out);

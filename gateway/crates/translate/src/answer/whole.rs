@@ -61,7 +61,7 @@ impl WholeAnswer {
     pub fn finish(mut self, end: CompletionInfo) -> Bytes {
         self.reader.close(&mut Events::discarded());
         let state = match self.reader.reason() {
-            None => ResponseState::Completed(end.now),
+            None => ResponseState::Completed(end.completed_at),
             Some(reason) => ResponseState::Incomplete(reason),
         };
         self.reader.object(&self.head, state, Some(&end.usage))

@@ -282,7 +282,7 @@ fn s_4_the_done_marker_can_be_disabled() {
     stream.push("[DONE]", &mut out, |_| {}).unwrap();
     assert!(stream.is_done());
     stream.close().unwrap();
-    let outcome = stream.end(CompletionInfo { now: 0, usage: usage() }, &mut out);
+    let outcome = stream.end(CompletionInfo { completed_at: 0, usage: usage() }, &mut out);
     assert_eq!(outcome, AnswerOutcome::Completed);
     assert!(!String::from_utf8(out.to_vec()).unwrap().contains("[DONE]"));
 }

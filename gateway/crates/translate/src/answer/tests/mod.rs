@@ -143,7 +143,7 @@ pub(super) fn run_stream<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run
     match &violation {
         None => {
             let usage = usage.unwrap_or(self::usage());
-            stream.end(CompletionInfo { now: 1_790_000_001, usage }, &mut out);
+            stream.end(CompletionInfo { completed_at: 1_790_000_001, usage }, &mut out);
         }
         Some(violation) => {
             let message = match violation {
@@ -158,7 +158,7 @@ pub(super) fn run_stream<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run
     // No call has an effect after the end.
     let length = out.len();
     stream.push(&text("late"), &mut out, |_| {}).unwrap();
-    stream.end(CompletionInfo { now: 0, usage: self::usage() }, &mut out);
+    stream.end(CompletionInfo { completed_at: 0, usage: self::usage() }, &mut out);
     stream.fail(&StreamFailure { code: "c", kind: "k", message: "m" }, None, &mut out);
     stream.keep_alive(KeepAlive::Comment, &mut out);
     assert_eq!(out.len(), length);
@@ -202,8 +202,10 @@ pub(super) fn answer(plan: ResponsePlan, body: &Value) -> Value {
     let mut used = usage();
     let observe = |answer: &ChunkView<'_>| used = reported(answer).unwrap_or(used);
     let whole = parse_whole(&body.to_string(), &envelope(), Arc::new(plan), observe).unwrap();
-    serde_json::from_slice(&whole.finish(CompletionInfo { now: 1_790_000_001, usage: used }))
-        .unwrap()
+    serde_json::from_slice(
+        &whole.finish(CompletionInfo { completed_at: 1_790_000_001, usage: used }),
+    )
+    .unwrap()
 }
 
 /// Returns a non-streaming answer with this message.
