@@ -1,14 +1,15 @@
-//! The Responses API over chat completions, by the rules of the mapping (`Q-8`, `T-5`, `S-6`, …, which
-//! doc comments cite).
+//! Translates between the Responses API and chat completions, without IO, clock or randomness.
 //!
-//! Pure: no IO, no clock, no randomness. A request becomes a chat request and a [`plan::ResponsePlan`]; with
-//! that plan the chat answer, whole or streamed, becomes a Responses answer.
+//! [`request::Request`] becomes a chat request and a [`plan::ResponsePlan`]; with the plan, the chat
+//! answer, streamed or not, becomes a Responses answer ([`answer`]). Comments cite the translation
+//! rules (`Q-8`, `T-5`, `S-6`, …), which are defined in [`rules`].
 
 pub mod answer;
 pub mod dialect;
 pub mod plan;
 pub mod report;
 pub mod request;
+pub mod rules;
 
 mod loss_recorder;
 mod path;

@@ -55,7 +55,7 @@ pub(super) fn write(
     number(out, head.created_at);
     put(out, ",\"completed_at\":");
     match state {
-        ResponseState::Completed(now) => number(out, now),
+        ResponseState::Completed(completed_at) => number(out, completed_at),
         _ => put(out, "null"),
     }
     let status = match state {
