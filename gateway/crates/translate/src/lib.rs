@@ -1,8 +1,15 @@
-//! Translates between the Responses API and chat completions, without IO, clock or randomness.
+//! Translates between the Responses API and chat completions.
 //!
-//! [`request::Request`] becomes a chat request and a [`plan::ResponsePlan`]; with the plan, the chat
-//! answer, streamed or not, becomes a Responses answer ([`answer`]). Comments cite the translation
-//! rules (`Q-8`, `T-5`, `S-6`, …), which are defined in [`rules`].
+#![doc = include_str!("../README.md")]
+//!
+//! ## Modules
+//!
+//! - [`request`] parses a request and translates it.
+//! - [`plan`] passes the properties of the request to the translation of its answer.
+//! - [`answer`] translates the answer.
+//! - [`dialect`] describes upstreams.
+//! - [`report`] lists losses.
+//! - [`rules`] defines the rule ids (`Q-8`, `T-5`, `S-6`, …) that comments cite.
 
 pub mod answer;
 pub mod dialect;
@@ -15,3 +22,17 @@ mod loss_recorder;
 mod path;
 mod raw;
 mod tools;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_readme_has_the_code_of_the_example() {
+        let readme = include_str!("../README.md");
+        let example = include_str!("../examples/responses_over_chat.rs");
+        let (_, block) = readme.split_once("```rust\n").unwrap();
+        let (block, _) = block.split_once("```\n").unwrap();
+        let (purpose, code) = example.split_once("\n\n").unwrap();
+        assert!(purpose.starts_with("//! "));
+        assert_eq!(block, code);
+    }
+}
