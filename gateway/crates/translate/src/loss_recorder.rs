@@ -54,7 +54,9 @@ fn strict_refusal(loss: Loss, subject: &str) -> (RequestFault, String) {
     match loss {
         Loss::GrammarNotEnforced => (
             UnsupportedTools,
-            format!("the grammar of tool `{subject}` would be described, not enforced"),
+            format!(
+                "the grammar of tool `{subject}` would be described to the model, but not enforced"
+            ),
         ),
         Loss::StrictNotEnforced => (
             UnsupportedTools,
@@ -64,19 +66,19 @@ fn strict_refusal(loss: Loss, subject: &str) -> (RequestFault, String) {
             (UnsupportedParameter, format!("`{subject}` would have no effect on this model"))
         }
         Loss::HostedToolOmitted => {
-            (UnsupportedTools, format!("`{subject}` is hosted elsewhere and would be left out"))
+            (UnsupportedTools, format!("`{subject}` is a hosted tool and would be left out"))
         }
         Loss::OutputInvented => {
-            (InvalidValue, format!("call `{subject}` has no output: one would be made up"))
+            (InvalidValue, format!("call `{subject}` has no output; one would be synthesized"))
         }
         Loss::ArgumentsWrapped => {
             (InvalidValue, format!("the arguments of call `{subject}` are not JSON"))
         }
         Loss::CallIdChanged => {
-            (InvalidValue, format!("call id `{subject}` is used twice: one would be changed"))
+            (InvalidValue, format!("call id `{subject}` is used twice; one would be replaced"))
         }
         Loss::ReasoningDropped => {
-            (InvalidValue, format!("reasoning `{subject}` cannot be given back to this model"))
+            (InvalidValue, format!("reasoning `{subject}` cannot be sent to this model"))
         }
         Loss::OutputCapLowered => {
             (InvalidValue, format!("`{subject}` is above the limit and would be lowered"))

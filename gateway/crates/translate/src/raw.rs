@@ -45,7 +45,7 @@ pub(super) fn string<'a>(raw: &'a RawValue, at: &Path<'_>) -> Result<Cow<'a, str
     match serde_json::from_str::<BorrowedStr<'a>>(raw.get()) {
         Ok(text) => Ok(text.0),
         // The only error left in a string that was already scanned.
-        Err(_) => Err(at.invalid("holds half of a surrogate pair, which is no character")),
+        Err(_) => Err(at.invalid("has an unpaired surrogate")),
     }
 }
 
@@ -97,7 +97,7 @@ impl<'a, 'p> Object<'a, 'p> {
         let MemberList(members) = serde_json::from_str(json)
             .map_err(|error| broken(format_args!("the request body is not valid JSON: {error}")))?;
         if has_duplicate_keys(&members) {
-            return Err(broken(format_args!("an object of the request has one member twice")));
+            return Err(broken(format_args!("an object of the request has a duplicate member")));
         }
         Ok(Self { members, at })
     }
@@ -178,7 +178,7 @@ impl<'a, 'p> Object<'a, 'p> {
         }
         match serde_json::from_str::<f64>(raw.get()) {
             Ok(number) if number.is_finite() => Ok(Some(raw)),
-            _ => Err(self.path(name).invalid("is too large a number")),
+            _ => Err(self.path(name).invalid("is out of the range of numbers")),
         }
     }
 

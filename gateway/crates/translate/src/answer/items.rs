@@ -172,7 +172,7 @@ impl Items {
         if piece.is_custom {
             // The upstream knows custom tools as functions (`T-8`).
             return Err(ProtocolViolation::Model(
-                "model called a tool in a form that it was not given".into(),
+                "model called a custom tool that was not declared".into(),
             ));
         }
         self.side_bytes += piece.id.len();
@@ -208,7 +208,7 @@ impl Items {
                 let mut names = self.plan.tools.wire_names();
                 let (Some(only), None) = (names.next(), names.next()) else {
                     return Err(ProtocolViolation::Model(
-                        "model called a tool without its name".to_owned(),
+                        "model called a tool without a name".to_owned(),
                     ));
                 };
                 only.clone_into(&mut slot.name);

@@ -39,7 +39,7 @@ fn in_chat<'s>(
         Part::Text(text) => ChatPart::Text { text: Cow::Borrowed(text) },
         Part::Refusal(text) => ChatPart::Refusal { refusal: Cow::Borrowed(text) },
         Part::Image { .. } if !images => {
-            return Err(unsupported(at, "this model sees no images"));
+            return Err(unsupported(at, "this model does not accept images"));
         }
         Part::Image { url, detail } => {
             ChatPart::ImageUrl { image_url: ImageUrl { url, detail: *detail } }
@@ -51,8 +51,8 @@ fn in_chat<'s>(
         Part::Audio { data, format } if audio => {
             ChatPart::InputAudio { input_audio: Audio { data, format } }
         }
-        Part::File { .. } => return Err(unsupported(at, "this model takes no files")),
-        Part::Audio { .. } => return Err(unsupported(at, "this model takes no audio")),
+        Part::File { .. } => return Err(unsupported(at, "this model does not accept files")),
+        Part::Audio { .. } => return Err(unsupported(at, "this model does not accept audio")),
     })
 }
 

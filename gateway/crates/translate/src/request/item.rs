@@ -244,7 +244,7 @@ fn client_search<'a>(object: &Object<'a, '_>) -> Result<Cow<'a, str>, Refusal> {
     let execution = object.string("execution")?;
     if execution.is_some_and(|execution| execution != "client") || object.get("call_id").is_none() {
         let kind = object.required_string("type")?;
-        return Err(unsupported(object, &kind, ": only tool search by the client is"));
+        return Err(unsupported(object, &kind, "; only client-side tool search is"));
     }
     object.non_empty_string("call_id")
 }

@@ -98,9 +98,9 @@ fn part<'a>(raw: &'a RawValue, at: Path<'_>, context: PartContext) -> Result<Par
         )),
         (kind, _) => {
             let who = match context {
-                PartContext::Input => "a message to the model",
-                PartContext::Assistant => "a message of the model",
-                PartContext::ToolOutput => "a tool's result",
+                PartContext::Input => "a user or system message",
+                PartContext::Assistant => "an assistant message",
+                PartContext::ToolOutput => "a tool result",
             };
             let message = format!("a part of type `{}` is not supported in {who}", excerpt(kind));
             Err(unsupported(&object.path("type"), &message))
@@ -136,7 +136,7 @@ fn file<'a>(object: &Object<'a, '_>) -> Result<Part<'a>, Refusal> {
     if object.get("file_url").is_some() {
         return Err(unsupported(
             &object.path("file_url"),
-            "a file by URL is not supported: this gateway fetches nothing; send `file_data`",
+            "a file by URL is not supported: this gateway does not fetch files; send `file_data`",
         ));
     }
     Err(if object.get("file_id").is_some() {
@@ -158,7 +158,7 @@ fn audio<'a>(object: &Object<'a, '_>) -> Result<Part<'a>, Refusal> {
 
 fn by_id(object: &Object<'_, '_>, instead: &str) -> Refusal {
     let message =
-        format!("`file_id` is not supported: this gateway keeps no files; send `{instead}`");
+        format!("`file_id` is not supported: this gateway does not store files; send `{instead}`");
     unsupported(&object.path("file_id"), &message)
 }
 

@@ -89,7 +89,7 @@ impl Request<'_> {
         };
         let messages = messages(conversation, options, &mut losses)?;
         if messages.is_empty() {
-            return Err(INPUT.invalid("holds nothing to answer"));
+            return Err(INPUT.invalid("contains no message"));
         }
         let store = options.history.is_enabled() && self.store != Some(false);
         let members = self.chat_members(&messages, &tools, &choice, options);
@@ -159,19 +159,19 @@ impl Request<'_> {
             let Item::Reference(id) = item else { continue };
             let at = INPUT.at(index);
             let StoredHistory::Loaded { references, .. } = history else {
-                let message = "references to kept items are not supported: this gateway keeps none; \
-                               send the items themselves (with `store: false`, SDKs do)";
+                let message = "item references are not supported, because no responses are stored; \
+                               send the items themselves (SDKs do with `store: false`)";
                 let code = RequestFault::UnsupportedInputItem;
                 return Err(at.field("type").refuse(code, message));
             };
             let Some(raw) = references.get(id.as_ref()) else {
-                let message = "is not the id of an item that is kept here; send the item itself, \
-                               or set `store: false`, and SDKs do";
+                let message = "is not the id of a stored item; send the item itself \
+                               (SDKs do with `store: false`)";
                 return Err(at.field("id").invalid(message));
             };
             let item = Item::read(raw, at)?;
             if matches!(item, Item::Reference(_)) {
-                return Err(at.field("id").invalid("leads to another reference"));
+                return Err(at.field("id").invalid("refers to another reference"));
             }
             loaded.references.insert(index, item);
         }
@@ -200,7 +200,7 @@ impl Request<'_> {
                 let at = location.path();
                 if options.strict || options.hosted_tools == HostedTools::Refuse {
                     let message = format!(
-                        "an input item of type `{kind}` is not supported: the tool is hosted elsewhere"
+                        "an input item of type `{kind}` is not supported: it belongs to a hosted tool"
                     );
                     let code = RequestFault::UnsupportedInputItem;
                     return Err(at.field("type").refuse(code, message));
@@ -282,7 +282,7 @@ struct LoadedItems<'s> {
 }
 
 fn history_disabled() -> Refusal {
-    let message = "`previous_response_id` is not supported: this gateway keeps no responses; \
+    let message = "`previous_response_id` is not supported, because no responses are stored; \
                    send the whole conversation as `input`";
     let at = Path::Root.field("previous_response_id");
     at.refuse(RequestFault::UnsupportedParameter, message)

@@ -9,13 +9,13 @@ use domain::wire::names::{Folded, ambiguous};
 const UNSUPPORTED: &[(&str, &str)] = &[
     (
         "conversation",
-        "conversations are not kept; use `previous_response_id` or send all of `input`",
+        "conversations are not stored; use `previous_response_id` or send all of `input`",
     ),
-    ("prompt", "stored prompts do not exist here; send `instructions` and `input`"),
+    ("prompt", "there are no stored prompts; send `instructions` and `input`"),
     ("context_management", "the gateway does not compact a context; do so in the client"),
     ("moderation", "the gateway does not moderate"),
-    ("access_programs", "the gateway knows no access programs"),
-    ("image", "the gateway makes no images"),
+    ("access_programs", "the gateway has no access programs"),
+    ("image", "the gateway does not generate images"),
 ];
 
 /// Fields of the chat API without effect here, and their Responses equivalents.
@@ -43,17 +43,17 @@ pub(super) fn check(body: &Object<'_, '_>) -> Result<(), Refusal> {
         if body.get(name).is_some() {
             let message = match instead {
                 Some(instead) => {
-                    format!("`{name}` belongs to /v1/chat/completions; here it is `{instead}`")
+                    format!("`{name}` is a field of /v1/chat/completions; use `{instead}`")
                 }
                 None => format!(
-                    "`{name}` belongs to /v1/chat/completions; the Responses API has nothing like it"
+                    "`{name}` is a field of /v1/chat/completions without a Responses equivalent"
                 ),
             };
             return Err(refuse(body, name, &message));
         }
     }
     if body.boolean("background")? == Some(true) {
-        let message = "`background` is not supported: the answer comes with the request itself";
+        let message = "`background` is not supported: requests are answered synchronously";
         return Err(refuse(body, "background", message));
     }
     Ok(())

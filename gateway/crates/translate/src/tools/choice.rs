@@ -69,7 +69,7 @@ fn apply_mode(
 ) -> Result<Option<Value>, Refusal> {
     if mode == Mode::Required {
         if tools.is_empty() {
-            return Err(AT.invalid("must not be `required` where there is no tool to call"));
+            return Err(AT.invalid("must not be `required` without tools"));
         }
         if !options.dialect.tool_choice {
             return Err(not_honoured());
@@ -169,6 +169,6 @@ fn unsupported(tool_type: &str) -> Refusal {
 }
 
 fn not_honoured() -> Refusal {
-    let message = "the upstream of this model would not obey `tool_choice`; use `auto` or `none`";
+    let message = "the upstream of this model does not support `tool_choice`; use `auto` or `none`";
     AT.refuse(RequestFault::UnsupportedToolChoice, message)
 }

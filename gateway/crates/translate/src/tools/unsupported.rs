@@ -36,13 +36,13 @@ impl UnsupportedToolList {
     /// Refuses the request if the list is not empty.
     pub(super) fn check(self) -> Result<(), Refusal> {
         let Some(first) = self.first else { return Ok(()) };
-        let mut message = format!("tools that this model cannot be given: {}", self.named);
+        let mut message = format!("unsupported tools: {}", self.named);
         if self.count > MAX_NAMED {
             write!(message, " and {} more", self.count - MAX_NAMED)
                 .expect("writing to memory does not fail");
         }
         message.push_str(
-            "; functions, custom tools, namespaces of them and tool search by the client work",
+            "; functions, custom tools, namespaces of them and client-side tool search are supported",
         );
         if self.has_web_search {
             message.push_str("; in Codex, `web_search = \"disabled\"` removes web search");

@@ -118,7 +118,7 @@ fn a_chat_field_is_refused_with_its_responses_equivalent() {
         ("max_tokens", "`max_output_tokens`"),
         ("response_format", "`text.format`"),
         ("functions", "`tools`"),
-        ("stop", "nothing like it"),
+        ("stop", "without a Responses equivalent"),
     ] {
         let message = refused(&json!({field: 1}), &generic(), (UnsupportedParameter, field));
         assert!(message.contains(instead), "{message}");

@@ -139,7 +139,7 @@ fn images_are_refused_if_the_model_does_not_accept_them() {
     let code = RequestFault::UnsupportedContentPart;
     let prompt = json!({"input": [user(&json!([text, image]))]});
     let message = refused(&prompt, &blind, (code, "input[0].content[1].type"));
-    assert!(message.contains("sees no images"), "{message}");
+    assert!(message.contains("does not accept images"), "{message}");
     let listed = json!([image, text]);
     for result in [listed.clone(), json!(listed.to_string())] {
         let members = json!({"input": [call, output(result)]});
@@ -170,7 +170,7 @@ fn files_and_audio_are_sent_only_to_models_that_accept_them() {
         let none = InputModalities { images: true, files: false, audio: false };
         let refuses = TranslateOptions { inputs: none, ..generic() };
         let message = refused(&members, &refuses, (code, "input[0].content[1].type"));
-        assert!(message.contains("this model takes no"), "{message}");
+        assert!(message.contains("this model does not accept"), "{message}");
         // Without a catalogue entry, the dialect decides.
         refused(&members, &options(Profile::Ollama), (code, "input[0].content[1].type"));
         let all = InputModalities { images: true, files: true, audio: true };

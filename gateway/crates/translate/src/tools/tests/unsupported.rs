@@ -62,10 +62,10 @@ fn every_unconvertible_tool_is_named_with_its_path() {
         "input": [{"type": "additional_tools", "tools": [{"name": "x"}]}, {"role": "user", "content": "hi"}],
     });
     let message = refused(&members, &generic(), (UnsupportedTools, "tools[1]"));
-    insta::assert_snapshot!(message, @r#"tools that this model cannot be given: `web_search` at tools[1], `mcp` at tools[2].tools[0], no type at input[0].tools[0]; functions, custom tools, namespaces of them and tool search by the client work; in Codex, `web_search = "disabled"` removes web search"#);
+    insta::assert_snapshot!(message, @r#"unsupported tools: `web_search` at tools[1], `mcp` at tools[2].tools[0], no type at input[0].tools[0]; functions, custom tools, namespaces of them and client-side tool search are supported; in Codex, `web_search = "disabled"` removes web search"#);
     let image = json!({"tools": [{"type": "image_generation"}]});
     let message = refused(&image, &generic(), (UnsupportedTools, "tools[0]"));
-    insta::assert_snapshot!(message, @"tools that this model cannot be given: `image_generation` at tools[0]; functions, custom tools, namespaces of them and tool search by the client work; in Codex, `[features] image_generation = false` removes image generation");
+    insta::assert_snapshot!(message, @"unsupported tools: `image_generation` at tools[0]; functions, custom tools, namespaces of them and client-side tool search are supported; in Codex, `[features] image_generation = false` removes image generation");
     let many = json!({"tools": vec![json!({"type": "x".repeat(1_000)}); 10_000]});
     let message = refused(&many, &generic(), (UnsupportedTools, "tools[0]"));
     assert!(message.len() < 6_000 && message.contains("and 9950 more"), "{message}");
