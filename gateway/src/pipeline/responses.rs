@@ -341,9 +341,9 @@ impl Conversion {
 // === impl PlainResponse ===
 
 impl PlainAnswer for PlainResponse {
-    type Checked = answer::Whole;
+    type Checked = answer::WholeAnswer;
 
-    fn check(&self, json: &str, meter: &mut Meter) -> Result<answer::Whole, UpstreamError> {
+    fn check(&self, json: &str, meter: &mut Meter) -> Result<answer::WholeAnswer, UpstreamError> {
         answer::parse_whole(json, &self.envelope, self.plan.clone(), |view| {
             meter.observe(view, AnswerForm::Whole);
         })
@@ -352,7 +352,7 @@ impl PlainAnswer for PlainResponse {
 
     fn finish(
         self,
-        checked: answer::Whole,
+        checked: answer::WholeAnswer,
         _: Bytes,
         usage: AnswerUsage,
         _: &Meter,
