@@ -1,8 +1,8 @@
-//! Compiles the admin contract without a `protoc`, and keeps the descriptor set for reflection.
+//! Compiles the `.proto` files without `protoc`, and writes the descriptor set for gRPC reflection.
 
 use std::path::PathBuf;
 
-#[expect(clippy::disallowed_methods, reason = "cargo tells a build script so")]
+#[expect(clippy::disallowed_methods, reason = "cargo passes OUT_DIR in the environment")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=tollgate");
     let set = protox::compile(

@@ -1,5 +1,5 @@
-//! The way from a client to a gateway's admin plane: TCP, TLS or a Unix socket, with the token in
-//! every call.
+//! Connects clients to a gateway's admin plane over TCP, TLS or a Unix socket, and sends the token with every
+//! call.
 
 mod api_url;
 mod connection;
@@ -24,17 +24,18 @@ pub use connection::{CallKeys, Connection, SpeaksTlsError};
 /// Connects to `server`: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/path/of/socket`.
 ///
 /// # Errors
-/// The address is not one of these forms, the token has characters that a header cannot carry, or
-/// nobody answers there within five seconds.
+/// The address does not have one of these forms, the token is not a valid header value, or the server does not
+/// accept the connection within five seconds.
 pub async fn connect(server: &str, token: Option<&SecretString>) -> Result<Connection> {
     connect_trusting(server, token, None).await
 }
 
-/// Connects as [`connect`] does; where that is over TLS, it trusts the certificates in `authorities` (PEM)
-/// instead of the host's and the public ones.
+/// Connects like [`connect`]. Over TLS, it trusts the certificates in `authorities` (PEM) instead of the
+/// authorities of the host and the public ones.
 ///
 /// # Errors
-/// As [`connect`]; also if `authorities` holds no certificate, or the gateway's is of none of them.
+/// The errors of [`connect`]; also if `authorities` contains no certificate, or if the gateway's certificate is
+/// not issued by one of them.
 pub async fn connect_trusting(
     server: &str,
     token: Option<&SecretString>,
@@ -58,8 +59,7 @@ pub async fn connect_trusting(
     Ok(Connection::new(channel, Bearer::new(token)?, server))
 }
 
-/// Connects over TLS by ourselves, because tonic's own way cannot be told what to trust beyond a list of
-/// authorities.
+/// Connects over TLS with a rustls configuration, because tonic's TLS support accepts only a list of authorities.
 async fn connect_tls(
     server: &str,
     authorities: Option<&[u8]>,
@@ -75,7 +75,7 @@ async fn connect_tls(
         .enable_http2()
         .wrap_connector(tcp);
     let dialled = address.clone();
-    // The endpoint does not know of TLS, or it would demand a configuration of its own.
+    // The endpoint has the scheme `http`, because tonic requires its own TLS configuration for `https`.
     let dial = tower::service_fn(move |_: Uri| connector.clone().oneshot(dialled.clone()));
     let endpoint = Endpoint::from_shared(server.replacen("https:", "http:", 1))?.origin(address);
     Ok(settings(endpoint).connect_with_connector(dial).await)

@@ -1,8 +1,7 @@
-//! The admin contract: what the gateway's admin plane and its clients say to each other.
+//! The gRPC contract between the gateway's admin plane and its clients.
 //!
-//! It knows neither side. Start at `tollgate/admin/v1/*.proto`; [`v1`] is generated from them, and
-//! [`client`] is how `ctl` and `tui` reach a gateway, and
-//! [`text`] how they show what it sends.
+//! It depends on neither side. The contract is in `tollgate/admin/v1/*.proto`, from which [`v1`] is generated.
+//! `ctl` and `tui` connect with [`client`] and sanitize received text with [`text`].
 
 pub mod client;
 pub mod text;

@@ -1,9 +1,9 @@
-//! Text of the contract that is shown to people on a terminal or in a spreadsheet.
+//! Sanitizes received text before it is shown on a terminal or written to a spreadsheet.
 
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
-/// Whether a character is not seen where it is printed, or changes what is printed around it: controls,
-/// formats such as those of text direction, separators of lines, fillers, what Unicode has not assigned.
+/// Returns whether a character is invisible or affects the text around it: control characters, format characters
+/// such as those of text direction, line separators, fillers and unassigned code points.
 pub fn is_hidden(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
@@ -17,13 +17,13 @@ pub fn is_hidden(c: char) -> bool {
     }
 }
 
-/// Returns a text with what is [hidden](is_hidden) in it made visible as `\u{fffd}`, the replacement character.
-/// A joiner after a symbol stays: emoji are made so.
+/// Replaces every [hidden](is_hidden) character with `\u{fffd}`, the replacement character. Keeps a zero-width
+/// joiner after a symbol, because emoji are composed with it.
 pub fn visible(text: &str) -> String {
     let mut is_symbol = false;
     let shown = text.chars().map(|c| {
         let is_kept = !is_hidden(c) || (c == '\u{200d}' && is_symbol);
-        // what chooses the look of an emoji stands between it and the joiner
+        // A variation selector may be between an emoji and the joiner.
         is_symbol = c.general_category_group() == GeneralCategoryGroup::Symbol
             || (is_symbol && c == '\u{fe0f}');
         if is_kept { c } else { '\u{fffd}' }
@@ -36,7 +36,7 @@ mod tests {
     use super::visible;
 
     #[test]
-    fn what_is_hidden_is_shown_and_emoji_stay_whole() {
+    fn replaces_hidden_characters_and_keeps_emoji() {
         for text in
             ["aÄ1 -«»李ي\u{e31}\u{a0}…–", "👩\u{200d}🔬", "🏳\u{fe0f}\u{200d}🌈", "👩🏽\u{200d}🔬"]
         {

@@ -1,4 +1,4 @@
-//! Where clients reach the API of a gateway whose admin plane is known.
+//! Derives the base URL of a gateway's API from the address of its admin plane.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -6,13 +6,12 @@ use http::Uri;
 
 use crate::v1::DescribeGatewayResponse;
 
-/// The port of the API where nothing else is known.
+/// The port of the API if the gateway does not report its address.
 const DEFAULT_PORT: u16 = 8080;
 
-/// Returns the base URL of the API of the gateway whose admin plane is at `server`, from what it says of
-/// itself: the address that its operator set, else the one that it listens on. Where it listens on every
-/// address, and where `server` names the host, the host is that of `server`, because that is known to be
-/// reached from here.
+/// Returns the base URL of the API of the gateway whose admin plane is at `server`: the configured public URL in
+/// `described`, otherwise one with the port of the listen address. If the API listens on all addresses, or if
+/// `server` contains a host name, the host is that of `server`, because it is known to be reachable.
 pub fn api_url(server: &str, described: &DescribeGatewayResponse) -> String {
     if !described.public_url.is_empty() {
         return described.public_url.clone();
@@ -22,21 +21,21 @@ pub fn api_url(server: &str, described: &DescribeGatewayResponse) -> String {
     format!("{scheme}://{}:{}/v1", host(server, listen.ip()), listen.port())
 }
 
-/// Returns the base URL of a gateway that does not say where its API is: the default port on the host of
-/// its admin plane.
+/// Returns the base URL for a gateway that does not report its API address: the default port on the host of the
+/// admin plane.
 pub fn guessed_api_url(server: &str) -> String {
     let scheme = if server.starts_with("https:") { "https" } else { "http" };
     let host = host(server, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     format!("{scheme}://{host}:{DEFAULT_PORT}/v1")
 }
 
-/// The host under which what listens at `listen` is reached by somebody who reaches `server`.
+/// Returns the host of a service that listens on `listen`, for a client that can reach `server`.
 fn host(server: &str, listen: IpAddr) -> String {
     let uri: Option<Uri> = server.parse().ok();
     let named = uri.as_ref().and_then(Uri::host).filter(|_| !server.starts_with("unix:"));
     match named {
         Some(named) if listen.is_unspecified() => named.to_owned(),
-        // A name is kept where it can be the same host: a certificate is for it.
+        // A name that can mean the same host is kept, because certificates are issued for names.
         Some(named) if !is_numeric(named) && (!listen.is_loopback() || named == "localhost") => {
             named.to_owned()
         }
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gateway_says_where_its_api_is() {
+    fn derives_the_url_from_the_described_address() {
         for (server, listen, tls, url) in [
             ("http://127.0.0.1:8081", "127.0.0.1:9000", false, "http://127.0.0.1:9000/v1"),
             ("http://127.0.0.1:8081", "10.0.0.5:80", false, "http://10.0.0.5:80/v1"),
@@ -67,7 +66,7 @@ mod tests {
             ("unix:/run/admin.sock", "[::1]:9000", false, "http://[::1]:9000/v1"),
             ("https://gate.example:8081", "10.0.0.5:443", true, "https://gate.example:443/v1"),
             ("https://localhost:8081", "127.0.0.1:9000", true, "https://localhost:9000/v1"),
-            // through a tunnel: the API is on the gateway's own host alone
+            // Through a tunnel: the API is reachable only on the gateway's host.
             ("http://gate.example:8081", "127.0.0.1:9000", false, "http://127.0.0.1:9000/v1"),
             ("http://gate.example:8081", "", false, "http://gate.example:8080/v1"),
         ] {
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_that_does_not_say_has_the_default_port() {
+    fn uses_the_default_port_without_a_described_address() {
         for (server, url) in [
             ("http://127.0.0.1:8081", "http://127.0.0.1:8080/v1"),
             ("https://gate.example", "https://gate.example:8080/v1"),

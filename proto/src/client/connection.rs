@@ -1,8 +1,7 @@
-//! A connection to an admin plane, and calls that may be made again on it.
+//! A connection to an admin plane, with idempotency keys and retries.
 //!
-//! The gateway makes a change once for each idempotency key and kind of call. So a call that has one, and
-//! whose answer was lost, can be sent again: by the connection itself, or by somebody who runs the same
-//! command with the same key.
+//! The gateway applies a change once per idempotency key and method. A call with a key whose response was lost can
+//! therefore be retried: by the connection, or by running the same command again with the same key.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -22,45 +21,45 @@ use tower::{Service, ServiceExt};
 
 use super::Bearer;
 
-const KEY: &str = "idempotency-key";
-/// The waits before a call is sent again.
-const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The delays before each retry.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
 
-/// A connection that carries the caller's token. Cheap to clone.
+/// A connection that sends the caller's token. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    channel: Bearing,
+    channel: AuthorizedChannel,
     keys: Option<CallKeys>,
-    /// The address, if calls go there in clear over a network.
-    clear: Option<Arc<str>>,
+    /// The server's address if calls are sent in plaintext over TCP.
+    plaintext_server: Option<Arc<str>>,
 }
 
-/// Calls were sent in clear to a server that expects TLS.
+/// Calls were sent in plaintext to a server that expects TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpeaksTlsError;
 
-/// Names calls: the first one of each kind by a key, the others by that and a number. Clones go on with
-/// the same numbers.
+/// Generates idempotency keys: the first call of each method gets the base key, later ones get a numbered suffix.
+/// Clones share the numbering.
 #[derive(Clone, Debug)]
 pub struct CallKeys {
-    key: String,
-    /// How many calls of each kind there were.
+    base: String,
+    /// The number of calls by method.
     calls: Arc<Mutex<HashMap<String, u32>>>,
 }
 
-type Bearing = InterceptedService<Channel, Bearer>;
-type Failure = Box<dyn Error + Send + Sync>;
+type AuthorizedChannel = InterceptedService<Channel, Bearer>;
+type BoxError = Box<dyn Error + Send + Sync>;
 
 // === impl Connection ===
 
 impl Connection {
     pub(super) fn new(channel: Channel, bearer: Bearer, server: &str) -> Self {
-        let clear = server.starts_with("http:").then(|| Arc::from(server));
-        Self { channel: InterceptedService::new(channel, bearer), keys: None, clear }
+        let plaintext_server = server.starts_with("http:").then(|| Arc::from(server));
+        Self { channel: InterceptedService::new(channel, bearer), keys: None, plaintext_server }
     }
 
-    /// Names calls from here on, so that the gateway makes each change once. They are sent again if the
-    /// connection breaks, or the gateway says that it is not available.
+    /// Sends an idempotency key with each call from now on, so that the gateway applies each change once. Retries
+    /// calls if the connection breaks or the gateway answers UNAVAILABLE.
     #[must_use]
     pub fn naming(self, keys: CallKeys) -> Self {
         Self { keys: Some(keys), ..self }
@@ -68,74 +67,74 @@ impl Connection {
 }
 
 impl Service<Request<Body>> for Connection {
-    type Response = <Bearing as Service<Request<Body>>>::Response;
-    type Error = Failure;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+    type Response = <AuthorizedChannel as Service<Request<Body>>>::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.channel.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        // the one that is ready, and a new one for the next call
+        // Only the channel that was polled is ready. The clone serves the next call.
         let next = self.channel.clone();
         let mut channel = std::mem::replace(&mut self.channel, next);
-        let clear = self.clear.clone();
+        let plaintext_server = self.plaintext_server.clone();
         let Some(keys) = &self.keys else {
-            let answer = channel.call(request);
+            let response = channel.call(request);
             return Box::pin(async move {
-                match answer.await {
-                    Ok(answer) => Ok(answer),
-                    Err(error) => Err(explain(error, clear.as_deref()).await),
+                match response.await {
+                    Ok(response) => Ok(response),
+                    Err(error) => Err(explain(error, plaintext_server.as_deref()).await),
                 }
             });
         };
         let key = keys.next(request.uri().path());
-        request.headers_mut().insert(KEY, key);
+        request.headers_mut().insert(IDEMPOTENCY_KEY, key);
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body = body.collect().await?.to_bytes();
-            let again = || {
+            let attempt = || {
                 let body = Body::new(Full::new(body.clone()));
                 Request::from_parts(head.clone(), body)
             };
-            let mut answer = channel.call(again()).await;
-            for pause in PAUSES {
-                if answer.as_ref().is_ok_and(|answer| !is_unavailable(answer)) {
+            let mut response = channel.call(attempt()).await;
+            for delay in RETRY_DELAYS {
+                if response.as_ref().is_ok_and(|response| !is_unavailable(response)) {
                     break;
                 }
-                tokio::time::sleep(pause).await;
-                answer = match channel.ready().await {
-                    Ok(channel) => channel.call(again()).await,
+                tokio::time::sleep(delay).await;
+                response = match channel.ready().await {
+                    Ok(channel) => channel.call(attempt()).await,
                     Err(error) => Err(error),
                 };
             }
-            match answer {
-                Ok(answer) => Ok(answer),
-                Err(error) => Err(explain(error, clear.as_deref()).await),
+            match response {
+                Ok(response) => Ok(response),
+                Err(error) => Err(explain(error, plaintext_server.as_deref()).await),
             }
         })
     }
 }
 
-/// Finds out whether a call failed because the server at `clear` expects TLS.
-async fn explain(error: impl Into<Failure>, clear: Option<&str>) -> Failure {
-    match clear {
+/// Returns [`SpeaksTlsError`] if a call failed because the server expects TLS, otherwise `error`.
+async fn explain(error: impl Into<BoxError>, plaintext_server: Option<&str>) -> BoxError {
+    match plaintext_server {
         Some(server) if trust::speaks_tls(server).await => Box::new(SpeaksTlsError),
         _ => error.into(),
     }
 }
 
-/// Whether this is an answer without a body that says so.
-fn is_unavailable<B>(answer: &Response<B>) -> bool {
-    let status = answer.headers().get("grpc-status");
+/// Returns whether `response` is a trailers-only response with the status UNAVAILABLE.
+fn is_unavailable<B>(response: &Response<B>) -> bool {
+    let status = response.headers().get("grpc-status");
     status.is_some_and(|status| Code::from_bytes(status.as_bytes()) == Code::Unavailable)
 }
 
 // === impl SpeaksTlsError ===
 
 impl SpeaksTlsError {
-    /// Whether this is why a call failed.
+    /// Returns whether this error is among the sources of `status`.
     pub fn caused(status: &tonic::Status) -> bool {
         let mut cause = status.source();
         while let Some(error) = cause {
@@ -159,18 +158,18 @@ impl Error for SpeaksTlsError {}
 // === impl CallKeys ===
 
 impl CallKeys {
-    /// Names calls by `key`.
+    /// Generates keys from the base key `base`.
     ///
     /// # Errors
-    /// It is empty, or has characters that a header cannot carry.
-    pub fn new(key: &str) -> anyhow::Result<Self> {
-        anyhow::ensure!(!key.is_empty(), "the idempotency key is empty");
-        HeaderValue::try_from(key)
+    /// `base` is empty or not a valid header value.
+    pub fn new(base: &str) -> anyhow::Result<Self> {
+        anyhow::ensure!(!base.is_empty(), "the idempotency key is empty");
+        HeaderValue::try_from(base)
             .context("the idempotency key has characters that a header cannot carry")?;
-        Ok(Self { key: key.to_owned(), calls: Arc::default() })
+        Ok(Self { base: base.to_owned(), calls: Arc::default() })
     }
 
-    /// The name of the next call of this kind.
+    /// Returns the key of the next call of `method`.
     fn next(&self, method: &str) -> HeaderValue {
         let number = {
             let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,8 +177,8 @@ impl CallKeys {
             *number += 1;
             *number
         };
-        let name = if number == 1 { self.key.clone() } else { format!("{}-{number}", self.key) };
-        HeaderValue::try_from(name).expect("the key was checked")
+        let key = if number == 1 { self.base.clone() } else { format!("{}-{number}", self.base) };
+        HeaderValue::try_from(key).expect("the base key was checked")
     }
 }
 
@@ -188,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_of_a_kind_are_numbered_from_the_second_on() {
+    fn numbers_the_calls_of_a_method_from_the_second_on() {
         let keys = CallKeys::new("k").expect("a key");
         assert_eq!(
             ["/A", "/A", "/B", "/A"].map(|method| keys.next(method)),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_text_that_a_header_can_carry() {
+    fn refuses_keys_that_are_empty_or_invalid_header_values() {
         for key in ["", "a\nb"] {
             assert!(CallKeys::new(key).is_err(), "{key:?}");
         }

@@ -1,8 +1,8 @@
-//! Which TLS servers the clients of this product trust: the gateway towards its upstreams, `ctl` and `tui`
-//! towards the gateway.
+//! TLS trust of the clients in this workspace: the gateway as a client of upstreams, and `ctl` and `tui` as
+//! clients of the gateway.
 //!
-//! [`Trust`] makes a rustls configuration, [`TlsProblem`] explains a connection that failed, and [`speaks_tls`]
-//! finds out whether a server that was addressed in clear expects TLS.
+//! [`Trust`] builds a rustls configuration, [`TlsProblem`] explains a failed connection, and [`speaks_tls`]
+//! determines whether a server that was addressed in plaintext expects TLS.
 
 mod pinned;
 mod probe;
@@ -24,14 +24,14 @@ pub use problem::TlsProblem;
 #[derive(Clone, Debug)]
 pub struct Trust {
     roots: Arc<RootCertStore>,
-    /// Certificates that a server may also show as its own.
+    /// Trusted certificates, which servers may also present as their end-entity certificate.
     pinned: Vec<CertificateDer<'static>>,
 }
 
-/// Why a text is of no use as a list of certificates.
+/// An invalid list of PEM certificates.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
-    /// It has no PEM section that holds a certificate.
+    /// There is no PEM section with a certificate.
     #[error("it holds no certificate in PEM (`-----BEGIN CERTIFICATE-----`)")]
     Empty,
     /// A PEM section is damaged.
@@ -40,9 +40,9 @@ pub enum TrustError {
     /// A PEM section does not hold an X.509 certificate.
     #[error("certificate {number} of it cannot be read: {reason}")]
     Unreadable {
-        /// Its place in the text, from 1.
+        /// The position of the certificate in the text, starting at 1.
         number: usize,
-        /// What is wrong with it.
+        /// The parser's error.
         reason: String,
     },
 }
@@ -50,23 +50,23 @@ pub enum TrustError {
 // === impl Trust ===
 
 impl Trust {
-    /// Trusts the authorities of the host's certificate store, and the public ones that Mozilla trusts, so that
-    /// a host without a store can reach public servers. The store is read once in the life of the process.
+    /// Trusts the authorities in the host's certificate store and those of Mozilla's root program, so that a host
+    /// without a store can connect to public servers. The store is read once per process.
     pub fn of_host() -> Self {
         static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
         let roots = ROOTS.get_or_init(|| {
             let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-            // A store may hold certificates that rustls cannot use, and need not be there at all.
+            // A store may be missing, or contain certificates that rustls does not support.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             Arc::new(roots)
         });
         Self { roots: roots.clone(), pinned: Vec::new() }
     }
 
-    /// Trusts the certificates in `pem` and no others: as authorities, and as the certificate of a server.
+    /// Trusts only the certificates in `pem`, as authorities and as end-entity certificates.
     ///
     /// # Errors
-    /// The text holds no certificate, or one that cannot be read.
+    /// The text contains no certificate, or one that cannot be parsed.
     pub fn only(pem: &[u8]) -> Result<Self, TrustError> {
         let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem)
             .collect::<Result<_, _>>()
@@ -83,15 +83,15 @@ impl Trust {
         Ok(Self { roots: Arc::new(roots), pinned: certificates })
     }
 
-    /// Trusts [`only`](Self::only) `authorities` where some are given, else as [`of_host`](Self::of_host).
+    /// Returns [`only`](Self::only)`(authorities)` if there are any, otherwise [`of_host`](Self::of_host).
     ///
     /// # Errors
-    /// As [`only`](Self::only).
+    /// The errors of [`only`](Self::only).
     pub fn of(authorities: Option<&[u8]>) -> Result<Self, TrustError> {
         authorities.map_or_else(|| Ok(Self::of_host()), Self::only)
     }
 
-    /// Returns the configuration of a client that presents no certificate, without protocols for ALPN.
+    /// Returns a client configuration without a client certificate and without ALPN protocols.
     ///
     /// # Panics
     /// Never: the provider supports the default versions of TLS, and there is at least one root.
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_no_certificate_is_refused() {
+    fn refuses_text_without_a_valid_certificate() {
         assert_eq!(Trust::only(b"").unwrap_err(), TrustError::Empty);
         assert_eq!(Trust::only(b"no certificate").unwrap_err(), TrustError::Empty);
         let cut = b"-----BEGIN CERTIFICATE-----\nAAAA\n";

@@ -1,9 +1,9 @@
-//! A verifier that accepts a certificate which the user named as the server's own.
+//! A certificate verifier that also accepts a trusted CA certificate as the end-entity certificate of a server.
 //!
-//! `openssl req -x509` makes a certificate that is its own authority. As the certificate of a server, path
-//! building refuses it (`CaUsedAsEndEntity`), although the user gave exactly this certificate. Being
-//! byte-identical with a trusted certificate is the strongest proof of identity that there is; validity, name
-//! and the signature of the handshake are checked all the same.
+//! `openssl req -x509` creates a self-signed certificate that is a CA. Path building refuses it as an end-entity
+//! certificate (`CaUsedAsEndEntity`), even if the user trusts exactly this certificate. A certificate that is
+//! byte-identical to a trusted one proves the server's identity; the validity period, the name and the handshake
+//! signature are still checked.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Verifies as [`WebPkiServerVerifier`] does, and accepts a pinned certificate that is an authority.
+/// Verifies like [`WebPkiServerVerifier`], and also accepts pinned CA certificates.
 #[derive(Debug)]
 pub(crate) struct PinnedVerifier {
     authorities: Arc<WebPkiServerVerifier>,
@@ -48,7 +48,7 @@ impl ServerCertVerifier for PinnedVerifier {
             now,
         );
         match verified {
-            // The validity period is checked before this error is given.
+            // webpki checks the validity period before it returns this error.
             Err(error) if is_ca_used_as_end_entity(&error) && self.pinned.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -80,7 +80,7 @@ impl ServerCertVerifier for PinnedVerifier {
     }
 }
 
-/// Whether the certificate was refused for being an authority's.
+/// Returns whether the certificate was refused because it is a CA certificate.
 pub(crate) fn is_ca_used_as_end_entity(error: &Error) -> bool {
     let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
     other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::Trust;
 
-    /// A time at which the certificates of these tests are valid.
+    /// A Unix time in seconds at which the certificates of these tests are valid.
     const NOW: u64 = 1_800_000_000;
 
     fn verify(
@@ -114,7 +114,7 @@ mod tests {
         verifier.verify_server_cert(shown, &[], &name, &[], now).map(|_| ())
     }
 
-    /// A certificate for `localhost` as `openssl req -x509` makes it: it may sign others.
+    /// A CA certificate for `localhost`, like those that `openssl req -x509` creates.
     fn authority() -> CertifiedIssuer<'static, KeyPair> {
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_is_accepted_as_the_certificate_of_a_server_that_it_was_named_for() {
+    fn accepts_a_trusted_ca_certificate_as_end_entity() {
         let (named, other) = (authority(), authority());
         assert_eq!(verify(named.pem().as_bytes(), named.der(), "localhost", NOW), Ok(()));
         let both = format!("{}{}", other.pem(), named.pem());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn its_name_and_its_validity_are_checked_all_the_same() {
+    fn checks_name_and_validity_of_a_trusted_ca_certificate() {
         let named = authority();
         let verify =
             |name, now| verify(named.pem().as_bytes(), named.der(), name, now).unwrap_err();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_that_it_signed_are_accepted_as_well() {
+    fn accepts_certificates_signed_by_a_trusted_ca() {
         let authority = authority();
         let mut params = CertificateParams::new(["gate.example".to_owned()]).unwrap();
         params.not_after = rcgen::date_time_ymd(2031, 5, 6);

@@ -1,4 +1,4 @@
-//! Finds out whether a server that was addressed in clear expects TLS.
+//! Determines whether a server that was addressed in plaintext expects TLS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::{TlsProblem, Trust};
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Whether the server at the host and port of `url` answers a TLS handshake. Sends nothing but that, and
-/// trusts nobody: a server whose certificate is refused speaks TLS.
+/// Returns whether the server at the host and port of `url` answers a TLS handshake. Sends only the handshake. A
+/// server whose certificate is refused counts as speaking TLS.
 ///
-/// For the moment after a request in clear has failed, when an answer that is not HTTP must be explained.
+/// Called after a plaintext request has failed with a response that is not HTTP.
 pub async fn speaks_tls(url: &str) -> bool {
     timeout(PROBE_TIMEOUT, handshake(url)).await.ok().flatten().unwrap_or(false)
 }

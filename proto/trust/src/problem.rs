@@ -1,4 +1,4 @@
-//! What is wrong between a TLS client and a server, found in the chain of an error.
+//! Classifies TLS errors found in an error's source chain.
 
 use std::error::Error as StdError;
 use std::io;
@@ -7,29 +7,29 @@ use rustls::{CertificateError, Error};
 
 use crate::pinned::is_ca_used_as_end_entity;
 
-/// Why a TLS connection was not made.
+/// Why a TLS connection failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsProblem {
-    /// What the server sent is not TLS.
+    /// The server's response is not TLS.
     NotTls,
-    /// The server ended the connection in the middle of the handshake.
+    /// The server closed the connection during the handshake.
     Closed,
-    /// The server shows a self-signed certificate that is not trusted.
+    /// The server presents a self-signed certificate that is not trusted.
     SelfSigned,
-    /// The certificate leads to no trusted authority.
+    /// The certificate was not issued by a trusted authority.
     UnknownAuthority,
-    /// The certificate is for other names; the text names them.
+    /// The certificate is issued for other names, which the text contains.
     WrongName(String),
-    /// The certificate has expired, or is not valid yet; the text says since or until when.
+    /// The certificate has expired or is not valid yet; the text contains the time.
     WrongTime(String),
-    /// Anything else that TLS complains of.
+    /// Any other TLS error.
     Other(String),
 }
 
 // === impl TlsProblem ===
 
 impl TlsProblem {
-    /// Finds the problem in an error and its sources; `None` if TLS was not what failed.
+    /// Returns the TLS error among `error` and its sources; `None` if there is none.
     pub fn find(error: &(dyn StdError + 'static)) -> Option<Self> {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -39,7 +39,7 @@ impl TlsProblem {
             if error.downcast_ref::<io::Error>().is_some_and(is_handshake_eof) {
                 return Some(Self::Closed);
             }
-            // `source` of an I/O error skips the error that it was made of.
+            // `source` of an I/O error skips the error that it wraps.
             let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             cause = match inner {
                 Some(inner) => Some(inner),
@@ -49,7 +49,7 @@ impl TlsProblem {
         None
     }
 
-    /// Says what is wrong with `error`.
+    /// Classifies a rustls error.
     pub(crate) fn of(error: &Error) -> Self {
         use CertificateError as C;
 
@@ -70,7 +70,7 @@ impl TlsProblem {
         }
     }
 
-    /// Says what to do about it, where `option` is how the user names certificates to trust, such as
+    /// Returns the remedy as a text. `option` is the option that sets the trusted certificates, such as
     /// `--ca-file FILE`.
     pub fn advice(&self, option: &str) -> String {
         match self {
@@ -117,7 +117,7 @@ impl std::fmt::Display for TlsProblem {
     }
 }
 
-/// What tokio-rustls makes of a connection that ends before the handshake does; it has no type of its own.
+/// Returns whether the connection ended during the handshake. tokio-rustls has no type for this error.
 fn is_handshake_eof(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof && error.to_string() == "tls handshake eof"
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tls_error_is_found_inside_of_io_errors() {
+    fn finds_tls_errors_inside_io_errors() {
         let tls = Error::InvalidCertificate(CertificateError::UnknownIssuer);
         let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
         assert_eq!(TlsProblem::find(&wrapped), Some(TlsProblem::UnknownAuthority));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_hangs_up_in_the_handshake_is_told_from_others() {
+    async fn recognizes_a_connection_closed_during_the_handshake() {
         let (here, mut there) = tokio::io::duplex(16 * 1024);
         there.shutdown().await.unwrap();
         let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
