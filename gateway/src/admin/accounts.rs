@@ -7,7 +7,7 @@ use proto::v1::{self, account_service_server::AccountService};
 use tonic::{Request, Response, async_trait};
 
 use super::status::invalid;
-use super::{Answer, auth, convert, page_size};
+use super::{RpcResult, auth, convert, page_size};
 use crate::control::Control;
 
 pub(super) struct Accounts {
@@ -19,37 +19,40 @@ impl AccountService for Accounts {
     async fn register(
         &self,
         request: Request<v1::RegisterRequest>,
-    ) -> Answer<v1::RegisterResponse> {
-        let caller = auth::anybody(&self.control, request.metadata()).await?;
+    ) -> RpcResult<v1::RegisterResponse> {
+        let caller = auth::optional_caller(&self.control, request.metadata()).await?;
         let address = auth::address(&request);
         let v1::RegisterRequest { name, password, invite_code } = request.into_inner();
         let (caller, password, code) = (caller.as_ref(), password.into(), invite_code.into());
-        let made = self.control.register(caller, address, &name, password, &code).await?;
+        let registered = self.control.register(caller, address, &name, password, &code).await?;
         Ok(Response::new(v1::RegisterResponse {
-            account: Some(convert::account(&made.account)),
-            trial_credit_usd: made.trial_credit.to_string(),
-            trial_credit_withheld: made.withheld,
+            account: Some(convert::account(&registered.account)),
+            trial_credit_usd: registered.trial_credit.to_string(),
+            trial_credit_withheld: registered.withheld,
         }))
     }
 
-    async fn sign_in(&self, request: Request<v1::SignInRequest>) -> Answer<v1::SignInResponse> {
+    async fn sign_in(&self, request: Request<v1::SignInRequest>) -> RpcResult<v1::SignInResponse> {
         let address = auth::address(&request);
         let v1::SignInRequest { name, password } = request.into_inner();
         let signed_in = self.control.sign_in(address, &name, password.into()).await?;
         Ok(Response::new(v1::SignInResponse {
-            token: convert::reveal(&signed_in.token),
+            token: convert::expose_secret(&signed_in.token),
             expires_at: Some(convert::time(signed_in.expires_at)),
             account: Some(convert::account(&signed_in.account)),
         }))
     }
 
-    async fn sign_out(&self, request: Request<v1::SignOutRequest>) -> Answer<v1::SignOutResponse> {
+    async fn sign_out(
+        &self,
+        request: Request<v1::SignOutRequest>,
+    ) -> RpcResult<v1::SignOutResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         self.control.sign_out(&caller).await?;
         Ok(Response::new(v1::SignOutResponse {}))
     }
 
-    async fn who_am_i(&self, request: Request<v1::WhoAmIRequest>) -> Answer<v1::WhoAmIResponse> {
+    async fn who_am_i(&self, request: Request<v1::WhoAmIRequest>) -> RpcResult<v1::WhoAmIResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let account = self.control.view(caller.account);
         Ok(Response::new(v1::WhoAmIResponse { account: Some(convert::account(&account)) }))
@@ -58,7 +61,7 @@ impl AccountService for Accounts {
     async fn describe_gateway(
         &self,
         _: Request<v1::DescribeGatewayRequest>,
-    ) -> Answer<v1::DescribeGatewayResponse> {
+    ) -> RpcResult<v1::DescribeGatewayResponse> {
         let (api, tls) = self.control.api_address();
         Ok(Response::new(v1::DescribeGatewayResponse {
             public_url: api.public_url.clone().unwrap_or_default(),
@@ -70,10 +73,10 @@ impl AccountService for Accounts {
     async fn list_accounts(
         &self,
         request: Request<v1::ListAccountsRequest>,
-    ) -> Answer<v1::ListAccountsResponse> {
+    ) -> RpcResult<v1::ListAccountsResponse> {
         let caller = auth::caller(&self.control, &request).await?;
-        let v1::ListAccountsRequest { page_size: asked, page_token } = request.into_inner();
-        let page = self.control.list_accounts(&caller, page_size(asked, 100), &page_token)?;
+        let v1::ListAccountsRequest { page_size: requested, page_token } = request.into_inner();
+        let page = self.control.list_accounts(&caller, page_size(requested, 100), &page_token)?;
         Ok(Response::new(v1::ListAccountsResponse {
             accounts: page.items.iter().map(convert::account).collect(),
             next_page_token: page.next.unwrap_or_default(),
@@ -83,7 +86,7 @@ impl AccountService for Accounts {
     async fn get_account(
         &self,
         request: Request<v1::GetAccountRequest>,
-    ) -> Answer<v1::GetAccountResponse> {
+    ) -> RpcResult<v1::GetAccountResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let account = self.control.get_account(&caller, &request.into_inner().account)?;
         Ok(Response::new(v1::GetAccountResponse { account: Some(convert::account(&account)) }))
@@ -92,8 +95,8 @@ impl AccountService for Accounts {
     async fn credit_account(
         &self,
         request: Request<v1::CreditAccountRequest>,
-    ) -> Answer<v1::CreditAccountResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::CreditAccountResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let v1::CreditAccountRequest { account, amount_usd, reason } = request.into_inner();
         let amount = convert::amount("amount_usd", &amount_usd).map_err(invalid)?;
         let account = self.control.credit_account(&caller, &account, amount, &reason).await?;
@@ -103,8 +106,8 @@ impl AccountService for Accounts {
     async fn suspend_account(
         &self,
         request: Request<v1::SuspendAccountRequest>,
-    ) -> Answer<v1::SuspendAccountResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::SuspendAccountResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let v1::SuspendAccountRequest { account, reason } = request.into_inner();
         let account = self.control.suspend_account(&caller, &account, &reason).await?;
         Ok(Response::new(v1::SuspendAccountResponse { account: Some(convert::account(&account)) }))
@@ -113,14 +116,17 @@ impl AccountService for Accounts {
     async fn resume_account(
         &self,
         request: Request<v1::ResumeAccountRequest>,
-    ) -> Answer<v1::ResumeAccountResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::ResumeAccountResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let account = self.control.resume_account(&caller, &request.into_inner().account).await?;
         Ok(Response::new(v1::ResumeAccountResponse { account: Some(convert::account(&account)) }))
     }
 
-    async fn set_plan(&self, request: Request<v1::SetPlanRequest>) -> Answer<v1::SetPlanResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    async fn set_plan(
+        &self,
+        request: Request<v1::SetPlanRequest>,
+    ) -> RpcResult<v1::SetPlanResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let v1::SetPlanRequest { account, plan } = request.into_inner();
         let account = self.control.set_plan(&caller, &account, plan).await?;
         Ok(Response::new(v1::SetPlanResponse { account: Some(convert::account(&account)) }))
@@ -129,8 +135,8 @@ impl AccountService for Accounts {
     async fn change_password(
         &self,
         request: Request<v1::ChangePasswordRequest>,
-    ) -> Answer<v1::ChangePasswordResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::ChangePasswordResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let address = auth::address(&request);
         let v1::ChangePasswordRequest { old_password, new_password } = request.into_inner();
         let (old, new) = (old_password.into(), new_password.into());
@@ -141,7 +147,7 @@ impl AccountService for Accounts {
     async fn list_sessions(
         &self,
         request: Request<v1::ListSessionsRequest>,
-    ) -> Answer<v1::ListSessionsResponse> {
+    ) -> RpcResult<v1::ListSessionsResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let sessions = self.control.list_sessions(&caller).await?;
         let sessions = sessions.iter().map(convert::session).collect();
@@ -151,8 +157,8 @@ impl AccountService for Accounts {
     async fn revoke_session(
         &self,
         request: Request<v1::RevokeSessionRequest>,
-    ) -> Answer<v1::RevokeSessionResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::RevokeSessionResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         self.control.revoke_session(&caller, &request.into_inner().id).await?;
         Ok(Response::new(v1::RevokeSessionResponse {}))
     }
@@ -160,8 +166,8 @@ impl AccountService for Accounts {
     async fn revoke_other_sessions(
         &self,
         request: Request<v1::RevokeOtherSessionsRequest>,
-    ) -> Answer<v1::RevokeOtherSessionsResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::RevokeOtherSessionsResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let ended_sessions = self.control.revoke_other_sessions(&caller).await?;
         Ok(Response::new(v1::RevokeOtherSessionsResponse { ended_sessions }))
     }
@@ -169,12 +175,12 @@ impl AccountService for Accounts {
     async fn create_invite(
         &self,
         request: Request<v1::CreateInviteRequest>,
-    ) -> Answer<v1::CreateInviteResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::CreateInviteResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let lifetime = Duration::from_secs(request.into_inner().ttl_seconds);
         let invite = self.control.create_invite(&caller, lifetime).await?;
         Ok(Response::new(v1::CreateInviteResponse {
-            code: convert::reveal(&invite.code),
+            code: convert::expose_secret(&invite.code),
             expires_at: Some(convert::time(invite.expires_at)),
         }))
     }

@@ -6,7 +6,7 @@ use proto::v1::{self, audit_service_server::AuditService};
 use tonic::{Request, Response, async_trait};
 
 use super::status::invalid;
-use super::{Answer, auth, convert, page_size};
+use super::{RpcResult, auth, convert, page_size};
 use crate::control::Control;
 
 pub(super) struct Audit {
@@ -18,13 +18,13 @@ impl AuditService for Audit {
     async fn list_audit(
         &self,
         request: Request<v1::ListAuditRequest>,
-    ) -> Answer<v1::ListAuditResponse> {
+    ) -> RpcResult<v1::ListAuditResponse> {
         let caller = auth::caller(&self.control, &request).await?;
-        let v1::ListAuditRequest { account, since, until, page_size: asked, page_token } =
+        let v1::ListAuditRequest { account, since, until, page_size: requested, page_token } =
             request.into_inner();
-        let choice = convert::audit_choice(account, since, until).map_err(invalid)?;
-        let size = page_size(asked, 100);
-        let page = self.control.list_audit(&caller, choice, size, &page_token).await?;
+        let filter = convert::audit_filter(account, since, until).map_err(invalid)?;
+        let size = page_size(requested, 100);
+        let page = self.control.list_audit(&caller, filter, size, &page_token).await?;
         Ok(Response::new(v1::ListAuditResponse {
             entries: page.items.into_iter().map(convert::audit_entry).collect(),
             next_page_token: page.next.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Finds out who makes a call: the token in the metadata entry `authorization: Bearer …`.
+//! Authenticates callers by the token in the metadata entry `authorization: Bearer …`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,19 +14,25 @@ use crate::control::{Caller, Control, ControlError};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Returns the caller; refuses a call without a valid token.
+/// Returns the caller.
+///
+/// # Errors
+/// The call has no valid token.
 pub(super) async fn caller<M>(
     control: &Arc<Control>,
     request: &Request<M>,
 ) -> Result<Caller, Status> {
-    // authenticated before the message was received
+    // The layer authenticates most methods before the message is received.
     if let Some(caller) = request.extensions().get::<Caller>() {
         return Ok(caller.clone());
     }
     authenticate(control, bearer(request.metadata()), address(request)).await
 }
 
-/// Returns the caller that the headers of a call name; refuses a call without a valid token.
+/// Returns the caller of a call with these headers.
+///
+/// # Errors
+/// The headers contain no valid token.
 pub(super) async fn caller_of_headers(
     control: &Arc<Control>,
     headers: &HeaderMap,
@@ -50,14 +56,13 @@ async fn authenticate(
     Ok(authenticated?)
 }
 
-/// Returns where a call comes from; `None` for the Unix socket.
+/// Returns the client's address; `None` on a Unix socket.
 pub(super) fn address<M>(request: &Request<M>) -> Option<IpAddr> {
     request.remote_addr().map(|address| address.ip())
 }
 
-/// Returns the caller of a method that anybody may call. A token that does not hold any more is as
-/// good as none.
-pub(super) async fn anybody(
+/// Returns the caller of a method that needs no token. An invalid token is treated as a missing one.
+pub(super) async fn optional_caller(
     control: &Control,
     metadata: &MetadataMap,
 ) -> Result<Option<Caller>, Status> {
@@ -69,9 +74,9 @@ pub(super) async fn anybody(
     }
 }
 
-/// Returns the caller of a method that changes something, with the call itself if it may be made again:
-/// it then has the metadata entry `idempotency-key`.
-pub(super) async fn changer<M: Message>(
+/// Returns the caller of a mutating method. If the call has the metadata entry `idempotency-key`, the caller
+/// carries the key and the message, so that a repeated call is recognized.
+pub(super) async fn mutating_caller<M: Message>(
     control: &Arc<Control>,
     request: &Request<M>,
 ) -> Result<Caller, Status> {

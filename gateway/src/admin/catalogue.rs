@@ -6,7 +6,7 @@ use proto::v1::{self, catalogue_service_server::CatalogueService};
 use tonic::{Request, Response, async_trait};
 
 use super::status::invalid;
-use super::{Answer, auth, convert};
+use super::{RpcResult, auth, convert};
 use crate::control::Control;
 use crate::control::catalogue::Apply;
 
@@ -19,8 +19,8 @@ impl CatalogueService for Catalogue {
     async fn apply_changes(
         &self,
         request: Request<v1::ApplyChangesRequest>,
-    ) -> Answer<v1::ApplyChangesResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::ApplyChangesResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let v1::ApplyChangesRequest { changes, dry_run } = request.into_inner();
         let changes = changes.into_iter().map(convert::catalogue_change);
         let changes = changes.collect::<Result<Vec<_>, _>>().map_err(invalid)?;

@@ -8,12 +8,12 @@ use proto::v1::{self, diagnostics_service_server::DiagnosticsService};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Answer, auth, convert};
+use super::{RpcResult, auth, convert};
 use crate::control::Control;
 
 pub(super) struct Diagnostics {
     pub(super) control: Arc<Control>,
-    /// Ends an examination before its end.
+    /// Aborts running diagnoses.
     pub(super) shutdown: CancellationToken,
 }
 
@@ -24,10 +24,10 @@ impl DiagnosticsService for Diagnostics {
     async fn diagnose(
         &self,
         request: Request<v1::DiagnoseRequest>,
-    ) -> Answer<Self::DiagnoseStream> {
+    ) -> RpcResult<Self::DiagnoseStream> {
         let caller = auth::caller(&self.control, &request).await?;
-        let found = self.control.diagnose(&caller, request.into_inner().send_requests)?;
-        let found = found.take_until(self.shutdown.clone().cancelled_owned());
-        Ok(Response::new(found.map(|view| Ok(convert::finding(view))).boxed()))
+        let findings = self.control.diagnose(&caller, request.into_inner().send_requests)?;
+        let findings = findings.take_until(self.shutdown.clone().cancelled_owned());
+        Ok(Response::new(findings.map(|view| Ok(convert::finding(view))).boxed()))
     }
 }

@@ -7,7 +7,7 @@ use proto::v1::{self, key_service_server::KeyService};
 use tonic::{Request, Response, async_trait};
 
 use super::status::invalid;
-use super::{Answer, auth, convert};
+use super::{RpcResult, auth, convert};
 use crate::control::Control;
 use crate::control::keys::KeyScope;
 
@@ -20,20 +20,20 @@ impl KeyService for Keys {
     async fn create_key(
         &self,
         request: Request<v1::CreateKeyRequest>,
-    ) -> Answer<v1::CreateKeyResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
-        let wish = convert::key_wish(request.into_inner()).map_err(invalid)?;
-        let (key, secret) = self.control.create_key(&caller, wish).await?;
+    ) -> RpcResult<v1::CreateKeyResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let new_key = convert::new_key(request.into_inner()).map_err(invalid)?;
+        let (key, secret) = self.control.create_key(&caller, new_key).await?;
         Ok(Response::new(v1::CreateKeyResponse {
             key: Some(convert::key(key)),
-            secret: convert::reveal(&secret),
+            secret: convert::expose_secret(&secret),
         }))
     }
 
     async fn list_keys(
         &self,
         request: Request<v1::ListKeysRequest>,
-    ) -> Answer<v1::ListKeysResponse> {
+    ) -> RpcResult<v1::ListKeysResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let of = match request.get_ref().account.as_str() {
             "" => KeyScope::Caller,
@@ -48,22 +48,22 @@ impl KeyService for Keys {
     async fn rotate_key(
         &self,
         request: Request<v1::RotateKeyRequest>,
-    ) -> Answer<v1::RotateKeyResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::RotateKeyResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let v1::RotateKeyRequest { id, overlap_seconds } = request.into_inner();
         let overlap = Duration::from_secs(overlap_seconds);
         let (key, secret) = self.control.rotate_key(&caller, &id, overlap).await?;
         Ok(Response::new(v1::RotateKeyResponse {
             key: Some(convert::key(key)),
-            secret: convert::reveal(&secret),
+            secret: convert::expose_secret(&secret),
         }))
     }
 
     async fn revoke_key(
         &self,
         request: Request<v1::RevokeKeyRequest>,
-    ) -> Answer<v1::RevokeKeyResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::RevokeKeyResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let key = self.control.revoke_key(&caller, &request.into_inner().id).await?;
         Ok(Response::new(v1::RevokeKeyResponse { key: Some(convert::key(key)) }))
     }

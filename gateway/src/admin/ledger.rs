@@ -5,23 +5,24 @@ use std::sync::Arc;
 use proto::v1::{self, ledger_service_server::LedgerService};
 use tonic::{Request, Response, async_trait};
 
-use super::{Answer, auth, convert, page_size};
+use super::{RpcResult, auth, convert, page_size};
 use crate::control::Control;
 
-pub(super) struct Books {
+pub(super) struct Ledger {
     pub(super) control: Arc<Control>,
 }
 
 #[async_trait]
-impl LedgerService for Books {
+impl LedgerService for Ledger {
     async fn list_entries(
         &self,
         request: Request<v1::ListEntriesRequest>,
-    ) -> Answer<v1::ListEntriesResponse> {
+    ) -> RpcResult<v1::ListEntriesResponse> {
         let caller = auth::caller(&self.control, &request).await?;
-        let v1::ListEntriesRequest { account, page_size: asked, page_token } = request.into_inner();
+        let v1::ListEntriesRequest { account, page_size: requested, page_token } =
+            request.into_inner();
         let account = (!account.is_empty()).then_some(&*account);
-        let size = page_size(asked, 50);
+        let size = page_size(requested, 50);
         let page = self.control.list_entries(&caller, account, size, &page_token).await?;
         Ok(Response::new(v1::ListEntriesResponse {
             entries: page.items.into_iter().map(convert::entry).collect(),
@@ -32,7 +33,7 @@ impl LedgerService for Books {
     async fn verify_ledger(
         &self,
         request: Request<v1::VerifyLedgerRequest>,
-    ) -> Answer<v1::VerifyLedgerResponse> {
+    ) -> RpcResult<v1::VerifyLedgerResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let verdict = self.control.verify_ledger(&caller).await?;
         Ok(Response::new(convert::verdict(verdict)))

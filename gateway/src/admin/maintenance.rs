@@ -7,11 +7,11 @@ use proto::v1::{self, maintenance_service_server::MaintenanceService};
 use tokio::io::AsyncReadExt;
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Answer, auth};
+use super::{RpcResult, auth};
 use crate::control::Control;
 
-/// The bytes of an answer.
-const PIECE: u64 = 256 * 1024;
+/// The maximum size of the data in a message of the stream.
+const CHUNK_BYTES: u64 = 256 * 1024;
 
 pub(super) struct Maintenance {
     pub(super) control: Arc<Control>,
@@ -21,25 +21,25 @@ pub(super) struct Maintenance {
 impl MaintenanceService for Maintenance {
     type BackupStream = BoxStream<'static, Result<v1::BackupResponse, Status>>;
 
-    async fn backup(&self, request: Request<v1::BackupRequest>) -> Answer<Self::BackupStream> {
+    async fn backup(&self, request: Request<v1::BackupRequest>) -> RpcResult<Self::BackupStream> {
         let caller = auth::caller(&self.control, &request).await?;
         let copy = self.control.backup(&caller).await?;
         let size_bytes = copy.bytes;
         let file = tokio::fs::File::from_std(copy.file);
-        let pieces = try_unfold((file, size_bytes), move |(mut file, left)| async move {
+        let chunks = try_unfold((file, size_bytes), move |(mut file, left)| async move {
             if left == 0 {
                 return Ok(None);
             }
             let mut data = Vec::new();
-            let mut piece = (&mut file).take(PIECE.min(left));
-            let read = piece.read_to_end(&mut data).await.map_err(|error| unreadable(&error))?;
+            let mut chunk = (&mut file).take(CHUNK_BYTES.min(left));
+            let read = chunk.read_to_end(&mut data).await.map_err(|error| unreadable(&error))?;
             if read == 0 {
                 return Err(unreadable(&std::io::ErrorKind::UnexpectedEof.into()));
             }
             let left = left.saturating_sub(read as u64);
             Ok(Some((v1::BackupResponse { data, size_bytes }, (file, left))))
         });
-        Ok(Response::new(pieces.boxed()))
+        Ok(Response::new(chunks.boxed()))
     }
 }
 

@@ -1,7 +1,7 @@
-//! The admin plane: the services of `tollgate.admin.v1` over gRPC.
+//! The admin plane: the gRPC services of `tollgate.admin.v1`.
 //!
-//! A method finds out who calls, converts in, calls one function of [`crate::control`] and converts
-//! out. It knows no rule: what an account may do is decided there. Start with [`serve()`].
+//! Each method authenticates the caller, converts the request, calls one function of [`crate::control`] and
+//! converts the result. Authorization and all other rules are in [`crate::control`]. Start with [`serve()`].
 
 mod accounts;
 mod audit;
@@ -27,14 +27,16 @@ pub use serve::{ServeError, Settings, serve};
 
 use tonic::{Response, Status};
 
-/// What a method returns.
-type Answer<T> = Result<Response<T>, Status>;
+const MAX_PAGE_SIZE: usize = 1_000;
 
-/// A page size that was asked for: the usual one for zero, and never more than 1,000.
-fn page_size(asked: u32, usual: usize) -> usize {
-    match usize::try_from(asked) {
-        Ok(0) => usual,
-        Ok(size) => size.min(1_000),
-        Err(_) => 1_000,
+/// The result of a method.
+type RpcResult<T> = Result<Response<T>, Status>;
+
+/// Returns the size of a page: `default` if `requested` is zero, and at most [`MAX_PAGE_SIZE`].
+fn page_size(requested: u32, default: usize) -> usize {
+    match usize::try_from(requested) {
+        Ok(0) => default,
+        Ok(size) => size.min(MAX_PAGE_SIZE),
+        Err(_) => MAX_PAGE_SIZE,
     }
 }

@@ -6,7 +6,7 @@ use proto::v1::{self, model_service_server::ModelService};
 use tonic::{Request, Response, async_trait};
 
 use super::status::invalid;
-use super::{Answer, auth, convert};
+use super::{RpcResult, auth, convert};
 use crate::control::Control;
 
 pub(super) struct Models {
@@ -18,7 +18,7 @@ impl ModelService for Models {
     async fn list_models(
         &self,
         request: Request<v1::ListModelsRequest>,
-    ) -> Answer<v1::ListModelsResponse> {
+    ) -> RpcResult<v1::ListModelsResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let models = self.control.list_models(&caller)?;
         let models = models.iter().map(|model| convert::model(model)).collect();
@@ -28,7 +28,7 @@ impl ModelService for Models {
     async fn get_model(
         &self,
         request: Request<v1::GetModelRequest>,
-    ) -> Answer<v1::GetModelResponse> {
+    ) -> RpcResult<v1::GetModelResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let model = self.control.get_model(&caller, &request.into_inner().id)?;
         Ok(Response::new(v1::GetModelResponse { model: Some(convert::model(&model)) }))
@@ -37,18 +37,18 @@ impl ModelService for Models {
     async fn add_model(
         &self,
         request: Request<v1::AddModelRequest>,
-    ) -> Answer<v1::AddModelResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
-        let (id, wish) = convert::new_model(request.into_inner().model).map_err(invalid)?;
-        let model = self.control.add_model(&caller, id, wish).await?;
+    ) -> RpcResult<v1::AddModelResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let (id, change) = convert::new_model(request.into_inner().model).map_err(invalid)?;
+        let model = self.control.add_model(&caller, id, change).await?;
         Ok(Response::new(v1::AddModelResponse { model: Some(convert::model(&model)) }))
     }
 
     async fn update_model(
         &self,
         request: Request<v1::UpdateModelRequest>,
-    ) -> Answer<v1::UpdateModelResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::UpdateModelResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let (id, change) = convert::model_change(request.into_inner()).map_err(invalid)?;
         let model = self.control.update_model(&caller, id, change).await?;
         Ok(Response::new(v1::UpdateModelResponse { model: Some(convert::model(&model)) }))
@@ -57,8 +57,8 @@ impl ModelService for Models {
     async fn remove_model(
         &self,
         request: Request<v1::RemoveModelRequest>,
-    ) -> Answer<v1::RemoveModelResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::RemoveModelResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         self.control.remove_model(&caller, request.into_inner().id).await?;
         Ok(Response::new(v1::RemoveModelResponse {}))
     }

@@ -6,7 +6,7 @@ use proto::v1::{self, plan_service_server::PlanService};
 use tonic::{Request, Response, async_trait};
 
 use super::status::invalid;
-use super::{Answer, auth, convert};
+use super::{RpcResult, auth, convert};
 use crate::control::Control;
 
 pub(super) struct Plans {
@@ -18,23 +18,29 @@ impl PlanService for Plans {
     async fn list_plans(
         &self,
         request: Request<v1::ListPlansRequest>,
-    ) -> Answer<v1::ListPlansResponse> {
+    ) -> RpcResult<v1::ListPlansResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let plans = self.control.list_plans(&caller)?;
         let plans = plans.iter().map(|plan| convert::plan(plan)).collect();
         Ok(Response::new(v1::ListPlansResponse { plans }))
     }
 
-    async fn get_plan(&self, request: Request<v1::GetPlanRequest>) -> Answer<v1::GetPlanResponse> {
+    async fn get_plan(
+        &self,
+        request: Request<v1::GetPlanRequest>,
+    ) -> RpcResult<v1::GetPlanResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let plan = self.control.get_plan(&caller, &request.into_inner().name)?;
         Ok(Response::new(v1::GetPlanResponse { plan: Some(convert::plan(&plan)) }))
     }
 
-    async fn put_plan(&self, request: Request<v1::PutPlanRequest>) -> Answer<v1::PutPlanResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
-        let wish = convert::plan_wish(request.into_inner().plan).map_err(invalid)?;
-        let plan = self.control.put_plan(&caller, wish).await?;
+    async fn put_plan(
+        &self,
+        request: Request<v1::PutPlanRequest>,
+    ) -> RpcResult<v1::PutPlanResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let new_plan = convert::new_plan(request.into_inner().plan).map_err(invalid)?;
+        let plan = self.control.put_plan(&caller, new_plan).await?;
         Ok(Response::new(v1::PutPlanResponse { plan: Some(convert::plan(&plan)) }))
     }
 }

@@ -1,4 +1,4 @@
-//! The admin plane's server: its services, health and reflection on one listener.
+//! Serves the admin services, gRPC health and gRPC reflection on one listener.
 
 use std::io;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use super::audit::Audit;
 use super::catalogue::Catalogue;
 use super::diagnostics::Diagnostics;
 use super::keys::Keys;
-use super::ledger::Books;
+use super::ledger::Ledger;
 use super::maintenance::Maintenance;
 use super::models::Models;
 use super::plans::Plans;
@@ -45,21 +45,21 @@ use crate::control::Control;
 use crate::listeners::AdminListener;
 use crate::tls::Pem;
 
-/// The largest request. A model with all its texts is some kilobytes.
+/// The maximum size of a request message. A model with all its texts takes some kilobytes.
 const MAX_REQUEST_BYTES: usize = 256 * 1024;
-/// The largest request of a service with methods that need no token.
-const MAX_OPEN_REQUEST: usize = 64 * 1024;
-/// The largest catalogue that is changed at once.
+/// The maximum size of a request message to services with methods that need no token.
+const MAX_UNAUTHENTICATED_REQUEST_BYTES: usize = 64 * 1024;
+/// The maximum size of a request message with changes of the catalogue.
 const MAX_CATALOGUE_BYTES: usize = 4 * 1024 * 1024;
 const MAX_STREAMS: u32 = 32;
-/// The most connections from one address outside of this host.
+/// The maximum number of connections from one non-local address.
 const MAX_CONNECTIONS_PER_ADDRESS: usize = 64;
-/// A client that is silent for this long is asked whether it is there.
-const KEEPALIVE: Duration = Duration::from_secs(30);
+/// The interval of HTTP/2 keep-alive pings on idle connections.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long open calls may take after the shutdown. Ours end by themselves; a reflection stream ends
-/// when its client wishes.
-const DRAIN: Duration = Duration::from_secs(5);
+/// The time that open calls have after the shutdown signal. Calls of the admin services end on that signal, but
+/// only the client ends a reflection stream.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SERVICES: [&str; 13] = [
     "",
@@ -70,17 +70,17 @@ const SERVICES: [&str; 13] = [
     UpstreamServiceServer::<Upstreams>::NAME,
     UsageServiceServer::<Usage>::NAME,
     AuditServiceServer::<Audit>::NAME,
-    LedgerServiceServer::<Books>::NAME,
+    LedgerServiceServer::<Ledger>::NAME,
     MaintenanceServiceServer::<Maintenance>::NAME,
     TrafficServiceServer::<Traffic>::NAME,
     DiagnosticsServiceServer::<Diagnostics>::NAME,
     CatalogueServiceServer::<Catalogue>::NAME,
 ];
 
-/// Why the admin plane stopped, or never began.
+/// Why the admin plane stopped or did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The descriptor set is broken.
+    /// The descriptor set is invalid.
     #[error("cannot describe the admin services")]
     Reflection(#[from] tonic_reflection::server::Error),
     /// The listener failed.
@@ -88,19 +88,19 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// How the admin plane is served.
+/// The settings of the admin server.
 pub struct Settings {
-    /// The certificate of a TCP port, if it speaks TLS.
+    /// The certificate and key for TLS on a TCP port; `None` for plaintext.
     pub tls: Option<Pem>,
-    /// How long a client may take nothing of what it is sent; `None` for no limit.
+    /// The time without progress after which a write to a client fails; `None` for no limit.
     pub client_idle: Option<Duration>,
 }
 
-/// Serves the admin plane, on a TCP port within TLS if there is any, until `shutdown`, then lets open
-/// calls end, for at most five seconds.
+/// Serves the admin plane until `shutdown`, then waits at most five seconds for open calls. Uses TLS on a TCP port
+/// if a certificate is set.
 ///
 /// # Errors
-/// The listener fails.
+/// The certificate is invalid or the listener fails.
 pub async fn serve(
     control: Arc<Control>,
     listener: AdminListener,
@@ -129,11 +129,11 @@ pub async fn serve(
     let router = builder
         .layer(TrackCalls::new(control.clone()))
         .max_concurrent_streams(MAX_STREAMS)
-        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_service(
             AccountServiceServer::new(Accounts { control: control.clone() })
-                .max_decoding_message_size(MAX_OPEN_REQUEST),
+                .max_decoding_message_size(MAX_UNAUTHENTICATED_REQUEST_BYTES),
         )
         .add_service(limited!(KeyServiceServer, Keys { control: control.clone() }))
         .add_service(limited!(PlanServiceServer, Plans { control: control.clone() }))
@@ -144,7 +144,7 @@ pub async fn serve(
                 .max_decoding_message_size(MAX_CATALOGUE_BYTES),
         )
         .add_service(limited!(AuditServiceServer, Audit { control: control.clone() }))
-        .add_service(limited!(LedgerServiceServer, Books { control: control.clone() }))
+        .add_service(limited!(LedgerServiceServer, Ledger { control: control.clone() }))
         .add_service(limited!(MaintenanceServiceServer, Maintenance { control: control.clone() }))
         .add_service(limited!(
             DiagnosticsServiceServer,
@@ -155,13 +155,19 @@ pub async fn serve(
             Traffic { control: control.clone(), shutdown: shutdown.clone() }
         ))
         .add_service(limited!(UsageServiceServer, Usage { control, shutdown: shutdown.clone() }))
-        .add_service(health_service.max_decoding_message_size(MAX_OPEN_REQUEST))
-        .add_service(reflection().build_v1()?.max_decoding_message_size(MAX_OPEN_REQUEST))
-        .add_service(reflection().build_v1alpha()?.max_decoding_message_size(MAX_OPEN_REQUEST));
+        .add_service(health_service.max_decoding_message_size(MAX_UNAUTHENTICATED_REQUEST_BYTES))
+        .add_service(
+            reflection().build_v1()?.max_decoding_message_size(MAX_UNAUTHENTICATED_REQUEST_BYTES),
+        )
+        .add_service(
+            reflection()
+                .build_v1alpha()?
+                .max_decoding_message_size(MAX_UNAUTHENTICATED_REQUEST_BYTES),
+        );
 
     let closing = async {
         shutdown.cancelled().await;
-        end_watches(health).await;
+        end_health_watches(health).await;
     };
     let timeouts = Timeouts { write: settings.client_idle, idle: IdlePolicy::Close };
     let serving = async {
@@ -176,20 +182,20 @@ pub async fn serve(
             }
         }
     };
-    let overdue = async {
+    let drain_timeout = async {
         shutdown.cancelled().await;
-        tokio::time::sleep(DRAIN).await;
+        tokio::time::sleep(DRAIN_TIMEOUT).await;
     };
     tokio::select! {
         served = serving => Ok(served?),
-        () = overdue => {
+        () = drain_timeout => {
             tracing::info!("admin calls were still open at the end of the shutdown");
             Ok(())
         }
     }
 }
 
-/// Returns the connections that come to `listener`, each prepared by `set_up`.
+/// Returns a stream of the accepted connections of `listener`, each configured by `set_up`.
 fn incoming<L>(
     listener: L,
     timeouts: Timeouts,
@@ -203,7 +209,7 @@ where
         total: Some(MAX_ADMIN_CONNECTIONS),
         per_address: Some(MAX_CONNECTIONS_PER_ADDRESS),
     });
-    // whoever uses up the descriptors must not keep the operator out
+    // Operators must be able to connect even if API clients use up all file descriptors.
     let acceptor = Acceptor::new(listener, "admin", slots).with_spare_descriptors();
     stream::unfold((acceptor, set_up), move |(mut acceptor, set_up)| async move {
         let accepted = acceptor.accept().await;
@@ -212,8 +218,8 @@ where
     })
 }
 
-/// Tells health watchers that it is over, and ends their streams.
-async fn end_watches(mut health: HealthReporter) {
+/// Reports all services as not serving to health watchers, and ends their streams.
+async fn end_health_watches(mut health: HealthReporter) {
     for service in SERVICES {
         health.set_service_status(service, ServingStatus::NotServing).await;
         health.clear_service_status(service).await;

@@ -1,6 +1,6 @@
-//! The only table from [`ControlError`] to a gRPC status.
+//! Maps [`ControlError`] to a gRPC status.
 //!
-//! What went wrong inside is logged here, once, and not told to the caller.
+//! The details of store errors are logged here, once, and are not sent to the caller.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use std::time::Duration;
@@ -31,15 +31,15 @@ impl From<ControlError> for Status {
     }
 }
 
-/// Says in the metadata entry `retry-after`, too, how many seconds to wait.
+/// Adds the metadata entry `retry-after`, in seconds.
 fn limited(message: &str, retry_after: Duration) -> Status {
     let mut metadata = MetadataMap::new();
     metadata.insert("retry-after", retry_after.as_secs().into());
     Status::with_metadata(Code::ResourceExhausted, message, metadata)
 }
 
-/// Control checks before it writes: that the store says "not found" or "conflict" means that
-/// somebody else wrote in between.
+/// [`crate::control`] validates changes before it writes. [`StoreError::NotFound`] and [`StoreError::Conflict`]
+/// therefore mean that a concurrent change was committed in between.
 fn of_store(error: &StoreError) -> Status {
     match error {
         StoreError::NotFound => {
@@ -59,7 +59,7 @@ fn of_store(error: &StoreError) -> Status {
     }
 }
 
-/// The status of a request with a field that cannot be what it is.
+/// Returns the status for a request with an invalid field.
 pub(super) fn invalid(error: Invalid) -> Status {
     ControlError::from(error).into()
 }

@@ -1,4 +1,4 @@
-//! The admin plane over a real connection.
+//! Tests of the admin plane over a TCP connection.
 
 use proto::client::{Connection, connect};
 use proto::v1;
@@ -23,15 +23,15 @@ use crate::control::Registration;
 use crate::control::tests::{Bench, PASSWORD};
 use crate::listeners::AdminListener;
 
-/// A served bench. `end` stops it and waits.
-struct Served {
+/// A test bench with a running admin server, which [`TestServer::stop`] shuts down.
+struct TestServer {
     bench: Bench,
     url: String,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 }
 
-impl Served {
+impl TestServer {
     async fn new() -> Self {
         let bench = Bench::new(Registration::Open).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -65,7 +65,7 @@ impl Served {
         self.connect(Some(&signed_in.into_inner().token.into())).await
     }
 
-    async fn end(self) {
+    async fn stop(self) {
         self.shutdown.cancel();
         self.tasks.close();
         self.tasks.wait().await;
@@ -73,9 +73,9 @@ impl Served {
 }
 
 #[tokio::test]
-async fn a_member_registers_signs_in_and_makes_a_key() {
-    let served = Served::new().await;
-    let connection = served.member("ann").await;
+async fn a_member_registers_signs_in_and_creates_a_key() {
+    let server = TestServer::new().await;
+    let connection = server.member("ann").await;
     let mut accounts = AccountServiceClient::new(connection.clone());
     let me = accounts.who_am_i(v1::WhoAmIRequest {}).await.unwrap().into_inner().account.unwrap();
     assert_eq!((me.name.as_str(), me.balance_usd.as_str()), ("ann", "5"));
@@ -83,55 +83,55 @@ async fn a_member_registers_signs_in_and_makes_a_key() {
 
     let mut keys = KeyServiceClient::new(connection);
     let request = v1::CreateKeyRequest { label: "ci".into(), ..Default::default() };
-    let made = keys.create_key(request).await.unwrap().into_inner();
-    assert!(made.secret.starts_with("sk-tg-"));
+    let created = keys.create_key(request).await.unwrap().into_inner();
+    assert!(created.secret.starts_with("sk-tg-"));
     let list = keys.list_keys(v1::ListKeysRequest::default()).await.unwrap().into_inner().keys;
-    assert_eq!(list, [made.key.unwrap()]);
+    assert_eq!(list, [created.key.unwrap()]);
     let id = list[0].id.clone();
     keys.revoke_key(v1::RevokeKeyRequest { id }).await.unwrap();
 
     accounts.sign_out(v1::SignOutRequest {}).await.unwrap();
     let after = accounts.who_am_i(v1::WhoAmIRequest {}).await.unwrap_err();
     assert_eq!(after.code(), Code::Unauthenticated);
-    served.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn errors_have_the_codes_of_the_table() {
-    let served = Served::new().await;
-    let mut nobody = AccountServiceClient::new(served.connect(None).await);
-    let ann = served.member("ann").await;
+async fn errors_map_to_grpc_codes() {
+    let server = TestServer::new().await;
+    let mut anonymous = AccountServiceClient::new(server.connect(None).await);
+    let ann = server.member("ann").await;
     let mut accounts = AccountServiceClient::new(ann.clone());
-    let mut upstreams = UpstreamServiceClient::new(served.operator().await);
+    let mut upstreams = UpstreamServiceClient::new(server.operator().await);
     let register = |name: &str| v1::RegisterRequest {
         name: name.into(),
         password: PASSWORD.into(),
         invite_code: String::new(),
     };
     let account = |name: &str| v1::GetAccountRequest { account: name.into() };
-    let unnamed = upstreams.add_upstream(v1::AddUpstreamRequest { upstream: None }).await;
+    let missing = upstreams.add_upstream(v1::AddUpstreamRequest { upstream: None }).await;
     let errors = [
-        (nobody.who_am_i(v1::WhoAmIRequest {}).await.unwrap_err(), Code::Unauthenticated),
-        (nobody.register(register("ann")).await.unwrap_err(), Code::AlreadyExists),
-        (nobody.register(register("a b")).await.unwrap_err(), Code::InvalidArgument),
+        (anonymous.who_am_i(v1::WhoAmIRequest {}).await.unwrap_err(), Code::Unauthenticated),
+        (anonymous.register(register("ann")).await.unwrap_err(), Code::AlreadyExists),
+        (anonymous.register(register("a b")).await.unwrap_err(), Code::InvalidArgument),
         (accounts.get_account(account("operator")).await.unwrap_err(), Code::NotFound),
         (
             accounts.list_accounts(v1::ListAccountsRequest::default()).await.unwrap_err(),
             Code::PermissionDenied,
         ),
-        (unnamed.unwrap_err(), Code::InvalidArgument),
+        (missing.unwrap_err(), Code::InvalidArgument),
     ];
     for (status, code) in errors {
         assert_eq!(status.code(), code, "{status:?}");
         assert!(!status.message().is_empty());
     }
-    served.end().await;
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn an_operator_sets_up_a_model_and_never_reads_a_credential_back() {
-    let served = Served::new().await;
-    let operator = served.operator().await;
+async fn an_operator_sets_up_a_model_and_cannot_read_the_credential() {
+    let server = TestServer::new().await;
+    let operator = server.operator().await;
     let mut upstreams = UpstreamServiceClient::new(operator.clone());
     let secret = v1::credential::Source::Secret("sk-hidden".into());
     let upstream = v1::Upstream {
@@ -177,39 +177,40 @@ async fn an_operator_sets_up_a_model_and_never_reads_a_credential_back() {
     let in_use = upstreams.remove_upstream(request).await.unwrap_err();
     assert_eq!(in_use.code(), Code::FailedPrecondition);
 
-    let mut of_ann = ModelServiceClient::new(served.member("ann").await);
-    let seen = of_ann.list_models(v1::ListModelsRequest {}).await.unwrap().into_inner().models;
-    assert!(seen.len() == 1 && seen[0].deployments.is_empty());
-    served.end().await;
+    let mut member_models = ModelServiceClient::new(server.member("ann").await);
+    let listed = member_models.list_models(v1::ListModelsRequest {}).await.unwrap();
+    let visible = listed.into_inner().models;
+    assert!(visible.len() == 1 && visible[0].deployments.is_empty());
+    server.stop().await;
 }
 
 #[tokio::test]
-async fn a_tail_streams_until_the_shutdown() {
-    let served = Served::new().await;
-    let mut usage = UsageServiceClient::new(served.member("ann").await);
-    let ann = served.bench.control.get_account(&served.bench.operator, "ann").unwrap().account.id;
-    served.bench.record(ann, 2).await;
+async fn a_tail_streams_until_shutdown() {
+    let server = TestServer::new().await;
+    let mut usage = UsageServiceClient::new(server.member("ann").await);
+    let ann = server.bench.control.get_account(&server.bench.operator, "ann").unwrap().account.id;
+    server.bench.record(ann, 2).await;
     let request = v1::TailRequestsRequest { history: 10, ..Default::default() };
     let mut tail = usage.tail_requests(request).await.unwrap().into_inner();
     let history = tail.message().await.unwrap().unwrap();
     assert_eq!((history.requests.len(), history.live), (2, false));
     assert_eq!(history.requests[0].cost_usd.as_deref(), Some("0.000000007"));
     assert!(tail.message().await.unwrap().unwrap().live);
-    served.bench.record(ann, 1).await;
+    server.bench.record(ann, 1).await;
     assert_eq!(tail.message().await.unwrap().unwrap().requests.len(), 1);
 
     let listed = usage.list_requests(v1::ListRequestsRequest::default()).await.unwrap();
     assert_eq!(listed.into_inner().requests.len(), 3);
     let sums = usage.summarize_usage(v1::SummarizeUsageRequest::default()).await.unwrap();
     assert_eq!(sums.into_inner().totals.unwrap().requests, 3);
-    served.end().await;
+    server.stop().await;
     assert_eq!(tail.message().await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn health_and_reflection_know_the_services() {
-    let served = Served::new().await;
-    let connection = served.connect(None).await;
+async fn health_and_reflection_list_the_services() {
+    let server = TestServer::new().await;
+    let connection = server.connect(None).await;
     let mut health = HealthClient::new(connection.clone());
     for service in ["", "tollgate.admin.v1.KeyService", "tollgate.admin.v1.UsageService"] {
         let request = HealthCheckRequest { service: service.into() };
@@ -224,15 +225,15 @@ async fn health_and_reflection_know_the_services() {
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
     let requests = futures_util::stream::iter([request]);
-    let mut answers = reflection.server_reflection_info(requests).await.unwrap().into_inner();
-    let answer = answers.message().await.unwrap().unwrap().message_response.unwrap();
-    let MessageResponse::ListServicesResponse(list) = answer else { panic!("{answer:?}") };
+    let mut responses = reflection.server_reflection_info(requests).await.unwrap().into_inner();
+    let response = responses.message().await.unwrap().unwrap().message_response.unwrap();
+    let MessageResponse::ListServicesResponse(list) = response else { panic!("{response:?}") };
     let names: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
     for noun in ["Account", "Key", "Plan", "Model", "Upstream", "Usage", "Audit"] {
         let name = format!("tollgate.admin.v1.{noun}Service");
         assert!(names.contains(&name.as_str()), "{names:?}");
     }
     assert!(names.contains(&"grpc.health.v1.Health"), "{names:?}");
-    // the watch must not hold the shutdown up
-    served.end().await;
+    // The open health watch must not delay the shutdown.
+    server.stop().await;
 }

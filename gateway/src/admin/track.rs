@@ -1,8 +1,9 @@
-//! Bounds calls in time, and reports them to their connection, which closes itself when it has none for long.
+//! A Tower layer that authenticates calls, limits the time to receive a request, and tracks active calls.
 //!
-//! A call counts as under way while the gateway works on it: its request has a deadline, and an answer counts
-//! only while the client takes it. Calls that go on for as long as a client without a token likes do not count
-//! at all. So every connection that a client merely holds is idle, and is closed.
+//! Connections without an active call are closed when idle. A call is active while the gateway works on it: the
+//! request must arrive within [`REQUEST_TIMEOUT`], and a response is not active while the gateway waits for the
+//! client to read it. Unauthenticated streams of unlimited duration never count as active. Invariant: a client
+//! cannot keep a connection open without causing work.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -25,14 +26,14 @@ use super::auth;
 use crate::connections::{Activity, ActivityGuard, ClientIo};
 use crate::control::Control;
 
-/// How long a client may take to send a request.
+/// The time in which a client must send a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// How the paths of our own services begin.
-const OUR_SERVICES: &str = "/tollgate.admin.v1.";
+/// The path prefix of the admin services.
+const ADMIN_SERVICES: &str = "/tollgate.admin.v1.";
 const REFLECTION: &str = "/grpc.reflection.";
 const HEALTH_WATCH: &str = "/grpc.health.v1.Health/Watch";
 
-/// Who is at the other end of a connection of the admin plane.
+/// The peer of an admin connection.
 #[derive(Clone)]
 pub struct Peer {
     /// `None` on a Unix socket.
@@ -48,67 +49,66 @@ impl<S> Connected for ClientIo<S> {
     }
 }
 
-/// Bounds and reports the calls of a service.
+/// The layer for [`TrackedService`].
 #[derive(Clone)]
 pub(super) struct TrackCalls {
     control: Arc<Control>,
 }
 
-/// A service whose calls are bounded and reported.
+/// A service whose calls are authenticated, limited in time and tracked.
 #[derive(Clone)]
-pub(super) struct Tracked<S> {
+pub(super) struct TrackedService<S> {
     service: S,
     control: Arc<Control>,
 }
 
-/// What a method needs of the layer.
+/// How the layer handles a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MethodKind {
-    /// A method that only signed-in callers may call.
-    SignedIn,
-    /// A method that needs no token, and answers at once.
-    Open,
-    /// A method that needs no token, and whose answer ends when the client likes.
-    OpenStream,
-    /// The same, whose request ends when the client likes, too.
-    OpenDuplex,
+    /// A method that needs a token.
+    Authenticated,
+    /// A method that needs no token, with a response of limited duration.
+    Public,
+    /// A server-streaming method that needs no token. Only the client ends the response.
+    PublicServerStream,
+    /// A bidirectional streaming method that needs no token. Only the client ends the request and the response.
+    PublicBidiStream,
 }
 
-/// A request, which fails when its client takes too long to send it.
+/// A request body that fails after [`REQUEST_TIMEOUT`].
 struct RequestBody {
     body: Body,
     deadline: Pin<Box<Sleep>>,
 }
 
-/// The answer to a call, which is under way while the gateway works on it, and not while the client is to take
-/// what there is of it.
+/// A response body. Active while the gateway produces a frame, but not while the client reads it.
 pub(super) struct TrackedBody {
     body: Body,
-    /// `None` if the call is not reported.
+    /// `None` if the call does not count as activity.
     activity: Option<Arc<Activity>>,
-    under_way: Option<ActivityGuard>,
+    active: Option<ActivityGuard>,
 }
 
 // === impl TrackCalls ===
 
 impl TrackCalls {
-    /// Calls of members and operators are authenticated by `control`.
+    /// Creates a layer that authenticates calls with `control`.
     pub(super) const fn new(control: Arc<Control>) -> Self {
         Self { control }
     }
 }
 
 impl<S> Layer<S> for TrackCalls {
-    type Service = Tracked<S>;
+    type Service = TrackedService<S>;
 
-    fn layer(&self, service: S) -> Tracked<S> {
-        Tracked { service, control: self.control.clone() }
+    fn layer(&self, service: S) -> TrackedService<S> {
+        TrackedService { service, control: self.control.clone() }
     }
 }
 
-// === impl Tracked ===
+// === impl TrackedService ===
 
-impl<S> Service<http::Request<Body>> for Tracked<S>
+impl<S> Service<http::Request<Body>> for TrackedService<S>
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -122,42 +122,42 @@ where
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let known = request.extensions();
-        let within_tls = || known.get::<TlsConnectInfo<Peer>>().map(TlsConnectInfo::get_ref);
-        let peer = known.get::<Peer>().or_else(within_tls).cloned();
+        let extensions = request.extensions();
+        let tls_peer = || extensions.get::<TlsConnectInfo<Peer>>().map(TlsConnectInfo::get_ref);
+        let peer = extensions.get::<Peer>().or_else(tls_peer).cloned();
         let address = peer.as_ref().and_then(|peer| peer.address);
         if peer.is_some() {
-            // where `tonic::Request::remote_addr` looks for it
+            // `tonic::Request::remote_addr` reads this extension.
             let info = TcpConnectInfo { local_addr: None, remote_addr: address };
             request.extensions_mut().insert(info);
         }
         let kind = MethodKind::of(request.uri().path());
-        let mut under_way = peer.as_ref().map(|peer| peer.activity.begin());
-        let activity = peer.map(|peer| peer.activity).filter(|_| kind.is_reported());
-        if !kind.is_reported() {
-            under_way = None;
+        let mut active = peer.as_ref().map(|peer| peer.activity.begin());
+        let activity = peer.map(|peer| peer.activity).filter(|_| kind.is_tracked());
+        if !kind.is_tracked() {
+            active = None;
         }
-        if kind != MethodKind::OpenDuplex {
-            request = request.map(RequestBody::within_deadline);
+        if kind != MethodKind::PublicBidiStream {
+            request = request.map(RequestBody::with_deadline);
         }
-        // the service that was polled is the one to be called
+        // Only the service that was polled is ready; the clone serves the next call.
         let mut service = self.service.clone();
         std::mem::swap(&mut service, &mut self.service);
         let control = self.control.clone();
         Box::pin(async move {
-            if kind == MethodKind::SignedIn {
-                // before the body is read: what a stranger sends takes no memory
+            if kind == MethodKind::Authenticated {
+                // Before the body is read, so that unauthenticated clients cannot use memory.
                 let address = address.map(|address| address.ip());
                 match auth::caller_of_headers(&control, request.headers(), address).await {
                     Ok(caller) => _ = request.extensions_mut().insert(caller),
                     Err(status) => {
-                        let body = TrackedBody { body: Body::empty(), activity, under_way };
+                        let body = TrackedBody { body: Body::empty(), activity, active };
                         return Ok(status.into_http::<Body>().map(|_| body));
                     }
                 }
             }
             let response = service.call(request).await?;
-            Ok(response.map(|body| TrackedBody { body, activity, under_way }))
+            Ok(response.map(|body| TrackedBody { body, activity, active }))
         })
     }
 }
@@ -168,24 +168,24 @@ impl MethodKind {
     fn of(path: &str) -> Self {
         let service = path.strip_prefix('/').and_then(|rest| rest.split('/').next());
         match path {
-            _ if path.starts_with(REFLECTION) => Self::OpenDuplex,
-            HEALTH_WATCH => Self::OpenStream,
-            _ if service == Some(AccountServiceServer::<Accounts>::NAME) => Self::Open,
-            _ if path.starts_with(OUR_SERVICES) => Self::SignedIn,
-            _ => Self::Open,
+            _ if path.starts_with(REFLECTION) => Self::PublicBidiStream,
+            HEALTH_WATCH => Self::PublicServerStream,
+            _ if service == Some(AccountServiceServer::<Accounts>::NAME) => Self::Public,
+            _ if path.starts_with(ADMIN_SERVICES) => Self::Authenticated,
+            _ => Self::Public,
         }
     }
 
-    /// Whether its calls keep a connection open.
-    const fn is_reported(self) -> bool {
-        matches!(self, Self::SignedIn | Self::Open)
+    /// Returns whether calls of the method count as activity, which keeps a connection open.
+    const fn is_tracked(self) -> bool {
+        matches!(self, Self::Authenticated | Self::Public)
     }
 }
 
 // === impl RequestBody ===
 
 impl RequestBody {
-    fn within_deadline(body: Body) -> Body {
+    fn with_deadline(body: Body) -> Body {
         Body::new(Self { body, deadline: Box::pin(sleep(REQUEST_TIMEOUT)) })
     }
 }
@@ -198,7 +198,7 @@ impl http_body::Body for RequestBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        // checked first, so that a client which always sends a little has the same deadline
+        // Checked before the body, so that a client cannot avoid the deadline by sending small frames.
         if self.deadline.as_mut().poll(context).is_ready() {
             let message = "the request did not come in time";
             return Poll::Ready(Some(Err(Status::new(Code::DeadlineExceeded, message))));
@@ -226,12 +226,12 @@ impl http_body::Body for TrackedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        if this.under_way.is_none() {
-            this.under_way = this.activity.as_ref().map(Activity::begin);
+        if this.active.is_none() {
+            this.active = this.activity.as_ref().map(Activity::begin);
         }
         let frame = ready!(Pin::new(&mut this.body).poll_frame(context));
-        // hyper asks for the next frame when the client has taken this one
-        this.under_way = None;
+        // hyper polls for the next frame when the client has read this one.
+        this.active = None;
         Poll::Ready(frame)
     }
 

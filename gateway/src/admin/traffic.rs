@@ -9,15 +9,15 @@ use proto::v1::{self, traffic_service_server::TrafficService};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Answer, auth, convert};
+use super::{RpcResult, auth, convert};
 use crate::control::Control;
 
-/// How often traffic is shown if nobody says.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// The interval of updates if the request contains none.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Traffic {
     pub(super) control: Arc<Control>,
-    /// Ends the watches, which have no end of their own.
+    /// Ends watch streams, which are otherwise endless.
     pub(super) shutdown: CancellationToken,
 }
 
@@ -28,22 +28,22 @@ impl TrafficService for Traffic {
     async fn watch_traffic(
         &self,
         request: Request<v1::WatchTrafficRequest>,
-    ) -> Answer<Self::WatchTrafficStream> {
+    ) -> RpcResult<Self::WatchTrafficStream> {
         let caller = auth::caller(&self.control, &request).await?;
         let v1::WatchTrafficRequest { account, interval_ms } = request.into_inner();
         let interval = match interval_ms {
-            0 => INTERVAL,
+            0 => DEFAULT_INTERVAL,
             milliseconds => Duration::from_millis(milliseconds.into()),
         };
         let stop = self.shutdown.clone();
-        let pictures = self.control.watch_traffic(&caller, &account, interval, stop)?;
-        Ok(Response::new(pictures.map(|picture| Ok(convert::picture(picture))).boxed()))
+        let snapshots = self.control.watch_traffic(&caller, &account, interval, stop)?;
+        Ok(Response::new(snapshots.map(|snapshot| Ok(convert::snapshot(snapshot))).boxed()))
     }
 
     async fn list_limit_use(
         &self,
         request: Request<v1::ListLimitUseRequest>,
-    ) -> Answer<v1::ListLimitUseResponse> {
+    ) -> RpcResult<v1::ListLimitUseResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let limits = self.control.list_limit_use(&caller, &request.into_inner().account).await?;
         let limits = limits.into_iter().map(convert::limit_use).collect();
@@ -53,7 +53,7 @@ impl TrafficService for Traffic {
     async fn list_upstream_health(
         &self,
         request: Request<v1::ListUpstreamHealthRequest>,
-    ) -> Answer<v1::ListUpstreamHealthResponse> {
+    ) -> RpcResult<v1::ListUpstreamHealthResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let upstreams = self.control.list_upstream_health(&caller)?;
         let upstreams = upstreams.into_iter().map(convert::upstream_health).collect();

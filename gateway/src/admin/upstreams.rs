@@ -6,7 +6,7 @@ use proto::v1::{self, upstream_service_server::UpstreamService};
 use tonic::{Request, Response, async_trait};
 
 use super::status::invalid;
-use super::{Answer, auth, convert};
+use super::{RpcResult, auth, convert};
 use crate::control::Control;
 
 pub(super) struct Upstreams {
@@ -18,7 +18,7 @@ impl UpstreamService for Upstreams {
     async fn list_upstreams(
         &self,
         request: Request<v1::ListUpstreamsRequest>,
-    ) -> Answer<v1::ListUpstreamsResponse> {
+    ) -> RpcResult<v1::ListUpstreamsResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let upstreams = self.control.list_upstreams(&caller)?;
         let upstreams = upstreams.into_iter().map(convert::upstream).collect();
@@ -28,18 +28,19 @@ impl UpstreamService for Upstreams {
     async fn add_upstream(
         &self,
         request: Request<v1::AddUpstreamRequest>,
-    ) -> Answer<v1::AddUpstreamResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
-        let (name, wish) = convert::new_upstream(request.into_inner().upstream).map_err(invalid)?;
-        let upstream = self.control.add_upstream(&caller, name, wish).await?;
+    ) -> RpcResult<v1::AddUpstreamResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let (name, change) =
+            convert::new_upstream(request.into_inner().upstream).map_err(invalid)?;
+        let upstream = self.control.add_upstream(&caller, name, change).await?;
         Ok(Response::new(v1::AddUpstreamResponse { upstream: Some(convert::upstream(upstream)) }))
     }
 
     async fn update_upstream(
         &self,
         request: Request<v1::UpdateUpstreamRequest>,
-    ) -> Answer<v1::UpdateUpstreamResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::UpdateUpstreamResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         let (name, change) = convert::upstream_change(request.into_inner()).map_err(invalid)?;
         let upstream = self.control.update_upstream(&caller, name, change).await?;
         let upstream = Some(convert::upstream(upstream));
@@ -49,8 +50,8 @@ impl UpstreamService for Upstreams {
     async fn remove_upstream(
         &self,
         request: Request<v1::RemoveUpstreamRequest>,
-    ) -> Answer<v1::RemoveUpstreamResponse> {
-        let caller = auth::changer(&self.control, &request).await?;
+    ) -> RpcResult<v1::RemoveUpstreamResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
         self.control.remove_upstream(&caller, request.into_inner().name).await?;
         Ok(Response::new(v1::RemoveUpstreamResponse {}))
     }

@@ -9,12 +9,12 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::status::invalid;
-use super::{Answer, auth, convert, page_size};
+use super::{RpcResult, auth, convert, page_size};
 use crate::control::Control;
 
 pub(super) struct Usage {
     pub(super) control: Arc<Control>,
-    /// Ends the tails, which have no end of their own.
+    /// Ends tail streams, which are otherwise endless, and exports.
     pub(super) shutdown: CancellationToken,
 }
 
@@ -23,11 +23,12 @@ impl UsageService for Usage {
     async fn list_requests(
         &self,
         request: Request<v1::ListRequestsRequest>,
-    ) -> Answer<v1::ListRequestsResponse> {
+    ) -> RpcResult<v1::ListRequestsResponse> {
         let caller = auth::caller(&self.control, &request).await?;
-        let v1::ListRequestsRequest { filter, page_size: asked, page_token } = request.into_inner();
-        let (choice, size) = (convert::choice(filter).map_err(invalid)?, page_size(asked, 50));
-        let page = self.control.list_requests(&caller, choice, size, &page_token).await?;
+        let v1::ListRequestsRequest { filter, page_size: requested, page_token } =
+            request.into_inner();
+        let (filter, size) = (convert::filter(filter).map_err(invalid)?, page_size(requested, 50));
+        let page = self.control.list_requests(&caller, filter, size, &page_token).await?;
         Ok(Response::new(v1::ListRequestsResponse {
             requests: page.items.into_iter().map(convert::record).collect(),
             next_page_token: page.next.unwrap_or_default(),
@@ -37,7 +38,7 @@ impl UsageService for Usage {
     async fn get_request(
         &self,
         request: Request<v1::GetRequestRequest>,
-    ) -> Answer<v1::GetRequestResponse> {
+    ) -> RpcResult<v1::GetRequestResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let record = self.control.get_request(&caller, &request.into_inner().id).await?;
         Ok(Response::new(v1::GetRequestResponse { request: Some(convert::record(record)) }))
@@ -48,12 +49,12 @@ impl UsageService for Usage {
     async fn tail_requests(
         &self,
         request: Request<v1::TailRequestsRequest>,
-    ) -> Answer<Self::TailRequestsStream> {
+    ) -> RpcResult<Self::TailRequestsStream> {
         let caller = auth::caller(&self.control, &request).await?;
-        let (choice, start) = convert::tail(request.into_inner()).map_err(invalid)?;
-        let tail = self.control.tail(&caller, choice, start, self.shutdown.clone())?;
-        let answers = tail.map(|news| news.map(convert::news).map_err(Status::from));
-        Ok(Response::new(answers.boxed()))
+        let (filter, start) = convert::tail(request.into_inner()).map_err(invalid)?;
+        let tail = self.control.tail(&caller, filter, start, self.shutdown.clone())?;
+        let responses = tail.map(|update| update.map(convert::tail_update).map_err(Status::from));
+        Ok(Response::new(responses.boxed()))
     }
 
     type ExportRequestsStream = BoxStream<'static, Result<v1::ExportRequestsResponse, Status>>;
@@ -61,22 +62,22 @@ impl UsageService for Usage {
     async fn export_requests(
         &self,
         request: Request<v1::ExportRequestsRequest>,
-    ) -> Answer<Self::ExportRequestsStream> {
+    ) -> RpcResult<Self::ExportRequestsStream> {
         let caller = auth::caller(&self.control, &request).await?;
-        let choice = convert::choice(request.into_inner().filter).map_err(invalid)?;
+        let filter = convert::filter(request.into_inner().filter).map_err(invalid)?;
         let stop = self.shutdown.clone();
-        let pages = self.control.export_requests(&caller, choice, stop).await?;
-        let answers = pages.map(|page| page.map(convert::export).map_err(Status::from));
-        Ok(Response::new(answers.boxed()))
+        let pages = self.control.export_requests(&caller, filter, stop).await?;
+        let responses = pages.map(|page| page.map(convert::export).map_err(Status::from));
+        Ok(Response::new(responses.boxed()))
     }
 
     async fn summarize_usage(
         &self,
         request: Request<v1::SummarizeUsageRequest>,
-    ) -> Answer<v1::SummarizeUsageResponse> {
+    ) -> RpcResult<v1::SummarizeUsageResponse> {
         let caller = auth::caller(&self.control, &request).await?;
-        let choice = convert::choice(request.into_inner().filter).map_err(invalid)?;
-        let summary = self.control.summarize(&caller, choice).await?;
+        let filter = convert::filter(request.into_inner().filter).map_err(invalid)?;
+        let summary = self.control.summarize(&caller, filter).await?;
         Ok(Response::new(convert::summary(summary)))
     }
 }

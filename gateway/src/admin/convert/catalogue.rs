@@ -1,48 +1,52 @@
-//! Reads changes of the catalogue that are made together.
+//! Converts the changes of an atomic catalogue change.
 
 use proto::v1;
 use proto::v1::catalogue_change::Change;
 
-use super::given;
+use super::request;
 use crate::control::catalogue::CatalogueChange;
 use domain::Invalid;
 
-/// Reads one change. What is wrong with it is said with what the change is about: it is one of many.
+/// Converts one change.
+///
+/// # Errors
+/// A field is invalid. The message names the changed object, because a request contains many changes.
 pub(in super::super) fn catalogue_change(
     change: v1::CatalogueChange,
 ) -> Result<CatalogueChange, Invalid> {
     let missing = || Invalid::new("changes", "a change in `changes` is empty or not known");
     let change = change.change.ok_or_else(missing)?;
-    let title = title(&change);
-    read(change)
-        .map_err(|Invalid { field, message }| Invalid::new(field, format!("{title}: {message}")))
+    let object = object_name(&change);
+    convert(change)
+        .map_err(|Invalid { field, message }| Invalid::new(field, format!("{object}: {message}")))
 }
 
-fn read(change: Change) -> Result<CatalogueChange, Invalid> {
+fn convert(change: Change) -> Result<CatalogueChange, Invalid> {
     Ok(match change {
         Change::AddUpstream(request) => {
-            let (name, change) = given::new_upstream(request.upstream)?;
+            let (name, change) = request::new_upstream(request.upstream)?;
             CatalogueChange::AddUpstream(name, change)
         }
         Change::UpdateUpstream(request) => {
-            let (name, change) = given::upstream_change(request)?;
+            let (name, change) = request::upstream_change(request)?;
             CatalogueChange::UpdateUpstream(name, change)
         }
         Change::RemoveUpstream(request) => CatalogueChange::RemoveUpstream(request.name),
         Change::AddModel(request) => {
-            let (id, change) = given::new_model(request.model)?;
+            let (id, change) = request::new_model(request.model)?;
             CatalogueChange::AddModel(id, change)
         }
         Change::UpdateModel(request) => {
-            let (id, change) = given::model_change(request)?;
+            let (id, change) = request::model_change(request)?;
             CatalogueChange::UpdateModel(id, change)
         }
         Change::RemoveModel(request) => CatalogueChange::RemoveModel(request.id),
-        Change::PutPlan(request) => CatalogueChange::PutPlan(given::plan_wish(request.plan)?),
+        Change::PutPlan(request) => CatalogueChange::PutPlan(request::new_plan(request.plan)?),
     })
 }
 
-fn title(change: &Change) -> String {
+/// Returns the kind and the name of the changed object, with the name truncated and escaped.
+fn object_name(change: &Change) -> String {
     let (noun, name) = match change {
         Change::AddUpstream(v1::AddUpstreamRequest { upstream }) => {
             ("upstream", upstream.as_ref().map(|upstream| &upstream.name))

@@ -1,8 +1,8 @@
-//! What was found of the installation, out.
+//! Converts the findings of a diagnosis to messages.
 
 use proto::v1;
 
-use super::answer::millis;
+use super::response::millis;
 use crate::control::diagnose::{Area, FindingView, Severity};
 
 pub(in super::super) fn finding(view: FindingView) -> v1::DiagnoseResponse {

@@ -1,4 +1,4 @@
-//! Ledger entries and what their proof found, out.
+//! Converts ledger entries and the result of a ledger verification to messages.
 
 use proto::v1;
 

@@ -1,25 +1,25 @@
-//! Between the messages of the admin contract and the domain. Total: what the domain does not know is
-//! an [`Invalid`](domain::Invalid) field, never a guess.
+//! Conversions between protobuf messages and domain types.
 //!
-//! A file per direction and size: [`given`] reads requests, [`answer`] writes answers, [`usage`]
-//! does both for the request log, [`catalogue`] reads changes that are made together, [`ledger`] writes what is in the ledger, [`traffic`] what goes on now
-//! and [`diagnostics`] what is wrong.
+//! Values that the domain does not have are refused as an [`Invalid`](domain::Invalid) field; there are no
+//! fallbacks. [`request`] converts requests and [`response`] responses about accounts, keys and the catalogue. The
+//! other files contain both directions of one service.
 
-mod answer;
 mod catalogue;
 mod diagnostics;
-mod given;
 mod ledger;
+mod request;
+mod response;
 mod traffic;
 mod usage;
 
-pub(super) use answer::{account, audit_entry, key, model, plan, reveal, session, time, upstream};
 pub(super) use catalogue::catalogue_change;
 pub(super) use diagnostics::finding;
-pub(super) use given::{
-    amount, audit_choice, key_wish, model_change, new_model, new_upstream, plan_wish,
-    upstream_change,
-};
 pub(super) use ledger::{entry, verdict};
-pub(super) use traffic::{limit_use, picture, upstream_health};
-pub(super) use usage::{choice, export, news, record, summary, tail};
+pub(super) use request::{
+    amount, audit_filter, model_change, new_key, new_model, new_plan, new_upstream, upstream_change,
+};
+pub(super) use response::{
+    account, audit_entry, expose_secret, key, model, plan, session, time, upstream,
+};
+pub(super) use traffic::{limit_use, snapshot, upstream_health};
+pub(super) use usage::{export, filter, record, summary, tail, tail_update};

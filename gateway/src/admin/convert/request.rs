@@ -1,4 +1,4 @@
-//! Reads requests: what callers wish for keys, plans, models and upstreams.
+//! Converts requests that create or change keys, plans, models and upstreams.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use domain::model::{Ability, Modality};
 use domain::money::Nanos;
 use domain::upstream::{Deadlines, Profile};
 
-pub(in super::super) fn key_wish(request: v1::CreateKeyRequest) -> Result<NewKey, Invalid> {
+pub(in super::super) fn new_key(request: v1::CreateKeyRequest) -> Result<NewKey, Invalid> {
     Ok(NewKey {
         label: request.label,
         limits: limits(request.limits),
-        spend_cap: given_amount("spend_cap_usd", &request.spend_cap_usd)?,
+        spend_cap: optional_amount("spend_cap_usd", &request.spend_cap_usd)?,
         models: request.models,
         translation: translation(request.translation)?,
         client_gone: client_gone(request.client_gone, request.drain_seconds)?,
@@ -51,7 +51,7 @@ fn client_gone(number: i32, drain_seconds: u64) -> Result<ClientGone, Invalid> {
     }
 }
 
-pub(in super::super) fn audit_choice(
+pub(in super::super) fn audit_filter(
     account: String,
     since: Option<prost_types::Timestamp>,
     until: Option<prost_types::Timestamp>,
@@ -63,7 +63,7 @@ pub(in super::super) fn audit_choice(
     })
 }
 
-pub(in super::super) fn plan_wish(plan: Option<v1::Plan>) -> Result<NewPlan, Invalid> {
+pub(in super::super) fn new_plan(plan: Option<v1::Plan>) -> Result<NewPlan, Invalid> {
     let plan = plan.ok_or_else(|| missing("plan"))?;
     Ok(NewPlan {
         name: PlanName::parse(&plan.name)?,
@@ -118,7 +118,7 @@ pub(in super::super) fn model_change(
     Ok((request.id, change))
 }
 
-fn abilities(given: &[i32]) -> Result<Vec<Ability>, Invalid> {
+fn abilities(numbers: &[i32]) -> Result<Vec<Ability>, Invalid> {
     let ability = |&number: &i32| match v1::Ability::try_from(number) {
         Ok(v1::Ability::Tools) => Ok(Ability::Tools),
         Ok(v1::Ability::Vision) => Ok(Ability::Vision),
@@ -127,10 +127,10 @@ fn abilities(given: &[i32]) -> Result<Vec<Ability>, Invalid> {
         Ok(v1::Ability::Verbosity) => Ok(Ability::Verbosity),
         Ok(v1::Ability::Unspecified) | Err(_) => Err(unknown("abilities", number)),
     };
-    given.iter().map(ability).collect()
+    numbers.iter().map(ability).collect()
 }
 
-fn inputs(given: &[i32]) -> Result<Vec<Modality>, Invalid> {
+fn inputs(numbers: &[i32]) -> Result<Vec<Modality>, Invalid> {
     let modality = |&number: &i32| match v1::Input::try_from(number) {
         Ok(v1::Input::Text) => Ok(Modality::Text),
         Ok(v1::Input::Image) => Ok(Modality::Image),
@@ -138,15 +138,15 @@ fn inputs(given: &[i32]) -> Result<Vec<Modality>, Invalid> {
         Ok(v1::Input::Audio) => Ok(Modality::Audio),
         Ok(v1::Input::Unspecified) | Err(_) => Err(unknown("inputs", number)),
     };
-    given.iter().map(modality).collect()
+    numbers.iter().map(modality).collect()
 }
 
-fn aliases(given: &[String]) -> Result<Vec<ModelId>, Invalid> {
-    given.iter().map(|alias| ModelId::parse("aliases", alias)).collect()
+fn aliases(aliases: &[String]) -> Result<Vec<ModelId>, Invalid> {
+    aliases.iter().map(|alias| ModelId::parse("aliases", alias)).collect()
 }
 
-fn deployments(given: Vec<v1::Deployment>) -> Result<Vec<NewDeployment>, Invalid> {
-    let wish = |deployment: v1::Deployment| {
+fn deployments(list: Vec<v1::Deployment>) -> Result<Vec<NewDeployment>, Invalid> {
+    let convert = |deployment: v1::Deployment| {
         Ok(NewDeployment {
             upstream: UpstreamName::parse(&deployment.upstream)?,
             upstream_model: deployment.upstream_model,
@@ -154,7 +154,7 @@ fn deployments(given: Vec<v1::Deployment>) -> Result<Vec<NewDeployment>, Invalid
             priority: deployment.priority,
         })
     };
-    given.into_iter().map(wish).collect()
+    list.into_iter().map(convert).collect()
 }
 
 pub(in super::super) fn new_upstream(
@@ -207,48 +207,48 @@ fn profile(number: i32) -> Result<Profile, Invalid> {
     }
 }
 
-fn deadlines(given: Option<v1::Deadlines>) -> Deadlines {
-    let given = given.unwrap_or_default();
+fn deadlines(deadlines: Option<v1::Deadlines>) -> Deadlines {
+    let deadlines = deadlines.unwrap_or_default();
     Deadlines {
-        connect: given.connect_ms.map(Duration::from_millis),
-        first_byte: given.first_byte_ms.map(Duration::from_millis),
-        idle: given.idle_ms.map(Duration::from_millis),
+        connect: deadlines.connect_ms.map(Duration::from_millis),
+        first_byte: deadlines.first_byte_ms.map(Duration::from_millis),
+        idle: deadlines.idle_ms.map(Duration::from_millis),
     }
 }
 
-/// Whether limits shall be observed, if that is said.
-fn observe(given: Option<&v1::Limits>) -> Option<bool> {
-    given.and_then(|limits| limits.observe)
+/// Returns the requested observe mode of `limits`; `None` if it is absent.
+fn observe(limits: Option<&v1::Limits>) -> Option<bool> {
+    limits.and_then(|limits| limits.observe)
 }
 
-fn limits(given: Option<v1::Limits>) -> Limits {
-    let given = given.unwrap_or_default();
+fn limits(limits: Option<v1::Limits>) -> Limits {
+    let limits = limits.unwrap_or_default();
     Limits {
-        rpm: given.rpm,
-        tpm: given.tpm,
-        concurrency: given.concurrency,
-        monthly_tokens: given.monthly_tokens,
-        observe: given.observe(),
+        rpm: limits.rpm,
+        tpm: limits.tpm,
+        concurrency: limits.concurrency,
+        monthly_tokens: limits.monthly_tokens,
+        observe: limits.observe(),
     }
 }
 
-/// Reads an amount of money.
+/// Parses an amount of money in US dollars.
 pub(in super::super) fn amount(field: &'static str, text: &str) -> Result<Nanos, Invalid> {
     let error = |error| Invalid::new(field, format!("`{field}` is {error}"));
     text.trim().parse().map_err(error)
 }
 
-/// Reads an amount of money that may be left out.
-fn given_amount(field: &'static str, text: &str) -> Result<Option<Nanos>, Invalid> {
+/// Parses an optional amount of money in US dollars; empty means `None`.
+fn optional_amount(field: &'static str, text: &str) -> Result<Option<Nanos>, Invalid> {
     (!text.is_empty()).then(|| amount(field, text)).transpose()
 }
 
-/// Reads a price; empty means free of charge.
+/// Parses a price in US dollars; empty means free of charge.
 fn price(field: &'static str, text: &str) -> Result<Nanos, Invalid> {
     if text.is_empty() { Ok(Nanos::ZERO) } else { amount(field, text) }
 }
 
-/// Reads the price of cached input; empty means that of other input.
+/// Parses the price of cached input in US dollars; empty means the price of uncached input.
 fn cached_price(field: &'static str, text: &str) -> Result<CachedPrice, Invalid> {
     if text.is_empty() {
         return Ok(CachedPrice::LikeInput);
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_numbers_and_times_are_named_not_guessed() {
+    fn errors_name_the_field_with_the_unknown_value() {
         assert_eq!(abilities(&[1, 9]).unwrap_err().field, "abilities");
         assert_eq!(profile(99).unwrap_err().field, "profile");
         assert_eq!(profile(0), Ok(Profile::Generic));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn times_survive_the_way_there_and_back() {
+    fn timestamps_round_trip() {
         for text in ["2026-11-20T10:00:00.123456789Z", "1969-12-31T23:59:59.5Z"] {
             let expected: Timestamp = text.parse().unwrap();
             assert_eq!(super::time("t", &super::super::time(expected)), Ok(expected));

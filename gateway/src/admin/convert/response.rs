@@ -1,4 +1,4 @@
-//! Writes answers: accounts, sessions, keys, plans, models, upstreams and audit entries.
+//! Converts accounts, sessions, keys, plans, models, upstreams and audit entries to messages.
 
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ fn deployment(deployment: &Deployment) -> v1::Deployment {
     }
 }
 
-/// Writes an upstream: where its credential comes from, never the credential.
+/// Converts an upstream. The message contains the source of the credential, never the credential.
 pub(in super::super) fn upstream(view: UpstreamView) -> v1::Upstream {
     use v1::credential::Source;
 
@@ -198,9 +198,10 @@ fn limits(limits: &Limits) -> v1::Limits {
     }
 }
 
-/// A length of time in milliseconds, with no more digits than its nanoseconds have.
-pub(in super::super) fn millis(length: Duration) -> f64 {
-    length.div_duration_f64(Duration::from_millis(1))
+/// Returns a duration in milliseconds, rounded once, so that it prints with no more digits than it has
+/// nanoseconds.
+pub(in super::super) fn millis(duration: Duration) -> f64 {
+    duration.div_duration_f64(Duration::from_millis(1))
 }
 
 pub(in super::super) fn time(time: Timestamp) -> prost_types::Timestamp {
@@ -208,14 +209,14 @@ pub(in super::super) fn time(time: Timestamp) -> prost_types::Timestamp {
 
     let nanos = time.as_nanosecond();
     prost_types::Timestamp {
-        // jiff's years -9999 to 9999 fit both
+        // Both fit: jiff's years are from -9999 to 9999.
         seconds: i64::try_from(nanos.div_euclid(PER_SECOND)).unwrap_or_default(),
         nanos: i32::try_from(nanos.rem_euclid(PER_SECOND)).unwrap_or_default(),
     }
 }
 
-/// Puts a secret into the one answer that shows it.
-pub(in super::super) fn reveal(secret: &SecretString) -> String {
+/// Copies a secret into the only response that contains it.
+pub(in super::super) fn expose_secret(secret: &SecretString) -> String {
     secret.expose_secret().to_owned()
 }
 
@@ -224,11 +225,11 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn milliseconds_have_no_digits_of_their_own() {
-        for (micros, shown) in
+    fn milliseconds_have_no_rounding_digits() {
+        for (micros, expected) in
             [(1_945, "1.945"), (15_133, "15.133"), (31_743, "31.743"), (2_000, "2"), (0, "0")]
         {
-            assert_eq!(super::millis(Duration::from_micros(micros)).to_string(), shown);
+            assert_eq!(super::millis(Duration::from_micros(micros)).to_string(), expected);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Traffic, the use of limits and how upstreams do, out.
+//! Converts traffic, the use of limits and the health of upstreams to messages.
 
 use proto::v1;
 
-use super::answer::millis;
+use super::response::millis;
 use super::time;
 use crate::control::health::HealthView;
 use crate::control::limit_use::{LimitMetric, LimitView};
@@ -11,8 +11,8 @@ use domain::health::BreakerState;
 use domain::latency::Percentiles;
 use domain::limit::{LimitKind, LimitScope};
 
-pub(in super::super) fn picture(picture: TrafficSnapshot) -> v1::WatchTrafficResponse {
-    let TrafficSnapshot { at, in_flight, history } = picture;
+pub(in super::super) fn snapshot(snapshot: TrafficSnapshot) -> v1::WatchTrafficResponse {
+    let TrafficSnapshot { at, in_flight, history } = snapshot;
     let minutes = history.minutes.iter().map(|minute| v1::MinuteTraffic {
         requests: minute.requests,
         errors: minute.errors,
@@ -66,7 +66,7 @@ pub(in super::super) fn upstream_health(view: HealthView) -> v1::UpstreamHealth 
         BreakerState::HalfOpen => v1::BreakerState::HalfOpen,
     };
     let (last_error, last_error_at) = match health.last_error {
-        // what keeps every request away comes before what one of them met
+        // A problem that affects all requests takes precedence over the last error of a single one.
         _ if !problem.is_empty() => (problem, None),
         Some(error) => (error.text, Some(time(error.at))),
         None => Default::default(),
@@ -85,6 +85,6 @@ pub(in super::super) fn upstream_health(view: HealthView) -> v1::UpstreamHealth 
     }
 }
 
-fn percentiles(told: Percentiles) -> v1::Percentiles {
-    v1::Percentiles { p50_ms: millis(told.p50), p90_ms: millis(told.p90), p99_ms: millis(told.p99) }
+fn percentiles(Percentiles { p50, p90, p99 }: Percentiles) -> v1::Percentiles {
+    v1::Percentiles { p50_ms: millis(p50), p90_ms: millis(p90), p99_ms: millis(p99) }
 }

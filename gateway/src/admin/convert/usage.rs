@@ -1,9 +1,9 @@
-//! The request log: choices in; records, news and sums out.
+//! Converts filters, request records and usage totals.
 
 use proto::v1;
 
-use super::answer::millis;
-use super::given::{self, unknown};
+use super::request::{self, unknown};
+use super::response::millis;
 use super::time;
 use crate::control::tail::{TailBatch, TailStart};
 use crate::control::usage::{RecordView, RequestQuery, SummaryView, parse_cursor};
@@ -12,7 +12,7 @@ use domain::record::RequestStatus;
 use domain::usage::{Usage, UsageBasis};
 use store::Totals;
 
-pub(in super::super) fn choice(filter: Option<v1::RequestFilter>) -> Result<RequestQuery, Invalid> {
+pub(in super::super) fn filter(filter: Option<v1::RequestFilter>) -> Result<RequestQuery, Invalid> {
     let filter = filter.unwrap_or_default();
     let some = |text: String| (!text.is_empty()).then_some(text);
     Ok(RequestQuery {
@@ -20,8 +20,8 @@ pub(in super::super) fn choice(filter: Option<v1::RequestFilter>) -> Result<Requ
         key: some(filter.key),
         model: some(filter.model),
         status: status(filter.status)?,
-        since: filter.since.map(|since| given::time("since", &since)).transpose()?,
-        until: filter.until.map(|until| given::time("until", &until)).transpose()?,
+        since: filter.since.map(|since| request::time("since", &since)).transpose()?,
+        until: filter.until.map(|until| request::time("until", &until)).transpose()?,
         expression: filter.expression,
     })
 }
@@ -33,7 +33,7 @@ pub(in super::super) fn tail(
         "" => TailStart::History(usize::try_from(request.history).unwrap_or(usize::MAX)),
         cursor => TailStart::After(parse_cursor("cursor", cursor)?),
     };
-    Ok((choice(request.filter)?, start))
+    Ok((self::filter(request.filter)?, start))
 }
 
 fn status(number: i32) -> Result<Option<RequestStatus>, Invalid> {
@@ -97,12 +97,12 @@ fn tokens(usage: &Usage) -> v1::TokenCounts {
     }
 }
 
-pub(in super::super) fn news(news: TailBatch) -> v1::TailRequestsResponse {
+pub(in super::super) fn tail_update(update: TailBatch) -> v1::TailRequestsResponse {
     v1::TailRequestsResponse {
-        requests: news.records.into_iter().map(record).collect(),
-        cursor: news.cursor.0.to_string(),
-        dropped: news.dropped,
-        live: news.live,
+        requests: update.records.into_iter().map(record).collect(),
+        cursor: update.cursor.0.to_string(),
+        dropped: update.dropped,
+        live: update.live,
     }
 }
 
