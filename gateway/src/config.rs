@@ -1,7 +1,7 @@
-//! What an operator may set: a TOML file, the environment and flags, in rising precedence.
+//! The configuration: a TOML file, environment variables and flags, in order of increasing precedence.
 //!
-//! Every key of the file has a flag and a variable of the same name; [`Settings`] is all three,
-//! [`Config`] what they come to.
+//! Every key of the file has a flag and an environment variable of the same name. [`Settings`] holds the values of
+//! one source, and [`Config`] the validated result.
 
 mod address;
 mod responses;
@@ -24,16 +24,15 @@ use domain::durability::Durability;
 use domain::money::Nanos;
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 
-/// Where the API is unless somebody says otherwise.
+/// The default listen address of the API.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
-/// Where the admin plane is unless somebody says otherwise.
+/// The default listen address of the admin plane.
 pub const DEFAULT_ADMIN_LISTEN: &str = "127.0.0.1:8081";
 const DEFAULT_MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
-/// The memory for all request bodies, in bytes.
 const DEFAULT_BODY_MEMORY_BYTES: usize = 256 * 1024 * 1024;
-/// A chat request with a question and a tool has less.
+/// The smallest accepted `max_body_bytes`. A chat request with a question and a tool is smaller.
 const MIN_MAX_BODY_BYTES: usize = 1024;
-/// The longest of the waits that are set in seconds: a day.
+/// The upper limit of all settings in seconds: a day.
 const MAX_WAIT_SECONDS: u64 = 24 * 60 * 60;
 const DEFAULT_DRAIN_SECONDS: u64 = 30;
 const DEFAULT_CLIENT_IDLE_SECONDS: u64 = 120;
@@ -45,165 +44,165 @@ const DEFAULT_TRIAL_DAILY_USD: u32 = 100;
 const NANOS_PER_DOLLAR: i64 = 1_000_000_000;
 const DAY: Duration = Duration::from_hours(24);
 
-/// What was set; `None` is "not here".
+/// The settings of one source. `None` means that the source does not contain the setting.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Directory of the database, the operator token and the seal for stored credentials
+    /// Directory of the database, the operator token and the key that seals stored credentials
     /// [default: the XDG data home, `tollgate` in it]
     #[arg(long, value_name = "DIR", env = "TOLLGATE_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Address of the API [default: 127.0.0.1:8080]
+    /// Listen address of the API [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_LISTEN", value_parser = listen_address)]
     #[serde(deserialize_with = "address::deserialize_listen")]
     pub listen: Option<SocketAddr>,
-    /// Address of the admin plane, or `unix:/PATH` of a socket [default: 127.0.0.1:8081]
+    /// Listen address of the admin plane, or `unix:/PATH` of a socket [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_ADMIN_LISTEN")]
     pub admin_listen: Option<AdminAddress>,
-    /// The base URL that clients of the API use, as `https://gate.example/v1`, where a proxy or a name is
-    /// before the gateway; ctl and tui print it [default: the address that it listens on]
+    /// Base URL that clients of the API use, such as `https://gate.example/v1`, if the gateway is behind a proxy
+    /// or a DNS name; ctl and tui print it [default: the listen address]
     #[arg(long, value_name = "URL", env = "TOLLGATE_PUBLIC_URL")]
     pub public_url: Option<String>,
-    /// Certificate for both addresses, as a PEM file with its chain; without one they speak plain HTTP
+    /// Certificate for both addresses, as a PEM file with its chain; plain HTTP without one
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CERT")]
     pub tls_cert: Option<PathBuf>,
     /// Private key of the certificate, as a PEM file
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_KEY")]
     pub tls_key: Option<PathBuf>,
-    /// Who may register [default: open if the admin plane is on a loopback address, else invite]
+    /// Which callers may register accounts [default: open if the admin plane is on a loopback address, else
+    /// invite]
     #[arg(long, value_name = "MODE", env = "TOLLGATE_REGISTRATION")]
     pub registration: Option<RegistrationMode>,
-    /// How many accounts one client address may register within an hour; 0 for no limit [default: 10]
+    /// Maximum registrations per client address and hour; 0 for no limit [default: 10]
     #[arg(long, value_name = "N", env = "TOLLGATE_REGISTRATIONS_PER_HOUR")]
     pub registrations_per_hour: Option<u32>,
-    /// Most trial credit that is given on one day (UTC), in whole US dollars; accounts that come after
-    /// that start with nothing [default: 100]
+    /// Maximum trial credit per day (UTC) over all accounts, in whole US dollars; further accounts start without
+    /// trial credit [default: 100]
     #[arg(long, value_name = "USD", env = "TOLLGATE_TRIAL_DAILY_USD")]
     pub trial_daily_usd: Option<u32>,
-    /// Leave the built-in simulator out of the first start's catalogue
+    /// Do not add the built-in simulator to the catalogue on the first start
     #[arg(long, env = "TOLLGATE_NO_SIMULATOR", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub no_simulator: Option<bool>,
-    /// Longest request body, in bytes [default: 33554432]
+    /// Maximum size of a request body, in bytes [default: 33554432]
     #[arg(long, value_name = "BYTES", env = "TOLLGATE_MAX_BODY_BYTES")]
     pub max_body_bytes: Option<usize>,
-    /// Memory for all request bodies together, in bytes; an account gets a quarter of it [default:
-    /// 268435456, or as much as one body may be]
+    /// Memory for all request bodies together, in bytes; one account may use a quarter of it [default:
+    /// 268435456, or the maximum size of a body if that is greater]
     #[arg(long, value_name = "BYTES", env = "TOLLGATE_BODY_MEMORY_BYTES")]
     pub body_memory_bytes: Option<usize>,
-    /// How long a shutdown waits for requests under way, in seconds [default: 30]
+    /// Time that a shutdown waits for requests in progress, in seconds [default: 30]
     #[arg(long, value_name = "SECONDS", env = "TOLLGATE_DRAIN_SECONDS")]
     pub drain_seconds: Option<u64>,
-    /// How long a shutdown goes on accepting connections after `/readyz` says that it is not ready, in
-    /// seconds; load balancers notice in that time [default: 0]
+    /// Time that a shutdown keeps accepting connections after `/readyz` reports not ready, in seconds, so that
+    /// load balancers notice [default: 0]
     #[arg(long, value_name = "SECONDS", env = "TOLLGATE_DRAIN_DELAY_SECONDS")]
     pub drain_delay_seconds: Option<u64>,
-    /// How long a client may take nothing of its answer before it is left alone, in seconds; 0 for as long as
-    /// it wishes [default: 120]
+    /// Time after which the connection of a client that does not read its response is closed, in seconds; 0 for
+    /// no limit [default: 120]
     #[arg(long, value_name = "SECONDS", env = "TOLLGATE_CLIENT_IDLE_SECONDS")]
     pub client_idle_seconds: Option<u64>,
-    /// Most connections of the API at a time, as far as the limit on open files has room for them; 0 for
-    /// that limit alone [default: 8192]
+    /// Maximum number of API connections, within the limit on open files; 0 for only that limit [default: 8192]
     #[arg(long, value_name = "N", env = "TOLLGATE_MAX_CONNECTIONS")]
     pub max_connections: Option<usize>,
-    /// Most connections of the API from one address outside of this host; 0 for no limit, as behind a proxy
+    /// Maximum number of API connections from one non-local address; 0 for no limit, for example behind a proxy
     /// on another host [default: 1024]
     #[arg(long, value_name = "N", env = "TOLLGATE_MAX_CONNECTIONS_PER_ADDRESS")]
     pub max_connections_per_address: Option<usize>,
-    /// Days to keep request records; sums and ledger entries stay. 0 keeps them [default: 0]
+    /// Days to keep request records; 0 for no limit. Aggregates and ledger entries are always kept [default: 0]
     #[arg(long, value_name = "DAYS", env = "TOLLGATE_RECORDS_KEEP_DAYS")]
     pub records_keep_days: Option<u32>,
-    /// Most request records to keep; the oldest go first. 0 keeps all [default: 0]
+    /// Maximum number of request records to keep; the oldest are deleted first. 0 for no limit [default: 0]
     #[arg(long, value_name = "N", env = "TOLLGATE_RECORDS_MAX_ROWS")]
     pub records_max_rows: Option<u64>,
-    /// What it outlives that a request is recorded [default: process]
+    /// What failures the record of a request survives [default: process]
     #[arg(long, value_name = "WHAT", env = "TOLLGATE_DURABILITY")]
     pub durability: Option<DurabilitySetting>,
-    /// Minutes for which a request with an `Idempotency-Key` is known by it after its answer; 0 to make
-    /// no difference between a retry and a new request [default: 10]
+    /// Minutes for which the response to a request with an `Idempotency-Key` is kept for retries; 0 to treat
+    /// retries as new requests [default: 10]
     #[arg(long, value_name = "MINUTES", env = "TOLLGATE_IDEMPOTENCY_MINUTES")]
     pub idempotency_minutes: Option<u32>,
-    /// What is set of `/v1/responses`.
+    /// The settings of `/v1/responses`.
     #[command(flatten)]
     pub responses: ResponsesSettings,
 }
 
-/// Who may register, as it is written.
+/// The registration mode, as written in a setting.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum RegistrationMode {
-    /// Everybody who reaches the admin plane
+    /// All callers that can connect to the admin plane
     Open,
-    /// Who has an invite code of an operator
+    /// Callers with an invite code from an operator
     Invite,
-    /// Nobody; operators make accounts
+    /// Only operators
     Closed,
 }
 
-/// What a record outlives, as it is written.
+/// The durability of request records, as written in a setting.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum DurabilitySetting {
-    /// The death of the process
+    /// A crash of the process
     Process,
-    /// A power cut, too: every request waits for the disk, twice
+    /// Also a power failure: every request waits twice for the disk
     Power,
 }
 
-/// What a gateway runs with.
+/// The validated configuration of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Directory of the database and the secrets.
+    /// The directory of the database and the secrets.
     pub data_dir: PathBuf,
-    /// Address of the API.
+    /// The listen address of the API.
     pub listen: SocketAddr,
-    /// Where the admin plane is.
+    /// The listen address of the admin plane.
     pub admin_listen: AdminAddress,
-    /// The base URL of the API for clients, if it is not the address that it listens on.
+    /// The base URL of the API for clients, if it differs from the listen address.
     pub public_url: Option<String>,
-    /// The certificate of both, and its key.
+    /// The certificate of both listeners, and its key.
     pub tls: Option<TlsFiles>,
-    /// Who may register.
+    /// The registration mode.
     pub registration: Registration,
-    /// How many accounts one client address may register within an hour; zero means no limit.
+    /// The maximum number of registrations per client address and hour; zero means no limit.
     pub registrations_per_hour: u32,
-    /// Most trial credit that is given on one day.
+    /// The maximum trial credit per day over all accounts.
     pub trial_daily: Nanos,
-    /// Whether the first start puts the simulator into the catalogue.
+    /// Whether the first start adds the simulator to the catalogue.
     pub simulator: bool,
-    /// Longest request body, in bytes.
+    /// The maximum size of a request body, in bytes.
     pub max_body_bytes: usize,
-    /// Memory for all request bodies together, in bytes; at least `max_body_bytes`.
+    /// The memory for all request bodies together, in bytes; at least `max_body_bytes`.
     pub body_memory_bytes: usize,
-    /// How long a shutdown waits for requests under way.
+    /// The time that a shutdown waits for requests in progress.
     pub drain: Duration,
-    /// How long a shutdown accepts connections when it is no longer ready, before that.
+    /// The time before `drain` in which the gateway reports not ready and still accepts connections.
     pub drain_delay: Duration,
-    /// How long a client may take nothing of its answer; `None` for no limit.
+    /// The time after which a client that does not read its response is disconnected; `None` for no limit.
     pub client_idle: Option<Duration>,
-    /// Most connections of the API, as far as descriptors suffice.
+    /// The limits on API connections. The limit on file descriptors applies as well.
     pub connections: ConnectionLimits,
-    /// Which request records are kept.
+    /// The retention of request records.
     pub records: KeepRecords,
-    /// What records outlive.
+    /// The durability of request records.
     pub durability: Durability,
-    /// For how long a request is known by its idempotency key after its answer; zero for not at all.
+    /// The time for which a response is kept under its request's idempotency key; zero disables replay.
     pub idempotency: Duration,
-    /// What `/v1/responses` does.
+    /// The configuration of `/v1/responses`.
     pub responses: ResponsesConfig,
 }
 
 impl Settings {
-    /// Reads a file.
+    /// Reads a TOML file.
     ///
     /// # Errors
-    /// It cannot be read, is not TOML, or has a key or a value that we do not know.
+    /// The file cannot be read, is not TOML, or has an unknown key or an invalid value.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("reading `{}`", path.display()))?;
         toml::from_str(&text).with_context(|| format!("reading `{}`", path.display()))
     }
 
-    /// Takes from `lower` what is not set here.
+    /// Returns these settings, with missing ones taken from `lower`.
     #[must_use]
     pub fn or(self, lower: Self) -> Self {
         Self {
@@ -234,21 +233,21 @@ impl Settings {
         }
     }
 
-    /// Fills in the defaults.
+    /// Validates the settings and adds the defaults.
     ///
     /// # Errors
-    /// There is no home directory to put the data into, and no other place was named; a certificate was
-    /// set without its key, or a key without its certificate; the public URL is none.
+    /// A setting is invalid or out of range, a certificate is set without its key or a key without its certificate,
+    /// or neither a data directory nor a home directory is known.
     pub fn resolve(self) -> Result<Config> {
-        let named = |file: Option<PathBuf>| file.filter(|path| !path.as_os_str().is_empty());
-        let data_dir = named(self.data_dir).map_or_else(default_data_dir, Ok)?;
+        let non_empty = |file: Option<PathBuf>| file.filter(|path| !path.as_os_str().is_empty());
+        let data_dir = non_empty(self.data_dir).map_or_else(default_data_dir, Ok)?;
         let is_address = "the default is an address";
         let listen = self.listen.unwrap_or_else(|| DEFAULT_LISTEN.parse().expect(is_address));
         let admin_listen =
             self.admin_listen.unwrap_or_else(|| DEFAULT_ADMIN_LISTEN.parse().expect(is_address));
         let public_url = self.public_url.filter(|url| !url.is_empty());
         let public_url = public_url.map(|url| address::public_url(&url)).transpose()?;
-        let tls = match (named(self.tls_cert), named(self.tls_key)) {
+        let tls = match (non_empty(self.tls_cert), non_empty(self.tls_key)) {
             (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
             (None, None) => None,
             _ => bail!("set both `tls_cert` and `tls_key`, or neither"),
@@ -264,14 +263,14 @@ impl Settings {
             self.body_memory_bytes.unwrap_or(DEFAULT_BODY_MEMORY_BYTES.max(max_body_bytes));
         if body_memory_bytes < max_body_bytes {
             bail!(
-                "`body_memory_bytes` is {body_memory_bytes}, less than one body of `max_body_bytes` = \
-                 {max_body_bytes} takes; raise the first or lower the second"
+                "`body_memory_bytes` is {body_memory_bytes}, which is less than one body of `max_body_bytes` = \
+                 {max_body_bytes}; raise the first or lower the second"
             );
         }
         ensure!(
             max_body_bytes >= MIN_MAX_BODY_BYTES,
-            "`max_body_bytes` is {max_body_bytes}, and the gateway would refuse every request; set at least \
-             {MIN_MAX_BODY_BYTES}, or leave it out for {DEFAULT_MAX_BODY_BYTES}"
+            "`max_body_bytes` is {max_body_bytes}, with which every request would be refused; set at least \
+             {MIN_MAX_BODY_BYTES}, or omit it for the default {DEFAULT_MAX_BODY_BYTES}"
         );
         let drain_seconds = self.drain_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS);
         let drain_delay_seconds = self.drain_delay_seconds.unwrap_or_default();
@@ -283,7 +282,7 @@ impl Settings {
         ] {
             ensure!(
                 seconds <= MAX_WAIT_SECONDS,
-                "`{name}` is {seconds}; set at most {MAX_WAIT_SECONDS}, which is a day"
+                "`{name}` is {seconds}; the maximum is {MAX_WAIT_SECONDS}, which is a day"
             );
         }
         Ok(Config {
@@ -332,7 +331,7 @@ impl Settings {
     }
 }
 
-/// Returns where the data is unless somebody says otherwise: in the XDG data home.
+/// Returns the default data directory: `tollgate` in the XDG data home.
 ///
 /// # Errors
 /// There is no home directory.
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_higher_source_wins() {
+    fn flags_take_precedence_over_the_file() {
         let file =
             parse("listen = \"127.0.0.1:1\"\nregistration = \"closed\"\nmax_body_bytes = 9000")
                 .unwrap();
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_admin_plane_does_not_register_everybody() {
+    fn registration_defaults_to_invite_on_a_public_admin_address() {
         let resolve = |text: &str| {
             let settings = Settings { data_dir: Some("d".into()), ..parse(text).unwrap() };
             settings.resolve().unwrap().registration
@@ -381,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_goes_with_its_key() {
+    fn a_certificate_requires_its_key() {
         let resolve =
             |text: &str| Settings { data_dir: Some("d".into()), ..parse(text).unwrap() }.resolve();
         assert_eq!(resolve("tls_cert = \"\"\ntls_key = \"\"").unwrap().tls, None);
@@ -393,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_url_is_the_base_url_of_the_api() {
+    fn the_public_url_must_be_a_base_url() {
         let resolve = |url: &str| {
             let settings = parse(&format!("public_url = \"{url}\"")).unwrap();
             Settings { data_dir: Some("d".into()), ..settings }.resolve()
@@ -416,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_with_which_nothing_would_work_is_refused_by_name() {
+    fn refuses_unusable_settings_by_name() {
         for (text, name) in [
             ("max_body_bytes = 0", "`max_body_bytes` is 0"),
             ("max_body_bytes = 1023", "set at least 1024"),
@@ -435,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn nought_keeps_every_record() {
+    fn zero_keeps_every_record() {
         let resolve = |text: &str| {
             let settings = Settings { data_dir: Some("d".into()), ..parse(text).unwrap() };
             settings.resolve().unwrap().records
@@ -448,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn nought_is_no_limit_on_clients() {
+    fn zero_means_no_limit_on_clients() {
         let resolve = |text: &str| {
             let settings = Settings { data_dir: Some("d".into()), ..parse(text).unwrap() };
             settings.resolve().unwrap()
@@ -463,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_for_bodies_holds_one_of_the_greatest_length() {
+    fn body_memory_is_at_least_one_maximum_body() {
         let resolve =
             |text: &str| Settings { data_dir: Some("d".into()), ..parse(text).unwrap() }.resolve();
         assert_eq!(resolve("").unwrap().body_memory_bytes, DEFAULT_BODY_MEMORY_BYTES);
@@ -474,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_key_is_named() {
+    fn a_misspelt_key_is_reported_with_its_line() {
         let error = parse("\nlistn = \"127.0.0.1:1\"").unwrap_err().to_string();
         assert!(error.contains("listn") && error.contains("line 2"), "{error}");
     }

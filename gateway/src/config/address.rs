@@ -1,4 +1,4 @@
-//! Where the admin plane is, an address or a Unix socket; and where clients are told that the API is.
+//! Parses listen addresses and the public URL of the API.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,37 +7,37 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// Where the admin plane listens, written as `127.0.0.1:8081` or `unix:/path`.
+/// The listen address of the admin plane, written as `127.0.0.1:8081` or `unix:/path`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub enum AdminAddress {
     /// A TCP port.
     Tcp(SocketAddr),
-    /// A Unix socket, for the gateway's own user alone.
+    /// The absolute path of a Unix socket, which only the gateway's user can access.
     Unix(PathBuf),
 }
 
-/// Why a text is no address to listen on.
+/// An invalid listen address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
-    /// Its host is a name.
+    /// The host is a name.
     #[error(
-        "`{0}` names a host: a name can stand for several addresses, or none; write the one to listen on, \
-         such as 127.0.0.1:8080 for this host alone, or 0.0.0.0:8080 for everybody who reaches it"
+        "`{0}` contains a host name, which may resolve to several addresses or none; write an IP address, such as \
+         127.0.0.1:8080 for local clients only, or 0.0.0.0:8080 for all interfaces"
     )]
     Name(String),
-    /// It has no host, or no port.
-    #[error("`{0}` is no address; write HOST:PORT with a numeric host, such as 127.0.0.1:8080")]
+    /// The host or the port is missing or invalid.
+    #[error("`{0}` is not an address; write HOST:PORT with an IP address, such as 127.0.0.1:8080")]
     Malformed(String),
     /// The path of a socket is not absolute.
-    #[error("`{0}` is no socket; write unix:/PATH with an absolute path")]
+    #[error("`{0}` is not a socket; write unix:/PATH with an absolute path")]
     RelativePath(String),
 }
 
-/// Reads an address to listen on: a numeric one, or `localhost`, which is 127.0.0.1.
+/// Parses a listen address: an IP address and a port. `localhost` means 127.0.0.1.
 ///
 /// # Errors
-/// It is no such address; the text says what to write.
+/// The text has another form; the error says what to write.
 pub fn listen_address(text: &str) -> Result<SocketAddr, ListenError> {
     let malformed = || ListenError::Malformed(text.to_owned());
     if let Ok(address) = text.parse() {
@@ -53,7 +53,7 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, ListenError> {
     Err(if is_name { ListenError::Name(text.to_owned()) } else { malformed() })
 }
 
-/// Reads an address to listen on from a file.
+/// Deserializes a listen address.
 pub(super) fn deserialize_listen<'de, D>(input: D) -> Result<Option<SocketAddr>, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -63,7 +63,7 @@ where
 }
 
 impl AdminAddress {
-    /// Whether only this host can reach it.
+    /// Returns whether only clients on this host can connect to the address.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().is_loopback(),
@@ -73,7 +73,7 @@ impl AdminAddress {
 }
 
 impl AdminAddress {
-    /// What clients on this host connect to, where there is no TLS.
+    /// Returns the URL for clients on this host, without TLS.
     pub fn url(&self) -> String {
         match self {
             Self::Tcp(address) => format!("http://{address}"),
@@ -117,12 +117,12 @@ impl fmt::Display for AdminAddress {
     }
 }
 
-/// A text that is no base URL of an API.
+/// The public URL is not a base URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`public_url` must be the base URL that clients use, such as `https://gate.example/v1`")]
 pub(super) struct PublicUrlError;
 
-/// Checks the base URL of the API: one without a path has the API at `/v1`.
+/// Validates the base URL of the API and removes trailing slashes. Adds `/v1` to a URL without a path.
 pub(super) fn public_url(text: &str) -> Result<String, PublicUrlError> {
     let url: http::Uri = text.parse().map_err(|_| PublicUrlError)?;
     let is_http = matches!(url.scheme_str(), Some("http" | "https"));
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_they_are_shown() {
+    fn admin_addresses_round_trip() {
         for (text, local) in [
             ("127.0.0.1:8081", true),
             ("[::1]:1", true),
@@ -155,16 +155,16 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_cannot_be_listened_on_says_what_to_write() {
+    fn errors_of_invalid_listen_addresses_contain_a_correction() {
         assert_eq!(listen_address("localhost:8080"), Ok(([127, 0, 0, 1], 8080).into()));
-        for (text, said) in [
+        for (text, expected) in [
             ("gate.example:8080", "several addresses"),
             (":8080", "such as 127.0.0.1:8080"),
             ("8080", "such as 127.0.0.1:8080"),
             ("127.0.0.1", "such as 127.0.0.1:8080"),
         ] {
             let error = listen_address(text).unwrap_err().to_string();
-            assert!(error.contains(text) && error.contains(said), "{error}");
+            assert!(error.contains(text) && error.contains(expected), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What an operator may set of `/v1/responses`: the `[responses]` table, flags and variables.
+//! The configuration of `/v1/responses`: the `[responses]` table, flags and environment variables.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ const DEFAULT_ACCOUNT_MIB: u64 = 256;
 const SECONDS_PER_DAY: u64 = 86_400;
 const BYTES_PER_MIB: u64 = 1024 * 1024;
 
-/// What was set; `None` is "not here".
+/// The settings of one source. `None` means that the source does not contain the setting.
 #[derive(Args, Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResponsesSettings {
-    /// Keep responses, so that requests can continue them by `previous_response_id` [default: true]
+    /// Store responses, so that requests can continue them by `previous_response_id` [default: true]
     #[arg(
         id = "responses_store",
         long = "responses-store",
@@ -27,7 +27,7 @@ pub struct ResponsesSettings {
         env = "TOLLGATE_RESPONSES_STORE"
     )]
     pub store: Option<bool>,
-    /// Days to keep a conversation after it has last gone on [default: 7]
+    /// Days to keep a conversation after its last response [default: 7]
     #[arg(
         id = "responses_retention_days",
         long = "responses-retention-days",
@@ -35,7 +35,7 @@ pub struct ResponsesSettings {
         env = "TOLLGATE_RESPONSES_RETENTION_DAYS"
     )]
     pub retention_days: Option<u64>,
-    /// Most that one account may have kept, in MiB; the oldest make room [default: 256]
+    /// Maximum size of the stored responses of an account, in MiB; the oldest are deleted first [default: 256]
     #[arg(
         id = "responses_account_mib",
         long = "responses-account-mib",
@@ -51,7 +51,7 @@ pub struct ResponsesSettings {
         env = "TOLLGATE_RESPONSES_DONE_MARKER"
     )]
     pub done_marker: Option<bool>,
-    /// What to send when a stream is silent for 15 seconds [default: auto]
+    /// What to send on a stream after 15 seconds without an event [default: auto]
     #[arg(
         id = "responses_keepalive",
         long = "responses-keepalive",
@@ -59,7 +59,7 @@ pub struct ResponsesSettings {
         env = "TOLLGATE_RESPONSES_KEEPALIVE"
     )]
     pub keepalive: Option<KeepAliveSetting>,
-    /// Where a model's reasoning is shown [default: summary]
+    /// Where to put the reasoning of models [default: summary]
     #[arg(
         id = "responses_reasoning",
         long = "responses-reasoning",
@@ -69,41 +69,41 @@ pub struct ResponsesSettings {
     pub reasoning: Option<ReasoningSetting>,
 }
 
-/// What keeps a silent stream alive, as it is written.
+/// The keep-alive of streams, as written in a setting.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum KeepAliveSetting {
-    /// A repeated `response.in_progress` for Codex, a comment for everybody else
+    /// A repeated `response.in_progress` event for Codex, an SSE comment for other clients
     Auto,
-    /// A comment
+    /// An SSE comment
     Comment,
-    /// A `keepalive` event, as the original sends
+    /// A `keepalive` event, like OpenAI's API
     Event,
 }
 
-/// Where reasoning is shown, as it is written.
+/// The place of reasoning in responses, as written in a setting.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum ReasoningSetting {
-    /// As a summary: what every client shows
+    /// In the reasoning item's summary, which all clients show
     Summary,
-    /// As the item's content
+    /// In the reasoning item's content
     Content,
-    /// Nowhere
+    /// Omitted
     Hidden,
 }
 
-/// What a gateway runs with.
+/// The validated configuration of `/v1/responses`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponsesConfig {
-    /// How long responses are kept, and how many; `None` if they are not stored.
+    /// The retention of stored responses; `None` if they are not stored.
     pub keep: Option<KeepResponses>,
-    /// How they are answered.
+    /// The form of responses.
     pub policy: Policy,
 }
 
 impl ResponsesSettings {
-    /// Takes from `lower` what is not set here.
+    /// Returns these settings, with missing ones taken from `lower`.
     #[must_use]
     pub fn or(self, lower: Self) -> Self {
         Self {
@@ -116,18 +116,18 @@ impl ResponsesSettings {
         }
     }
 
-    /// Fills in the defaults.
+    /// Validates the settings and adds the defaults.
     ///
     /// # Errors
-    /// Responses are to be kept, but for no time or in no space.
+    /// Responses are to be stored, but the retention time or the space is zero.
     pub fn resolve(self) -> Result<ResponsesConfig> {
         let days = self.retention_days.unwrap_or(DEFAULT_RETENTION_DAYS);
         let account_mib = self.account_mib.unwrap_or(DEFAULT_ACCOUNT_MIB);
         let is_stored = self.store.unwrap_or(true);
         ensure!(
             !is_stored || (days > 0 && account_mib > 0),
-            "with 0 for `responses.retention_days` or `responses.account_mib` no response could be kept; \
-             to keep none, set `responses.store` to false"
+            "`responses.retention_days` and `responses.account_mib` must be greater than 0; to store no responses, \
+             set `responses.store` to false"
         );
         let keep = KeepResponses {
             keep_for: Duration::from_secs(days.saturating_mul(SECONDS_PER_DAY)),
