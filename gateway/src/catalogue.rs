@@ -1,4 +1,4 @@
-//! The catalogue of a first start: simulated models, so that everything can be tried without a
+//! The initial catalogue: the built-in simulator with two models, so that the gateway can be tried without a
 //! model server.
 
 use jiff::Timestamp;
@@ -13,14 +13,14 @@ use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
 use domain::usage::Tokens;
 use simulator::CONTEXT_WINDOW;
 
-/// The name and the address of the simulator.
-const SIMULATOR: (&str, &str) = ("simulator", "sim:");
+const SIMULATOR_NAME: &str = "simulator";
+const SIMULATOR_URL: &str = "sim:";
 
-/// The simulator and two models on it.
+/// Returns the simulator and two models deployed on it, created at `now`.
 pub fn simulated(now: Timestamp) -> Seed {
     let upstream = Upstream {
-        name: UpstreamName::new(SIMULATOR.0),
-        url: SIMULATOR.1.to_owned(),
+        name: UpstreamName::new(SIMULATOR_NAME),
+        url: SIMULATOR_URL.to_owned(),
         credential: CredentialSource::None,
         profile: Profile::Generic,
         deadlines: Deadlines::default(),
@@ -68,7 +68,7 @@ fn model(
         inputs: Vec::new(),
         aliases: Vec::new(),
         deployments: vec![Deployment {
-            upstream: UpstreamName::new(SIMULATOR.0),
+            upstream: UpstreamName::new(SIMULATOR_NAME),
             upstream_model: id.into(),
             weight: 1,
             priority: 0,

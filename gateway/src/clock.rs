@@ -1,6 +1,6 @@
-//! Time and randomness: the two seams that tests replace.
+//! Time and randomness, behind traits that tests replace.
 //!
-//! Nothing else may ask the machine for the time, for random bytes or for a new id.
+//! No other code may read a system clock, generate random bytes or create random ids.
 
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,20 @@ use jiff::Timestamp;
 use rand::Rng;
 use uuid::Uuid;
 
-/// The time, for people and for measuring.
+/// The wall clock and the monotonic clock.
 pub trait Clock: Send + Sync {
-    /// Returns the time of day.
+    /// Returns the wall-clock time.
     fn now(&self) -> Timestamp;
-    /// Returns the time since some fixed moment; never goes back.
+    /// Returns the time since a fixed moment in the past; never decreases.
     fn monotonic(&self) -> Duration;
 }
 
-/// Random bytes, and the ids made of them.
+/// A source of random bytes and ids.
 pub trait Entropy: Send + Sync {
-    /// Fills `bytes` with random ones, fit for secrets.
+    /// Fills `bytes` with random bytes of cryptographic quality.
     fn fill(&self, bytes: &mut [u8]);
 
-    /// Makes a UUIDv7 for `now`.
+    /// Returns a UUIDv7 with the time `now`.
     fn uuid(&self, now: Timestamp) -> Uuid {
         let mut random = [0; 10];
         self.fill(&mut random);
@@ -30,27 +30,27 @@ pub trait Entropy: Send + Sync {
     }
 }
 
-/// The machine's own clocks.
+/// The clocks of the operating system.
 pub struct SystemClock {
     start: Instant,
 }
 
-/// The thread's generator, seeded by the operating system.
+/// The thread-local random number generator, seeded by the operating system.
 pub struct SystemEntropy;
 
 // === impl SystemClock ===
 
 impl SystemClock {
-    /// Starts the monotonic clock at zero.
+    /// Creates a clock whose monotonic time starts at zero.
     #[expect(clippy::new_without_default, reason = "a clock has no neutral value")]
-    #[expect(clippy::disallowed_methods, reason = "this is the seam")]
+    #[expect(clippy::disallowed_methods, reason = "the only use of the system clock")]
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
 }
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the seam")]
+    #[expect(clippy::disallowed_methods, reason = "the only use of the system clock")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
@@ -63,7 +63,7 @@ impl Clock for SystemClock {
 // === impl SystemEntropy ===
 
 impl Entropy for SystemEntropy {
-    #[expect(clippy::disallowed_methods, reason = "this is the seam")]
+    #[expect(clippy::disallowed_methods, reason = "the only use of a random number generator")]
     fn fill(&self, bytes: &mut [u8]) {
         rand::rng().fill_bytes(bytes);
     }
@@ -77,7 +77,7 @@ pub(crate) mod testing {
 
     use super::Entropy;
 
-    /// Entropy that yields the same bytes in every run: hashes of a counter.
+    /// Deterministic entropy: the hashes of a counter.
     #[derive(Default)]
     pub(crate) struct CountingEntropy(AtomicU64);
 

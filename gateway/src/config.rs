@@ -317,7 +317,7 @@ impl Settings {
             },
             records: KeepRecords {
                 keep_for: self.records_keep_days.filter(|&days| days > 0).map(|days| DAY * days),
-                most: self.records_max_rows.filter(|&rows| rows > 0),
+                max_rows: self.records_max_rows.filter(|&rows| rows > 0),
             },
             durability: match self.durability {
                 Some(DurabilitySetting::Process) | None => Durability::Process,
@@ -439,11 +439,11 @@ mod tests {
             let settings = Settings { data_dir: Some("d".into()), ..parse(text).unwrap() };
             settings.resolve().unwrap().records
         };
-        assert!(resolve("").all());
-        assert!(resolve("records_keep_days = 0\nrecords_max_rows = 0").all());
+        assert!(resolve("").keeps_all());
+        assert!(resolve("records_keep_days = 0\nrecords_max_rows = 0").keeps_all());
         let kept = resolve("records_keep_days = 2\nrecords_max_rows = 5");
         let two_days = Duration::from_hours(48);
-        assert_eq!(kept, KeepRecords { keep_for: Some(two_days), most: Some(5) });
+        assert_eq!(kept, KeepRecords { keep_for: Some(two_days), max_rows: Some(5) });
     }
 
     #[test]

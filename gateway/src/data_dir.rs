@@ -1,8 +1,8 @@
-//! The files of a data directory, and whether they belong together.
+//! The files of a data directory, and a check that the database is not lost.
 //!
-//! Invariant: a start makes the database first, and has its schema on the disk before it makes the journal or
-//! `seal.key`. So a directory with one of these and without a database has lost it, at whatever moment an
-//! earlier process or machine died: to make a new one there would hide the loss.
+//! Invariant: the first start creates the database and syncs its schema to the disk before it creates the journal
+//! or `seal.key`. A directory that has one of these but no database has therefore lost its database, at whatever
+//! point an earlier process or host crashed. Creating a new one would hide the loss.
 
 use std::path::{Path, PathBuf};
 
@@ -10,38 +10,38 @@ use crate::secrets::seal::KEY_FILE;
 use store::StoreError;
 use store::sqlite::SqliteStore;
 
-/// The database's file in the data directory.
+/// The name of the database file.
 pub(crate) const DATABASE: &str = "tollgate.db";
-/// The journal's directory in the data directory.
+/// The name of the journal's directory.
 pub(crate) const JOURNAL: &str = "journal";
-/// The database's write-ahead log; SQLite removes one whose database is gone.
+/// The name of the database's write-ahead log. SQLite removes it when it opens a missing database.
 const WRITE_AHEAD_LOG: &str = "tollgate.db-wal";
 
-/// Why a gateway does not start on a data directory.
+/// Why a gateway cannot start on a data directory.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DataDirError {
-    /// The database is gone.
+    /// The database is missing.
     #[error(
-        "`{}` is missing or empty, but {} in `{}` belong to a service that has run here; to restore it, put \
-         a backup (`ctl backup`) there as `{DATABASE}`; to begin anew, with no accounts, keys or balances, move \
-         {} out of the directory",
+        "`{}` is missing or empty, but {} in `{}` are from a gateway that has run here; to restore it, put a backup \
+         (`ctl backup`) there as `{DATABASE}`; to begin anew, without accounts, keys and balances, move {} out of \
+         the directory",
         dir.join(DATABASE).display(), quoted(left), dir.display(), quoted(left)
     )]
     NoDatabase {
         /// The data directory.
         dir: PathBuf,
-        /// What an earlier process left in it.
+        /// The files of an earlier process in it.
         left: Vec<&'static str>,
     },
-    /// The database cannot be looked at.
+    /// The database cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Checks that what is in `dir` did not lose its database. Blocks.
+/// Checks that `dir` has not lost its database. Blocks.
 ///
 /// # Errors
-/// [`DataDirError::NoDatabase`] if it did.
+/// [`DataDirError::NoDatabase`] if there are files of an earlier process but no database.
 pub(crate) fn check(dir: &Path) -> Result<(), DataDirError> {
     let journal = dir.join(JOURNAL);
     let has_journal =
@@ -54,7 +54,7 @@ pub(crate) fn check(dir: &Path) -> Result<(), DataDirError> {
         (WRITE_AHEAD_LOG, has_log),
     ]
     .into_iter()
-    .filter_map(|(name, is_there)| is_there.then_some(name))
+    .filter_map(|(name, exists)| exists.then_some(name))
     .collect();
     if left.is_empty() || !SqliteStore::is_blank(&dir.join(DATABASE))? {
         return Ok(());

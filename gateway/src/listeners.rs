@@ -1,4 +1,4 @@
-//! Bound sockets. The caller binds them, so that tests can use port 0.
+//! The bound sockets of a gateway. They are bound before the start, so that tests can use port 0.
 
 use std::io;
 use std::net::SocketAddr;
@@ -50,7 +50,7 @@ impl Listeners {
             AdminAddress::Unix(path) => {
                 AdminListener::Unix(UnixSocket::bind(&path).with_context(|| {
                     format!(
-                        "listening on `{}`; choose another place with --admin-listen",
+                        "listening on `{}`; choose another path with --admin-listen",
                         path.display()
                     )
                 })?)
@@ -61,7 +61,7 @@ impl Listeners {
 }
 
 impl AdminListener {
-    /// Returns the address; of port 0, the one that the system chose.
+    /// Returns the bound address; for port 0, with the port that the system assigned.
     ///
     /// # Errors
     /// The socket is closed.
@@ -74,8 +74,8 @@ impl AdminListener {
 }
 
 impl UnixSocket {
-    /// Binds a socket that only its owner may use. The file of a process that has died is replaced; a socket
-    /// that is in use is not.
+    /// Binds a socket with file mode 0600. Replaces the socket file of a process that has ended, but not a socket
+    /// that is in use.
     fn bind(path: &Path) -> io::Result<Self> {
         // A file that is not a socket refuses connections as well, but must not be removed.
         let is_socket =
@@ -114,17 +114,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_the_socket_of_a_process_that_died_is_taken_over() {
+    async fn replaces_only_sockets_without_a_listener() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
         let socket = UnixSocket::bind(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(UnixSocket::bind(&path).is_err(), "somebody listens on it");
+        assert!(UnixSocket::bind(&path).is_err(), "the socket is in use");
         drop(socket);
         assert!(!path.exists());
 
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        assert!(path.exists(), "a process that dies leaves it behind");
+        assert!(path.exists(), "closing the listener does not remove the file");
         UnixSocket::bind(&path).unwrap();
 
         std::fs::write(&path, "notes").unwrap();

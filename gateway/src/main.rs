@@ -1,4 +1,4 @@
-//! `gateway`: arguments → configuration → run → exit code.
+//! The `gateway` binary: parses the command line, runs a command and returns an exit code.
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
@@ -18,8 +18,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-// Linked, it takes the place of Linux's `malloc`, for SQLite and for us. As a global allocator it would be told
-// an alignment with every request, and is slower for that.
+// Linked, mimalloc replaces `malloc` on Linux for SQLite and for Rust code. As `#[global_allocator]` it is slower,
+// because every allocation passes an alignment.
 use mimalloc as _;
 
 /// An OpenAI-compatible gateway with accounts, keys, limits and exact metering.
@@ -30,32 +30,32 @@ struct Cli {
     command: Option<Command>,
     #[command(flatten)]
     serve: ServeArgs,
-    /// What to log, as `RUST_LOG` is written [default: info]
+    /// Log filter, in the syntax of `RUST_LOG` [default: info]
     #[arg(long, global = true, value_name = "FILTER", env = "TOLLGATE_LOG")]
     log: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve the API and the admin plane (what happens without a command, too)
+    /// Serve the API and the admin plane (the default without a command)
     Serve(Box<ServeArgs>),
-    /// Show the whole product at work on the built-in simulator, then keep serving
+    /// Demonstrate the gateway with the built-in simulator, then keep serving
     Demo(DemoArgs),
-    /// Serve the built-in simulator alone, as an upstream for drills
+    /// Serve only the built-in simulator, as an upstream for tests
     Simulator(SimulatorArgs),
-    /// Write the manual: a page for each command into a directory, or that of gateway alone on stdout
+    /// Write the manual: a page for each command into a directory, or only that of `gateway` to stdout
     Man(ManArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct ManArgs {
-    /// Where to write the pages
+    /// Directory for the pages
     dir: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 struct ServeArgs {
-    /// A TOML file with the settings below; flags and variables win over it
+    /// A TOML file with the settings below; flags and environment variables take precedence
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -64,13 +64,13 @@ struct ServeArgs {
 
 #[derive(Debug, clap::Args)]
 struct SimulatorArgs {
-    /// Where to listen
+    /// Listen address
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090", value_parser = listen_address)]
     listen: SocketAddr,
-    /// Append what was asked and what was sent to this file, as JSON lines
+    /// Append requests and responses to this file, as JSON lines
     #[arg(long, value_name = "FILE")]
     truth_log: Option<PathBuf>,
-    /// Makes answers differ from those of another seed
+    /// Seed of the generated responses
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -85,11 +85,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// On a single core, the runtime that has no other threads to share tasks with.
+/// Builds the runtime: current-thread on a single core, otherwise multi-thread.
 fn runtime() -> Result<Runtime> {
-    let is_alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
+    let is_single_core = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
     let mut builder =
-        if is_alone { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+        if is_single_core { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     builder.enable_all().build().context("starting the runtime")
 }
 
@@ -98,13 +98,13 @@ async fn run() -> Result<()> {
     if let Some(Command::Man(args)) = cli.command {
         return manual(args.dir.as_deref());
     }
-    // the demonstration's own words are what its user wants to read
-    let quiet = matches!(cli.command, Some(Command::Demo(_))).then_some("warn");
-    telemetry::init(cli.log.as_deref().or(quiet))?;
+    // The demo prints to stdout and logs only warnings by default.
+    let demo_filter = matches!(cli.command, Some(Command::Demo(_))).then_some("warn");
+    telemetry::init(cli.log.as_deref().or(demo_filter))?;
     rustls::crypto::ring::default_provider()
         .install_default()
-        .map_err(|_| anyhow::anyhow!("a TLS provider was installed before"))?;
-    survive_size_limits()?;
+        .map_err(|_| anyhow::anyhow!("a TLS provider is already installed"))?;
+    handle_file_size_signal()?;
     raise_descriptor_limit();
     let shutdown = shutdown_on_signal()?;
     match cli.command {
@@ -118,7 +118,7 @@ async fn run() -> Result<()> {
     }
 }
 
-/// Writes the manual, made from the command line.
+/// Writes the man pages, which are generated from the command-line definition.
 fn manual(dir: Option<&Path>) -> Result<()> {
     let mut command = Cli::command().name("gateway").disable_help_subcommand(true);
     command.build();
@@ -143,11 +143,14 @@ async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
     app::run(&config, listeners, Seams::default(), shutdown).await
 }
 
-/// The programs that hints name. Cargo sets `CARGO_PKG_NAME` for what it runs, and nothing else does.
-#[expect(clippy::disallowed_methods, reason = "it is no setting, but how the process was started")]
+/// Returns the programs for printed hints. Only `cargo run` sets `CARGO_PKG_NAME`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "not a setting: it shows how the process was started"
+)]
 fn programs() -> Programs {
     if std::env::var_os("CARGO_PKG_NAME").is_some_and(|name| name == env!("CARGO_PKG_NAME")) {
-        return Programs::of_cargo();
+        return Programs::with_cargo_run();
     }
     Programs::beside(std::env::args_os().next().unwrap_or_default().as_ref())
 }
@@ -168,24 +171,25 @@ async fn simulate(args: SimulatorArgs, shutdown: CancellationToken) -> Result<()
     Ok(())
 }
 
-/// Makes a write beyond a limit on file sizes (`ulimit -f`, systemd's `LimitFSIZE`) fail like one on a
-/// full disk, where the signal would end the process.
-fn survive_size_limits() -> Result<()> {
-    // a handler stays in place when nobody listens any more
+/// Handles SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`, systemd's `LimitFSIZE`) fails with an
+/// error like one on a full disk. Without a handler, the signal ends the process.
+fn handle_file_size_signal() -> Result<()> {
+    // The handler stays installed after its stream is dropped.
     _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     Ok(())
 }
 
-/// Takes as many descriptors as the process may have: each client and each upstream needs one.
+/// Raises the soft limit on file descriptors, of which each client and upstream connection needs one.
 fn raise_descriptor_limit() {
     if let Err(error) = descriptors::raise_limit() {
         tracing::warn!(%error, "cannot raise the limit on open files");
     }
 }
 
-/// Cancelled by the first SIGTERM or Ctrl-C; the second one ends the process at once. SIGHUP, which asks a
-/// service to read its configuration again, shuts down only what was started on a terminal that is gone, and
-/// changes nothing about a shutdown under way.
+/// Returns a token that the first SIGTERM or SIGINT cancels. A second one ends the process immediately.
+///
+/// SIGHUP, by which services are asked to reload their configuration, is ignored, except when the process was
+/// started on a terminal that no longer exists. It does not affect a shutdown in progress.
 fn shutdown_on_signal() -> Result<CancellationToken> {
     let shutdown = CancellationToken::new();
     let (mut terminate, mut interrupt, mut hangup) = (
@@ -211,7 +215,7 @@ fn shutdown_on_signal() -> Result<CancellationToken> {
             );
         }
         token.cancel();
-        // shells and terminals may send SIGHUP several times: it never ends the requests under way
+        // Shells and terminals may send SIGHUP several times: it must not end requests in progress.
         loop {
             tokio::select! {
                 _ = terminate.recv() => break,
@@ -221,7 +225,7 @@ fn shutdown_on_signal() -> Result<CancellationToken> {
         }
         std::process::exit(130);
     };
-    #[expect(clippy::disallowed_methods, reason = "it must outlive every shutdown")]
+    #[expect(clippy::disallowed_methods, reason = "it must run until the end of the process")]
     tokio::spawn(wait);
     Ok(shutdown)
 }

@@ -1,8 +1,8 @@
-//! The commands that run `ctl` and `tui`, as they belong into a hint that is copied from the terminal.
+//! The commands that run `ctl` and `tui`, for printed hints that users copy.
 
 use std::path::{Path, PathBuf};
 
-/// How the user runs the other programs of this product.
+/// How the user runs `ctl` and `tui`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
     runner: Runner,
@@ -10,32 +10,33 @@ pub struct Programs {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Runner {
-    /// `cargo run`: the other programs may not be built yet.
+    /// `cargo run`, because the programs may not be built yet.
     Cargo,
-    /// The directory that the user named to run the gateway.
+    /// The directory of the gateway binary, as the user typed it.
     Directory(PathBuf),
-    /// The shell finds them in `PATH`.
+    /// The programs are in `PATH`.
     SearchPath,
 }
 
 // === impl Programs ===
 
 impl Programs {
-    /// Programs that `cargo run` builds and runs.
-    pub fn of_cargo() -> Self {
+    /// Returns commands that start with `cargo run`.
+    pub fn with_cargo_run() -> Self {
         Self { runner: Runner::Cargo }
     }
 
-    /// Programs in the directory `dir`.
+    /// Returns commands for programs in the directory `dir`.
     pub fn in_directory(dir: &Path) -> Self {
         Self { runner: Runner::Directory(dir.to_owned()) }
     }
 
-    /// Programs for a gateway that was started as `gateway` (the process's argument zero): those beside it if
-    /// that names a directory and they are there, else those in `PATH`.
+    /// Returns commands for a gateway that was started as `gateway` (argument zero of the process): those in its
+    /// directory if it has one and contains both programs, otherwise those in `PATH`.
     pub fn beside(gateway: &Path) -> Self {
-        let named = gateway.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let complete = named.filter(|dir| dir.join("ctl").is_file() && dir.join("tui").is_file());
+        let directory = gateway.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let complete =
+            directory.filter(|dir| dir.join("ctl").is_file() && dir.join("tui").is_file());
         complete.map_or(Self { runner: Runner::SearchPath }, Self::in_directory)
     }
 
@@ -43,7 +44,7 @@ impl Programs {
     pub fn ctl(&self, arguments: &str) -> String {
         match &self.runner {
             Runner::Cargo => format!("cargo run --release -p ctl -- {arguments}"),
-            Runner::Directory(dir) => format!("{} {arguments}", quoted(&dir.join("ctl"))),
+            Runner::Directory(dir) => format!("{} {arguments}", shell_quote(&dir.join("ctl"))),
             Runner::SearchPath => format!("ctl {arguments}"),
         }
     }
@@ -52,14 +53,14 @@ impl Programs {
     pub fn tui(&self) -> String {
         match &self.runner {
             Runner::Cargo => "cargo run --release -p tui".to_owned(),
-            Runner::Directory(dir) => quoted(&dir.join("tui")),
+            Runner::Directory(dir) => shell_quote(&dir.join("tui")),
             Runner::SearchPath => "tui".to_owned(),
         }
     }
 }
 
-/// A path as a shell takes it.
-pub(crate) fn quoted(path: &Path) -> String {
+/// Quotes a path for a POSIX shell, if necessary.
+pub(crate) fn shell_quote(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%~".contains(c);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
@@ -70,10 +71,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_named_as_the_gateway_was() {
+    fn commands_use_the_directory_of_the_gateway() {
         let dir = tempfile::tempdir().unwrap();
         let gateway = dir.path().join("gateway");
-        assert_eq!(Programs::beside(&gateway).ctl("whoami"), "ctl whoami", "they are elsewhere");
+        assert_eq!(Programs::beside(&gateway).ctl("whoami"), "ctl whoami", "not in this directory");
         for name in ["ctl", "tui"] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
@@ -81,12 +82,13 @@ mod tests {
         assert_eq!(beside.ctl("whoami"), format!("{}/ctl whoami", dir.path().display()));
         assert_eq!(beside.tui(), format!("{}/tui", dir.path().display()));
         assert_eq!(Programs::beside(Path::new("gateway")).tui(), "tui");
-        assert_eq!(Programs::of_cargo().ctl("whoami"), "cargo run --release -p ctl -- whoami");
+        let cargo = Programs::with_cargo_run();
+        assert_eq!(cargo.ctl("whoami"), "cargo run --release -p ctl -- whoami");
     }
 
     #[test]
-    fn a_path_that_a_shell_would_split_is_quoted() {
-        assert_eq!(quoted(Path::new("/opt/toll gate/it's")), r"'/opt/toll gate/it'\''s'");
-        assert_eq!(quoted(Path::new("target/release/ctl")), "target/release/ctl");
+    fn quotes_paths_with_special_characters() {
+        assert_eq!(shell_quote(Path::new("/opt/toll gate/it's")), r"'/opt/toll gate/it'\''s'");
+        assert_eq!(shell_quote(Path::new("target/release/ctl")), "target/release/ctl");
     }
 }

@@ -1,8 +1,8 @@
 //! Deletes request records that are too old or too many, expired responses, and the admin plane's idempotency
 //! keys after a day.
 //!
-//! It works in small steps with pauses, so that no commit waits long. Sums and ledger entries are kept, and
-//! freed pages of the database are reused: nothing is vacuumed.
+//! Deletion proceeds in small steps with pauses, so that commits do not wait long. Aggregates and ledger entries
+//! are kept. The database is not vacuumed, because SQLite reuses freed pages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,26 +15,28 @@ use store::{RetentionCutoff, Store, StoreError};
 
 /// The number of records deleted per step, which takes some milliseconds of the writer's time.
 const MAX_ROWS_PER_STEP: usize = 1_000;
-const PAUSE: Duration = Duration::from_millis(20);
+/// The pause between two steps.
+const STEP_PAUSE: Duration = Duration::from_millis(20);
 /// The number of responses deleted per step.
 const MAX_RESPONSES_PER_STEP: u32 = 256;
 /// The interval between sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 /// The number of sweeps per sweep of responses, whose age is counted in days.
 const RESPONSES_EVERY: u64 = 60;
-/// Newer records are kept in any case: a request that is recorded again after a crash must be found.
-const MIN_AGE: SignedDuration = SignedDuration::from_mins(10);
+/// Records that ended more recently are never deleted: a record that is written again after a crash must be found
+/// to exist.
+const MIN_RECORD_AGE: SignedDuration = SignedDuration::from_mins(10);
 
 /// How long an idempotency key of the admin plane is remembered.
 const IDEMPOTENCY_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
-/// An operator's settings for request records.
+/// The retention of request records, as configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepRecords {
     /// The maximum age; `None` for no limit.
     pub keep_for: Option<Duration>,
     /// The maximum number; `None` for no limit.
-    pub most: Option<u64>,
+    pub max_rows: Option<u64>,
 }
 
 /// An operator's settings for stored responses.
@@ -60,7 +62,7 @@ pub struct RetentionTask {
 
 impl KeepRecords {
     /// Returns whether all records are kept.
-    pub fn all(&self) -> bool {
+    pub fn keeps_all(&self) -> bool {
         *self == Self::default()
     }
 
@@ -71,8 +73,8 @@ impl KeepRecords {
         };
         Some(RetentionCutoff {
             before: self.keep_for.and_then(before),
-            beyond: self.most,
-            ended_before: now.checked_sub(MIN_AGE).ok()?,
+            beyond: self.max_rows,
+            ended_before: now.checked_sub(MIN_RECORD_AGE).ok()?,
         })
     }
 }
@@ -84,7 +86,7 @@ impl RetentionTask {
         let sweeps = async {
             for sweep in 0_u64.. {
                 minutes.tick().await;
-                if !self.records.all() {
+                if !self.records.keeps_all() {
                     self.sweep_records().await;
                 }
                 self.sweep_calls().await;
@@ -106,7 +108,7 @@ impl RetentionTask {
         })
         .await;
         if records > 0 {
-            tracing::info!(records, "forgot request records past their retention");
+            tracing::info!(records, "deleted request records past their retention");
         }
     }
 
@@ -135,20 +137,20 @@ async fn in_steps<F>(what: &str, mut step: impl FnMut() -> F) -> u64
 where
     F: Future<Output = Result<u64, StoreError>>,
 {
-    let mut all = 0;
+    let mut total = 0;
     loop {
         match step().await {
             Ok(0) => break,
-            Ok(forgotten) => all += forgotten,
+            Ok(deleted) => total += deleted,
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(error, "cannot forget {what}; trying again soon");
+                tracing::warn!(error, "cannot delete {what}; retrying with the next sweep");
                 break;
             }
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(STEP_PAUSE).await;
     }
-    all
+    total
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! What the process says about itself: logs on standard error.
+//! Sets up logging to standard error.
 
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging at `info`, or as `filter` (the syntax of `RUST_LOG`) says.
+/// Starts logging with `filter`, in the syntax of `RUST_LOG`; `info` by default.
 ///
 /// # Errors
-/// `filter` is malformed, or logging was started before.
+/// `filter` is malformed, or a global subscriber is already set.
 pub fn init(filter: Option<&str>) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(filter.unwrap_or("info"))?;
     tracing_subscriber::fmt()

@@ -1,4 +1,4 @@
-//! TLS for the listeners: a certificate and its key, read once at start.
+//! The TLS certificate and key of the listeners, which are read once at start.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 use zeroize::Zeroizing;
 
-/// Where a certificate and its key are, as PEM files.
+/// The PEM files of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, followed by those that lead to its authority.
+    /// The certificate chain, end-entity certificate first.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key.
     pub key: PathBuf,
 }
 
-/// A certificate and its key, as PEM texts.
+/// The PEM contents of a certificate and its key.
 pub struct Pem {
-    /// The certificate and those that lead to its authority.
+    /// The certificate chain, end-entity certificate first.
     pub certificate: Vec<u8>,
-    /// Its private key.
+    /// The private key.
     pub key: Zeroizing<Vec<u8>>,
 }
 
 impl TlsFiles {
-    /// Reads the files, for a listener that offers `protocols`.
+    /// Reads the files and returns an acceptor that offers the ALPN `protocols`.
     ///
     /// # Errors
-    /// A file cannot be read, or the two do not belong together.
+    /// A file cannot be read, or the key does not match the certificate.
     pub fn acceptor(&self, protocols: &[&str]) -> Result<TlsAcceptor> {
         let read = |path: &Path| format!("reading `{}`", path.display());
         let chain = CertificateDer::pem_file_iter(&self.certificate)
@@ -48,7 +48,7 @@ impl TlsFiles {
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// Reads the files as they are.
+    /// Reads the files without parsing them.
     ///
     /// # Errors
     /// A file cannot be read.

@@ -1,29 +1,30 @@
-//! What the first start says to the person who made it: where the operator token is, and what to do
-//! next, as long as there is no token; on a terminal or not: who reads it in a journal needs it as much.
+//! The text that the first start prints: the path of the operator token and the next commands.
+//!
+//! It is printed as long as there is no token file, also without a terminal, so that it appears in a service's log.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::config::{AdminAddress, Config, DEFAULT_ADMIN_LISTEN, default_data_dir};
 use crate::control::bootstrap::TOKEN_FILE;
-use crate::programs::{Programs, quoted};
+use crate::programs::{Programs, shell_quote};
 
-/// Whether nobody has started a gateway on this data directory yet.
+/// Returns whether no gateway has run on this data directory yet.
 pub fn is_first_start(config: &Config) -> bool {
     !config.data_dir.join(TOKEN_FILE).exists()
 }
 
-/// Says what is next, of a gateway whose admin plane is reached at `admin`, with `programs`.
+/// Returns the text for a gateway whose admin plane listens on `admin`, with `programs` in the commands.
 pub fn text(config: &Config, admin: &AdminAddress, programs: &Programs) -> String {
     let dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
     let scheme = if config.tls.is_some() { "https" } else { "http" };
-    let url = |address: SocketAddr| format!("{scheme}://{}", reached(address));
+    let url = |address: SocketAddr| format!("{scheme}://{}", local_address(address));
     let mut text = format!(
         "The operator token will be in {},\n\
          where `ctl` and `tui` on this host find it. Next, in another terminal:\n",
         dir.join(TOKEN_FILE).display()
     );
-    // what they take for granted needs no word; writing to a text cannot fail
+    // Defaults of `ctl` and `tui` are omitted. Writing to a string cannot fail.
     if admin.to_string() != DEFAULT_ADMIN_LISTEN || config.tls.is_some() {
         let server = match admin {
             AdminAddress::Tcp(address) => url(*address),
@@ -32,7 +33,7 @@ pub fn text(config: &Config, admin: &AdminAddress, programs: &Programs) -> Strin
         _ = writeln!(text, "   export TOLLGATE_SERVER={server}");
     }
     if default_data_dir().ok().as_ref() != Some(&dir) {
-        _ = writeln!(text, "   export TOLLGATE_DATA_DIR={}", quoted(&dir));
+        _ = writeln!(text, "   export TOLLGATE_DATA_DIR={}", shell_quote(&dir));
     }
     let quickstart = programs.ctl("quickstart");
     let dashboard = programs.tui();
@@ -42,8 +43,8 @@ pub fn text(config: &Config, admin: &AdminAddress, programs: &Programs) -> Strin
     text
 }
 
-/// Where this host reaches what listens at `address`.
-fn reached(address: SocketAddr) -> SocketAddr {
+/// Returns the address at which clients on this host can connect to a listener on `address`.
+fn local_address(address: SocketAddr) -> SocketAddr {
     let ip =
         if address.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
     SocketAddr::new(ip, address.port())
@@ -56,18 +57,18 @@ mod tests {
     use super::*;
     use crate::config::Settings;
 
-    fn said(settings: Settings, admin: &str) -> String {
+    fn welcome(settings: Settings, admin: &str) -> String {
         let config = settings.resolve().unwrap();
         let programs = Programs::beside(Path::new("gateway"));
         text(&config, &admin.parse().unwrap(), &programs)
     }
 
     #[test]
-    fn it_says_what_is_not_as_ctl_takes_it_to_be_and_no_more() {
-        let plain = said(Settings::default(), DEFAULT_ADMIN_LISTEN);
+    fn exports_only_variables_that_differ_from_the_defaults() {
+        let plain = welcome(Settings::default(), DEFAULT_ADMIN_LISTEN);
         assert!(!plain.contains("export"), "{plain}");
         let settings = Settings { data_dir: Some("/srv/toll gate".into()), ..Settings::default() };
-        let moved = said(settings, "127.0.0.1:9");
+        let moved = welcome(settings, "127.0.0.1:9");
         for line in [
             "will be in /srv/toll gate/operator.token,",
             "export TOLLGATE_SERVER=http://127.0.0.1:9\n",
@@ -76,7 +77,7 @@ mod tests {
         ] {
             assert!(moved.contains(line), "`{line}` is missing in {moved}");
         }
-        let socket = said(Settings::default(), "unix:/run/admin.sock");
+        let socket = welcome(Settings::default(), "unix:/run/admin.sock");
         assert!(socket.contains("TOLLGATE_SERVER=unix:/run/admin.sock\n"), "{socket}");
     }
 }
