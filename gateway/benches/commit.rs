@@ -1,7 +1,7 @@
-//! What a request record with its charge costs in the store, by size of batch.
+//! Measures committing a request record with its charge to the store, by batch size.
 //!
-//! `cargo bench -p gateway --bench commit`. Prints processor time of the whole process (Linux's
-//! `schedstat`, so that a busy machine does not distort it) and time on the wall, per record.
+//! `cargo bench -p gateway --bench commit`. Prints the CPU time of the whole process (Linux's `schedstat`, so that
+//! a busy machine does not distort it) and the wall-clock time, per record.
 
 mod processor;
 
@@ -15,7 +15,7 @@ use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus, ServedBy};
 use domain::usage::{Tokens, Usage, UsageBasis};
 use jiff::Timestamp;
-use processor::processor_time;
+use processor::cpu_time;
 use store::sqlite::SqliteStore;
 use store::{RequestFilter, Requests};
 use uuid::Uuid;
@@ -23,8 +23,8 @@ use uuid::Uuid;
 const RECORDS: usize = 200_000;
 const ACCOUNTS: u64 = 50;
 
-#[expect(clippy::print_stdout, reason = "this is a report")]
-#[expect(clippy::disallowed_methods, reason = "it measures time")]
+#[expect(clippy::print_stdout, reason = "the benchmark prints its results")]
+#[expect(clippy::disallowed_methods, reason = "measures time")]
 fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     println!("batch  cpu µs/record  wall µs/record  bytes/record");
@@ -34,11 +34,11 @@ fn main() -> anyhow::Result<()> {
         let store = SqliteStore::open(&path)?;
         let records = if size == 1 { RECORDS / 10 } else { RECORDS };
         let batches: Vec<_> = (0..records / size).map(|n| batch(n * size, size)).collect();
-        let (cpu, wall) = (processor_time()?, Instant::now());
+        let (cpu, wall) = (cpu_time()?, Instant::now());
         for batch in batches {
             runtime.block_on(store.commit(Arc::new(batch)))?;
         }
-        let (cpu, wall) = (processor_time()?.saturating_sub(cpu), wall.elapsed());
+        let (cpu, wall) = (cpu_time()?.saturating_sub(cpu), wall.elapsed());
         let start = Instant::now();
         let sums = runtime.block_on(store.summarize(&RequestFilter::default()))?;
         let summary = start.elapsed();
@@ -59,7 +59,7 @@ fn batch(first: usize, size: usize) -> Vec<RequestRecord> {
     (first..first + size).map(|n| record(n as u64)).collect()
 }
 
-/// A streamed chat request at 20,000 a second, of one account and model among many.
+/// Returns the `n`th record of a load of 20,000 streamed chat requests per second, over several accounts and models.
 fn record(n: u64) -> RequestRecord {
     let micros = 1_800_000_000_000_000 + n * 50;
     // Scatters the accounts, and fills the random part of the ids.

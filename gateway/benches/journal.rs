@@ -1,4 +1,4 @@
-//! What a request costs in the journal: its opening, its record, and the news of a stream.
+//! Measures journal operations: opening and closing a request, and updating an open stream.
 //! `cargo bench -p gateway --bench journal`.
 
 use std::num::NonZeroU32;
@@ -17,7 +17,7 @@ use gateway::ledger::journal::{Journal, Open};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// Requests per iteration; the store has them all at its end, as after a batch.
+/// Requests per iteration. At its end, all of them are marked as committed, like after a batch.
 const REQUESTS: u32 = 256;
 
 fn main() {
@@ -57,7 +57,7 @@ fn records() -> Vec<RequestRecord> {
     (0..REQUESTS).map(record).collect()
 }
 
-fn opened(record: &RequestRecord) -> Open {
+fn open_request(record: &RequestRecord) -> Open {
     Open { record: record.clone(), price: Price::default(), input_bytes: 4_800, output_bytes: 0 }
 }
 
@@ -67,33 +67,33 @@ fn open_and_close(bencher: Bencher<'_, '_>) {
     let (journal, _) = Journal::open(folder.path()).expect("a journal");
     let records = records();
     bencher.counter(ItemsCount::new(REQUESTS)).bench_local(|| {
-        let mut places = Vec::new();
+        let mut closed = Vec::new();
         for record in &records {
-            journal.begin(black_box(opened(record))).expect("there is room");
+            journal.begin(black_box(open_request(record))).expect("there is room");
             journal.flush().expect("it is written");
-            places.extend(journal.close(black_box(record)));
+            closed.extend(journal.close(black_box(record)));
             journal.flush().expect("it is written");
         }
-        journal.committed(places);
+        journal.committed(closed);
     });
 }
 
 #[divan::bench]
-fn close_alone(bencher: Bencher<'_, '_>) {
+fn close_only(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().expect("a folder");
     let (journal, _) = Journal::open(folder.path()).expect("a journal");
     let records = records();
     bencher.counter(ItemsCount::new(REQUESTS)).bench_local(|| {
-        let places: Vec<_> = records.iter().filter_map(|it| journal.close(black_box(it))).collect();
-        journal.committed(places);
+        let closed: Vec<_> = records.iter().filter_map(|it| journal.close(black_box(it))).collect();
+        journal.committed(closed);
     });
 }
 
 #[divan::bench]
-fn news_of_a_stream(bencher: Bencher<'_, '_>) {
+fn update_open_stream(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().expect("a folder");
     let (journal, _) = Journal::open(folder.path()).expect("a journal");
     let record = record(1);
-    journal.begin(opened(&record)).expect("there is room");
+    journal.begin(open_request(&record)).expect("there is room");
     bencher.bench_local(|| journal.update(record.id, |open| open.output_bytes += 2_048));
 }

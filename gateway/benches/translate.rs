@@ -1,5 +1,5 @@
-//! What a burst of text chunks costs on its way through: as Responses events, and as the chunks that
-//! they are. `cargo bench -p gateway --bench translate`.
+//! Measures the relaying of a burst of text chunks, as Responses events and as chat completion chunks.
+//! `cargo bench -p gateway --bench translate`.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn main() {
     divan::main();
 }
 
-/// Seals nothing: these chunks have no reasoning.
+/// A sealer that does nothing, because the chunks have no reasoning.
 struct NoSealer;
 
 impl ReasoningSealer for NoSealer {
@@ -31,7 +31,7 @@ impl ReasoningSealer for NoSealer {
     }
 }
 
-/// A stream of [`EVENTS`] events of a word each.
+/// Returns a stream of [`EVENTS`] events with one word each.
 fn burst() -> String {
     let event = "data: {\"id\":\"chatcmpl-123\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"upstream\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n";
     event.repeat(EVENTS)

@@ -1,8 +1,8 @@
-//! Any request to either endpoint: what lenient servers would read of what is sent upstream is what the
-//! gateway held for and recorded.
+//! Fuzzes requests to both endpoints. Invariant: even lenient JSON parsers read from the upstream request the same
+//! values that the gateway used for holds and records.
 //!
-//! The input is the body itself if it begins with `{`, else a program that writes one from names that
-//! matter, each spelled in some way, and values that matter.
+//! An input that begins with `{` is the body. Any other input is a program that generates a body from relevant
+//! names, in several spellings, and relevant values.
 #![no_main]
 
 use std::collections::HashMap;
@@ -19,14 +19,14 @@ use libfuzzer_sys::fuzz_target;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use unicase::UniCase;
 
-/// What the upstream calls the model.
+/// The model's name at the upstream.
 const UPSTREAM_MODEL: &str = "up";
-/// A cap that money sets.
+/// The output cap that the balance allows.
 const PAYABLE: u64 = 50;
 
-/// The caps that the gateway may send.
+/// The output caps that the gateway may send.
 const CAPS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
-/// Caps of other servers, and what multiplies answers.
+/// Output caps of other servers, and parameters that multiply the output.
 const FOREIGN: [&str; 14] = [
     "n_predict",
     "num_predict",
@@ -43,7 +43,7 @@ const FOREIGN: [&str; 14] = [
     "candidate_count",
     "num_generations",
 ];
-/// Objects in which servers look for them.
+/// Objects in which servers look for these parameters.
 const CONTAINERS: [&str; 6] = [
     "options",
     "extra_body",
@@ -52,7 +52,7 @@ const CONTAINERS: [&str; 6] = [
     "sampling_params",
     "inference_config",
 ];
-/// Further names that a body is written from.
+/// Further names for generated bodies.
 const OTHERS: [&str; 16] = [
     "model",
     "messages",
@@ -71,7 +71,7 @@ const OTHERS: [&str; 16] = [
     "a\\\"b",
     "\\u0000",
 ];
-/// Values that a body is written from.
+/// Values for generated bodies.
 const VALUES: [&str; 24] = [
     "1",
     "3",
@@ -99,27 +99,27 @@ const VALUES: [&str; 24] = [
     " 7 ",
 ];
 
-/// How a server reads the members of an object.
+/// How a server's JSON parser finds a member of an object.
 #[derive(Clone, Copy, Debug)]
 enum Reader {
-    /// The first of two counts.
+    /// By exact name; the first of several members wins.
     FirstWins,
-    /// The last of two counts.
+    /// By exact name; the last of several members wins.
     LastWins,
-    /// As Go's: without regard to case, the last of two counts.
+    /// Like Go's `encoding/json`: with simple case folding; the last of several members wins.
     Go,
-    /// By full Unicode case folding, the last of two counts.
+    /// With full Unicode case folding; the last of several members wins.
     Unicode,
 }
 
 const READERS: [Reader; 4] = [Reader::FirstWins, Reader::LastWins, Reader::Go, Reader::Unicode];
 
-/// A JSON value, with the members of objects in the order in which they came.
+/// A JSON value that keeps the order of members and duplicate names.
 #[derive(Clone, Debug, PartialEq)]
 enum Json {
     Null,
     Flag(bool),
-    /// As it was written.
+    /// The number's text.
     Number(String),
     Text(String),
     Array(Vec<Json>),
@@ -164,11 +164,12 @@ fn check_chat(body: &[u8]) {
     }
 }
 
-/// Parses JSON that is valid but may be nested too deeply to be read into a tree.
+/// Parses the body of an upstream request; returns `None` if it is valid JSON that serde cannot represent, for
+/// example because of its depth.
 fn parse(sent: &Bytes) -> Option<Json> {
     match serde_json::from_slice(sent) {
         Ok(json) => Some(json),
-        // a body that is sent on must be as valid as it came, but its numbers may be out of range
+        // Forwarding must not make a body less valid, but numbers of the client may be out of range.
         Err(error) => {
             let text = error.to_string();
             assert!(
@@ -225,7 +226,7 @@ fn check_sent(
     }
 }
 
-/// Checks that no server finds a cap or a multiple of its own, in containers neither.
+/// Checks that no server finds a foreign cap or multiplier, neither at the top level nor in containers.
 fn check_foreign(reader: Reader, json: &Json, shown: &str, depth: usize) {
     for name in FOREIGN {
         let found = reader.find(json, name);
@@ -301,7 +302,7 @@ fn count(value: Option<&Json>) -> Option<u64> {
     }
 }
 
-/// Writes a body as `program` says.
+/// Generates a body from `program`.
 fn write_body(program: &[u8]) -> String {
     const ASKED: &str = r#""model":"cheap","messages":[{"role":"user","content":"hi"}]"#;
     const RESPONSE: &str = r#""model":"cheap","input":"hi""#;
@@ -353,7 +354,7 @@ fn write_body(program: &[u8]) -> String {
     body
 }
 
-/// A name in one of the ways in which servers may read it.
+/// Returns a spelling of `name` that some server may accept.
 fn spell(name: &str, how: u8) -> String {
     let pick = usize::from(how >> 3 & 15);
     let at = pick % name.len().max(1);

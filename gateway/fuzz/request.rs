@@ -1,4 +1,5 @@
-//! Any bytes as a Responses request: refused with a message, or a chat request that is JSON.
+//! Fuzzes the translation of Responses requests: every input is either refused or becomes a chat completions request
+//! that is valid JSON.
 #![no_main]
 
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use translate::plan::{ReasoningOutput, ReasoningSealer};
 use translate::request::{StoredHistory, HostedTools, InputModalities, Request, TranslateOptions};
 use libfuzzer_sys::fuzz_target;
 
-/// Opens everything, as reasoning that reads like its seal.
+/// A sealer that leaves text unchanged.
 struct Sealer;
 
 impl ReasoningSealer for Sealer {

@@ -1,5 +1,5 @@
-//! Any lines as the events of a chat stream: Responses events that are JSON, numbered without a gap,
-//! with one end.
+//! Fuzzes the translation of chat streams: every input becomes Responses events that are valid JSON, numbered
+//! consecutively, with exactly one terminal event.
 #![no_main]
 
 use std::sync::Arc;

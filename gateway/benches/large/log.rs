@@ -1,5 +1,5 @@
-//! Who and what is in the store: sixty days of two hundred accounts, with three keys each that use two models
-//! each, and of one account that is hardly ever there.
+//! Generates the contents of the store: sixty days of requests by 200 accounts with three keys each and two models
+//! per key, and by one account with few requests.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -19,21 +19,22 @@ use jiff::Timestamp;
 use store::{Identities, StoreError};
 use uuid::Uuid;
 
-/// The account that is hardly ever there.
-pub(crate) const QUIET: u64 = ACCOUNTS;
-/// The model that is hardly ever asked.
+/// The account with few requests.
+pub(crate) const QUIET_ACCOUNT: u64 = ACCOUNTS;
+/// The model with few requests.
 pub(crate) const RARE_MODEL: u64 = MODELS;
 
 const ACCOUNTS: u64 = 200;
-const KEYS: u64 = 3;
+const KEYS_PER_ACCOUNT: u64 = 3;
 const MODELS: u64 = 8;
-/// One request in so many is of the quiet account, for the rare model, or failed.
-const RARE: u64 = 50_000;
-/// 2027-01-15, in microseconds.
-const START: i64 = 1_800_000_000_000_000;
-const SIXTY_DAYS: u64 = 60 * 86_400_000_000;
+/// The interval, in requests, of requests by the quiet account, for the rare model, and that fail.
+const RARE_INTERVAL: u64 = 50_000;
+/// The start of the log, 2027-01-15, in microseconds since the Unix epoch.
+const START_MICROS: i64 = 1_800_000_000_000_000;
+/// The duration of the log, sixty days, in microseconds.
+const DURATION_MICROS: u64 = 60 * 86_400_000_000;
 
-/// A log of so many records.
+/// A log of `records` request records.
 pub(crate) struct Log {
     pub(crate) records: u64,
 }
@@ -50,7 +51,7 @@ pub(crate) fn model(number: u64) -> ModelId {
     ModelId::new(format!("model-{number}"))
 }
 
-/// Adds the accounts and their keys, each of which has a spending cap.
+/// Adds the accounts and their keys. Every key has a spending cap.
 pub(crate) async fn register(store: &impl Identities) -> Result<(), StoreError> {
     let at = Timestamp::UNIX_EPOCH;
     let audit = AuditEntry {
@@ -62,18 +63,18 @@ pub(crate) async fn register(store: &impl Identities) -> Result<(), StoreError> 
         details: String::new(),
         call: None,
     };
-    for payer in 0..=QUIET {
+    for owner in 0..=QUIET_ACCOUNT {
         let account = Account {
-            id: account(payer),
-            name: format!("account-{payer}"),
+            id: account(owner),
+            name: format!("account-{owner}"),
             role: Role::Member,
             status: AccountStatus::Active,
             plan: PlanName::new("free"),
             created_at: at,
         };
         store.add_account(&account, "", None, None, &audit).await?;
-        for number in 0..KEYS {
-            let id = key(payer, number);
+        for number in 0..KEYS_PER_ACCOUNT {
+            let id = key(owner, number);
             let key = Key {
                 digest: KeyDigest::of(id.as_str()),
                 account: account.id,
@@ -97,40 +98,40 @@ pub(crate) async fn register(store: &impl Identities) -> Result<(), StoreError> 
 }
 
 impl Log {
-    /// When its last request came in.
+    /// Returns the arrival time of the last request.
     pub(crate) fn end(&self) -> Timestamp {
         self.time(self.records)
     }
 
-    /// When the month of its end begins.
+    /// Returns the start of the month of the last request.
     pub(crate) fn month(&self) -> Timestamp {
         gateway::limits::month_start(self.end())
     }
 
-    /// The records of these numbers.
+    /// Returns the records with these numbers.
     pub(crate) fn batch(&self, numbers: Range<u64>) -> Vec<RequestRecord> {
         numbers.map(|number| self.record(number)).collect()
     }
 
-    /// When the request came in.
+    /// Returns the arrival time of a request.
     fn time(&self, number: u64) -> Timestamp {
-        let micros = START + (SIXTY_DAYS / self.records * number).cast_signed();
+        let micros = START_MICROS + (DURATION_MICROS / self.records * number).cast_signed();
         Timestamp::from_microsecond(micros).unwrap_or_default()
     }
 
     fn record(&self, number: u64) -> RequestRecord {
         let started_at = self.time(number);
-        // scatters accounts and models, and fills the random part of the ids
+        // Distributes accounts and models, and fills the random part of the ids.
         let random = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bytes = (u128::from(random) << 16 | u128::from(number)).to_be_bytes();
         let id = uuid::Builder::from_unix_timestamp_millis(
             started_at.as_millisecond().cast_unsigned(),
             bytes[6..].try_into().unwrap_or(&[0; 10]),
         );
-        let is_rare = |rest| number % RARE == rest;
-        let payer = if is_rare(0) { QUIET } else { (random >> 32) % ACCOUNTS };
-        let of_payer = (random >> 24) % KEYS;
-        let asked = (payer + of_payer + (random >> 20 & 1)) % MODELS;
+        let is_rare = |remainder| number % RARE_INTERVAL == remainder;
+        let owner = if is_rare(0) { QUIET_ACCOUNT } else { (random >> 32) % ACCOUNTS };
+        let key_number = (random >> 24) % KEYS_PER_ACCOUNT;
+        let model_number = (owner + key_number + (random >> 20 & 1)) % MODELS;
         let (status, error_code) = match random % 16 {
             _ if is_rare(1) => (RequestStatus::Failed, Some("upstream_timeout".to_owned())),
             0 => (RequestStatus::Cancelled, None),
@@ -138,10 +139,10 @@ impl Log {
         };
         RequestRecord {
             id: RequestId(id.into_uuid()),
-            account: account(payer),
-            key: key(payer, of_payer),
+            account: account(owner),
+            key: key(owner, key_number),
             endpoint: Endpoint::ChatCompletions,
-            model: Some(model(if is_rare(2) { RARE_MODEL } else { asked })),
+            model: Some(model(if is_rare(2) { RARE_MODEL } else { model_number })),
             deployment: Some(ServedBy {
                 upstream: UpstreamName::new("vllm-1"),
                 upstream_model: Arc::from("meta-llama/Llama-3.3-70B-Instruct"),

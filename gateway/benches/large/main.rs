@@ -1,22 +1,22 @@
-//! What a store of many millions of records answers in, and whether it takes more as fast.
+//! Measures query latency and commit throughput of a store with millions of records.
 //!
-//! `cargo bench -p gateway --bench large -- 10` fills a store with ten million records (one million by
-//! default; ten take 2.7 GB) as `log.rs` has them, and times commits on the way, then the reads that people
-//! and a start wait for: each on its first run, with the store's caches cold, and on the next ten. With
-//! `-- 10 upkeep` it proves, copies and forgets them, too, which takes twice the disk.
+//! `cargo bench -p gateway --bench large -- 10` fills a store with ten million records from `log.rs` (one million
+//! by default; ten million take 2.7 GB). It measures commits while filling, then the reads that users and the start
+//! of a gateway wait for: the first run, with cold caches of the store, and the mean of the next ten. With
+//! `-- 10 upkeep`, it also verifies, copies and deletes records, which needs twice the disk space.
 //!
-//! On a virtual machine with two busy cores, ten million records of 601 keys in 2.7 GB: 15 µs of
-//! processor time per record in an empty store, 20 to 24 from a million on. In milliseconds, with warm caches:
+//! Results on a virtual machine with two busy cores, for ten million records of 601 keys in 2.7 GB: 15 µs of CPU
+//! time per record in an empty store, 20 to 24 µs from a million records on. In milliseconds, with warm caches:
 //!
 //! | | |
 //! | --- | --- |
-//! | sums in all, by model, day and key: everything, 30 days, a day | 134, 79, 26 |
-//! | the same of one account: everything, 30 days | 10, 7 |
-//! | the same of one model over all accounts: everything, 30 days | 35, 23 |
+//! | totals overall, by model, day and key: everything, 30 days, a day | 134, 79, 26 |
+//! | the same totals of one account: everything, 30 days | 10, 7 |
+//! | the same totals of one model over all accounts: everything, 30 days | 35, 23 |
 //! | last page: all, one account, one key, a rare status | 0.2, 0.2, 0.3, 0.3 |
 //! | last page: a rare model | 80 |
-//! | last page: a cost that nothing has, which reads the whole log | 1,182 |
-//! | what limits go on from at a start | 51 |
+//! | last page: a cost that no record has, which reads the whole log | 1,182 |
+//! | the usage from which limits resume at start | 51 |
 
 mod log;
 #[path = "../processor/mod.rs"]
@@ -36,18 +36,18 @@ use store::{Consumed, Cursor, RequestFilter, Requests, StoreError};
 use tokio::runtime::Runtime;
 
 use crate::log::Log;
-use crate::processor::processor_time;
+use crate::processor::cpu_time;
 
-/// What the recorder writes at once when it is busy.
+/// Records per commit, like the recorder's under load.
 const BATCH: u64 = 1_000;
-/// Records whose commits are timed at each size of the store.
+/// Records that are committed with timing at each size of the store.
 const TIMED: u64 = 100_000;
 
-#[expect(clippy::print_stdout, reason = "this is a report")]
-#[expect(clippy::disallowed_methods, reason = "it measures time, and is told its size")]
+#[expect(clippy::print_stdout, reason = "the benchmark prints its results")]
+#[expect(clippy::disallowed_methods, reason = "measures time and reads its arguments")]
 fn main() -> anyhow::Result<()> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let millions = words.iter().find_map(|word| word.parse::<u64>().ok()).unwrap_or(1);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let millions = arguments.iter().find_map(|it| it.parse::<u64>().ok()).unwrap_or(1);
     let log = Log { records: millions * 1_000_000 };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let folder = tempfile::tempdir()?;
@@ -75,24 +75,24 @@ fn main() -> anyhow::Result<()> {
     let store = SqliteStore::open(&path)?;
     println!("open: {:.1} ms", millis(start.elapsed()));
     report_reads(&runtime, &store, &log)?;
-    if words.iter().any(|word| word == "upkeep") {
+    if arguments.iter().any(|argument| argument == "upkeep") {
         upkeep::report(&runtime, &store, &log)?;
     }
     Ok(())
 }
 
-/// Times what people and a start wait for.
+/// Measures the reads that users and the start of a gateway wait for.
 fn report_reads(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyhow::Result<()> {
     let ago = |hours| log.end().checked_sub(SignedDuration::from_hours(hours)).ok();
     let all = RequestFilter::default();
     let month = RequestFilter { since: ago(30 * 24), ..all.clone() };
     let day = RequestFilter { since: ago(24), ..all.clone() };
     let busy = Some(log::account(7));
-    let quiet = Some(log::account(log::QUIET));
+    let quiet = Some(log::account(log::QUIET_ACCOUNT));
     let of = |account, filter: &RequestFilter| RequestFilter { account, ..filter.clone() };
     let model = |number| Some(log::model(number));
 
-    let sums = [
+    let totals = [
         ("all", all.clone()),
         ("30 days", month.clone()),
         ("a day", day),
@@ -102,12 +102,12 @@ fn report_reads(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyhow::Re
         ("one account, 30 days", of(busy, &month)),
         ("a quiet account", of(quiet, &all)),
     ];
-    for (name, filter) in sums {
-        let name = format!("sums (in all, by model, day and key) of {name}");
+    for (name, filter) in totals {
+        let name = format!("totals (overall, by model, day and key) of {name}");
         report(runtime, &name, || store.summarize(&filter))?;
     }
 
-    let nothing = Term { test: Test::Cost(Relation::Above, Nanos(i64::MAX / 2)), negated: false };
+    let no_match = Term { test: Test::Cost(Relation::Above, Nanos(i64::MAX / 2)), negated: false };
     let pages = [
         ("all", all.clone()),
         ("one account", of(busy, &all)),
@@ -116,10 +116,10 @@ fn report_reads(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyhow::Re
         ("one key", RequestFilter { key: Some(log::key(7, 0)), ..all.clone() }),
         ("an unknown key", RequestFilter { key: Some(KeyId::new("none")), ..all.clone() }),
         ("a rare model", RequestFilter { model: model(log::RARE_MODEL), ..all.clone() }),
-        ("a status that nothing has", status(RequestStatus::Interrupted)),
+        ("a status that no record has", status(RequestStatus::Interrupted)),
         ("a rare status", status(RequestStatus::Failed)),
         ("a rare error", error("upstream_timeout")),
-        ("a cost that nothing has", RequestFilter { terms: vec![nothing], ..all.clone() }),
+        ("a cost that no record has", RequestFilter { terms: vec![no_match], ..all.clone() }),
     ];
     for (name, filter) in pages {
         let name = format!("last page of {name}");
@@ -127,7 +127,7 @@ fn report_reads(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyhow::Re
     }
     let middle = Some(Cursor((log.records / 2).cast_signed()));
     report(runtime, "a page in the middle", || store.requests_before(&all, middle, 50))?;
-    report(runtime, "what limits go on from at a start", || store.consumption(log.month()))?;
+    report(runtime, "usage from which limits resume at start", || store.consumption(log.month()))?;
     Ok(())
 }
 
@@ -140,15 +140,16 @@ fn error(code: &str) -> RequestFilter {
     RequestFilter { terms: vec![term], ..RequestFilter::default() }
 }
 
-/// What a record took, in microseconds.
+/// The time per record, in microseconds.
 struct Cost {
-    /// Processor time of the process, so that a busy machine does not distort it (Linux's `schedstat`).
+    /// The CPU time of the process (Linux's `schedstat`), so that a busy machine does not distort it.
     cpu: f64,
+    /// The wall-clock time.
     wall: f64,
 }
 
-/// Commits these records.
-#[expect(clippy::disallowed_methods, reason = "it measures time")]
+/// Commits the records with these numbers, and returns their cost.
+#[expect(clippy::disallowed_methods, reason = "measures time")]
 fn fill(
     runtime: &Runtime,
     store: &SqliteStore,
@@ -159,16 +160,17 @@ fn fill(
     let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
     for first in numbers.step_by(usize::try_from(BATCH)?) {
         let batch = Arc::new(log.batch(first..first + BATCH));
-        let (begun, start) = (processor_time()?, Instant::now());
+        let (cpu_start, start) = (cpu_time()?, Instant::now());
         runtime.block_on(store.commit(batch))?;
         wall += start.elapsed();
-        cpu += processor_time()?.saturating_sub(begun);
+        cpu += cpu_time()?.saturating_sub(cpu_start);
     }
     Ok(Cost { cpu: cpu.as_secs_f64() * 1e6 / count, wall: wall.as_secs_f64() * 1e6 / count })
 }
 
-#[expect(clippy::print_stdout, reason = "this is a report")]
-#[expect(clippy::disallowed_methods, reason = "it measures time")]
+/// Runs `read` eleven times, and prints the time of the first run and the mean of the others.
+#[expect(clippy::print_stdout, reason = "the benchmark prints its results")]
+#[expect(clippy::disallowed_methods, reason = "measures time")]
 fn report<T, F: Future<Output = Result<T, StoreError>>>(
     runtime: &Runtime,
     name: &str,

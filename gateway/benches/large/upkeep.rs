@@ -1,4 +1,4 @@
-//! What a large store takes to prove, copy and forget.
+//! Measures verification, backup and retention of a large store.
 
 use std::time::{Duration, Instant};
 
@@ -10,20 +10,20 @@ use tokio::runtime::Runtime;
 use crate::log::Log;
 use crate::{TIMED, fill, millis};
 
-/// Proves, copies, forgets a tenth of the records, and says what the longest step took.
-#[expect(clippy::print_stdout, reason = "this is a report")]
-#[expect(clippy::disallowed_methods, reason = "it measures time")]
+/// Verifies and copies the store, deletes a tenth of the records, and prints the times, with the longest step.
+#[expect(clippy::print_stdout, reason = "the benchmark prints its results")]
+#[expect(clippy::disallowed_methods, reason = "measures time")]
 pub(crate) fn report(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyhow::Result<()> {
     let start = Instant::now();
     let proof = runtime.block_on(store.prove())?;
-    println!("proof: {:.1} s, holds: {}", start.elapsed().as_secs_f64(), proof.holds());
+    println!("verify: {:.1} s, holds: {}", start.elapsed().as_secs_f64(), proof.holds());
     let start = Instant::now();
     let copy = runtime.block_on(store.copy())?;
     let seconds = start.elapsed().as_secs_f64();
     println!("copy: {seconds:.1} s, {} MB", copy.bytes / 1_000_000);
     drop(copy);
 
-    let wish = RetentionCutoff {
+    let cutoff = RetentionCutoff {
         before: None,
         beyond: Some(log.records / 10 * 9),
         ended_before: Timestamp::MAX,
@@ -31,7 +31,7 @@ pub(crate) fn report(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyho
     let (mut steps, mut longest, start) = (Vec::new(), Duration::ZERO, Instant::now());
     loop {
         let step = Instant::now();
-        if runtime.block_on(store.forget_requests(wish, 1_000))? == 0 {
+        if runtime.block_on(store.forget_requests(cutoff, 1_000))? == 0 {
             break;
         }
         longest = longest.max(step.elapsed());
@@ -40,15 +40,15 @@ pub(crate) fn report(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyho
     steps.sort();
     let median = steps.get(steps.len() / 2).copied().unwrap_or_default();
     println!(
-        "forgetting {} records: {:.1} s; a step of 1,000: {:.1} ms, the longest {:.1} ms",
+        "delete {} records: {:.1} s; step of 1,000: median {:.1} ms, longest {:.1} ms",
         log.records / 10,
         start.elapsed().as_secs_f64(),
         millis(median),
         millis(longest),
     );
     let again = fill(runtime, store, log, log.records..log.records + TIMED)?;
-    println!("commit, cpu µs per record: {:.2} into the freed pages", again.cpu);
+    println!("commit into freed pages: {:.2} cpu µs per record", again.cpu);
     let holds = runtime.block_on(store.prove())?.holds();
-    println!("proof after that holds: {holds}");
+    println!("verify after deletion holds: {holds}");
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! How much processor time a bench has taken.
+//! Reads the CPU time of the process.
 
 use std::time::Duration;
 
-/// The time that all threads of this process have run so far.
-pub(crate) fn processor_time() -> anyhow::Result<Duration> {
+/// Returns the CPU time of all live threads of this process, from Linux's `schedstat`.
+pub(crate) fn cpu_time() -> anyhow::Result<Duration> {
     let mut nanos = 0;
     for task in std::fs::read_dir("/proc/self/task")? {
         let stat = std::fs::read_to_string(task?.path().join("schedstat"))?;
