@@ -1,16 +1,16 @@
-//! The gateway: an OpenAI-compatible `/v1` in front of any server that speaks chat completions, with
-//! accounts, keys, limits, exact metering and an admin plane.
+//! The gateway: an OpenAI-compatible API in front of any chat completions server, with accounts, keys, limits, exact
+//! metering and an admin plane.
 //!
 //! `gateway/ARCHITECTURE.md` has the code map, the invariants and the life of a request. In reading order:
 //!
-//! - [`http`] serves clients, [`pipeline`] is the life of a request, [`upstream`] calls chat servers. [`translate`]
+//! - [`http`] serves clients, [`pipeline`] processes requests, and [`upstream`] calls upstream servers. [`translate`]
 //!   converts between the Responses API and chat completions.
-//! - [`ledger`] keeps balances, the journal and the recorder; [`limits`] rates, concurrency and quotas.
-//!   [`state`] stores responses, [`retention`] deletes old records.
-//! - [`directory`] and [`secrets`] are what requests read in memory: keys, accounts, the catalogue, credentials.
-//!   [`control`] changes them on top of [`store`]; [`admin`] is its gRPC interface.
+//! - [`ledger`] contains balances, the journal and the recorder, and [`limits`] rate limits, concurrency limits and
+//!   quotas. [`state`] stores responses, and [`retention`] deletes old records.
+//! - [`directory`] and [`secrets`] hold the in-memory data that requests read: keys, accounts, the catalogue and
+//!   credentials. [`control`] changes it and writes it to [`store`]; [`admin`] is the gRPC interface of [`control`].
 //! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO.
-//! - [`app`] builds everything and shuts it down in order.
+//! - [`app`] builds all components and shuts them down in order.
 
 pub mod http;
 pub mod pipeline;

@@ -1,8 +1,8 @@
-//! The command line of the real binary: what it offers, and what it says when it is used wrongly.
+//! Tests of the `gateway` binary's command line: help, man pages and usage errors.
 //!
-//! Cargo names the binary to the tests of this package only; that this file exists also makes
-//! `cargo test --workspace` build it for those that look for it.
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+//! Cargo sets `CARGO_BIN_EXE_gateway` only for the tests of this package. This file also makes
+//! `cargo test --workspace` build the binary, which tests of other packages run.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::process::{Command, Output};
 
@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn help_names_every_command_and_setting() {
+fn help_lists_commands_and_settings() {
     let help = gateway(&["--help"]);
     assert!(help.status.success());
     let help = text(&help.stdout);
@@ -43,25 +43,25 @@ fn help_names_every_command_and_setting() {
 }
 
 #[test]
-fn a_wrong_flag_is_usage() {
+fn an_unknown_flag_is_a_usage_error() {
     let output = gateway(&["serve", "--lisen", "127.0.0.1:0"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("--listen"), "it suggests the right one");
+    assert!(text(&output.stderr).contains("--listen"), "it suggests a similar flag");
 }
 
 #[test]
-fn a_wrong_key_in_the_file_is_named_with_its_line() {
+fn an_unknown_key_in_the_file_is_reported_with_its_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("gateway.toml");
     std::fs::write(&path, "\nlistn = \"127.0.0.1:0\"\n").unwrap();
     let output = gateway(&["serve", "--config", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(said.contains("line 2") && said.contains("listn"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("line 2") && stderr.contains("listn"), "{stderr}");
 }
 
 #[test]
-fn a_taken_address_is_named_with_its_flag() {
+fn an_address_in_use_is_reported_with_its_flag() {
     let mut gateway = Command::new(env!("CARGO_BIN_EXE_gateway"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -69,14 +69,11 @@ fn a_taken_address_is_named_with_its_flag() {
     let output =
         gateway.args(["--listen", &address, "--data-dir"]).arg(dir.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output.stderr).contains("--listen"),
-        "it says which flag chooses another address"
-    );
+    assert!(text(&output.stderr).contains("--listen"), "the error names the flag");
 }
 
 #[test]
-fn the_manual_has_a_page_for_every_command_and_names_every_variable() {
+fn man_writes_a_page_per_command_with_flags_and_variables() {
     let dir = tempfile::tempdir().unwrap();
     let output = gateway(&["man", dir.path().to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -93,15 +90,15 @@ fn the_manual_has_a_page_for_every_command_and_names_every_variable() {
 }
 
 #[test]
-fn an_address_that_is_a_name_is_refused_with_what_to_write() {
+fn refuses_a_host_name_as_listen_address() {
     let output = gateway(&["--listen", "gate.example:8080"]);
     assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
-    assert!(said.contains("several addresses") && said.contains("127.0.0.1:8080"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("several addresses") && stderr.contains("127.0.0.1:8080"), "{stderr}");
 }
 
 #[test]
-fn a_body_limit_of_nought_is_refused_at_the_start() {
+fn refuses_a_body_limit_of_zero() {
     let dir = tempfile::tempdir().unwrap();
     let output = gateway(&["--max-body-bytes", "0", "--data-dir", dir.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));

@@ -45,6 +45,6 @@ impl MaintenanceService for Maintenance {
 
 fn unreadable(error: &std::io::Error) -> Status {
     let cause: &dyn std::error::Error = error;
-    tracing::error!(error = cause, "the copy for a backup cannot be read");
-    Status::unavailable("the copy cannot be read; try again")
+    tracing::error!(error = cause, "cannot read the copy of a backup");
+    Status::unavailable("the copy of the database cannot be read; try again")
 }

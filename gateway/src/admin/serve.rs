@@ -81,7 +81,7 @@ const SERVICES: [&str; 13] = [
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The descriptor set is invalid.
-    #[error("cannot describe the admin services")]
+    #[error("building the reflection service of the admin plane")]
     Reflection(#[from] tonic_reflection::server::Error),
     /// The listener failed.
     #[error("the admin listener failed")]
@@ -189,7 +189,7 @@ pub async fn serve(
     tokio::select! {
         served = serving => Ok(served?),
         () = drain_timeout => {
-            tracing::info!("admin calls were still open at the end of the shutdown");
+            tracing::info!("closing admin calls that are still open after the drain timeout");
             Ok(())
         }
     }

@@ -43,18 +43,18 @@ fn limited(message: &str, retry_after: Duration) -> Status {
 fn of_store(error: &StoreError) -> Status {
     match error {
         StoreError::NotFound => {
-            Status::aborted("what this call changes was changed meanwhile; try again")
+            Status::aborted("the object was changed at the same time by another call; try again")
         }
         StoreError::Conflict(text) => Status::aborted(format!("{text}; try again")),
         StoreError::Disk { fault, .. } => {
             let cause: &dyn std::error::Error = error;
-            tracing::error!(error = cause, "an admin call failed at the disk");
-            Status::unavailable(format!("{fault}: make room or mend it; `ctl doctor` says more"))
+            tracing::error!(error = cause, "an admin call failed because of a disk fault");
+            Status::unavailable(format!("{fault}: free space or repair it; see `ctl doctor`"))
         }
         StoreError::Unavailable(_) | StoreError::Unopened { .. } => {
             let cause: &dyn std::error::Error = error;
-            tracing::error!(error = cause, "an admin call failed at the store");
-            Status::unavailable("the store did not answer; try again")
+            tracing::error!(error = cause, "an admin call failed because of the store");
+            Status::unavailable("the database is not available; try again")
         }
     }
 }

@@ -200,7 +200,7 @@ impl http_body::Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         // Checked before the body, so that a client cannot avoid the deadline by sending small frames.
         if self.deadline.as_mut().poll(context).is_ready() {
-            let message = "the request did not come in time";
+            let message = "the request was not received in time";
             return Poll::Ready(Some(Err(Status::new(Code::DeadlineExceeded, message))));
         }
         Pin::new(&mut self.body).poll_frame(context)

@@ -14,7 +14,7 @@ use domain::Invalid;
 pub(in super::super) fn catalogue_change(
     change: v1::CatalogueChange,
 ) -> Result<CatalogueChange, Invalid> {
-    let missing = || Invalid::new("changes", "a change in `changes` is empty or not known");
+    let missing = || Invalid::new("changes", "a change in `changes` is empty or unknown");
     let change = change.change.ok_or_else(missing)?;
     let object = object_name(&change);
     convert(change)

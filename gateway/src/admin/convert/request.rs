@@ -43,7 +43,7 @@ fn client_gone(number: i32, drain_seconds: u64) -> Result<ClientGone, Invalid> {
     match v1::ClientGone::try_from(number) {
         Ok(v1::ClientGone::Drain) => Ok(ClientGone::Drain(Duration::from_secs(drain_seconds))),
         Ok(_) if drain_seconds > 0 => {
-            let message = "`drain_seconds` is for keys whose `client_gone` is to drain";
+            let message = "`drain_seconds` requires that `client_gone` is drain";
             Err(Invalid::new("drain_seconds", message))
         }
         Ok(v1::ClientGone::Unspecified | v1::ClientGone::Cancel) => Ok(ClientGone::Cancel),
@@ -265,11 +265,14 @@ pub(super) fn time(
 }
 
 pub(super) fn unknown(field: &'static str, number: i32) -> Invalid {
-    Invalid::new(field, format!("`{field}` has the value `{number}`, which this gateway lacks"))
+    Invalid::new(
+        field,
+        format!("`{field}` has the value `{number}`, which this gateway does not know"),
+    )
 }
 
 fn missing(field: &'static str) -> Invalid {
-    Invalid::new(field, format!("`{field}` must be given"))
+    Invalid::new(field, format!("`{field}` is required"))
 }
 
 #[cfg(test)]
