@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::connections::ConnectionLimits;
 use crate::control::Registration;
-use crate::retention::KeepRecords;
+use crate::retention::RecordRetention;
 use crate::tls::TlsFiles;
 pub use address::{AdminAddress, ListenError, listen_address};
 use domain::durability::Durability;
@@ -182,7 +182,7 @@ pub struct Config {
     /// The limits on API connections. The limit on file descriptors applies as well.
     pub connections: ConnectionLimits,
     /// The retention of request records.
-    pub records: KeepRecords,
+    pub records: RecordRetention,
     /// The durability of request records.
     pub durability: Durability,
     /// The time for which a response is kept under its request's idempotency key; zero disables replay.
@@ -315,7 +315,7 @@ impl Settings {
                 )
                 .filter(|&limit| limit > 0),
             },
-            records: KeepRecords {
+            records: RecordRetention {
                 keep_for: self.records_keep_days.filter(|&days| days > 0).map(|days| DAY * days),
                 max_rows: self.records_max_rows.filter(|&rows| rows > 0),
             },
@@ -443,7 +443,7 @@ mod tests {
         assert!(resolve("records_keep_days = 0\nrecords_max_rows = 0").keeps_all());
         let kept = resolve("records_keep_days = 2\nrecords_max_rows = 5");
         let two_days = Duration::from_hours(48);
-        assert_eq!(kept, KeepRecords { keep_for: Some(two_days), max_rows: Some(5) });
+        assert_eq!(kept, RecordRetention { keep_for: Some(two_days), max_rows: Some(5) });
     }
 
     #[test]

@@ -32,7 +32,7 @@ const IDEMPOTENCY_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
 /// The retention of request records, as configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeepRecords {
+pub struct RecordRetention {
     /// The maximum age; `None` for no limit.
     pub keep_for: Option<Duration>,
     /// The maximum number; `None` for no limit.
@@ -51,7 +51,7 @@ pub struct KeepResponses {
 /// The background work. Must be run until it returns.
 pub struct RetentionTask {
     /// The settings for records.
-    pub records: KeepRecords,
+    pub records: RecordRetention,
     /// The settings for responses; `None` if responses are not stored.
     pub responses: Option<KeepResponses>,
     /// The store.
@@ -60,7 +60,7 @@ pub struct RetentionTask {
     pub clock: Arc<dyn Clock>,
 }
 
-impl KeepRecords {
+impl RecordRetention {
     /// Returns whether all records are kept.
     pub fn keeps_all(&self) -> bool {
         *self == Self::default()
@@ -200,7 +200,7 @@ mod tests {
         store.keep_responses(responses, u64::MAX).await.unwrap();
         let keep = KeepResponses { keep_for: Duration::from_hours(1), account_bytes: u64::MAX };
         let task = RetentionTask {
-            records: KeepRecords::default(),
+            records: RecordRetention::default(),
             responses: Some(keep),
             store: store.clone(),
             clock: Arc::new(StoppedClock),
