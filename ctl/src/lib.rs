@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, Write};
 
 use clap::{CommandFactory, FromArgMatches};
-use proto::client::{CallKeys, Connection};
+use proto::client::{Connection, IdempotencyKeys};
 
 use cli::{Cli, Globals};
 use error::{Exit, Failure};
@@ -46,7 +46,7 @@ where
         Ok(Cli { globals, command }) => {
             let output = Output::new(globals.output, globals.quiet, environment, out, err);
             let key = globals.idempotency_key.clone().unwrap_or_else(clock::random_word);
-            match CallKeys::new(&key) {
+            match IdempotencyKeys::new(&key) {
                 Ok(keys) => {
                     let mut shell = Shell { environment, globals, keys, stdin, output };
                     let outcome = Box::pin(commands::run(&mut shell, command)).await;
@@ -98,7 +98,7 @@ struct Shell<'a> {
     environment: &'a Environment,
     globals: Globals,
     /// What the calls of this command are named by, so that they may be sent again.
-    keys: CallKeys,
+    keys: IdempotencyKeys,
     stdin: &'a mut (dyn BufRead + Send),
     output: Output<'a>,
 }

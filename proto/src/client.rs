@@ -19,7 +19,7 @@ use trust::Trust;
 use std::time::Duration;
 
 pub use api_url::{api_url, guessed_api_url};
-pub use connection::{CallKeys, Connection, SpeaksTlsError};
+pub use connection::{Connection, IdempotencyKeys, SpeaksTlsError};
 
 /// Connects to `server`: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/path/of/socket`.
 ///

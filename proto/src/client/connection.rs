@@ -29,7 +29,7 @@ const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(200), Duration::from_
 #[derive(Clone, Debug)]
 pub struct Connection {
     channel: AuthorizedChannel,
-    keys: Option<CallKeys>,
+    keys: Option<IdempotencyKeys>,
     /// The server's address if calls are sent in plaintext over TCP.
     plaintext_server: Option<Arc<str>>,
 }
@@ -41,7 +41,7 @@ pub struct SpeaksTlsError;
 /// Generates idempotency keys: the first call of each method gets the base key, later ones get a numbered suffix.
 /// Clones share the numbering.
 #[derive(Clone, Debug)]
-pub struct CallKeys {
+pub struct IdempotencyKeys {
     base: String,
     /// The number of calls by method.
     calls: Arc<Mutex<HashMap<String, u32>>>,
@@ -61,7 +61,7 @@ impl Connection {
     /// Sends an idempotency key with each call from now on, so that the gateway applies each change once. Retries
     /// calls if the connection breaks or the gateway answers UNAVAILABLE.
     #[must_use]
-    pub fn naming(self, keys: CallKeys) -> Self {
+    pub fn naming(self, keys: IdempotencyKeys) -> Self {
         Self { keys: Some(keys), ..self }
     }
 }
@@ -155,9 +155,9 @@ impl std::fmt::Display for SpeaksTlsError {
 
 impl Error for SpeaksTlsError {}
 
-// === impl CallKeys ===
+// === impl IdempotencyKeys ===
 
-impl CallKeys {
+impl IdempotencyKeys {
     /// Generates keys from the base key `base`.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn numbers_the_calls_of_a_method_from_the_second_on() {
-        let keys = CallKeys::new("k").expect("a key");
+        let keys = IdempotencyKeys::new("k").expect("a key");
         assert_eq!(
             ["/A", "/A", "/B", "/A"].map(|method| keys.next(method)),
             ["k", "k-2", "k", "k-3"]
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn refuses_keys_that_are_empty_or_invalid_header_values() {
         for key in ["", "a\nb"] {
-            assert!(CallKeys::new(key).is_err(), "{key:?}");
+            assert!(IdempotencyKeys::new(key).is_err(), "{key:?}");
         }
     }
 }
