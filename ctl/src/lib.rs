@@ -117,7 +117,7 @@ impl Shell<'_> {
     /// Connects to the gateway with the caller's token, if there is one.
     async fn connect(&mut self) -> Result<Connection, Failure> {
         let endpoint = self.endpoint()?;
-        Ok(connect(&endpoint).await?.naming(self.keys.clone()))
+        Ok(connect(&endpoint).await?.with_idempotency_keys(self.keys.clone()))
     }
 
     /// Says where this host's operator token is, to somebody who failed for the want of one; who presented

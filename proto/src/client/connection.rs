@@ -61,7 +61,7 @@ impl Connection {
     /// Sends an idempotency key with each call from now on, so that the gateway applies each change once. Retries
     /// calls if the connection breaks or the gateway answers UNAVAILABLE.
     #[must_use]
-    pub fn naming(self, keys: IdempotencyKeys) -> Self {
+    pub fn with_idempotency_keys(self, keys: IdempotencyKeys) -> Self {
         Self { keys: Some(keys), ..self }
     }
 }
