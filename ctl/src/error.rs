@@ -150,7 +150,7 @@ impl From<Status> for Failure {
     fn from(status: Status) -> Self {
         // The gateway's own statuses have no source: this one was made here, from a connection
         // that broke.
-        if SpeaksTlsError::caused(&status) {
+        if SpeaksTlsError::is_cause_of(&status) {
             return Self::new(
                 Exit::Unavailable,
                 "the gateway speaks TLS, and was addressed in clear",

@@ -135,7 +135,7 @@ fn is_unavailable<B>(response: &Response<B>) -> bool {
 
 impl SpeaksTlsError {
     /// Returns whether this error is among the sources of `status`.
-    pub fn caused(status: &tonic::Status) -> bool {
+    pub fn is_cause_of(status: &tonic::Status) -> bool {
         let mut cause = status.source();
         while let Some(error) = cause {
             if error.is::<Self>() {

@@ -64,7 +64,7 @@ pub(super) fn change(status: &Status) -> String {
 
 /// A call failed in a way that may pass.
 pub(super) fn call(status: &Status) -> String {
-    if SpeaksTlsError::caused(status) {
+    if SpeaksTlsError::is_cause_of(status) {
         return SpeaksTlsError.to_string();
     }
     match status.code() {
