@@ -1,8 +1,8 @@
 //! Conversions between protobuf messages and domain types.
 //!
-//! Values that the domain does not have are refused as an [`Invalid`](domain::Invalid) field; there are no
-//! fallbacks. [`request`] converts requests and [`response`] responses about accounts, keys and the catalogue. The
-//! other files contain both directions of one service.
+//! Unknown values are refused with the name of the field ([`Invalid`](domain::Invalid)), never replaced by a default.
+//! [`request`] and [`response`] convert the messages about accounts, keys and the catalogue. Each of the other files
+//! contains the conversions of one service.
 
 mod catalogue;
 mod diagnostics;

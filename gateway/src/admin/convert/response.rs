@@ -198,8 +198,8 @@ fn limits(limits: &Limits) -> v1::Limits {
     }
 }
 
-/// Returns a duration in milliseconds, rounded once, so that it prints with no more digits than it has
-/// nanoseconds.
+/// Returns a duration in milliseconds. A single division rounds only once, so that the value prints without spurious
+/// digits.
 pub(in super::super) fn millis(duration: Duration) -> f64 {
     duration.div_duration_f64(Duration::from_millis(1))
 }
