@@ -131,14 +131,14 @@ pub async fn run(
     let ledger = Arc::new(ledger);
     let (merging, stop) = (ledger.clone(), recorder_stop.clone());
     writing.spawn(async move { merging.record_merged_until(stop).await });
-    let state = config.responses.keep.map(|keep| {
+    let state = config.responses.retention.map(|keep| {
         let (state, task) = State::new(store.clone(), keep.account_bytes);
         writing.spawn(task.run(recorder_stop.clone()));
         state
     });
     let retention = RetentionTask {
         records: config.records,
-        responses: config.responses.keep,
+        responses: config.responses.retention,
         store: store.clone(),
         clock: seams.clock.clone(),
     };

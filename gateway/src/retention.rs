@@ -41,7 +41,7 @@ pub struct RecordRetention {
 
 /// An operator's settings for stored responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeepResponses {
+pub struct ResponseRetention {
     /// How long a chain of responses is kept after it was last continued.
     pub keep_for: Duration,
     /// How much each account may store, in bytes; the oldest responses are deleted first.
@@ -53,7 +53,7 @@ pub struct RetentionTask {
     /// The settings for records.
     pub records: RecordRetention,
     /// The settings for responses; `None` if responses are not stored.
-    pub responses: Option<KeepResponses>,
+    pub responses: Option<ResponseRetention>,
     /// The store.
     pub store: Arc<dyn Store>,
     /// The clock.
@@ -112,7 +112,7 @@ impl RetentionTask {
         }
     }
 
-    async fn sweep_responses(&self, keep: KeepResponses) {
+    async fn sweep_responses(&self, keep: ResponseRetention) {
         let keep_for = SignedDuration::try_from(keep.keep_for).unwrap_or(SignedDuration::MAX);
         let Ok(before) = self.clock.now().checked_sub(keep_for) else { return };
         let step = || async move {
@@ -198,7 +198,7 @@ mod tests {
         let mut responses: Vec<_> = (1..=expired).map(|number| response(number, 60)).collect();
         responses.push(response(expired + 1, NOW - 60));
         store.keep_responses(responses, u64::MAX).await.unwrap();
-        let keep = KeepResponses { keep_for: Duration::from_hours(1), account_bytes: u64::MAX };
+        let keep = ResponseRetention { keep_for: Duration::from_hours(1), account_bytes: u64::MAX };
         let task = RetentionTask {
             records: RecordRetention::default(),
             responses: Some(keep),

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::pipeline::responses::{KeepAliveMode, Policy};
-use crate::retention::KeepResponses;
+use crate::retention::ResponseRetention;
 use translate::plan::ReasoningOutput;
 
 const DEFAULT_RETENTION_DAYS: u64 = 7;
@@ -97,7 +97,7 @@ pub enum ReasoningSetting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponsesConfig {
     /// The retention of stored responses; `None` if they are not stored.
-    pub keep: Option<KeepResponses>,
+    pub retention: Option<ResponseRetention>,
     /// The form of responses.
     pub policy: Policy,
 }
@@ -129,7 +129,7 @@ impl ResponsesSettings {
             "`responses.retention_days` and `responses.account_mib` must be greater than 0; to store no responses, \
              set `responses.store` to false"
         );
-        let keep = KeepResponses {
+        let retention = ResponseRetention {
             keep_for: Duration::from_secs(days.saturating_mul(SECONDS_PER_DAY)),
             account_bytes: account_mib.saturating_mul(BYTES_PER_MIB),
         };
@@ -144,7 +144,7 @@ impl ResponsesSettings {
             Some(ReasoningSetting::Hidden) => ReasoningOutput::Hidden,
         };
         Ok(ResponsesConfig {
-            keep: is_stored.then_some(keep),
+            retention: is_stored.then_some(retention),
             policy: Policy { done_marker: self.done_marker.unwrap_or(true), keep_alive, reasoning },
         })
     }

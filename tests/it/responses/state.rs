@@ -159,7 +159,7 @@ async fn what_is_not_to_be_stored_is_not() {
 
 #[tokio::test]
 async fn with_the_store_off_what_needs_it_is_refused() {
-    let product = Product::with(|setup| setup.config.responses.keep = None).await;
+    let product = Product::with(|setup| setup.config.responses.retention = None).await;
     let key = product.member("alice").await.key().await.secret;
     let response = post(&product, &key, &asked("sim-chat", "hi")).answer().await.json();
     assert_eq!(response["store"], json!(false));
@@ -175,7 +175,7 @@ async fn with_the_store_off_what_needs_it_is_refused() {
 #[tokio::test]
 async fn the_oldest_responses_make_room_for_new_ones() {
     let product = Product::with(|setup| {
-        setup.config.responses.keep.as_mut().unwrap().account_bytes = 6_000;
+        setup.config.responses.retention.as_mut().unwrap().account_bytes = 6_000;
     })
     .await;
     let key = product.member("alice").await.key().await.secret;
