@@ -3,9 +3,9 @@
 use crossterm::event::{Event, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 
-use crate::keymap::{self, Action};
+use crate::keymap;
 use crate::message::Message;
-use crate::model::Model;
+use crate::model::{Action, Model};
 use crate::view;
 
 /// How many rows a notch of the wheel is.

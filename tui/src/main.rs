@@ -9,12 +9,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tui::connection::Address;
 use tui::effect::{Effect, Runner};
 use tui::message::Message;
-use tui::model::Model;
+use tui::model::{Action, Model};
 use tui::terminal::Terminal;
 use tui::terminal::events::Events;
 use tui::theme::{Palette, Theme};
 use tui::update::update;
-use tui::{clock, input, keymap};
+use tui::{clock, input};
 
 use std::io::{Write, stderr, stdout};
 use std::ops::ControlFlow;
@@ -98,7 +98,7 @@ async fn run(args: Args) -> Result<ExitCode> {
 
     let (columns, rows) = terminal.size()?;
     let mut first = vec![Message::Tick(clock::now()), Message::Resized(columns, rows)];
-    first.extend(args.mouse.then_some(Message::Act(keymap::Action::Mouse)));
+    first.extend(args.mouse.then_some(Message::Act(Action::Mouse)));
     // Whoever named a token file is not taken for somebody else: the person signs in.
     first.extend(match unreadable {
         Some(failure) => Some(Message::SignInFailed(failure.to_string())),
@@ -132,7 +132,7 @@ async fn run(args: Args) -> Result<ExitCode> {
             error = runner.panicked() => std::panic::resume_unwind(error.into_panic()),
             signal = signals.next() => match signal {
                 Received::End(code) => return Ok(ExitCode::from(code)),
-                Received::Stop => Message::Act(keymap::Action::Suspend),
+                Received::Stop => Message::Act(Action::Suspend),
                 Received::Continue => {
                     terminal.take_again()?;
                     changed = true;

@@ -3,8 +3,6 @@
 use jiff::Timestamp;
 use secrecy::SecretString;
 
-use crate::keymap::Action;
-use crate::model::Link;
 use crate::model::accounts::Account;
 use crate::model::audit;
 use crate::model::catalogue::Offer;
@@ -17,6 +15,7 @@ use crate::model::remote::Fetch;
 use crate::model::traffic::{LimitUse, Traffic};
 use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::{Range, Usage};
+use crate::model::{Action, Link};
 
 /// Something happened.
 #[derive(Debug)]

@@ -6,9 +6,11 @@
 //! while it is fetched, fails or grows old; [`interest`] says what the open screen needs.
 
 pub mod accounts;
+pub mod action;
 pub mod audit;
 pub mod catalogue;
 pub mod change;
+pub mod focus;
 pub mod form;
 pub mod interest;
 pub mod keys;
@@ -28,12 +30,13 @@ pub mod usage;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::keymap::{Action, Focus};
 use crate::theme::Theme;
 
 use self::accounts::{Account, Role};
+pub use self::action::Action;
 use self::audit::Entry;
 use self::catalogue::Offer;
+pub use self::focus::Focus;
 use self::keys::Key;
 use self::log::Log;
 use self::overlay::Overlay;

@@ -20,10 +20,9 @@ mod upstreams;
 mod usage;
 
 use crate::effect::Effect;
-use crate::keymap::Action;
 use crate::message::Message;
 use crate::model::interest::interest;
-use crate::model::{Model, Screen};
+use crate::model::{Action, Model, Screen};
 
 /// Changes `model` as `message` demands and returns what to do outside.
 pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {

@@ -25,8 +25,7 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
-use crate::keymap::Action;
-use crate::model::{Model, Screen};
+use crate::model::{Action, Model, Screen};
 
 /// The smallest terminal in which the screens make sense.
 const MIN_SIZE: (u16, u16) = (60, 16);

@@ -6,14 +6,14 @@ use tui_input::InputRequest::{
     GoToNextWord, GoToPrevChar, GoToPrevWord, GoToStart,
 };
 
-use super::Action::{
+use super::binding::{Binding, row};
+use crate::model::Action::{
     self, Back, Complete, Copy, CopyAgent, Credit, Detail, Field, First, Last, Modify, Mouse, Move,
     New, Open, OtherForm, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, SetPlan,
     SignOut, Standing, Submit, Suspend, Tab, Yes,
 };
-use super::Focus::{Confirm, Filter, Form, Help, Palette, Secret};
-use super::{Binding, Focus};
-use crate::model::Screen;
+use crate::model::Focus::{Confirm, Filter, Form, Help, Palette, Secret};
+use crate::model::{Focus, Screen};
 
 use self::KeyCode::{
     BackTab, Backspace, Char, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp,
@@ -140,25 +140,3 @@ pub const TABLE: &[Binding] = &[
     row(&[SIGN_IN], &[(NONE, Esc)], Quit, "leave").hint("leave"),
     row(EVERYWHERE, &[(CTRL, Char('c'))], Quit, "leave from anywhere"),
 ];
-
-/// Returns a row without hint and command.
-const fn row(
-    focus: &'static [Focus],
-    keys: &'static [(KeyModifiers, KeyCode)],
-    action: Action,
-    help: &'static str,
-) -> Binding {
-    Binding { focus, keys, action, help, hint: None, command: None }
-}
-
-impl Binding {
-    /// Gives it a place in the footer.
-    const fn hint(self, hint: &'static str) -> Self {
-        Self { hint: Some(hint), ..self }
-    }
-
-    /// Gives it a command in the palette.
-    const fn command(self, command: &'static str) -> Self {
-        Self { command: Some(command), ..self }
-    }
-}

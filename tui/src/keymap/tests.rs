@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Focus;
 use super::table::TABLE;
-use crate::keymap::{Action, Binding, bindings};
-use crate::model::Screen;
+use super::{Binding, bindings};
+use crate::model::{Action, Focus, Screen};
 
 /// Returns whoever can have the keys.
 fn all() -> impl Iterator<Item = Focus> {

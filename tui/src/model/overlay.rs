@@ -5,10 +5,8 @@ use tui_input::Input;
 
 use std::fmt;
 
-use super::Model;
 use super::change::Change;
 use super::form::Form;
-use crate::keymap::{self, Binding};
 
 /// What lies over the screen.
 #[derive(Debug)]
@@ -63,22 +61,6 @@ pub struct Secret {
     pub text: SecretString,
     /// Whether it was sent to the terminal's clipboard.
     pub copied: bool,
-}
-
-// === impl Palette ===
-
-impl Palette {
-    /// Returns the commands of the open screen that begin with what is typed; the one that it names
-    /// whole comes first.
-    pub fn commands(&self, model: &Model) -> Vec<&'static Binding> {
-        let typed = self.input.value().trim().to_lowercase();
-        let mut found: Vec<_> = keymap::bindings(model.focus_below())
-            .filter(|row| model.allows(row.action))
-            .filter(|row| row.command.is_some_and(|name| name.starts_with(&typed)))
-            .collect();
-        found.sort_by_key(|row| row.command != Some(&typed));
-        found
-    }
 }
 
 // === impl Secret ===

@@ -4,8 +4,6 @@ use secrecy::ExposeSecret;
 use tui_input::InputRequest;
 
 use crate::effect::Effect;
-use crate::keymap::Action;
-use crate::model::Model;
 use crate::model::catalogue::{Deployment, Offer, Price};
 use crate::model::change::{Change, CredentialDraft, UpstreamDraft};
 use crate::model::form::{Form, Kind, Purpose};
@@ -14,6 +12,7 @@ use crate::model::overlay::Overlay;
 use crate::model::plans::{Limits, Plan};
 use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
 use crate::model::upstreams::Profile;
+use crate::model::{Action, Model};
 
 /// The choice for what exceeds a limit that lets it pass.
 pub(super) const OBSERVE: &str = "serve and note";

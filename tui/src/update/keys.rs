@@ -1,11 +1,10 @@
 //! What the user can do with keys.
 
 use crate::effect::Effect;
-use crate::keymap::Action;
-use crate::model::Model;
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, Purpose};
 use crate::model::overlay::{Confirm, Overlay};
+use crate::model::{Action, Model};
 
 use super::list;
 

@@ -4,11 +4,10 @@ use secrecy::SecretString;
 use tui_input::Input;
 
 use crate::effect::Effect;
-use crate::keymap::Action;
 use crate::model::log::Log;
 use crate::model::overlay::Overlay;
 use crate::model::remote::{Entry, List};
-use crate::model::{Model, Screen};
+use crate::model::{Action, Model, Screen};
 
 /// What every list can do, whatever is in it.
 pub(super) trait Rows {

@@ -3,12 +3,11 @@
 use secrecy::SecretString;
 
 use crate::effect::Effect;
-use crate::keymap::Action;
-use crate::model::Model;
 use crate::model::catalogue::Offer;
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, Purpose};
 use crate::model::overlay::{Confirm, Overlay};
+use crate::model::{Action, Model};
 
 /// Copies what one needs to use a model; adds one, changes or removes it.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {

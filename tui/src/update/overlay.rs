@@ -4,9 +4,8 @@ use secrecy::{ExposeSecret, SecretString};
 use tui_input::InputRequest;
 
 use crate::effect::Effect;
-use crate::keymap::Action;
 use crate::model::overlay::{Confirm, Overlay, Secret};
-use crate::model::{Model, Screen};
+use crate::model::{Action, Model, Screen};
 
 use super::{form, list, palette};
 

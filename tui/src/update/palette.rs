@@ -3,13 +3,13 @@
 use tui_input::Input;
 
 use crate::effect::Effect;
-use crate::keymap::Action;
-use crate::model::Model;
+use crate::keymap;
 use crate::model::overlay::{Overlay, Palette};
+use crate::model::{Action, Model};
 
 /// Edits the command, chooses one, or runs it.
 pub(super) fn act(model: &mut Model, mut palette: Palette, action: Action) -> Vec<Effect> {
-    let found = palette.commands(model);
+    let found = keymap::commands(model, palette.input.value());
     match action {
         Action::Submit => {
             if let Some(binding) = found.get(palette.selected) {

@@ -1,11 +1,10 @@
 //! What operators can do with plans.
 
 use crate::effect::Effect;
-use crate::keymap::Action;
-use crate::model::Model;
 use crate::model::form::{Field, Form, Purpose};
 use crate::model::overlay::Overlay;
 use crate::model::plans::Plan;
+use crate::model::{Action, Model};
 
 use super::form::OBSERVE;
 

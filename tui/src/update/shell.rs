@@ -1,10 +1,9 @@
 //! What can be done on every screen.
 
 use crate::effect::Effect;
-use crate::keymap::Action;
 use crate::model::form::{Field, Form, Purpose};
 use crate::model::overlay::{Overlay, Palette};
-use crate::model::{Model, Screen};
+use crate::model::{Action, Model, Screen};
 
 /// Moves between screens and opens what lies over them; `None` if the action is another.
 pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {

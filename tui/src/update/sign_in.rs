@@ -1,11 +1,10 @@
 //! What the user can do on the sign-in screen, and what comes of it.
 
 use crate::effect::Effect;
-use crate::keymap::Action;
 use crate::model::form::Purpose;
 use crate::model::overlay::Overlay;
 use crate::model::sign_in::{NAME, SignIn};
-use crate::model::{Data, Link, Model, Screen};
+use crate::model::{Action, Data, Link, Model, Screen};
 
 use super::form;
 

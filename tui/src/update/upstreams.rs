@@ -1,12 +1,11 @@
 //! What operators can do with upstreams.
 
 use crate::effect::Effect;
-use crate::keymap::Action;
-use crate::model::Model;
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, Purpose};
 use crate::model::overlay::{Confirm, Overlay};
 use crate::model::upstreams::Upstream;
+use crate::model::{Action, Model};
 
 use super::list;
 

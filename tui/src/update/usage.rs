@@ -1,9 +1,8 @@
 //! What the user can do on the usage screen.
 
 use crate::effect::Effect;
-use crate::keymap::Action;
-use crate::model::Model;
 use crate::model::remote::Remote;
+use crate::model::{Action, Model};
 
 use super::list;
 

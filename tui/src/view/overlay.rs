@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Clear, Paragraph, Widget, Wrap};
 use secrecy::ExposeSecret;
 
+use crate::keymap;
 use crate::model::form::{Form, Kind};
 use crate::model::overlay::{Confirm, Overlay, Palette, Secret};
 use crate::model::{Model, Screen};
@@ -98,7 +99,7 @@ fn filter(model: &Model, input: &tui_input::Input, buffer: &mut Buffer, area: Re
 
 fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
-    let commands = palette.commands(model);
+    let commands = keymap::commands(model, palette.input.value());
     let height = u16::try_from(COMMANDS + 3).unwrap_or(u16::MAX);
     let place = area.centered(Constraint::Max(60), Constraint::Max(height));
     let place = Rect { y: area.y.saturating_add(1), ..place }.intersection(area);

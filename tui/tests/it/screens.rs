@@ -1,14 +1,13 @@
 //! Every screen in every state, at two sizes; colours only where they carry meaning.
 
 use ratatui::style::{Color, Modifier};
-use tui::keymap::Action;
 use tui::message::Message;
 use tui::model::accounts::Role;
 use tui::model::change::{Done, NewKey};
 use tui::model::interest::Topic;
 use tui::model::record::Tailed;
 use tui::model::remote::{Fetch, Remote};
-use tui::model::{Link, Model, Screen};
+use tui::model::{Action, Link, Model, Screen};
 use tui::theme::{Palette, Theme};
 use tui::update::update;
 
