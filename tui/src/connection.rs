@@ -1,7 +1,7 @@
 //! The one owner of the network: connects, reconnects by itself, and goes on where it was.
 //!
 //! [`Connection::run`] turns what the gateway says into [`Message`]s. It decides nothing about the
-//! screen: what is fetched and followed is the [`Interest`] that it is given. `session` is one
+//! screen: what is fetched and followed is the [`Subscription`] that it is given. `session` is one
 //! connection from its first answer to its end, `fetch` and `change` are the calls, `call` is how a
 //! single one ends, `convert` turns answers into our types, `problem` is the only file that words
 //! errors.
@@ -27,14 +27,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::address::Address;
-use self::call::{Ended, timed};
+use self::call::{SessionError, with_timeout};
 use crate::message::Message;
-use crate::model::Link;
+use crate::model::ConnectionState;
 use crate::model::change::Change;
-use crate::model::interest::Interest;
+use crate::model::subscription::Subscription;
 
-const FIRST_RETRY: Duration = Duration::from_millis(250);
-const LAST_RETRY: Duration = Duration::from_secs(10);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Checks a password and returns the session's token, or what went wrong and what to do.
 pub async fn sign_in(
@@ -44,7 +44,7 @@ pub async fn sign_in(
 ) -> Result<SecretString, String> {
     let mut accounts = accounts(gateway, None).await?;
     let request = v1::SignInRequest { name, password: password.expose_secret().to_owned() };
-    let answer = timed(accounts.sign_in(request)).await;
+    let answer = with_timeout(accounts.sign_in(request)).await;
     answer
         .map(|answer| SecretString::from(answer.token))
         .map_err(|status| problem::sign_in(&status))
@@ -60,7 +60,7 @@ pub async fn register(
     let mut accounts = accounts(gateway, None).await?;
     let password_text = password.expose_secret().to_owned();
     let request = v1::RegisterRequest { name: name.clone(), password: password_text, invite_code };
-    timed(accounts.register(request)).await.map_err(|status| problem::register(&status))?;
+    with_timeout(accounts.register(request)).await.map_err(|status| problem::register(&status))?;
     sign_in(gateway, name, password).await
 }
 
@@ -69,7 +69,7 @@ pub async fn register(
 pub async fn sign_out(gateway: &Address, token: &SecretString) {
     if let Ok(mut accounts) = accounts(gateway, Some(token)).await {
         // it is forgotten here whatever the answer is
-        let _ = timed(accounts.sign_out(v1::SignOutRequest {})).await;
+        let _ = with_timeout(accounts.sign_out(v1::SignOutRequest {})).await;
     }
 }
 
@@ -88,26 +88,26 @@ pub struct Connection {
     gateway: Address,
     token: SecretString,
     messages: mpsc::Sender<Message>,
-    interest: watch::Receiver<Interest>,
+    subscription: watch::Receiver<Subscription>,
     changes: mpsc::Receiver<Change>,
     refresh: Arc<Notify>,
-    log: LogPlace,
+    log: LogTail,
     /// How many changes were asked for and have no answer yet.
-    unanswered: usize,
-    retry: Duration,
+    pending_changes: usize,
+    retry_delay: Duration,
 }
 
 /// Where the request log goes on after a reconnection.
 #[derive(Debug, Default)]
-struct LogPlace {
+struct LogTail {
     /// The conditions on requests in it.
     filter: String,
     /// After the last record that was handed over; empty before the first.
     cursor: String,
     /// Whether the next answer is its first, because it was not opened after a cursor.
-    fresh: bool,
+    is_first_batch: bool,
     /// Whether the gateway refused it; it is not asked again before there is another filter.
-    refused: bool,
+    is_rejected: bool,
 }
 
 // === impl Connection ===
@@ -118,7 +118,7 @@ impl Connection {
         gateway: Address,
         token: SecretString,
         messages: mpsc::Sender<Message>,
-        interest: watch::Receiver<Interest>,
+        subscription: watch::Receiver<Subscription>,
         changes: mpsc::Receiver<Change>,
         refresh: Arc<Notify>,
     ) -> Self {
@@ -126,29 +126,31 @@ impl Connection {
             gateway,
             token,
             messages,
-            interest,
+            subscription,
             changes,
             refresh,
-            log: LogPlace::default(),
-            unanswered: 0,
-            retry: FIRST_RETRY,
+            log: LogTail::default(),
+            pending_changes: 0,
+            retry_delay: MIN_RETRY_DELAY,
         }
     }
 
     /// Runs until the token is refused or nobody listens any more.
     pub async fn run(mut self) {
         loop {
-            let Err(ended) = self.session().await;
-            let message = match ended {
-                Ended::SignedOut(reason) => Message::SignedOut(reason),
-                Ended::Lost(problem) => Message::LinkChanged(Link::Reconnecting { problem }),
-                Ended::Closed => return,
+            let Err(error) = self.session().await;
+            let message = match error {
+                SessionError::SignedOut(reason) => Message::SignedOut(reason),
+                SessionError::Lost(problem) => {
+                    Message::ConnectionChanged(ConnectionState::Reconnecting { problem })
+                }
+                SessionError::Closed => return,
             };
             let over = matches!(message, Message::SignedOut(_));
-            if self.give_up().await.is_err()
-                || self.tell(message).await.is_err()
+            if self.fail_pending_changes().await.is_err()
+                || self.send(message).await.is_err()
                 || over
-                || self.pause().await.is_err()
+                || self.wait_before_retry().await.is_err()
             {
                 return;
             }
@@ -156,38 +158,38 @@ impl Connection {
     }
 
     /// Answers the changes that were under way: nobody knows what came of them.
-    async fn give_up(&mut self) -> Result<(), Ended> {
-        while self.unanswered > 0 {
-            self.unanswered -= 1;
-            self.tell(Message::Changed(Err(problem::unanswered()))).await?;
+    async fn fail_pending_changes(&mut self) -> Result<(), SessionError> {
+        while self.pending_changes > 0 {
+            self.pending_changes -= 1;
+            self.send(Message::Changed(Err(problem::unanswered()))).await?;
         }
         Ok(())
     }
 
     /// Waits until it is time for the next attempt; until then, no change can be made.
-    async fn pause(&mut self) -> Result<(), Ended> {
-        let waited = sleep(self.retry);
+    async fn wait_before_retry(&mut self) -> Result<(), SessionError> {
+        let waited = sleep(self.retry_delay);
         tokio::pin!(waited);
         loop {
             tokio::select! {
                 () = &mut waited => {
-                    self.retry = (self.retry * 2).min(LAST_RETRY);
+                    self.retry_delay = (self.retry_delay * 2).min(MAX_RETRY_DELAY);
                     return Ok(());
                 }
                 () = self.refresh.notified() => {
-                    self.retry = FIRST_RETRY;
+                    self.retry_delay = MIN_RETRY_DELAY;
                     return Ok(());
                 }
                 change = self.changes.recv() => {
-                    change.ok_or(Ended::Closed)?;
-                    self.tell(Message::Changed(Err(problem::not_connected()))).await?;
+                    change.ok_or(SessionError::Closed)?;
+                    self.send(Message::Changed(Err(problem::not_connected()))).await?;
                 }
             }
         }
     }
 
     /// Hands `message` over; waits while the screen is behind, which slows the gateway's streams.
-    async fn tell(&self, message: Message) -> Result<(), Ended> {
-        self.messages.send(message).await.map_err(|_| Ended::Closed)
+    async fn send(&self, message: Message) -> Result<(), SessionError> {
+        self.messages.send(message).await.map_err(|_| SessionError::Closed)
     }
 }

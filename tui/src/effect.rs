@@ -12,10 +12,10 @@ use std::sync::Arc;
 use crate::connection::{self, Address, Connection};
 use crate::message::Message;
 use crate::model::change::Change;
-use crate::model::interest::Interest;
+use crate::model::subscription::Subscription;
 
 /// How many changes may wait to be sent.
-const WAITING: usize = 8;
+const CHANGE_QUEUE_CAPACITY: usize = 8;
 
 /// Something to do outside of the model.
 #[derive(Debug)]
@@ -37,14 +37,14 @@ pub enum Effect {
         invite: String,
     },
     /// Connects with `token` and keeps the model up to date from then on.
-    Follow {
+    Connect {
         /// The session token or the operator token.
         token: SecretString,
     },
     /// Ends the session and asks for another; answers with `SignedOut`.
     SignOut,
     /// Keeps up to date what the open screen needs.
-    Watch(Interest),
+    Subscribe(Subscription),
     /// Fetches everything anew, or connects without waiting for the next attempt.
     Refresh,
     /// Asks the gateway for a change; answers with `Changed`.
@@ -52,7 +52,7 @@ pub enum Effect {
     /// Puts a text into the clipboard of the terminal.
     Copy(SecretString),
     /// Draws every cell anew, so that nothing of what was there is left.
-    Wipe,
+    ClearScreen,
     /// Listens to the mouse, or leaves it to the terminal.
     Mouse(bool),
     /// Gives the terminal back to the shell until the program is continued.
@@ -68,7 +68,7 @@ pub struct Runner {
     /// Where the token that the program started with was found.
     source: TokenSource,
     messages: mpsc::Sender<Message>,
-    interest: watch::Sender<Interest>,
+    subscription: watch::Sender<Subscription>,
     refresh: Arc<Notify>,
     session: Option<Session>,
     tasks: JoinSet<()>,
@@ -91,7 +91,7 @@ impl Runner {
             gateway,
             source,
             messages,
-            interest: watch::Sender::new(Interest::default()),
+            subscription: watch::Sender::new(Subscription::default()),
             refresh: Arc::default(),
             session: None,
             tasks: JoinSet::new(),
@@ -104,25 +104,25 @@ impl Runner {
             Effect::SignIn { name, password } => {
                 let gateway = self.gateway.clone();
                 let answer = async move { connection::sign_in(&gateway, name, &password).await };
-                self.admit(answer);
+                self.spawn_sign_in(answer);
             }
             Effect::Register { name, password, invite } => {
                 let gateway = self.gateway.clone();
                 let answer =
                     async move { connection::register(&gateway, name, &password, invite).await };
-                self.admit(answer);
+                self.spawn_sign_in(answer);
             }
-            Effect::Follow { token } => self.follow(token),
+            Effect::Connect { token } => self.connect(token),
             Effect::SignOut => self.sign_out(),
-            Effect::Watch(interest) => {
-                self.interest.send_replace(interest);
+            Effect::Subscribe(subscription) => {
+                self.subscription.send_replace(subscription);
             }
             Effect::Refresh => self.refresh.notify_one(),
             Effect::Change(change) => {
                 let session = self.session.as_ref();
                 if session.is_none_or(|session| session.changes.try_send(change).is_err()) {
                     let problem = "not connected: try again when the gateway is back";
-                    self.answer(Message::Changed(Err(problem.to_owned())));
+                    self.send(Message::Changed(Err(problem.to_owned())));
                 }
             }
             terminal => return Some(terminal),
@@ -131,7 +131,7 @@ impl Runner {
     }
 
     /// Waits until a task panics; for ever, if none does. Cancel safe.
-    pub async fn panicked(&mut self) -> JoinError {
+    pub async fn next_panic(&mut self) -> JoinError {
         while let Some(ended) = self.tasks.join_next().await {
             match ended {
                 Err(error) if error.is_panic() => return error,
@@ -141,7 +141,7 @@ impl Runner {
         std::future::pending().await
     }
 
-    fn admit(
+    fn spawn_sign_in(
         &mut self,
         token: impl Future<Output = Result<SecretString, String>> + Send + 'static,
     ) {
@@ -156,13 +156,13 @@ impl Runner {
         });
     }
 
-    fn follow(&mut self, token: SecretString) {
-        let (sender, changes) = mpsc::channel(WAITING);
+    fn connect(&mut self, token: SecretString) {
+        let (sender, changes) = mpsc::channel(CHANGE_QUEUE_CAPACITY);
         let connection = Connection::new(
             self.gateway.clone(),
             token.clone(),
             self.messages.clone(),
-            self.interest.subscribe(),
+            self.subscription.subscribe(),
             changes,
             Arc::clone(&self.refresh),
         );
@@ -181,10 +181,10 @@ impl Runner {
             }
             self.tasks.spawn(async move { connection::sign_out(&gateway, &token).await });
         }
-        self.answer(Message::SignedOut("signed out".to_owned()));
+        self.send(Message::SignedOut("signed out".to_owned()));
     }
 
-    fn answer(&mut self, message: Message) {
+    fn send(&mut self, message: Message) {
         let messages = self.messages.clone();
         self.tasks.spawn(async move {
             let _ = messages.send(message).await;

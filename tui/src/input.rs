@@ -9,23 +9,23 @@ use crate::model::{Action, Model};
 use crate::view;
 
 /// How many rows a notch of the wheel is.
-const NOTCH: isize = 3;
+const WHEEL_ROWS: isize = 3;
 
 /// Returns what `event` means, if anything.
 pub fn message(model: &Model, event: &Event) -> Option<Message> {
     match event {
-        Event::Mouse(mouse) => click(model, *mouse).map(Message::Act),
+        Event::Mouse(mouse) => mouse_action(model, *mouse).map(Message::Act),
         event => keymap::message(model.focus(), event),
     }
 }
 
-fn click(model: &Model, mouse: MouseEvent) -> Option<Action> {
+fn mouse_action(model: &Model, mouse: MouseEvent) -> Option<Action> {
     let action = match mouse.kind {
-        MouseEventKind::ScrollDown => Action::Move(NOTCH),
-        MouseEventKind::ScrollUp => Action::Move(-NOTCH),
+        MouseEventKind::ScrollDown => Action::Move(WHEEL_ROWS),
+        MouseEventKind::ScrollUp => Action::Move(-WHEEL_ROWS),
         MouseEventKind::Down(MouseButton::Left) => {
             let area = Rect::new(0, 0, model.size.0, model.size.1);
-            return view::hit(model, area, Position::new(mouse.column, mouse.row));
+            return view::hit_test(model, area, Position::new(mouse.column, mouse.row));
         }
         _ => return None,
     };

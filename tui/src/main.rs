@@ -23,13 +23,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// The least time between two drawings; what happens meanwhile is drawn together.
-const FRAME: Duration = Duration::from_millis(33);
+const FRAME_INTERVAL: Duration = Duration::from_millis(33);
 /// How often the clock is looked at. It shows ages and days, which grow slowly.
-const TICK: Duration = Duration::from_secs(15);
+const TICK_INTERVAL: Duration = Duration::from_secs(15);
 /// How many messages may wait to be taken in.
-const WAITING: usize = 64;
+const MESSAGE_QUEUE_CAPACITY: usize = 64;
 /// The exit code of who was hung up on, whether a signal says so or not.
-const HANG_UP: u8 = 128 + 1;
+const SIGHUP_EXIT_CODE: u8 = 128 + 1;
 
 /// The dashboard of Tollgate.
 ///
@@ -62,8 +62,8 @@ struct Args {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let ended = if args.man { manual() } else { Box::pin(run(args)).await };
-    match ended {
+    let result = if args.man { manual() } else { Box::pin(run(args)).await };
+    match result {
         Ok(code) => code,
         Err(error) => {
             // there may be nobody left to read it
@@ -84,28 +84,28 @@ fn manual() -> Result<ExitCode> {
 /// Runs the event loop: wait for something to happen, take it in, and draw when there is something
 /// to draw and the last drawing is a frame ago.
 async fn run(args: Args) -> Result<ExitCode> {
-    let (endpoint, unreadable) =
+    let (endpoint, token_error) =
         ctl::profile::resolve_for_sign_in(args.server.as_deref(), args.token_file.as_deref())?;
-    let theme = Theme::new(args.theme.unwrap_or_else(palette));
+    let theme = Theme::new(args.theme.unwrap_or_else(detect_palette));
     let mut signals = Signals::new()?;
-    let mut terminal = Terminal::take()?;
+    let mut terminal = Terminal::acquire()?;
     let mut events = Events::listen()?;
-    let mut ticks = interval(TICK);
+    let mut ticks = interval(TICK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let (sender, mut messages) = mpsc::channel(WAITING);
-    let mut runner = Runner::new(Address::of(&endpoint)?, endpoint.source, sender);
+    let (sender, mut messages) = mpsc::channel(MESSAGE_QUEUE_CAPACITY);
+    let mut runner = Runner::new(Address::from_endpoint(&endpoint)?, endpoint.source, sender);
     let mut model = Model::new(endpoint.server, args.base_url, TimeZone::system(), theme);
 
     let (columns, rows) = terminal.size()?;
     let mut first = vec![Message::Tick(clock::now()), Message::Resized(columns, rows)];
     first.extend(args.mouse.then_some(Message::Act(Action::Mouse)));
     // Whoever named a token file is not taken for somebody else: the person signs in.
-    first.extend(match unreadable {
+    first.extend(match token_error {
         Some(failure) => Some(Message::SignInFailed(failure.to_string())),
         None => endpoint.token.map(Message::TokenFound),
     });
     for message in first {
-        if take(&mut model, message, &mut runner, &mut terminal)?.is_break() {
+        if dispatch(&mut model, message, &mut runner, &mut terminal)?.is_break() {
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -116,11 +116,11 @@ async fn run(args: Args) -> Result<ExitCode> {
             () = sleep_until(next_frame), if changed => {
                 terminal.draw(&model)?;
                 changed = false;
-                next_frame = Instant::now() + FRAME;
+                next_frame = Instant::now() + FRAME_INTERVAL;
                 continue;
             }
             event = events.next() => {
-                let Some(event) = event else { return Ok(ExitCode::from(HANG_UP)) };
+                let Some(event) = event else { return Ok(ExitCode::from(SIGHUP_EXIT_CODE)) };
                 let event = event.context("reading from the terminal")?;
                 match input::message(&model, &event) {
                     Some(message) => message,
@@ -129,26 +129,26 @@ async fn run(args: Args) -> Result<ExitCode> {
             }
             Some(message) = messages.recv() => message,
             _ = ticks.tick() => Message::Tick(clock::now()),
-            error = runner.panicked() => std::panic::resume_unwind(error.into_panic()),
+            error = runner.next_panic() => std::panic::resume_unwind(error.into_panic()),
             signal = signals.next() => match signal {
-                Received::End(code) => return Ok(ExitCode::from(code)),
-                Received::Stop => Message::Act(Action::Suspend),
-                Received::Continue => {
-                    terminal.take_again()?;
+                SignalAction::Exit(code) => return Ok(ExitCode::from(code)),
+                SignalAction::Suspend => Message::Act(Action::Suspend),
+                SignalAction::Continue => {
+                    terminal.reacquire()?;
                     changed = true;
                     continue;
                 }
             },
         };
         changed = true;
-        if take(&mut model, message, &mut runner, &mut terminal)?.is_break() {
+        if dispatch(&mut model, message, &mut runner, &mut terminal)?.is_break() {
             return Ok(ExitCode::SUCCESS);
         }
     }
 }
 
 /// Takes a message in and does what follows from it; breaks when the program shall end.
-fn take(
+fn dispatch(
     model: &mut Model,
     message: Message,
     runner: &mut Runner,
@@ -158,8 +158,8 @@ fn take(
         match runner.run(effect) {
             Some(Effect::Quit) => return Ok(ControlFlow::Break(())),
             Some(Effect::Copy(text)) => terminal.copy(&text)?,
-            Some(Effect::Wipe) => terminal.wipe()?,
-            Some(Effect::Mouse(listen)) => terminal.mouse(listen)?,
+            Some(Effect::ClearScreen) => terminal.clear()?,
+            Some(Effect::Mouse(enabled)) => terminal.set_mouse(enabled)?,
             Some(Effect::Suspend) => terminal.suspend()?,
             _ => {}
         }
@@ -169,7 +169,7 @@ fn take(
 
 /// Returns the colours that user and terminal want.
 #[expect(clippy::disallowed_methods, reason = "none of these is a setting of ours")]
-fn palette() -> Palette {
+fn detect_palette() -> Palette {
     let variable = |name| std::env::var(name).ok();
     let (no_color, colorterm) = (variable("NO_COLOR"), variable("COLORTERM"));
     let ground = variable("COLORFGBG");
@@ -186,11 +186,11 @@ struct Signals {
 }
 
 /// What a signal wants.
-enum Received {
+enum SignalAction {
     /// An end, with the exit code that shells expect.
-    End(u8),
+    Exit(u8),
     /// The terminal, until the process is continued.
-    Stop,
+    Suspend,
     /// It is continued.
     Continue,
 }
@@ -207,13 +207,13 @@ impl Signals {
     }
 
     /// Waits for one. Cancel safe.
-    async fn next(&mut self) -> Received {
+    async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Received::End(128 + 15),
-            _ = self.hangup.recv() => Received::End(HANG_UP),
-            _ = self.interrupt.recv() => Received::End(128 + 2),
-            _ = self.stop.recv() => Received::Stop,
-            _ = self.cont.recv() => Received::Continue,
+            _ = self.terminate.recv() => SignalAction::Exit(128 + 15),
+            _ = self.hangup.recv() => SignalAction::Exit(SIGHUP_EXIT_CODE),
+            _ = self.interrupt.recv() => SignalAction::Exit(128 + 2),
+            _ = self.stop.recv() => SignalAction::Suspend,
+            _ = self.cont.recv() => SignalAction::Continue,
         }
     }
 }

@@ -4,18 +4,18 @@ use jiff::Timestamp;
 use secrecy::SecretString;
 
 use crate::model::accounts::Account;
-use crate::model::audit;
-use crate::model::catalogue::Offer;
-use crate::model::change::Done;
-use crate::model::interest::Topic;
+use crate::model::audit::AuditEntry;
+use crate::model::catalogue::CatalogueModel;
+use crate::model::change::ChangeOutcome;
+use crate::model::fetched::FetchState;
 use crate::model::keys::Key;
 use crate::model::plans::Plan;
-use crate::model::record::Tailed;
-use crate::model::remote::Fetch;
+use crate::model::record::LogBatch;
+use crate::model::subscription::Topic;
 use crate::model::traffic::{LimitUse, Traffic};
 use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::{Range, Usage};
-use crate::model::{Action, Link};
+use crate::model::{Action, ConnectionState};
 
 /// Something happened.
 #[derive(Debug)]
@@ -37,17 +37,17 @@ pub enum Message {
     /// The gateway does not accept the token any more; the text says what to do.
     SignedOut(String),
     /// The gateway says that clients reach `/v1` at this base URL.
-    ApiFound(String),
+    ApiUrlDiscovered(String),
     /// The connection came up or went down.
-    LinkChanged(Link),
+    ConnectionChanged(ConnectionState),
     /// Something was fetched.
     Loaded(Box<Loaded>),
     /// It could not be.
-    NotLoaded(Topic, Fetch),
+    NotLoaded(Topic, FetchState),
     /// The request log went on.
-    Tailed(Tailed),
+    LogReceived(LogBatch),
     /// What the user wanted changed is changed, or is not; that text says what to do.
-    Changed(Result<Done, String>),
+    Changed(Result<ChangeOutcome, String>),
 }
 
 /// What was fetched.
@@ -62,7 +62,7 @@ pub enum Loaded {
     /// Its keys.
     Keys(Vec<Key>),
     /// The catalogue.
-    Models(Vec<Offer>),
+    Models(Vec<CatalogueModel>),
     /// All accounts.
     Accounts(Vec<Account>),
     /// All upstreams.
@@ -72,7 +72,7 @@ pub enum Loaded {
     /// All plans, or the account's own.
     Plans(Vec<Plan>),
     /// The audit log.
-    Audit(Vec<audit::Entry>),
+    Audit(Vec<AuditEntry>),
     /// The traffic of the last hour.
     Traffic(Traffic),
 }

@@ -3,16 +3,16 @@
 //! It holds no handles, no channels and no generated types, and does nothing: [`crate::update`] is
 //! the only one who changes it. Start at [`Model`]; a screen's own state is in the file of its name,
 //! what the server told us is in [`record`] and its neighbours. [`remote`] is how any of that is kept
-//! while it is fetched, fails or grows old; [`interest`] says what the open screen needs.
+//! while it is fetched, fails or grows old; [`subscription`] says what the open screen needs.
 
 pub mod accounts;
 pub mod action;
 pub mod audit;
 pub mod catalogue;
 pub mod change;
+pub mod fetched;
 pub mod focus;
 pub mod form;
-pub mod interest;
 pub mod keys;
 pub mod log;
 pub mod money;
@@ -20,9 +20,9 @@ pub mod overlay;
 pub mod overview;
 pub mod plans;
 pub mod record;
-pub mod remote;
 pub mod screen;
 pub mod sign_in;
+pub mod subscription;
 pub mod traffic;
 pub mod upstreams;
 pub mod usage;
@@ -34,15 +34,15 @@ use crate::theme::Theme;
 
 use self::accounts::{Account, Role};
 pub use self::action::Action;
-use self::audit::Entry;
-use self::catalogue::Offer;
+use self::audit::AuditEntry;
+use self::catalogue::CatalogueModel;
+use self::fetched::{Fetched, List};
 pub use self::focus::Focus;
 use self::keys::Key;
-use self::log::Log;
+use self::log::RequestLog;
 use self::overlay::Overlay;
 use self::overview::Overview;
 use self::plans::Plan;
-use self::remote::{List, Remote};
 pub use self::screen::Screen;
 use self::sign_in::SignIn;
 use self::traffic::Traffic;
@@ -53,15 +53,15 @@ use self::usage::UsageScreen;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BaseUrl {
     /// The user has named it, whatever the gateway says.
-    Given(String),
+    Configured(String),
     /// What the gateway says, or a guess until it does.
-    Found(String),
+    Discovered(String),
 }
 
 impl BaseUrl {
     /// Returns the URL.
     pub fn as_str(&self) -> &str {
-        let (Self::Given(url) | Self::Found(url)) = self;
+        let (Self::Configured(url) | Self::Discovered(url)) = self;
         url
     }
 }
@@ -82,19 +82,19 @@ pub struct Model {
     /// Colours or none.
     pub theme: Theme,
     /// Whether the mouse is listened to.
-    pub mouse: bool,
+    pub is_mouse_enabled: bool,
     /// The screen that is open.
     pub screen: Screen,
     /// What lies over it.
     pub overlay: Option<Overlay>,
     /// Whether the selected row is shown in full, where the terminal is too narrow to do so anyway.
-    pub detail: bool,
+    pub is_detail_open: bool,
     /// What came of the last thing that the user did.
     pub notice: Option<Notice>,
     /// How things stand with the gateway.
-    pub link: Link,
+    pub connection: ConnectionState,
     /// Whether everything is being fetched because the user asked.
-    pub refreshing: bool,
+    pub is_refreshing: bool,
     /// The state of the sign-in screen.
     pub sign_in: SignIn,
     /// What the account that is signed in and the gateway have.
@@ -105,17 +105,17 @@ pub struct Model {
 #[derive(Debug, Default)]
 pub struct Data {
     /// Who is signed in.
-    pub account: Remote<Account>,
+    pub account: Fetched<Account>,
     /// The state of the overview.
     pub overview: Overview,
     /// The traffic of the last hour.
-    pub traffic: Remote<Traffic>,
+    pub traffic: Fetched<Traffic>,
     /// The request log.
-    pub log: Log,
+    pub log: RequestLog,
     /// The account's keys.
     pub keys: List<Key>,
     /// The catalogue.
-    pub offers: List<Offer>,
+    pub models: List<CatalogueModel>,
     /// The state of the usage screen.
     pub usage: UsageScreen,
     /// All accounts.
@@ -127,16 +127,16 @@ pub struct Data {
     /// All plans, or the account's own.
     pub plans: List<Plan>,
     /// The audit log.
-    pub audit: List<Entry>,
+    pub audit: List<AuditEntry>,
 }
 
 /// How things stand with the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Link {
+pub enum ConnectionState {
     /// Not connected yet, or not signed in.
     Idle,
     /// What is shown is current.
-    Live,
+    Connected,
     /// What is shown may be out of date; the connection is trying again by itself.
     Reconnecting {
         /// What is wrong and what to do about it.
@@ -148,7 +148,7 @@ pub enum Link {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// It worked.
-    Done(String),
+    Success(String),
     /// It did not; the text says what to do.
     Problem(String),
 }
@@ -161,21 +161,21 @@ impl Model {
     pub fn new(server: String, base_url: Option<String>, zone: TimeZone, theme: Theme) -> Self {
         Self {
             base_url: base_url.map_or_else(
-                || BaseUrl::Found(proto::client::guessed_api_url(&server)),
-                BaseUrl::Given,
+                || BaseUrl::Discovered(proto::client::guessed_api_url(&server)),
+                BaseUrl::Configured,
             ),
             server,
             zone,
             now: None,
             size: (80, 24),
             theme,
-            mouse: false,
+            is_mouse_enabled: false,
             screen: Screen::SignIn,
             overlay: None,
-            detail: false,
+            is_detail_open: false,
             notice: None,
-            link: Link::Idle,
-            refreshing: false,
+            connection: ConnectionState::Idle,
+            is_refreshing: false,
             sign_in: SignIn::default(),
             data: Data::default(),
         }
@@ -201,7 +201,7 @@ impl Model {
 
     /// Says whether what is shown may be out of date.
     pub fn is_stale(&self) -> bool {
-        matches!(self.link, Link::Reconnecting { .. })
+        matches!(self.connection, ConnectionState::Reconnecting { .. })
     }
 
     /// Says whether an operator is signed in.
@@ -232,12 +232,12 @@ impl Model {
     }
 
     /// Remembers to say that something worked.
-    pub fn say(&mut self, text: impl Into<String>) {
-        self.notice = Some(Notice::Done(text.into()));
+    pub fn set_success(&mut self, text: impl Into<String>) {
+        self.notice = Some(Notice::Success(text.into()));
     }
 
     /// Remembers to say what went wrong and what to do.
-    pub fn complain(&mut self, text: impl Into<String>) {
+    pub fn set_problem(&mut self, text: impl Into<String>) {
         self.notice = Some(Notice::Problem(text.into()));
     }
 }

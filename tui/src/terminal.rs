@@ -39,7 +39,7 @@ impl Terminal {
     ///
     /// # Errors
     /// Standard output is none, or it cannot be set up.
-    pub fn take() -> Result<Self> {
+    pub fn acquire() -> Result<Self> {
         if !stdout().is_terminal() {
             bail!("standard output is no terminal: run it in one, or use `ctl` in scripts");
         }
@@ -47,7 +47,7 @@ impl Terminal {
             .inspect_err(|_| ratatui::restore())
             .context("setting up the terminal")?;
         let terminal = Self { screen: ManuallyDrop::new(screen), mouse: false };
-        terminal.listen()?;
+        terminal.enable_input()?;
         Ok(terminal)
     }
 
@@ -78,7 +78,7 @@ impl Terminal {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub fn wipe(&mut self) -> Result<()> {
+    pub fn clear(&mut self) -> Result<()> {
         // ratatui's own clearing asks for the cursor's place, and who types meanwhile is in its way
         execute!(stdout(), Clear(ClearType::All)).context("clearing the screen")?;
         let backend = CrosstermBackend::new(stdout());
@@ -99,9 +99,9 @@ impl Terminal {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub fn mouse(&mut self, listen: bool) -> Result<()> {
-        self.mouse = listen;
-        if listen {
+    pub fn set_mouse(&mut self, enabled: bool) -> Result<()> {
+        self.mouse = enabled;
+        if enabled {
             execute!(stdout(), EnableMouseCapture).context("asking for the mouse")
         } else {
             execute!(stdout(), DisableMouseCapture).context("leaving the mouse")
@@ -114,23 +114,23 @@ impl Terminal {
     /// # Errors
     /// The terminal is gone.
     pub fn suspend(&mut self) -> Result<()> {
-        self.give_back();
+        self.release();
         emulate_default_handler(SIGTSTP).context("stopping")?;
-        self.take_again()
+        self.reacquire()
     }
 
     /// Sets the terminal up once more, for example after the shell has had it.
     ///
     /// # Errors
     /// The terminal is gone.
-    pub fn take_again(&mut self) -> Result<()> {
+    pub fn reacquire(&mut self) -> Result<()> {
         enable_raw_mode().context("setting up the terminal")?;
         execute!(stdout(), EnterAlternateScreen, Hide).context("setting up the terminal")?;
-        self.listen()?;
-        self.wipe()
+        self.enable_input()?;
+        self.clear()
     }
 
-    fn listen(&self) -> Result<()> {
+    fn enable_input(&self) -> Result<()> {
         execute!(stdout(), EnableBracketedPaste).context("setting up the terminal")?;
         if self.mouse {
             execute!(stdout(), EnableMouseCapture).context("asking for the mouse")?;
@@ -138,7 +138,7 @@ impl Terminal {
         Ok(())
     }
 
-    fn give_back(&mut self) {
+    fn release(&mut self) {
         // Nothing helps if the terminal is gone.
         let _ = execute!(stdout(), DisableMouseCapture, DisableBracketedPaste);
         let _ = self.screen.show_cursor();
@@ -148,6 +148,6 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        self.give_back();
+        self.release();
     }
 }

@@ -4,7 +4,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::model::record::Status;
+use crate::model::record::RequestStatus;
 
 /// The styles by what they mean.
 #[derive(Clone, Copy, Debug)]
@@ -148,11 +148,13 @@ impl Theme {
     }
 
     /// How a request ended.
-    pub fn status(self, status: Option<Status>) -> Style {
+    pub fn status(self, status: Option<RequestStatus>) -> Style {
         match status {
-            Some(Status::Completed) => self.good(),
-            Some(Status::Failed | Status::Interrupted) => self.bad(),
-            Some(Status::Incomplete | Status::Cancelled | Status::Rejected) => self.warning(),
+            Some(RequestStatus::Completed) => self.good(),
+            Some(RequestStatus::Failed | RequestStatus::Interrupted) => self.bad(),
+            Some(
+                RequestStatus::Incomplete | RequestStatus::Cancelled | RequestStatus::Rejected,
+            ) => self.warning(),
             None => self.faint(),
         }
     }

@@ -2,15 +2,15 @@
 //!
 //! Pure: no await, no clock, no terminal. What must happen outside is returned as [`Effect`]s. A
 //! screen's own actions are in the file of its name, what lies over screens is in `overlay`, what
-//! the gateway said in `news`. A changed [`Interest`](crate::model::interest::Interest) is told to
+//! the gateway said in `news`. A changed [`Subscription`](crate::model::subscription::Subscription) is told to
 //! the connection by itself.
 
 mod accounts;
 mod form;
+mod incoming;
 mod keys;
 mod list;
 mod models;
-mod news;
 mod overlay;
 mod palette;
 mod plans;
@@ -21,16 +21,16 @@ mod usage;
 
 use crate::effect::Effect;
 use crate::message::Message;
-use crate::model::interest::interest;
+use crate::model::subscription::subscription;
 use crate::model::{Action, Model, Screen};
 
 /// Changes `model` as `message` demands and returns what to do outside.
 pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
-    let before = interest(model);
+    let before = subscription(model);
     let mut effects = apply(model, message);
-    let after = interest(model);
+    let after = subscription(model);
     if after != before {
-        effects.push(Effect::Watch(after));
+        effects.push(Effect::Subscribe(after));
     }
     effects
 }
@@ -50,7 +50,7 @@ fn apply(model: &mut Model, message: Message) -> Vec<Effect> {
             model.now = Some(now);
             Vec::new()
         }
-        news => news::take(model, news),
+        message => incoming::handle(model, message),
     }
 }
 

@@ -60,7 +60,7 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
 }
 
 /// Returns what a click at that place means, if anything.
-pub fn hit(model: &Model, area: Rect, position: Position) -> Option<Action> {
+pub fn hit_test(model: &Model, area: Rect, position: Position) -> Option<Action> {
     let [top, body, _] = split(model, area);
     if model.overlay.is_some() {
         return None;
@@ -69,18 +69,18 @@ pub fn hit(model: &Model, area: Rect, position: Position) -> Option<Action> {
         return shell::tab_at(model, top, position).map(Action::Open);
     }
     let (list, selected, count) = match model.screen {
-        Screen::Keys => panes::place(model, &model.data.keys, body),
-        Screen::Models => panes::place(model, &model.data.offers, body),
-        Screen::Usage => usage::place(model, body),
-        Screen::Accounts => panes::place(model, &model.data.accounts, body),
-        Screen::Upstreams => panes::place(model, &model.data.upstreams, body),
-        Screen::Plans => panes::place(model, &model.data.plans, body),
-        Screen::Audit => panes::place(model, &model.data.audit, body),
+        Screen::Keys => panes::list_area(model, &model.data.keys, body),
+        Screen::Models => panes::list_area(model, &model.data.models, body),
+        Screen::Usage => usage::list_area(model, body),
+        Screen::Accounts => panes::list_area(model, &model.data.accounts, body),
+        Screen::Upstreams => panes::list_area(model, &model.data.upstreams, body),
+        Screen::Plans => panes::list_area(model, &model.data.plans, body),
+        Screen::Audit => panes::list_area(model, &model.data.audit, body),
         Screen::SignIn | Screen::Overview | Screen::Live => return None,
     };
-    let rows = widget::table::body(widget::frame::inside(list))?;
+    let rows = widget::table::body_area(widget::frame::inner_area(list))?;
     let line = usize::from(position.y.checked_sub(rows.y)?);
-    let row = widget::table::first(selected, count, rows.height) + line;
+    let row = widget::table::first_visible_row(selected, count, rows.height) + line;
     (rows.contains(position) && row < count).then_some(Action::Select(row))
 }
 

@@ -25,7 +25,7 @@ impl Address {
     ///
     /// # Errors
     /// Their file cannot be read, or holds no certificate.
-    pub fn of(endpoint: &Endpoint) -> Result<Self> {
+    pub fn from_endpoint(endpoint: &Endpoint) -> Result<Self> {
         let authorities = endpoint.authorities()?;
         Ok(Self { server: endpoint.server.clone(), authorities: authorities.map(Arc::from) })
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::problem;
 
 /// How long an answer may take.
-const DEADLINE: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a session ended.
-pub(super) enum Ended {
+pub(super) enum SessionError {
     /// The token is not accepted: only signing in helps.
     SignedOut(String),
     /// Anything that may pass; the text says what is wrong.
@@ -20,7 +20,7 @@ pub(super) enum Ended {
     Closed,
 }
 
-impl From<Status> for Ended {
+impl From<Status> for SessionError {
     fn from(status: Status) -> Self {
         match status.code() {
             Code::Unauthenticated => Self::SignedOut(problem::signed_out()),
@@ -30,10 +30,10 @@ impl From<Status> for Ended {
 }
 
 /// Waits for an answer, but not for ever.
-pub(super) async fn timed<T>(
+pub(super) async fn with_timeout<T>(
     call: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, Status> {
-    match timeout(DEADLINE, call).await {
+    match timeout(CALL_TIMEOUT, call).await {
         Ok(answer) => answer.map(Response::into_inner),
         Err(_) => Err(Status::deadline_exceeded("no answer in time")),
     }

@@ -11,24 +11,24 @@ use proto::v1::upstream_service_client::UpstreamServiceClient;
 use secrecy::{ExposeSecret, SecretString};
 use tonic::{Code, Status};
 
-use super::call::{Ended, timed};
+use super::call::{SessionError, with_timeout};
 use super::{convert, problem};
 use crate::clock;
-use crate::model::change::{Change, CredentialDraft, Done, NewKey, UpstreamDraft};
+use crate::model::change::{Change, ChangeOutcome, CreatedKey, CredentialDraft, UpstreamDraft};
 
 /// Makes a change; the inner error is what the user has to know. The outer one ends the session.
-pub(super) async fn make(
+pub(super) async fn apply(
     channel: client::Connection,
     change: Change,
-) -> Result<Result<Done, String>, Ended> {
-    match ask(channel, change).await {
+) -> Result<Result<ChangeOutcome, String>, SessionError> {
+    match call(channel, change).await {
         Ok(done) => Ok(Ok(done)),
         Err(status) if status.code() == Code::Unauthenticated => Err(status.into()),
         Err(status) => Ok(Err(problem::change(&status))),
     }
 }
 
-async fn ask(channel: client::Connection, change: Change) -> Result<Done, Status> {
+async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutcome, Status> {
     match change {
         change @ (Change::CreateKey { .. }
         | Change::RotateKey { .. }
@@ -36,8 +36,8 @@ async fn ask(channel: client::Connection, change: Change) -> Result<Done, Status
         Change::PutPlan(plan) => {
             let notice = format!("plan `{}` is saved", plan.name);
             let request = v1::PutPlanRequest { plan: Some(convert::to_plan(plan)) };
-            timed(PlanServiceClient::new(channel).put_plan(request)).await?;
-            Ok(done(notice))
+            with_timeout(PlanServiceClient::new(channel).put_plan(request)).await?;
+            Ok(notice_only(notice))
         }
         change
         @ (Change::AddModel(_) | Change::UpdateModel { .. } | Change::RemoveModel { .. }) => {
@@ -55,7 +55,7 @@ async fn ask(channel: client::Connection, change: Change) -> Result<Done, Status
 async fn key(
     mut keys: KeyServiceClient<client::Connection>,
     change: Change,
-) -> Result<Done, Status> {
+) -> Result<ChangeOutcome, Status> {
     let (key, secret, notice) = match change {
         Change::CreateKey { label, limits, spend_cap_usd, models, days } => {
             let expires_at = days.and_then(|days| in_days(clock::now(), days));
@@ -69,51 +69,54 @@ async fn key(
                 spend_cap_usd,
                 ..Default::default()
             };
-            let answer = timed(keys.create_key(request)).await?;
+            let answer = with_timeout(keys.create_key(request)).await?;
             (answer.key, answer.secret, "is made")
         }
         Change::RotateKey { id, overlap_seconds } => {
             let request = v1::RotateKeyRequest { id, overlap_seconds };
-            let answer = timed(keys.rotate_key(request)).await?;
+            let answer = with_timeout(keys.rotate_key(request)).await?;
             (answer.key, answer.secret, "has a successor")
         }
         Change::RevokeKey { id, label } => {
-            timed(keys.revoke_key(v1::RevokeKeyRequest { id })).await?;
-            return Ok(done(format!("key `{label}` is revoked")));
+            with_timeout(keys.revoke_key(v1::RevokeKeyRequest { id })).await?;
+            return Ok(notice_only(format!("key `{label}` is revoked")));
         }
         _ => return Err(Status::internal("this changes no key")),
     };
     let label = key.unwrap_or_default().label;
     let notice = format!("key `{label}` {notice}");
-    Ok(Done { notice, key: Some(NewKey { label, secret: SecretString::from(secret) }) })
+    Ok(ChangeOutcome {
+        notice,
+        key: Some(CreatedKey { label, secret: SecretString::from(secret) }),
+    })
 }
 
 async fn account(
     mut accounts: AccountServiceClient<client::Connection>,
     change: Change,
-) -> Result<Done, Status> {
+) -> Result<ChangeOutcome, Status> {
     let notice = match change {
         Change::Credit { account, amount_usd, reason } => {
             let name = account.clone();
             let request = v1::CreditAccountRequest { account, amount_usd, reason };
-            let answer = timed(accounts.credit_account(request)).await?;
+            let answer = with_timeout(accounts.credit_account(request)).await?;
             let balance = answer.account.unwrap_or_default().balance_usd;
             format!("`{name}` has ${balance} now")
         }
         Change::Suspend { account, reason } => {
             let notice = format!("`{account}` is suspended");
             let request = v1::SuspendAccountRequest { account, reason };
-            timed(accounts.suspend_account(request)).await?;
+            with_timeout(accounts.suspend_account(request)).await?;
             notice
         }
         Change::Resume { account } => {
             let notice = format!("`{account}` can be used again");
-            timed(accounts.resume_account(v1::ResumeAccountRequest { account })).await?;
+            with_timeout(accounts.resume_account(v1::ResumeAccountRequest { account })).await?;
             notice
         }
         Change::SetPlan { account, plan } => {
             let notice = format!("`{account}` is on plan `{plan}`");
-            timed(accounts.set_plan(v1::SetPlanRequest { account, plan })).await?;
+            with_timeout(accounts.set_plan(v1::SetPlanRequest { account, plan })).await?;
             notice
         }
         Change::ChangePassword { old, new } => {
@@ -121,44 +124,44 @@ async fn account(
                 old_password: old.expose_secret().to_owned(),
                 new_password: new.expose_secret().to_owned(),
             };
-            let ended = timed(accounts.change_password(request)).await?.ended_sessions;
+            let ended = with_timeout(accounts.change_password(request)).await?.ended_sessions;
             format!("the password is changed; {ended} other sessions have ended")
         }
         _ => return Err(Status::internal("this changes no account")),
     };
-    Ok(done(notice))
+    Ok(notice_only(notice))
 }
 
 async fn model(
     mut models: ModelServiceClient<client::Connection>,
     change: Change,
-) -> Result<Done, Status> {
+) -> Result<ChangeOutcome, Status> {
     let notice = match change {
-        Change::AddModel(offer) => {
-            let notice = format!("model `{}` is in the catalogue", offer.id);
-            let request = v1::AddModelRequest { model: Some(convert::to_model(*offer)) };
-            timed(models.add_model(request)).await?;
+        Change::AddModel(entry) => {
+            let notice = format!("model `{}` is in the catalogue", entry.id);
+            let request = v1::AddModelRequest { model: Some(convert::to_model(*entry)) };
+            with_timeout(models.add_model(request)).await?;
             notice
         }
         Change::UpdateModel { before, after } => {
             let notice = format!("model `{}` is changed", after.id);
-            timed(models.update_model(convert::to_model_change(&before, *after))).await?;
+            with_timeout(models.update_model(convert::to_model_change(&before, *after))).await?;
             notice
         }
         Change::RemoveModel { id } => {
             let notice = format!("model `{id}` is removed");
-            timed(models.remove_model(v1::RemoveModelRequest { id })).await?;
+            with_timeout(models.remove_model(v1::RemoveModelRequest { id })).await?;
             notice
         }
         _ => return Err(Status::internal("this changes no model")),
     };
-    Ok(done(notice))
+    Ok(notice_only(notice))
 }
 
 async fn upstream(
     mut upstreams: UpstreamServiceClient<client::Connection>,
     change: Change,
-) -> Result<Done, Status> {
+) -> Result<ChangeOutcome, Status> {
     let notice = match change {
         Change::AddUpstream(draft) => {
             let notice =
@@ -172,7 +175,7 @@ async fn upstream(
                 ..Default::default()
             };
             let request = v1::AddUpstreamRequest { upstream: Some(upstream) };
-            timed(upstreams.add_upstream(request)).await?;
+            with_timeout(upstreams.add_upstream(request)).await?;
             notice
         }
         Change::UpdateUpstream(UpstreamDraft { name, url, profile, credential }) => {
@@ -184,21 +187,21 @@ async fn upstream(
                 profile: Some(convert::to_profile(profile).into()),
                 ..Default::default()
             };
-            timed(upstreams.update_upstream(request)).await?;
+            with_timeout(upstreams.update_upstream(request)).await?;
             notice
         }
         Change::RemoveUpstream { name } => {
             let notice = format!("upstream `{name}` is removed");
-            timed(upstreams.remove_upstream(v1::RemoveUpstreamRequest { name })).await?;
+            with_timeout(upstreams.remove_upstream(v1::RemoveUpstreamRequest { name })).await?;
             notice
         }
         _ => return Err(Status::internal("this changes no upstream")),
     };
-    Ok(done(notice))
+    Ok(notice_only(notice))
 }
 
-fn done(notice: String) -> Done {
-    Done { notice, key: None }
+fn notice_only(notice: String) -> ChangeOutcome {
+    ChangeOutcome { notice, key: None }
 }
 
 fn to_credential(draft: CredentialDraft) -> v1::Credential {

@@ -11,11 +11,13 @@ use jiff::Timestamp;
 use proto::v1;
 
 use crate::model::accounts::{Account, Role};
-use crate::model::audit;
+use crate::model::audit::AuditEntry;
 use crate::model::keys::Key;
 use crate::model::plans::{Limits, Plan};
 
-pub(super) use self::catalogue::{offer, to_model, to_model_change, to_profile, upstream};
+pub(super) use self::catalogue::{
+    catalogue_model, to_model, to_model_change, to_profile, upstream,
+};
 pub(super) use self::traffic::{health, limit_use, traffic};
 pub(super) use self::usage::{record, usage};
 
@@ -74,8 +76,8 @@ pub(super) fn to_plan(plan: Plan) -> v1::Plan {
 }
 
 /// Converts an entry of the audit log.
-pub(super) fn audit(entry: v1::AuditEntry) -> audit::Entry {
-    audit::Entry {
+pub(super) fn audit(entry: v1::AuditEntry) -> AuditEntry {
+    AuditEntry {
         id: entry.id.to_string(),
         at: time(entry.at),
         actor: present(entry.actor),

@@ -13,22 +13,23 @@ use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::usage_service_client::UsageServiceClient;
 use tonic::Status;
 
-use super::call::timed;
+use super::call::with_timeout;
 use super::convert;
 use crate::clock;
 use crate::message::Loaded;
-use crate::model::interest::Topic;
+use crate::model::subscription::Topic;
 use crate::model::usage::Range;
 
 /// How many entries of a long list are fetched.
-const PAGE: u32 = 1_000;
+const PAGE_SIZE: u32 = 1_000;
 /// How many pages of accounts are fetched at most.
-const PAGES: usize = 20;
+const MAX_PAGES: usize = 20;
 
 /// Fetches where clients reach the API of the gateway at `server`, if it says so.
 pub(super) async fn api_url(channel: client::Connection, server: &str) -> Option<String> {
     let mut accounts = AccountServiceClient::new(channel);
-    let described = timed(accounts.describe_gateway(v1::DescribeGatewayRequest {})).await.ok()?;
+    let described =
+        with_timeout(accounts.describe_gateway(v1::DescribeGatewayRequest {})).await.ok()?;
     Some(client::api_url(server, &described))
 }
 
@@ -45,52 +46,55 @@ async fn answer(channel: client::Connection, topic: Topic, range: Range) -> Resu
     match topic {
         Topic::Account => {
             let mut accounts = AccountServiceClient::new(channel);
-            let answer = timed(accounts.who_am_i(v1::WhoAmIRequest {})).await?;
+            let answer = with_timeout(accounts.who_am_i(v1::WhoAmIRequest {})).await?;
             Ok(Loaded::Account(convert::account(answer.account.unwrap_or_default())))
         }
         Topic::Limits => {
             let mut traffic = TrafficServiceClient::new(channel);
-            let answer = timed(traffic.list_limit_use(v1::ListLimitUseRequest::default())).await?;
+            let answer =
+                with_timeout(traffic.list_limit_use(v1::ListLimitUseRequest::default())).await?;
             Ok(Loaded::Limits(answer.limits.into_iter().map(convert::limit_use).collect()))
         }
         Topic::Usage => {
             let mut usage = UsageServiceClient::new(channel);
             let since = Some(since(clock::now(), range));
             let filter = Some(v1::RequestFilter { since, ..Default::default() });
-            let answer = timed(usage.summarize_usage(v1::SummarizeUsageRequest { filter })).await?;
+            let answer =
+                with_timeout(usage.summarize_usage(v1::SummarizeUsageRequest { filter })).await?;
             Ok(Loaded::Usage(range, convert::usage(answer)))
         }
         Topic::Keys => {
             let mut keys = KeyServiceClient::new(channel);
-            let answer = timed(keys.list_keys(v1::ListKeysRequest::default())).await?;
+            let answer = with_timeout(keys.list_keys(v1::ListKeysRequest::default())).await?;
             Ok(Loaded::Keys(answer.keys.into_iter().map(convert::key).collect()))
         }
         Topic::Models => {
             let mut models = ModelServiceClient::new(channel);
-            let answer = timed(models.list_models(v1::ListModelsRequest {})).await?;
-            Ok(Loaded::Models(answer.models.into_iter().map(convert::offer).collect()))
+            let answer = with_timeout(models.list_models(v1::ListModelsRequest {})).await?;
+            Ok(Loaded::Models(answer.models.into_iter().map(convert::catalogue_model).collect()))
         }
         Topic::Accounts => accounts(channel).await,
         Topic::Upstreams => {
             let mut upstreams = UpstreamServiceClient::new(channel);
-            let answer = timed(upstreams.list_upstreams(v1::ListUpstreamsRequest {})).await?;
+            let answer =
+                with_timeout(upstreams.list_upstreams(v1::ListUpstreamsRequest {})).await?;
             Ok(Loaded::Upstreams(answer.upstreams.into_iter().map(convert::upstream).collect()))
         }
         Topic::Health => {
             let mut traffic = TrafficServiceClient::new(channel);
             let request = v1::ListUpstreamHealthRequest {};
-            let answer = timed(traffic.list_upstream_health(request)).await?;
+            let answer = with_timeout(traffic.list_upstream_health(request)).await?;
             Ok(Loaded::Health(answer.upstreams.into_iter().map(convert::health).collect()))
         }
         Topic::Plans => {
             let mut plans = PlanServiceClient::new(channel);
-            let answer = timed(plans.list_plans(v1::ListPlansRequest {})).await?;
+            let answer = with_timeout(plans.list_plans(v1::ListPlansRequest {})).await?;
             Ok(Loaded::Plans(answer.plans.into_iter().map(convert::plan).collect()))
         }
         Topic::Audit => {
             let mut audit = AuditServiceClient::new(channel);
-            let request = v1::ListAuditRequest { page_size: PAGE, ..Default::default() };
-            let answer = timed(audit.list_audit(request)).await?;
+            let request = v1::ListAuditRequest { page_size: PAGE_SIZE, ..Default::default() };
+            let answer = with_timeout(audit.list_audit(request)).await?;
             Ok(Loaded::Audit(answer.entries.into_iter().map(convert::audit).collect()))
         }
         Topic::Traffic | Topic::Log => Err(Status::internal("this comes as a stream")),
@@ -101,9 +105,9 @@ async fn accounts(channel: client::Connection) -> Result<Loaded, Status> {
     let mut client = AccountServiceClient::new(channel);
     let mut accounts = Vec::new();
     let mut page_token = String::new();
-    for _ in 0..PAGES {
-        let request = v1::ListAccountsRequest { page_size: PAGE, page_token };
-        let answer = timed(client.list_accounts(request)).await?;
+    for _ in 0..MAX_PAGES {
+        let request = v1::ListAccountsRequest { page_size: PAGE_SIZE, page_token };
+        let answer = with_timeout(client.list_accounts(request)).await?;
         accounts.extend(answer.accounts.into_iter().map(convert::account));
         page_token = answer.next_page_token;
         if page_token.is_empty() {

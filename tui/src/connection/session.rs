@@ -10,101 +10,103 @@ use tonic::{Code, Status};
 use std::convert::Infallible;
 use std::time::Duration;
 
-use super::call::Ended;
+use super::call::SessionError;
 use super::schedule::Schedule;
-use super::streams::{self, Feed};
-use super::{Connection, FIRST_RETRY, change, convert, fetch, problem};
+use super::streams::{self, ServerStream};
+use super::{Connection, MIN_RETRY_DELAY, change, convert, fetch, problem};
 use crate::message::{Loaded, Message};
-use crate::model::Link;
-use crate::model::interest::{Reach, Topic};
-use crate::model::record::Tailed;
-use crate::model::remote::Fetch;
+use crate::model::ConnectionState;
+use crate::model::fetched::FetchState;
+use crate::model::record::LogBatch;
+use crate::model::subscription::{Topic, TrafficScope};
 
 /// Sums are fetched so long after a new record; more records until then cost no more calls.
-const SETTLE: Duration = Duration::from_secs(1);
+const USAGE_REFRESH_DELAY: Duration = Duration::from_secs(1);
 
 impl Connection {
     /// Connects, fetches and follows what is of interest, and makes changes, until something ends it.
-    pub(super) async fn session(&mut self) -> Result<Infallible, Ended> {
-        let channel =
-            self.gateway.connect(Some(&self.token)).await.map_err(|error| {
-                Ended::Lost(problem::unreachable(self.gateway.server(), &error))
-            })?;
+    pub(super) async fn session(&mut self) -> Result<Infallible, SessionError> {
+        let channel = self.gateway.connect(Some(&self.token)).await.map_err(|error| {
+            SessionError::Lost(problem::unreachable(self.gateway.server(), &error))
+        })?;
         // who it is decides what else there is to know
-        let range = self.interest.borrow_and_update().range;
+        let range = self.subscription.borrow_and_update().range;
         let account = fetch::fetch(channel.clone(), Topic::Account, range).await.1?;
-        self.tell(Message::Loaded(Box::new(account))).await?;
+        self.send(Message::Loaded(Box::new(account))).await?;
         // A gateway of an earlier version does not say where its API is.
         if let Some(url) = fetch::api_url(channel.clone(), self.gateway.server()).await {
-            self.tell(Message::ApiFound(url)).await?;
+            self.send(Message::ApiUrlDiscovered(url)).await?;
         }
-        self.tell(Message::LinkChanged(Link::Live)).await?;
+        self.send(Message::ConnectionChanged(ConnectionState::Connected)).await?;
 
         let mut schedule = Schedule::default();
-        schedule.choose(self.interest.borrow().topics, Instant::now());
+        schedule.set_topics(self.subscription.borrow().topics, Instant::now());
         let mut fetches = FuturesUnordered::new();
         let mut changes = FuturesUnordered::new();
         let mut log = self.open_log(&channel);
-        let mut reach = self.interest.borrow().traffic;
-        let mut traffic = open_traffic(&channel, reach);
+        let mut scope = self.subscription.borrow().traffic;
+        let mut traffic = open_traffic(&channel, scope);
         loop {
-            let range = self.interest.borrow().range;
-            for topic in schedule.take(Instant::now()) {
+            let range = self.subscription.borrow().range;
+            for topic in schedule.take_due(Instant::now()) {
                 fetches.push(fetch::fetch(channel.clone(), topic, range));
             }
             tokio::select! {
                 Some((topic, answer)) = fetches.next() => {
-                    schedule.done(topic, Instant::now());
+                    schedule.complete(topic, Instant::now());
                     let message = match answer {
                         Ok(loaded) => {
-                            self.retry = FIRST_RETRY;
+                            self.retry_delay = MIN_RETRY_DELAY;
                             Message::Loaded(Box::new(loaded))
                         }
-                        Err(status) => Message::NotLoaded(topic, failure(status)?),
+                        Err(status) => Message::NotLoaded(topic, classify_call_error(status)?),
                     };
-                    self.tell(message).await?;
+                    self.send(message).await?;
                 }
                 answer = log.next() => match answer {
                     Ok(answer) => {
-                        self.retry = FIRST_RETRY;
+                        self.retry_delay = MIN_RETRY_DELAY;
                         if !answer.requests.is_empty() {
-                            schedule.hasten(&[Topic::Account, Topic::Usage], Instant::now() + SETTLE);
+                            let due = Instant::now() + USAGE_REFRESH_DELAY;
+                            schedule.expedite(&[Topic::Account, Topic::Usage], due);
                         }
-                        self.tell_log(answer).await?;
+                        self.send_log_batch(answer).await?;
                     }
-                    Err(status) => log = self.log_ended(&channel, status).await?,
+                    Err(status) => log = self.handle_log_error(&channel, status).await?,
                 },
                 answer = traffic.next() => match answer {
                     Ok(answer) => {
                         let loaded = Loaded::Traffic(convert::traffic(answer));
-                        self.tell(Message::Loaded(Box::new(loaded))).await?;
+                        self.send(Message::Loaded(Box::new(loaded))).await?;
                     }
                     Err(status) => {
-                        traffic = Feed::none();
-                        self.tell(Message::NotLoaded(Topic::Traffic, refusal(status)?)).await?;
+                        traffic = ServerStream::pending();
+                        let state = classify_stream_error(status)?;
+                        self.send(Message::NotLoaded(Topic::Traffic, state)).await?;
                     }
                 },
                 change = self.changes.recv() => {
-                    changes.push(change::make(channel.clone(), change.ok_or(Ended::Closed)?));
-                    self.unanswered += 1;
+                    let change = change.ok_or(SessionError::Closed)?;
+                    changes.push(change::apply(channel.clone(), change));
+                    self.pending_changes += 1;
                 }
                 Some(outcome) = changes.next() => {
                     let outcome = outcome?;
-                    self.unanswered -= 1;
-                    schedule.all(Instant::now());
-                    self.tell(Message::Changed(outcome)).await?;
+                    self.pending_changes -= 1;
+                    schedule.make_all_due(Instant::now());
+                    self.send(Message::Changed(outcome)).await?;
                 }
-                () = schedule.ready() => {}
-                () = self.refresh.notified() => schedule.all(Instant::now()),
-                other = self.interest.changed() => {
-                    other.map_err(|_| Ended::Closed)?;
-                    let interest = self.interest.borrow_and_update().clone();
-                    schedule.choose(interest.topics, Instant::now());
-                    if interest.traffic != reach {
-                        reach = interest.traffic;
-                        traffic = open_traffic(&channel, reach);
+                () = schedule.wait_until_due() => {}
+                () = self.refresh.notified() => schedule.make_all_due(Instant::now()),
+                other = self.subscription.changed() => {
+                    other.map_err(|_| SessionError::Closed)?;
+                    let subscription = self.subscription.borrow_and_update().clone();
+                    schedule.set_topics(subscription.topics, Instant::now());
+                    if subscription.traffic != scope {
+                        scope = subscription.traffic;
+                        traffic = open_traffic(&channel, scope);
                     }
-                    if interest.filter != self.log.filter {
+                    if subscription.filter != self.log.filter {
                         log = self.open_log(&channel);
                     }
                 }
@@ -113,75 +115,78 @@ impl Connection {
     }
 
     /// Opens the log that is of interest: after the cursor, if it is the one that was open.
-    fn open_log(&mut self, channel: &client::Connection) -> Feed<v1::TailRequestsResponse> {
-        let filter = &self.interest.borrow().filter;
+    fn open_log(&mut self, channel: &client::Connection) -> ServerStream<v1::TailRequestsResponse> {
+        let filter = &self.subscription.borrow().filter;
         if *filter != self.log.filter {
             self.log.filter.clone_from(filter);
             self.log.cursor.clear();
-            self.log.refused = false;
+            self.log.is_rejected = false;
         }
-        if self.log.refused {
-            return Feed::none();
+        if self.log.is_rejected {
+            return ServerStream::pending();
         }
-        self.log.fresh = self.log.cursor.is_empty();
+        self.log.is_first_batch = self.log.cursor.is_empty();
         streams::log(channel.clone(), &self.log.filter, &self.log.cursor)
     }
 
-    async fn tell_log(&mut self, answer: v1::TailRequestsResponse) -> Result<(), Ended> {
-        let restarted = std::mem::take(&mut self.log.fresh);
+    async fn send_log_batch(
+        &mut self,
+        answer: v1::TailRequestsResponse,
+    ) -> Result<(), SessionError> {
+        let restarted = std::mem::take(&mut self.log.is_first_batch);
         let records = answer.requests.into_iter().map(convert::record).collect();
         let (dropped, live) = (answer.dropped, answer.live);
-        self.tell(Message::Tailed(Tailed { restarted, records, dropped, live })).await?;
+        self.send(Message::LogReceived(LogBatch { restarted, records, dropped, live })).await?;
         self.log.cursor = answer.cursor;
         Ok(())
     }
 
     /// Opens the log anew if the gateway does not know the cursor (any more); leaves it closed if it
     /// does not understand the filter, until there is another.
-    async fn log_ended(
+    async fn handle_log_error(
         &mut self,
         channel: &client::Connection,
         status: Status,
-    ) -> Result<Feed<v1::TailRequestsResponse>, Ended> {
+    ) -> Result<ServerStream<v1::TailRequestsResponse>, SessionError> {
         let forgotten = matches!(status.code(), Code::InvalidArgument | Code::OutOfRange);
         if forgotten && !self.log.cursor.is_empty() {
             self.log.cursor.clear();
             return Ok(self.open_log(channel));
         }
-        let refusal = refusal(status)?;
-        self.log.refused = true;
-        self.tell(Message::NotLoaded(Topic::Log, refusal)).await?;
-        Ok(Feed::none())
+        let state = classify_stream_error(status)?;
+        self.log.is_rejected = true;
+        self.send(Message::NotLoaded(Topic::Log, state)).await?;
+        Ok(ServerStream::pending())
     }
 }
 
 fn open_traffic(
     channel: &client::Connection,
-    reach: Option<Reach>,
-) -> Feed<v1::WatchTrafficResponse> {
-    reach.map_or_else(Feed::none, |reach| streams::traffic(channel.clone(), reach))
+    scope: Option<TrafficScope>,
+) -> ServerStream<v1::WatchTrafficResponse> {
+    scope.map_or_else(ServerStream::pending, |scope| streams::traffic(channel.clone(), scope))
 }
 
 /// Tells what is wrong with one answer from what is wrong with the connection.
-fn failure(status: Status) -> Result<Fetch, Ended> {
+fn classify_call_error(status: Status) -> Result<FetchState, SessionError> {
     match status.code() {
         Code::Unauthenticated
         | Code::Unavailable
         | Code::DeadlineExceeded
         | Code::Unknown
         | Code::Cancelled => Err(status.into()),
-        Code::Unimplemented => Ok(Fetch::Missing),
-        _ => Ok(Fetch::Failed(problem::call(&status))),
+        Code::Unimplemented => Ok(FetchState::Unsupported),
+        _ => Ok(FetchState::Failed(problem::call(&status))),
     }
 }
 
 /// Tells a stream that will not be given from one that broke.
-fn refusal(status: Status) -> Result<Fetch, Ended> {
+fn classify_stream_error(status: Status) -> Result<FetchState, SessionError> {
     match status.code() {
         Code::InvalidArgument | Code::PermissionDenied | Code::NotFound => {
-            Ok(Fetch::Failed(problem::change(&status)))
+            Ok(FetchState::Failed(problem::change(&status)))
         }
-        Code::Unimplemented => Ok(Fetch::Missing),
+        Code::Unimplemented => Ok(FetchState::Unsupported),
         _ => Err(status.into()),
     }
 }

@@ -9,8 +9,8 @@ use tui_input::InputRequest::{
 use super::binding::{Binding, row};
 use crate::model::Action::{
     self, Back, Complete, Copy, CopyAgent, Credit, Detail, Field, First, Last, Modify, Mouse, Move,
-    New, Open, OtherForm, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, SetPlan,
-    SignOut, Standing, Submit, Suspend, Tab, Yes,
+    New, Open, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, SetPlan, SignOut,
+    Submit, Suspend, Tab, ToggleRegistration, ToggleSuspension,
 };
 use crate::model::Focus::{Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, Screen};
@@ -55,7 +55,7 @@ pub const TABLE: &[Binding] = &[
     row(FORMS, &[(NONE, Enter)], Submit, "next field, then send").hint("send"),
     row(FORMS, &[(NONE, KeyCode::Tab), (NONE, Down)], Field(1), "next field").hint("field"),
     row(FORMS, &[(NONE, BackTab), (NONE, Up)], Field(-1), "field before"),
-    row(&[SIGN_IN], &[(CTRL, Char('n'))], OtherForm, "register, or sign in").hint("register/sign in"),
+    row(&[SIGN_IN], &[(CTRL, Char('n'))], ToggleRegistration, "register, or sign in").hint("register/sign in"),
     row(&[Filter], &[(NONE, Enter)], Submit, "keep the filter").hint("keep"),
     row(&[Palette], &[(NONE, Enter)], Submit, "run the command").hint("run"),
     row(&[Palette], &[(NONE, KeyCode::Tab)], Complete, "write the command out").hint("complete"),
@@ -75,7 +75,7 @@ pub const TABLE: &[Binding] = &[
     row(&[Form, Filter, Palette], &[(NONE, Esc)], Back, "never mind").hint("cancel"),
 
     // a question, a key's text
-    row(&[Confirm], &[(NONE, Char('y'))], Yes, "yes").hint("yes"),
+    row(&[Confirm], &[(NONE, Char('y'))], Action::Confirm, "yes").hint("yes"),
     row(&[Confirm], &[(NONE, Char('n')), (NONE, Esc), (NONE, Char('q'))], Back, "no").hint("no"),
     row(&[Secret], &[(NONE, Char('y')), (NONE, Char('c'))], Copy, "copy the key").hint("copy"),
     row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; the key will not be shown again").hint("close"),
@@ -93,7 +93,7 @@ pub const TABLE: &[Binding] = &[
     row(&[USAGE], &[(NONE, Char(']')), (NONE, Right), (NONE, Char('l'))], Range(1), "longer range").hint("range"),
     row(&[USAGE], &[(NONE, Char('[')), (NONE, Left), (NONE, Char('h'))], Range(-1), "shorter range"),
     row(&[ACCOUNTS], &[(NONE, Char('c'))], Credit, "add to its balance").hint("credit").command("credit"),
-    row(&[ACCOUNTS], &[(NONE, Char('s'))], Standing, "suspend it, or bring it back").hint("suspend").command("suspend"),
+    row(&[ACCOUNTS], &[(NONE, Char('s'))], ToggleSuspension, "suspend it, or bring it back").hint("suspend").command("suspend"),
     row(&[ACCOUNTS], &[(NONE, Char('p'))], SetPlan, "put it on another plan").hint("plan").command("plan"),
     row(&[UPSTREAMS], &[(NONE, Char('n'))], New, "new upstream").hint("new").command("new"),
     row(&[UPSTREAMS, PLANS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),

@@ -47,7 +47,7 @@ fn everywhere_there_is_a_way_out_and_a_hint_of_it() {
 #[test]
 fn every_row_can_be_reached_and_is_explained() {
     for row in TABLE {
-        assert!(!row.keys.is_empty() || row.command.is_some(), "`{}` is out of reach", row.help);
+        assert!(!row.keys.is_empty() || row.command.is_some(), "`{}` has neither key nor command", row.help);
         assert!(!row.focus.is_empty() && !row.help.is_empty());
         assert!(row.hint.is_none() || !row.keys.is_empty(), "`{}` hints at no key", row.help);
     }

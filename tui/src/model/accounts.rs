@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::remote::Entry;
+use super::fetched::ListEntry;
 
 /// An account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Role {
     Operator,
 }
 
-impl Entry for Account {
+impl ListEntry for Account {
     fn id(&self) -> &str {
         &self.id
     }

@@ -58,7 +58,7 @@ pub enum Action {
     /// Adds to the balance of the account under the cursor.
     Credit,
     /// Suspends the account under the cursor, or brings it back.
-    Standing,
+    ToggleSuspension,
     /// Puts the account under the cursor on another plan.
     SetPlan,
     /// Copies what one needs of the row.
@@ -68,13 +68,13 @@ pub enum Action {
     /// Goes so many fields further.
     Field(isize),
     /// Shows the form to register instead of the one to sign in, or the other way.
-    OtherForm,
+    ToggleRegistration,
     /// Sends the form, takes the filter, runs the command.
     Submit,
     /// Writes the chosen command out.
     Complete,
     /// Confirms.
-    Yes,
+    Confirm,
     /// Changes the text of the field.
     Type(InputRequest),
 }

@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::remote;
+use super::fetched::ListEntry;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct AuditEntry {
     /// Its place in the log.
     pub id: String,
     /// When it was made.
@@ -23,7 +23,7 @@ pub struct Entry {
     pub details: String,
 }
 
-impl remote::Entry for Entry {
+impl ListEntry for AuditEntry {
     fn id(&self) -> &str {
         &self.id
     }

@@ -1,12 +1,12 @@
 //! The catalogue: what clients can ask for, and what it costs.
 
+use super::fetched::ListEntry;
 use super::plans::Limits;
-use super::remote::Entry;
-use super::upstreams::{Condition, Upstream};
+use super::upstreams::{HealthStatus, Upstream};
 
 /// A model that is on offer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
+pub struct CatalogueModel {
     /// What requests name it.
     pub id: String,
     /// What people call it.
@@ -24,7 +24,7 @@ pub struct Offer {
     /// What it can do.
     pub abilities: Vec<Ability>,
     /// What its messages may hold; empty if nobody said.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<Modality>,
     /// Other names that requests may use.
     pub aliases: Vec<String>,
     /// Where it is served; only operators know.
@@ -61,7 +61,7 @@ pub enum Ability {
 
 /// A kind of content that messages may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum Modality {
     /// Text.
     Text,
     /// Images.
@@ -98,7 +98,7 @@ impl Ability {
     }
 }
 
-impl Input {
+impl Modality {
     /// Returns the word for it.
     pub fn name(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ impl Input {
     }
 }
 
-impl Entry for Offer {
+impl ListEntry for CatalogueModel {
     fn id(&self) -> &str {
         &self.id
     }
@@ -128,7 +128,7 @@ impl Entry for Offer {
 
 impl Deployment {
     /// Reads `UPSTREAM:MODEL`, or `UPSTREAM` where the model has its own id; `None` if a part is empty.
-    pub fn read(place: &str) -> Option<Self> {
+    pub fn parse(place: &str) -> Option<Self> {
         let (upstream, model) = match place.split_once(':') {
             Some((_, "")) => return None,
             Some((upstream, model)) => (upstream, model),
@@ -139,21 +139,21 @@ impl Deployment {
     }
 
     /// Says how its upstream does, if that is known.
-    pub fn condition(&self, upstreams: &[Upstream]) -> Option<Condition> {
-        upstreams.iter().find(|it| it.name == self.upstream)?.condition()
+    pub fn health_status(&self, upstreams: &[Upstream]) -> Option<HealthStatus> {
+        upstreams.iter().find(|it| it.name == self.upstream)?.health_status()
     }
 }
 
 // === impl Offer ===
 
-impl Offer {
+impl CatalogueModel {
     /// Says how it does where it does best, as far as that is known: that is where requests go.
-    pub fn condition(&self, upstreams: &[Upstream]) -> Option<Condition> {
-        self.deployments.iter().filter_map(|it| it.condition(upstreams)).min()
+    pub fn health_status(&self, upstreams: &[Upstream]) -> Option<HealthStatus> {
+        self.deployments.iter().filter_map(|it| it.health_status(upstreams)).min()
     }
 
-    /// Writes where it is served as [`Deployment::read`] reads it, with commas between.
-    pub fn places(&self) -> String {
+    /// Writes where it is served as [`Deployment::parse`] reads it, with commas between.
+    pub fn deployments_text(&self) -> String {
         let place = |it: &Deployment| format!("{}:{}", it.upstream, it.model);
         self.deployments.iter().map(place).collect::<Vec<_>>().join(", ")
     }

@@ -4,7 +4,7 @@ use secrecy::SecretString;
 
 use std::fmt;
 
-use super::catalogue::Offer;
+use super::catalogue::CatalogueModel;
 use super::plans::{Limits, Plan};
 use super::upstreams::Profile;
 
@@ -69,13 +69,13 @@ pub enum Change {
     /// Creates a plan or replaces it.
     PutPlan(Plan),
     /// Puts a model into the catalogue.
-    AddModel(Box<Offer>),
+    AddModel(Box<CatalogueModel>),
     /// Changes a model of the catalogue.
     UpdateModel {
         /// As it was when the user began.
-        before: Box<Offer>,
+        before: Box<CatalogueModel>,
         /// As it shall be.
-        after: Box<Offer>,
+        after: Box<CatalogueModel>,
     },
     /// Takes a model out of the catalogue.
     RemoveModel {
@@ -126,23 +126,23 @@ pub enum CredentialDraft {
 
 /// What came of a change.
 #[derive(Debug)]
-pub struct Done {
+pub struct ChangeOutcome {
     /// A line that says so.
     pub notice: String,
     /// The key that was made, if one was.
-    pub key: Option<NewKey>,
+    pub key: Option<CreatedKey>,
 }
 
 /// A key that was just made.
-pub struct NewKey {
+pub struct CreatedKey {
     /// What it is called.
     pub label: String,
     /// Its text, which the gateway gives this once.
     pub secret: SecretString,
 }
 
-impl fmt::Debug for NewKey {
+impl fmt::Debug for CreatedKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("NewKey").field("label", &self.label).finish_non_exhaustive()
+        formatter.debug_struct("CreatedKey").field("label", &self.label).finish_non_exhaustive()
     }
 }

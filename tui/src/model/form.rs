@@ -8,27 +8,27 @@ use tui_input::Input;
 
 use std::fmt;
 
-use super::catalogue::Offer;
+use super::catalogue::CatalogueModel;
 
 /// A form and what came of it.
 pub struct Form {
     /// What it is about.
     pub title: String,
     /// What sending it does.
-    pub purpose: Purpose,
+    pub kind: FormKind,
     /// The fields, in the order in which they are filled in.
     pub fields: Vec<Field>,
     /// Which of them is typed into.
     pub current: usize,
     /// Whether an answer is being waited for.
-    pub busy: bool,
+    pub is_submitting: bool,
     /// What went wrong and what to do about it.
     pub problem: Option<String>,
 }
 
 /// What sending a form does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum FormKind {
     /// Opens a session.
     SignIn,
     /// Creates an account and opens a session.
@@ -50,7 +50,7 @@ pub enum Purpose {
     /// Puts a model into the catalogue.
     AddModel,
     /// Changes that model of the catalogue.
-    EditModel(Box<Offer>),
+    EditModel(Box<CatalogueModel>),
     /// Adds an upstream.
     AddUpstream,
     /// Changes the upstream of that name.
@@ -64,14 +64,14 @@ pub struct Field {
     /// What to write there; shown while it is empty.
     pub hint: &'static str,
     /// How it is filled in.
-    pub kind: Kind,
+    pub kind: FieldKind,
     /// What was written.
     pub input: Input,
 }
 
 /// How a field is filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// By typing.
     Text,
     /// By typing what nobody else shall see.
@@ -86,9 +86,9 @@ pub enum Kind {
 
 impl Form {
     /// Returns a form whose first open field is typed into.
-    pub fn new(title: impl Into<String>, purpose: Purpose, fields: Vec<Field>) -> Self {
-        let current = fields.iter().position(|it| it.kind != Kind::Fixed).unwrap_or(0);
-        Self { title: title.into(), purpose, fields, current, busy: false, problem: None }
+    pub fn new(title: impl Into<String>, kind: FormKind, fields: Vec<Field>) -> Self {
+        let current = fields.iter().position(|it| it.kind != FieldKind::Fixed).unwrap_or(0);
+        Self { title: title.into(), kind, fields, current, is_submitting: false, problem: None }
     }
 
     /// Returns the field of that label.
@@ -115,18 +115,18 @@ impl Form {
     }
 
     /// Goes `steps` fields on, from the last to the first.
-    pub fn go(&mut self, steps: isize) {
+    pub fn move_focus(&mut self, steps: isize) {
         let count = self.fields.len();
         for _ in 0..count {
             self.current = (self.current + count).saturating_add_signed(steps) % count.max(1);
-            if self.fields[self.current].kind != Kind::Fixed {
+            if self.fields[self.current].kind != FieldKind::Fixed {
                 return;
             }
         }
     }
 
     /// Goes to the field of that label, and says what is wrong with it.
-    pub fn refuse(&mut self, label: &str, problem: impl Into<String>) {
+    pub fn reject_field(&mut self, label: &str, problem: impl Into<String>) {
         if let Some(place) = self.fields.iter().position(|field| field.label == label) {
             self.current = place;
         }
@@ -138,9 +138,9 @@ impl fmt::Debug for Form {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Form")
-            .field("purpose", &self.purpose)
+            .field("kind", &self.kind)
             .field("current", &self.current)
-            .field("busy", &self.busy)
+            .field("is_submitting", &self.is_submitting)
             .field("problem", &self.problem)
             .finish_non_exhaustive()
     }
@@ -151,27 +151,32 @@ impl fmt::Debug for Form {
 impl Field {
     /// Returns a field for text.
     pub fn text(label: &'static str, hint: &'static str, value: impl Into<String>) -> Self {
-        Self { label, hint, kind: Kind::Text, input: Input::new(value.into()) }
+        Self { label, hint, kind: FieldKind::Text, input: Input::new(value.into()) }
     }
 
     /// Returns a field for a secret.
     pub fn masked(label: &'static str, hint: &'static str) -> Self {
-        Self { label, hint, kind: Kind::Masked, input: Input::default() }
+        Self { label, hint, kind: FieldKind::Masked, input: Input::default() }
     }
 
     /// Returns a field in which one of `choices` stands.
     pub fn choice(label: &'static str, choices: &'static [&'static str], value: &str) -> Self {
-        Self { label, hint: "", kind: Kind::Choice(choices), input: Input::new(value.to_owned()) }
+        Self {
+            label,
+            hint: "",
+            kind: FieldKind::Choice(choices),
+            input: Input::new(value.to_owned()),
+        }
     }
 
     /// Returns a field that cannot be changed.
     pub fn fixed(label: &'static str, value: impl Into<String>) -> Self {
-        Self { label, hint: "", kind: Kind::Fixed, input: Input::new(value.into()) }
+        Self { label, hint: "", kind: FieldKind::Fixed, input: Input::new(value.into()) }
     }
 
     /// Puts the choice there that stands `steps` after the one that does now.
     pub fn choose(&mut self, steps: isize) {
-        if let Kind::Choice(choices) = self.kind
+        if let FieldKind::Choice(choices) = self.kind
             && !choices.is_empty()
         {
             let now = choices.iter().position(|it| *it == self.input.value()).unwrap_or(0);
@@ -183,7 +188,7 @@ impl Field {
 
 impl Drop for Field {
     fn drop(&mut self) {
-        if self.kind == Kind::Masked {
+        if self.kind == FieldKind::Masked {
             drop(SecretString::from(self.input.value_and_reset()));
         }
     }

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
+use super::fetched::ListEntry;
 use super::plans::Limits;
-use super::remote::Entry;
 
 /// A key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Key {
 
 /// Whether a key can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum KeyState {
     /// It can.
     Active,
     /// It can until its end; another took its place.
@@ -49,20 +49,20 @@ pub enum State {
 
 impl Key {
     /// Returns whether it can be used at `now`.
-    pub fn state(&self, now: Option<Timestamp>) -> State {
+    pub fn state(&self, now: Option<Timestamp>) -> KeyState {
         if self.revoked_at.is_some() {
-            State::Revoked
+            KeyState::Revoked
         } else if now.zip(self.expires_at).is_some_and(|(now, end)| end <= now) {
-            State::Expired
+            KeyState::Expired
         } else if self.successor.is_some() {
-            State::Replaced
+            KeyState::Replaced
         } else {
-            State::Active
+            KeyState::Active
         }
     }
 }
 
-impl Entry for Key {
+impl ListEntry for Key {
     fn id(&self) -> &str {
         &self.id
     }
@@ -77,7 +77,7 @@ impl Entry for Key {
 
 // === impl State ===
 
-impl State {
+impl KeyState {
     /// Returns the word for it.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,18 +1,18 @@
 //! The request log: the newest records, in bounded memory.
 
-use super::record::{Record, Tailed};
-use super::remote::Fetch;
+use super::fetched::FetchState;
+use super::record::{LogBatch, Record};
 
 use std::collections::VecDeque;
 
 /// How many records the log keeps.
-pub const LOG_LENGTH: usize = 1_000;
+pub const MAX_LOG_RECORDS: usize = 1_000;
 
 /// The last requests. A record that is looked at never changes into another: the cursor either follows,
 /// which is said, or stays with its record, for which the log stands still rather than let it go.
 #[derive(Debug)]
-pub struct Log {
-    /// The records, newest first; at most [`LOG_LENGTH`].
+pub struct RequestLog {
+    /// The records, newest first; at most [`MAX_LOG_RECORDS`].
     pub records: VecDeque<Record>,
     /// The row under the cursor.
     pub selected: usize,
@@ -22,17 +22,17 @@ pub struct Log {
     pub skipped: u64,
     /// Whether it stands still; what comes in meanwhile waits.
     pub paused: bool,
-    /// What waits, oldest first; at most [`LOG_LENGTH`], older ones are let go and counted.
-    pub waiting: VecDeque<Record>,
+    /// What waits, oldest first; at most [`MAX_LOG_RECORDS`], older ones are let go and counted.
+    pub buffered: VecDeque<Record>,
     /// How many came in while it stands still.
-    pub missed: u64,
+    pub arrived_while_paused: u64,
     /// How far it is fetched; `Ready` once all history has arrived.
-    pub fetch: Fetch,
+    pub fetch: FetchState,
 }
 
 // === impl Log ===
 
-impl Default for Log {
+impl Default for RequestLog {
     fn default() -> Self {
         Self {
             records: VecDeque::new(),
@@ -40,51 +40,52 @@ impl Default for Log {
             following: true,
             skipped: 0,
             paused: false,
-            waiting: VecDeque::new(),
-            missed: 0,
-            fetch: Fetch::Waiting,
+            buffered: VecDeque::new(),
+            arrived_while_paused: 0,
+            fetch: FetchState::Loading,
         }
     }
 }
 
-impl Log {
+impl RequestLog {
     /// Takes in a piece of the log.
-    pub fn extend(&mut self, tailed: Tailed) {
-        if tailed.restarted {
+    pub fn append(&mut self, batch: LogBatch) {
+        if batch.restarted {
             *self = Self::default();
         }
-        self.paused |= !self.following && self.selected + tailed.records.len() >= LOG_LENGTH;
+        self.paused |= !self.following && self.selected + batch.records.len() >= MAX_LOG_RECORDS;
         if self.paused {
-            self.missed = self.missed.saturating_add(tailed.records.len() as u64);
-            self.waiting.extend(tailed.records);
-            let over = self.waiting.len().saturating_sub(LOG_LENGTH);
-            self.waiting.drain(..over);
+            self.arrived_while_paused =
+                self.arrived_while_paused.saturating_add(batch.records.len() as u64);
+            self.buffered.extend(batch.records);
+            let over = self.buffered.len().saturating_sub(MAX_LOG_RECORDS);
+            self.buffered.drain(..over);
         } else {
-            for record in tailed.records {
+            for record in batch.records {
                 self.push(record);
             }
             self.trim();
         }
-        self.skipped = self.skipped.saturating_add(tailed.dropped);
-        if tailed.live {
-            self.fetch = Fetch::Ready;
+        self.skipped = self.skipped.saturating_add(batch.dropped);
+        if batch.live {
+            self.fetch = FetchState::Ready;
         }
     }
 
     /// Lets it stand still, or takes in what has waited; follows if that leaves no room for the record
     /// under the cursor.
-    pub fn pause(&mut self, paused: bool) {
+    pub fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
         if !paused {
-            let waiting = std::mem::take(&mut self.waiting);
-            if self.selected + waiting.len() >= LOG_LENGTH {
+            let buffered = std::mem::take(&mut self.buffered);
+            if self.selected + buffered.len() >= MAX_LOG_RECORDS {
                 self.select(0);
             }
-            for record in waiting {
+            for record in buffered {
                 self.push(record);
             }
             self.trim();
-            self.missed = 0;
+            self.arrived_while_paused = 0;
         }
     }
 
@@ -100,7 +101,7 @@ impl Log {
     }
 
     /// Keeps the cursor with the record that it is on, though that be the newest.
-    pub fn hold(&mut self) {
+    pub fn pin_selection(&mut self) {
         self.following = self.records.is_empty();
     }
 
@@ -112,7 +113,7 @@ impl Log {
     }
 
     fn trim(&mut self) {
-        self.records.truncate(LOG_LENGTH);
+        self.records.truncate(MAX_LOG_RECORDS);
         self.selected = self.selected.min(self.records.len().saturating_sub(1));
     }
 }

@@ -1,7 +1,7 @@
 //! What an amount buys. Only estimates come out of here; amounts that are shown stay as they came.
 
 /// Returns an exact decimal of at most nine places as billionths.
-pub fn billionths(amount: &str) -> Option<i128> {
+pub fn parse_nanos(amount: &str) -> Option<i128> {
     let (sign, digits) = match amount.strip_prefix('-') {
         Some(digits) => (-1, digits),
         None => (1, amount),
@@ -22,7 +22,7 @@ pub fn billionths(amount: &str) -> Option<i128> {
 /// Returns about how many tokens `balance` pays for at `price` per million; `None` if they are free
 /// or an amount is not known.
 pub fn tokens_for(balance: &str, price: &str) -> Option<u64> {
-    let (balance, price) = (billionths(balance)?, billionths(price)?);
+    let (balance, price) = (parse_nanos(balance)?, parse_nanos(price)?);
     if price <= 0 {
         return None;
     }
@@ -48,7 +48,7 @@ mod tests {
             ("1.-5", None),
             ("999999999999999999999999999999999999999999", None),
         ] {
-            assert_eq!(billionths(text), value, "{text}");
+            assert_eq!(parse_nanos(text), value, "{text}");
         }
     }
 

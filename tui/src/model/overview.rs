@@ -1,6 +1,6 @@
 //! The state of the overview, besides what other screens show, too.
 
-use super::remote::Remote;
+use super::fetched::Fetched;
 use super::traffic::LimitUse;
 use super::usage::Usage;
 
@@ -8,7 +8,7 @@ use super::usage::Usage;
 #[derive(Debug, Default)]
 pub struct Overview {
     /// The limits that hold for the account, with their use.
-    pub limits: Remote<Vec<LimitUse>>,
+    pub limits: Fetched<Vec<LimitUse>>,
     /// The sums of the last 30 days.
-    pub month: Remote<Usage>,
+    pub month: Fetched<Usage>,
 }

@@ -1,6 +1,6 @@
 //! Plans: what accounts are entitled to.
 
-use super::remote::Entry;
+use super::fetched::ListEntry;
 
 /// Limits of a plan, a model or a key; here `None` means that there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Plan {
     pub models: Vec<String>,
 }
 
-impl Entry for Plan {
+impl ListEntry for Plan {
     fn id(&self) -> &str {
         &self.name
     }

@@ -33,7 +33,7 @@ pub struct Totals {
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum RequestStatus {
     /// The answer reached its end.
     Completed,
     /// The answer was cut by a limit or a filter.
@@ -50,7 +50,7 @@ pub enum Status {
 
 /// Where token counts come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Basis {
+pub enum UsageBasis {
     /// The upstream said so.
     Upstream,
     /// The gateway counted.
@@ -79,7 +79,7 @@ pub struct Record {
     /// Whether a stream was asked for.
     pub stream: bool,
     /// How it ended.
-    pub status: Option<Status>,
+    pub status: Option<RequestStatus>,
     /// The HTTP status that the client got.
     pub http_status: Option<u32>,
     /// The code of the error that the client got.
@@ -87,7 +87,7 @@ pub struct Record {
     /// What it used.
     pub tokens: Tokens,
     /// Where `tokens` comes from.
-    pub basis: Option<Basis>,
+    pub basis: Option<UsageBasis>,
     /// What it cost.
     pub cost_usd: Option<String>,
     /// The price version that it was charged by.
@@ -106,7 +106,7 @@ pub struct Record {
 
 /// A piece of the request log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tailed {
+pub struct LogBatch {
     /// Whether the log begins anew with this piece, because it is another log or the cursor was not
     /// accepted.
     pub restarted: bool,
@@ -129,7 +129,7 @@ impl Tokens {
 
 // === impl Status ===
 
-impl Status {
+impl RequestStatus {
     /// Returns the word for it.
     pub fn name(self) -> &'static str {
         match self {
@@ -145,7 +145,7 @@ impl Status {
 
 // === impl Basis ===
 
-impl Basis {
+impl UsageBasis {
     /// Says who counted.
     pub fn name(self) -> &'static str {
         match self {

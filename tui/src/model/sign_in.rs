@@ -1,6 +1,6 @@
 //! The state of the sign-in screen: a form to sign in with, or one to register.
 
-use super::form::{Field, Form, Purpose};
+use super::form::{Field, Form, FormKind};
 
 /// The label of the field for the account's name.
 pub const NAME: &str = "name";
@@ -25,7 +25,7 @@ impl SignIn {
             Field::text(NAME, "name or e-mail", name),
             Field::masked(PASSWORD, "your password"),
         ];
-        Form::new("Sign in", Purpose::SignIn, fields)
+        Form::new("Sign in", FormKind::SignIn, fields)
     }
 
     /// Returns the form to register with.
@@ -36,7 +36,7 @@ impl SignIn {
             Field::masked(AGAIN, "the same once more"),
             Field::text(INVITE, "a code, if the gateway asks for one", ""),
         ];
-        Form::new("Register", Purpose::Register, fields)
+        Form::new("Register", FormKind::Register, fields)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::remote::Entry;
+use super::fetched::ListEntry;
 use super::traffic::Percentiles;
 
 /// An upstream.
@@ -62,7 +62,7 @@ pub struct Health {
     /// The upstream's name.
     pub name: String,
     /// Whether requests are sent to it.
-    pub breaker: Option<Breaker>,
+    pub breaker: Option<BreakerState>,
     /// When one will be sent to it again, while the breaker is open.
     pub retry_at: Option<Timestamp>,
     /// Requests under way there.
@@ -81,7 +81,7 @@ pub struct Health {
 
 /// How an upstream does, in a word; the better first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Condition {
+pub enum HealthStatus {
     /// It answers.
     Healthy,
     /// Nothing was sent there of late that could tell.
@@ -98,7 +98,7 @@ pub enum Condition {
 
 /// Whether requests are sent to an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breaker {
+pub enum BreakerState {
     /// They are.
     Closed,
     /// They go elsewhere.
@@ -111,22 +111,22 @@ pub enum Breaker {
 
 impl Upstream {
     /// Says how it does, if that is known.
-    pub fn condition(&self) -> Option<Condition> {
+    pub fn health_status(&self) -> Option<HealthStatus> {
         if self.problem.is_some() {
-            return Some(Condition::NoKey);
+            return Some(HealthStatus::NoKey);
         }
         let health = self.health.as_ref()?;
         Some(match health.breaker? {
-            Breaker::Open => Condition::Down,
-            Breaker::HalfOpen => Condition::Probing,
-            Breaker::Closed if health.failures > 0 => Condition::Shaky,
-            Breaker::Closed if health.requests == 0 => Condition::Idle,
-            Breaker::Closed => Condition::Healthy,
+            BreakerState::Open => HealthStatus::Down,
+            BreakerState::HalfOpen => HealthStatus::Probing,
+            BreakerState::Closed if health.failures > 0 => HealthStatus::Shaky,
+            BreakerState::Closed if health.requests == 0 => HealthStatus::Idle,
+            BreakerState::Closed => HealthStatus::Healthy,
         })
     }
 }
 
-impl Entry for Upstream {
+impl ListEntry for Upstream {
     fn id(&self) -> &str {
         &self.name
     }
@@ -177,7 +177,7 @@ impl Profile {
 
 // === impl Condition ===
 
-impl Condition {
+impl HealthStatus {
     /// Returns the word for it.
     pub fn name(self) -> &'static str {
         match self {
@@ -193,7 +193,7 @@ impl Condition {
 
 // === impl Breaker ===
 
-impl Breaker {
+impl BreakerState {
     /// Returns what it means for requests.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! The state of the usage screen: which range, its sums, and the filter of the log.
 
+use super::fetched::Fetched;
 use super::record::Totals;
-use super::remote::Remote;
 
 /// The usage screen. The log itself is [`super::log::Log`].
 #[derive(Debug, Default)]
@@ -9,7 +9,7 @@ pub struct UsageScreen {
     /// Over which time sums are shown.
     pub range: Range,
     /// The sums of that range.
-    pub sums: Remote<Usage>,
+    pub sums: Fetched<Usage>,
     /// The conditions on requests in the log; empty lets all pass.
     pub filter: String,
 }

@@ -16,13 +16,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 
 /// How many events may wait to be taken in; more wait in the terminal.
-const WAITING: usize = 64;
+const EVENT_QUEUE_CAPACITY: usize = 64;
 
 /// Keys, mouse and size of the terminal, as they come.
 #[derive(Debug)]
 pub struct Events {
     /// Events; nothing, when the terminal is gone.
-    reported: mpsc::Receiver<Option<io::Result<Event>>>,
+    events: mpsc::Receiver<Option<io::Result<Event>>>,
 }
 
 impl Events {
@@ -31,9 +31,9 @@ impl Events {
     /// # Errors
     /// The system gives no thread for it.
     pub fn listen() -> Result<Self> {
-        let (sender, reported) = mpsc::channel(WAITING);
+        let (sender, events) = mpsc::channel(EVENT_QUEUE_CAPACITY);
         let line = sender.clone();
-        start("events", move || {
+        spawn_thread("events", move || {
             loop {
                 let event = match read() {
                     // so it says, too, that the terminal is gone
@@ -46,27 +46,27 @@ impl Events {
                 }
             }
         })?;
-        start("line", move || {
-            hang_up();
+        spawn_thread("line", move || {
+            wait_for_hangup();
             // fails only when the program is ending
             let _ = line.blocking_send(None);
         })?;
-        Ok(Self { reported })
+        Ok(Self { events })
     }
 
     /// Waits for the next one; `None` when the terminal is gone. Cancel safe.
     pub async fn next(&mut self) -> Option<io::Result<Event>> {
-        self.reported.recv().await.flatten()
+        self.events.recv().await.flatten()
     }
 }
 
-fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(work).context("starting a thread")?;
     Ok(())
 }
 
 /// Waits until nothing can come from the terminal any more.
-fn hang_up() {
+fn wait_for_hangup() {
     let (input, output) = (stdin(), stdout());
     // if standard input is none, crossterm reads that of the process: most likely the screen's
     let line: BorrowedFd<'_> = if input.is_terminal() { input.as_fd() } else { output.as_fd() };

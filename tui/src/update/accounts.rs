@@ -2,7 +2,7 @@
 
 use crate::effect::Effect;
 use crate::model::change::Change;
-use crate::model::form::{Field, Form, Purpose};
+use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
 use crate::model::{Action, Model};
 
@@ -19,16 +19,16 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 Field::text("amount", "US dollars; negative takes away", ""),
                 Field::text("reason", "kept with the ledger entry", ""),
             ];
-            Form::new("Credit", Purpose::Credit(name), fields)
+            Form::new("Credit", FormKind::Credit(name), fields)
         }
         Action::SetPlan => {
             let fields = vec![
                 Field::fixed("account", name.as_str()),
                 Field::text("plan", "the name of a plan", account.plan.unwrap_or_default()),
             ];
-            Form::new("Plan", Purpose::SetPlan(name), fields)
+            Form::new("Plan", FormKind::SetPlan(name), fields)
         }
-        Action::Standing if account.suspended => {
+        Action::ToggleSuspension if account.suspended => {
             model.overlay = Some(Overlay::Confirm(Confirm {
                 question: format!("Let `{name}` be used again?"),
                 consequence: "Its keys work from the next request on.".into(),
@@ -36,12 +36,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             }));
             return Vec::new();
         }
-        Action::Standing => {
+        Action::ToggleSuspension => {
             let fields = vec![
                 Field::fixed("account", name.as_str()),
                 Field::text("reason", "the account sees it", ""),
             ];
-            Form::new("Suspend", Purpose::Suspend(name), fields)
+            Form::new("Suspend", FormKind::Suspend(name), fields)
         }
         action => return list::copy_id(model, action),
     };

@@ -4,10 +4,10 @@ use secrecy::ExposeSecret;
 use tui_input::InputRequest;
 
 use crate::effect::Effect;
-use crate::model::catalogue::{Deployment, Offer, Price};
+use crate::model::catalogue::{CatalogueModel, Deployment, Price};
 use crate::model::change::{Change, CredentialDraft, UpstreamDraft};
-use crate::model::form::{Form, Kind, Purpose};
-use crate::model::money::billionths;
+use crate::model::form::{FieldKind, Form, FormKind};
+use crate::model::money::parse_nanos;
 use crate::model::overlay::Overlay;
 use crate::model::plans::{Limits, Plan};
 use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
@@ -18,7 +18,7 @@ use crate::model::{Action, Model};
 pub(super) const OBSERVE: &str = "serve and note";
 
 /// The field that is not as it must be, and what to do about it.
-type Refused = (&'static str, String);
+type FieldError = (&'static str, String);
 
 /// Edits, sends or closes a form that lies over a screen.
 pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec<Effect> {
@@ -36,20 +36,23 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
 
 /// Goes through the fields and types into them. While an answer is waited for, nothing changes.
 pub(super) fn edit(form: &mut Form, action: Action) {
-    if form.busy {
+    if form.is_submitting {
         return;
     }
     match action {
-        Action::Field(steps) => form.go(steps),
+        Action::Field(steps) => form.move_focus(steps),
         Action::Type(request) => {
             let Some(field) = form.fields.get_mut(form.current) else { return };
             match (field.kind, request) {
-                (Kind::Choice(_), InputRequest::GoToPrevChar) => field.choose(-1),
-                (Kind::Choice(_), InputRequest::GoToNextChar | InputRequest::InsertChar(' ')) => {
+                (FieldKind::Choice(_), InputRequest::GoToPrevChar) => field.choose(-1),
+                (
+                    FieldKind::Choice(_),
+                    InputRequest::GoToNextChar | InputRequest::InsertChar(' '),
+                ) => {
                     field.choose(1);
                 }
-                (Kind::Choice(_) | Kind::Fixed, _) => {}
-                (Kind::Text | Kind::Masked, request) => {
+                (FieldKind::Choice(_) | FieldKind::Fixed, _) => {}
+                (FieldKind::Text | FieldKind::Masked, request) => {
                     field.input.handle(request);
                 }
             }
@@ -61,12 +64,12 @@ pub(super) fn edit(form: &mut Form, action: Action) {
 /// Sends the form if all is there. Else goes to the field that is missing, and says so if the user
 /// was there already.
 pub(super) fn send(form: &mut Form) -> Option<Effect> {
-    if form.busy {
+    if form.is_submitting {
         return None;
     }
     match effect(form) {
         Ok(effect) => {
-            form.busy = true;
+            form.is_submitting = true;
             form.problem = None;
             Some(effect)
         }
@@ -74,7 +77,7 @@ pub(super) fn send(form: &mut Form) -> Option<Effect> {
             let field = form.fields.get(form.current);
             let seen = field.is_some_and(|field| field.label == label);
             let typed = form.field(label).is_some_and(|field| !field.input.value().is_empty());
-            form.refuse(label, problem);
+            form.reject_field(label, problem);
             if !seen && !typed {
                 form.problem = None;
             }
@@ -83,21 +86,21 @@ pub(super) fn send(form: &mut Form) -> Option<Effect> {
     }
 }
 
-fn effect(form: &mut Form) -> Result<Effect, Refused> {
-    let change = match form.purpose.clone() {
-        Purpose::SignIn => {
+fn effect(form: &mut Form) -> Result<Effect, FieldError> {
+    let change = match form.kind.clone() {
+        FormKind::SignIn => {
             let name = required(form, NAME, "type the name of your account")?;
             required(form, PASSWORD, "type your password")?;
             return Ok(Effect::SignIn { name, password: form.take_secret(PASSWORD) });
         }
-        Purpose::Register => {
+        FormKind::Register => {
             let name = required(form, NAME, "type a name or an e-mail address")?;
             new_password(form, PASSWORD)?;
             let invite = form.text(INVITE).to_owned();
             drop(form.take_secret(AGAIN));
             return Ok(Effect::Register { name, password: form.take_secret(PASSWORD), invite });
         }
-        Purpose::ChangePassword => {
+        FormKind::ChangePassword => {
             required(form, "old password", "type the password that holds now")?;
             new_password(form, "new password")?;
             drop(form.take_secret(AGAIN));
@@ -106,54 +109,56 @@ fn effect(form: &mut Form) -> Result<Effect, Refused> {
                 new: form.take_secret("new password"),
             }
         }
-        Purpose::CreateKey => Change::CreateKey {
+        FormKind::CreateKey => Change::CreateKey {
             label: required(form, "label", "type what to call it")?,
             limits: limits(form)?,
-            spend_cap_usd: maybe_amount(form, "spending cap")?,
+            spend_cap_usd: optional_amount(form, "spending cap")?,
             models: form.parts("models"),
             days: number(form, "ends after")?.map(|days| u32::try_from(days).unwrap_or(u32::MAX)),
         },
-        Purpose::RotateKey(id) => {
+        FormKind::RotateKey(id) => {
             let hours = number(form, "overlap hours")?.unwrap_or(0);
             Change::RotateKey { id, overlap_seconds: hours.saturating_mul(3_600) }
         }
-        Purpose::Credit(account) => Change::Credit {
+        FormKind::Credit(account) => Change::Credit {
             account,
             amount_usd: amount(form, "amount")?,
             reason: required(form, "reason", "type why: it is kept with the entry")?,
         },
-        Purpose::Suspend(account) => Change::Suspend {
+        FormKind::Suspend(account) => Change::Suspend {
             account,
             reason: required(form, "reason", "type why: the account will see it")?,
         },
-        Purpose::SetPlan(account) => {
+        FormKind::SetPlan(account) => {
             Change::SetPlan { account, plan: required(form, "plan", "type the name of a plan")? }
         }
-        Purpose::PutPlan => Change::PutPlan(Plan {
+        FormKind::PutPlan => Change::PutPlan(Plan {
             name: required(form, "name", "type its name")?,
             trial_credit_usd: Some(amount(form, "trial credit")?),
             limits: limits(form)?,
             models: form.parts("models"),
         }),
-        Purpose::AddModel => Change::AddModel(Box::new(offer(form, Offer::default())?)),
-        Purpose::EditModel(before) => {
-            let after = Box::new(offer(form, Offer::clone(&before))?);
+        FormKind::AddModel => {
+            Change::AddModel(Box::new(catalogue_model(form, CatalogueModel::default())?))
+        }
+        FormKind::EditModel(before) => {
+            let after = Box::new(catalogue_model(form, CatalogueModel::clone(&before))?);
             Change::UpdateModel { before, after }
         }
-        Purpose::AddUpstream => Change::AddUpstream(upstream(form)?),
-        Purpose::EditUpstream(_) => Change::UpdateUpstream(upstream(form)?),
+        FormKind::AddUpstream => Change::AddUpstream(upstream(form)?),
+        FormKind::EditUpstream(_) => Change::UpdateUpstream(upstream(form)?),
     };
     Ok(Effect::Change(change))
 }
 
-fn required(form: &Form, label: &'static str, problem: &str) -> Result<String, Refused> {
+fn required(form: &Form, label: &'static str, problem: &str) -> Result<String, FieldError> {
     match form.text(label) {
         "" => Err((label, problem.to_owned())),
         text => Ok(text.to_owned()),
     }
 }
 
-fn new_password(form: &Form, label: &'static str) -> Result<(), Refused> {
+fn new_password(form: &Form, label: &'static str) -> Result<(), FieldError> {
     let value = |label| form.field(label).map_or("", |field| field.input.value());
     let password = value(label);
     if password.len() < 8 {
@@ -166,7 +171,7 @@ fn new_password(form: &Form, label: &'static str) -> Result<(), Refused> {
 }
 
 /// Reads a whole number that may be missing; `k` and `M` stand for thousands and millions.
-fn number(form: &Form, label: &'static str) -> Result<Option<u64>, Refused> {
+fn number(form: &Form, label: &'static str) -> Result<Option<u64>, FieldError> {
     let digits = form.text(label).replace(['_', ','], "");
     if digits.is_empty() {
         return Ok(None);
@@ -183,22 +188,22 @@ fn number(form: &Form, label: &'static str) -> Result<Option<u64>, Refused> {
     }
 }
 
-fn amount(form: &Form, label: &'static str) -> Result<String, Refused> {
+fn amount(form: &Form, label: &'static str) -> Result<String, FieldError> {
     let amount = required(form, label, "type an amount in US dollars, such as 5 or 0.25")?;
-    match billionths(&amount) {
+    match parse_nanos(&amount) {
         Some(_) => Ok(amount),
         None => Err((label, "an amount in US dollars, such as 5 or 0.25".to_owned())),
     }
 }
 
-fn maybe_amount(form: &Form, label: &'static str) -> Result<Option<String>, Refused> {
+fn optional_amount(form: &Form, label: &'static str) -> Result<Option<String>, FieldError> {
     match form.text(label) {
         "" => Ok(None),
         _ => amount(form, label).map(Some),
     }
 }
 
-fn limits(form: &Form) -> Result<Limits, Refused> {
+fn limits(form: &Form) -> Result<Limits, FieldError> {
     Ok(Limits {
         rpm: number(form, "requests/min")?,
         tpm: number(form, "tokens/min")?,
@@ -209,17 +214,17 @@ fn limits(form: &Form) -> Result<Limits, Refused> {
 }
 
 /// Returns what `before` becomes; what the form does not have stays as it is.
-fn offer(form: &Form, before: Offer) -> Result<Offer, Refused> {
-    Ok(Offer {
+fn catalogue_model(form: &Form, before: CatalogueModel) -> Result<CatalogueModel, FieldError> {
+    Ok(CatalogueModel {
         id: required(form, "id", "type the id that requests name it by")?,
         deployments: deployments(form, &before)?,
         display_name: form.text("display name").to_owned(),
         context: number(form, "context")?,
         max_output: number(form, "max output")?,
         price: Price {
-            input_usd: maybe_amount(form, "input $/M")?,
-            cached_usd: maybe_amount(form, "cached $/M")?,
-            output_usd: maybe_amount(form, "output $/M")?,
+            input_usd: optional_amount(form, "input $/M")?,
+            cached_usd: optional_amount(form, "cached $/M")?,
+            output_usd: optional_amount(form, "output $/M")?,
             version: before.price.version,
         },
         limits: Limits {
@@ -232,7 +237,7 @@ fn offer(form: &Form, before: Offer) -> Result<Offer, Refused> {
 }
 
 /// Reads where a model is served; places that it had keep their weight and priority.
-fn deployments(form: &Form, before: &Offer) -> Result<Vec<Deployment>, Refused> {
+fn deployments(form: &Form, before: &CatalogueModel) -> Result<Vec<Deployment>, FieldError> {
     let how = "UPSTREAM:MODEL, such as `local:qwen3-32b`, with commas between several";
     required(form, "served by", how)?;
     let known = |read: Deployment| {
@@ -240,11 +245,11 @@ fn deployments(form: &Form, before: &Offer) -> Result<Vec<Deployment>, Refused> 
         before.deployments.iter().find(same).cloned().unwrap_or(read)
     };
     let places = form.parts("served by").into_iter();
-    let read = places.map(|place| Deployment::read(&place).map(known));
+    let read = places.map(|place| Deployment::parse(&place).map(known));
     read.collect::<Option<_>>().ok_or_else(|| ("served by", how.to_owned()))
 }
 
-fn upstream(form: &mut Form) -> Result<UpstreamDraft, Refused> {
+fn upstream(form: &mut Form) -> Result<UpstreamDraft, FieldError> {
     let name = required(form, "name", "type its name")?;
     let url = required(form, "URL", "type its base URL, such as http://127.0.0.1:8000/v1")?;
     let profile = Profile::find(form.text("dialect")).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use crate::effect::Effect;
 use crate::model::change::Change;
-use crate::model::form::{Field, Form, Purpose};
+use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
 use crate::model::{Action, Model};
 
@@ -23,17 +23,20 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 Field::text("spending cap", "US dollars in all; empty for none", ""),
                 Field::text("ends after", "days; empty for never", ""),
             ];
-            open(model, Form::new("New key", Purpose::CreateKey, fields));
+            open(model, Form::new("New key", FormKind::CreateKey, fields));
         }
         (Action::Rotate | Action::Remove, Some(key)) if key.revoked_at.is_some() => {
-            model.complain(format!("key `{}` is revoked already: `n` makes a new one", key.label));
+            model.set_problem(format!(
+                "key `{}` is revoked already: `n` makes a new one",
+                key.label
+            ));
         }
         (Action::Rotate, Some(key)) => {
             let fields = vec![
                 Field::fixed("key", format!("{} ({})", key.label, key.id)),
                 Field::text("overlap hours", "how long the old one works on; 0 ends it now", "24"),
             ];
-            open(model, Form::new("Rotate key", Purpose::RotateKey(key.id), fields));
+            open(model, Form::new("Rotate key", FormKind::RotateKey(key.id), fields));
         }
         (Action::Remove, Some(key)) => {
             let confirm = Confirm {

@@ -4,13 +4,13 @@ use secrecy::SecretString;
 use tui_input::Input;
 
 use crate::effect::Effect;
-use crate::model::log::Log;
+use crate::model::fetched::{List, ListEntry};
+use crate::model::log::RequestLog;
 use crate::model::overlay::Overlay;
-use crate::model::remote::{Entry, List};
 use crate::model::{Action, Model, Screen};
 
 /// What every list can do, whatever is in it.
-pub(super) trait Rows {
+pub(super) trait Selectable {
     /// Returns how many rows there are.
     fn count(&self) -> usize;
     /// Returns the row under the cursor.
@@ -21,7 +21,7 @@ pub(super) trait Rows {
     fn id(&self) -> Option<&str>;
 }
 
-impl<T: Entry> Rows for List<T> {
+impl<T: ListEntry> Selectable for List<T> {
     fn count(&self) -> usize {
         self.visible().count()
     }
@@ -35,11 +35,11 @@ impl<T: Entry> Rows for List<T> {
     }
 
     fn id(&self) -> Option<&str> {
-        self.current().map(Entry::id)
+        self.current().map(ListEntry::id)
     }
 }
 
-impl Rows for Log {
+impl Selectable for RequestLog {
     fn count(&self) -> usize {
         self.records.len()
     }
@@ -49,7 +49,7 @@ impl Rows for Log {
     }
 
     fn select(&mut self, row: usize) {
-        Log::select(self, row);
+        RequestLog::select(self, row);
     }
 
     fn id(&self) -> Option<&str> {
@@ -68,15 +68,15 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
         return true;
     }
     if let Action::Detail = action {
-        model.detail = !model.detail;
-        if model.detail && model.screen == Screen::Usage {
-            model.data.log.hold();
+        model.is_detail_open = !model.is_detail_open;
+        if model.is_detail_open && model.screen == Screen::Usage {
+            model.data.log.pin_selection();
         }
         return true;
     }
     if let Action::Back = action {
-        if model.detail {
-            model.detail = false;
+        if model.is_detail_open {
+            model.is_detail_open = false;
         } else {
             set_filter(model, "");
         }
@@ -102,7 +102,7 @@ pub(super) fn copy_id(model: &mut Model, action: Action) -> Vec<Effect> {
     }
     let id = rows(model).and_then(|rows| rows.id().map(str::to_owned));
     id.map_or_else(Vec::new, |id| {
-        model.say(format!("`{id}` is in the clipboard"));
+        model.set_success(format!("`{id}` is in the clipboard"));
         vec![Effect::Copy(SecretString::from(id))]
     })
 }
@@ -112,7 +112,7 @@ pub(super) fn filter(model: &Model) -> &str {
     let data = &model.data;
     match model.screen {
         Screen::Keys => &data.keys.filter,
-        Screen::Models => &data.offers.filter,
+        Screen::Models => &data.models.filter,
         Screen::Usage => &data.usage.filter,
         Screen::Accounts => &data.accounts.filter,
         Screen::Upstreams => &data.upstreams.filter,
@@ -126,26 +126,26 @@ pub(super) fn filter(model: &Model) -> &str {
 pub(super) fn set_filter(model: &mut Model, filter: &str) {
     let data = &mut model.data;
     match model.screen {
-        Screen::Keys => data.keys.narrow(filter),
-        Screen::Models => data.offers.narrow(filter),
+        Screen::Keys => data.keys.set_filter(filter),
+        Screen::Models => data.models.set_filter(filter),
         Screen::Usage if data.usage.filter != filter => {
             filter.clone_into(&mut data.usage.filter);
-            data.log = Log::default();
+            data.log = RequestLog::default();
         }
-        Screen::Accounts => data.accounts.narrow(filter),
-        Screen::Upstreams => data.upstreams.narrow(filter),
-        Screen::Plans => data.plans.narrow(filter),
-        Screen::Audit => data.audit.narrow(filter),
+        Screen::Accounts => data.accounts.set_filter(filter),
+        Screen::Upstreams => data.upstreams.set_filter(filter),
+        Screen::Plans => data.plans.set_filter(filter),
+        Screen::Audit => data.audit.set_filter(filter),
         Screen::Usage | Screen::SignIn | Screen::Overview | Screen::Live => {}
     }
 }
 
 /// Returns the list of the open screen.
-fn rows(model: &mut Model) -> Option<&mut dyn Rows> {
+fn rows(model: &mut Model) -> Option<&mut dyn Selectable> {
     let data = &mut model.data;
     match model.screen {
         Screen::Keys => Some(&mut data.keys),
-        Screen::Models => Some(&mut data.offers),
+        Screen::Models => Some(&mut data.models),
         Screen::Usage => Some(&mut data.log),
         Screen::Accounts => Some(&mut data.accounts),
         Screen::Upstreams => Some(&mut data.upstreams),

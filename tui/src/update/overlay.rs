@@ -62,7 +62,7 @@ pub(super) fn paste(model: &mut Model, text: &SecretString) {
 
 fn confirm(model: &mut Model, question: Confirm, action: Action) -> Vec<Effect> {
     match action {
-        Action::Yes => vec![Effect::Change(question.change)],
+        Action::Confirm => vec![Effect::Change(question.change)],
         Action::Back => Vec::new(),
         _ => {
             model.overlay = Some(Overlay::Confirm(question));
@@ -81,8 +81,10 @@ fn show(model: &mut Model, mut secret: Secret, action: Action) -> Vec<Effect> {
     if action == Action::Back {
         let label = secret.label.clone();
         drop(secret);
-        model.say(format!("the text of key `{label}` is gone from here; only its digest is kept"));
-        effects.push(Effect::Wipe);
+        model.set_success(format!(
+            "the text of key `{label}` is gone from here; only its digest is kept"
+        ));
+        effects.push(Effect::ClearScreen);
     } else {
         model.overlay = Some(Overlay::Secret(secret));
     }

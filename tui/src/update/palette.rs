@@ -16,7 +16,7 @@ pub(super) fn act(model: &mut Model, mut palette: Palette, action: Action) -> Ve
                 return super::act(model, binding.action);
             }
             if !palette.input.value().trim().is_empty() {
-                model.complain(format!(
+                model.set_problem(format!(
                     "there is no command `{}`: `?` lists what there is",
                     palette.input.value().trim()
                 ));

@@ -1,7 +1,7 @@
 //! What operators can do with plans.
 
 use crate::effect::Effect;
-use crate::model::form::{Field, Form, Purpose};
+use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::Overlay;
 use crate::model::plans::Plan;
 use crate::model::{Action, Model};
@@ -42,7 +42,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Field::choice("above them", ABOVE, ABOVE[usize::from(limits.observe)]),
         Field::text("models", "ids with commas between; empty for all", plan.models.join(", ")),
     ];
-    let form = Form::new(title, Purpose::PutPlan, fields);
+    let form = Form::new(title, FormKind::PutPlan, fields);
     model.overlay = Some(Overlay::Form(Box::new(form)));
     Vec::new()
 }

@@ -1,7 +1,7 @@
 //! What can be done on every screen.
 
 use crate::effect::Effect;
-use crate::model::form::{Field, Form, Purpose};
+use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Overlay, Palette};
 use crate::model::{Action, Model, Screen};
 
@@ -13,21 +13,21 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
         Action::Palette => model.overlay = Some(Overlay::Palette(Palette::default())),
         Action::Open(screen) if model.allows(action) => open(model, screen),
         Action::Open(screen) => {
-            model.complain(format!("`{}` is for operators", screen.name()));
+            model.set_problem(format!("`{}` is for operators", screen.name()));
         }
         Action::Tab(steps) => open(model, neighbour(model, steps)),
         Action::Refresh => {
-            model.refreshing = true;
+            model.is_refreshing = true;
             effects.push(Effect::Refresh);
         }
         Action::Mouse => {
-            model.mouse = !model.mouse;
-            model.say(if model.mouse {
+            model.is_mouse_enabled = !model.is_mouse_enabled;
+            model.set_success(if model.is_mouse_enabled {
                 "the mouse scrolls and clicks; hold Shift to select text"
             } else {
                 "the mouse is the terminal's again"
             });
-            effects.push(Effect::Mouse(model.mouse));
+            effects.push(Effect::Mouse(model.is_mouse_enabled));
         }
         Action::Password => {
             let fields = vec![
@@ -35,7 +35,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
                 Field::masked("new password", "eight characters or more"),
                 Field::masked("again", "the same once more"),
             ];
-            let form = Form::new("Change password", Purpose::ChangePassword, fields);
+            let form = Form::new("Change password", FormKind::ChangePassword, fields);
             model.overlay = Some(Overlay::Form(Box::new(form)));
         }
         Action::SignOut => effects.push(Effect::SignOut),
@@ -47,7 +47,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
 fn open(model: &mut Model, screen: Screen) {
     if model.screen != screen {
         model.screen = screen;
-        model.detail = false;
+        model.is_detail_open = false;
     }
 }
 

@@ -1,10 +1,10 @@
 //! What the user can do on the sign-in screen, and what comes of it.
 
 use crate::effect::Effect;
-use crate::model::form::Purpose;
+use crate::model::form::FormKind;
 use crate::model::overlay::Overlay;
 use crate::model::sign_in::{NAME, SignIn};
-use crate::model::{Action, Data, Link, Model, Screen};
+use crate::model::{Action, ConnectionState, Data, Model, Screen};
 
 use super::form;
 
@@ -14,10 +14,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match action {
         Action::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
         Action::Submit => return form::send(form).into_iter().collect(),
-        Action::OtherForm if !form.busy => {
+        Action::ToggleRegistration if !form.is_submitting => {
             let name = form.text(NAME).to_owned();
-            *form = match form.purpose {
-                Purpose::Register => SignIn::sign_in(&name),
+            *form = match form.kind {
+                FormKind::Register => SignIn::sign_in(&name),
                 _ => SignIn::register(&name),
             };
         }
@@ -35,7 +35,7 @@ pub(super) fn accept(model: &mut Model) {
 /// Shows what went wrong; the name stays, the password has to be typed again.
 pub(super) fn refuse(model: &mut Model, problem: String) {
     let form = &mut model.sign_in.form;
-    form.busy = false;
+    form.is_submitting = false;
     let first = usize::from(!form.text(NAME).is_empty());
     form.current = first;
     form.problem = Some(problem);
@@ -44,14 +44,14 @@ pub(super) fn refuse(model: &mut Model, problem: String) {
 /// Forgets everything about who was signed in, and asks who comes next.
 pub(super) fn leave(model: &mut Model, reason: Option<String>) {
     model.data = Data::default();
-    model.link = Link::Idle;
+    model.connection = ConnectionState::Idle;
     model.screen = Screen::SignIn;
     // the text of a key comes only once: it stays until its reader has closed it
     if !matches!(model.overlay, Some(Overlay::Secret(_))) {
         model.overlay = None;
     }
-    model.detail = false;
-    model.refreshing = false;
+    model.is_detail_open = false;
+    model.is_refreshing = false;
     model.sign_in = SignIn::default();
     if let Some(reason) = reason {
         refuse(model, reason);

@@ -13,11 +13,11 @@ use crate::effect::Effect;
 use crate::keymap;
 use crate::message::{Loaded, Message};
 use crate::model::accounts::{Account, Role};
-use crate::model::change::{Done, NewKey};
-use crate::model::interest::{Interest, Reach, Topic};
+use crate::model::change::{ChangeOutcome, CreatedKey};
 use crate::model::keys::Key;
 use crate::model::overlay::Overlay;
 use crate::model::plans::Limits;
+use crate::model::subscription::{Subscription, Topic, TrafficScope};
 use crate::model::{Model, Notice, Screen};
 use crate::theme::{Palette, Theme};
 
@@ -85,9 +85,9 @@ fn change(effects: &[Effect]) -> String {
     }
 }
 
-fn watched(effects: &[Effect]) -> &Interest {
+fn subscribed(effects: &[Effect]) -> &Subscription {
     match effects {
-        [Effect::Watch(interest)] => interest,
+        [Effect::Subscribe(subscription)] => subscription,
         other => panic!("nothing is watched: {other:?}"),
     }
 }
@@ -109,13 +109,13 @@ fn a_key_is_made_and_its_text_is_shown_once() {
     assert!(asked.contains("rpm: Some(60), tpm: Some(200000), concurrency: None"), "{asked}");
     assert!(press(&mut model, KeyCode::Enter).is_empty(), "it was sent already");
 
-    let made = NewKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
-    let done = Done { notice: "made".to_owned(), key: Some(made) };
+    let made = CreatedKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
+    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made) };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(!format!("{model:?}").contains("sk-tg-secret"));
     assert!(matches!(&*press(&mut model, KeyCode::Char('y')), [Effect::Copy(_)]));
     assert!(matches!(&model.overlay, Some(Overlay::Secret(secret)) if secret.copied));
-    assert!(matches!(&*press(&mut model, KeyCode::Esc), [Effect::Wipe]));
+    assert!(matches!(&*press(&mut model, KeyCode::Esc), [Effect::ClearScreen]));
     assert!(model.overlay.is_none());
 }
 
@@ -123,8 +123,8 @@ fn a_key_is_made_and_its_text_is_shown_once() {
 fn a_text_of_a_key_goes_before_whatever_is_open() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char(':'));
-    let made = NewKey { label: "late".to_owned(), secret: "sk-tg-secret".into() };
-    let done = Done { notice: "made".to_owned(), key: Some(made) };
+    let made = CreatedKey { label: "late".to_owned(), secret: "sk-tg-secret".into() };
+    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made) };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(matches!(model.overlay, Some(Overlay::Secret(_))));
 }
@@ -140,7 +140,7 @@ fn a_refused_change_stays_in_its_form_and_says_what_to_do() {
     let Some(Overlay::Form(form)) = &model.overlay else { panic!("the form is gone") };
     assert_eq!(form.problem.as_deref(), Some("there is no model `nope`"));
     assert_eq!(form.text("label"), "laptop");
-    assert!(!form.busy);
+    assert!(!form.is_submitting);
 }
 
 #[test]
@@ -201,13 +201,19 @@ fn operators_credit_suspend_and_resume() {
     press(&mut model, KeyCode::Backspace);
     let asked = change(&press(&mut model, KeyCode::Enter));
     assert_eq!(asked, "Credit { account: \"bob\", amount_usd: \"2.5\", reason: \"gift\" }");
-    update(&mut model, Message::Changed(Ok(Done { notice: "done".to_owned(), key: None })));
+    update(
+        &mut model,
+        Message::Changed(Ok(ChangeOutcome { notice: "done".to_owned(), key: None })),
+    );
 
     press(&mut model, KeyCode::Char('s'));
     write(&mut model, "unpaid");
     let asked = change(&press(&mut model, KeyCode::Enter));
     assert_eq!(asked, "Suspend { account: \"bob\", reason: \"unpaid\" }");
-    update(&mut model, Message::Changed(Ok(Done { notice: "done".to_owned(), key: None })));
+    update(
+        &mut model,
+        Message::Changed(Ok(ChangeOutcome { notice: "done".to_owned(), key: None })),
+    );
 
     let suspended = Account { suspended: true, ..account("bob", Role::Member) };
     load(&mut model, Loaded::Accounts(vec![suspended]));
@@ -220,13 +226,17 @@ fn each_screen_watches_what_it_shows() {
     let mut model = model();
     update(&mut model, Message::TokenFound("token".into()));
     let effects = load(&mut model, Loaded::Account(account("ada", Role::Operator)));
-    assert_eq!(watched(&effects).traffic, Some(Reach::All), "who it is decides whose traffic");
+    assert_eq!(
+        subscribed(&effects).traffic,
+        Some(TrafficScope::Gateway),
+        "who it is decides whose traffic"
+    );
     let effects = press(&mut model, KeyCode::Char('7'));
-    assert_eq!(watched(&effects).topics, [Topic::Account, Topic::Upstreams, Topic::Health]);
-    assert_eq!(watched(&effects).traffic, None);
+    assert_eq!(subscribed(&effects).topics, [Topic::Account, Topic::Upstreams, Topic::Health]);
+    assert_eq!(subscribed(&effects).traffic, None);
     let effects = press(&mut model, KeyCode::Char('3'));
     let topics = [Topic::Account, Topic::Models, Topic::Upstreams, Topic::Health];
-    assert_eq!(watched(&effects).topics, topics, "who sees how models do");
+    assert_eq!(subscribed(&effects).topics, topics, "who sees how models do");
     press(&mut model, KeyCode::Char('7'));
     assert!(press(&mut model, KeyCode::Char('7')).is_empty(), "nothing new is wanted");
 }

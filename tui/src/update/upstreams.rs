@@ -2,7 +2,7 @@
 
 use crate::effect::Effect;
 use crate::model::change::Change;
-use crate::model::form::{Field, Form, Purpose};
+use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
 use crate::model::upstreams::Upstream;
 use crate::model::{Action, Model};
@@ -18,12 +18,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let form = match (action, current) {
         (Action::New, _) => {
             let name = Field::text("name", "such as `local`", "");
-            form("New upstream", Purpose::AddUpstream, name, &Upstream::default())
+            form("New upstream", FormKind::AddUpstream, name, &Upstream::default())
         }
         (Action::Modify, Some(upstream)) => {
-            let purpose = Purpose::EditUpstream(upstream.name.clone());
+            let kind = FormKind::EditUpstream(upstream.name.clone());
             let name = Field::fixed("name", upstream.name.as_str());
-            form("Edit upstream", purpose, name, &upstream)
+            form("Edit upstream", kind, name, &upstream)
         }
         (Action::Remove, Some(upstream)) => {
             model.overlay = Some(Overlay::Confirm(Confirm {
@@ -40,7 +40,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-fn form(title: &str, purpose: Purpose, name: Field, upstream: &Upstream) -> Form {
+fn form(title: &str, kind: FormKind, name: Field, upstream: &Upstream) -> Form {
     let fields = vec![
         name,
         Field::text("URL", "http://HOST:PORT/v1, or `sim:`", upstream.url.as_str()),
@@ -49,7 +49,7 @@ fn form(title: &str, purpose: Purpose, name: Field, upstream: &Upstream) -> Form
         Field::text("key file", "or a file on the gateway's host", ""),
         Field::masked("key", "or the key itself, stored sealed"),
     ];
-    Form::new(title, purpose, fields)
+    Form::new(title, kind, fields)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What the user can do on the usage screen.
 
 use crate::effect::Effect;
-use crate::model::remote::Remote;
+use crate::model::fetched::Fetched;
 use crate::model::{Action, Model};
 
 use super::list;
@@ -11,14 +11,14 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match action {
         Action::Pause => {
             let log = &mut model.data.log;
-            log.pause(!log.paused);
+            log.set_paused(!log.paused);
         }
         Action::Range(steps) => {
             let usage = &mut model.data.usage;
             let range = usage.range.step(steps);
             if range != usage.range {
                 usage.range = range;
-                usage.sums = Remote::default();
+                usage.sums = Fetched::default();
             }
         }
         action => return list::copy_id(model, action),

@@ -27,9 +27,9 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         title: "Accounts",
         list: &model.data.accounts,
         columns: COLUMNS,
-        nothing: "no accounts yet: `ctl register` makes one",
+        empty_text: "no accounts yet: `ctl register` makes one",
     };
-    panes.render(model, |it| cells(model, it), |it| all_of(model, it), buffer, area);
+    panes.render(model, |it| cells(model, it), |it| detail(model, it), buffer, area);
 }
 
 fn cells<'a>(model: &Model, account: &'a Account) -> Vec<Span<'a>> {
@@ -59,7 +59,7 @@ fn state(model: &Model, account: &Account) -> Span<'static> {
     }
 }
 
-fn all_of<'a>(model: &'a Model, account: &'a Account) -> Detail<'a> {
+fn detail<'a>(model: &'a Model, account: &'a Account) -> Detail<'a> {
     let mut detail = Detail::default();
     detail
         .row("name", Span::styled(account.name.as_str(), model.theme.strong()))

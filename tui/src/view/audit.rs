@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Span;
 
 use crate::model::Model;
-use crate::model::audit::Entry;
+use crate::model::audit::AuditEntry;
 
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
@@ -27,12 +27,12 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         title: "Audit",
         list: &model.data.audit,
         columns: COLUMNS,
-        nothing: "nothing was changed yet",
+        empty_text: "nothing was changed yet",
     };
-    panes.render(model, |it| cells(model, it), |it| all_of(model, it), buffer, area);
+    panes.render(model, |it| cells(model, it), |it| detail(model, it), buffer, area);
 }
 
-fn cells<'a>(model: &Model, entry: &'a Entry) -> Vec<Span<'a>> {
+fn cells<'a>(model: &Model, entry: &'a AuditEntry) -> Vec<Span<'a>> {
     vec![
         plain(date_and_time(entry.at, &model.zone)),
         plain(actor(entry)),
@@ -43,11 +43,11 @@ fn cells<'a>(model: &Model, entry: &'a Entry) -> Vec<Span<'a>> {
     ]
 }
 
-fn actor(entry: &Entry) -> &str {
+fn actor(entry: &AuditEntry) -> &str {
     entry.actor.as_deref().unwrap_or("the gateway")
 }
 
-fn all_of<'a>(model: &'a Model, entry: &'a Entry) -> Detail<'a> {
+fn detail<'a>(model: &'a Model, entry: &'a AuditEntry) -> Detail<'a> {
     let mut detail = Detail::default();
     detail
         .row("number", plain(entry.id.as_str()))
@@ -55,7 +55,7 @@ fn all_of<'a>(model: &'a Model, entry: &'a Entry) -> Detail<'a> {
         .row("actor", plain(actor(entry)))
         .row("action", Span::styled(entry.action.as_str(), model.theme.strong()))
         .row("object", plain(entry.object.as_str()))
-        .maybe("account", entry.account.as_deref().map(plain));
+        .optional_row("account", entry.account.as_deref().map(plain));
     if !entry.details.is_empty() {
         detail.heading("Details").text(plain(entry.details.as_str()));
     }

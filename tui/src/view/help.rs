@@ -12,7 +12,7 @@ use super::widget::frame::popup;
 use super::widget::text::fit;
 
 /// How wide the keys' column is.
-const KEYS: usize = 20;
+const KEY_COLUMN_WIDTH: usize = 20;
 
 /// Draws a box over the middle of `area`, without the first `scroll` rows.
 pub(super) fn render(model: &Model, scroll: usize, buffer: &mut Buffer, area: Rect) {
@@ -31,8 +31,8 @@ pub(super) fn render(model: &Model, scroll: usize, buffer: &mut Buffer, area: Re
     let title = if rows.len() > room + scroll { "Keys · ↓ for more" } else { "Keys" };
     let inside = popup(model.theme, title, buffer, area);
     for ((keys, help), row) in rows.into_iter().skip(scroll).zip(inside.rows()) {
-        let keys = Span::styled(format!("{keys:<KEYS$}  "), model.theme.accent());
-        let help = fit(help, usize::from(row.width).saturating_sub(KEYS + 2));
+        let keys = Span::styled(format!("{keys:<KEY_COLUMN_WIDTH$}  "), model.theme.accent());
+        let help = fit(help, usize::from(row.width).saturating_sub(KEY_COLUMN_WIDTH + 2));
         Line::from_iter([keys, Span::raw(help)]).render(row, buffer);
     }
 }

@@ -5,13 +5,13 @@ use ratatui::layout::Rect;
 use ratatui::text::Span;
 
 use crate::model::Model;
-use crate::model::keys::{Key, State};
+use crate::model::keys::{Key, KeyState};
 use crate::model::plans::Limits;
 
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
-use super::widget::text::{ago, date_and_time, dollars, limit, roughly};
+use super::widget::text::{ago, approximate_count, date_and_time, dollars, limit};
 
 const COLUMNS: &[Column] = &[
     Column::text("label", 12, 2, 0),
@@ -29,9 +29,9 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         title: "Keys",
         list: &model.data.keys,
         columns: COLUMNS,
-        nothing: "no keys yet: `n` makes one",
+        empty_text: "no keys yet: `n` makes one",
     };
-    panes.render(model, |key| cells(model, key), |key| all_of(model, key), buffer, area);
+    panes.render(model, |key| cells(model, key), |key| detail(model, key), buffer, area);
 }
 
 fn cells<'a>(model: &Model, key: &'a Key) -> Vec<Span<'a>> {
@@ -49,9 +49,9 @@ fn cells<'a>(model: &Model, key: &'a Key) -> Vec<Span<'a>> {
 fn state(model: &Model, key: &Key) -> Span<'static> {
     let state = key.state(model.now);
     let style = match state {
-        State::Active => model.theme.good(),
-        State::Replaced => model.theme.warning(),
-        State::Expired | State::Revoked => model.theme.faint(),
+        KeyState::Active => model.theme.good(),
+        KeyState::Replaced => model.theme.warning(),
+        KeyState::Expired | KeyState::Revoked => model.theme.faint(),
     };
     Span::styled(state.name(), style)
 }
@@ -75,9 +75,9 @@ pub(super) fn limits(limits: Limits) -> String {
         (limits.concurrency, "at once"),
         (limits.monthly_tokens, "a month"),
     ];
-    let known = named
-        .into_iter()
-        .filter_map(|(limit, name)| limit.map(|limit| format!("{} {name}", roughly(limit))));
+    let known = named.into_iter().filter_map(|(limit, name)| {
+        limit.map(|limit| format!("{} {name}", approximate_count(limit)))
+    });
     let text = known.collect::<Vec<_>>().join(", ");
     if text.is_empty() { "none".to_owned() } else { text }
 }
@@ -97,7 +97,7 @@ pub(super) fn above(limits: Limits) -> &'static str {
     if limits.observe { "served and noted" } else { "refused" }
 }
 
-fn all_of<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
+fn detail<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
     let time = |time| plain(date_and_time(time, &model.zone));
     let cap = key.spend_cap_usd.as_deref();
     let cap = cap.map_or_else(|| "none".to_owned(), |cap| dollars(Some(cap)));
@@ -107,7 +107,7 @@ fn all_of<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
         .row("id", plain(key.id.as_str()))
         .row("account", plain(key.account.as_str()))
         .row("state", state(model, key))
-        .maybe("successor", key.successor.as_deref().map(plain));
+        .optional_row("successor", key.successor.as_deref().map(plain));
     detail
         .heading("Limits of its own")
         .row("requests/min", plain(limit(key.limits.rpm)))
@@ -121,8 +121,8 @@ fn all_of<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
         .heading("Times")
         .row("created", time(key.created_at))
         .row("last used", plain(used(model, key)))
-        .maybe("ends", key.expires_at.map(|end| time(Some(end))))
-        .maybe("revoked", key.revoked_at.map(|end| time(Some(end))));
+        .optional_row("ends", key.expires_at.map(|end| time(Some(end))))
+        .optional_row("revoked", key.revoked_at.map(|end| time(Some(end))));
     detail.heading("Use").text(plain(format!("base URL  {}", model.base_url.as_str())));
     detail.text(Span::styled(
         "The text of a key is shown when it is made, and never again.",

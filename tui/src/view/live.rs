@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::model::Model;
-use crate::model::remote::Fetch;
+use crate::model::fetched::FetchState;
 use crate::model::traffic::Minute;
 
 use super::widget::bars::{Bar, bars};
@@ -59,17 +59,17 @@ pub(super) fn minutes(
 ) {
     let traffic = &model.data.traffic;
     let values: Vec<_> = traffic.value.iter().flat_map(|it| &it.minutes).map(pick).collect();
-    let most = values.iter().max().copied().unwrap_or(0);
+    let max = values.iter().max().copied().unwrap_or(0);
     // The minute under way may have only begun: the one before counts as now, too.
     let title = match values.iter().rev().take(2).max() {
-        Some(now) if most > 0 => {
-            let (now, most) = (short_count(Some(*now)), short_count(Some(most)));
-            format!("{name} · {now} now · max {most}")
+        Some(now) if max > 0 => {
+            let (now, max) = (short_count(Some(*now)), short_count(Some(max)));
+            format!("{name} · {now} now · max {max}")
         }
         _ => name.to_owned(),
     };
     let inside = frame(model.theme, &format!("{title}{}", stale(&traffic.fetch)), buffer, area);
-    if most == 0 {
+    if max == 0 {
         empty(model.theme, &traffic.fetch, "none in the last hour", buffer, inside);
     }
     chart(&values, style, buffer, inside);
@@ -81,7 +81,7 @@ pub(super) fn errors(model: &Model, buffer: &mut Buffer, area: Rect) {
     let inside = frame(model.theme, "Errors in the last hour", buffer, area);
     let errors = traffic.value.as_ref().map_or(&[][..], |it| &it.errors);
     if errors.is_empty() {
-        let fetch = if traffic.value.is_some() { &Fetch::Ready } else { &traffic.fetch };
+        let fetch = if traffic.value.is_some() { &FetchState::Ready } else { &traffic.fetch };
         empty(model.theme, fetch, "none", buffer, inside);
         return;
     }

@@ -5,15 +5,15 @@ use ratatui::layout::Rect;
 use ratatui::text::Span;
 
 use crate::model::Model;
-use crate::model::catalogue::Offer;
-use crate::model::upstreams::Condition;
+use crate::model::catalogue::CatalogueModel;
+use crate::model::upstreams::HealthStatus;
 
 use super::keys::limits;
 use super::panes::Panes;
-use super::upstreams::condition;
+use super::upstreams::health_status;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
-use super::widget::text::{UNKNOWN, count, dollars, roughly};
+use super::widget::text::{UNKNOWN, approximate_count, count, dollars};
 
 const COLUMNS: &[Column] = &[
     Column::text("model", 18, 3, 0),
@@ -33,58 +33,59 @@ const HEALTH: Column = Column::text("health", 8, 0, 1);
 /// Draws the list of models.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let operator = model.is_operator();
-    let shown = |it: &&Column| operator || it.head != HEALTH.head;
+    let shown = |it: &&Column| operator || it.title != HEALTH.title;
     let columns: Vec<_> = COLUMNS.iter().filter(shown).copied().collect();
     let panes = Panes {
         title: "Models",
-        list: &model.data.offers,
+        list: &model.data.models,
         columns: &columns,
-        nothing: if operator {
+        empty_text: if operator {
             "no models yet: `n` adds one"
         } else {
             "no models for this plan yet"
         },
     };
-    panes.render(model, |it| cells(model, it), |it| all_of(model, it), buffer, area);
+    panes.render(model, |it| cells(model, it), |it| detail(model, it), buffer, area);
 }
 
-fn cells<'a>(model: &Model, offer: &'a Offer) -> Vec<Span<'a>> {
-    let tokens = |count: Option<u64>| plain(count.map_or_else(|| UNKNOWN.to_owned(), roughly));
+fn cells<'a>(model: &Model, entry: &'a CatalogueModel) -> Vec<Span<'a>> {
+    let tokens =
+        |count: Option<u64>| plain(count.map_or_else(|| UNKNOWN.to_owned(), approximate_count));
     let price = |price: &Option<String>| plain(dollars(price.as_deref()));
-    let mut cells = vec![plain(offer.id.as_str())];
+    let mut cells = vec![plain(entry.id.as_str())];
     if model.is_operator() {
-        cells.push(condition(model, offer.condition(&model.data.upstreams.entries)));
+        cells.push(health_status(model, entry.health_status(&model.data.upstreams.entries)));
     }
     cells.extend([
-        tokens(offer.context),
-        tokens(offer.max_output),
-        price(&offer.price.input_usd),
-        price(&offer.price.cached_usd),
-        price(&offer.price.output_usd),
-        plain(abilities(offer)),
-        plain(limits(offer.limits)),
+        tokens(entry.context),
+        tokens(entry.max_output),
+        price(&entry.price.input_usd),
+        price(&entry.price.cached_usd),
+        price(&entry.price.output_usd),
+        plain(abilities(entry)),
+        plain(limits(entry.limits)),
     ]);
     cells
 }
 
-fn abilities(offer: &Offer) -> String {
-    if offer.abilities.is_empty() {
+fn abilities(entry: &CatalogueModel) -> String {
+    if entry.abilities.is_empty() {
         return UNKNOWN.to_owned();
     }
-    offer.abilities.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ")
+    entry.abilities.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ")
 }
 
-fn all_of<'a>(model: &'a Model, offer: &'a Offer) -> Detail<'a> {
+fn detail<'a>(model: &'a Model, entry: &'a CatalogueModel) -> Detail<'a> {
     let theme = model.theme;
     let mut detail = Detail::default();
-    detail.row("model", Span::styled(offer.id.as_str(), theme.strong()));
-    if !offer.display_name.is_empty() {
-        detail.row("name", plain(offer.display_name.as_str()));
+    detail.row("model", Span::styled(entry.id.as_str(), theme.strong()));
+    if !entry.display_name.is_empty() {
+        detail.row("name", plain(entry.display_name.as_str()));
     }
-    if !offer.aliases.is_empty() {
-        detail.row("also called", plain(offer.aliases.join(", ")));
+    if !entry.aliases.is_empty() {
+        detail.row("also called", plain(entry.aliases.join(", ")));
     }
-    let price = &offer.price;
+    let price = &entry.price;
     let dollars = |price: &Option<String>| dollars(price.as_deref());
     let prices = format!(
         "{} input, {} cached, {} output",
@@ -93,23 +94,23 @@ fn all_of<'a>(model: &'a Model, offer: &'a Offer) -> Detail<'a> {
         dollars(&price.output_usd)
     );
     detail
-        .row("abilities", plain(abilities(offer)))
-        .row("context", plain(count(offer.context)))
-        .row("max output", plain(count(offer.max_output)))
+        .row("abilities", plain(abilities(entry)))
+        .row("context", plain(count(entry.context)))
+        .row("max output", plain(count(entry.max_output)))
         .row("per million", plain(prices))
-        .row("limits", plain(limits(offer.limits)));
-    if !offer.inputs.is_empty() {
-        let inputs: Vec<_> = offer.inputs.iter().map(|it| it.name()).collect();
+        .row("limits", plain(limits(entry.limits)));
+    if !entry.inputs.is_empty() {
+        let inputs: Vec<_> = entry.inputs.iter().map(|it| it.name()).collect();
         detail.row("inputs", plain(inputs.join(", ")));
     }
-    if !offer.description.is_empty() {
-        detail.gap().text(plain(offer.description.as_str()));
+    if !entry.description.is_empty() {
+        detail.gap().text(plain(entry.description.as_str()));
     }
-    if !offer.deployments.is_empty() {
+    if !entry.deployments.is_empty() {
         detail.heading("Served by");
-        for it in &offer.deployments {
-            let health = it.condition(&model.data.upstreams.entries);
-            let health = health.map_or(UNKNOWN, Condition::name);
+        for it in &entry.deployments {
+            let health = it.health_status(&model.data.upstreams.entries);
+            let health = health.map_or(UNKNOWN, HealthStatus::name);
             let text = format!(
                 "{} as {} (weight {}, priority {}): {health}",
                 it.upstream, it.model, it.weight, it.priority
@@ -118,11 +119,11 @@ fn all_of<'a>(model: &'a Model, offer: &'a Offer) -> Detail<'a> {
         }
     }
     detail.heading("Try it: `y` copies this");
-    for line in offer.curl(model.base_url.as_str()) {
+    for line in entry.curl(model.base_url.as_str()) {
         detail.text(plain(line));
     }
     detail.heading("Coding agent: `a` copies this");
-    for line in offer.agent_config(model.base_url.as_str()) {
+    for line in entry.agent_config(model.base_url.as_str()) {
         detail.text(plain(line));
     }
     detail

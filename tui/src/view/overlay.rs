@@ -7,7 +7,7 @@ use ratatui::widgets::{Clear, Paragraph, Widget, Wrap};
 use secrecy::ExposeSecret;
 
 use crate::keymap;
-use crate::model::form::{Form, Kind};
+use crate::model::form::{FieldKind, Form};
 use crate::model::overlay::{Confirm, Overlay, Palette, Secret};
 use crate::model::{Model, Screen};
 use crate::theme::Theme;
@@ -18,7 +18,7 @@ use super::widget::frame::popup;
 use super::widget::text::fit;
 
 /// How many commands the palette shows at once.
-const COMMANDS: usize = 10;
+const MAX_VISIBLE_COMMANDS: usize = 10;
 
 /// Draws it over `body`; what is typed in a line goes to the `bottom`.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rect) {
@@ -44,29 +44,29 @@ pub(super) fn form(theme: Theme, form: &Form, remark: &str, buffer: &mut Buffer,
     for ((place, field), row) in form.fields.iter().enumerate().zip(&mut rows) {
         let [left, right] =
             Layout::horizontal([Constraint::Length(15), Constraint::Fill(1)]).areas(row);
-        let focused = place == form.current && !form.busy;
+        let focused = place == form.current && !form.is_submitting;
         let style = if focused { theme.accent() } else { theme.faint() };
         Line::styled(field.label, style).render(left, buffer);
-        if field.input.value().is_empty() && field.kind != Kind::Fixed {
+        if field.input.value().is_empty() && field.kind != FieldKind::Fixed {
             Line::styled(fit(field.hint, right.width.into()), theme.faint()).render(right, buffer);
         }
         match field.kind {
-            Kind::Text if focused => field::typed(theme, &field.input, buffer, right),
-            Kind::Text => field::line(theme, field.input.value(), None, buffer, right),
-            Kind::Masked => field::masked(theme, &field.input, focused, buffer, right),
-            Kind::Choice(_) => {
+            FieldKind::Text if focused => field::typed(theme, &field.input, buffer, right),
+            FieldKind::Text => field::line(theme, field.input.value(), None, buffer, right),
+            FieldKind::Masked => field::masked(theme, &field.input, focused, buffer, right),
+            FieldKind::Choice(_) => {
                 let text = format!("◂ {} ▸", field.input.value());
                 let style = if focused { theme.strong() } else { theme.faint() };
                 Line::styled(text, style).render(right, buffer);
             }
-            Kind::Fixed => {
+            FieldKind::Fixed => {
                 let text = fit(field.input.value(), right.width.into());
                 Line::styled(text, theme.strong()).render(right, buffer);
             }
         }
     }
     let text = match &form.problem {
-        _ if form.busy => Text::styled("waiting for the gateway…", theme.warning()),
+        _ if form.is_submitting => Text::styled("waiting for the gateway…", theme.warning()),
         Some(problem) => Text::styled(problem.as_str(), theme.bad()),
         None => Text::styled(remark, theme.faint()),
     };
@@ -100,13 +100,13 @@ fn filter(model: &Model, input: &tui_input::Input, buffer: &mut Buffer, area: Re
 fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let commands = keymap::commands(model, palette.input.value());
-    let height = u16::try_from(COMMANDS + 3).unwrap_or(u16::MAX);
+    let height = u16::try_from(MAX_VISIBLE_COMMANDS + 3).unwrap_or(u16::MAX);
     let place = area.centered(Constraint::Max(60), Constraint::Max(height));
     let place = Rect { y: area.y.saturating_add(1), ..place }.intersection(area);
-    let first = (palette.selected + 1).saturating_sub(COMMANDS);
+    let first = (palette.selected + 1).saturating_sub(MAX_VISIBLE_COMMANDS);
     let title = match commands.len() {
-        count if count > COMMANDS => {
-            format!("Command · {}–{} of {count}", first + 1, first + COMMANDS)
+        count if count > MAX_VISIBLE_COMMANDS => {
+            format!("Command · {}–{} of {count}", first + 1, first + MAX_VISIBLE_COMMANDS)
         }
         _ => "Command".to_owned(),
     };

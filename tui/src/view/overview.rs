@@ -7,18 +7,20 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::model::Model;
-use crate::model::catalogue::Offer;
-use crate::model::money::{billionths, tokens_for};
+use crate::model::catalogue::CatalogueModel;
+use crate::model::money::{parse_nanos, tokens_for};
 use crate::model::plans::Plan;
 use crate::model::record::Tokens;
 use crate::model::traffic::{LimitKind, LimitScope, LimitUse};
 
 use super::live::{errors, minutes};
 use super::usage::log_table;
-use super::widget::bars::{fullness, gauge};
+use super::widget::bars::{gauge, usage_style};
 use super::widget::frame::{frame, rows};
 use super::widget::status::{empty, stale};
-use super::widget::text::{UNKNOWN, coming, count, dollars, fit, limit, roughly, short_count};
+use super::widget::text::{
+    UNKNOWN, approximate_count, count, dollars, fit, limit, short_count, upcoming,
+};
 
 /// Draws the overview.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
@@ -53,14 +55,18 @@ fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
     let inside = frame(theme, "Balance", buffer, area);
     let text = |text: Option<&str>| Span::raw(text.unwrap_or(UNKNOWN).to_owned());
     let balance = account.and_then(|it| it.balance_usd.as_deref());
-    let spent = balance.and_then(billionths).is_some_and(|left| left <= 0);
+    let spent = balance.and_then(parse_nanos).is_some_and(|left| left <= 0);
     let style = if spent { theme.bad() } else { theme.strong() };
     let mut lines = vec![("left", Span::styled(dollars(balance), style))];
     let roomy = inside.height >= 10;
     match spent {
         true if model.is_operator() => lines.push(("", Span::raw("6, then c: give it credit"))),
         true => lines.push(("", Span::raw("ask an operator for credit"))),
-        false => lines.extend(buys(model, balance).into_iter().take(if roomy { 2 } else { 1 })),
+        false => lines.extend(affordable_models(model, balance).into_iter().take(if roomy {
+            2
+        } else {
+            1
+        })),
     }
     // the sums of an operator are those of all accounts
     let used = if model.is_operator() { "all used in 30 days" } else { "used in 30 days" };
@@ -85,19 +91,19 @@ fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
 }
 
 /// Returns models and what the balance pays for of each, those that are used most first.
-fn buys<'a>(model: &'a Model, balance: Option<&str>) -> Vec<(&'a str, Span<'a>)> {
+fn affordable_models<'a>(model: &'a Model, balance: Option<&str>) -> Vec<(&'a str, Span<'a>)> {
     let Some(balance) = balance else { return Vec::new() };
     let used = model.data.overview.month.value.as_ref();
-    let place = |offer: &Offer| {
-        let place = used.and_then(|it| it.by_model.iter().position(|(id, _)| *id == offer.id));
+    let place = |entry: &CatalogueModel| {
+        let place = used.and_then(|it| it.by_model.iter().position(|(id, _)| *id == entry.id));
         place.unwrap_or(usize::MAX)
     };
-    let mut offers: Vec<_> = model.data.offers.entries.iter().collect();
-    offers.sort_by_key(|offer| place(offer));
-    let bought = offers.into_iter().filter_map(|offer| {
-        let tokens = tokens_for(balance, offer.price.output_usd.as_deref()?)?;
-        let text = format!("≈ {} output tokens", roughly(tokens));
-        Some((offer.id.as_str(), Span::raw(text)))
+    let mut models: Vec<_> = model.data.models.entries.iter().collect();
+    models.sort_by_key(|entry| place(entry));
+    let bought = models.into_iter().filter_map(|entry| {
+        let tokens = tokens_for(balance, entry.price.output_usd.as_deref()?)?;
+        let text = format!("≈ {} output tokens", approximate_count(tokens));
+        Some((entry.id.as_str(), Span::raw(text)))
     });
     bought.collect()
 }
@@ -170,9 +176,9 @@ fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
             let cents = number / 10_000_000;
             format!("${}.{:02}", cents / 100, cents % 100)
         }
-        _ => roughly(number),
+        _ => approximate_count(number),
     };
-    let style = match fullness(theme, limit.used, limit.limit) {
+    let style = match usage_style(theme, limit.used, limit.limit) {
         style if limit.used >= limit.limit => style,
         _ => Style::new(),
     };
@@ -180,7 +186,7 @@ fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
     let text = match limit.resets_at {
         _ if limit.observed && limit.used >= limit.limit => "only noted".to_owned(),
         Some(at) if limit.used >= limit.limit => {
-            format!("until {}", coming(at, model.now, &model.zone))
+            format!("until {}", upcoming(at, model.now, &model.zone))
         }
         _ => format!("{} of {}", number(limit.used), number(limit.limit)),
     };

@@ -6,7 +6,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Span;
 
 use crate::model::Model;
-use crate::model::remote::{Entry, Fetch, List};
+use crate::model::fetched::{FetchState, List, ListEntry};
 
 use super::widget::detail::Detail;
 use super::widget::frame::frame;
@@ -14,7 +14,7 @@ use super::widget::status::{empty, stale};
 use super::widget::table::{Column, Table};
 
 /// From this width on, list and detail stand side by side.
-const WIDE: u16 = 120;
+const MIN_SPLIT_WIDTH: u16 = 120;
 /// How they share the width then.
 const SHARES: [u16; 2] = [3, 2];
 
@@ -27,17 +27,17 @@ pub(super) struct Panes<'a, T> {
     /// The columns of its table.
     pub(super) columns: &'a [Column],
     /// What is said when there is nothing in it.
-    pub(super) nothing: &'a str,
+    pub(super) empty_text: &'a str,
 }
 
 /// Returns the places of the list and of the detail, which have these shares of the width; one of them
 /// may have no place.
 pub(super) fn split(model: &Model, area: Rect, shares: [u16; 2]) -> (Rect, Rect) {
     let none = Rect { width: 0, ..area };
-    if area.width >= WIDE {
+    if area.width >= MIN_SPLIT_WIDTH {
         let [list, detail] = Layout::horizontal(shares.map(Constraint::Fill)).areas(area);
         (list, detail)
-    } else if model.detail {
+    } else if model.is_detail_open {
         (none, area)
     } else {
         (area, none)
@@ -45,13 +45,17 @@ pub(super) fn split(model: &Model, area: Rect, shares: [u16; 2]) -> (Rect, Rect)
 }
 
 /// Returns the place of the list, the row under its cursor, and how many rows there are.
-pub(super) fn place<T: Entry>(model: &Model, list: &List<T>, area: Rect) -> (Rect, usize, usize) {
+pub(super) fn list_area<T: ListEntry>(
+    model: &Model,
+    list: &List<T>,
+    area: Rect,
+) -> (Rect, usize, usize) {
     (split(model, area, SHARES).0, list.selected, list.visible().count())
 }
 
 // === impl Panes ===
 
-impl<'a, T: Entry> Panes<'a, T> {
+impl<'a, T: ListEntry> Panes<'a, T> {
     /// Draws both; `cells` makes a row of the table, `detail` all there is to say.
     pub(super) fn render(
         &self,
@@ -70,7 +74,7 @@ impl<'a, T: Entry> Panes<'a, T> {
             let inside = frame(model.theme, title, buffer, right);
             match self.list.current() {
                 Some(entry) => detail(entry).render(model.theme, buffer, inside),
-                None => empty(model.theme, &Fetch::Ready, "nothing selected", buffer, inside),
+                None => empty(model.theme, &FetchState::Ready, "nothing selected", buffer, inside),
             }
         }
     }
@@ -82,7 +86,7 @@ impl<'a, T: Entry> Panes<'a, T> {
         buffer: &mut Buffer,
         area: Rect,
     ) {
-        let Self { title, list, columns, nothing } = *self;
+        let Self { title, list, columns, empty_text } = *self;
         let count = list.visible().count();
         let of = if list.filter.is_empty() {
             String::new()
@@ -90,18 +94,18 @@ impl<'a, T: Entry> Panes<'a, T> {
             format!(" of {} · /{}", list.entries.len(), list.filter)
         };
         let title = match list.fetch {
-            Fetch::Ready => format!("{title} · {count}{of}"),
+            FetchState::Ready => format!("{title} · {count}{of}"),
             _ if list.entries.is_empty() => title.to_owned(),
             _ => format!("{title} · {count}{of}{}", stale(&list.fetch)),
         };
         let inside = frame(model.theme, &title, buffer, area);
         if count == 0 {
-            let nothing = if list.entries.is_empty() {
-                nothing
+            let empty_text = if list.entries.is_empty() {
+                empty_text
             } else {
                 "nothing passes the filter: Esc clears it"
             };
-            empty(model.theme, &list.fetch, nothing, buffer, inside);
+            empty(model.theme, &list.fetch, empty_text, buffer, inside);
             return;
         }
         let table = Table { theme: model.theme, columns, count, selected: Some(list.selected) };

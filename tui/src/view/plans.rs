@@ -29,9 +29,9 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         title: "Plans",
         list: &model.data.plans,
         columns: COLUMNS,
-        nothing: "no plans yet: `n` makes one",
+        empty_text: "no plans yet: `n` makes one",
     };
-    panes.render(model, cells, |plan| all_of(model, plan), buffer, area);
+    panes.render(model, cells, |plan| detail(model, plan), buffer, area);
 }
 
 fn cells(plan: &Plan) -> Vec<Span<'_>> {
@@ -50,7 +50,7 @@ fn models(plan: &Plan) -> String {
     if plan.models.is_empty() { "all".to_owned() } else { plan.models.join(", ") }
 }
 
-fn all_of<'a>(model: &'a Model, plan: &'a Plan) -> Detail<'a> {
+fn detail<'a>(model: &'a Model, plan: &'a Plan) -> Detail<'a> {
     let mut detail = Detail::default();
     detail
         .row("name", Span::styled(plan.name.as_str(), model.theme.strong()))

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::keymap;
-use crate::model::{Link, Model, Notice, Screen};
+use crate::model::{ConnectionState, Model, Notice, Screen};
 
 use super::widget::text::{dollars, fit};
 
@@ -29,12 +29,12 @@ pub(super) fn height(model: &Model) -> u16 {
 pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let Some(first) = area.rows().next() else { return };
-    let (text, style) = match &model.link {
+    let (text, style) = match &model.connection {
         _ if model.screen == Screen::SignIn => ("", theme.faint()),
-        Link::Reconnecting { .. } => ("reconnecting…", theme.bad()),
-        Link::Idle => ("connecting…", theme.warning()),
-        Link::Live if model.refreshing => ("refreshing…", theme.warning()),
-        Link::Live => ("● live", theme.good()),
+        ConnectionState::Reconnecting { .. } => ("reconnecting…", theme.bad()),
+        ConnectionState::Idle => ("connecting…", theme.warning()),
+        ConnectionState::Connected if model.is_refreshing => ("refreshing…", theme.warning()),
+        ConnectionState::Connected => ("● live", theme.good()),
     };
     let state = Span::styled(text, style);
     let mut left = vec![Span::styled(" Tollgate  ", theme.strong())];
@@ -105,11 +105,11 @@ fn tabs(model: &Model, row: Rect) -> Vec<(Screen, String, Rect)> {
 /// the user did, else what the keys do.
 pub(super) fn footer(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
-    let (text, style) = match (&model.notice, &model.link) {
+    let (text, style) = match (&model.notice, &model.connection) {
         _ if model.overlay.is_some() => return hints(model, buffer, area),
         (Some(Notice::Problem(text)), _) => (text.as_str(), theme.bad()),
-        (_, Link::Reconnecting { problem }) => (problem.as_str(), theme.bad()),
-        (Some(Notice::Done(text)), _) => (text.as_str(), theme.good()),
+        (_, ConnectionState::Reconnecting { problem }) => (problem.as_str(), theme.bad()),
+        (Some(Notice::Success(text)), _) => (text.as_str(), theme.good()),
         (None, _) => return hints(model, buffer, area),
     };
     let text = fit(text, usize::from(area.width).saturating_sub(2));

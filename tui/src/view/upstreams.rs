@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Span;
 
 use crate::model::Model;
-use crate::model::upstreams::{Condition, Health, Upstream};
+use crate::model::upstreams::{Health, HealthStatus, Upstream};
 
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
@@ -29,9 +29,9 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         title: "Upstreams",
         list: &model.data.upstreams,
         columns: COLUMNS,
-        nothing: "no upstreams yet: `n` adds one",
+        empty_text: "no upstreams yet: `n` adds one",
     };
-    panes.render(model, |it| cells(model, it), |it| all_of(model, it), buffer, area);
+    panes.render(model, |it| cells(model, it), |it| detail(model, it), buffer, area);
 }
 
 fn cells<'a>(model: &Model, upstream: &'a Upstream) -> Vec<Span<'a>> {
@@ -40,7 +40,7 @@ fn cells<'a>(model: &Model, upstream: &'a Upstream) -> Vec<Span<'a>> {
     let latency = health.and_then(|it| it.latency);
     vec![
         plain(upstream.name.as_str()),
-        condition(model, upstream.condition()),
+        health_status(model, upstream.health_status()),
         number(|it| it.in_flight),
         number(|it| it.requests),
         number(|it| it.failures),
@@ -51,18 +51,18 @@ fn cells<'a>(model: &Model, upstream: &'a Upstream) -> Vec<Span<'a>> {
 }
 
 /// Says in a word how it does.
-pub(super) fn condition(model: &Model, condition: Option<Condition>) -> Span<'static> {
+pub(super) fn health_status(model: &Model, health_status: Option<HealthStatus>) -> Span<'static> {
     let theme = model.theme;
-    let style = match condition {
-        Some(Condition::Healthy) => theme.good(),
-        Some(Condition::Shaky | Condition::Probing) => theme.warning(),
-        Some(Condition::Down | Condition::NoKey) => theme.bad(),
-        Some(Condition::Idle) | None => theme.faint(),
+    let style = match health_status {
+        Some(HealthStatus::Healthy) => theme.good(),
+        Some(HealthStatus::Shaky | HealthStatus::Probing) => theme.warning(),
+        Some(HealthStatus::Down | HealthStatus::NoKey) => theme.bad(),
+        Some(HealthStatus::Idle) | None => theme.faint(),
     };
-    Span::styled(condition.map_or(UNKNOWN, Condition::name), style)
+    Span::styled(health_status.map_or(UNKNOWN, HealthStatus::name), style)
 }
 
-fn all_of<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
+fn detail<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
     let theme = model.theme;
     let mut detail = Detail::default();
     detail
@@ -70,7 +70,10 @@ fn all_of<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
         .row("URL", plain(upstream.url.as_str()))
         .row("dialect", plain(upstream.profile.name()))
         .row("key", plain(upstream.credential.describe()))
-        .maybe("problem", upstream.problem.as_deref().map(|it| Span::styled(it, theme.bad())))
+        .optional_row(
+            "problem",
+            upstream.problem.as_deref().map(|it| Span::styled(it, theme.bad())),
+        )
         .row("added", plain(date_and_time(upstream.created_at, &model.zone)));
     detail.heading("Health");
     let Some(health) = &upstream.health else {
@@ -81,9 +84,12 @@ fn all_of<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
         plain(duration(health.latency.as_ref().map(pick)))
     };
     detail
-        .row("state", condition(model, upstream.condition()))
+        .row("state", health_status(model, upstream.health_status()))
         .row("breaker", plain(health.breaker.map_or(UNKNOWN, |breaker| breaker.name())))
-        .maybe("tried again", health.retry_at.map(|at| plain(time_of_day(Some(at), &model.zone))))
+        .optional_row(
+            "tried again",
+            health.retry_at.map(|at| plain(time_of_day(Some(at), &model.zone))),
+        )
         .row("in flight", plain(count(Some(health.in_flight))))
         .row("5 minutes", plain(count(Some(health.requests))))
         .row("  failed", plain(count(Some(health.failures))))

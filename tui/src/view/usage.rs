@@ -9,8 +9,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::model::Model;
+use crate::model::fetched::FetchState;
 use crate::model::record::{Record, Totals};
-use crate::model::remote::Fetch;
 use crate::model::usage::{Range, Usage};
 
 use super::live::minutes;
@@ -45,18 +45,18 @@ const SHARES: [u16; 2] = [53, 27];
 
 /// Draws sums above, the log below.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let (log, detail) = places(model, area);
-    if log.width > 0 {
+    let (log_area, detail_area) = log_and_detail_areas(model, area);
+    if log_area.width > 0 {
         sums(model, buffer, split(area).0);
-        let inside = frame(model.theme, &title(model), buffer, log);
+        let inside = frame(model.theme, &title(model), buffer, log_area);
         log_table(model, Some(model.data.log.selected), buffer, inside);
     }
-    if detail.width > 0 {
-        let title = if log.width > 0 { "Request" } else { "Request · Esc goes back" };
-        let inside = frame(model.theme, title, buffer, detail);
+    if detail_area.width > 0 {
+        let title = if log_area.width > 0 { "Request" } else { "Request · Esc goes back" };
+        let inside = frame(model.theme, title, buffer, detail_area);
         match model.data.log.current() {
-            Some(record) => all_of(model, record).render(model.theme, buffer, inside),
-            None => empty(model.theme, &Fetch::Ready, "nothing selected", buffer, inside),
+            Some(record) => detail(model, record).render(model.theme, buffer, inside),
+            None => empty(model.theme, &FetchState::Ready, "nothing selected", buffer, inside),
         }
     }
 }
@@ -78,7 +78,7 @@ fn sums(model: &Model, buffer: &mut Buffer, area: Rect) {
     let mut shares = |title, values: Option<&Vec<(String, Totals)>>, place| {
         let inside = frame(theme, title, buffer, place);
         match values {
-            Some(values) if !values.is_empty() => share(model, values, buffer, inside),
+            Some(values) if !values.is_empty() => token_shares(model, values, buffer, inside),
             _ => empty(theme, &sums.fetch, "nothing used", buffer, inside),
         }
     };
@@ -89,13 +89,13 @@ fn sums(model: &Model, buffer: &mut Buffer, area: Rect) {
 }
 
 /// Returns the place of the log, the row under its cursor, and how many rows there are.
-pub(super) fn place(model: &Model, area: Rect) -> (Rect, usize, usize) {
+pub(super) fn list_area(model: &Model, area: Rect) -> (Rect, usize, usize) {
     let log = &model.data.log;
-    (places(model, area).0, log.selected, log.records.len())
+    (log_and_detail_areas(model, area).0, log.selected, log.records.len())
 }
 
 /// Returns the places of the log and of the detail, which takes the whole screen where it is narrow.
-fn places(model: &Model, area: Rect) -> (Rect, Rect) {
+fn log_and_detail_areas(model: &Model, area: Rect) -> (Rect, Rect) {
     match panes::split(model, area, SHARES) {
         (log, detail) if log.width == 0 => (log, detail),
         _ => panes::split(model, split(area).1, SHARES),
@@ -186,7 +186,7 @@ fn days(model: &Model, usage: &Usage) -> Vec<(String, u64)> {
 }
 
 /// Draws what each has used of the tokens.
-fn share(model: &Model, sums: &[(String, Totals)], buffer: &mut Buffer, area: Rect) {
+fn token_shares(model: &Model, sums: &[(String, Totals)], buffer: &mut Buffer, area: Rect) {
     let mut values: Vec<_> = sums
         .iter()
         .map(|(label, totals)| {
@@ -215,7 +215,7 @@ fn title(model: &Model) -> String {
         filter => format!(" · /{filter}"),
     };
     let place = match (log.paused, log.following) {
-        (true, _) => format!("paused, {} new", count(Some(log.missed))),
+        (true, _) => format!("paused, {} new", count(Some(log.arrived_while_paused))),
         (false, true) => "following".to_owned(),
         (false, false) => format!("{} of {}, g follows", log.selected + 1, log.records.len()),
     };
@@ -241,7 +241,7 @@ pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buf
     let operator = model.is_operator();
     // who is no operator sees one account only
     let columns: Vec<_> =
-        COLUMNS.iter().filter(|it| operator || it.head != "account").copied().collect();
+        COLUMNS.iter().filter(|it| operator || it.title != "account").copied().collect();
     let cells = |record: &'_ Record| {
         let mut cells = cells(model, record);
         if !operator {
@@ -279,7 +279,7 @@ fn error_and_count(record: &Record) -> String {
     }
 }
 
-fn all_of<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
+fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
     let theme = model.theme;
     let mut detail = Detail::default();
     let status = record.status.map_or(UNKNOWN, |status| status.name());
@@ -294,13 +294,16 @@ fn all_of<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
     let stream = if record.stream { ", as a stream" } else { "" };
     detail
         .row("status", Span::styled(status, theme.status(record.status)))
-        .maybe("requests", (record.count > 1).then(|| plain(count(Some(record.count.into())))))
-        .maybe("error", record.error_code.as_deref().map(|it| Span::styled(it, theme.bad())))
+        .optional_row(
+            "requests",
+            (record.count > 1).then(|| plain(count(Some(record.count.into())))),
+        )
+        .optional_row("error", record.error_code.as_deref().map(|it| Span::styled(it, theme.bad())))
         .row("started", plain(date_and_time(record.started_at, &model.zone)))
         .row("took", plain(took))
         .row("endpoint", plain(format!("{}{stream}", record.endpoint)))
         .row("model", plain(record.model.as_deref().unwrap_or(UNKNOWN)))
-        .maybe("served by", record.deployment.as_deref().map(plain))
+        .optional_row("served by", record.deployment.as_deref().map(plain))
         .row("account", plain(record.account.as_str()))
         .row("key", plain(record.key.as_str()))
         .row("request", plain(record.id.as_str()));
@@ -313,7 +316,7 @@ fn all_of<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
         .row("  reasoning", plain(count(tokens.reasoning)))
         .row("counted by", plain(record.basis.map_or(UNKNOWN, |basis| basis.name())))
         .row("cost", Span::styled(dollars(record.cost_usd.as_deref()), theme.strong()))
-        .maybe("price version", record.price_version.map(|it| plain(it.to_string())));
+        .optional_row("price version", record.price_version.map(|it| plain(it.to_string())));
     if !record.notes.is_empty() {
         detail.heading("Lost or mended in translation");
         for note in &record.notes {

@@ -7,25 +7,25 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tui::connection::{self, Address, Connection};
 use tui::message::{Loaded, Message};
-use tui::model::Link;
-use tui::model::change::{Change, Done};
-use tui::model::interest::{Interest, Reach, Topic};
-use tui::model::log::LOG_LENGTH;
+use tui::model::ConnectionState;
+use tui::model::change::{Change, ChangeOutcome};
+use tui::model::fetched::FetchState;
+use tui::model::log::MAX_LOG_RECORDS;
 use tui::model::plans::Limits;
-use tui::model::record::Tailed;
-use tui::model::remote::Fetch;
-use tui::model::upstreams::Breaker;
+use tui::model::record::LogBatch;
+use tui::model::subscription::{Subscription, Topic, TrafficScope};
+use tui::model::upstreams::BreakerState;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fake::{Age, Disk, Gateway, PASSWORD, SECRET, TOKEN};
+use crate::fake::{ContractVersion, Disk, Gateway, PASSWORD, SECRET, TOKEN};
 
 /// A dashboard without a screen.
 struct Client {
     runtime: Runtime,
     messages: mpsc::Receiver<Message>,
-    interest: watch::Sender<Interest>,
+    subscription: watch::Sender<Subscription>,
     changes: mpsc::Sender<Change>,
     refresh: Arc<Notify>,
     _tasks: JoinSet<()>,
@@ -35,7 +35,8 @@ impl Client {
     fn connect(server: String, token: &str, topics: &'static [Topic]) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let (sender, messages) = mpsc::channel(64);
-        let (interest, wanted) = watch::channel(Interest { topics, ..Interest::default() });
+        let (subscription, wanted) =
+            watch::channel(Subscription { topics, ..Subscription::default() });
         let (changes, asked) = mpsc::channel(8);
         let refresh = Arc::new(Notify::new());
         let mut tasks = JoinSet::new();
@@ -43,7 +44,7 @@ impl Client {
         let connection =
             Connection::new(Address::new(server), token.into(), sender, wanted, asked, again);
         tasks.spawn_on(connection.run(), runtime.handle());
-        Self { runtime, messages, interest, changes, refresh, _tasks: tasks }
+        Self { runtime, messages, subscription, changes, refresh, _tasks: tasks }
     }
 
     /// Waits for the first message of which `pick` makes something.
@@ -62,9 +63,9 @@ impl Client {
         })
     }
 
-    fn tailed(&mut self) -> Tailed {
+    fn next_log_batch(&mut self) -> LogBatch {
         self.wait("a piece of the log", |message| match message {
-            Message::Tailed(tailed) => Some(tailed),
+            Message::LogReceived(batch) => Some(batch),
             _ => None,
         })
     }
@@ -84,7 +85,7 @@ impl Client {
         })
     }
 
-    fn not_loaded(&mut self) -> (Topic, Fetch) {
+    fn not_loaded(&mut self) -> (Topic, FetchState) {
         self.wait("something that was not fetched", |message| match message {
             Message::NotLoaded(topic, fetch) => Some((topic, fetch)),
             _ => None,
@@ -92,13 +93,13 @@ impl Client {
     }
 
     fn lost(&mut self) -> String {
-        self.wait("a lost link", |message| match message {
-            Message::LinkChanged(Link::Reconnecting { problem }) => Some(problem),
+        self.wait("a lost connection", |message| match message {
+            Message::ConnectionChanged(ConnectionState::Reconnecting { problem }) => Some(problem),
             _ => None,
         })
     }
 
-    fn change(&mut self, change: Change) -> Result<Done, String> {
+    fn change(&mut self, change: Change) -> Result<ChangeOutcome, String> {
         self.changes.blocking_send(change).unwrap();
         self.wait("what came of a change", |message| match message {
             Message::Changed(outcome) => Some(outcome),
@@ -106,20 +107,25 @@ impl Client {
         })
     }
 
-    fn watch(&self, topics: &'static [Topic], traffic: Option<Reach>, filter: &str) {
+    fn subscribe(&self, topics: &'static [Topic], traffic: Option<TrafficScope>, filter: &str) {
         let filter = filter.to_owned();
-        self.interest.send_replace(Interest { topics, traffic, filter, ..Interest::default() });
+        self.subscription.send_replace(Subscription {
+            topics,
+            traffic,
+            filter,
+            ..Subscription::default()
+        });
     }
 }
 
-fn models(tailed: &Tailed) -> Vec<&str> {
-    tailed.records.iter().map(|record| record.model.as_deref().unwrap()).collect()
+fn models(batch: &LogBatch) -> Vec<&str> {
+    batch.records.iter().map(|record| record.model.as_deref().unwrap()).collect()
 }
 
 #[test]
 fn sends_account_history_and_news() {
     let disk = Disk::new();
-    let names: Vec<_> = (0..LOG_LENGTH + 10).map(|number| format!("old-{number}")).collect();
+    let names: Vec<_> = (0..MAX_LOG_RECORDS + 10).map(|number| format!("old-{number}")).collect();
     disk.record_all(names.clone());
     let gateway = Gateway::start(&disk);
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
@@ -129,10 +135,10 @@ fn sends_account_history_and_news() {
         _ => None,
     });
     assert_eq!(balance, "4.999900");
-    let mut history = client.tailed();
+    let mut history = client.next_log_batch();
     assert!(history.restarted);
     while !history.live {
-        let more = client.tailed();
+        let more = client.next_log_batch();
         assert!(!more.restarted);
         history.records.extend(more.records);
         history.live = more.live;
@@ -140,7 +146,7 @@ fn sends_account_history_and_news() {
     assert_eq!(models(&history), names[10..].iter().map(String::as_str).collect::<Vec<_>>());
 
     disk.record("new");
-    let news = client.tailed();
+    let news = client.next_log_batch();
     assert!(!news.restarted);
     assert_eq!(models(&news), ["new"]);
 }
@@ -151,9 +157,9 @@ fn goes_on_after_a_restart_without_losing_or_repeating() {
     disk.record("a");
     let gateway = Gateway::start(&disk);
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
-    assert_eq!(models(&client.tailed()), ["a"]);
+    assert_eq!(models(&client.next_log_batch()), ["a"]);
     disk.record("b");
-    assert_eq!(models(&client.tailed()), ["b"]);
+    assert_eq!(models(&client.next_log_batch()), ["b"]);
 
     let address = gateway.stop();
     client.lost();
@@ -161,12 +167,12 @@ fn goes_on_after_a_restart_without_losing_or_repeating() {
     disk.record("d");
     let problem = client.lost();
     assert!(problem.contains("start it"), "{problem}");
-    let _gateway = Gateway::start_at(&disk, address, Age::New);
-    let resumed = client.tailed();
+    let _gateway = Gateway::start_at(&disk, address, ContractVersion::Current);
+    let resumed = client.next_log_batch();
     assert!(!resumed.restarted);
     assert_eq!(models(&resumed), ["c", "d"]);
     disk.record("e");
-    assert_eq!(models(&client.tailed()), ["e"]);
+    assert_eq!(models(&client.next_log_batch()), ["e"]);
 }
 
 #[test]
@@ -175,12 +181,12 @@ fn starts_the_log_anew_when_the_gateway_does_not_know_the_cursor() {
     disk.record("a");
     let gateway = Gateway::start(&disk);
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
-    client.tailed();
+    client.next_log_batch();
     let address = gateway.stop();
     client.lost();
     disk.wipe();
-    let _gateway = Gateway::start_at(&disk, address, Age::New);
-    let anew = client.tailed();
+    let _gateway = Gateway::start_at(&disk, address, ContractVersion::Current);
+    let anew = client.next_log_batch();
     assert!(anew.restarted);
     assert!(anew.records.is_empty());
 }
@@ -207,7 +213,7 @@ fn what_is_of_interest_is_fetched_and_nothing_else() {
         other => panic!("nobody asked for {other:?}"),
     });
     assert_eq!((limits[0].used, limits[0].limit), (12, 60));
-    client.watch(&[Topic::Upstreams, Topic::Health], Some(Reach::All), "");
+    client.subscribe(&[Topic::Upstreams, Topic::Health], Some(TrafficScope::Gateway), "");
     let mut known = (None, None, None);
     while known.0.is_none() || known.1.is_none() || known.2.is_none() {
         client.loaded(|loaded| {
@@ -222,7 +228,7 @@ fn what_is_of_interest_is_fetched_and_nothing_else() {
         });
     }
     assert_eq!(known.0.unwrap()[0].name, "local");
-    assert_eq!(known.1.unwrap()[0].breaker, Some(Breaker::Open));
+    assert_eq!(known.1.unwrap()[0].breaker, Some(BreakerState::Open));
     let traffic = known.2.unwrap();
     assert_eq!((traffic.in_flight, traffic.minutes.len()), (7, 60));
 }
@@ -230,14 +236,15 @@ fn what_is_of_interest_is_fetched_and_nothing_else() {
 #[test]
 fn an_older_gateway_says_what_it_does_not_have_and_the_rest_works() {
     let disk = Disk::new();
-    let gateway = Gateway::start_at(&disk, ([127, 0, 0, 1], 0).into(), Age::Old);
+    let gateway =
+        Gateway::start_at(&disk, ([127, 0, 0, 1], 0).into(), ContractVersion::WithoutTraffic);
     let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Limits]);
-    assert_eq!(client.not_loaded(), (Topic::Limits, Fetch::Missing));
-    client.watch(&[Topic::Usage], Some(Reach::Own), "");
-    assert_eq!(client.not_loaded(), (Topic::Traffic, Fetch::Missing));
+    assert_eq!(client.not_loaded(), (Topic::Limits, FetchState::Unsupported));
+    client.subscribe(&[Topic::Usage], Some(TrafficScope::Account), "");
+    assert_eq!(client.not_loaded(), (Topic::Traffic, FetchState::Unsupported));
     disk.record("new");
     let news = client.wait("a record", |message| match message {
-        Message::Tailed(tailed) if !tailed.records.is_empty() => Some(tailed),
+        Message::LogReceived(batch) if !batch.records.is_empty() => Some(batch),
         _ => None,
     });
     assert_eq!(models(&news), ["new"]);
@@ -250,16 +257,16 @@ fn a_filter_starts_the_log_anew_and_one_that_is_none_is_named() {
     disk.record_all(["a", "b", "a"].map(str::to_owned));
     let gateway = Gateway::start(&disk);
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
-    assert_eq!(models(&client.tailed()), ["a", "b", "a"]);
-    client.watch(&[], None, "model:b");
-    let filtered = client.tailed();
+    assert_eq!(models(&client.next_log_batch()), ["a", "b", "a"]);
+    client.subscribe(&[], None, "model:b");
+    let filtered = client.next_log_batch();
     assert!(filtered.restarted);
     assert_eq!(models(&filtered), ["b"]);
-    client.watch(&[], None, "nonsense");
+    client.subscribe(&[], None, "nonsense");
     let problem = "`nonsense` is no condition".to_owned();
-    assert_eq!(client.not_loaded(), (Topic::Log, Fetch::Failed(problem)));
-    client.watch(&[], None, "");
-    assert_eq!(models(&client.tailed()), ["a", "b", "a"]);
+    assert_eq!(client.not_loaded(), (Topic::Log, FetchState::Failed(problem)));
+    client.subscribe(&[], None, "");
+    assert_eq!(models(&client.next_log_batch()), ["a", "b", "a"]);
 }
 
 #[test]
@@ -296,7 +303,7 @@ fn changes_are_made_and_what_they_change_is_fetched() {
 fn while_nobody_answers_changes_are_refused() {
     let gateway = Gateway::start(&Disk::new());
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
-    client.tailed();
+    client.next_log_batch();
     gateway.stop();
     client.lost();
     let problem = client.change(Change::Resume { account: "bob".to_owned() }).unwrap_err();

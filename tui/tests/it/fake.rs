@@ -54,11 +54,11 @@ pub(crate) struct State {
 
 /// What a gateway can do.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Age {
+pub(crate) enum ContractVersion {
     /// All that the contract has.
-    New,
+    Current,
     /// All but showing traffic.
-    Old,
+    WithoutTraffic,
 }
 
 /// A gateway that runs until it is stopped or dropped.
@@ -139,11 +139,11 @@ impl Disk {
 impl Gateway {
     /// Starts on any free port.
     pub(crate) fn start(disk: &Disk) -> Self {
-        Self::start_at(disk, ([127, 0, 0, 1], 0).into(), Age::New)
+        Self::start_at(disk, ([127, 0, 0, 1], 0).into(), ContractVersion::Current)
     }
 
     /// Starts on that port.
-    pub(crate) fn start_at(disk: &Disk, address: SocketAddr, age: Age) -> Self {
+    pub(crate) fn start_at(disk: &Disk, address: SocketAddr, version: ContractVersion) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = TcpListener::bind(address).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -159,7 +159,8 @@ impl Gateway {
                 .add_service(PlanServiceServer::new(disk.clone()))
                 .add_service(UpstreamServiceServer::new(disk.clone()))
                 .add_service(UsageServiceServer::new(disk.clone()));
-            let traffic = (age == Age::New).then(|| TrafficServiceServer::new(disk));
+            let traffic =
+                (version == ContractVersion::Current).then(|| TrafficServiceServer::new(disk));
             let router = router.add_optional_service(traffic);
             router.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
         });

@@ -5,21 +5,21 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, Mous
 use proptest::prelude::*;
 use tui::input;
 use tui::message::Message;
-use tui::model::change::{Done, NewKey};
-use tui::model::interest::Topic;
-use tui::model::record::Tailed;
-use tui::model::remote::Fetch;
-use tui::model::{Link, Model, Screen};
+use tui::model::change::{ChangeOutcome, CreatedKey};
+use tui::model::fetched::FetchState;
+use tui::model::record::LogBatch;
+use tui::model::subscription::Topic;
+use tui::model::{ConnectionState, Model, Screen};
 use tui::update::update;
 
-use crate::sample::{State, draw, fill, open, overlong_record, record, sign_in};
+use crate::sample::{Sample, draw, fill, open, overlong_record, record, sign_in};
 
 /// What may happen.
 #[derive(Clone, Debug)]
 enum Step {
     Terminal(Event),
     Resize(u16, u16),
-    Data(State),
+    Data(Sample),
     Tail(usize, bool),
     Fail(Topic),
     Lost,
@@ -74,7 +74,8 @@ fn mouse() -> impl Strategy<Value = Event> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let states = prop::sample::select(vec![State::Empty, State::Normal, State::Error, State::Full]);
+    let states =
+        prop::sample::select(vec![Sample::Empty, Sample::Normal, Sample::Error, Sample::Full]);
     let topics = prop::sample::select(vec![
         Topic::Account,
         Topic::Limits,
@@ -116,17 +117,24 @@ fn take(model: &mut Model, step: Step) {
         Step::Tail(count, restarted) => {
             let kind = if restarted { record } else { overlong_record };
             let records = (0..count).map(kind).collect();
-            Some(Message::Tailed(Tailed { restarted, records, dropped: u64::MAX, live: true }))
+            Some(Message::LogReceived(LogBatch {
+                restarted,
+                records,
+                dropped: u64::MAX,
+                live: true,
+            }))
         }
-        Step::Fail(topic) => Some(Message::NotLoaded(topic, Fetch::Failed("型 ".repeat(99)))),
-        Step::Lost => Some(Message::LinkChanged(Link::Reconnecting { problem: "型".repeat(99) })),
-        Step::Back => Some(Message::LinkChanged(Link::Live)),
+        Step::Fail(topic) => Some(Message::NotLoaded(topic, FetchState::Failed("型 ".repeat(99)))),
+        Step::Lost => Some(Message::ConnectionChanged(ConnectionState::Reconnecting {
+            problem: "型".repeat(99),
+        })),
+        Step::Back => Some(Message::ConnectionChanged(ConnectionState::Connected)),
         Step::SignedOut => Some(Message::SignedOut("型 ".repeat(99))),
         Step::SignedIn => Some(Message::SignedIn("token".into())),
         Step::Changed => Some(Message::Changed(Err("型 ".repeat(99)))),
         Step::Made => {
-            let key = Some(NewKey { label: "型".repeat(99), secret: "sk-tg-型".into() });
-            Some(Message::Changed(Ok(Done { notice: "型 ".repeat(99), key })))
+            let key = Some(CreatedKey { label: "型".repeat(99), secret: "sk-tg-型".into() });
+            Some(Message::Changed(Ok(ChangeOutcome { notice: "型 ".repeat(99), key })))
         }
     };
     if let Some(message) = message {
@@ -147,7 +155,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let mut model = match Screen::TABS.get(place) {
-            Some(screen) => open(*screen, State::Normal),
+            Some(screen) => open(*screen, Sample::Normal),
             None => sign_in(),
         };
         for step in steps {

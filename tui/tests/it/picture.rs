@@ -11,7 +11,7 @@ use tui::model::Model;
 use tui::model::accounts::Role;
 use tui::theme::{Palette, Theme};
 
-use crate::sample::{State, account, draw, fill, signed_in};
+use crate::sample::{Sample, account, draw, fill, signed_in};
 
 const SIZE: (u16, u16) = (100, 26);
 /// The size of a cell, in pixels.
@@ -20,8 +20,8 @@ const BACKGROUND: &str = "#1b1f28";
 const FOREGROUND: &str = "#d7dae0";
 
 fn overview() -> Model {
-    let mut model = signed_in(account(0, Role::Member, State::Normal));
-    fill(&mut model, State::Normal);
+    let mut model = signed_in(account(0, Role::Member, Sample::Normal));
+    fill(&mut model, Sample::Normal);
     model
 }
 

@@ -8,11 +8,11 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tui::message::{Loaded, Message};
 use tui::model::accounts::{Account, Role};
-use tui::model::interest::Topic;
-use tui::model::record::Tailed;
-use tui::model::remote::Fetch;
+use tui::model::fetched::FetchState;
+use tui::model::record::LogBatch;
+use tui::model::subscription::Topic;
 use tui::model::usage::Range;
-use tui::model::{Action, Link, Model, Screen};
+use tui::model::{Action, ConnectionState, Model, Screen};
 use tui::theme::{Palette, Theme};
 use tui::update::update;
 use tui::view;
@@ -24,7 +24,7 @@ pub(crate) const NOW: i64 = 1_795_010_000;
 
 /// In what state a model is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum Sample {
     /// Of a new account in a new gateway.
     Empty,
     /// With some history.
@@ -52,12 +52,12 @@ pub(crate) fn connecting() -> Model {
 pub(crate) fn signed_in(account: Account) -> Model {
     let mut model = connecting();
     load(&mut model, Loaded::Account(account));
-    update(&mut model, Message::LinkChanged(Link::Live));
+    update(&mut model, Message::ConnectionChanged(ConnectionState::Connected));
     model
 }
 
 /// Returns an operator's model of that state with that screen open.
-pub(crate) fn open(screen: Screen, state: State) -> Model {
+pub(crate) fn open(screen: Screen, state: Sample) -> Model {
     let mut model = signed_in(account(0, Role::Operator, state));
     act(&mut model, Action::Open(screen));
     fill(&mut model, state);
@@ -65,12 +65,12 @@ pub(crate) fn open(screen: Screen, state: State) -> Model {
 }
 
 /// Gives `model` all data of that state.
-pub(crate) fn fill(model: &mut Model, state: State) {
+pub(crate) fn fill(model: &mut Model, state: Sample) {
     let count = match state {
-        State::Error => return fail(model),
-        State::Empty => 0,
-        State::Normal => 3,
-        State::Full => 200,
+        Sample::Error => return fail(model),
+        Sample::Empty => 0,
+        Sample::Normal => 3,
+        Sample::Full => 200,
     };
     let many = 0..count;
     load(model, Loaded::Limits(data::limits(state)));
@@ -78,7 +78,7 @@ pub(crate) fn fill(model: &mut Model, state: State) {
         load(model, Loaded::Usage(range, data::usage(state)));
     }
     load(model, Loaded::Keys(many.clone().map(|it| key(it, state)).collect()));
-    load(model, Loaded::Models(many.clone().map(|it| data::offer(it, state)).collect()));
+    load(model, Loaded::Models(many.clone().map(|it| data::catalogue_model(it, state)).collect()));
     let accounts = many.clone().map(|it| account(it, Role::Member, state)).collect();
     load(model, Loaded::Accounts(accounts));
     load(model, Loaded::Upstreams(many.clone().map(|it| data::upstream(it, state)).collect()));
@@ -87,11 +87,11 @@ pub(crate) fn fill(model: &mut Model, state: State) {
     load(model, Loaded::Audit(many.map(|it| data::entry(it, state)).collect()));
     load(model, Loaded::Traffic(data::traffic(state)));
     let records = (0..count * 10).map(|it| match state {
-        State::Full => overlong_record(it),
+        Sample::Full => overlong_record(it),
         _ => record(it),
     });
-    let tailed = Tailed { restarted: true, records: records.collect(), dropped: 0, live: true };
-    update(model, Message::Tailed(tailed));
+    let batch = LogBatch { restarted: true, records: records.collect(), dropped: 0, live: true };
+    update(model, Message::LogReceived(batch));
 }
 
 fn fail(model: &mut Model) {
@@ -107,9 +107,9 @@ fn fail(model: &mut Model) {
         Topic::Audit,
         Topic::Log,
     ] {
-        update(model, Message::NotLoaded(topic, Fetch::Failed(problem.clone())));
+        update(model, Message::NotLoaded(topic, FetchState::Failed(problem.clone())));
     }
-    update(model, Message::NotLoaded(Topic::Traffic, Fetch::Missing));
+    update(model, Message::NotLoaded(Topic::Traffic, FetchState::Unsupported));
 }
 
 pub(crate) fn load(model: &mut Model, loaded: Loaded) {

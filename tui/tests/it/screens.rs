@@ -3,16 +3,16 @@
 use ratatui::style::{Color, Modifier};
 use tui::message::Message;
 use tui::model::accounts::Role;
-use tui::model::change::{Done, NewKey};
-use tui::model::interest::Topic;
-use tui::model::record::Tailed;
-use tui::model::remote::{Fetch, Remote};
-use tui::model::{Action, Link, Model, Screen};
+use tui::model::change::{ChangeOutcome, CreatedKey};
+use tui::model::fetched::{FetchState, Fetched};
+use tui::model::record::LogBatch;
+use tui::model::subscription::Topic;
+use tui::model::{Action, ConnectionState, Model, Screen};
 use tui::theme::{Palette, Theme};
 use tui::update::update;
 
 use crate::sample::{
-    State, account, act, connecting, draw, fill, open, record, sign_in, signed_in, write,
+    Sample, account, act, connecting, draw, fill, open, record, sign_in, signed_in, write,
 };
 
 fn check(name: &str, model: &mut Model) {
@@ -23,16 +23,16 @@ fn check(name: &str, model: &mut Model) {
     }
 }
 
-fn offline() -> Link {
+fn offline() -> ConnectionState {
     let problem =
         "no gateway at `http://127.0.0.1:8081`: start it, or name another with --server".to_owned();
-    Link::Reconnecting { problem }
+    ConnectionState::Reconnecting { problem }
 }
 
 #[test]
 fn every_screen_in_every_state() {
     for screen in Screen::TABS {
-        for state in [State::Empty, State::Normal, State::Error, State::Full] {
+        for state in [Sample::Empty, Sample::Normal, Sample::Error, Sample::Full] {
             let name = format!("{}_{state:?}", screen.name()).to_lowercase();
             check(&name, &mut open(screen, state));
         }
@@ -42,7 +42,7 @@ fn every_screen_in_every_state() {
 #[test]
 fn the_detail_of_a_row_takes_the_screen_where_it_is_narrow() {
     for screen in [Screen::Keys, Screen::Models, Screen::Usage, Screen::Upstreams] {
-        let mut model = open(screen, State::Normal);
+        let mut model = open(screen, Sample::Normal);
         act(&mut model, Action::Move(2));
         act(&mut model, Action::Detail);
         check(&format!("{}_detail", screen.name()), &mut model);
@@ -51,9 +51,9 @@ fn the_detail_of_a_row_takes_the_screen_where_it_is_narrow() {
 
 #[test]
 fn a_member_sees_no_screens_and_columns_of_operators() {
-    let mut model = signed_in(account(0, Role::Member, State::Normal));
+    let mut model = signed_in(account(0, Role::Member, Sample::Normal));
     act(&mut model, Action::Open(Screen::Usage));
-    fill(&mut model, State::Normal);
+    fill(&mut model, Sample::Normal);
     check("usage_member", &mut model);
 }
 
@@ -70,7 +70,7 @@ fn sign_in_masks_the_password() {
     let problem = "wrong name or password: type the password again".to_owned();
     update(&mut model, Message::SignInFailed(problem));
     check("sign_in_refused", &mut model);
-    act(&mut model, Action::OtherForm);
+    act(&mut model, Action::ToggleRegistration);
     check("register", &mut model);
 }
 
@@ -90,41 +90,44 @@ fn overview_before_anything_is_known() {
 #[test]
 fn overview_that_never_got_an_answer_says_what_to_do() {
     let mut model = connecting();
-    update(&mut model, Message::LinkChanged(offline()));
+    update(&mut model, Message::ConnectionChanged(offline()));
     check("overview_offline", &mut model);
 }
 
 #[test]
 fn an_older_gateway_lacks_panels_and_nothing_else() {
-    let mut model = signed_in(account(0, Role::Member, State::Normal));
-    fill(&mut model, State::Normal);
-    model.data.traffic = Remote::default();
-    model.data.overview.limits = Remote::default();
+    let mut model = signed_in(account(0, Role::Member, Sample::Normal));
+    fill(&mut model, Sample::Normal);
+    model.data.traffic = Fetched::default();
+    model.data.overview.limits = Fetched::default();
     for topic in [Topic::Traffic, Topic::Limits] {
-        update(&mut model, Message::NotLoaded(topic, Fetch::Missing));
+        update(&mut model, Message::NotLoaded(topic, FetchState::Unsupported));
     }
     check("overview_older_gateway", &mut model);
 }
 
 #[test]
 fn what_is_stale_says_so_and_fades() {
-    let mut model = open(Screen::Keys, State::Normal);
+    let mut model = open(Screen::Keys, Sample::Normal);
     let faded =
         |model: &Model| draw(model, (80, 24)).buffer()[(3, 4)].modifier.contains(Modifier::DIM);
     assert!(!faded(&model));
-    update(&mut model, Message::LinkChanged(offline()));
+    update(&mut model, Message::ConnectionChanged(offline()));
     check("keys_stale", &mut model);
     assert!(faded(&model));
-    update(&mut model, Message::LinkChanged(Link::Live));
+    update(&mut model, Message::ConnectionChanged(ConnectionState::Connected));
     assert!(!faded(&model));
 }
 
 #[test]
 fn a_log_that_was_too_fast_says_how_much_is_missing() {
-    let mut model = open(Screen::Usage, State::Normal);
+    let mut model = open(Screen::Usage, Sample::Normal);
     for (dropped, live) in [(58_000, false), (197, true)] {
         let records = vec![record(31)];
-        update(&mut model, Message::Tailed(Tailed { restarted: false, records, dropped, live }));
+        update(
+            &mut model,
+            Message::LogReceived(LogBatch { restarted: false, records, dropped, live }),
+        );
     }
     check("usage_skipped", &mut model);
     act(&mut model, Action::Move(1));
@@ -134,7 +137,7 @@ fn a_log_that_was_too_fast_says_how_much_is_missing() {
 
 #[test]
 fn a_suspended_account_is_told_so() {
-    let mut model = signed_in(account(2, Role::Member, State::Normal));
+    let mut model = signed_in(account(2, Role::Member, Sample::Normal));
     check("overview_suspended", &mut model);
     act(&mut model, Action::Open(Screen::Keys));
     check("keys_suspended", &mut model);
@@ -142,12 +145,12 @@ fn a_suspended_account_is_told_so() {
 
 #[test]
 fn forms_questions_and_boxes() {
-    let mut model = open(Screen::Keys, State::Normal);
+    let mut model = open(Screen::Keys, Sample::Normal);
     act(&mut model, Action::New);
     write(&mut model, "laptop");
     check("form_key", &mut model);
-    let made = NewKey { label: "laptop".to_owned(), secret: secret().into() };
-    let done = Done { notice: "key `laptop` is made".to_owned(), key: Some(made) };
+    let made = CreatedKey { label: "laptop".to_owned(), secret: secret().into() };
+    let done = ChangeOutcome { notice: "key `laptop` is made".to_owned(), key: Some(made) };
     act(&mut model, Action::Submit);
     update(&mut model, Message::Changed(Ok(done)));
     check("secret", &mut model);
@@ -161,7 +164,7 @@ fn forms_questions_and_boxes() {
     act(&mut model, Action::Remove);
     check("confirm", &mut model);
 
-    let mut model = open(Screen::Upstreams, State::Normal);
+    let mut model = open(Screen::Upstreams, Sample::Normal);
     act(&mut model, Action::Modify);
     act(&mut model, Action::Field(1));
     act(&mut model, Action::Field(1));
@@ -175,7 +178,7 @@ fn secret() -> String {
 
 #[test]
 fn palette_filter_and_notices() {
-    let mut model = open(Screen::Accounts, State::Normal);
+    let mut model = open(Screen::Accounts, Sample::Normal);
     act(&mut model, Action::Palette);
     check("palette", &mut model);
     write(&mut model, "a");
@@ -195,20 +198,20 @@ fn palette_filter_and_notices() {
     update(&mut model, Message::Changed(Err(problem)));
     check("notice", &mut model);
 
-    let mut model = open(Screen::Usage, State::Normal);
+    let mut model = open(Screen::Usage, Sample::Normal);
     act(&mut model, Action::Filter);
     write(&mut model, "status:failed");
     check("filter_log", &mut model);
     act(&mut model, Action::Submit);
     let problem = "`status:faild`: one of completed, failed".to_owned();
-    update(&mut model, Message::NotLoaded(Topic::Log, Fetch::Failed(problem)));
+    update(&mut model, Message::NotLoaded(Topic::Log, FetchState::Failed(problem)));
     check("filter_log_refused", &mut model);
 }
 
 #[test]
 fn help_lists_the_keys_of_the_screen_below() {
     for screen in [Screen::Overview, Screen::Keys, Screen::Usage] {
-        let mut model = open(screen, State::Normal);
+        let mut model = open(screen, Sample::Normal);
         act(&mut model, Action::Help);
         check(&format!("help_{}", screen.name()), &mut model);
     }
@@ -224,7 +227,7 @@ fn a_small_terminal_says_what_it_needs() {
 
 #[test]
 fn narrow_tabs_keep_the_name_of_the_open_one() {
-    let screen = draw(&open(Screen::Usage, State::Normal), (62, 20));
+    let screen = draw(&open(Screen::Usage, Sample::Normal), (62, 20));
     let tabs: String = (0..62).map(|x| screen.buffer()[(x, 1)].symbol()).collect();
     assert_eq!(tabs.trim_end(), " 1  2  3  4 usage  5  6  7  8  9");
 }
@@ -238,7 +241,7 @@ fn each_palette_keeps_to_its_own_colours() {
     };
     for palette in [Palette::Dark, Palette::Light, Palette::Sixteen, Palette::Plain] {
         for screen in Screen::TABS {
-            let mut model = open(screen, State::Full);
+            let mut model = open(screen, Sample::Full);
             model.theme = Theme::new(palette);
             let drawn = draw(&model, (120, 40));
             let cells = &drawn.buffer().content;
@@ -250,7 +253,7 @@ fn each_palette_keeps_to_its_own_colours() {
 
 #[test]
 fn colours_say_how_a_request_ended() {
-    let model = open(Screen::Usage, State::Normal);
+    let model = open(Screen::Usage, Sample::Normal);
     let screen = draw(&model, (160, 50));
     let buffer = screen.buffer();
     let colour_of = |word: &str| {
@@ -268,7 +271,7 @@ fn colours_say_how_a_request_ended() {
 #[test]
 fn a_click_means_what_is_under_it() {
     use crossterm::event::{Event, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-    let model = open(Screen::Keys, State::Normal);
+    let model = open(Screen::Keys, Sample::Normal);
     let click = |column, row| {
         let kind = MouseEventKind::Down(MouseButton::Left);
         let mouse = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };

@@ -3,15 +3,15 @@
 use proto::v1;
 
 use super::{limits, present, time, to_limits};
-use crate::model::catalogue::{Ability, Deployment, Input, Offer, Price};
+use crate::model::catalogue::{Ability, CatalogueModel, Deployment, Modality, Price};
 use crate::model::upstreams::{Credential, Profile, Upstream};
 
 /// Converts a catalogue entry.
-pub(in crate::connection) fn offer(model: v1::Model) -> Offer {
+pub(in crate::connection) fn catalogue_model(model: v1::Model) -> CatalogueModel {
     let abilities = model.abilities().filter_map(ability).collect();
-    let inputs = model.inputs().filter_map(input).collect();
+    let inputs = model.inputs().filter_map(modality).collect();
     let price = model.price.unwrap_or_default();
-    Offer {
+    CatalogueModel {
         abilities,
         inputs,
         context: model.context_window,
@@ -42,22 +42,22 @@ fn ability(ability: v1::Ability) -> Option<Ability> {
     }
 }
 
-fn input(input: v1::Input) -> Option<Input> {
-    match input {
+fn modality(modality: v1::Input) -> Option<Modality> {
+    match modality {
         v1::Input::Unspecified => None,
-        v1::Input::Text => Some(Input::Text),
-        v1::Input::Image => Some(Input::Image),
-        v1::Input::File => Some(Input::File),
-        v1::Input::Audio => Some(Input::Audio),
+        v1::Input::Text => Some(Modality::Text),
+        v1::Input::Image => Some(Modality::Image),
+        v1::Input::File => Some(Modality::File),
+        v1::Input::Audio => Some(Modality::Audio),
     }
 }
 
-fn to_input(input: Input) -> v1::Input {
-    match input {
-        Input::Text => v1::Input::Text,
-        Input::Image => v1::Input::Image,
-        Input::File => v1::Input::File,
-        Input::Audio => v1::Input::Audio,
+fn to_modality(modality: Modality) -> v1::Input {
+    match modality {
+        Modality::Text => v1::Input::Text,
+        Modality::Image => v1::Input::Image,
+        Modality::File => v1::Input::File,
+        Modality::Audio => v1::Input::Audio,
     }
 }
 
@@ -67,24 +67,24 @@ fn deployment(deployment: v1::Deployment) -> Deployment {
 }
 
 /// Converts a catalogue entry back.
-pub(in crate::connection) fn to_model(offer: Offer) -> v1::Model {
+pub(in crate::connection) fn to_model(entry: CatalogueModel) -> v1::Model {
     v1::Model {
-        id: offer.id,
-        display_name: offer.display_name,
-        description: offer.description,
-        context_window: offer.context,
-        max_output_tokens: offer.max_output,
-        limits: Some(to_limits(offer.limits)),
+        id: entry.id,
+        display_name: entry.display_name,
+        description: entry.description,
+        context_window: entry.context,
+        max_output_tokens: entry.max_output,
+        limits: Some(to_limits(entry.limits)),
         price: Some(v1::Price {
-            input_usd: offer.price.input_usd.unwrap_or_default(),
-            cached_usd: offer.price.cached_usd.unwrap_or_default(),
-            output_usd: offer.price.output_usd.unwrap_or_default(),
+            input_usd: entry.price.input_usd.unwrap_or_default(),
+            cached_usd: entry.price.cached_usd.unwrap_or_default(),
+            output_usd: entry.price.output_usd.unwrap_or_default(),
             version: 0,
         }),
-        abilities: offer.abilities.into_iter().map(|it| to_ability(it).into()).collect(),
-        inputs: offer.inputs.into_iter().map(|it| to_input(it).into()).collect(),
-        aliases: offer.aliases,
-        deployments: offer.deployments.into_iter().map(to_deployment).collect(),
+        abilities: entry.abilities.into_iter().map(|it| to_ability(it).into()).collect(),
+        inputs: entry.inputs.into_iter().map(|it| to_modality(it).into()).collect(),
+        aliases: entry.aliases,
+        deployments: entry.deployments.into_iter().map(to_deployment).collect(),
         created_at: None,
     }
 }
@@ -92,8 +92,8 @@ pub(in crate::connection) fn to_model(offer: Offer) -> v1::Model {
 /// Returns what makes `before` into `after`, and leaves the rest to whoever changes it meanwhile.
 /// Description, abilities, inputs and aliases are no part of it.
 pub(in crate::connection) fn to_model_change(
-    before: &Offer,
-    after: Offer,
+    before: &CatalogueModel,
+    after: CatalogueModel,
 ) -> v1::UpdateModelRequest {
     // in a change, what is absent stays, and 0 and an empty text stand for what there is no more
     fn new<T: PartialEq + Default>(before: Option<&T>, after: Option<T>) -> Option<T> {

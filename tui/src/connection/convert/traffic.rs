@@ -6,7 +6,7 @@ use super::{present, time};
 use crate::model::traffic::{
     ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
 };
-use crate::model::upstreams::{Breaker, Health};
+use crate::model::upstreams::{BreakerState, Health};
 
 /// Converts a picture of the traffic.
 pub(in crate::connection) fn traffic(traffic: v1::WatchTrafficResponse) -> Traffic {
@@ -60,9 +60,9 @@ pub(in crate::connection) fn health(health: v1::UpstreamHealth) -> Health {
     Health {
         breaker: match health.breaker() {
             v1::BreakerState::Unspecified => None,
-            v1::BreakerState::Closed => Some(Breaker::Closed),
-            v1::BreakerState::Open => Some(Breaker::Open),
-            v1::BreakerState::HalfOpen => Some(Breaker::HalfOpen),
+            v1::BreakerState::Closed => Some(BreakerState::Closed),
+            v1::BreakerState::Open => Some(BreakerState::Open),
+            v1::BreakerState::HalfOpen => Some(BreakerState::HalfOpen),
         },
         retry_at: time(health.retry_at),
         in_flight: health.in_flight,

@@ -3,7 +3,7 @@
 use proto::v1;
 
 use super::{present, time};
-use crate::model::record::{Basis, Record, Status, Tokens, Totals};
+use crate::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
 use crate::model::usage::Usage;
 
 /// Converts sums.
@@ -26,10 +26,10 @@ pub(in crate::connection) fn record(record: v1::RequestRecord) -> Record {
         status: status(record.status()),
         basis: match record.usage_basis() {
             v1::UsageBasis::Unspecified => None,
-            v1::UsageBasis::Upstream => Some(Basis::Upstream),
-            v1::UsageBasis::Counted => Some(Basis::Counted),
-            v1::UsageBasis::Bounded => Some(Basis::Bounded),
-            v1::UsageBasis::None => Some(Basis::Nothing),
+            v1::UsageBasis::Upstream => Some(UsageBasis::Upstream),
+            v1::UsageBasis::Counted => Some(UsageBasis::Counted),
+            v1::UsageBasis::Bounded => Some(UsageBasis::Bounded),
+            v1::UsageBasis::None => Some(UsageBasis::Nothing),
         },
         started_at: time(record.started_at),
         tokens: tokens(record.tokens),
@@ -51,15 +51,15 @@ pub(in crate::connection) fn record(record: v1::RequestRecord) -> Record {
     }
 }
 
-fn status(status: v1::RequestStatus) -> Option<Status> {
+fn status(status: v1::RequestStatus) -> Option<RequestStatus> {
     match status {
         v1::RequestStatus::Unspecified => None,
-        v1::RequestStatus::Completed => Some(Status::Completed),
-        v1::RequestStatus::Incomplete => Some(Status::Incomplete),
-        v1::RequestStatus::Failed => Some(Status::Failed),
-        v1::RequestStatus::Cancelled => Some(Status::Cancelled),
-        v1::RequestStatus::Interrupted => Some(Status::Interrupted),
-        v1::RequestStatus::Rejected => Some(Status::Rejected),
+        v1::RequestStatus::Completed => Some(RequestStatus::Completed),
+        v1::RequestStatus::Incomplete => Some(RequestStatus::Incomplete),
+        v1::RequestStatus::Failed => Some(RequestStatus::Failed),
+        v1::RequestStatus::Cancelled => Some(RequestStatus::Cancelled),
+        v1::RequestStatus::Interrupted => Some(RequestStatus::Interrupted),
+        v1::RequestStatus::Rejected => Some(RequestStatus::Rejected),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Models: who changes them, and how they do.
 
 use super::*;
-use crate::model::catalogue::{Deployment, Offer, Price};
+use crate::model::catalogue::{CatalogueModel, Deployment, Price};
 use crate::model::change::Change;
-use crate::model::upstreams::{Breaker, Condition, Health, Upstream};
+use crate::model::upstreams::{BreakerState, Health, HealthStatus, Upstream};
 
 fn catalogue(role: Role) -> Model {
     let mut model = signed_in(role);
@@ -17,9 +17,9 @@ fn place(upstream: &str, model: &str) -> Deployment {
 }
 
 /// Returns the model that a change is to make, with what it is now if it is there.
-fn made(effects: Vec<Effect>) -> (Option<Offer>, Offer) {
+fn made(effects: Vec<Effect>) -> (Option<CatalogueModel>, CatalogueModel) {
     match effects.into_iter().next() {
-        Some(Effect::Change(Change::AddModel(offer))) => (None, *offer),
+        Some(Effect::Change(Change::AddModel(entry))) => (None, *entry),
         Some(Effect::Change(Change::UpdateModel { before, after })) => (Some(*before), *after),
         other => panic!("no model is changed: {other:?}"),
     }
@@ -42,49 +42,55 @@ fn operators_add_a_model() {
         }
         write(&mut model, text);
     }
-    let (before, offer) = made(press(&mut model, KeyCode::Enter));
+    let (before, entry) = made(press(&mut model, KeyCode::Enter));
     let price = Price {
         input_usd: Some("0.1".to_owned()),
         output_usd: Some("0.40".to_owned()),
         ..Price::default()
     };
-    let expected = Offer {
+    let expected = CatalogueModel {
         id: "llama".to_owned(),
         deployments: vec![place("local", "meta/llama:8b"), place("spare", "")],
         context: Some(128_000),
         limits: Limits { rpm: Some(60), ..Limits::default() },
         price,
-        ..Offer::default()
+        ..CatalogueModel::default()
     };
-    assert_eq!((before, offer), (None, expected));
+    assert_eq!((before, entry), (None, expected));
 }
 
 #[test]
 fn a_model_that_is_edited_keeps_what_is_not_changed() {
     let mut model = catalogue(Role::Operator);
-    let offer = Offer {
+    let entry = CatalogueModel {
         id: "llama".to_owned(),
         aliases: vec!["default".to_owned()],
         deployments: vec![Deployment { weight: 3, priority: 2, ..place("local", "llama") }],
         limits: Limits { tpm: Some(5), concurrency: Some(7), ..Limits::default() },
-        ..Offer::default()
+        ..CatalogueModel::default()
     };
-    load(&mut model, Loaded::Models(vec![offer.clone()]));
+    load(&mut model, Loaded::Models(vec![entry.clone()]));
     press(&mut model, KeyCode::Char('e'));
     write(&mut model, ", spare:llama");
     press(&mut model, KeyCode::Up);
     press(&mut model, KeyCode::Backspace);
     let (before, after) = made(press(&mut model, KeyCode::Enter));
-    let mut expected = offer.clone();
+    let mut expected = entry.clone();
     expected.deployments.push(place("spare", "llama"));
     expected.limits.tpm = None;
-    assert_eq!((before, after), (Some(offer), expected));
+    assert_eq!((before, after), (Some(entry), expected));
 }
 
 #[test]
 fn removing_a_model_asks_first() {
     let mut model = catalogue(Role::Operator);
-    load(&mut model, Loaded::Models(vec![Offer { id: "llama".to_owned(), ..Offer::default() }]));
+    load(
+        &mut model,
+        Loaded::Models(vec![CatalogueModel {
+            id: "llama".to_owned(),
+            ..CatalogueModel::default()
+        }]),
+    );
     press(&mut model, KeyCode::Char('x'));
     let asked = change(&press(&mut model, KeyCode::Char('y')));
     assert_eq!(asked, "RemoveModel { id: \"llama\" }");
@@ -93,7 +99,13 @@ fn removing_a_model_asks_first() {
 #[test]
 fn members_change_no_model() {
     let mut model = catalogue(Role::Member);
-    load(&mut model, Loaded::Models(vec![Offer { id: "llama".to_owned(), ..Offer::default() }]));
+    load(
+        &mut model,
+        Loaded::Models(vec![CatalogueModel {
+            id: "llama".to_owned(),
+            ..CatalogueModel::default()
+        }]),
+    );
     for letter in ['n', 'e', 'x'] {
         assert!(press(&mut model, KeyCode::Char(letter)).is_empty());
         assert!(model.overlay.is_none());
@@ -109,18 +121,18 @@ fn a_model_does_as_well_as_the_best_of_its_upstreams() {
         ..Upstream::default()
     };
     let upstreams = [
-        upstream("down", Some(Breaker::Open), 9),
-        upstream("shaky", Some(Breaker::Closed), 1),
+        upstream("down", Some(BreakerState::Open), 9),
+        upstream("shaky", Some(BreakerState::Closed), 1),
         upstream("new", None, 0),
     ];
-    for (places, condition) in [
-        (&["down", "shaky"][..], Some(Condition::Shaky)),
-        (&["down", "gone"], Some(Condition::Down)),
+    for (places, health_status) in [
+        (&["down", "shaky"][..], Some(HealthStatus::Shaky)),
+        (&["down", "gone"], Some(HealthStatus::Down)),
         (&["new"], None),
         (&[], None),
     ] {
         let deployments = places.iter().map(|it| place(it, "llama")).collect();
-        let offer = Offer { deployments, ..Offer::default() };
-        assert_eq!(offer.condition(&upstreams), condition, "{places:?}");
+        let entry = CatalogueModel { deployments, ..CatalogueModel::default() };
+        assert_eq!(entry.health_status(&upstreams), health_status, "{places:?}");
     }
 }

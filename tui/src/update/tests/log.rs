@@ -1,9 +1,9 @@
 //! The request log.
 
 use super::*;
-use crate::model::log::LOG_LENGTH;
-use crate::model::record::{Record, Tailed};
-use crate::model::remote::Fetch;
+use crate::model::fetched::FetchState;
+use crate::model::log::MAX_LOG_RECORDS;
+use crate::model::record::{LogBatch, Record};
 
 fn usage() -> Model {
     let mut model = signed_in(Role::Member);
@@ -15,7 +15,7 @@ fn tail(model: &mut Model, names: &[&str], restarted: bool, dropped: u64) {
     let records =
         names.iter().map(|name| Record { id: (*name).to_owned(), ..Record::default() }).collect();
     assert!(
-        update(model, Message::Tailed(Tailed { restarted, records, dropped, live: true }))
+        update(model, Message::LogReceived(LogBatch { restarted, records, dropped, live: true }))
             .is_empty()
     );
 }
@@ -62,12 +62,12 @@ fn the_log_stands_still_rather_than_let_go_of_the_record_under_the_cursor() {
     tail(&mut model, &["x"; 10], true, 0);
     tail(&mut model, &["mine", "y"], false, 0);
     press(&mut model, KeyCode::Char('j'));
-    tail(&mut model, &["z"; LOG_LENGTH - 2], false, 0);
-    assert_eq!((selected(&model), model.data.log.selected), ("mine", LOG_LENGTH - 1));
+    tail(&mut model, &["z"; MAX_LOG_RECORDS - 2], false, 0);
+    assert_eq!((selected(&model), model.data.log.selected), ("mine", MAX_LOG_RECORDS - 1));
     assert!(!model.data.log.paused);
     tail(&mut model, &["late", "later"], false, 0);
     let log = &model.data.log;
-    assert_eq!((selected(&model), log.paused, log.missed), ("mine", true, 2));
+    assert_eq!((selected(&model), log.paused, log.arrived_while_paused), ("mine", true, 2));
     press(&mut model, KeyCode::Char('p'));
     assert_eq!((selected(&model), model.data.log.following), ("later", true));
 }
@@ -75,11 +75,11 @@ fn the_log_stands_still_rather_than_let_go_of_the_record_under_the_cursor() {
 #[test]
 fn the_log_keeps_the_last_records_and_counts_the_skipped_ones() {
     let mut model = usage();
-    tail(&mut model, &["x"; LOG_LENGTH], true, 0);
+    tail(&mut model, &["x"; MAX_LOG_RECORDS], true, 0);
     tail(&mut model, &["y"; 7], false, 3);
     tail(&mut model, &[], false, 2);
     let log = &model.data.log;
-    assert_eq!((log.records.len(), log.selected, log.skipped), (LOG_LENGTH, 0, 5));
+    assert_eq!((log.records.len(), log.selected, log.skipped), (MAX_LOG_RECORDS, 0, 5));
     assert_eq!((&*log.records[6].id, &*log.records[7].id), ("y", "x"));
     tail(&mut model, &["z"], true, 0);
     let log = &model.data.log;
@@ -91,13 +91,19 @@ fn a_paused_log_stands_still_and_goes_on_with_all_that_came() {
     let mut model = usage();
     tail(&mut model, &["a"], true, 0);
     press(&mut model, KeyCode::Char('p'));
-    tail(&mut model, &["b"; LOG_LENGTH], false, 0);
+    tail(&mut model, &["b"; MAX_LOG_RECORDS], false, 0);
     tail(&mut model, &["c", "d"], false, 0);
-    assert_eq!((selected(&model), model.data.log.missed), ("a", LOG_LENGTH as u64 + 2));
-    assert_eq!(model.data.log.waiting.len(), LOG_LENGTH, "memory is bounded");
+    assert_eq!(
+        (selected(&model), model.data.log.arrived_while_paused),
+        ("a", MAX_LOG_RECORDS as u64 + 2)
+    );
+    assert_eq!(model.data.log.buffered.len(), MAX_LOG_RECORDS, "memory is bounded");
     press(&mut model, KeyCode::Char('p'));
     let log = &model.data.log;
-    assert_eq!((selected(&model), log.records.len(), log.missed), ("d", LOG_LENGTH, 0));
+    assert_eq!(
+        (selected(&model), log.records.len(), log.arrived_while_paused),
+        ("d", MAX_LOG_RECORDS, 0)
+    );
 }
 
 #[test]
@@ -107,32 +113,32 @@ fn its_filter_goes_to_the_gateway_when_it_is_whole() {
     write(&mut model, "/status:failed");
     assert_eq!(selected(&model), "a");
     let effects = press(&mut model, KeyCode::Enter);
-    assert_eq!(watched(&effects).filter, "status:failed");
-    assert_eq!((&model.data.log.fetch, model.data.log.records.len()), (&Fetch::Waiting, 0));
+    assert_eq!(subscribed(&effects).filter, "status:failed");
+    assert_eq!((&model.data.log.fetch, model.data.log.records.len()), (&FetchState::Loading, 0));
     // the overview shows all requests
     let effects = press(&mut model, KeyCode::Char('1'));
-    assert_eq!(watched(&effects).filter, "");
+    assert_eq!(subscribed(&effects).filter, "");
     press(&mut model, KeyCode::Char('4'));
-    assert_eq!(watched(&press(&mut model, KeyCode::Esc)).filter, "");
+    assert_eq!(subscribed(&press(&mut model, KeyCode::Esc)).filter, "");
 }
 
 #[test]
 fn a_refused_filter_shows_no_rows_of_another() {
-    use crate::model::interest::Topic;
+    use crate::model::subscription::Topic;
     let mut model = usage();
     tail(&mut model, &["a"], true, 0);
-    let refused = Fetch::Failed("no condition".to_owned());
+    let refused = FetchState::Failed("no condition".to_owned());
     update(&mut model, Message::NotLoaded(Topic::Log, refused.clone()));
     assert_eq!((&model.data.log.fetch, model.data.log.records.len()), (&refused, 0));
     tail(&mut model, &["b"], true, 0);
-    assert_eq!((selected(&model), &model.data.log.fetch), ("b", &Fetch::Ready));
+    assert_eq!((selected(&model), &model.data.log.fetch), ("b", &FetchState::Ready));
 }
 
 #[test]
 fn a_longer_range_is_fetched() {
     let mut model = usage();
     let effects = press(&mut model, KeyCode::Char(']'));
-    assert_eq!(watched(&effects).range.name(), "7d");
+    assert_eq!(subscribed(&effects).range.name(), "7d");
     press(&mut model, KeyCode::Char(']'));
     assert!(press(&mut model, KeyCode::Char(']')).is_empty(), "there is no longer one");
 }

@@ -1,7 +1,7 @@
 //! Going from screen to screen, the palette, filters, the help.
 
 use super::*;
-use crate::model::catalogue::Offer;
+use crate::model::catalogue::CatalogueModel;
 
 #[test]
 fn numbers_tabs_and_commands_open_screens() {
@@ -45,24 +45,24 @@ fn a_command_that_is_none_is_said() {
 
 #[test]
 fn the_filter_narrows_while_it_is_typed_and_escape_takes_it_back() {
-    let offer = |id: &str| Offer { id: id.to_owned(), ..Offer::default() };
+    let entry = |id: &str| CatalogueModel { id: id.to_owned(), ..CatalogueModel::default() };
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('3'));
-    load(&mut model, Loaded::Models(vec![offer("Llama-8b"), offer("qwen"), offer("llama-70b")]));
+    load(&mut model, Loaded::Models(vec![entry("Llama-8b"), entry("qwen"), entry("llama-70b")]));
     press(&mut model, KeyCode::End);
     write(&mut model, "/LLAMA");
-    assert_eq!(model.data.offers.visible().count(), 2);
+    assert_eq!(model.data.models.visible().count(), 2);
     press(&mut model, KeyCode::Enter);
     press(&mut model, KeyCode::Char('j'));
-    assert_eq!(model.data.offers.current().unwrap().id, "llama-70b");
+    assert_eq!(model.data.models.current().unwrap().id, "llama-70b");
     // fetched again, in another order, with one more
-    load(&mut model, Loaded::Models(vec![offer("llama-70b"), offer("llama-9b"), offer("qwen")]));
-    assert_eq!(model.data.offers.current().unwrap().id, "llama-70b");
+    load(&mut model, Loaded::Models(vec![entry("llama-70b"), entry("llama-9b"), entry("qwen")]));
+    assert_eq!(model.data.models.current().unwrap().id, "llama-70b");
     write(&mut model, "/x");
     press(&mut model, KeyCode::Esc);
-    assert_eq!(model.data.offers.filter, "LLAMA");
+    assert_eq!(model.data.models.filter, "LLAMA");
     press(&mut model, KeyCode::Esc);
-    assert_eq!(model.data.offers.visible().count(), 3);
+    assert_eq!(model.data.models.visible().count(), 3);
 }
 
 #[test]

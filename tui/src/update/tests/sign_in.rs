@@ -4,7 +4,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::*;
 use crate::model::sign_in::{NAME, PASSWORD};
-use crate::model::{BaseUrl, Link};
+use crate::model::{BaseUrl, ConnectionState};
 
 fn current(model: &Model) -> &str {
     let form = &model.sign_in.form;
@@ -19,7 +19,9 @@ fn problem(model: &Model) -> Option<&str> {
 fn a_token_found_at_start_opens_the_overview_and_follows() {
     let mut model = model();
     let effects = update(&mut model, Message::TokenFound("secret".into()));
-    let [Effect::Follow { token }, Effect::Watch(_)] = &*effects else { panic!("{effects:?}") };
+    let [Effect::Connect { token }, Effect::Subscribe(_)] = &*effects else {
+        panic!("{effects:?}")
+    };
     assert_eq!(token.expose_secret(), "secret");
     assert_eq!(model.screen, Screen::Overview);
 }
@@ -99,7 +101,7 @@ fn a_token_that_is_no_longer_accepted_leads_to_the_form_and_hides_the_account() 
     update(&mut model, Message::SignedOut("sign in".to_owned()));
     assert_eq!((model.screen, problem(&model)), (Screen::SignIn, Some("sign in")));
     assert!(model.data.account.value.is_none() && model.overlay.is_none());
-    assert_eq!(model.link, Link::Idle);
+    assert_eq!(model.connection, ConnectionState::Idle);
 }
 
 #[test]
@@ -107,10 +109,10 @@ fn the_gateway_says_where_clients_reach_it_unless_the_user_has() {
     let found = |given: Option<&str>| {
         let mut model = model();
         if let Some(url) = given {
-            model.base_url = BaseUrl::Given(url.to_owned());
+            model.base_url = BaseUrl::Configured(url.to_owned());
         }
         update(&mut model, Message::TokenFound("secret".into()));
-        update(&mut model, Message::ApiFound("https://gate.example/v1".to_owned()));
+        update(&mut model, Message::ApiUrlDiscovered("https://gate.example/v1".to_owned()));
         model.base_url.as_str().to_owned()
     };
     assert_eq!(found(None), "https://gate.example/v1");

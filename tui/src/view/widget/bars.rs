@@ -23,14 +23,14 @@ pub struct Bar {
 }
 
 /// How wide the place of bars is at least: labels give way to it.
-const MIN_WIDTH: u16 = 3;
+const MIN_BAR_WIDTH: u16 = 3;
 
 /// Draws a bar per row, the longest of which fills its place. Labels have the room that they need.
 pub fn bars(theme: Theme, values: &[Bar], buffer: &mut Buffer, area: Rect) {
-    let most = values.iter().filter_map(|bar| bar.value).max().unwrap_or(0);
+    let max = values.iter().filter_map(|bar| bar.value).max().unwrap_or(0);
     let number = values.iter().map(|bar| bar.number.chars().count()).max().unwrap_or(0);
     let number = u16::try_from(number).unwrap_or(u16::MAX);
-    let room = area.width.saturating_sub(number.saturating_add(2 + MIN_WIDTH));
+    let room = area.width.saturating_sub(number.saturating_add(2 + MIN_BAR_WIDTH));
     let label = values.iter().map(|bar| Span::raw(&bar.label).width()).max().unwrap_or(0);
     let label = u16::try_from(label).unwrap_or(u16::MAX).min(room);
     for (bar, row) in values.iter().zip(area.rows()) {
@@ -42,7 +42,7 @@ pub fn bars(theme: Theme, values: &[Bar], buffer: &mut Buffer, area: Rect) {
         .spacing(1)
         .areas(row);
         Line::raw(fit(&bar.label, left.width.into())).render(left, buffer);
-        Line::styled(draw(bar.value, most, middle.width), theme.bar()).render(middle, buffer);
+        Line::styled(bar_glyphs(bar.value, max, middle.width), theme.bar()).render(middle, buffer);
         Line::raw(bar.number.as_str()).right_aligned().render(right, buffer);
     }
 }
@@ -51,12 +51,12 @@ pub fn bars(theme: Theme, values: &[Bar], buffer: &mut Buffer, area: Rect) {
 pub fn gauge(theme: Theme, used: u64, limit: u64, buffer: &mut Buffer, area: Rect) {
     let rest = "─".repeat(area.width.into());
     Line::styled(rest, theme.border()).render(area, buffer);
-    let full = draw(Some(used.min(limit)), limit, area.width);
-    Line::styled(full, fullness(theme, used, limit)).render(area, buffer);
+    let full = bar_glyphs(Some(used.min(limit)), limit, area.width);
+    Line::styled(full, usage_style(theme, used, limit)).render(area, buffer);
 }
 
 /// Returns the style of how full something is.
-pub fn fullness(theme: Theme, used: u64, limit: u64) -> Style {
+pub fn usage_style(theme: Theme, used: u64, limit: u64) -> Style {
     match u128::from(used) * 100 / u128::from(limit.max(1)) {
         0..70 => theme.good(),
         70..95 => theme.warning(),
@@ -64,9 +64,9 @@ pub fn fullness(theme: Theme, used: u64, limit: u64) -> Style {
     }
 }
 
-fn draw(value: Option<u64>, most: u64, width: u16) -> String {
+fn bar_glyphs(value: Option<u64>, max: u64, width: u16) -> String {
     let eighths = match value {
-        Some(value) if most > 0 => u128::from(value) * u128::from(width) * 8 / u128::from(most),
+        Some(value) if max > 0 => u128::from(value) * u128::from(width) * 8 / u128::from(max),
         _ => 0,
     };
     let eighths = usize::try_from(eighths).unwrap_or(0);
@@ -77,16 +77,19 @@ fn draw(value: Option<u64>, most: u64, width: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::draw;
+    use super::bar_glyphs;
 
     #[test]
     fn the_longest_bar_fills_its_place_and_the_least_can_be_seen() {
         for (value, drawn) in
             [(None, ""), (Some(0), ""), (Some(1), "▏"), (Some(500), "█▌"), (Some(1_000), "███")]
         {
-            assert_eq!(draw(value, 1_000, 3), drawn, "{value:?}");
+            assert_eq!(bar_glyphs(value, 1_000, 3), drawn, "{value:?}");
         }
-        assert_eq!(draw(Some(u64::MAX), u64::MAX, u16::MAX).chars().count(), usize::from(u16::MAX));
-        assert_eq!(draw(Some(0), 0, 3), "");
+        assert_eq!(
+            bar_glyphs(Some(u64::MAX), u64::MAX, u16::MAX).chars().count(),
+            usize::from(u16::MAX)
+        );
+        assert_eq!(bar_glyphs(Some(0), 0, 3), "");
     }
 }

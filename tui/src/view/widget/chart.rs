@@ -6,22 +6,22 @@ use ratatui::style::Style;
 
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 /// The widest that a column gets.
-const WIDEST: usize = 8;
+const MAX_COLUMN_WIDTH: usize = 8;
 
 /// Draws a column for each value, the newest at the right; the highest fills its place.
 pub fn chart(values: &[u64], style: Style, buffer: &mut Buffer, area: Rect) {
     let room = usize::from(area.width);
     let values = &values[values.len().saturating_sub(room)..];
-    let most = values.iter().copied().max().unwrap_or(0);
-    if values.is_empty() || most == 0 {
+    let max = values.iter().copied().max().unwrap_or(0);
+    if values.is_empty() || max == 0 {
         return;
     }
-    let width = (room / values.len()).min(WIDEST);
+    let width = (room / values.len()).min(MAX_COLUMN_WIDTH);
     // broad columns stand apart
     let gap = usize::from(width > 2);
     let start = room - width * values.len();
     for (place, value) in values.iter().enumerate() {
-        let eighths = eighths(*value, most, area.height);
+        let eighths = eighths(*value, max, area.height);
         for (line, row) in area.rows().rev().enumerate() {
             let symbol = EIGHTHS[eighths.saturating_sub(line * 8).min(8)];
             let from = start + place * width;
@@ -36,8 +36,8 @@ pub fn chart(values: &[u64], style: Style, buffer: &mut Buffer, area: Rect) {
 }
 
 /// Returns the height of a column; what is more than nothing can be seen.
-fn eighths(value: u64, most: u64, height: u16) -> usize {
-    let eighths = u128::from(value) * u128::from(height) * 8 / u128::from(most.max(1));
+fn eighths(value: u64, max: u64, height: u16) -> usize {
+    let eighths = u128::from(value) * u128::from(height) * 8 / u128::from(max.max(1));
     usize::try_from(eighths).unwrap_or(0).max(usize::from(value > 0))
 }
 

@@ -13,7 +13,7 @@ use super::text::wrap;
 use crate::theme::Theme;
 
 /// How wide labels are.
-const LABEL: u16 = 13;
+const LABEL_WIDTH: u16 = 13;
 
 /// What a detail pane shows, from top to bottom.
 #[derive(Debug, Default)]
@@ -49,7 +49,11 @@ impl<'a> Detail<'a> {
     }
 
     /// Adds a value if there is one.
-    pub fn maybe(&mut self, label: &'a str, value: Option<impl Into<Span<'a>>>) -> &mut Self {
+    pub fn optional_row(
+        &mut self,
+        label: &'a str,
+        value: Option<impl Into<Span<'a>>>,
+    ) -> &mut Self {
         if let Some(value) = value {
             self.row(label, value);
         }
@@ -105,10 +109,14 @@ impl<'a> Detail<'a> {
                     lines.extend(wrapped.map(|it| (0, Line::styled(it, text.style), None)));
                 }
                 Part::Row(label, value) => {
-                    let room = width.saturating_sub(usize::from(LABEL) + 1);
+                    let room = width.saturating_sub(usize::from(LABEL_WIDTH) + 1);
                     let wrapped = wrap(&value.content, room).into_iter().enumerate();
                     lines.extend(wrapped.map(|(number, it)| {
-                        (LABEL + 1, Line::styled(it, value.style), (number == 0).then_some(*label))
+                        (
+                            LABEL_WIDTH + 1,
+                            Line::styled(it, value.style),
+                            (number == 0).then_some(*label),
+                        )
                     }));
                 }
             }

@@ -16,11 +16,11 @@ pub fn frame(theme: Theme, title: &str, buffer: &mut Buffer, area: Rect) -> Rect
         .border_style(theme.border())
         .title(Span::styled(format!(" {title} "), theme.accent()));
     block.render(area, buffer);
-    inside(area).intersection(buffer.area)
+    inner_area(area).intersection(buffer.area)
 }
 
 /// Returns the inside of a box.
-pub fn inside(area: Rect) -> Rect {
+pub fn inner_area(area: Rect) -> Rect {
     Rect {
         x: area.x.saturating_add(2),
         y: area.y.saturating_add(1),
@@ -45,8 +45,9 @@ pub fn rows<'a>(
 ) {
     for ((label, value), row) in rows.into_iter().zip(area.rows()) {
         let width = usize::from(row.width);
-        let least = Span::raw(label).width().min(width / 2);
-        let value = Span::styled(fit(&value.content, width.saturating_sub(least + 1)), value.style);
+        let label_width = Span::raw(label).width().min(width / 2);
+        let value =
+            Span::styled(fit(&value.content, width.saturating_sub(label_width + 1)), value.style);
         let label = fit(label, width.saturating_sub(value.width() + 1));
         Line::styled(label, theme.faint()).render(row, buffer);
         Line::from(value).right_aligned().render(row, buffer);

@@ -13,15 +13,15 @@ use crate::theme::Theme;
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// What stands above it.
-    pub head: &'static str,
+    pub title: &'static str,
     /// How wide it is at least.
-    pub least: u16,
+    pub min_width: u16,
     /// Its share of the room that is left; 0 means that it stays as it is.
-    pub share: u16,
+    pub grow: u16,
     /// On which side its text stands.
-    pub side: Alignment,
+    pub alignment: Alignment,
     /// The higher, the sooner it is left out; 0 stays always.
-    pub rank: u8,
+    pub drop_priority: u8,
 }
 
 /// A table before it has rows.
@@ -38,7 +38,7 @@ pub struct Table<'a> {
 }
 
 /// Returns the row that stands first where so many are in sight: the cursor stays in the middle.
-pub fn first(selected: usize, count: usize, height: u16) -> usize {
+pub fn first_visible_row(selected: usize, count: usize, height: u16) -> usize {
     let height = usize::from(height);
     selected.saturating_sub(height / 2).min(count.saturating_sub(height))
 }
@@ -47,13 +47,13 @@ pub fn first(selected: usize, count: usize, height: u16) -> usize {
 
 impl Column {
     /// Returns a column of text.
-    pub const fn text(head: &'static str, least: u16, share: u16, rank: u8) -> Self {
-        Self { head, least, share, side: Alignment::Left, rank }
+    pub const fn text(title: &'static str, min_width: u16, grow: u16, drop_priority: u8) -> Self {
+        Self { title, min_width, grow, alignment: Alignment::Left, drop_priority }
     }
 
     /// Returns a column of numbers.
-    pub const fn number(head: &'static str, least: u16, rank: u8) -> Self {
-        Self { head, least, share: 0, side: Alignment::Right, rank }
+    pub const fn number(title: &'static str, min_width: u16, drop_priority: u8) -> Self {
+        Self { title, min_width, grow: 0, alignment: Alignment::Right, drop_priority }
     }
 }
 
@@ -68,13 +68,14 @@ impl Table<'_> {
         buffer: &mut Buffer,
         area: Rect,
     ) {
-        let Some(body) = body(area) else { return };
-        let places = places(self.columns, area.width);
-        let heads = self.columns.iter().map(|column| Span::styled(column.head, self.theme.faint()));
-        self.line(heads, &places, buffer, Rect { height: 1, ..area });
-        let first = first(self.selected.unwrap_or(0), self.count, body.height);
+        let Some(body) = body_area(area) else { return };
+        let spans = column_spans(self.columns, area.width);
+        let heads =
+            self.columns.iter().map(|column| Span::styled(column.title, self.theme.faint()));
+        self.line(heads, &spans, buffer, Rect { height: 1, ..area });
+        let first = first_visible_row(self.selected.unwrap_or(0), self.count, body.height);
         for ((row, item), place) in rows.enumerate().skip(first).zip(body.rows()) {
-            self.line(cells(item).into_iter(), &places, buffer, place);
+            self.line(cells(item).into_iter(), &spans, buffer, place);
             if self.selected == Some(row) {
                 buffer.set_style(place, self.theme.cursor());
             }
@@ -84,42 +85,43 @@ impl Table<'_> {
     fn line<'c>(
         &self,
         cells: impl Iterator<Item = Span<'c>>,
-        places: &[Option<(u16, u16)>],
+        spans: &[Option<(u16, u16)>],
         buffer: &mut Buffer,
         row: Rect,
     ) {
-        for ((cell, column), place) in cells.zip(self.columns).zip(places) {
+        for ((cell, column), place) in cells.zip(self.columns).zip(spans) {
             let Some((start, width)) = *place else { continue };
             let place = Rect { x: row.x.saturating_add(start), width, ..row }.intersection(row);
             let cell = Span::styled(fit(&cell.content, place.width.into()), cell.style);
-            Line::from(cell).alignment(column.side).render(place, buffer);
+            Line::from(cell).alignment(column.alignment).render(place, buffer);
         }
     }
 }
 
 /// Returns where rows are, below the heads.
-pub fn body(area: Rect) -> Option<Rect> {
+pub fn body_area(area: Rect) -> Option<Rect> {
     let height = area.height.checked_sub(1)?;
     Some(Rect { y: area.y + 1, height, ..area })
 }
 
 /// Returns start and width of each column that there is room for.
-fn places(columns: &[Column], width: u16) -> Vec<Option<(u16, u16)>> {
+fn column_spans(columns: &[Column], width: u16) -> Vec<Option<(u16, u16)>> {
     let mut kept = vec![true; columns.len()];
     let needed = |kept: &[bool]| {
         let chosen = columns.iter().zip(kept).filter(|(_, kept)| **kept);
-        chosen.map(|(column, _)| u32::from(column.least) + 1).sum::<u32>().saturating_sub(1)
+        chosen.map(|(column, _)| u32::from(column.min_width) + 1).sum::<u32>().saturating_sub(1)
     };
     while needed(&kept) > u32::from(width) {
-        let least = columns.iter().enumerate().filter(|(place, it)| kept[*place] && it.rank > 0);
-        match least.max_by_key(|(place, column)| (column.rank, *place)) {
+        let droppable =
+            columns.iter().enumerate().filter(|(place, it)| kept[*place] && it.drop_priority > 0);
+        match droppable.max_by_key(|(place, column)| (column.drop_priority, *place)) {
             Some((place, _)) => kept[place] = false,
             None => break,
         }
     }
     let spare = u32::from(width).saturating_sub(needed(&kept));
     let chosen = columns.iter().zip(&kept).filter(|(_, kept)| **kept);
-    let shares: u32 = chosen.map(|(column, _)| u32::from(column.share)).sum();
+    let shares: u32 = chosen.map(|(column, _)| u32::from(column.grow)).sum();
     let mut start = 0_u16;
     let mut given = 0;
     let mut seen = 0;
@@ -128,9 +130,10 @@ fn places(columns: &[Column], width: u16) -> Vec<Option<(u16, u16)>> {
         .zip(kept)
         .map(|(column, kept)| {
             kept.then(|| {
-                seen += u32::from(column.share);
+                seen += u32::from(column.grow);
                 let until = (spare * seen).checked_div(shares).unwrap_or(0);
-                let width = column.least.saturating_add(u16::try_from(until - given).unwrap_or(0));
+                let width =
+                    column.min_width.saturating_add(u16::try_from(until - given).unwrap_or(0));
                 given = until;
                 let place = (start, width);
                 start = start.saturating_add(width).saturating_add(1);
@@ -142,7 +145,7 @@ fn places(columns: &[Column], width: u16) -> Vec<Option<(u16, u16)>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Column, first, places};
+    use super::{Column, column_spans, first_visible_row};
 
     const COLUMNS: [Column; 4] = [
         Column::text("a", 10, 2, 0),
@@ -161,7 +164,7 @@ mod tests {
             (12, [Some((0, 12)), None, None, None]),
             (3, [Some((0, 10)), None, None, None]),
         ] {
-            assert_eq!(places(&COLUMNS, width), expected, "in {width}");
+            assert_eq!(column_spans(&COLUMNS, width), expected, "in {width}");
         }
     }
 
@@ -170,7 +173,7 @@ mod tests {
         for (selected, count, height, row) in
             [(0, 3, 10, 0), (2, 3, 10, 0), (5, 100, 10, 0), (6, 100, 10, 1), (99, 100, 10, 90)]
         {
-            assert_eq!(first(selected, count, height), row);
+            assert_eq!(first_visible_row(selected, count, height), row);
         }
     }
 }

@@ -109,7 +109,7 @@ pub fn rate(per_second: f64) -> String {
 }
 
 /// Writes a count roughly: `950`, `12k`, `1.2M`.
-pub fn roughly(count: u64) -> String {
+pub fn approximate_count(count: u64) -> String {
     let units = [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
     let Some((unit, name)) = units.into_iter().find(|(unit, _)| count >= *unit) else {
         return count.to_string();
@@ -140,22 +140,22 @@ pub fn ago(time: Option<Timestamp>, now: Option<Timestamp>) -> String {
 
 /// Writes the time of day.
 pub fn time_of_day(time: Option<Timestamp>, zone: &TimeZone) -> String {
-    written(time, zone, "%T")
+    format_time(time, zone, "%T")
 }
 
 /// Writes a time to come in at most eight columns: the time of day, or if that is not today, the day.
-pub fn coming(time: Timestamp, now: Option<Timestamp>, zone: &TimeZone) -> String {
+pub fn upcoming(time: Timestamp, now: Option<Timestamp>, zone: &TimeZone) -> String {
     let day = |time: Timestamp| time.to_zoned(zone.clone()).date();
     let today = now.is_none_or(|now| day(now) == day(time));
-    written(Some(time), zone, if today { "%T" } else { "%b %-d" })
+    format_time(Some(time), zone, if today { "%T" } else { "%b %-d" })
 }
 
 /// Writes date and time of day.
 pub fn date_and_time(time: Option<Timestamp>, zone: &TimeZone) -> String {
-    written(time, zone, "%F %T")
+    format_time(time, zone, "%F %T")
 }
 
-fn written(time: Option<Timestamp>, zone: &TimeZone, format: &str) -> String {
+fn format_time(time: Option<Timestamp>, zone: &TimeZone, format: &str) -> String {
     let time = time.map(|time| time.to_zoned(zone.clone()).strftime(format).to_string());
     time.unwrap_or_else(|| UNKNOWN.to_owned())
 }
@@ -257,7 +257,7 @@ mod tests {
         let now = Timestamp::from_second(1_795_010_000).unwrap();
         for (seconds, text) in [(60, "13:54:20"), (40_000, "Nov 19"), (86_400 * 20, "Dec 8")] {
             let time = Timestamp::from_second(1_795_010_000 + seconds).unwrap();
-            assert_eq!(coming(time, Some(now), &TimeZone::UTC), text);
+            assert_eq!(upcoming(time, Some(now), &TimeZone::UTC), text);
         }
     }
 
@@ -270,7 +270,7 @@ mod tests {
             (12_500_000, "12M"),
             (u64::MAX, "18446744T"),
         ] {
-            assert_eq!(roughly(count), text);
+            assert_eq!(approximate_count(count), text);
         }
     }
 

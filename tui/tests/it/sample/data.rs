@@ -2,18 +2,18 @@
 
 use jiff::Timestamp;
 use tui::model::accounts::{Account, Role};
-use tui::model::audit::Entry;
-use tui::model::catalogue::{Ability, Deployment, Input, Offer, Price};
+use tui::model::audit::AuditEntry;
+use tui::model::catalogue::{Ability, CatalogueModel, Deployment, Modality, Price};
 use tui::model::keys::Key;
 use tui::model::plans::{Limits, Plan};
-use tui::model::record::{Basis, Record, Status, Tokens, Totals};
+use tui::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
 use tui::model::traffic::{
     ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
 };
-use tui::model::upstreams::{Breaker, Credential, Health, Profile, Upstream};
+use tui::model::upstreams::{BreakerState, Credential, Health, Profile, Upstream};
 use tui::model::usage::Usage;
 
-use super::{NOW, State};
+use super::{NOW, Sample};
 
 /// A name in wide letters and joined emoji, with an escape sequence that must not get through.
 const LONG: &str = "模型-very-long-name-👩‍🔬-e\u{301}-\u{1b}[31m-";
@@ -23,35 +23,35 @@ fn ago(seconds: usize) -> Option<Timestamp> {
 }
 
 /// Returns `name` with its number, or in a full model something that is too long anywhere.
-fn name(name: &str, index: usize, state: State) -> String {
+fn name(name: &str, index: usize, state: Sample) -> String {
     match state {
-        State::Full => format!("{name}-{index}-{}", LONG.repeat(4)),
+        Sample::Full => format!("{name}-{index}-{}", LONG.repeat(4)),
         _ if index == 0 => name.to_owned(),
         _ => format!("{name}-{index}"),
     }
 }
 
-fn money(index: usize, state: State) -> String {
+fn money(index: usize, state: Sample) -> String {
     match state {
-        State::Full => "-123456789012345678.123456789".to_owned(),
-        State::Empty => "5.00".to_owned(),
+        Sample::Full => "-123456789012345678.123456789".to_owned(),
+        Sample::Empty => "5.00".to_owned(),
         _ => format!("{}.998213500", 4 + index),
     }
 }
 
-pub(crate) fn account(index: usize, role: Role, state: State) -> Account {
+pub(crate) fn account(index: usize, role: Role, state: Sample) -> Account {
     Account {
         id: format!("0193-{index:04}"),
         name: name("ada", index, state),
         role: Some(role),
-        suspended: state == State::Full || index == 2,
+        suspended: state == Sample::Full || index == 2,
         plan: Some(name("free", 0, state)),
         balance_usd: Some(money(index, state)),
         created_at: ago(86_400 * (index + 1)),
     }
 }
 
-pub(crate) fn key(index: usize, state: State) -> Key {
+pub(crate) fn key(index: usize, state: Sample) -> Key {
     let limits = Limits { rpm: Some(60), tpm: Some(200_000), ..Limits::default() };
     Key {
         spend_cap_usd: (index == 0).then(|| "10".to_owned()),
@@ -68,12 +68,12 @@ pub(crate) fn key(index: usize, state: State) -> Key {
     }
 }
 
-pub(super) fn offer(index: usize, state: State) -> Offer {
+pub(super) fn catalogue_model(index: usize, state: Sample) -> CatalogueModel {
     let abilities =
         [Ability::Tools, Ability::Vision, Ability::Reasoning, Ability::StructuredOutput];
     let names = ["qwen3-coder", "gpt-oss-20b", "tiny"];
-    let full = (state == State::Full).then(|| name("qwen3-coder", index, state));
-    Offer {
+    let full = (state == Sample::Full).then(|| name("qwen3-coder", index, state));
+    CatalogueModel {
         id: full.unwrap_or_else(|| names[index % 3].to_owned()),
         display_name: name("Model", index, state),
         description: "A model for code with a context as long as a book.".to_owned(),
@@ -87,7 +87,7 @@ pub(super) fn offer(index: usize, state: State) -> Offer {
             version: 2,
         },
         abilities: abilities[..index % 5].to_vec(),
-        inputs: if index == 0 { vec![Input::Text, Input::Image] } else { Vec::new() },
+        inputs: if index == 0 { vec![Modality::Text, Modality::Image] } else { Vec::new() },
         aliases: vec!["coder".to_owned(); index % 2],
         deployments: vec![Deployment {
             upstream: name("local", 0, state),
@@ -98,7 +98,7 @@ pub(super) fn offer(index: usize, state: State) -> Offer {
     }
 }
 
-pub(super) fn plan(index: usize, state: State) -> Plan {
+pub(super) fn plan(index: usize, state: Sample) -> Plan {
     let monthly_tokens = (index == 0).then_some(50_000_000);
     let observe = index == 2;
     let limits =
@@ -111,7 +111,7 @@ pub(super) fn plan(index: usize, state: State) -> Plan {
     }
 }
 
-pub(super) fn upstream(index: usize, state: State) -> Upstream {
+pub(super) fn upstream(index: usize, state: Sample) -> Upstream {
     Upstream {
         name: name("local", index, state),
         url: format!("http://10.0.0.{index}:8000/v1"),
@@ -123,8 +123,8 @@ pub(super) fn upstream(index: usize, state: State) -> Upstream {
     }
 }
 
-pub(super) fn health(index: usize, state: State) -> Health {
-    let breakers = [Breaker::Closed, Breaker::Open, Breaker::HalfOpen];
+pub(super) fn health(index: usize, state: Sample) -> Health {
+    let breakers = [BreakerState::Closed, BreakerState::Open, BreakerState::HalfOpen];
     Health {
         name: name("local", index, state),
         breaker: Some(breakers[index % 3]),
@@ -138,9 +138,9 @@ pub(super) fn health(index: usize, state: State) -> Health {
     }
 }
 
-pub(super) fn entry(index: usize, state: State) -> Entry {
+pub(super) fn entry(index: usize, state: Sample) -> AuditEntry {
     let actions = ["key.create", "account.suspend", "model.update"];
-    Entry {
+    AuditEntry {
         id: index.to_string(),
         at: ago(1_000 * index),
         actor: (index != 2).then(|| name("ada", 0, state)),
@@ -151,7 +151,7 @@ pub(super) fn entry(index: usize, state: State) -> Entry {
     }
 }
 
-pub(super) fn limits(state: State) -> Vec<LimitUse> {
+pub(super) fn limits(state: Sample) -> Vec<LimitUse> {
     let limit = |scope, subject: &str, kind, used, limit| LimitUse {
         scope: Some(scope),
         subject: name(subject, 0, state),
@@ -172,16 +172,16 @@ pub(super) fn limits(state: State) -> Vec<LimitUse> {
         },
     ];
     match state {
-        State::Full => all.iter().cycle().take(30).cloned().collect(),
-        State::Normal => all.to_vec(),
-        State::Empty | State::Error => Vec::new(),
+        Sample::Full => all.iter().cycle().take(30).cloned().collect(),
+        Sample::Normal => all.to_vec(),
+        Sample::Empty | Sample::Error => Vec::new(),
     }
 }
 
-pub(super) fn usage(state: State) -> Usage {
+pub(super) fn usage(state: Sample) -> Usage {
     match state {
-        State::Empty | State::Error => Usage { totals: totals(0, state), ..Usage::default() },
-        State::Normal => Usage {
+        Sample::Empty | Sample::Error => Usage { totals: totals(0, state), ..Usage::default() },
+        Sample::Normal => Usage {
             by_model: [("qwen3-coder", 900_000), ("gpt-oss-20b", 310_000), ("tiny", 1_200)]
                 .map(|(model, input)| (model.to_owned(), totals(input, state)))
                 .to_vec(),
@@ -191,7 +191,7 @@ pub(super) fn usage(state: State) -> Usage {
             by_key: vec![("laptop".to_owned(), totals(1_211_200, state))],
             totals: totals(1_211_200, state),
         },
-        State::Full => Usage {
+        Sample::Full => Usage {
             by_model: (0..40).map(|it| (name("m", it, state), totals(u64::MAX, state))).collect(),
             by_day: (1..30)
                 .map(|it| (format!("2026-11-{it:02}"), totals(u64::MAX / 3, state)))
@@ -202,7 +202,7 @@ pub(super) fn usage(state: State) -> Usage {
     }
 }
 
-fn totals(input: u64, state: State) -> Totals {
+fn totals(input: u64, state: Sample) -> Totals {
     let used = input > 0;
     Totals {
         requests: if used { 1_234 } else { 0 },
@@ -217,11 +217,11 @@ fn totals(input: u64, state: State) -> Totals {
     }
 }
 
-pub(super) fn traffic(state: State) -> Traffic {
-    if state == State::Empty {
+pub(super) fn traffic(state: Sample) -> Traffic {
+    if state == Sample::Empty {
         return Traffic { minutes: vec![Minute::default(); 60], ..Traffic::default() };
     }
-    let scale = if state == State::Full { u64::MAX / 100 } else { 1 };
+    let scale = if state == Sample::Full { u64::MAX / 100 } else { 1 };
     let minute = |it: u64| Minute {
         requests: (it * 7 % 31) * scale,
         errors: (it % 13 / 11) * scale,
@@ -236,22 +236,22 @@ pub(super) fn traffic(state: State) -> Traffic {
     Traffic {
         in_flight: 17,
         requests_per_second: 12.34,
-        tokens_per_second: if state == State::Full { 1e18 } else { 5_432.1 },
+        tokens_per_second: if state == Sample::Full { 1e18 } else { 5_432.1 },
         minutes: (0..60).map(minute).collect(),
         ttft: Some(Percentiles { p50_ms: 180.0, p90_ms: 950.0, p99_ms: 4_200.0 }),
-        errors: (0..if state == State::Full { 30 } else { 3 }).map(error).collect(),
+        errors: (0..if state == Sample::Full { 30 } else { 3 }).map(error).collect(),
     }
 }
 
 /// Returns a record a minute after the one before, of every status and with some values unknown.
 pub(crate) fn record(index: usize) -> Record {
     let statuses = [
-        Some(Status::Completed),
-        Some(Status::Incomplete),
-        Some(Status::Failed),
-        Some(Status::Cancelled),
-        Some(Status::Interrupted),
-        Some(Status::Rejected),
+        Some(RequestStatus::Completed),
+        Some(RequestStatus::Incomplete),
+        Some(RequestStatus::Failed),
+        Some(RequestStatus::Cancelled),
+        Some(RequestStatus::Interrupted),
+        Some(RequestStatus::Rejected),
         None,
     ];
     let known = !index.is_multiple_of(4);
@@ -267,7 +267,7 @@ pub(crate) fn record(index: usize) -> Record {
         stream: index.is_multiple_of(3),
         status,
         http_status: known.then_some(200),
-        error_code: (status == Some(Status::Failed)).then(|| "upstream_timeout".to_owned()),
+        error_code: (status == Some(RequestStatus::Failed)).then(|| "upstream_timeout".to_owned()),
         started_at: Timestamp::new(1_795_000_000 + 60 * i64::from(number), 0).ok(),
         tokens: Tokens {
             input: Some(u64::from(number) * 77_777),
@@ -275,13 +275,13 @@ pub(crate) fn record(index: usize) -> Record {
             output: known.then_some(u64::from(number)),
             reasoning: None,
         },
-        basis: known.then_some(Basis::Upstream),
+        basis: known.then_some(UsageBasis::Upstream),
         duration_ms: known.then_some(f64::from(number) * 1_234.5),
         ttft_ms: known.then_some(f64::from(number) * 12.3),
         cost_usd: known.then(|| format!("0.{:07}", number * 12_345)),
         price_version: known.then_some(2),
         notes: vec!["the grammar of tool `patch` was not enforced".to_owned(); index % 3],
-        count: if status == Some(Status::Rejected) { 1_234 } else { 1 },
+        count: if status == Some(RequestStatus::Rejected) { 1_234 } else { 1 },
     }
 }
 

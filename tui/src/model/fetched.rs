@@ -2,29 +2,29 @@
 
 /// How far something is fetched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Fetch {
+pub enum FetchState {
     /// There was no answer yet.
     #[default]
-    Waiting,
+    Loading,
     /// There was one.
     Ready,
     /// The last attempt failed; what is shown, if anything, is older.
     Failed(String),
     /// This gateway does not have it.
-    Missing,
+    Unsupported,
 }
 
 /// One thing of the gateway.
 #[derive(Debug)]
-pub struct Remote<T> {
+pub struct Fetched<T> {
     /// What it was when it was last fetched.
     pub value: Option<T>,
     /// How far it is fetched.
-    pub fetch: Fetch,
+    pub fetch: FetchState,
 }
 
 /// An entry of a [`List`].
-pub trait Entry {
+pub trait ListEntry {
     /// Returns what tells it from the others.
     fn id(&self) -> &str;
     /// Returns the texts in which a filter looks.
@@ -37,7 +37,7 @@ pub struct List<T> {
     /// All entries, in the gateway's order.
     pub entries: Vec<T>,
     /// How far it is fetched.
-    pub fetch: Fetch,
+    pub fetch: FetchState,
     /// Which of the entries that pass the filter is under the cursor.
     pub selected: usize,
     /// What an entry has to contain, in whatever case; empty lets all pass.
@@ -46,17 +46,17 @@ pub struct List<T> {
 
 // === impl Remote ===
 
-impl<T> Default for Remote<T> {
+impl<T> Default for Fetched<T> {
     fn default() -> Self {
-        Self { value: None, fetch: Fetch::Waiting }
+        Self { value: None, fetch: FetchState::Loading }
     }
 }
 
-impl<T> Remote<T> {
+impl<T> Fetched<T> {
     /// Takes in an answer.
     pub fn set(&mut self, value: T) {
         self.value = Some(value);
-        self.fetch = Fetch::Ready;
+        self.fetch = FetchState::Ready;
     }
 }
 
@@ -64,11 +64,11 @@ impl<T> Remote<T> {
 
 impl<T> Default for List<T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), fetch: Fetch::Waiting, selected: 0, filter: String::new() }
+        Self { entries: Vec::new(), fetch: FetchState::Loading, selected: 0, filter: String::new() }
     }
 }
 
-impl<T: Entry> List<T> {
+impl<T: ListEntry> List<T> {
     /// Returns the entries that pass the filter.
     pub fn visible(&self) -> impl Iterator<Item = &T> {
         let needle = self.filter.to_lowercase();
@@ -86,13 +86,13 @@ impl<T: Entry> List<T> {
     pub fn set(&mut self, entries: Vec<T>) {
         let id = self.current().map(|entry| entry.id().to_owned());
         self.entries = entries;
-        self.fetch = Fetch::Ready;
+        self.fetch = FetchState::Ready;
         let same = id.and_then(|id| self.visible().position(|entry| entry.id() == id));
         self.select(same.unwrap_or(self.selected));
     }
 
     /// Lets only entries with `filter` in them pass; the cursor goes to the first of them.
-    pub fn narrow(&mut self, filter: &str) {
+    pub fn set_filter(&mut self, filter: &str) {
         filter.clone_into(&mut self.filter);
         self.selected = 0;
     }

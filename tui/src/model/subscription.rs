@@ -34,28 +34,28 @@ pub enum Topic {
 
 /// Whose traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum TrafficScope {
     /// That of the account that is signed in.
-    Own,
+    Account,
     /// That of the whole gateway.
-    All,
+    Gateway,
 }
 
 /// What is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interest {
+pub struct Subscription {
     /// What is fetched now and then.
     pub topics: &'static [Topic],
     /// Over which time sums are wanted.
     pub range: Range,
     /// Whose traffic is followed, if anybody's.
-    pub traffic: Option<Reach>,
+    pub traffic: Option<TrafficScope>,
     /// The conditions on requests in the log, as the user typed them.
     pub filter: String,
 }
 
 /// Returns what the open screen needs.
-pub fn interest(model: &Model) -> Interest {
+pub fn subscription(model: &Model) -> Subscription {
     use Topic::{Account, Accounts, Audit, Health, Keys, Limits, Models, Plans, Upstreams, Usage};
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
@@ -73,7 +73,7 @@ pub fn interest(model: &Model) -> Interest {
         Screen::Audit => &[Account, Audit],
     };
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
-    let reach = if model.is_operator() { Reach::All } else { Reach::Own };
+    let scope = if model.is_operator() { TrafficScope::Gateway } else { TrafficScope::Account };
     let known = model.data.account.value.is_some();
     let usage = &model.data.usage;
     // the overview shows a month and every request, whatever is chosen on the usage screen
@@ -81,12 +81,12 @@ pub fn interest(model: &Model) -> Interest {
         Screen::Overview => (Range::Month, String::new()),
         _ => (usage.range, usage.filter.clone()),
     };
-    Interest { topics, range, traffic: (follows && known).then_some(reach), filter }
+    Subscription { topics, range, traffic: (follows && known).then_some(scope), filter }
 }
 
 // === impl Interest ===
 
-impl Default for Interest {
+impl Default for Subscription {
     fn default() -> Self {
         Self { topics: &[], range: Range::Month, traffic: None, filter: String::new() }
     }
