@@ -1,10 +1,10 @@
-//! The one owner of the network: connects, reconnects by itself, and goes on where it was.
+//! The connection to the gateway: connects, reconnects with backoff, and resumes streams.
 //!
-//! [`Connection::run`] turns what the gateway says into [`Message`]s. It decides nothing about the
-//! screen: what is fetched and followed is the [`Subscription`] that it is given. `session` is one
-//! connection from its first answer to its end, `fetch` and `change` are the calls, `call` is how a
-//! single one ends, `convert` turns answers into our types, `problem` is the only file that words
-//! errors.
+//! [`Connection::run`] converts responses to [`Message`]s. It fetches and streams what the current
+//! [`Subscription`] lists and knows nothing about screens. `session` handles one connection,
+//! `fetch`, `streams` and `change` contain the calls, `call` limits the duration of a call and
+//! classifies its error, `convert` converts generated types to model types, and `problem` contains
+//! all error texts.
 
 mod address;
 mod call;
@@ -36,7 +36,10 @@ use crate::model::subscription::Subscription;
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// Checks a password and returns the session's token, or what went wrong and what to do.
+/// Verifies a password and returns the session token.
+///
+/// # Errors
+/// Returns a text for the user that says what went wrong and what to do.
 pub async fn sign_in(
     gateway: &Address,
     name: String,
@@ -50,7 +53,10 @@ pub async fn sign_in(
         .map_err(|status| problem::sign_in(&status))
 }
 
-/// Creates an account, then does as [`sign_in`].
+/// Creates an account and signs in.
+///
+/// # Errors
+/// Returns a text for the user that says what went wrong and what to do.
 pub async fn register(
     gateway: &Address,
     name: String,
@@ -64,11 +70,11 @@ pub async fn register(
     sign_in(gateway, name, password).await
 }
 
-/// Ends the session that `token` belongs to, as far as the gateway can be reached. The operator
-/// token belongs to none and stays valid.
+/// Ends the session of `token`, if the gateway is reachable. The operator token belongs to no
+/// session and stays valid.
 pub async fn sign_out(gateway: &Address, token: &SecretString) {
     if let Ok(mut accounts) = accounts(gateway, Some(token)).await {
-        // it is forgotten here whatever the answer is
+        // The client discards the token whatever the response is.
         let _ = with_timeout(accounts.sign_out(v1::SignOutRequest {})).await;
     }
 }
@@ -82,7 +88,7 @@ async fn accounts(
     channel.map(AccountServiceClient::new).map_err(unreachable)
 }
 
-/// Keeps the model up to date.
+/// Keeps the model up to date over one gateway connection at a time.
 #[derive(Debug)]
 pub struct Connection {
     gateway: Address,
@@ -92,28 +98,29 @@ pub struct Connection {
     changes: mpsc::Receiver<Change>,
     refresh: Arc<Notify>,
     log: LogTail,
-    /// How many changes were asked for and have no answer yet.
+    /// The number of changes that were received and have no result yet.
     pending_changes: usize,
     retry_delay: Duration,
 }
 
-/// Where the request log goes on after a reconnection.
+/// The state of the request log stream across reconnects.
 #[derive(Debug, Default)]
 struct LogTail {
-    /// The conditions on requests in it.
+    /// The filter expression of the stream.
     filter: String,
-    /// After the last record that was handed over; empty before the first.
+    /// The cursor after the last delivered batch; empty before the first.
     cursor: String,
-    /// Whether the next answer is its first, because it was not opened after a cursor.
+    /// Whether the next batch is the first of a stream opened without a cursor.
     is_first_batch: bool,
-    /// Whether the gateway refused it; it is not asked again before there is another filter.
+    /// Whether the gateway rejected the filter. The stream stays closed until the filter changes.
     is_rejected: bool,
 }
 
 // === impl Connection ===
 
 impl Connection {
-    /// Returns a connection that has yet to [`run`](Self::run). `refresh` wakes it.
+    /// Returns a connection that starts with [`run`](Self::run). Notifying `refresh` refetches all
+    /// topics, or skips the wait before a reconnect.
     pub fn new(
         gateway: Address,
         token: SecretString,
@@ -135,7 +142,7 @@ impl Connection {
         }
     }
 
-    /// Runs until the token is refused or nobody listens any more.
+    /// Runs until the gateway rejects the token or the receiver of messages is dropped.
     pub async fn run(mut self) {
         loop {
             let Err(error) = self.session().await;
@@ -157,7 +164,7 @@ impl Connection {
         }
     }
 
-    /// Answers the changes that were under way: nobody knows what came of them.
+    /// Reports all pending changes as failed, because their outcome is unknown.
     async fn fail_pending_changes(&mut self) -> Result<(), SessionError> {
         while self.pending_changes > 0 {
             self.pending_changes -= 1;
@@ -166,7 +173,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until it is time for the next attempt; until then, no change can be made.
+    /// Waits for the retry delay or a refresh. Rejects changes meanwhile.
     async fn wait_before_retry(&mut self) -> Result<(), SessionError> {
         let waited = sleep(self.retry_delay);
         tokio::pin!(waited);
@@ -188,7 +195,8 @@ impl Connection {
         }
     }
 
-    /// Hands `message` over; waits while the screen is behind, which slows the gateway's streams.
+    /// Sends `message`. Waits while the channel is full, which applies backpressure to the
+    /// gateway's streams.
     async fn send(&self, message: Message) -> Result<(), SessionError> {
         self.messages.send(message).await.map_err(|_| SessionError::Closed)
     }

@@ -1,6 +1,6 @@
-//! Runs what the model asked for; answers come back as [`Message`]s through one channel.
+//! Runs the effects that `update` returns. Results come back as [`Message`]s through one channel.
 //!
-//! What concerns the terminal is left to the event loop, which owns it.
+//! Terminal effects are returned to the event loop, which owns the terminal.
 
 use ctl::profile::TokenSource;
 use secrecy::SecretString;
@@ -14,58 +14,58 @@ use crate::message::Message;
 use crate::model::change::Change;
 use crate::model::subscription::Subscription;
 
-/// How many changes may wait to be sent.
+/// The maximum number of changes that wait to be sent. Further changes are refused.
 const CHANGE_QUEUE_CAPACITY: usize = 8;
 
-/// Something to do outside of the model.
+/// A side effect requested by `update`.
 #[derive(Debug)]
 pub enum Effect {
-    /// Checks a password; answers with `SignedIn` or `SignInFailed`.
+    /// Verifies a password. Answered with `SignedIn` or `SignInFailed`.
     SignIn {
         /// The account's name.
         name: String,
         /// Its password.
         password: SecretString,
     },
-    /// Creates an account and signs in; answers as `SignIn` does.
+    /// Creates an account and signs in. Answered like `SignIn`.
     Register {
         /// The account's name.
         name: String,
         /// Its password.
         password: SecretString,
-        /// The invite code, or nothing.
+        /// The invite code; empty for none.
         invite: String,
     },
-    /// Connects with `token` and keeps the model up to date from then on.
+    /// Connects with `token` and delivers the subscribed data until the session ends.
     Connect {
         /// The session token or the operator token.
         token: SecretString,
     },
-    /// Ends the session and asks for another; answers with `SignedOut`.
+    /// Ends the session and clears the token. Answered with `SignedOut`.
     SignOut,
-    /// Keeps up to date what the open screen needs.
+    /// Replaces the set of data that the connection keeps up to date.
     Subscribe(Subscription),
-    /// Fetches everything anew, or connects without waiting for the next attempt.
+    /// Fetches all subscribed data now. While disconnected, retries without waiting.
     Refresh,
-    /// Asks the gateway for a change; answers with `Changed`.
+    /// Sends a change to the gateway. Answered with `Changed`.
     Change(Change),
-    /// Puts a text into the clipboard of the terminal.
+    /// Copies the text to the terminal's clipboard.
     Copy(SecretString),
-    /// Draws every cell anew, so that nothing of what was there is left.
+    /// Clears the screen and redraws every cell, so that no secret remains on it.
     ClearScreen,
-    /// Listens to the mouse, or leaves it to the terminal.
+    /// Enables or disables mouse reporting.
     Mouse(bool),
-    /// Gives the terminal back to the shell until the program is continued.
+    /// Releases the terminal and stops the process until it is continued.
     Suspend,
-    /// Leaves the program.
+    /// Exits the program.
     Quit,
 }
 
-/// Runs effects. Dropping it ends all that is under way.
+/// Runs effects. Dropping it aborts all running tasks.
 #[derive(Debug)]
 pub struct Runner {
     gateway: Address,
-    /// Where the token that the program started with was found.
+    /// The source of the startup token.
     source: TokenSource,
     messages: mpsc::Sender<Message>,
     subscription: watch::Sender<Subscription>,
@@ -74,7 +74,7 @@ pub struct Runner {
     tasks: JoinSet<()>,
 }
 
-/// The session that is under way.
+/// The current session.
 #[derive(Debug)]
 struct Session {
     token: SecretString,
@@ -85,7 +85,8 @@ struct Session {
 // === impl Runner ===
 
 impl Runner {
-    /// Returns a runner for `gateway`, whose token was found at `source`, that answers to `messages`.
+    /// Returns a runner for `gateway` that sends results to `messages`. `source` is the source of
+    /// the startup token; it decides whether signing out deletes the saved session.
     pub fn new(gateway: Address, source: TokenSource, messages: mpsc::Sender<Message>) -> Self {
         Self {
             gateway,
@@ -98,7 +99,8 @@ impl Runner {
         }
     }
 
-    /// Starts `effect` and returns at once; hands back what is the terminal's.
+    /// Starts `effect` without waiting for its result. Returns the effect if the event loop has to
+    /// run it.
     pub fn run(&mut self, effect: Effect) -> Option<Effect> {
         match effect {
             Effect::SignIn { name, password } => {
@@ -130,7 +132,10 @@ impl Runner {
         None
     }
 
-    /// Waits until a task panics; for ever, if none does. Cancel safe.
+    /// Waits until a task panics. Pending forever if none does.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
     pub async fn next_panic(&mut self) -> JoinError {
         while let Some(ended) = self.tasks.join_next().await {
             match ended {
@@ -151,7 +156,7 @@ impl Runner {
                 Ok(token) => Message::SignedIn(token),
                 Err(problem) => Message::SignInFailed(problem),
             };
-            // Fails only when the program is ending.
+            // Fails only during shutdown.
             let _ = messages.send(answer).await;
         });
     }
@@ -170,13 +175,15 @@ impl Runner {
         self.session = Some(Session { token, changes: sender, task });
     }
 
-    /// Ends the session at the gateway, too; without an answer it ends by itself in time.
+    /// Ends the session locally and on the gateway. If the gateway is unreachable, the session
+    /// expires there.
     fn sign_out(&mut self) {
         if let Some(Session { token, task, .. }) = self.session.take() {
             task.abort();
             let gateway = self.gateway.clone();
             if std::mem::replace(&mut self.source, TokenSource::Nowhere) == TokenSource::Profile {
-                // a session that is kept there though it has ended is found out when it is used
+                // On failure, the stored session stays behind; the next use finds that it has
+                // ended.
                 let _ = ctl::profile::forget(gateway.server());
             }
             self.tasks.spawn(async move { connection::sign_out(&gateway, &token).await });

@@ -1,4 +1,5 @@
-//! From what the terminal reports to messages: keys by the key map, the mouse by what is under it.
+//! Converts terminal events to messages: keys by the key map, mouse events by the element under the
+//! pointer.
 
 use crossterm::event::{Event, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
@@ -8,10 +9,10 @@ use crate::message::Message;
 use crate::model::{Action, Model};
 use crate::view;
 
-/// How many rows a notch of the wheel is.
+/// The number of rows that one wheel step scrolls.
 const WHEEL_ROWS: isize = 3;
 
-/// Returns what `event` means, if anything.
+/// Returns the message for `event`, or `None` if it has no meaning in the current focus.
 pub fn message(model: &Model, event: &Event) -> Option<Message> {
     match event {
         Event::Mouse(mouse) => mouse_action(model, *mouse).map(Message::Act),
@@ -29,7 +30,7 @@ fn mouse_action(model: &Model, mouse: MouseEvent) -> Option<Action> {
         }
         _ => return None,
     };
-    // only where keys could do the same
+    // The wheel scrolls only where keys can move the cursor.
     keymap::bindings(model.focus())
         .any(|row| matches!(row.action, Action::Move(_)))
         .then_some(action)

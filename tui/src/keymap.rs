@@ -1,5 +1,5 @@
-//! From keys to actions: dispatch, help, footer hints and the palette's commands all derive from the
-//! one [`table`].
+//! The key map: key dispatch, help, footer hints and palette commands all derive from one
+//! [`table`].
 
 mod binding;
 pub mod table;
@@ -13,13 +13,13 @@ use crate::model::{Action, Focus, Model};
 pub use self::binding::Binding;
 use self::table::TABLE;
 
-/// Returns the rows that hold where `focus` is.
+/// Returns the bindings that are active in `focus`, in table order.
 pub fn bindings(focus: Focus) -> impl Iterator<Item = &'static Binding> {
     TABLE.iter().filter(move |binding| binding.focus.contains(&focus))
 }
 
-/// Returns the commands of the open screen whose names start with `typed`, an exact match first. Ignores case
-/// and surrounding spaces.
+/// Returns the commands of the open screen whose names start with `typed`, an exact match first.
+/// Ignores case and surrounding spaces.
 pub fn commands(model: &Model, typed: &str) -> Vec<&'static Binding> {
     let typed = typed.trim().to_lowercase();
     let mut found: Vec<_> = bindings(model.focus_below())
@@ -30,7 +30,8 @@ pub fn commands(model: &Model, typed: &str) -> Vec<&'static Binding> {
     found
 }
 
-/// Returns what a terminal event means where `focus` is, if anything.
+/// Returns the message for a terminal event in `focus`, or `None` if the event has no meaning
+/// there.
 pub fn message(focus: Focus, event: &Event) -> Option<Message> {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => {

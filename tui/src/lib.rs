@@ -1,13 +1,14 @@
-//! The dashboard of Tollgate, shaped like an Elm program.
+//! Terminal dashboard for Tollgate, built on the Elm architecture.
 //!
-//! In reading order: [`model`] is everything on screen as plain data; a [`message`] is all that can
-//! happen to it; [`update`](mod@update) turns a message into a changed model and a list of [`effect`]s; [`view`]
-//! turns the model into cells. [`input`] is what the terminal reports, [`keymap`] is the one table from keys to actions, [`theme`] the one
-//! place with colours, [`connection`] the one owner of the network, [`terminal`] of the terminal.
+//! In reading order: [`model`] holds the application state as plain data; a [`message`] is an event
+//! that changes it; [`update`](mod@update) applies a message to the model and returns a list of
+//! [`effect`]s; [`view`] draws the model into terminal cells. [`input`] turns terminal events into
+//! messages, [`keymap`] is the table of key bindings, [`theme`] defines all colours, [`connection`]
+//! owns the network and [`terminal`] owns the terminal.
 //!
-//! `model`, `update` and `view` know neither tonic nor tokio nor the terminal, and read no clock: the
-//! same messages give the same cells. A new screen is a file of its name in each of the three, a
-//! variant of [`model::Screen`] and rows in the key map.
+//! Invariant: `model`, `update` and `view` use neither tonic, tokio nor the terminal, and read no
+//! clock, so the same messages always produce the same cells. A new screen needs a file of its name
+//! in each of the three, a variant of [`model::Screen`] and rows in the key map.
 
 pub mod clock;
 pub mod connection;

@@ -1,4 +1,4 @@
-//! `tui`: arguments, signals and the event loop. All else is in the library.
+//! The `tui` binary: arguments, signals and the event loop. The library contains everything else.
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
@@ -22,39 +22,41 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The least time between two drawings; what happens meanwhile is drawn together.
+/// The minimum time between two redraws. All changes in between are drawn in one redraw.
 const FRAME_INTERVAL: Duration = Duration::from_millis(33);
-/// How often the clock is looked at. It shows ages and days, which grow slowly.
+/// The interval of clock updates. The screens show relative times in minutes and days, so seconds
+/// do not matter.
 const TICK_INTERVAL: Duration = Duration::from_secs(15);
-/// How many messages may wait to be taken in.
+/// The capacity of the message channel. Senders wait while it is full.
 const MESSAGE_QUEUE_CAPACITY: usize = 64;
-/// The exit code of who was hung up on, whether a signal says so or not.
+/// The exit code after a terminal hang-up, with or without a `SIGHUP`.
 const SIGHUP_EXIT_CODE: u8 = 128 + 1;
 
-/// The dashboard of Tollgate.
+/// The Tollgate dashboard.
 ///
-/// Address and token are found as `ctl` finds them: flags, else `TOLLGATE_SERVER`, `TOLLGATE_TOKEN`
-/// and `TOLLGATE_TOKEN_FILE`, else the session of `ctl login`, else this host's operator token.
-/// Without any it asks for name and password. `?` shows the keys of the open screen.
+/// The address and the token are resolved as in `ctl`: flags, then `TOLLGATE_SERVER`,
+/// `TOLLGATE_TOKEN` and `TOLLGATE_TOKEN_FILE`, then the session of `ctl login`, then this host's
+/// operator token. Without a token, it asks for a name and a password. `?` lists the keys of the
+/// open screen.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
     /// The gateway's admin address: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// A file with the session token or the operator token
+    /// A file that contains the session token or the operator token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Where clients reach the API [default: what the gateway says, see its `public_url`]
+    /// The base URL of the API for clients [default: the gateway's `public_url`]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// The colours; by default what the terminal is known to have, and none with `NO_COLOR`
+    /// The colour palette [default: detected from `NO_COLOR`, `COLORTERM` and `COLORFGBG`]
     #[arg(long)]
     theme: Option<Palette>,
-    /// Listen to the mouse, too: scroll, click on tabs and rows
+    /// Enable the mouse: scroll, click tabs and rows
     #[arg(long)]
     mouse: bool,
-    /// Write the manual page to stdout, and end
+    /// Print the manual page and exit
     #[arg(long)]
     man: bool,
 }
@@ -66,14 +68,14 @@ async fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            // there may be nobody left to read it
+            // Standard error may be closed.
             let _ = writeln!(stderr(), "tui: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Writes the manual page, made from the command line.
+/// Prints the manual page, generated from the command line definition.
 fn manual() -> Result<ExitCode> {
     let mut page = Vec::new();
     clap_mangen::Man::new(Args::command().name("tui")).render(&mut page)?;
@@ -81,8 +83,8 @@ fn manual() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the event loop: wait for something to happen, take it in, and draw when there is something
-/// to draw and the last drawing is a frame ago.
+/// Runs the event loop: waits for an event, applies it, and redraws at most once per
+/// [`FRAME_INTERVAL`] if the model has changed.
 async fn run(args: Args) -> Result<ExitCode> {
     let (endpoint, token_error) =
         ctl::profile::resolve_for_sign_in(args.server.as_deref(), args.token_file.as_deref())?;
@@ -99,7 +101,8 @@ async fn run(args: Args) -> Result<ExitCode> {
     let (columns, rows) = terminal.size()?;
     let mut first = vec![Message::Tick(clock::now()), Message::Resized(columns, rows)];
     first.extend(args.mouse.then_some(Message::Act(Action::Mouse)));
-    // Whoever named a token file is not taken for somebody else: the person signs in.
+    // An unreadable token file is reported on the sign-in screen. Falling back to another token
+    // could sign in a different account than the user named.
     first.extend(match token_error {
         Some(failure) => Some(Message::SignInFailed(failure.to_string())),
         None => endpoint.token.map(Message::TokenFound),
@@ -147,7 +150,8 @@ async fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
-/// Takes a message in and does what follows from it; breaks when the program shall end.
+/// Applies a message to the model and runs the resulting effects. Returns `Break` if the program
+/// should exit.
 fn dispatch(
     model: &mut Model,
     message: Message,
@@ -167,16 +171,17 @@ fn dispatch(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Returns the colours that user and terminal want.
+/// Selects the colour palette from the user's and the terminal's environment variables.
 #[expect(clippy::disallowed_methods, reason = "none of these is a setting of ours")]
 fn detect_palette() -> Palette {
     let variable = |name| std::env::var(name).ok();
     let (no_color, colorterm) = (variable("NO_COLOR"), variable("COLORTERM"));
-    let ground = variable("COLORFGBG");
-    Palette::guess(no_color.as_deref(), colorterm.as_deref(), ground.as_deref())
+    let background = variable("COLORFGBG");
+    Palette::detect(no_color.as_deref(), colorterm.as_deref(), background.as_deref())
 }
 
-/// The signals that mean something to us; without them the terminal would stay as we made it.
+/// The handled signals. With the default action, a signal would end the program without restoring
+/// the terminal.
 struct Signals {
     terminate: Signal,
     hangup: Signal,
@@ -185,13 +190,13 @@ struct Signals {
     cont: Signal,
 }
 
-/// What a signal wants.
+/// The reaction to a signal.
 enum SignalAction {
-    /// An end, with the exit code that shells expect.
+    /// Exit with this code, `128 + signal` by shell convention.
     Exit(u8),
-    /// The terminal, until the process is continued.
+    /// Release the terminal and stop the process until `SIGCONT`.
     Suspend,
-    /// It is continued.
+    /// Set the terminal up again after `SIGCONT`.
     Continue,
 }
 
@@ -206,7 +211,10 @@ impl Signals {
         })
     }
 
-    /// Waits for one. Cancel safe.
+    /// Waits for the next signal.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: no signal is lost.
     async fn next(&mut self) -> SignalAction {
         tokio::select! {
             _ = self.terminate.recv() => SignalAction::Exit(128 + 15),

@@ -1,4 +1,4 @@
-//! All that can happen: what the user did and what the gateway said.
+//! The messages that change the model: user input and gateway responses.
 
 use jiff::Timestamp;
 use secrecy::SecretString;
@@ -17,59 +17,60 @@ use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::{Range, Usage};
 use crate::model::{Action, ConnectionState};
 
-/// Something happened.
+/// An event that [`update`](crate::update::update) applies to the model.
 #[derive(Debug)]
 pub enum Message {
-    /// The user pressed a key that means something here.
+    /// An action triggered by a key, a palette command or the mouse.
     Act(Action),
-    /// The user pasted a text; it may be a password.
+    /// Pasted text. It may be a password.
     Pasted(SecretString),
-    /// The terminal has so many columns and rows.
+    /// The terminal has a new size, as columns and rows.
     Resized(u16, u16),
-    /// It is about that time.
+    /// The current time, sent every few seconds.
     Tick(Timestamp),
-    /// A token was found at start: no need to ask for a password.
+    /// A token was found at startup, so no password is needed.
     TokenFound(SecretString),
-    /// The password was right.
+    /// The sign-in succeeded; carries the session token.
     SignedIn(SecretString),
-    /// It was not, or nobody could say; the text says what to do.
+    /// The sign-in failed; the text says what to do.
     SignInFailed(String),
-    /// The gateway does not accept the token any more; the text says what to do.
+    /// The session ended or the gateway rejected the token; the text says what to do.
     SignedOut(String),
-    /// The gateway says that clients reach `/v1` at this base URL.
+    /// The gateway reported the base URL at which clients reach `/v1`.
     ApiUrlDiscovered(String),
-    /// The connection came up or went down.
+    /// The connection was established or lost.
     ConnectionChanged(ConnectionState),
-    /// Something was fetched.
+    /// A fetch or a stream delivered data.
     Loaded(Box<Loaded>),
-    /// It could not be.
+    /// A fetch or a stream failed.
     NotLoaded(Topic, FetchState),
-    /// The request log went on.
+    /// The request log stream delivered records.
     LogReceived(LogBatch),
-    /// What the user wanted changed is changed, or is not; that text says what to do.
+    /// The result of a requested [`Change`](crate::model::change::Change); the error text says what
+    /// to do.
     Changed(Result<ChangeOutcome, String>),
 }
 
-/// What was fetched.
+/// Data received from the gateway.
 #[derive(Debug)]
 pub enum Loaded {
-    /// The account that is signed in.
+    /// The signed-in account.
     Account(Account),
-    /// The limits that hold for it.
+    /// The limits of the signed-in account with their current usage.
     Limits(Vec<LimitUse>),
-    /// The sums of a range.
+    /// The usage totals of a time range.
     Usage(Range, Usage),
-    /// Its keys.
+    /// The account's keys.
     Keys(Vec<Key>),
-    /// The catalogue.
+    /// The models in the catalogue.
     Models(Vec<CatalogueModel>),
     /// All accounts.
     Accounts(Vec<Account>),
     /// All upstreams.
     Upstreams(Vec<Upstream>),
-    /// How they do.
+    /// The health of all upstreams.
     Health(Vec<Health>),
-    /// All plans, or the account's own.
+    /// All plans for operators, else the account's own plan.
     Plans(Vec<Plan>),
     /// The audit log.
     Audit(Vec<AuditEntry>),

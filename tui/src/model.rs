@@ -1,9 +1,9 @@
-//! Everything on screen as plain data.
+//! The application state as plain data.
 //!
-//! It holds no handles, no channels and no generated types, and does nothing: [`crate::update`] is
-//! the only one who changes it. Start at [`Model`]; a screen's own state is in the file of its name,
-//! what the server told us is in [`record`] and its neighbours. [`remote`] is how any of that is kept
-//! while it is fetched, fails or grows old; [`subscription`] says what the open screen needs.
+//! Contains no handles, channels or generated types. Only [`crate::update`] changes it. Start at
+//! [`Model`]; the state of a screen is in the file of its name, data from the gateway in [`record`]
+//! and its neighbours. [`fetched`] holds the load state of such data; [`subscription`] lists the
+//! data that the open screen needs.
 
 pub mod accounts;
 pub mod action;
@@ -49,12 +49,12 @@ use self::traffic::Traffic;
 use self::upstreams::{Health, Upstream};
 use self::usage::UsageScreen;
 
-/// The base URL of the API.
+/// The base URL of the API for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BaseUrl {
-    /// The user has named it, whatever the gateway says.
+    /// Set by the user; overrides the gateway's value.
     Configured(String),
-    /// What the gateway says, or a guess until it does.
+    /// Reported by the gateway, or guessed until then.
     Discovered(String),
 }
 
@@ -66,47 +66,48 @@ impl BaseUrl {
     }
 }
 
-/// All that [`crate::view::render`] needs to know.
+/// The complete input of [`crate::view::render`].
 #[derive(Debug)]
 pub struct Model {
-    /// The gateway's address, as it was given.
+    /// The gateway's address as the user wrote it.
     pub server: String,
-    /// Where clients reach `/v1`, as far as it is known.
+    /// The URL under which clients reach `/v1`, as far as known.
     pub base_url: BaseUrl,
-    /// The time zone in which times are shown.
+    /// The time zone of all displayed times.
     pub zone: TimeZone,
-    /// About what time it is; `None` before the first tick.
+    /// The current time with the precision of the tick interval; `None` before the first tick.
     pub now: Option<Timestamp>,
-    /// Columns and rows of the terminal.
+    /// The terminal size as columns and rows.
     pub size: (u16, u16),
-    /// Colours or none.
+    /// The colour theme.
     pub theme: Theme,
-    /// Whether the mouse is listened to.
+    /// Whether mouse reporting is enabled.
     pub is_mouse_enabled: bool,
-    /// The screen that is open.
+    /// The open screen.
     pub screen: Screen,
-    /// What lies over it.
+    /// The overlay above the screen.
     pub overlay: Option<Overlay>,
-    /// Whether the selected row is shown in full, where the terminal is too narrow to do so anyway.
+    /// Whether the detail pane replaces the list. Only relevant in a terminal too narrow to show
+    /// both.
     pub is_detail_open: bool,
-    /// What came of the last thing that the user did.
+    /// The result of the last user action.
     pub notice: Option<Notice>,
-    /// How things stand with the gateway.
+    /// The state of the connection to the gateway.
     pub connection: ConnectionState,
-    /// Whether everything is being fetched because the user asked.
+    /// Whether a refresh requested by the user is running.
     pub is_refreshing: bool,
     /// The state of the sign-in screen.
     pub sign_in: SignIn,
-    /// What the account that is signed in and the gateway have.
+    /// Data of the signed-in account and the gateway.
     pub data: Data,
 }
 
-/// What is known while somebody is signed in; signing out forgets all of it.
+/// The data of a session. Signing out resets it.
 #[derive(Debug, Default)]
 pub struct Data {
-    /// Who is signed in.
+    /// The signed-in account.
     pub account: Fetched<Account>,
-    /// The state of the overview.
+    /// The state of the overview screen.
     pub overview: Overview,
     /// The traffic of the last hour.
     pub traffic: Fetched<Traffic>,
@@ -114,7 +115,7 @@ pub struct Data {
     pub log: RequestLog,
     /// The account's keys.
     pub keys: List<Key>,
-    /// The catalogue.
+    /// The models in the catalogue.
     pub models: List<CatalogueModel>,
     /// The state of the usage screen.
     pub usage: UsageScreen,
@@ -122,42 +123,42 @@ pub struct Data {
     pub accounts: List<Account>,
     /// All upstreams.
     pub upstreams: List<Upstream>,
-    /// How upstreams do; it may come before them.
+    /// Upstream health by name. It may arrive before the upstreams.
     pub health: Vec<Health>,
-    /// All plans, or the account's own.
+    /// All plans for operators, else the account's own plan.
     pub plans: List<Plan>,
     /// The audit log.
     pub audit: List<AuditEntry>,
 }
 
-/// How things stand with the gateway.
+/// The state of the connection to the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
     /// Not connected yet, or not signed in.
     Idle,
-    /// What is shown is current.
+    /// Connected; displayed data is current.
     Connected,
-    /// What is shown may be out of date; the connection is trying again by itself.
+    /// Connection lost and retried automatically; displayed data may be stale.
     Reconnecting {
-        /// What is wrong and what to do about it.
+        /// The error and what to do about it.
         problem: String,
     },
 }
 
-/// A line about what the user did. It goes away with the next key.
+/// The result of a user action. Cleared by the next key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// It worked.
+    /// The action succeeded.
     Success(String),
-    /// It did not; the text says what to do.
+    /// The action failed; the text says what to do.
     Problem(String),
 }
 
 // === impl Model ===
 
 impl Model {
-    /// Returns the model that the program starts with: on the sign-in screen, knowing nothing. Without
-    /// a `base_url`, the one of a gateway with default ports is taken until the gateway says its own.
+    /// Returns the initial model with the sign-in screen open. Without a `base_url`, assumes a
+    /// gateway with default ports until the gateway reports its URL.
     pub fn new(server: String, base_url: Option<String>, zone: TimeZone, theme: Theme) -> Self {
         Self {
             base_url: base_url.map_or_else(
@@ -181,7 +182,7 @@ impl Model {
         }
     }
 
-    /// Returns who gets the keys.
+    /// Returns the current target of key events.
     pub fn focus(&self) -> Focus {
         match &self.overlay {
             None => self.focus_below(),
@@ -194,28 +195,28 @@ impl Model {
         }
     }
 
-    /// Returns the focus of the screen below whatever lies over it.
+    /// Returns the focus of the open screen, ignoring any overlay.
     pub fn focus_below(&self) -> Focus {
         Focus::Screen(self.screen)
     }
 
-    /// Says whether what is shown may be out of date.
+    /// Returns whether displayed data may be stale.
     pub fn is_stale(&self) -> bool {
         matches!(self.connection, ConnectionState::Reconnecting { .. })
     }
 
-    /// Says whether an operator is signed in.
+    /// Returns whether the signed-in account is an operator.
     pub fn is_operator(&self) -> bool {
         self.data.account.value.as_ref().is_some_and(|it| it.role == Some(Role::Operator))
     }
 
-    /// Returns the screens that may be opened, in the order of their tabs.
+    /// Returns the screens available to the account, in tab order.
     pub fn tabs(&self) -> impl Iterator<Item = Screen> {
         let operator = self.is_operator();
         Screen::TABS.into_iter().filter(move |screen| operator || !screen.is_for_operators())
     }
 
-    /// Says whether `action` can have an effect for who is signed in.
+    /// Returns whether the signed-in account may perform `action` on the open screen.
     pub fn allows(&self, action: Action) -> bool {
         match action {
             Action::Open(screen) => self.is_operator() || !screen.is_for_operators(),
@@ -226,17 +227,17 @@ impl Model {
         }
     }
 
-    /// Returns how many rows a list jumps over at once.
+    /// Returns the number of rows that a page key moves.
     pub fn page(&self) -> isize {
         isize::try_from(self.size.1.saturating_sub(8).max(1)).unwrap_or(1)
     }
 
-    /// Remembers to say that something worked.
+    /// Shows a success notice in the footer.
     pub fn set_success(&mut self, text: impl Into<String>) {
         self.notice = Some(Notice::Success(text.into()));
     }
 
-    /// Remembers to say what went wrong and what to do.
+    /// Shows a problem in the footer. `text` should say what to do.
     pub fn set_problem(&mut self, text: impl Into<String>) {
         self.notice = Some(Notice::Problem(text.into()));
     }

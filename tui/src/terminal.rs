@@ -1,7 +1,8 @@
-//! The one owner of the terminal: takes it, gives it back, and lets the program be suspended.
+//! Acquires, releases and suspends the terminal. No other file writes to it.
 //!
-//! Whatever ends the program (a key, a signal, an error, a panic), the user's screen comes back: by
-//! dropping [`Terminal`], or by ratatui's panic hook before it prints. What it reports is in [`events`].
+//! The user's screen is restored whatever ends the program (a key, a signal, an error or a panic):
+//! by dropping [`Terminal`], or by ratatui's panic hook before it prints. Terminal events come from
+//! [`events`].
 
 pub mod events;
 
@@ -25,20 +26,21 @@ use std::mem::ManuallyDrop;
 use crate::model::Model;
 use crate::view;
 
-/// The terminal in raw mode on its other screen.
+/// The terminal in raw mode on the alternate screen.
 #[derive(Debug)]
 pub struct Terminal {
-    /// Its own drop shows the cursor, as ours has done by then, and panics if it can neither do that nor
-    /// complain: a terminal that is gone is most often standard error, too.
+    /// Not dropped: ratatui's `Drop` shows the cursor (ours has already done that) and panics if it
+    /// can neither do that nor print an error. When the terminal is gone, so is standard error,
+    /// most often.
     screen: ManuallyDrop<DefaultTerminal>,
     mouse: bool,
 }
 
 impl Terminal {
-    /// Takes the terminal.
+    /// Enters raw mode and the alternate screen.
     ///
     /// # Errors
-    /// Standard output is none, or it cannot be set up.
+    /// Returns an error if standard output is not a terminal or cannot be configured.
     pub fn acquire() -> Result<Self> {
         if !stdout().is_terminal() {
             bail!("standard output is no terminal: run it in one, or use `ctl` in scripts");
@@ -51,19 +53,19 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Returns columns and rows.
+    /// Returns the terminal size as columns and rows.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn size(&self) -> Result<(u16, u16)> {
         let size = self.screen.size().context("asking for the terminal's size")?;
         Ok((size.width, size.height))
     }
 
-    /// Draws what has changed.
+    /// Draws the cells that changed since the last call.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn draw(&mut self, model: &Model) -> Result<()> {
         self.screen
             .draw(|frame| {
@@ -74,31 +76,32 @@ impl Terminal {
         Ok(())
     }
 
-    /// Empties the screen and forgets what was on it; the next drawing draws every cell.
+    /// Clears the screen and the diff buffer, so that the next draw writes every cell.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn clear(&mut self) -> Result<()> {
-        // ratatui's own clearing asks for the cursor's place, and who types meanwhile is in its way
+        // Ratatui's own `clear` queries the cursor position, and keys typed meanwhile interfere
+        // with the response.
         execute!(stdout(), Clear(ClearType::All)).context("clearing the screen")?;
         let backend = CrosstermBackend::new(stdout());
         *self.screen = ratatui::Terminal::new(backend).context("setting up the terminal")?;
         Ok(())
     }
 
-    /// Puts `text` into the clipboard of the terminal, over ssh, too (OSC 52).
+    /// Copies `text` to the terminal's clipboard with OSC 52, which also works over ssh.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn copy(&mut self, text: &SecretString) -> Result<()> {
         execute!(stdout(), CopyToClipboard::to_clipboard_from(text.expose_secret()))
             .context("copying")
     }
 
-    /// Listens to the mouse, or leaves it to the terminal.
+    /// Enables or disables mouse reporting.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn set_mouse(&mut self, enabled: bool) -> Result<()> {
         self.mouse = enabled;
         if enabled {
@@ -108,21 +111,21 @@ impl Terminal {
         }
     }
 
-    /// Gives the terminal back, stops the process, and takes the terminal again when the process is
-    /// continued.
+    /// Releases the terminal, stops the process with `SIGTSTP`, and acquires the terminal again on
+    /// `SIGCONT`.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn suspend(&mut self) -> Result<()> {
         self.release();
         emulate_default_handler(SIGTSTP).context("stopping")?;
         self.reacquire()
     }
 
-    /// Sets the terminal up once more, for example after the shell has had it.
+    /// Sets the terminal up again, for example after the shell has used it.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn reacquire(&mut self) -> Result<()> {
         enable_raw_mode().context("setting up the terminal")?;
         execute!(stdout(), EnterAlternateScreen, Hide).context("setting up the terminal")?;
@@ -139,7 +142,7 @@ impl Terminal {
     }
 
     fn release(&mut self) {
-        // Nothing helps if the terminal is gone.
+        // Errors are ignored: if the terminal is gone, there is nothing to restore.
         let _ = execute!(stdout(), DisableMouseCapture, DisableBracketedPaste);
         let _ = self.screen.show_cursor();
         let _ = ratatui::try_restore();

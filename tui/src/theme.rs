@@ -1,32 +1,33 @@
-//! The one place with colours: named styles, each in four palettes.
+//! All colours: named styles in four palettes.
 //!
-//! Meaning is never in colour alone; without colours ([`Palette::Plain`]) only weight is left.
+//! Colour is never the only carrier of meaning. Without colours ([`Palette::Plain`]), styles differ
+//! only in text attributes.
 
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::model::record::RequestStatus;
 
-/// The styles by what they mean.
+/// Named styles, by meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct Theme {
     palette: Palette,
 }
 
-/// Which colours a terminal has.
+/// The colours that a terminal supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Palette {
-    /// All of them, on a dark ground
+    /// 24-bit colours on a dark background
     Dark,
-    /// All of them, on a light ground
+    /// 24-bit colours on a light background
     Light,
-    /// The terminal's own 16
+    /// The terminal's 16 colours
     #[value(name = "16")]
     Sixteen,
-    /// None: only bold, faint and reversed
+    /// No colours: only bold, dim and reverse
     Plain,
 }
 
-/// The colours of a palette.
+/// The colours of one palette. `None` means a text attribute instead.
 struct Colours {
     faint: Option<Color>,
     border: Color,
@@ -76,17 +77,17 @@ const SIXTEEN: Colours = Colours {
 };
 
 impl Theme {
-    /// Returns the theme with those colours.
+    /// Returns the theme for `palette`.
     pub const fn new(palette: Palette) -> Self {
         Self { palette }
     }
 
-    /// What the eye should find first.
+    /// Emphasised values.
     pub fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// Labels, and what is out of date.
+    /// Labels and stale data.
     pub fn faint(self) -> Style {
         match self.colours().and_then(|it| it.faint) {
             Some(colour) => Style::new().fg(colour),
@@ -94,22 +95,22 @@ impl Theme {
         }
     }
 
-    /// Lines of boxes.
+    /// Box borders.
     pub fn border(self) -> Style {
         self.coloured(|it| it.border)
     }
 
-    /// Titles of boxes, keys.
+    /// Box titles and key names.
     pub fn accent(self) -> Style {
         self.coloured(|it| it.accent)
     }
 
-    /// The tab that is open.
+    /// The open tab.
     pub fn tab(self) -> Style {
         self.accent().add_modifier(Modifier::BOLD | Modifier::REVERSED)
     }
 
-    /// The row or the place of the cursor.
+    /// The selected row.
     pub fn cursor(self) -> Style {
         match self.colours().and_then(|it| it.cursor) {
             Some(colour) => Style::new().bg(colour).add_modifier(Modifier::BOLD),
@@ -117,12 +118,12 @@ impl Theme {
         }
     }
 
-    /// The place in a text where the next letter goes.
+    /// The text cursor in an input field.
     pub fn caret(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// Bars, and the first of two charts.
+    /// Bars and the first of two charts.
     pub fn bar(self) -> Style {
         self.coloured(|it| it.bar)
     }
@@ -132,22 +133,22 @@ impl Theme {
         self.coloured(|it| it.second)
     }
 
-    /// All is well.
+    /// A healthy state.
     pub fn good(self) -> Style {
         self.coloured(|it| it.good)
     }
 
-    /// Worth a look.
+    /// A state that needs attention.
     pub fn warning(self) -> Style {
         self.coloured(|it| it.warning)
     }
 
-    /// Something is wrong.
+    /// An error.
     pub fn bad(self) -> Style {
         self.coloured(|it| it.bad).add_modifier(Modifier::BOLD)
     }
 
-    /// How a request ended.
+    /// The style of a request status.
     pub fn status(self, status: Option<RequestStatus>) -> Style {
         match status {
             Some(RequestStatus::Completed) => self.good(),
@@ -174,16 +175,20 @@ impl Theme {
 }
 
 impl Palette {
-    /// Chooses by what the environment says of user and terminal: `NO_COLOR` (<https://no-color.org>),
-    /// `COLORTERM`, and `COLORFGBG`, whose last part is the number of the ground's colour.
-    pub fn guess(no_color: Option<&str>, colorterm: Option<&str>, ground: Option<&str>) -> Self {
+    /// Detects the palette from the environment: `NO_COLOR` (<https://no-color.org>), `COLORTERM`,
+    /// and `COLORFGBG`, whose last part is the index of the background colour.
+    pub fn detect(
+        no_color: Option<&str>,
+        colorterm: Option<&str>,
+        background: Option<&str>,
+    ) -> Self {
         if no_color.is_some_and(|it| !it.is_empty()) {
             return Self::Plain;
         }
         if !matches!(colorterm, Some("truecolor" | "24bit")) {
             return Self::Sixteen;
         }
-        match ground.and_then(|it| it.rsplit(';').next()) {
+        match background.and_then(|it| it.rsplit(';').next()) {
             Some("7" | "15") => Self::Light,
             _ => Self::Dark,
         }
@@ -195,8 +200,8 @@ mod tests {
     use super::Palette::{self, Dark, Light, Plain, Sixteen};
 
     #[test]
-    fn the_palette_follows_what_the_environment_says() {
-        for (no_color, colorterm, ground, palette) in [
+    fn detects_the_palette_from_the_environment() {
+        for (no_color, colorterm, background, palette) in [
             (None, None, None, Sixteen),
             (Some(""), Some("truecolor"), None, Dark),
             (None, Some("24bit"), Some("15;0"), Dark),
@@ -205,7 +210,7 @@ mod tests {
             (None, None, Some("0;15"), Sixteen),
             (Some("1"), Some("truecolor"), Some("0;15"), Plain),
         ] {
-            assert_eq!(Palette::guess(no_color, colorterm, ground), palette);
+            assert_eq!(Palette::detect(no_color, colorterm, background), palette);
         }
     }
 }

@@ -1,9 +1,10 @@
-//! What a message does: the only code that changes the model.
+//! Applies messages to the model. No other code changes it.
 //!
-//! Pure: no await, no clock, no terminal. What must happen outside is returned as [`Effect`]s. A
-//! screen's own actions are in the file of its name, what lies over screens is in `overlay`, what
-//! the gateway said in `news`. A changed [`Subscription`](crate::model::subscription::Subscription) is told to
-//! the connection by itself.
+//! Invariant: pure functions without await, clock or terminal; side effects are returned as
+//! [`Effect`]s. The actions of a screen are in the file of its name, those of overlays in
+//! `overlay`, and the handling of gateway messages in `incoming`. A changed
+//! [`Subscription`](crate::model::subscription::Subscription) is sent to the connection
+//! automatically.
 
 mod accounts;
 mod form;
@@ -24,7 +25,7 @@ use crate::message::Message;
 use crate::model::subscription::subscription;
 use crate::model::{Action, Model, Screen};
 
-/// Changes `model` as `message` demands and returns what to do outside.
+/// Applies `message` to `model` and returns the side effects to run.
 pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
     let before = subscription(model);
     let mut effects = apply(model, message);
@@ -54,7 +55,7 @@ fn apply(model: &mut Model, message: Message) -> Vec<Effect> {
     }
 }
 
-/// Gives `action` to whoever has the focus.
+/// Dispatches `action` to the overlay or the open screen.
 fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     model.notice = None;
     match action {
@@ -66,7 +67,7 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     }
 }
 
-/// What `action` does on a screen on which nothing lies.
+/// Handles `action` on the open screen while no overlay is open.
 fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
     if let Some(effects) = shell::act(model, action) {
         return effects;

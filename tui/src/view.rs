@@ -1,8 +1,8 @@
-//! From the model to cells; pure: the same model gives the same cells.
+//! Draws the model into terminal cells. Pure: equal models give equal cells.
 //!
-//! [`render`] draws header, footer and the open screen, which is in the file of its name; what lies
-//! over it is in `overlay`. [`hit`] is the way back, from a cell to what a click on it means.
-//! Control characters in texts from outside never reach the terminal: ratatui drops them.
+//! [`render`] draws the header, the footer and the open screen, whose code is in the file of its
+//! name; `overlay` draws overlays. [`hit_test`] maps a mouse position back to an action. Control
+//! characters in external texts never reach the terminal: ratatui drops them.
 
 mod accounts;
 mod audit;
@@ -27,7 +27,7 @@ use ratatui::widgets::Widget;
 
 use crate::model::{Action, Model, Screen};
 
-/// The smallest terminal in which the screens make sense.
+/// The minimum terminal size as columns and rows. Smaller terminals show only a message.
 const MIN_SIZE: (u16, u16) = (60, 16);
 
 /// Draws `model` into `area`.
@@ -59,7 +59,7 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     overlay::render(model, buffer, body, bottom);
 }
 
-/// Returns what a click at that place means, if anything.
+/// Returns the action of a click at `position`, if any.
 pub fn hit_test(model: &Model, area: Rect, position: Position) -> Option<Action> {
     let [top, body, _] = split(model, area);
     if model.overlay.is_some() {
@@ -84,7 +84,7 @@ pub fn hit_test(model: &Model, area: Rect, position: Position) -> Option<Action>
     (rows.contains(position) && row < count).then_some(Action::Select(row))
 }
 
-/// Returns the places of header, screen and footer.
+/// Returns the areas of the header, the screen and the footer.
 fn split(model: &Model, area: Rect) -> [Rect; 3] {
     let header = Constraint::Length(shell::height(model));
     Layout::vertical([header, Constraint::Fill(1), Constraint::Length(1)]).areas(area)

@@ -1,4 +1,4 @@
-//! Where a gateway is, and whose word is taken for that it is the right one.
+//! The gateway's admin address and the certificate authorities to verify it.
 
 use anyhow::Result;
 use ctl::profile::Endpoint;
@@ -11,26 +11,27 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Address {
     server: String,
-    /// Certificates to trust in PEM, instead of the host's and the public ones.
+    /// The trusted CA certificates in PEM, instead of the system's and the public ones.
     authorities: Option<Arc<[u8]>>,
 }
 
 impl Address {
-    /// Returns the address of `server`, which the host's authorities vouch for if that is over TLS.
+    /// Returns the address of `server`, verified with the system's certificate authorities if it
+    /// uses TLS.
     pub fn new(server: impl Into<String>) -> Self {
         Self { server: server.into(), authorities: None }
     }
 
-    /// Returns the address of `endpoint`, with the authorities that it names.
+    /// Returns the address of `endpoint` with its configured certificate authorities.
     ///
     /// # Errors
-    /// Their file cannot be read, or holds no certificate.
+    /// Returns an error if the CA file cannot be read or contains no certificate.
     pub fn from_endpoint(endpoint: &Endpoint) -> Result<Self> {
         let authorities = endpoint.authorities()?;
         Ok(Self { server: endpoint.server.clone(), authorities: authorities.map(Arc::from) })
     }
 
-    /// Returns the URL.
+    /// Returns the server URL.
     pub fn server(&self) -> &str {
         &self.server
     }

@@ -1,4 +1,4 @@
-//! A single call: how long it may take, and what its failure means for the session.
+//! The timeout of a unary call and the classification of its error.
 
 use tokio::time::timeout;
 use tonic::{Code, Response, Status};
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use super::problem;
 
-/// How long an answer may take.
+/// The timeout for a response.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a session ended.
+/// The reason for the end of a session.
 pub(super) enum SessionError {
-    /// The token is not accepted: only signing in helps.
+    /// The gateway rejected the token; the user has to sign in again.
     SignedOut(String),
-    /// Anything that may pass; the text says what is wrong.
+    /// A transient error; the text describes it.
     Lost(String),
-    /// Nobody listens any more.
+    /// The receiver of messages or the sender of changes was dropped.
     Closed,
 }
 
@@ -29,7 +29,7 @@ impl From<Status> for SessionError {
     }
 }
 
-/// Waits for an answer, but not for ever.
+/// Waits for the response of `call`, at most for [`CALL_TIMEOUT`].
 pub(super) async fn with_timeout<T>(
     call: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, Status> {

@@ -1,4 +1,4 @@
-//! The calls that change something.
+//! The calls that change state on the gateway.
 
 use jiff::{SignedDuration, Timestamp};
 use proto::client;
@@ -16,7 +16,10 @@ use super::{convert, problem};
 use crate::clock;
 use crate::model::change::{Change, ChangeOutcome, CreatedKey, CredentialDraft, UpstreamDraft};
 
-/// Makes a change; the inner error is what the user has to know. The outer one ends the session.
+/// Performs a change.
+///
+/// # Errors
+/// The outer error ends the session. The inner error is a text for the user.
 pub(super) async fn apply(
     channel: client::Connection,
     change: Change,

@@ -1,7 +1,8 @@
-//! From the admin contract's types to ours and back, by hand.
+//! Conversion between the generated types of the admin API and the model types.
 //!
-//! An absent message, an empty amount and an unset enum all become `None`: unknown. `usage` has the
-//! request log and its sums, `traffic` what is under way, `catalogue` models and upstreams.
+//! Invariant: an absent message, an empty amount and an unset enum all become `None`, which means
+//! unknown. `usage` converts the request log and usage totals, `traffic` live traffic, `catalogue`
+//! models and upstreams.
 
 mod catalogue;
 mod traffic;
@@ -21,7 +22,6 @@ pub(super) use self::catalogue::{
 pub(super) use self::traffic::{health, limit_use, traffic};
 pub(super) use self::usage::{record, usage};
 
-/// Converts an account.
 pub(super) fn account(account: v1::Account) -> Account {
     Account {
         role: match account.role() {
@@ -38,7 +38,6 @@ pub(super) fn account(account: v1::Account) -> Account {
     }
 }
 
-/// Converts a key.
 pub(super) fn key(key: v1::Key) -> Key {
     Key {
         limits: limits(key.limits),
@@ -55,7 +54,6 @@ pub(super) fn key(key: v1::Key) -> Key {
     }
 }
 
-/// Converts a plan.
 pub(super) fn plan(plan: v1::Plan) -> Plan {
     Plan {
         name: plan.name,
@@ -65,7 +63,6 @@ pub(super) fn plan(plan: v1::Plan) -> Plan {
     }
 }
 
-/// Converts a plan back.
 pub(super) fn to_plan(plan: Plan) -> v1::Plan {
     v1::Plan {
         name: plan.name,
@@ -75,7 +72,6 @@ pub(super) fn to_plan(plan: Plan) -> v1::Plan {
     }
 }
 
-/// Converts an entry of the audit log.
 pub(super) fn audit(entry: v1::AuditEntry) -> AuditEntry {
     AuditEntry {
         id: entry.id.to_string(),
@@ -88,13 +84,11 @@ pub(super) fn audit(entry: v1::AuditEntry) -> AuditEntry {
     }
 }
 
-/// Converts limits.
 pub(super) fn limits(limits: Option<v1::Limits>) -> Limits {
     let v1::Limits { rpm, tpm, concurrency, monthly_tokens, observe } = limits.unwrap_or_default();
     Limits { rpm, tpm, concurrency, monthly_tokens, observe: observe.unwrap_or_default() }
 }
 
-/// Converts limits back.
 pub(super) fn to_limits(limits: Limits) -> v1::Limits {
     let Limits { rpm, tpm, concurrency, monthly_tokens, observe } = limits;
     v1::Limits { rpm, tpm, concurrency, monthly_tokens, observe: observe.then_some(true) }

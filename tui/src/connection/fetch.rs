@@ -1,4 +1,4 @@
-//! The calls that fetch something.
+//! The calls that fetch data.
 
 use jiff::{SignedDuration, Timestamp};
 use proto::client;
@@ -20,12 +20,12 @@ use crate::message::Loaded;
 use crate::model::subscription::Topic;
 use crate::model::usage::Range;
 
-/// How many entries of a long list are fetched.
+/// The page size for long lists.
 const PAGE_SIZE: u32 = 1_000;
-/// How many pages of accounts are fetched at most.
+/// The maximum number of account pages to fetch.
 const MAX_PAGES: usize = 20;
 
-/// Fetches where clients reach the API of the gateway at `server`, if it says so.
+/// Returns the base URL of the client API, or `None` if the gateway does not report it.
 pub(super) async fn api_url(channel: client::Connection, server: &str) -> Option<String> {
     let mut accounts = AccountServiceClient::new(channel);
     let described =
@@ -33,7 +33,7 @@ pub(super) async fn api_url(channel: client::Connection, server: &str) -> Option
     Some(client::api_url(server, &described))
 }
 
-/// Fetches one thing; says which it was.
+/// Fetches one topic. Returns the topic with the result, because several fetches run concurrently.
 pub(super) async fn fetch(
     channel: client::Connection,
     topic: Topic,

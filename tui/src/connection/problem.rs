@@ -1,10 +1,10 @@
-//! Errors as a line that says what is wrong and what to do about it.
+//! Error texts for the user: one line that says what is wrong and what to do.
 
 use proto::client::SpeaksTlsError;
 use tonic::{Code, Status, transport};
 use trust::TlsProblem;
 
-/// Nobody answered at `server`, or it is no address.
+/// The text for a failed connection or an invalid address.
 pub(super) fn unreachable(server: &str, error: &anyhow::Error) -> String {
     if let Some(problem) = TlsProblem::find(error.as_ref()) {
         let advice = problem.advice("TOLLGATE_CA_FILE=FILE");
@@ -17,22 +17,22 @@ pub(super) fn unreachable(server: &str, error: &anyhow::Error) -> String {
     }
 }
 
-/// The token is not accepted.
+/// The text for a rejected token.
 pub(super) fn signed_out() -> String {
     "the token is not valid (any more): sign in".to_owned()
 }
 
-/// Nothing can be changed while nobody answers.
+/// The text for a change requested while disconnected.
 pub(super) fn not_connected() -> String {
     "not connected: try again when the gateway is back".to_owned()
 }
 
-/// The connection went away before the answer to a change came.
+/// The text for a change whose connection was lost before the response arrived.
 pub(super) fn unanswered() -> String {
     "the connection was lost: look whether it was done before you try again".to_owned()
 }
 
-/// A password was not accepted, or could not be checked.
+/// The text for a failed sign-in.
 pub(super) fn sign_in(status: &Status) -> String {
     match status.code() {
         Code::Unauthenticated | Code::NotFound => {
@@ -44,7 +44,7 @@ pub(super) fn sign_in(status: &Status) -> String {
     }
 }
 
-/// An account was not created.
+/// The text for a failed registration.
 pub(super) fn register(status: &Status) -> String {
     match status.code() {
         Code::AlreadyExists => "that name is taken: choose another, or sign in".to_owned(),
@@ -53,7 +53,7 @@ pub(super) fn register(status: &Status) -> String {
     }
 }
 
-/// A change was not made.
+/// The text for a failed change.
 pub(super) fn change(status: &Status) -> String {
     match status.code() {
         Code::Unavailable | Code::DeadlineExceeded | Code::Unimplemented => call(status),
@@ -62,7 +62,7 @@ pub(super) fn change(status: &Status) -> String {
     }
 }
 
-/// A call failed in a way that may pass.
+/// The text for a failed call.
 pub(super) fn call(status: &Status) -> String {
     if SpeaksTlsError::is_cause_of(status) {
         return SpeaksTlsError.to_string();
@@ -70,7 +70,8 @@ pub(super) fn call(status: &Status) -> String {
     match status.code() {
         Code::Unavailable => "the gateway went away".to_owned(),
         Code::DeadlineExceeded => "the gateway does not answer".to_owned(),
-        // one with words is from an address that knows better, such as the API's
+        // A status with a message comes from a server that gives a better explanation, such as the
+        // API's port.
         Code::Unimplemented if status.message().is_empty() => {
             "the gateway is older than this program: update the gateway".to_owned()
         }
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_implemented_is_old_unless_the_other_side_says_why() {
+    fn unimplemented_means_an_older_gateway_unless_a_message_explains_it() {
         let told = "this is the address of the API";
         assert!(call(&Status::unimplemented(told)).contains(told));
         assert!(call(&Status::unimplemented("")).contains("older than this program"));

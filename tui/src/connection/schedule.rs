@@ -1,4 +1,5 @@
-//! When what is fetched next: pure over the time, but for the waiting.
+//! The polling schedule of the subscribed topics. Only [`Schedule::wait_until_due`] waits; all
+//! other functions take the time as an argument.
 
 use tokio::time::{Instant, sleep_until};
 
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use crate::model::subscription::Topic;
 
-/// What is of interest, and when each is due.
+/// The subscribed topics and their due times.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     entries: Vec<ScheduledTopic>,
@@ -16,28 +17,28 @@ pub(super) struct Schedule {
 struct ScheduledTopic {
     topic: Topic,
     due: Instant,
-    /// Whether it is being fetched; it is not fetched twice at once.
+    /// Whether a fetch is running. A topic has at most one fetch in flight.
     is_in_flight: bool,
 }
 
 // === impl Schedule ===
 
 impl Schedule {
-    /// Takes `topics` as what is of interest from now on; those are due that were not before.
+    /// Replaces the set of topics. New topics are due now.
     pub(super) fn set_topics(&mut self, topics: &[Topic], now: Instant) {
         self.entries.retain(|entry| topics.contains(&entry.topic));
         for &topic in topics {
             if !self.entries.iter().any(|entry| entry.topic == topic) {
                 self.entries.push(ScheduledTopic { topic, due: now, is_in_flight: false });
             }
-            // the range may be another one
+            // The time range may have changed.
             if topic == Topic::Usage {
                 self.expedite(&[Topic::Usage], now);
             }
         }
     }
 
-    /// Returns what is due; it is taken to be under way until it is [`complete`](Self::complete).
+    /// Returns the due topics and marks them as in flight until [`complete`](Self::complete).
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Topic> {
         let due = self.entries.iter_mut().filter(|entry| !entry.is_in_flight && entry.due <= now);
         due.map(|entry| {
@@ -48,10 +49,10 @@ impl Schedule {
         .collect()
     }
 
-    /// Notes that `topic` was fetched.
+    /// Marks the fetch of `topic` as finished.
     pub(super) fn complete(&mut self, topic: Topic, now: Instant) {
         for entry in self.entries.iter_mut().filter(|entry| entry.topic == topic) {
-            // unless it was asked for meanwhile
+            // Keep the due time if the topic was expedited during the fetch.
             if entry.due > now {
                 entry.due = now + refresh_interval(topic);
             }
@@ -59,19 +60,22 @@ impl Schedule {
         }
     }
 
-    /// Makes those of `topics` that are of interest due at `when`, or before.
+    /// Makes the subscribed topics among `topics` due no later than `when`.
     pub(super) fn expedite(&mut self, topics: &[Topic], when: Instant) {
         for entry in self.entries.iter_mut().filter(|entry| topics.contains(&entry.topic)) {
             entry.due = entry.due.min(when);
         }
     }
 
-    /// Makes everything due.
+    /// Makes all topics due at `now`.
     pub(super) fn make_all_due(&mut self, now: Instant) {
         self.entries.iter_mut().for_each(|entry| entry.due = now);
     }
 
-    /// Waits until something is due; for ever, if nothing is. Cancel safe.
+    /// Waits until a topic is due. Pending forever if no topic can become due.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
     pub(super) async fn wait_until_due(&self) {
         let idle = self.entries.iter().filter(|entry| !entry.is_in_flight);
         match idle.map(|entry| entry.due).min() {
@@ -81,14 +85,14 @@ impl Schedule {
     }
 }
 
-/// Returns how often something is fetched while it is of interest and nothing hastens it.
+/// Returns the polling interval of `topic`.
 fn refresh_interval(topic: Topic) -> Duration {
     let seconds = match topic {
         Topic::Limits | Topic::Health => 2,
         Topic::Accounts | Topic::Audit | Topic::Keys => 10,
         Topic::Account | Topic::Usage | Topic::Upstreams => 30,
         Topic::Models | Topic::Plans => 60,
-        // these come as streams
+        // Streams are not polled.
         Topic::Traffic | Topic::Log => 3_600,
     };
     Duration::from_secs(seconds)

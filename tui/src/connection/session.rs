@@ -1,4 +1,4 @@
-//! One connection, from its first answer to its end.
+//! A session: one connection from the first response to its end.
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -20,20 +20,22 @@ use crate::model::fetched::FetchState;
 use crate::model::record::LogBatch;
 use crate::model::subscription::{Topic, TrafficScope};
 
-/// Sums are fetched so long after a new record; more records until then cost no more calls.
+/// The delay between a new record and the refetch of the totals. Further records in this period
+/// cause no further fetch.
 const USAGE_REFRESH_DELAY: Duration = Duration::from_secs(1);
 
 impl Connection {
-    /// Connects, fetches and follows what is of interest, and makes changes, until something ends it.
+    /// Connects, fetches and streams the subscribed data, and performs changes, until an error ends
+    /// the session.
     pub(super) async fn session(&mut self) -> Result<Infallible, SessionError> {
         let channel = self.gateway.connect(Some(&self.token)).await.map_err(|error| {
             SessionError::Lost(problem::unreachable(self.gateway.server(), &error))
         })?;
-        // who it is decides what else there is to know
+        // The role of the account decides what the screens subscribe to.
         let range = self.subscription.borrow_and_update().range;
         let account = fetch::fetch(channel.clone(), Topic::Account, range).await.1?;
         self.send(Message::Loaded(Box::new(account))).await?;
-        // A gateway of an earlier version does not say where its API is.
+        // Older gateways do not report the base URL of the API.
         if let Some(url) = fetch::api_url(channel.clone(), self.gateway.server()).await {
             self.send(Message::ApiUrlDiscovered(url)).await?;
         }
@@ -114,7 +116,8 @@ impl Connection {
         }
     }
 
-    /// Opens the log that is of interest: after the cursor, if it is the one that was open.
+    /// Opens the request log stream for the subscribed filter; resumes after the cursor if the
+    /// filter is unchanged.
     fn open_log(&mut self, channel: &client::Connection) -> ServerStream<v1::TailRequestsResponse> {
         let filter = &self.subscription.borrow().filter;
         if *filter != self.log.filter {
@@ -141,8 +144,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Opens the log anew if the gateway does not know the cursor (any more); leaves it closed if it
-    /// does not understand the filter, until there is another.
+    /// Handles the end of the log stream. If the gateway rejects the cursor, reopens the stream
+    /// without it. If it rejects the filter, leaves the stream closed until the filter changes.
     async fn handle_log_error(
         &mut self,
         channel: &client::Connection,
@@ -167,7 +170,7 @@ fn open_traffic(
     scope.map_or_else(ServerStream::pending, |scope| streams::traffic(channel.clone(), scope))
 }
 
-/// Tells what is wrong with one answer from what is wrong with the connection.
+/// Returns the load state for an error of a single call, or an error that ends the session.
 fn classify_call_error(status: Status) -> Result<FetchState, SessionError> {
     match status.code() {
         Code::Unauthenticated
@@ -180,7 +183,7 @@ fn classify_call_error(status: Status) -> Result<FetchState, SessionError> {
     }
 }
 
-/// Tells a stream that will not be given from one that broke.
+/// Returns the load state for a rejected stream, or an error that ends the session.
 fn classify_stream_error(status: Status) -> Result<FetchState, SessionError> {
     match status.code() {
         Code::InvalidArgument | Code::PermissionDenied | Code::NotFound => {

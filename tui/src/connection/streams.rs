@@ -1,4 +1,4 @@
-//! The two streams: request log and traffic.
+//! The server streams: request log and live traffic.
 
 use futures_util::TryStreamExt;
 use futures_util::stream::{BoxStream, StreamExt, once, pending};
@@ -12,13 +12,14 @@ use super::call::with_timeout;
 use crate::model::log::MAX_LOG_RECORDS;
 use crate::model::subscription::TrafficScope;
 
-/// Milliseconds between two pictures of the traffic.
+/// The interval between traffic snapshots, in milliseconds.
 const INTERVAL_MS: u32 = 1_000;
 
-/// A stream of the gateway, opened when it is first waited for.
+/// A server stream of the gateway. The call starts with the first poll.
 pub(super) struct ServerStream<T>(BoxStream<'static, Result<T, Status>>);
 
-/// Follows the requests for which `filter` holds, after `cursor` or from some history on.
+/// Streams the request records that match `filter`: those after `cursor`, or the most recent
+/// history and new records if `cursor` is empty.
 pub(super) fn log(
     channel: client::Connection,
     filter: &str,
@@ -33,7 +34,7 @@ pub(super) fn log(
     ServerStream(once(open).try_flatten().boxed())
 }
 
-/// Follows the traffic.
+/// Streams traffic snapshots.
 pub(super) fn traffic(
     channel: client::Connection,
     scope: TrafficScope,
@@ -52,12 +53,18 @@ pub(super) fn traffic(
 // === impl Feed ===
 
 impl<T: Send + 'static> ServerStream<T> {
-    /// Returns a feed that never says anything.
+    /// Returns a stream that never yields.
     pub(super) fn pending() -> Self {
         Self(pending().boxed())
     }
 
-    /// Waits for the next answer; the end of a stream is an error. Cancel safe.
+    /// Waits for the next response.
+    ///
+    /// # Errors
+    /// Returns the status of a failed call, or `Unavailable` at the end of the stream.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: no response is lost.
     pub(super) async fn next(&mut self) -> Result<T, Status> {
         match self.0.next().await {
             Some(answer) => answer,

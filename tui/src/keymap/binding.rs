@@ -1,27 +1,27 @@
-//! A row of the key map.
+//! A row of the key map and the builder functions for the table.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 
 use crate::model::{Action, Focus};
 
-/// A row of the table.
+/// A row of the key map.
 #[derive(Debug)]
 pub struct Binding {
-    /// Where it holds.
+    /// Where the binding is active.
     pub focus: &'static [Focus],
-    /// The keys, each of which does it.
+    /// Alternative keys; empty if only the palette offers the action.
     pub keys: &'static [(KeyModifiers, KeyCode)],
-    /// What it does.
+    /// The triggered action.
     pub action: Action,
-    /// What the help says.
+    /// The description in the help.
     pub help: &'static str,
-    /// What the footer says, if it is worth a place there.
+    /// The label in the footer, if the binding appears there.
     pub hint: Option<&'static str>,
-    /// The command of the palette that does the same, if there is one.
+    /// The name of the equivalent palette command, if there is one.
     pub command: Option<&'static str>,
 }
 
-/// Returns a row without hint and command.
+/// Returns a binding without a footer hint or a palette command.
 pub(super) const fn row(
     focus: &'static [Focus],
     keys: &'static [(KeyModifiers, KeyCode)],
@@ -34,17 +34,17 @@ pub(super) const fn row(
 // === impl Binding ===
 
 impl Binding {
-    /// Gives it a place in the footer.
+    /// Adds a footer hint.
     pub(super) const fn hint(self, hint: &'static str) -> Self {
         Self { hint: Some(hint), ..self }
     }
 
-    /// Gives it a command in the palette.
+    /// Adds a palette command.
     pub(super) const fn command(self, command: &'static str) -> Self {
         Self { command: Some(command), ..self }
     }
 
-    /// Returns the keys as people write them.
+    /// Returns the display names of the keys, such as `Ctrl-N` or `↑`.
     pub fn labels(&self) -> impl Iterator<Item = String> {
         self.keys.iter().map(|(modifiers, code)| {
             let held = if modifiers.contains(KeyModifiers::CONTROL) { "Ctrl-" } else { "" };

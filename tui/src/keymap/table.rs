@@ -1,4 +1,4 @@
-//! The one table from keys to actions.
+//! The table of all key bindings.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use tui_input::InputRequest::{
@@ -34,21 +34,22 @@ const UPSTREAMS: Focus = Focus::Screen(Screen::Upstreams);
 const PLANS: Focus = Focus::Screen(Screen::Plans);
 const AUDIT: Focus = Focus::Screen(Screen::Audit);
 
-/// Wherever somebody is signed in.
+/// All screens of a signed-in account.
 const SCREENS: &[Focus] = &[OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT];
-/// Wherever the program is.
+/// Every focus.
 const EVERYWHERE: &[Focus] = &[
     SIGN_IN, OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, Filter,
     Palette, Form, Confirm, Secret, Help,
 ];
-/// Where there is a cursor on a row.
+/// Screens with a row cursor.
 const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT];
-/// Where keys are text.
+/// Where typed characters are text.
 const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette];
-/// Where there are fields to go through.
+/// Where the user moves between fields.
 const FORMS: &[Focus] = &[SIGN_IN, Form];
 
-/// The table. For each focus, a key stands in one row only; help and footer keep this order.
+/// All bindings. Invariant: within one focus, no key appears in two rows. Help and footer keep this
+/// order.
 #[rustfmt::skip]
 pub const TABLE: &[Binding] = &[
     // forms, filter, palette
@@ -74,13 +75,13 @@ pub const TABLE: &[Binding] = &[
     row(TEXTS, &[(NONE, End), (CTRL, Char('e'))], Action::Type(GoToEnd), "end of the field"),
     row(&[Form, Filter, Palette], &[(NONE, Esc)], Back, "never mind").hint("cancel"),
 
-    // a question, a key's text
+    // confirmation, key secret
     row(&[Confirm], &[(NONE, Char('y'))], Action::Confirm, "yes").hint("yes"),
     row(&[Confirm], &[(NONE, Char('n')), (NONE, Esc), (NONE, Char('q'))], Back, "no").hint("no"),
     row(&[Secret], &[(NONE, Char('y')), (NONE, Char('c'))], Copy, "copy the key").hint("copy"),
     row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; the key will not be shown again").hint("close"),
 
-    // what one can do with the row under the cursor
+    // actions on the selected row
     row(&[KEYS], &[(NONE, Char('n'))], New, "new key").hint("new").command("new"),
     row(&[KEYS], &[(NONE, Char('R'))], Rotate, "replace it by another, both work for a while").hint("rotate").command("rotate"),
     row(&[KEYS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
@@ -101,7 +102,7 @@ pub const TABLE: &[Binding] = &[
     row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
     row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT], &[(NONE, Char('y'))], Copy, "copy its id"),
 
-    // the list
+    // list navigation
     row(LISTS, &[(NONE, Char('/'))], Action::Filter, "filter").hint("filter").command("filter"),
     row(LISTS, &[(NONE, Enter)], Detail, "show it in full, or no longer").hint("detail"),
     row(LISTS, &[(NONE, Down), (NONE, Char('j'))], Move(1), "row below"),
@@ -112,7 +113,7 @@ pub const TABLE: &[Binding] = &[
     row(LISTS, &[(NONE, End), (NONE, Char('G'))], Last, "last row"),
     row(LISTS, &[(NONE, Esc)], Back, "close the detail, then clear the filter"),
 
-    // everywhere
+    // global
     row(SCREENS, &[(NONE, Char('1'))], Open(Screen::Overview), "overview").command("overview"),
     row(SCREENS, &[(NONE, Char('2'))], Open(Screen::Keys), "keys").command("keys"),
     row(SCREENS, &[(NONE, Char('3'))], Open(Screen::Models), "models").command("models"),

@@ -1,4 +1,4 @@
-//! What must hold of the whole table.
+//! Invariants of the key table.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::table::TABLE;
 use super::{Binding, bindings};
 use crate::model::{Action, Focus, Screen};
 
-/// Returns whoever can have the keys.
+/// Returns every focus.
 fn all() -> impl Iterator<Item = Focus> {
     let screens = [Screen::SignIn].into_iter().chain(Screen::TABS).map(Focus::Screen);
     screens.chain([
@@ -19,7 +19,7 @@ fn all() -> impl Iterator<Item = Focus> {
     ])
 }
 
-/// Expects that no two of `names` are the same.
+/// Asserts that `names` has no duplicates.
 fn distinct(focus: Focus, names: impl Iterator<Item = String>) {
     let mut seen = BTreeSet::new();
     for name in names {
@@ -28,7 +28,7 @@ fn distinct(focus: Focus, names: impl Iterator<Item = String>) {
 }
 
 #[test]
-fn no_two_rows_claim_the_same_key_or_command() {
+fn keys_and_commands_are_unique_within_a_focus() {
     for focus in all() {
         distinct(focus, bindings(focus).flat_map(Binding::labels));
         distinct(focus, bindings(focus).filter_map(|row| row.command.map(str::to_owned)));
@@ -36,7 +36,7 @@ fn no_two_rows_claim_the_same_key_or_command() {
 }
 
 #[test]
-fn everywhere_there_is_a_way_out_and_a_hint_of_it() {
+fn every_focus_has_a_hinted_way_out() {
     for focus in all() {
         let hinted = |action| bindings(focus).any(|row| row.action == action && row.hint.is_some());
         assert!(hinted(Action::Quit) || hinted(Action::Back), "{focus:?}");
@@ -45,16 +45,20 @@ fn everywhere_there_is_a_way_out_and_a_hint_of_it() {
 }
 
 #[test]
-fn every_row_can_be_reached_and_is_explained() {
+fn every_binding_is_reachable_and_documented() {
     for row in TABLE {
-        assert!(!row.keys.is_empty() || row.command.is_some(), "`{}` has neither key nor command", row.help);
+        assert!(
+            !row.keys.is_empty() || row.command.is_some(),
+            "`{}` has neither key nor command",
+            row.help
+        );
         assert!(!row.focus.is_empty() && !row.help.is_empty());
         assert!(row.hint.is_none() || !row.keys.is_empty(), "`{}` hints at no key", row.help);
     }
 }
 
 #[test]
-fn tabs_have_the_number_of_their_place() {
+fn tab_keys_match_the_tab_order() {
     for (place, screen) in Screen::TABS.into_iter().enumerate() {
         let row = TABLE.iter().find(|row| row.action == Action::Open(screen)).unwrap();
         assert_eq!(row.labels().next(), Some((place + 1).to_string()));

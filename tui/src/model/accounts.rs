@@ -1,4 +1,4 @@
-//! Accounts: the one that is signed in, and for operators all of them.
+//! Accounts: the signed-in account and, for operators, all accounts.
 
 use jiff::Timestamp;
 
@@ -7,28 +7,28 @@ use super::fetched::ListEntry;
 /// An account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// The id, fixed for life.
+    /// The immutable id.
     pub id: String,
-    /// The name that it signs in with.
+    /// The sign-in name.
     pub name: String,
-    /// What it may do.
+    /// The role; `None` if unknown.
     pub role: Option<Role>,
-    /// Whether its requests are refused.
+    /// Whether the gateway refuses its requests.
     pub suspended: bool,
-    /// The name of its plan, if it has one.
+    /// The name of its plan, if any.
     pub plan: Option<String>,
-    /// What is left of its money: an exact decimal in US dollars.
+    /// The balance: an exact decimal in US dollars, negative if overdrawn.
     pub balance_usd: Option<String>,
-    /// When it was registered.
+    /// The time of registration.
     pub created_at: Option<Timestamp>,
 }
 
-/// What an account may do on the admin plane.
+/// The permissions of an account on the admin plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Sees and changes what is its own.
+    /// May see and change only the account itself.
     Member,
-    /// Sees and changes everything.
+    /// May see and change everything.
     Operator,
 }
 

@@ -4,77 +4,77 @@ use tui_input::InputRequest;
 
 use super::screen::Screen;
 
-/// What a key can mean.
+/// A user action. Its effect depends on the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Leaves the program.
+    /// Exits the program.
     Quit,
-    /// Gives the terminal back to the shell until the program is continued.
+    /// Releases the terminal and stops the process until it is continued.
     Suspend,
     /// Ends the session.
     SignOut,
     /// Opens the help.
     Help,
-    /// Opens the palette.
+    /// Opens the command palette.
     Palette,
-    /// Closes what is on top: a box, the detail, the filter.
+    /// Closes the topmost of overlay, detail pane and filter.
     Back,
     /// Opens a screen.
     Open(Screen),
-    /// Opens the screen so many tabs further.
+    /// Opens the screen this many tabs to the right; negative is left.
     Tab(isize),
-    /// Fetches everything anew, or connects without waiting.
+    /// Fetches all displayed data. While disconnected, retries without waiting.
     Refresh,
-    /// Listens to the mouse, or leaves it to the terminal.
+    /// Toggles mouse reporting.
     Mouse,
-    /// Asks for another password.
+    /// Opens the form to change the password.
     Password,
-    /// Moves the cursor by so many rows; negative is up.
+    /// Moves the cursor by this many rows; negative is up.
     Move(isize),
-    /// Moves it by so many pages.
+    /// Moves the cursor by this many pages; negative is up.
     Page(isize),
     /// Moves the cursor to the first row.
     First,
     /// Moves the cursor to the last row.
     Last,
-    /// Puts the cursor on that row.
+    /// Moves the cursor to this row.
     Select(usize),
-    /// Shows the row in full, or no longer.
+    /// Toggles the detail pane.
     Detail,
-    /// Opens the filter.
+    /// Opens the filter input.
     Filter,
-    /// Lets the log stand still, or go on.
+    /// Pauses or resumes the request log.
     Pause,
-    /// Takes a range that is so many steps longer.
+    /// Selects the usage range this many steps longer; negative is shorter.
     Range(isize),
-    /// Makes a new one.
+    /// Opens the form for a new entry.
     New,
-    /// Changes the one under the cursor.
+    /// Opens the form to edit the selected entry.
     Modify,
-    /// Replaces the key under the cursor.
+    /// Opens the form to rotate the selected key.
     Rotate,
-    /// Removes the one under the cursor.
+    /// Asks to remove the selected entry.
     Remove,
-    /// Adds to the balance of the account under the cursor.
+    /// Opens the form to credit the selected account.
     Credit,
-    /// Suspends the account under the cursor, or brings it back.
+    /// Suspends or resumes the selected account.
     ToggleSuspension,
-    /// Puts the account under the cursor on another plan.
+    /// Opens the form to change the plan of the selected account.
     SetPlan,
-    /// Copies what one needs of the row.
+    /// Copies the text that the selected row offers: an id, a key or a curl command.
     Copy,
-    /// Copies what a coding agent needs of it.
+    /// Copies the command that configures a coding agent for the selected model.
     CopyAgent,
-    /// Goes so many fields further.
+    /// Moves this many form fields forward; negative is backward.
     Field(isize),
-    /// Shows the form to register instead of the one to sign in, or the other way.
+    /// Switches between the sign-in form and the registration form.
     ToggleRegistration,
-    /// Sends the form, takes the filter, runs the command.
+    /// Sends the form, applies the filter, or runs the command.
     Submit,
-    /// Writes the chosen command out.
+    /// Completes the selected palette command.
     Complete,
-    /// Confirms.
+    /// Confirms the question.
     Confirm,
-    /// Changes the text of the field.
+    /// Edits the text of the focused input.
     Type(InputRequest),
 }

@@ -1,25 +1,25 @@
-//! The audit log: who changed what.
+//! The audit log of administrative changes.
 
 use jiff::Timestamp;
 
 use super::fetched::ListEntry;
 
-/// One change.
+/// An administrative change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// Its place in the log.
+    /// The sequence number in the log.
     pub id: String,
-    /// When it was made.
+    /// The time of the change.
     pub at: Option<Timestamp>,
-    /// Who made it; `None` if the gateway did so itself.
+    /// The account that made the change; `None` for the gateway itself.
     pub actor: Option<String>,
-    /// What was done: `key.create`.
+    /// The kind of change, such as `key.create`.
     pub action: String,
-    /// To what.
+    /// The changed object.
     pub object: String,
-    /// Whom it concerns, if a single account.
+    /// The affected account, if there is exactly one.
     pub account: Option<String>,
-    /// What else there is to say of it.
+    /// Further details as text.
     pub details: String,
 }
 

@@ -1,65 +1,65 @@
-//! The catalogue: what clients can ask for, and what it costs.
+//! The model catalogue: available models, their capabilities and prices.
 
 use super::fetched::ListEntry;
 use super::plans::Limits;
 use super::upstreams::{HealthStatus, Upstream};
 
-/// A model that is on offer.
+/// A model in the catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CatalogueModel {
-    /// What requests name it.
+    /// The model id used in requests.
     pub id: String,
-    /// What people call it.
+    /// The human-readable name.
     pub display_name: String,
-    /// What it is, in a sentence.
+    /// A one-sentence description.
     pub description: String,
-    /// Input and output together, in tokens.
+    /// The context window: input and output together, in tokens.
     pub context: Option<u64>,
-    /// The longest answer, in tokens.
+    /// The maximum output, in tokens.
     pub max_output: Option<u64>,
-    /// Limits over all accounts.
+    /// Limits across all accounts.
     pub limits: Limits,
-    /// What a million tokens cost.
+    /// The price per million tokens.
     pub price: Price,
-    /// What it can do.
+    /// The supported features.
     pub abilities: Vec<Ability>,
-    /// What its messages may hold; empty if nobody said.
+    /// The accepted input modalities; empty if unspecified.
     pub inputs: Vec<Modality>,
-    /// Other names that requests may use.
+    /// Alternative model ids for requests.
     pub aliases: Vec<String>,
-    /// Where it is served; only operators know.
+    /// Where the model is served; empty unless an operator is signed in.
     pub deployments: Vec<Deployment>,
 }
 
-/// What a million tokens cost: exact decimals in US dollars.
+/// The price per million tokens: exact decimals in US dollars.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Price {
-    /// Of input.
+    /// The price of uncached input.
     pub input_usd: Option<String>,
-    /// Of input that came from a cache.
+    /// The price of input read from a cache.
     pub cached_usd: Option<String>,
-    /// Of output.
+    /// The price of output.
     pub output_usd: Option<String>,
-    /// Goes up with each change.
+    /// Increases with each price change.
     pub version: u32,
 }
 
-/// What a model can do.
+/// A feature that a model supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ability {
-    /// It calls tools.
+    /// Tool calls.
     Tools,
-    /// It takes images.
+    /// Image input.
     Vision,
-    /// It gives its reasoning.
+    /// Reasoning output.
     Reasoning,
-    /// It keeps to a JSON schema.
+    /// Output that follows a JSON schema.
     StructuredOutput,
-    /// It takes `verbosity`.
+    /// The `verbosity` parameter.
     Verbosity,
 }
 
-/// A kind of content that messages may hold.
+/// A kind of message content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Modality {
     /// Text.
@@ -68,25 +68,25 @@ pub enum Modality {
     Image,
     /// Files.
     File,
-    /// Recordings.
+    /// Audio recordings.
     Audio,
 }
 
-/// A place where a model is served.
+/// An upstream that serves a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deployment {
     /// The upstream's name.
     pub upstream: String,
-    /// What the model is called there.
+    /// The model id on the upstream; empty if it equals the catalogue id.
     pub model: String,
-    /// Its share among those of the same priority.
+    /// The share of requests among deployments of the same priority.
     pub weight: u32,
-    /// Higher numbers come later.
+    /// Lower values are tried first.
     pub priority: u32,
 }
 
 impl Ability {
-    /// Returns the word for it.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -99,7 +99,7 @@ impl Ability {
 }
 
 impl Modality {
-    /// Returns the word for it.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -127,7 +127,8 @@ impl ListEntry for CatalogueModel {
 // === impl Deployment ===
 
 impl Deployment {
-    /// Reads `UPSTREAM:MODEL`, or `UPSTREAM` where the model has its own id; `None` if a part is empty.
+    /// Parses `UPSTREAM:MODEL`, or `UPSTREAM` if the model id is the same there. Returns `None` if
+    /// a part is empty.
     pub fn parse(place: &str) -> Option<Self> {
         let (upstream, model) = match place.split_once(':') {
             Some((_, "")) => return None,
@@ -138,7 +139,7 @@ impl Deployment {
         (!upstream.is_empty()).then_some(Self { upstream, model, weight: 1, priority: 0 })
     }
 
-    /// Says how its upstream does, if that is known.
+    /// Returns the health of the deployment's upstream, if known.
     pub fn health_status(&self, upstreams: &[Upstream]) -> Option<HealthStatus> {
         upstreams.iter().find(|it| it.name == self.upstream)?.health_status()
     }
@@ -147,18 +148,18 @@ impl Deployment {
 // === impl Offer ===
 
 impl CatalogueModel {
-    /// Says how it does where it does best, as far as that is known: that is where requests go.
+    /// Returns the best known health among the deployments, because that is where requests go.
     pub fn health_status(&self, upstreams: &[Upstream]) -> Option<HealthStatus> {
         self.deployments.iter().filter_map(|it| it.health_status(upstreams)).min()
     }
 
-    /// Writes where it is served as [`Deployment::parse`] reads it, with commas between.
+    /// Formats the deployments as a comma-separated list that [`Deployment::parse`] can read.
     pub fn deployments_text(&self) -> String {
         let place = |it: &Deployment| format!("{}:{}", it.upstream, it.model);
         self.deployments.iter().map(place).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns a curl command that asks it something, a line per entry.
+    /// Returns a curl command that sends a chat request to the model, one line per element.
     pub fn curl(&self, base_url: &str) -> [String; 4] {
         [
             format!("curl {base_url}/chat/completions \\"),
@@ -171,7 +172,7 @@ impl CatalogueModel {
         ]
     }
 
-    /// Returns the command that writes a coding agent's configuration.
+    /// Returns the command that writes a coding agent's configuration, one line per element.
     pub fn agent_config(&self, base_url: &str) -> [String; 2] {
         [
             format!("ctl agent-config codex --model {} \\", self.id),

@@ -1,4 +1,4 @@
-//! What the user can change at the gateway, and what comes of it.
+//! Changes that the user can request from the gateway, and their results.
 
 use secrecy::SecretString;
 
@@ -8,99 +8,99 @@ use super::catalogue::CatalogueModel;
 use super::plans::{Limits, Plan};
 use super::upstreams::Profile;
 
-/// A change that the gateway is asked for.
+/// A change to request from the gateway.
 #[derive(Debug)]
 pub enum Change {
     /// Creates a key.
     CreateKey {
-        /// What to call it.
+        /// The label.
         label: String,
-        /// Its own limits.
+        /// The limits of the key itself.
         limits: Limits,
-        /// The most that it may spend in all, in US dollars.
+        /// The maximum total spending, in US dollars.
         spend_cap_usd: Option<String>,
-        /// The models that it may use; empty means all.
+        /// The allowed models; empty means all.
         models: Vec<String>,
-        /// After how many days it ends by itself, if ever.
+        /// Days until the key expires; `None` for never.
         days: Option<u32>,
     },
-    /// Replaces a key.
+    /// Replaces a key with a successor.
     RotateKey {
-        /// Its public id.
+        /// The public id of the replaced key.
         id: String,
-        /// How long it goes on working.
+        /// How long the replaced key stays valid.
         overlap_seconds: u64,
     },
     /// Revokes a key.
     RevokeKey {
         /// Its public id.
         id: String,
-        /// What it is called.
+        /// The label, for the notice.
         label: String,
     },
-    /// Adds to a balance.
+    /// Adds an amount to an account's balance.
     Credit {
         /// The account's name.
         account: String,
-        /// How much, in US dollars; negative takes away.
+        /// The amount in US dollars; negative to deduct.
         amount_usd: String,
-        /// Why.
+        /// The reason, kept with the ledger entry.
         reason: String,
     },
-    /// Takes an account out of service.
+    /// Suspends an account.
     Suspend {
         /// The account's name.
         account: String,
-        /// Why.
+        /// The reason, shown to the account.
         reason: String,
     },
-    /// Brings it back.
+    /// Resumes a suspended account.
     Resume {
         /// The account's name.
         account: String,
     },
-    /// Puts an account on another plan.
+    /// Moves an account to another plan.
     SetPlan {
         /// The account's name.
         account: String,
         /// The plan's name.
         plan: String,
     },
-    /// Creates a plan or replaces it.
+    /// Creates or replaces a plan.
     PutPlan(Plan),
-    /// Puts a model into the catalogue.
+    /// Adds a model to the catalogue.
     AddModel(Box<CatalogueModel>),
-    /// Changes a model of the catalogue.
+    /// Updates a model in the catalogue.
     UpdateModel {
-        /// As it was when the user began.
+        /// The entry when the form was opened.
         before: Box<CatalogueModel>,
-        /// As it shall be.
+        /// The requested entry.
         after: Box<CatalogueModel>,
     },
-    /// Takes a model out of the catalogue.
+    /// Removes a model from the catalogue.
     RemoveModel {
-        /// Its id.
+        /// The model id.
         id: String,
     },
     /// Adds an upstream.
     AddUpstream(UpstreamDraft),
-    /// Changes an upstream.
+    /// Updates an upstream.
     UpdateUpstream(UpstreamDraft),
     /// Removes an upstream.
     RemoveUpstream {
-        /// Its name.
+        /// The upstream's name.
         name: String,
     },
-    /// Gives the account that is signed in another password.
+    /// Changes the password of the signed-in account.
     ChangePassword {
-        /// The one that holds now.
+        /// The current password.
         old: SecretString,
-        /// The one that shall hold.
+        /// The new password.
         new: SecretString,
     },
 }
 
-/// An upstream as it shall be.
+/// The requested settings of an upstream.
 #[derive(Debug)]
 pub struct UpstreamDraft {
     /// The name.
@@ -109,35 +109,35 @@ pub struct UpstreamDraft {
     pub url: String,
     /// The dialect.
     pub profile: Profile,
-    /// Where the credential comes from; `None` leaves it as it is.
+    /// The source of the credential; `None` keeps the current one.
     pub credential: Option<CredentialDraft>,
 }
 
-/// Where a credential shall come from.
+/// The requested source of a credential.
 #[derive(Debug)]
 pub enum CredentialDraft {
-    /// A variable of the gateway.
+    /// An environment variable of the gateway.
     Variable(String),
     /// A file on the gateway's host.
     File(String),
-    /// Here it is.
+    /// The credential itself, to be stored encrypted.
     Secret(SecretString),
 }
 
-/// What came of a change.
+/// The result of a successful change.
 #[derive(Debug)]
 pub struct ChangeOutcome {
-    /// A line that says so.
+    /// A one-line description of the change.
     pub notice: String,
-    /// The key that was made, if one was.
+    /// The created key, if any.
     pub key: Option<CreatedKey>,
 }
 
-/// A key that was just made.
+/// A newly created key.
 pub struct CreatedKey {
-    /// What it is called.
+    /// The key's label.
     pub label: String,
-    /// Its text, which the gateway gives this once.
+    /// The secret. The gateway returns it only once.
     pub secret: SecretString,
 }
 

@@ -1,46 +1,46 @@
-//! What the gateway has and we show: how far it is fetched, and for lists the cursor and the filter.
+//! Data fetched from the gateway with its load state; for lists, also the cursor and the filter.
 
-/// How far something is fetched.
+/// The load state of fetched data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FetchState {
-    /// There was no answer yet.
+    /// No response has arrived yet.
     #[default]
     Loading,
-    /// There was one.
+    /// The last fetch succeeded.
     Ready,
-    /// The last attempt failed; what is shown, if anything, is older.
+    /// The last fetch failed with this error; the data, if any, is from an earlier fetch.
     Failed(String),
-    /// This gateway does not have it.
+    /// This gateway does not support the request.
     Unsupported,
 }
 
-/// One thing of the gateway.
+/// A value fetched from the gateway.
 #[derive(Debug)]
 pub struct Fetched<T> {
-    /// What it was when it was last fetched.
+    /// The value of the last successful fetch.
     pub value: Option<T>,
-    /// How far it is fetched.
+    /// The load state.
     pub fetch: FetchState,
 }
 
 /// An entry of a [`List`].
 pub trait ListEntry {
-    /// Returns what tells it from the others.
+    /// Returns the id, unique within the list.
     fn id(&self) -> &str;
-    /// Returns the texts in which a filter looks.
+    /// Returns the texts that the filter searches.
     fn texts(&self) -> Vec<&str>;
 }
 
-/// A list of the gateway, fetched whole.
+/// A list fetched as a whole, with a cursor and a filter.
 #[derive(Debug)]
 pub struct List<T> {
     /// All entries, in the gateway's order.
     pub entries: Vec<T>,
-    /// How far it is fetched.
+    /// The load state.
     pub fetch: FetchState,
-    /// Which of the entries that pass the filter is under the cursor.
+    /// The index of the selected entry among those that match the filter.
     pub selected: usize,
-    /// What an entry has to contain, in whatever case; empty lets all pass.
+    /// A substring to match, ignoring case; empty matches all entries.
     pub filter: String,
 }
 
@@ -53,7 +53,7 @@ impl<T> Default for Fetched<T> {
 }
 
 impl<T> Fetched<T> {
-    /// Takes in an answer.
+    /// Stores the result of a successful fetch.
     pub fn set(&mut self, value: T) {
         self.value = Some(value);
         self.fetch = FetchState::Ready;
@@ -69,7 +69,7 @@ impl<T> Default for List<T> {
 }
 
 impl<T: ListEntry> List<T> {
-    /// Returns the entries that pass the filter.
+    /// Returns the entries that match the filter.
     pub fn visible(&self) -> impl Iterator<Item = &T> {
         let needle = self.filter.to_lowercase();
         self.entries.iter().filter(move |entry| {
@@ -77,12 +77,13 @@ impl<T: ListEntry> List<T> {
         })
     }
 
-    /// Returns the entry under the cursor.
+    /// Returns the selected entry.
     pub fn current(&self) -> Option<&T> {
         self.visible().nth(self.selected)
     }
 
-    /// Takes in an answer; the cursor stays with its entry.
+    /// Stores the result of a successful fetch. The cursor stays on the same entry if it still
+    /// exists.
     pub fn set(&mut self, entries: Vec<T>) {
         let id = self.current().map(|entry| entry.id().to_owned());
         self.entries = entries;
@@ -91,13 +92,13 @@ impl<T: ListEntry> List<T> {
         self.select(same.unwrap_or(self.selected));
     }
 
-    /// Lets only entries with `filter` in them pass; the cursor goes to the first of them.
+    /// Sets the filter and moves the cursor to the first match.
     pub fn set_filter(&mut self, filter: &str) {
         filter.clone_into(&mut self.filter);
         self.selected = 0;
     }
 
-    /// Puts the cursor on `row`, or on the last one if there are fewer.
+    /// Moves the cursor to `row`, or to the last row if there are fewer.
     pub fn select(&mut self, row: usize) {
         self.selected = row.min(self.visible().count().saturating_sub(1));
     }

@@ -2,29 +2,29 @@
 
 use super::screen::Screen;
 
-/// Who gets the keys.
+/// The target of key events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Focus {
-    /// The open screen; on the one to sign in, most keys are text.
+    /// The open screen. On the sign-in screen, most keys are text.
     Screen(Screen),
-    /// A filter that is being typed.
+    /// The filter input.
     Filter,
-    /// A command that is being typed.
+    /// The command palette.
     Palette,
-    /// A form that lies over a screen.
+    /// A form above a screen.
     Form,
-    /// A question.
+    /// A confirmation question.
     Confirm,
-    /// A key's text.
+    /// The display of a new key's secret.
     Secret,
-    /// The help that lies over a screen.
+    /// The help.
     Help,
 }
 
 // === impl Focus ===
 
 impl Focus {
-    /// Says whether keys that mean nothing else are text there.
+    /// Returns whether characters without a binding are text input.
     pub fn takes_text(self) -> bool {
         matches!(self, Self::Screen(Screen::SignIn) | Self::Form | Self::Filter | Self::Palette)
     }

@@ -1,7 +1,7 @@
-//! A form: fields with a label each, one of which is typed into.
+//! Forms with labelled fields, one of which has the focus.
 //!
-//! Secrets live here only while they are typed: [`Form::take_secret`] moves them out, and a form that
-//! is closed wipes them.
+//! Secrets stay in a form only while they are typed: [`Form::take_secret`] moves them out, and
+//! dropping a form wipes them.
 
 use secrecy::SecretString;
 use tui_input::Input;
@@ -10,111 +10,111 @@ use std::fmt;
 
 use super::catalogue::CatalogueModel;
 
-/// A form and what came of it.
+/// A form and its submission state.
 pub struct Form {
-    /// What it is about.
+    /// The title of the form.
     pub title: String,
-    /// What sending it does.
+    /// The operation that submitting performs.
     pub kind: FormKind,
-    /// The fields, in the order in which they are filled in.
+    /// The fields, from top to bottom.
     pub fields: Vec<Field>,
-    /// Which of them is typed into.
+    /// The index of the focused field.
     pub current: usize,
-    /// Whether an answer is being waited for.
+    /// Whether the form was sent and the response is pending.
     pub is_submitting: bool,
-    /// What went wrong and what to do about it.
+    /// The error and what to do about it.
     pub problem: Option<String>,
 }
 
-/// What sending a form does.
+/// The operation that submitting a form performs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormKind {
-    /// Opens a session.
+    /// Signs in.
     SignIn,
-    /// Creates an account and opens a session.
+    /// Creates an account and signs in.
     Register,
-    /// Gives the account that is signed in another password.
+    /// Changes the password of the signed-in account.
     ChangePassword,
     /// Creates a key.
     CreateKey,
-    /// Replaces the key of that id.
+    /// Rotates the key with this id.
     RotateKey(String),
-    /// Adds to the balance of the account of that name.
+    /// Credits the account with this name.
     Credit(String),
-    /// Suspends the account of that name.
+    /// Suspends the account with this name.
     Suspend(String),
-    /// Puts the account of that name on another plan.
+    /// Changes the plan of the account with this name.
     SetPlan(String),
-    /// Creates a plan or replaces it.
+    /// Creates or replaces a plan.
     PutPlan,
-    /// Puts a model into the catalogue.
+    /// Adds a model to the catalogue.
     AddModel,
-    /// Changes that model of the catalogue.
+    /// Updates this catalogue entry.
     EditModel(Box<CatalogueModel>),
     /// Adds an upstream.
     AddUpstream,
-    /// Changes the upstream of that name.
+    /// Updates the upstream with this name.
     EditUpstream(String),
 }
 
-/// A field of a form.
+/// A labelled field of a form.
 pub struct Field {
-    /// What it is called.
+    /// The label, unique within the form.
     pub label: &'static str,
-    /// What to write there; shown while it is empty.
+    /// The placeholder shown while the field is empty.
     pub hint: &'static str,
-    /// How it is filled in.
+    /// The kind of input.
     pub kind: FieldKind,
-    /// What was written.
+    /// The current text.
     pub input: Input,
 }
 
-/// How a field is filled in.
+/// The kind of input that a field accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
-    /// By typing.
+    /// Visible text.
     Text,
-    /// By typing what nobody else shall see.
+    /// Text displayed as dots.
     Masked,
-    /// By going through these.
+    /// One of these options.
     Choice(&'static [&'static str]),
-    /// Not at all: it says what the form is about.
+    /// Read-only text.
     Fixed,
 }
 
 // === impl Form ===
 
 impl Form {
-    /// Returns a form whose first open field is typed into.
+    /// Returns a form with the focus on its first editable field.
     pub fn new(title: impl Into<String>, kind: FormKind, fields: Vec<Field>) -> Self {
         let current = fields.iter().position(|it| it.kind != FieldKind::Fixed).unwrap_or(0);
         Self { title: title.into(), kind, fields, current, is_submitting: false, problem: None }
     }
 
-    /// Returns the field of that label.
+    /// Returns the field with this label.
     pub fn field(&self, label: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.label == label)
     }
 
-    /// Returns what is in the field of that label, without the spaces around it.
+    /// Returns the trimmed text of the field with this label.
     pub fn text(&self, label: &str) -> &str {
         self.field(label).map_or("", |field| field.input.value().trim())
     }
 
-    /// Returns the parts of the field of that label, which are separated by commas or spaces.
+    /// Splits the text of the field with this label at commas and spaces.
     pub fn parts(&self, label: &str) -> Vec<String> {
         let parts = self.text(label).split([',', ' ']);
         parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Takes a secret out and leaves nothing of it in the form, the yank buffer included.
+    /// Moves a secret out of the form and clears the field, including its yank buffer.
     pub fn take_secret(&mut self, label: &str) -> SecretString {
         let field = self.fields.iter_mut().find(|field| field.label == label);
         let input = field.map(|field| std::mem::take(&mut field.input));
         SecretString::from(input.map(|mut it| it.value_and_reset()).unwrap_or_default())
     }
 
-    /// Goes `steps` fields on, from the last to the first.
+    /// Moves the focus `steps` editable fields forward, wrapping around.
     pub fn move_focus(&mut self, steps: isize) {
         let count = self.fields.len();
         for _ in 0..count {
@@ -125,7 +125,7 @@ impl Form {
         }
     }
 
-    /// Goes to the field of that label, and says what is wrong with it.
+    /// Moves the focus to the field with this label and shows `problem`.
     pub fn reject_field(&mut self, label: &str, problem: impl Into<String>) {
         if let Some(place) = self.fields.iter().position(|field| field.label == label) {
             self.current = place;
@@ -149,17 +149,17 @@ impl fmt::Debug for Form {
 // === impl Field ===
 
 impl Field {
-    /// Returns a field for text.
+    /// Returns a text field.
     pub fn text(label: &'static str, hint: &'static str, value: impl Into<String>) -> Self {
         Self { label, hint, kind: FieldKind::Text, input: Input::new(value.into()) }
     }
 
-    /// Returns a field for a secret.
+    /// Returns an empty field for a secret.
     pub fn masked(label: &'static str, hint: &'static str) -> Self {
         Self { label, hint, kind: FieldKind::Masked, input: Input::default() }
     }
 
-    /// Returns a field in which one of `choices` stands.
+    /// Returns a field with a fixed set of options.
     pub fn choice(label: &'static str, choices: &'static [&'static str], value: &str) -> Self {
         Self {
             label,
@@ -169,12 +169,12 @@ impl Field {
         }
     }
 
-    /// Returns a field that cannot be changed.
+    /// Returns a read-only field.
     pub fn fixed(label: &'static str, value: impl Into<String>) -> Self {
         Self { label, hint: "", kind: FieldKind::Fixed, input: Input::new(value.into()) }
     }
 
-    /// Puts the choice there that stands `steps` after the one that does now.
+    /// Selects the option `steps` after the current one, wrapping around.
     pub fn choose(&mut self, steps: isize) {
         if let FieldKind::Choice(choices) = self.kind
             && !choices.is_empty()

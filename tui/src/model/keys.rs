@@ -5,50 +5,50 @@ use jiff::Timestamp;
 use super::fetched::ListEntry;
 use super::plans::Limits;
 
-/// A key.
+/// An API key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The public id.
     pub id: String,
-    /// The account that it belongs to.
+    /// The name of the account that owns it.
     pub account: String,
-    /// What its owner calls it.
+    /// The label given by its owner.
     pub label: String,
-    /// Its own limits.
+    /// The limits of the key itself.
     pub limits: Limits,
-    /// The most that it may spend in all: an exact decimal in US dollars.
+    /// The maximum total spending: an exact decimal in US dollars.
     pub spend_cap_usd: Option<String>,
-    /// The models that it may use; empty means all that the plan allows.
+    /// The allowed models; empty means all models of the plan.
     pub models: Vec<String>,
-    /// When it was created.
+    /// The creation time.
     pub created_at: Option<Timestamp>,
-    /// When it was last used, if ever.
+    /// The time of the last use, if any.
     pub last_used_at: Option<Timestamp>,
-    /// When it ends by itself, if ever.
+    /// The expiry time, if any.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked, if it was.
+    /// The time of revocation, if revoked.
     pub revoked_at: Option<Timestamp>,
-    /// The key that took its place, if it was rotated.
+    /// The id of the key that replaced it, if it was rotated.
     pub successor: Option<String>,
 }
 
-/// Whether a key can be used.
+/// The lifecycle state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyState {
-    /// It can.
+    /// Usable.
     Active,
-    /// It can until its end; another took its place.
+    /// Rotated; usable until it expires.
     Replaced,
-    /// It has ended by itself.
+    /// Past its expiry time.
     Expired,
-    /// It was revoked.
+    /// Revoked.
     Revoked,
 }
 
 // === impl Key ===
 
 impl Key {
-    /// Returns whether it can be used at `now`.
+    /// Returns the state at `now`. An unknown time never makes a key expired.
     pub fn state(&self, now: Option<Timestamp>) -> KeyState {
         if self.revoked_at.is_some() {
             KeyState::Revoked
@@ -78,7 +78,7 @@ impl ListEntry for Key {
 // === impl State ===
 
 impl KeyState {
-    /// Returns the word for it.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Active => "active",

@@ -1,32 +1,36 @@
-//! The request log: the newest records, in bounded memory.
+//! The request log: the most recent records, in bounded memory.
 
 use super::fetched::FetchState;
 use super::record::{LogBatch, Record};
 
 use std::collections::VecDeque;
 
-/// How many records the log keeps.
+/// The maximum number of records in the log, and of records buffered while it is paused.
 pub const MAX_LOG_RECORDS: usize = 1_000;
 
-/// The last requests. A record that is looked at never changes into another: the cursor either follows,
-/// which is said, or stays with its record, for which the log stands still rather than let it go.
+/// The most recent requests.
+///
+/// Invariant: the selected row changes its record only while the cursor follows the newest record.
+/// Otherwise the cursor stays with its record, and the log pauses before that record would be
+/// evicted.
 #[derive(Debug)]
 pub struct RequestLog {
     /// The records, newest first; at most [`MAX_LOG_RECORDS`].
     pub records: VecDeque<Record>,
-    /// The row under the cursor.
+    /// The index of the selected row.
     pub selected: usize,
-    /// Whether the cursor goes to whatever is newest; else it stays with its record.
+    /// Whether the cursor stays on the newest record, instead of on its current one.
     pub following: bool,
-    /// How many records the server skipped because we were too slow.
+    /// The number of records that the server skipped because this client was too slow.
     pub skipped: u64,
-    /// Whether it stands still; what comes in meanwhile waits.
+    /// Whether the log is paused. New records are buffered meanwhile.
     pub paused: bool,
-    /// What waits, oldest first; at most [`MAX_LOG_RECORDS`], older ones are let go and counted.
+    /// Records that arrived while paused, oldest first; at most [`MAX_LOG_RECORDS`]. Older ones are
+    /// dropped.
     pub buffered: VecDeque<Record>,
-    /// How many came in while it stands still.
+    /// The number of records that arrived while paused, dropped ones included.
     pub arrived_while_paused: u64,
-    /// How far it is fetched; `Ready` once all history has arrived.
+    /// The load state; `Ready` once the whole history has arrived.
     pub fetch: FetchState,
 }
 
@@ -48,7 +52,7 @@ impl Default for RequestLog {
 }
 
 impl RequestLog {
-    /// Takes in a piece of the log.
+    /// Adds a batch of records, or buffers it if the log is paused. A restart clears the log first.
     pub fn append(&mut self, batch: LogBatch) {
         if batch.restarted {
             *self = Self::default();
@@ -72,8 +76,8 @@ impl RequestLog {
         }
     }
 
-    /// Lets it stand still, or takes in what has waited; follows if that leaves no room for the record
-    /// under the cursor.
+    /// Pauses or resumes the log. Resuming adds the buffered records; if that would evict the
+    /// selected record, the cursor follows the newest record again.
     pub fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
         if !paused {
@@ -89,18 +93,19 @@ impl RequestLog {
         }
     }
 
-    /// Returns the record under the cursor.
+    /// Returns the selected record.
     pub fn current(&self) -> Option<&Record> {
         self.records.get(self.selected)
     }
 
-    /// Puts the cursor on `row`, or on the last one if there are fewer. On the newest it follows.
+    /// Moves the cursor to `row`, or to the last row if there are fewer. On the newest record, the
+    /// cursor starts to follow.
     pub fn select(&mut self, row: usize) {
         self.selected = row.min(self.records.len().saturating_sub(1));
         self.following = self.selected == 0;
     }
 
-    /// Keeps the cursor with the record that it is on, though that be the newest.
+    /// Keeps the cursor on its current record, even if that is the newest one.
     pub fn pin_selection(&mut self) {
         self.following = self.records.is_empty();
     }

@@ -1,6 +1,7 @@
-//! What an amount buys. Only estimates come out of here; amounts that are shown stay as they came.
+//! Arithmetic on amounts, for estimates only. Displayed amounts keep the server's text.
 
-/// Returns an exact decimal of at most nine places as billionths.
+/// Parses an exact decimal with at most nine fractional digits into billionths. Returns `None` for
+/// any other notation.
 pub fn parse_nanos(amount: &str) -> Option<i128> {
     let (sign, digits) = match amount.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -19,8 +20,8 @@ pub fn parse_nanos(amount: &str) -> Option<i128> {
     whole.checked_mul(1_000_000_000)?.checked_add(places)?.checked_mul(sign)
 }
 
-/// Returns about how many tokens `balance` pays for at `price` per million; `None` if they are free
-/// or an amount is not known.
+/// Returns the approximate number of tokens that `balance` buys at `price` per million. Returns
+/// `None` if the price is zero or an amount cannot be parsed.
 pub fn tokens_for(balance: &str, price: &str) -> Option<u64> {
     let (balance, price) = (parse_nanos(balance)?, parse_nanos(price)?);
     if price <= 0 {
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals_become_billionths_and_nothing_else_does() {
+    fn parses_plain_decimals_only() {
         for (text, value) in [
             ("0", Some(0)),
             ("1.5", Some(1_500_000_000)),
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balance_buys_what_its_price_says() {
+    fn tokens_for_divides_the_balance_by_the_price() {
         assert_eq!(tokens_for("5", "0.40"), Some(12_500_000));
         assert_eq!(tokens_for("-1", "0.40"), Some(0));
         assert_eq!(tokens_for("5", "0"), None, "what is free has no bound");

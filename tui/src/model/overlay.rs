@@ -1,4 +1,4 @@
-//! What can lie over a screen; only one thing at a time, and it gets all keys.
+//! Overlays above a screen. At most one is open, and it receives all key events.
 
 use secrecy::SecretString;
 use tui_input::Input;
@@ -8,56 +8,56 @@ use std::fmt;
 use super::change::Change;
 use super::form::Form;
 
-/// What lies over the screen.
+/// The overlay above the screen.
 #[derive(Debug)]
 pub enum Overlay {
-    /// What the keys do on the screen below.
+    /// The key bindings of the screen below.
     Help {
-        /// How many lines are above its upper edge.
+        /// The number of lines scrolled out at the top.
         scroll: usize,
     },
-    /// A command is being typed.
+    /// The command palette.
     Palette(Palette),
-    /// The filter of the list below is being typed.
+    /// The filter input for the list below.
     Filter {
-        /// What it is so far.
+        /// The current input.
         input: Input,
-        /// What it was before.
+        /// The filter to restore on cancel.
         before: String,
     },
-    /// Something has to be filled in.
+    /// A form.
     Form(Box<Form>),
-    /// Something has to be confirmed.
+    /// A confirmation question.
     Confirm(Confirm),
-    /// A key's text, for the only time.
+    /// The secret of a new key, which is shown only once.
     Secret(Secret),
 }
 
-/// A command as far as it is typed.
+/// The state of the command palette.
 #[derive(Debug, Default)]
 pub struct Palette {
-    /// What is typed.
+    /// The typed text.
     pub input: Input,
-    /// Which of the commands that begin so is chosen.
+    /// The index of the selected command among the matching ones.
     pub selected: usize,
 }
 
-/// A question whose answer is yes or no.
+/// A question before an irreversible or disruptive change.
 #[derive(Debug)]
 pub struct Confirm {
     /// The question.
     pub question: String,
-    /// What yes would mean.
+    /// The consequence of confirming.
     pub consequence: String,
-    /// What yes does.
+    /// The change to request on confirmation.
     pub change: Change,
 }
 
-/// A key's text. Closing the box wipes it from memory.
+/// The secret of a new key. Dropping it wipes it from memory.
 pub struct Secret {
     /// The key's label.
     pub label: String,
-    /// The text.
+    /// The secret itself.
     pub text: SecretString,
     /// Whether it was sent to the terminal's clipboard.
     pub copied: bool,

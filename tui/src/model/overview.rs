@@ -1,14 +1,14 @@
-//! The state of the overview, besides what other screens show, too.
+//! The state that only the overview screen uses.
 
 use super::fetched::Fetched;
 use super::traffic::LimitUse;
 use super::usage::Usage;
 
-/// The overview.
+/// The overview screen.
 #[derive(Debug, Default)]
 pub struct Overview {
-    /// The limits that hold for the account, with their use.
+    /// The limits of the signed-in account with their current usage.
     pub limits: Fetched<Vec<LimitUse>>,
-    /// The sums of the last 30 days.
+    /// The usage totals of the last 30 days.
     pub month: Fetched<Usage>,
 }

@@ -1,19 +1,19 @@
-//! Plans: what accounts are entitled to.
+//! Plans: the limits and models that accounts are entitled to.
 
 use super::fetched::ListEntry;
 
-/// Limits of a plan, a model or a key; here `None` means that there is none.
+/// The limits of a plan, a model or a key. `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Requests per minute.
     pub rpm: Option<u64>,
     /// Tokens per minute.
     pub tpm: Option<u64>,
-    /// Requests at the same time.
+    /// Concurrent requests.
     pub concurrency: Option<u64>,
     /// Tokens per calendar month.
     pub monthly_tokens: Option<u64>,
-    /// Whether what exceeds them is served and noted, instead of refused.
+    /// Whether requests above a limit are served and only noted, instead of refused.
     pub observe: bool,
 }
 
@@ -22,11 +22,11 @@ pub struct Limits {
 pub struct Plan {
     /// The name.
     pub name: String,
-    /// What a new account is given once: an exact decimal in US dollars.
+    /// The one-time credit of a new account: an exact decimal in US dollars.
     pub trial_credit_usd: Option<String>,
-    /// Limits over all keys of an account.
+    /// The limits across all keys of an account.
     pub limits: Limits,
-    /// The models that it may use; empty means all.
+    /// The allowed models; empty means all.
     pub models: Vec<String>,
 }
 

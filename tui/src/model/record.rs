@@ -1,127 +1,127 @@
-//! Request records and their sums, in our own words.
+//! Request records, log batches and usage totals, independent of the generated types.
 //!
-//! `None` means unknown and is shown as `–`, never as 0. Amounts are exact decimals in US dollars
-//! and stay text as the server wrote them.
+//! `None` means unknown and is displayed as `–`, never as 0. Amounts are exact decimals in US
+//! dollars and keep the server's text.
 
 use jiff::Timestamp;
 
-/// Token counts of a request or a sum.
+/// The token counts of a request or of a set of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Those of the prompt, the cached ones included.
+    /// Input tokens, including cached ones.
     pub input: Option<u64>,
-    /// Those of `input` that came from a cache.
+    /// Input tokens read from a cache.
     pub cached: Option<u64>,
-    /// Those of the answer, the reasoning ones included.
+    /// Output tokens, including reasoning tokens.
     pub output: Option<u64>,
-    /// Those of `output` that were spent on reasoning.
+    /// Output tokens used for reasoning.
     pub reasoning: Option<u64>,
 }
 
-/// A sum over requests.
+/// The totals of a set of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How many.
+    /// The number of requests.
     pub requests: u64,
-    /// How many of them failed or were refused.
+    /// The number of failed or refused requests.
     pub errors: u64,
-    /// What they used.
+    /// The token usage.
     pub tokens: Tokens,
-    /// What they cost.
+    /// The total cost in US dollars.
     pub cost_usd: Option<String>,
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestStatus {
-    /// The answer reached its end.
+    /// The response is complete.
     Completed,
-    /// The answer was cut by a limit or a filter.
+    /// The response was truncated by a limit or a filter.
     Incomplete,
     /// The upstream or the gateway failed.
     Failed,
-    /// The client went away.
+    /// The client disconnected.
     Cancelled,
-    /// The gateway died meanwhile.
+    /// The gateway terminated during the request.
     Interrupted,
-    /// It was refused.
+    /// The gateway refused the request.
     Rejected,
 }
 
-/// Where token counts come from.
+/// The source of the token counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageBasis {
-    /// The upstream said so.
+    /// Reported by the upstream.
     Upstream,
-    /// The gateway counted.
+    /// Counted by the gateway.
     Counted,
-    /// Only a bound is known.
+    /// An upper bound.
     Bounded,
-    /// Nothing was used.
+    /// No tokens were used.
     Nothing,
 }
 
-/// One request.
+/// The record of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
-    /// The id, which the client saw as `x-request-id`.
+    /// The id that the client received in `x-request-id`.
     pub id: String,
     /// The account's name.
     pub account: String,
     /// The key's public id.
     pub key: String,
-    /// The endpoint.
+    /// The API endpoint, such as `chat.completions`.
     pub endpoint: String,
-    /// The model.
+    /// The requested model; `None` if the request could not be parsed.
     pub model: Option<String>,
-    /// Where it was served.
+    /// The deployment that served it.
     pub deployment: Option<String>,
-    /// Whether a stream was asked for.
+    /// Whether the client requested a stream.
     pub stream: bool,
-    /// How it ended.
+    /// The outcome; `None` if unknown.
     pub status: Option<RequestStatus>,
-    /// The HTTP status that the client got.
+    /// The HTTP status sent to the client.
     pub http_status: Option<u32>,
-    /// The code of the error that the client got.
+    /// The error code sent to the client.
     pub error_code: Option<String>,
-    /// What it used.
+    /// The token usage.
     pub tokens: Tokens,
-    /// Where `tokens` comes from.
+    /// The source of the token counts.
     pub basis: Option<UsageBasis>,
-    /// What it cost.
+    /// The cost in US dollars.
     pub cost_usd: Option<String>,
-    /// The price version that it was charged by.
+    /// The version of the price that was applied.
     pub price_version: Option<u32>,
-    /// When it came in.
+    /// The time of arrival.
     pub started_at: Option<Timestamp>,
-    /// From its arrival to the end of the answer.
+    /// Milliseconds from arrival to the end of the response.
     pub duration_ms: Option<f64>,
-    /// From its arrival to the first piece of the answer.
+    /// Milliseconds from arrival to the first chunk of the response.
     pub ttft_ms: Option<f64>,
-    /// What was lost or mended in translation.
+    /// Request features that the translation dropped or adapted.
     pub notes: Vec<String>,
-    /// The number of requests that the record stands for; 0 means 1.
+    /// The number of requests that the record represents; 0 means 1.
     pub count: u32,
 }
 
-/// A piece of the request log.
+/// A batch of the request log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogBatch {
-    /// Whether the log begins anew with this piece, because it is another log or the cursor was not
-    /// accepted.
+    /// Whether the log starts over with this batch because the stream was opened without a cursor:
+    /// after sign-in, after a filter change, or after the server rejected the cursor.
     pub restarted: bool,
     /// The records, oldest first.
     pub records: Vec<Record>,
-    /// How many were skipped before these.
+    /// The number of records that the server skipped before this batch.
     pub dropped: u64,
-    /// Whether all history was sent.
+    /// Whether the whole history has been sent.
     pub live: bool,
 }
 
 // === impl Tokens ===
 
 impl Tokens {
-    /// Returns input and output together, if both are known.
+    /// Returns the sum of input and output, if both are known.
     pub fn total(&self) -> Option<u64> {
         Some(self.input?.saturating_add(self.output?))
     }
@@ -130,7 +130,7 @@ impl Tokens {
 // === impl Status ===
 
 impl RequestStatus {
-    /// Returns the word for it.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -146,7 +146,7 @@ impl RequestStatus {
 // === impl Basis ===
 
 impl UsageBasis {
-    /// Says who counted.
+    /// Returns the text for the "counted by" row.
     pub fn name(self) -> &'static str {
         match self {
             Self::Upstream => "the upstream",

@@ -1,32 +1,32 @@
-//! The screens.
+//! The screens of the dashboard.
 
-/// The screens, by the name of their file.
+/// A screen. Its state, its actions and its view are in files of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Screen {
-    /// Asks for name and password.
+    /// Sign-in and registration.
     SignIn,
-    /// The account at a glance.
+    /// Balance, limits and recent traffic of the account.
     Overview,
-    /// The account's keys.
+    /// The account's API keys.
     Keys,
-    /// The catalogue.
+    /// The model catalogue.
     Models,
-    /// What was used, and the request log.
+    /// Usage totals and the request log.
     Usage,
-    /// The whole gateway now.
+    /// Live traffic of the whole gateway.
     Live,
     /// All accounts.
     Accounts,
-    /// The chat servers behind the gateway.
+    /// The upstream chat servers.
     Upstreams,
-    /// What accounts are entitled to.
+    /// All plans.
     Plans,
-    /// Who changed what.
+    /// The audit log.
     Audit,
 }
 
 impl Screen {
-    /// Those that have a tab, in order: the number of a tab is its place here, counted from one.
+    /// The screens with a tab, in order. The number of a tab is its one-based index.
     pub const TABS: [Self; 9] = [
         Self::Overview,
         Self::Keys,
@@ -39,7 +39,7 @@ impl Screen {
         Self::Audit,
     ];
 
-    /// Returns what the tab and the palette call it.
+    /// Returns the name shown on the tab and in the palette.
     pub fn name(self) -> &'static str {
         match self {
             Self::SignIn => "sign in",
@@ -55,7 +55,7 @@ impl Screen {
         }
     }
 
-    /// Says whether only operators have it.
+    /// Returns whether only operators may open it.
     pub fn is_for_operators(self) -> bool {
         matches!(self, Self::Live | Self::Accounts | Self::Upstreams | Self::Plans | Self::Audit)
     }

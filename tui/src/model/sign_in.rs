@@ -1,25 +1,25 @@
-//! The state of the sign-in screen: a form to sign in with, or one to register.
+//! The state of the sign-in screen: the sign-in form or the registration form.
 
 use super::form::{Field, Form, FormKind};
 
-/// The label of the field for the account's name.
+/// The label of the account name field.
 pub const NAME: &str = "name";
-/// The label of the field for its password.
+/// The label of the password field.
 pub const PASSWORD: &str = "password";
-/// The label of the field for the password once more.
+/// The label of the field that repeats the password.
 pub const AGAIN: &str = "again";
-/// The label of the field for an invite code.
+/// The label of the invite code field.
 pub const INVITE: &str = "invite";
 
 /// The sign-in screen.
 #[derive(Debug)]
 pub struct SignIn {
-    /// The form that is shown.
+    /// The displayed form.
     pub form: Form,
 }
 
 impl SignIn {
-    /// Returns the form to sign in with.
+    /// Returns the sign-in form.
     pub fn sign_in(name: &str) -> Form {
         let fields = vec![
             Field::text(NAME, "name or e-mail", name),
@@ -28,7 +28,7 @@ impl SignIn {
         Form::new("Sign in", FormKind::SignIn, fields)
     }
 
-    /// Returns the form to register with.
+    /// Returns the registration form.
     pub fn register(name: &str) -> Form {
         let fields = vec![
             Field::text(NAME, "a name or an e-mail address", name),

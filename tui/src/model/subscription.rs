@@ -1,68 +1,68 @@
-//! What the open screen needs to know: the connection fetches that and nothing else.
+//! The data that the open screen needs. The connection fetches these topics and nothing else.
 
 use super::usage::Range;
 use super::{Model, Screen};
 
-/// Something that is fetched or followed by itself.
+/// A kind of data that the connection keeps up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// The account that is signed in.
+    /// The signed-in account.
     Account,
-    /// The limits that hold for it, with their use.
+    /// The limits of the signed-in account with their current usage.
     Limits,
-    /// The sums of a range.
+    /// The usage totals of a time range.
     Usage,
-    /// Its keys.
+    /// The account's keys.
     Keys,
-    /// The catalogue.
+    /// The model catalogue.
     Models,
     /// All accounts.
     Accounts,
     /// All upstreams.
     Upstreams,
-    /// How they do.
+    /// The health of all upstreams.
     Health,
-    /// All plans, or the account's own.
+    /// All plans for operators, else the account's own plan.
     Plans,
     /// The audit log.
     Audit,
-    /// The traffic of the last hour, as a stream.
+    /// The traffic of the last hour; a stream.
     Traffic,
-    /// The request log, as a stream.
+    /// The request log; a stream.
     Log,
 }
 
-/// Whose traffic.
+/// The scope of the traffic stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficScope {
-    /// That of the account that is signed in.
+    /// The signed-in account.
     Account,
-    /// That of the whole gateway.
+    /// The whole gateway.
     Gateway,
 }
 
-/// What is wanted.
+/// The data to keep up to date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
-    /// What is fetched now and then.
+    /// The topics to poll.
     pub topics: &'static [Topic],
-    /// Over which time sums are wanted.
+    /// The time range of the usage totals.
     pub range: Range,
-    /// Whose traffic is followed, if anybody's.
+    /// The scope of the traffic stream; `None` closes it.
     pub traffic: Option<TrafficScope>,
-    /// The conditions on requests in the log, as the user typed them.
+    /// The filter expression of the request log, as typed by the user.
     pub filter: String,
 }
 
-/// Returns what the open screen needs.
+/// Returns the subscription for the open screen.
 pub fn subscription(model: &Model) -> Subscription {
     use Topic::{Account, Accounts, Audit, Health, Keys, Limits, Models, Plans, Upstreams, Usage};
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
-        // keys for their names, which their limits do not tell
+        // The limits of a key contain its id only; the label comes from `Keys`.
         Screen::Overview => &[Account, Limits, Keys, Models, Usage, Plans],
         Screen::Keys => &[Account, Keys],
-        // how models do is known by their upstreams, which are for operators to see
+        // The health of a model derives from its upstreams, which only operators may see.
         Screen::Models if model.is_operator() => &[Account, Models, Upstreams, Health],
         Screen::Models => &[Account, Models],
         Screen::Usage => &[Account, Usage],
@@ -76,7 +76,7 @@ pub fn subscription(model: &Model) -> Subscription {
     let scope = if model.is_operator() { TrafficScope::Gateway } else { TrafficScope::Account };
     let known = model.data.account.value.is_some();
     let usage = &model.data.usage;
-    // the overview shows a month and every request, whatever is chosen on the usage screen
+    // The overview shows 30 days and all requests, regardless of the settings of the usage screen.
     let (range, filter) = match model.screen {
         Screen::Overview => (Range::Month, String::new()),
         _ => (usage.range, usage.filter.clone()),

@@ -1,77 +1,77 @@
-//! Traffic: what goes through the gateway now, and how much of the limits is used.
+//! Live traffic and the current usage of limits.
 
 use jiff::Timestamp;
 
 /// The traffic of the last hour.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Traffic {
-    /// Requests under way.
+    /// The number of requests in flight.
     pub in_flight: u64,
-    /// Requests that ended, per second, over the last ten seconds.
+    /// Completed requests per second, averaged over the last ten seconds.
     pub requests_per_second: f64,
-    /// Their tokens per second.
+    /// Tokens of completed requests per second, averaged over the last ten seconds.
     pub tokens_per_second: f64,
     /// The last 60 minutes, oldest first.
     pub minutes: Vec<Minute>,
-    /// Time to the first piece of an answer.
+    /// The time to the first chunk of a response.
     pub ttft: Option<Percentiles>,
-    /// What went wrong, most frequent first.
+    /// The errors of the last hour, most frequent first.
     pub errors: Vec<ErrorCount>,
 }
 
 /// One minute of traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Minute {
-    /// Requests that ended in it.
+    /// The number of requests that ended in the minute.
     pub requests: u64,
-    /// How many of them went wrong.
+    /// How many of them failed.
     pub errors: u64,
-    /// Their tokens.
+    /// The tokens of these requests.
     pub tokens: u64,
 }
 
-/// How long something took, in milliseconds.
+/// Percentiles of a duration, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Percentiles {
-    /// Half took no longer.
+    /// The median.
     pub p50_ms: f64,
-    /// Nine in ten took no longer.
+    /// The 90th percentile.
     pub p90_ms: f64,
-    /// 99 in a hundred took no longer.
+    /// The 99th percentile.
     pub p99_ms: f64,
 }
 
-/// How often an error was answered.
+/// The number of occurrences of an error code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorCount {
-    /// The error's code.
+    /// The error code.
     pub code: String,
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
-    /// When last.
+    /// The time of the last occurrence.
     pub last_at: Option<Timestamp>,
 }
 
-/// A limit and how much of it is used.
+/// A limit and its current usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitUse {
-    /// What it belongs to.
+    /// The owner of the limit.
     pub scope: Option<LimitScope>,
-    /// Which one: a plan's name, a model's id, a key's public id.
+    /// The owner's identifier: a plan name, a model id or the public id of a key.
     pub subject: String,
-    /// What it counts.
+    /// The counted quantity.
     pub kind: Option<LimitKind>,
-    /// The limit.
+    /// The limit, in units of `kind`.
     pub limit: u64,
-    /// How much of it is used now.
+    /// The usage, in units of `kind`.
     pub used: u64,
-    /// Whether it is only observed.
+    /// Whether requests above the limit are served and only noted.
     pub observed: bool,
-    /// When all of it is free again.
+    /// The time at which the whole limit is available again.
     pub resets_at: Option<Timestamp>,
 }
 
-/// What a limit belongs to.
+/// The owner of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitScope {
     /// The account's plan.
@@ -82,17 +82,17 @@ pub enum LimitScope {
     Key,
 }
 
-/// What a limit counts.
+/// The quantity that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitKind {
     /// Requests per minute.
     Requests,
     /// Tokens per minute.
     Tokens,
-    /// Requests under way.
+    /// Concurrent requests.
     Concurrency,
-    /// Tokens per month.
+    /// Tokens per calendar month.
     MonthlyTokens,
-    /// Money that a key may spend, in billionths of a US dollar.
+    /// The total spending of a key, in billionths of a US dollar.
     Spending,
 }

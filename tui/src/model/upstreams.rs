@@ -1,54 +1,54 @@
-//! Upstreams: the chat servers behind the gateway, and how they do.
+//! Upstream chat servers and their health.
 
 use jiff::Timestamp;
 
 use super::fetched::ListEntry;
 use super::traffic::Percentiles;
 
-/// An upstream.
+/// An upstream chat server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Upstream {
-    /// The name.
+    /// The unique name.
     pub name: String,
     /// The base URL.
     pub url: String,
-    /// Where its credential comes from.
+    /// The source of its credential.
     pub credential: Credential,
-    /// Its dialect.
+    /// The API dialect.
     pub profile: Profile,
-    /// What is wrong with the credential, if anything.
+    /// The problem with the credential, if any.
     pub problem: Option<String>,
-    /// When it was added.
+    /// The creation time.
     pub created_at: Option<Timestamp>,
-    /// How it does; `None` until that is known.
+    /// The health; `None` if unknown.
     pub health: Option<Health>,
 }
 
-/// Where a credential comes from; never the credential itself.
+/// The source of a credential; never contains the credential itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Credential {
-    /// It wants none.
+    /// The upstream needs no credential.
     #[default]
     None,
-    /// A variable of the gateway.
+    /// An environment variable of the gateway.
     Variable(String),
     /// A file on the gateway's host.
     File(String),
-    /// It is stored sealed.
+    /// Stored encrypted in the gateway's database.
     Sealed,
 }
 
-/// What dialect of chat completions an upstream speaks.
+/// The dialect of the chat completions API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Any server that speaks chat completions.
+    /// Any server with a chat completions API.
     #[default]
     Generic,
-    /// `OpenAI` itself.
+    /// `OpenAI`.
     OpenAi,
     /// vLLM.
     Vllm,
-    /// llama.cpp's server.
+    /// The llama.cpp server.
     LlamaCpp,
     /// Ollama.
     Ollama,
@@ -56,61 +56,61 @@ pub enum Profile {
     SgLang,
 }
 
-/// How an upstream does.
+/// The health of an upstream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
     /// The upstream's name.
     pub name: String,
-    /// Whether requests are sent to it.
+    /// The circuit breaker's state.
     pub breaker: Option<BreakerState>,
-    /// When one will be sent to it again, while the breaker is open.
+    /// The time of the next probe, while the breaker is open.
     pub retry_at: Option<Timestamp>,
-    /// Requests under way there.
+    /// The number of requests in flight.
     pub in_flight: u64,
-    /// Requests of the last five minutes.
+    /// The number of requests in the last five minutes.
     pub requests: u64,
-    /// How many of those failed by its fault.
+    /// How many of those requests failed because of the upstream.
     pub failures: u64,
-    /// Time to the head of an answer.
+    /// The time to the response head.
     pub latency: Option<Percentiles>,
-    /// What went wrong last.
+    /// The most recent error.
     pub last_error: Option<String>,
-    /// When that was.
+    /// The time of the most recent error.
     pub last_error_at: Option<Timestamp>,
 }
 
-/// How an upstream does, in a word; the better first.
+/// A summary of an upstream's health. Ordered from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HealthStatus {
-    /// It answers.
+    /// Recent requests succeeded.
     Healthy,
-    /// Nothing was sent there of late that could tell.
+    /// There were no recent requests.
     Idle,
-    /// Some of its answers fail.
+    /// Some recent requests failed.
     Shaky,
-    /// It was down, and a request is sent to see.
+    /// The breaker is half open: one request probes the upstream.
     Probing,
-    /// Requests go elsewhere.
+    /// The breaker is open: requests go to other upstreams.
     Down,
-    /// There is no key for it.
+    /// The credential is missing or unusable.
     NoKey,
 }
 
-/// Whether requests are sent to an upstream.
+/// The state of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// They are.
+    /// Requests are sent.
     Closed,
-    /// They go elsewhere.
+    /// No requests are sent.
     Open,
-    /// One is sent to see.
+    /// One request probes the upstream.
     HalfOpen,
 }
 
 // === impl Upstream ===
 
 impl Upstream {
-    /// Says how it does, if that is known.
+    /// Returns the health summary, if known.
     pub fn health_status(&self) -> Option<HealthStatus> {
         if self.problem.is_some() {
             return Some(HealthStatus::NoKey);
@@ -139,7 +139,7 @@ impl ListEntry for Upstream {
 // === impl Credential ===
 
 impl Credential {
-    /// Describes it without giving it away.
+    /// Returns a description that does not reveal the credential.
     pub fn describe(&self) -> String {
         match self {
             Self::None => "none".to_owned(),
@@ -153,11 +153,11 @@ impl Credential {
 // === impl Profile ===
 
 impl Profile {
-    /// All of them.
+    /// All profiles, in the order of the form.
     pub const ALL: [Self; 6] =
         [Self::Generic, Self::OpenAi, Self::Vllm, Self::LlamaCpp, Self::Ollama, Self::SgLang];
 
-    /// Returns the word for it.
+    /// Returns the name used by `ctl` and in forms.
     pub fn name(self) -> &'static str {
         match self {
             Self::Generic => "generic",
@@ -169,7 +169,7 @@ impl Profile {
         }
     }
 
-    /// Returns the one of that name.
+    /// Returns the profile with this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name() == name)
     }
@@ -178,7 +178,7 @@ impl Profile {
 // === impl Condition ===
 
 impl HealthStatus {
-    /// Returns the word for it.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -194,7 +194,7 @@ impl HealthStatus {
 // === impl Breaker ===
 
 impl BreakerState {
-    /// Returns what it means for requests.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Closed => "closed",

@@ -1,20 +1,20 @@
-//! The state of the usage screen: which range, its sums, and the filter of the log.
+//! The state of the usage screen: the time range, its totals and the filter of the log.
 
 use super::fetched::Fetched;
 use super::record::Totals;
 
-/// The usage screen. The log itself is [`super::log::Log`].
+/// The usage screen. The log itself is a [`RequestLog`](super::log::RequestLog).
 #[derive(Debug, Default)]
 pub struct UsageScreen {
-    /// Over which time sums are shown.
+    /// The time range of the totals.
     pub range: Range,
-    /// The sums of that range.
+    /// The totals of the range.
     pub sums: Fetched<Usage>,
-    /// The conditions on requests in the log; empty lets all pass.
+    /// The filter expression of the request log; empty matches all requests.
     pub filter: String,
 }
 
-/// Over which time sums are shown.
+/// The time range of usage totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Range {
     /// The last hour.
@@ -28,26 +28,26 @@ pub enum Range {
     Month,
 }
 
-/// The sums of a range.
+/// The usage totals of a time range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Over everything.
+    /// The totals of all requests.
     pub totals: Totals,
-    /// By model, the dearest first.
+    /// The totals per model, highest cost first.
     pub by_model: Vec<(String, Totals)>,
-    /// By day (`2026-11-20`, in UTC), oldest first; days without requests are left out.
+    /// The totals per UTC day (`2026-11-20`), oldest first. Days without requests are missing.
     pub by_day: Vec<(String, Totals)>,
-    /// By key, as its owner calls it, the dearest first.
+    /// The totals per key label, highest cost first.
     pub by_key: Vec<(String, Totals)>,
 }
 
 // === impl Range ===
 
 impl Range {
-    /// All of them, the shortest first.
+    /// All ranges, shortest first.
     pub const ALL: [Self; 4] = [Self::Hour, Self::Day, Self::Week, Self::Month];
 
-    /// Returns how people write it.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hour => "1h",
@@ -57,7 +57,7 @@ impl Range {
         }
     }
 
-    /// Returns how long it is, in hours.
+    /// Returns the length in hours.
     pub fn hours(self) -> i64 {
         match self {
             Self::Hour => 1,
@@ -67,7 +67,7 @@ impl Range {
         }
     }
 
-    /// Returns the one that is `steps` longer, or the longest or shortest there is.
+    /// Returns the range `steps` longer (negative: shorter), limited to the available ranges.
     #[must_use]
     pub fn step(self, steps: isize) -> Self {
         let place = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);

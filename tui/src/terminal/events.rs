@@ -1,9 +1,9 @@
-//! What the terminal reports, and that it is gone.
+//! Reads terminal events and detects a hang-up.
 //!
-//! A thread of its own waits for keys. A terminal that has hung up is to crossterm one that will have
-//! something to read in a moment, so it tries again for ever in whoever waits; its `EventStream` lets
-//! the event loop wait, which then learns of no signal either. Here a second thread learns from the
-//! system that the terminal is gone. Both end with the process.
+//! One thread blocks in crossterm's `read`. Crossterm treats a hung-up terminal as readable soon,
+//! so its blocking reader retries forever. Its `EventStream` would block the event loop in the same
+//! way, and signals would no longer be handled. Therefore a second thread detects the hang-up with
+//! `poll`. Both threads run until the process ends.
 
 use anyhow::{Context, Result};
 use crossterm::event::{Event, read};
@@ -15,28 +15,28 @@ use std::io::{self, IsTerminal, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 
-/// How many events may wait to be taken in; more wait in the terminal.
+/// The capacity of the event channel. While it is full, further input waits in the terminal.
 const EVENT_QUEUE_CAPACITY: usize = 64;
 
-/// Keys, mouse and size of the terminal, as they come.
+/// Key, mouse, paste and resize events.
 #[derive(Debug)]
 pub struct Events {
-    /// Events; nothing, when the terminal is gone.
+    /// The channel of events. `None` means that the terminal is gone.
     events: mpsc::Receiver<Option<io::Result<Event>>>,
 }
 
 impl Events {
-    /// Begins to listen, for as long as the process runs.
+    /// Starts reading events. The reader threads run until the process ends.
     ///
     /// # Errors
-    /// The system gives no thread for it.
+    /// Returns an error if a thread cannot be started.
     pub fn listen() -> Result<Self> {
         let (sender, events) = mpsc::channel(EVENT_QUEUE_CAPACITY);
         let line = sender.clone();
         spawn_thread("events", move || {
             loop {
                 let event = match read() {
-                    // so it says, too, that the terminal is gone
+                    // `EIO` also means that the terminal is gone.
                     Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => None,
                     event => Some(event),
                 };
@@ -48,13 +48,16 @@ impl Events {
         })?;
         spawn_thread("line", move || {
             wait_for_hangup();
-            // fails only when the program is ending
+            // Fails only during shutdown.
             let _ = line.blocking_send(None);
         })?;
         Ok(Self { events })
     }
 
-    /// Waits for the next one; `None` when the terminal is gone. Cancel safe.
+    /// Returns the next event, or `None` if the terminal is gone.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: no event is lost.
     pub async fn next(&mut self) -> Option<io::Result<Event>> {
         self.events.recv().await.flatten()
     }
@@ -65,12 +68,13 @@ fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> 
     Ok(())
 }
 
-/// Waits until nothing can come from the terminal any more.
+/// Blocks until the terminal hangs up.
 fn wait_for_hangup() {
     let (input, output) = (stdin(), stdout());
-    // if standard input is none, crossterm reads that of the process: most likely the screen's
+    // If standard input is not a terminal, crossterm reads the controlling terminal, most likely
+    // the one that standard output writes to.
     let line: BorrowedFd<'_> = if input.is_terminal() { input.as_fd() } else { output.as_fd() };
-    // nothing is asked for, so keys wake nobody here; that it has hung up is told all the same
+    // No events are requested, so input does not wake this thread; a hang-up is always reported.
     let mut lines = [PollFd::from_borrowed_fd(line, PollFlags::empty())];
     while poll(&mut lines, None) == Err(Errno::INTR) {}
 }

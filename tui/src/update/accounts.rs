@@ -1,4 +1,4 @@
-//! What operators can do with accounts.
+//! Actions on the accounts screen.
 
 use crate::effect::Effect;
 use crate::model::change::Change;
@@ -8,7 +8,7 @@ use crate::model::{Action, Model};
 
 use super::list;
 
-/// Credits, suspends, resumes, puts on a plan.
+/// Credits, suspends or resumes the selected account, or changes its plan.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let Some(account) = model.data.accounts.current().cloned() else { return Vec::new() };
     let name = account.name;

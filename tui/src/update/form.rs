@@ -1,4 +1,4 @@
-//! What the user can do with a form, and what sending one does.
+//! Actions in forms, and the validation and submission of their fields.
 
 use secrecy::ExposeSecret;
 use tui_input::InputRequest;
@@ -14,13 +14,13 @@ use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
 use crate::model::upstreams::Profile;
 use crate::model::{Action, Model};
 
-/// The choice for what exceeds a limit that lets it pass.
+/// The option to serve requests above the limits and note them.
 pub(super) const OBSERVE: &str = "serve and note";
 
-/// The field that is not as it must be, and what to do about it.
+/// The label of an invalid field, and a text that says what to enter.
 type FieldError = (&'static str, String);
 
-/// Edits, sends or closes a form that lies over a screen.
+/// Edits, submits or closes a form above a screen.
 pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec<Effect> {
     let effects = match action {
         Action::Back => return Vec::new(),
@@ -34,7 +34,7 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
     effects
 }
 
-/// Goes through the fields and types into them. While an answer is waited for, nothing changes.
+/// Moves between fields and edits the focused one. Does nothing while the form is submitting.
 pub(super) fn edit(form: &mut Form, action: Action) {
     if form.is_submitting {
         return;
@@ -61,8 +61,8 @@ pub(super) fn edit(form: &mut Form, action: Action) {
     }
 }
 
-/// Sends the form if all is there. Else goes to the field that is missing, and says so if the user
-/// was there already.
+/// Submits the form if all fields are valid. Otherwise moves the focus to the invalid field; shows
+/// the problem only if the field already had the focus or contains text.
 pub(super) fn send(form: &mut Form) -> Option<Effect> {
     if form.is_submitting {
         return None;
@@ -170,7 +170,7 @@ fn new_password(form: &Form, label: &'static str) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Reads a whole number that may be missing; `k` and `M` stand for thousands and millions.
+/// Parses an optional integer. The suffixes `k` and `M` mean thousands and millions.
 fn number(form: &Form, label: &'static str) -> Result<Option<u64>, FieldError> {
     let digits = form.text(label).replace(['_', ','], "");
     if digits.is_empty() {
@@ -213,7 +213,7 @@ fn limits(form: &Form) -> Result<Limits, FieldError> {
     })
 }
 
-/// Returns what `before` becomes; what the form does not have stays as it is.
+/// Applies the form to `before`. Properties without a field keep their values.
 fn catalogue_model(form: &Form, before: CatalogueModel) -> Result<CatalogueModel, FieldError> {
     Ok(CatalogueModel {
         id: required(form, "id", "type the id that requests name it by")?,
@@ -236,7 +236,7 @@ fn catalogue_model(form: &Form, before: CatalogueModel) -> Result<CatalogueModel
     })
 }
 
-/// Reads where a model is served; places that it had keep their weight and priority.
+/// Parses the deployments. Existing ones keep their weight and priority.
 fn deployments(form: &Form, before: &CatalogueModel) -> Result<Vec<Deployment>, FieldError> {
     let how = "UPSTREAM:MODEL, such as `local:qwen3-32b`, with commas between several";
     required(form, "served by", how)?;

@@ -1,4 +1,4 @@
-//! What the gateway said, and what that changes.
+//! Handles messages from the gateway.
 
 use crate::effect::Effect;
 use crate::message::{Loaded, Message};
@@ -13,7 +13,7 @@ use crate::model::{BaseUrl, Data, Model, Screen};
 
 use super::sign_in;
 
-/// Takes in what came from outside.
+/// Applies a message from the connection.
 pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
     match message {
         Message::TokenFound(token) | Message::SignedIn(token) => {
@@ -21,7 +21,7 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
             return vec![Effect::Connect { token }];
         }
         Message::SignInFailed(problem) => sign_in::refuse(model, problem),
-        // what was under way when the user left says nothing about who comes next
+        // Results of the previous session may arrive late; ignore them on the sign-in screen.
         Message::SignedOut(_) if model.screen == Screen::SignIn => {}
         Message::SignedOut(reason) => {
             sign_in::leave(model, Some(reason));
@@ -51,13 +51,14 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
             }
             _ => model.set_problem(problem),
         },
-        // the others are no news
+        // `update` handles these.
         Message::Act(_) | Message::Pasted(_) | Message::Resized(..) | Message::Tick(_) => {}
     }
     Vec::new()
 }
 
-/// Says that a change was made. A key's text goes before all else: it comes only once.
+/// Shows the result of a change. The secret of a new key replaces any overlay, because it arrives
+/// only once.
 fn changed(model: &mut Model, ChangeOutcome { notice, key }: ChangeOutcome) {
     if matches!(&model.overlay, Some(Overlay::Form(form)) if form.is_submitting) {
         model.overlay = None;
@@ -98,7 +99,7 @@ fn store(data: &mut Data, loaded: Loaded) {
     }
 }
 
-/// Gives each upstream how it does.
+/// Sets the health of each upstream by name.
 fn attach_health(upstreams: &mut [Upstream], health: &[Health]) {
     for upstream in upstreams {
         upstream.health = health.iter().find(|it| it.name == upstream.name).cloned();
@@ -117,13 +118,13 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Models => &mut data.models.fetch,
         Topic::Accounts => &mut data.accounts.fetch,
         Topic::Upstreams => &mut data.upstreams.fetch,
-        // upstreams are shown without it
+        // The upstreams screen works without health data.
         Topic::Health => return,
         Topic::Plans => &mut data.plans.fetch,
         Topic::Audit => &mut data.audit.fetch,
         Topic::Traffic => &mut data.traffic.fetch,
         Topic::Log => {
-            // what is there is of another filter
+            // The existing records belong to the previous filter.
             data.log = RequestLog { fetch, ..RequestLog::default() };
             return;
         }

@@ -1,4 +1,4 @@
-//! What the user can do with keys.
+//! Actions on the keys screen.
 
 use crate::effect::Effect;
 use crate::model::change::Change;
@@ -8,7 +8,7 @@ use crate::model::{Action, Model};
 
 use super::list;
 
-/// Creates, rotates, revokes, copies.
+/// Creates a key; rotates, revokes or copies the selected one.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let current = model.data.keys.current().cloned();
     match (action, current) {

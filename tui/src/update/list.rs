@@ -1,4 +1,4 @@
-//! The cursor, the filter and the detail of whatever list the open screen has.
+//! Actions common to all lists: cursor, filter and detail pane.
 
 use secrecy::SecretString;
 use tui_input::Input;
@@ -9,15 +9,15 @@ use crate::model::log::RequestLog;
 use crate::model::overlay::Overlay;
 use crate::model::{Action, Model, Screen};
 
-/// What every list can do, whatever is in it.
+/// A list with a row cursor.
 pub(super) trait Selectable {
-    /// Returns how many rows there are.
+    /// Returns the number of rows.
     fn count(&self) -> usize;
-    /// Returns the row under the cursor.
+    /// Returns the index of the selected row.
     fn selected(&self) -> usize;
-    /// Puts the cursor on a row, or on the last one.
+    /// Moves the cursor to `row`, or to the last row.
     fn select(&mut self, row: usize);
-    /// Returns the id of the row under the cursor.
+    /// Returns the id of the selected row.
     fn id(&self) -> Option<&str>;
 }
 
@@ -57,7 +57,7 @@ impl Selectable for RequestLog {
     }
 }
 
-/// Does what can be done with any list; says whether that was it.
+/// Handles actions common to all lists. Returns whether `action` was one of them.
 pub(super) fn act(model: &mut Model, action: Action) -> bool {
     let page = model.page();
     if let Action::Filter = action {
@@ -95,7 +95,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     true
 }
 
-/// Copies the id of the row under the cursor, if that is what is asked for.
+/// Handles [`Action::Copy`]: copies the id of the selected row. Ignores other actions.
 pub(super) fn copy_id(model: &mut Model, action: Action) -> Vec<Effect> {
     if action != Action::Copy {
         return Vec::new();
@@ -107,7 +107,7 @@ pub(super) fn copy_id(model: &mut Model, action: Action) -> Vec<Effect> {
     })
 }
 
-/// Returns the filter of the open screen's list.
+/// Returns the filter of the open list.
 pub(super) fn filter(model: &Model) -> &str {
     let data = &model.data;
     match model.screen {
@@ -122,7 +122,7 @@ pub(super) fn filter(model: &Model) -> &str {
     }
 }
 
-/// Changes it. That of the log is the gateway's work: the log starts anew.
+/// Sets the filter of the open list. The gateway filters the request log, so that log starts over.
 pub(super) fn set_filter(model: &mut Model, filter: &str) {
     let data = &mut model.data;
     match model.screen {

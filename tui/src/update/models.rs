@@ -1,4 +1,4 @@
-//! What the user can do with the catalogue; changing it is for operators.
+//! Actions on the models screen. Only operators may change the catalogue.
 
 use secrecy::SecretString;
 
@@ -9,7 +9,7 @@ use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
 use crate::model::{Action, Model};
 
-/// Copies what one needs to use a model; adds one, changes or removes it.
+/// Adds a model; edits or removes the selected one, or copies commands for it.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     if !model.allows(action) {
         model.set_problem("the catalogue is changed by operators");

@@ -1,4 +1,4 @@
-//! What the user can do with what lies over a screen.
+//! Actions in overlays.
 
 use secrecy::{ExposeSecret, SecretString};
 use tui_input::InputRequest;
@@ -9,9 +9,10 @@ use crate::model::{Action, Model, Screen};
 
 use super::{form, list, palette};
 
-/// Gives `action` to the overlay.
+/// Dispatches `action` to the open overlay.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
-    // taken out, so that what it does can change the model; put back unless it is done
+    // Take the overlay out, so that its actions can change the model. Each branch puts it back
+    // unless it closes it.
     let Some(overlay) = model.overlay.take() else { return Vec::new() };
     match overlay {
         Overlay::Help { scroll } => {
@@ -37,7 +38,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 }
                 Action::Type(request) => {
                     input.handle(request);
-                    // the log's filter is the gateway's: it gets it when it is whole
+                    // The gateway evaluates the log's filter, so send it only when it is complete.
                     if model.screen != Screen::Usage {
                         list::set_filter(model, input.value());
                     }
@@ -53,7 +54,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     }
 }
 
-/// Types a pasted text into whatever takes one; what is no letter is left out.
+/// Enters pasted text as if typed, without control characters.
 pub(super) fn paste(model: &mut Model, text: &SecretString) {
     for letter in text.expose_secret().chars().filter(|it| !it.is_control()) {
         super::act(model, Action::Type(InputRequest::InsertChar(letter)));
@@ -71,7 +72,7 @@ fn confirm(model: &mut Model, question: Confirm, action: Action) -> Vec<Effect> 
     }
 }
 
-/// Copies a key's text; closing drops it, which wipes it.
+/// Copies or closes the secret of a new key. Dropping it wipes it from memory.
 fn show(model: &mut Model, mut secret: Secret, action: Action) -> Vec<Effect> {
     let mut effects = Vec::new();
     if action == Action::Copy {

@@ -1,4 +1,4 @@
-//! The palette: commands by name, read off the key map.
+//! Actions in the command palette.
 
 use tui_input::Input;
 
@@ -7,7 +7,7 @@ use crate::keymap;
 use crate::model::overlay::{Overlay, Palette};
 use crate::model::{Action, Model};
 
-/// Edits the command, chooses one, or runs it.
+/// Edits the input, selects a command or runs it.
 pub(super) fn act(model: &mut Model, mut palette: Palette, action: Action) -> Vec<Effect> {
     let found = keymap::commands(model, palette.input.value());
     match action {

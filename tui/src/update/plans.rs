@@ -1,4 +1,4 @@
-//! What operators can do with plans.
+//! Actions on the plans screen.
 
 use crate::effect::Effect;
 use crate::model::form::{Field, Form, FormKind};
@@ -8,10 +8,10 @@ use crate::model::{Action, Model};
 
 use super::form::OBSERVE;
 
-/// What can happen to what exceeds the limits.
+/// The options for requests above the limits.
 const ABOVE: &[&str] = &["refuse", OBSERVE];
 
-/// Makes one or changes one.
+/// Opens the form to create a plan or to edit the selected one.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let (title, name, plan) = match (action, model.data.plans.current()) {
         (Action::New, _) => {

@@ -1,11 +1,11 @@
-//! What can be done on every screen.
+//! Actions available on every screen.
 
 use crate::effect::Effect;
 use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Overlay, Palette};
 use crate::model::{Action, Model, Screen};
 
-/// Moves between screens and opens what lies over them; `None` if the action is another.
+/// Switches screens and opens overlays. Returns `None` for other actions.
 pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
     let mut effects = Vec::new();
     match action {

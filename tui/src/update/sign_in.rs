@@ -1,4 +1,4 @@
-//! What the user can do on the sign-in screen, and what comes of it.
+//! Actions on the sign-in screen, and the results of signing in and out.
 
 use crate::effect::Effect;
 use crate::model::form::FormKind;
@@ -8,7 +8,7 @@ use crate::model::{Action, ConnectionState, Data, Model, Screen};
 
 use super::form;
 
-/// Edits the form, sends it, or takes the other one.
+/// Edits or submits the form, or switches between sign-in and registration.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let form = &mut model.sign_in.form;
     match action {
@@ -26,13 +26,13 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Opens the overview and forgets the form.
+/// Opens the overview and clears the form.
 pub(super) fn accept(model: &mut Model) {
     model.sign_in = SignIn::default();
     model.screen = Screen::Overview;
 }
 
-/// Shows what went wrong; the name stays, the password has to be typed again.
+/// Shows why the sign-in failed. Keeps the name; the password has to be entered again.
 pub(super) fn refuse(model: &mut Model, problem: String) {
     let form = &mut model.sign_in.form;
     form.is_submitting = false;
@@ -41,12 +41,12 @@ pub(super) fn refuse(model: &mut Model, problem: String) {
     form.problem = Some(problem);
 }
 
-/// Forgets everything about who was signed in, and asks who comes next.
+/// Discards all data of the session and opens the sign-in screen.
 pub(super) fn leave(model: &mut Model, reason: Option<String>) {
     model.data = Data::default();
     model.connection = ConnectionState::Idle;
     model.screen = Screen::SignIn;
-    // the text of a key comes only once: it stays until its reader has closed it
+    // The secret of a new key cannot be fetched again: keep it until the user closes it.
     if !matches!(model.overlay, Some(Overlay::Secret(_))) {
         model.overlay = None;
     }

@@ -1,4 +1,4 @@
-//! Messages go in, effects and a changed model come out.
+//! Tests of `update`: messages in, effects and model changes out.
 
 mod catalogue;
 mod log;
@@ -26,7 +26,7 @@ fn model() -> Model {
     Model::new("http://127.0.0.1:8081".to_owned(), None, TimeZone::UTC, theme)
 }
 
-/// Returns a model in which somebody of that role is signed in, on the overview.
+/// Returns a model on the overview screen, signed in as an account with this role.
 fn signed_in(role: Role) -> Model {
     let mut model = model();
     update(&mut model, Message::TokenFound("token".into()));
@@ -77,7 +77,7 @@ fn write(model: &mut Model, text: &str) {
     }
 }
 
-/// Returns the only change among `effects`, as it is debugged.
+/// Returns the debug output of the only change in `effects`.
 fn change(effects: &[Effect]) -> String {
     match effects {
         [Effect::Change(change)] => format!("{change:?}"),
@@ -93,7 +93,7 @@ fn subscribed(effects: &[Effect]) -> &Subscription {
 }
 
 #[test]
-fn a_key_is_made_and_its_text_is_shown_once() {
+fn creates_a_key_and_shows_its_secret_once() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('2'));
     press(&mut model, KeyCode::Char('n'));
@@ -120,7 +120,7 @@ fn a_key_is_made_and_its_text_is_shown_once() {
 }
 
 #[test]
-fn a_text_of_a_key_goes_before_whatever_is_open() {
+fn a_new_secret_replaces_any_overlay() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char(':'));
     let made = CreatedKey { label: "late".to_owned(), secret: "sk-tg-secret".into() };
@@ -130,7 +130,7 @@ fn a_text_of_a_key_goes_before_whatever_is_open() {
 }
 
 #[test]
-fn a_refused_change_stays_in_its_form_and_says_what_to_do() {
+fn a_failed_change_keeps_the_form_open_with_the_problem() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('2'));
     press(&mut model, KeyCode::Char('n'));
@@ -144,7 +144,7 @@ fn a_refused_change_stays_in_its_form_and_says_what_to_do() {
 }
 
 #[test]
-fn revoking_asks_first() {
+fn revoking_a_key_requires_confirmation() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('2'));
     load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
@@ -172,7 +172,7 @@ fn a_revoked_key_is_not_revoked_or_rotated_again() {
 }
 
 #[test]
-fn a_plan_that_is_edited_keeps_what_is_not_changed() {
+fn editing_a_plan_keeps_unchanged_values() {
     use crate::model::plans::Plan;
     let mut model = signed_in(Role::Operator);
     press(&mut model, KeyCode::Char('8'));
@@ -222,7 +222,7 @@ fn operators_credit_suspend_and_resume() {
 }
 
 #[test]
-fn each_screen_watches_what_it_shows() {
+fn each_screen_subscribes_to_its_data() {
     let mut model = model();
     update(&mut model, Message::TokenFound("token".into()));
     let effects = load(&mut model, Loaded::Account(account("ada", Role::Operator)));
@@ -242,7 +242,7 @@ fn each_screen_watches_what_it_shows() {
 }
 
 #[test]
-fn an_upstream_has_its_health_whichever_comes_first() {
+fn health_and_upstreams_merge_in_either_order() {
     use crate::model::upstreams::{Health, Upstream};
     let upstreams =
         || Loaded::Upstreams(vec![Upstream { name: "local".to_owned(), ..Upstream::default() }]);
@@ -261,7 +261,7 @@ fn an_upstream_has_its_health_whichever_comes_first() {
 }
 
 #[test]
-fn signing_out_forgets_everything() {
+fn signing_out_discards_all_data() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('2'));
     load(&mut model, Loaded::Keys(vec![key("a")]));
@@ -269,7 +269,7 @@ fn signing_out_forgets_everything() {
     assert!(matches!(&*press(&mut model, KeyCode::Enter), [Effect::SignOut]));
     update(&mut model, Message::SignedOut("signed out".to_owned()));
     assert_eq!(model.screen, Screen::SignIn);
-    // what was on its way comes to nobody
+    // Late responses of the previous session are dropped.
     load(&mut model, Loaded::Keys(vec![key("b")]));
     assert!(model.data.keys.entries.is_empty() && model.data.account.value.is_none());
 }

@@ -1,4 +1,4 @@
-//! What operators can do with upstreams.
+//! Actions on the upstreams screen.
 
 use crate::effect::Effect;
 use crate::model::change::Change;
@@ -9,10 +9,10 @@ use crate::model::{Action, Model};
 
 use super::list;
 
-/// The names of the dialects, as the form offers them.
+/// The dialect options of the form.
 const DIALECTS: &[&str] = &["generic", "openai", "vllm", "llamacpp", "ollama", "sglang"];
 
-/// Adds, changes, removes.
+/// Adds an upstream; edits or removes the selected one.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let current = model.data.upstreams.current().cloned();
     let form = match (action, current) {

@@ -1,4 +1,4 @@
-//! What the user can do on the usage screen.
+//! Actions on the usage screen.
 
 use crate::effect::Effect;
 use crate::model::fetched::Fetched;
@@ -6,7 +6,7 @@ use crate::model::{Action, Model};
 
 use super::list;
 
-/// Chooses the range, lets the log stand still, copies a request's id.
+/// Selects the time range, pauses the log, or copies a request id.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match action {
         Action::Pause => {

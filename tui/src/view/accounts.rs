@@ -1,4 +1,4 @@
-//! All accounts, for operators.
+//! The accounts screen, for operators.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

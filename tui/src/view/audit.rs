@@ -1,4 +1,4 @@
-//! Who changed what, for operators.
+//! The audit log screen, for operators.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

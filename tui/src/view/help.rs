@@ -1,4 +1,4 @@
-//! The help: what the keys do on the screen below, read off the key map.
+//! The help overlay: the key bindings of the screen below, derived from the key map.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Rect};
@@ -11,10 +11,10 @@ use crate::model::Model;
 use super::widget::frame::popup;
 use super::widget::text::fit;
 
-/// How wide the keys' column is.
+/// The width of the key column.
 const KEY_COLUMN_WIDTH: usize = 20;
 
-/// Draws a box over the middle of `area`, without the first `scroll` rows.
+/// Draws the help centred in `area`, scrolled down by `scroll` rows.
 pub(super) fn render(model: &Model, scroll: usize, buffer: &mut Buffer, area: Rect) {
     let rows: Vec<_> = keymap::bindings(model.focus_below())
         .filter(|binding| model.allows(binding.action))

@@ -1,4 +1,4 @@
-//! The account's keys.
+//! The keys screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -67,7 +67,7 @@ fn models(key: &Key) -> String {
     if key.models.is_empty() { "all".to_owned() } else { key.models.join(", ") }
 }
 
-/// Writes limits in a few letters: `60 rpm, 200k tpm`.
+/// Formats limits compactly, such as `60 rpm, 200k tpm`.
 pub(super) fn limits(limits: Limits) -> String {
     let named = [
         (limits.rpm, "rpm"),
@@ -82,7 +82,7 @@ pub(super) fn limits(limits: Limits) -> String {
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
-/// Writes the limits of a key, its spending cap before the others.
+/// Formats the limits of a key, the spending cap first.
 fn limits_of(key: &Key) -> String {
     let cap = key.spend_cap_usd.as_deref().map(|cap| format!("{} in all", dollars(Some(cap))));
     match cap {
@@ -92,7 +92,7 @@ fn limits_of(key: &Key) -> String {
     }
 }
 
-/// Says what happens to what exceeds limits.
+/// Returns the treatment of requests above the limits.
 pub(super) fn above(limits: Limits) -> &'static str {
     if limits.observe { "served and noted" } else { "refused" }
 }

@@ -1,4 +1,4 @@
-//! The whole gateway now: rates, times, errors by cause.
+//! The live screen: rates, latencies and errors of the whole gateway.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -48,7 +48,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     errors(model, buffer, right);
 }
 
-/// Draws one figure of each of the last 60 minutes.
+/// Draws a chart of one value per minute over the last 60 minutes.
 pub(super) fn minutes(
     model: &Model,
     name: &str,
@@ -60,7 +60,7 @@ pub(super) fn minutes(
     let traffic = &model.data.traffic;
     let values: Vec<_> = traffic.value.iter().flat_map(|it| &it.minutes).map(pick).collect();
     let max = values.iter().max().copied().unwrap_or(0);
-    // The minute under way may have only begun: the one before counts as now, too.
+    // The current minute may be incomplete, so "now" is the larger of the last two.
     let title = match values.iter().rev().take(2).max() {
         Some(now) if max > 0 => {
             let (now, max) = (short_count(Some(*now)), short_count(Some(max)));
@@ -75,7 +75,7 @@ pub(super) fn minutes(
     chart(&values, style, buffer, inside);
 }
 
-/// Draws what went wrong in the last hour.
+/// Draws the errors of the last hour by code.
 pub(super) fn errors(model: &Model, buffer: &mut Buffer, area: Rect) {
     let traffic = &model.data.traffic;
     let inside = frame(model.theme, "Errors in the last hour", buffer, area);

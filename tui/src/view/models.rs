@@ -1,4 +1,4 @@
-//! The catalogue.
+//! The models screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -27,7 +27,7 @@ const COLUMNS: &[Column] = &[
     Column::text("limits", 16, 1, 3),
 ];
 
-/// How it does where it is served, which is for operators to know.
+/// The health of the deployments; only operators see it.
 const HEALTH: Column = Column::text("health", 8, 0, 1);
 
 /// Draws the list of models.

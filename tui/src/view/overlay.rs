@@ -1,4 +1,4 @@
-//! What lies over a screen.
+//! Draws overlays.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -17,10 +17,10 @@ use super::widget::field;
 use super::widget::frame::popup;
 use super::widget::text::fit;
 
-/// How many commands the palette shows at once.
+/// The maximum number of visible palette commands.
 const MAX_VISIBLE_COMMANDS: usize = 10;
 
-/// Draws it over `body`; what is typed in a line goes to the `bottom`.
+/// Draws the open overlay above `body`. The filter input replaces the footer in `bottom`.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rect) {
     match &model.overlay {
         None => {}
@@ -37,7 +37,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
     }
 }
 
-/// Draws a form; `remark` stands below the fields when nothing else is to be said.
+/// Draws a form. `remark` appears below the fields unless a problem or the submission state does.
 pub(super) fn form(theme: Theme, form: &Form, remark: &str, buffer: &mut Buffer, area: Rect) {
     let inside = popup(theme, &form.title, buffer, area);
     let mut rows = inside.rows().skip(1);
@@ -90,7 +90,7 @@ fn filter(model: &Model, input: &tui_input::Input, buffer: &mut Buffer, area: Re
     let [left, middle] =
         Layout::horizontal([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
     Line::styled(" /", theme.accent()).render(left, buffer);
-    // The hint gives way to what is typed, and the cursor after it.
+    // Show the hint only if it fits beside the input and its cursor.
     if Span::raw(input.value()).width() + 2 + hint.width() <= middle.width.into() {
         hint.right_aligned().render(middle, buffer);
     }
@@ -148,7 +148,7 @@ fn confirm(theme: Theme, confirm: &Confirm, buffer: &mut Buffer, area: Rect) {
 }
 
 fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {
-    // wide enough for a key in one line: a broken one cannot be marked with the mouse
+    // Wide enough for the secret in one line: the mouse cannot select a wrapped one.
     let area = area.centered(Constraint::Max(80), Constraint::Length(11));
     let inside = popup(theme, &format!("Key `{}`", secret.label), buffer, area);
     let text = secret.text.expose_secret();

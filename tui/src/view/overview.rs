@@ -1,4 +1,4 @@
-//! The account at a glance: what is left and what it buys, its limits, its traffic, its errors.
+//! The overview screen: balance, limits, traffic, errors and latest requests.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -40,7 +40,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     minutes(model, "Requests/min", theme.bar(), |it| it.requests, buffer, left);
     minutes(model, "Tokens/min", theme.second_bar(), |it| it.tokens, buffer, right);
-    // wide enough for the longest code of an error, its count and its age
+    // Wide enough for the longest error code with its count and age.
     let codes = (area.width * 2 / 5).max(40);
     let [left, right] =
         Layout::horizontal([Constraint::Length(codes), Constraint::Fill(1)]).areas(bottom);
@@ -68,7 +68,7 @@ fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
             1
         })),
     }
-    // the sums of an operator are those of all accounts
+    // The usage totals of an operator cover all accounts.
     let used = if model.is_operator() { "all used in 30 days" } else { "used in 30 days" };
     let month = model.data.overview.month.value.as_ref().map(|it| &it.totals);
     let tokens = |pick: fn(&Tokens) -> Option<u64>| month.and_then(|it| pick(&it.tokens));
@@ -90,7 +90,8 @@ fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
     rows(theme, lines, buffer, inside);
 }
 
-/// Returns models and what the balance pays for of each, those that are used most first.
+/// Returns model ids with the number of output tokens that the balance buys, highest cost of the
+/// last 30 days first.
 fn affordable_models<'a>(model: &'a Model, balance: Option<&str>) -> Vec<(&'a str, Span<'a>)> {
     let Some(balance) = balance else { return Vec::new() };
     let used = model.data.overview.month.value.as_ref();
@@ -119,7 +120,7 @@ fn limits(model: &Model, buffer: &mut Buffer, area: Rect) {
             }
         }
         Some(_) => empty(theme, &limits.fetch, "no limits", buffer, inside),
-        // a gateway that does not say how much is used still says what the limits are
+        // A gateway without usage data for limits still reports the plan.
         None => match plan(model) {
             Some(plan) => {
                 let lines = [
@@ -134,13 +135,13 @@ fn limits(model: &Model, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// Returns the plan of the account that is signed in.
+/// Returns the plan of the signed-in account.
 fn plan(model: &Model) -> Option<&Plan> {
     let name = model.data.account.value.as_ref()?.plan.as_deref()?;
     model.data.plans.entries.iter().find(|plan| plan.name == name)
 }
 
-/// Returns what a key is called, or its id as long as that is not known.
+/// Returns the label of the key, or `id` if the keys are not loaded.
 fn key_name<'a>(model: &'a Model, id: &'a str) -> &'a str {
     let key = model.data.keys.entries.iter().find(|key| key.id == id);
     key.map_or(id, |key| key.label.as_str())
@@ -182,7 +183,7 @@ fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
         style if limit.used >= limit.limit => style,
         _ => Style::new(),
     };
-    // when it is spent, the time at which it will be free matters more than how much it is
+    // For an exhausted limit, the reset time matters more than the amount.
     let text = match limit.resets_at {
         _ if limit.observed && limit.used >= limit.limit => "only noted".to_owned(),
         Some(at) if limit.used >= limit.limit => {

@@ -1,5 +1,5 @@
-//! A list, and all there is to say of the row under its cursor: side by side where there is room,
-//! else one after the other.
+//! A list with a detail pane for the selected row: side by side in a wide terminal, else one at a
+//! time.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -13,25 +13,25 @@ use super::widget::frame::frame;
 use super::widget::status::{empty, stale};
 use super::widget::table::{Column, Table};
 
-/// From this width on, list and detail stand side by side.
+/// The minimum width to show list and detail side by side.
 const MIN_SPLIT_WIDTH: u16 = 120;
-/// How they share the width then.
+/// The relative widths of list and detail.
 const SHARES: [u16; 2] = [3, 2];
 
-/// What makes a list screen.
+/// The configuration of a list screen.
 pub(super) struct Panes<'a, T> {
-    /// What is listed.
+    /// The title of the list.
     pub(super) title: &'a str,
     /// The list.
     pub(super) list: &'a List<T>,
-    /// The columns of its table.
+    /// The columns of the table.
     pub(super) columns: &'a [Column],
-    /// What is said when there is nothing in it.
+    /// The text for an empty list.
     pub(super) empty_text: &'a str,
 }
 
-/// Returns the places of the list and of the detail, which have these shares of the width; one of them
-/// may have no place.
+/// Returns the areas of list and detail with these relative widths. In a narrow terminal, one of
+/// them has no width.
 pub(super) fn split(model: &Model, area: Rect, shares: [u16; 2]) -> (Rect, Rect) {
     let none = Rect { width: 0, ..area };
     if area.width >= MIN_SPLIT_WIDTH {
@@ -44,7 +44,7 @@ pub(super) fn split(model: &Model, area: Rect, shares: [u16; 2]) -> (Rect, Rect)
     }
 }
 
-/// Returns the place of the list, the row under its cursor, and how many rows there are.
+/// Returns the area of the list, the index of the selected row, and the number of rows.
 pub(super) fn list_area<T: ListEntry>(
     model: &Model,
     list: &List<T>,
@@ -56,7 +56,8 @@ pub(super) fn list_area<T: ListEntry>(
 // === impl Panes ===
 
 impl<'a, T: ListEntry> Panes<'a, T> {
-    /// Draws both; `cells` makes a row of the table, `detail` all there is to say.
+    /// Draws list and detail. `cells` returns the cells of a table row, `detail` the contents of
+    /// the detail pane.
     pub(super) fn render(
         &self,
         model: &Model,

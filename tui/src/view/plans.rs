@@ -1,4 +1,4 @@
-//! What accounts are entitled to, for operators.
+//! The plans screen, for operators.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

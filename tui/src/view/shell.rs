@@ -1,5 +1,4 @@
-//! What is around every screen: server, tabs and state above; below what the keys do, or a line that
-//! says what happened and what to do.
+//! The header with server, tabs and connection state, and the footer with key hints or a notice.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -11,11 +10,11 @@ use crate::model::{ConnectionState, Model, Notice, Screen};
 
 use super::widget::text::{dollars, fit};
 
-/// What stands above every screen of an account that is suspended.
+/// The banner on every screen of a suspended account.
 const SUSPENDED: &str =
     " this account is suspended: nothing is served or changed; ask the operator";
 
-/// Returns how many lines are above the open screen.
+/// Returns the height of the header.
 pub(super) fn height(model: &Model) -> u16 {
     let suspended = model.data.account.value.as_ref().is_some_and(|it| it.suspended);
     match model.screen {
@@ -25,7 +24,7 @@ pub(super) fn height(model: &Model) -> u16 {
     }
 }
 
-/// Draws the lines above a screen.
+/// Draws the header.
 pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let Some(first) = area.rows().next() else { return };
@@ -67,20 +66,20 @@ pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// Returns the screen whose tab is at that place.
+/// Returns the screen whose tab is at `position`.
 pub(super) fn tab_at(model: &Model, area: Rect, position: Position) -> Option<Screen> {
     let row = area.rows().nth(1)?;
     tabs(model, row).into_iter().find(|(.., place)| place.contains(position)).map(|(it, ..)| it)
 }
 
-/// Returns the tabs and their places. Names get shorter when there is no room for all.
+/// Returns the tabs with their labels and areas. Labels are shortened if not all fit.
 fn tabs(model: &Model, row: Rect) -> Vec<(Screen, String, Rect)> {
     let number = |screen| Screen::TABS.iter().position(|it| *it == screen).map_or(0, |it| it + 1);
     let open = model.screen;
     let roomy = |it: Screen| format!(" {} {} ", number(it), it.name());
     let close = |it: Screen| format!("{} {}", number(it), it.name());
     let short = |it: Screen| if it == open { roomy(it) } else { format!(" {} ", number(it)) };
-    // the spaces around names go first, then the names of tabs that are not open
+    // First drop the padding, then the names of all tabs except the open one.
     let width = usize::from(row.width);
     let line = |label: &dyn Fn(Screen) -> String| model.tabs().map(|it| label(it).len() + 1).sum();
     let (label, gap): (&dyn Fn(Screen) -> String, u16) = if width + 1 >= line(&roomy) {
@@ -101,8 +100,8 @@ fn tabs(model: &Model, row: Rect) -> Vec<(Screen, String, Rect)> {
     tabs
 }
 
-/// Draws the line below a screen: a problem, if there is one, else what came of the last thing that
-/// the user did, else what the keys do.
+/// Draws the footer. In order of precedence: a problem of the last action, a connection problem,
+/// the success notice of the last action, key hints.
 pub(super) fn footer(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let (text, style) = match (&model.notice, &model.connection) {
@@ -116,7 +115,7 @@ pub(super) fn footer(model: &Model, buffer: &mut Buffer, area: Rect) {
     Line::styled(format!(" {text}"), style).render(area, buffer);
 }
 
-/// Draws what the keys do, as much as there is room for whole.
+/// Draws as many key hints as fit without truncation.
 fn hints(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let mut line = Line::default();
@@ -124,7 +123,7 @@ fn hints(model: &Model, buffer: &mut Buffer, area: Rect) {
         .filter(|row| model.allows(row.action))
         .filter_map(|row| Some((row.labels().next()?, row.hint?)))
         .collect();
-    // help and the way out are the last to go
+    // The last two hints, help and quit, always stay.
     let last = hinted.len().saturating_sub(2);
     let needed = |(key, hint): &(String, &str)| Span::raw(key).width() + hint.len() + 3;
     let mut room = usize::from(area.width).saturating_sub(hinted[last..].iter().map(needed).sum());

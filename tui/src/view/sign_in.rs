@@ -1,4 +1,4 @@
-//! The sign-in screen: the form in the middle.
+//! The sign-in screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Rect};
@@ -8,7 +8,7 @@ use crate::model::form::FormKind;
 
 use super::overlay::form;
 
-/// Draws the form in the middle of `area`.
+/// Draws the form centred in `area`.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let open = &model.sign_in.form;
     let remark = match open.kind {

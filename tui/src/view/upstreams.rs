@@ -1,4 +1,4 @@
-//! The chat servers behind the gateway, and how they do, for operators.
+//! The upstreams screen, for operators.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -50,7 +50,7 @@ fn cells<'a>(model: &Model, upstream: &'a Upstream) -> Vec<Span<'a>> {
     ]
 }
 
-/// Says in a word how it does.
+/// Returns the health as styled text.
 pub(super) fn health_status(model: &Model, health_status: Option<HealthStatus>) -> Span<'static> {
     let theme = model.theme;
     let style = match health_status {

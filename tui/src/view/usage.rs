@@ -1,4 +1,4 @@
-//! What was used over a range, and the request log.
+//! The usage screen: totals of a time range and the request log.
 
 use jiff::ToSpan;
 use jiff::civil::Date;
@@ -39,11 +39,11 @@ const COLUMNS: &[Column] = &[
     Column::number("cost", 12, 1),
 ];
 
-/// How log and detail share the width. Of 160 columns the log has what an error's code needs beside the
-/// rest, the detail what a request's id needs beside its label.
+/// The relative widths of log and detail. At 160 columns, an error code fits in the log and a
+/// request id in the detail pane.
 const SHARES: [u16; 2] = [53, 27];
 
-/// Draws sums above, the log below.
+/// Draws the totals above the request log.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let (log_area, detail_area) = log_and_detail_areas(model, area);
     if log_area.width > 0 {
@@ -88,13 +88,13 @@ fn sums(model: &Model, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// Returns the place of the log, the row under its cursor, and how many rows there are.
+/// Returns the area of the log, the index of the selected row, and the number of rows.
 pub(super) fn list_area(model: &Model, area: Rect) -> (Rect, usize, usize) {
     let log = &model.data.log;
     (log_and_detail_areas(model, area).0, log.selected, log.records.len())
 }
 
-/// Returns the places of the log and of the detail, which takes the whole screen where it is narrow.
+/// Returns the areas of log and detail. In a narrow terminal, the detail covers the whole screen.
 fn log_and_detail_areas(model: &Model, area: Rect) -> (Rect, Rect) {
     match panes::split(model, area, SHARES) {
         (log, detail) if log.width == 0 => (log, detail),
@@ -109,7 +109,7 @@ fn split(area: Rect) -> (Rect, Rect) {
     (top, bottom)
 }
 
-/// Writes the ranges, the chosen one in brackets.
+/// Formats the ranges with the selected one in brackets.
 fn ranges(model: &Model) -> String {
     let chosen = model.data.usage.range;
     let name = |range: Range| match range {
@@ -142,7 +142,7 @@ fn totals(model: &Model, totals: Option<&Totals>, buffer: &mut Buffer, area: Rec
     rows(theme, lines, buffer, area);
 }
 
-/// Draws tokens by day; within an hour, by minute.
+/// Draws tokens per day, or per minute for the hour range.
 fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let usage = &model.data.usage;
@@ -170,7 +170,7 @@ fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     Line::styled(day(days.last()), theme.faint()).right_aligned().render(below, buffer);
 }
 
-/// Returns the days of the range, those without requests, too, as `month-day` with their tokens.
+/// Returns all days of the range as `month-day` with their tokens, including days without requests.
 fn days(model: &Model, usage: &Usage) -> Vec<(String, u64)> {
     let known = |day: Date| {
         let day = day.to_string();
@@ -185,13 +185,13 @@ fn days(model: &Model, usage: &Usage) -> Vec<(String, u64)> {
     days.map(|day| (day.strftime("%m-%d").to_string(), known(day))).collect()
 }
 
-/// Draws what each has used of the tokens.
+/// Draws the token count per label as bars.
 fn token_shares(model: &Model, sums: &[(String, Totals)], buffer: &mut Buffer, area: Rect) {
     let mut values: Vec<_> = sums
         .iter()
         .map(|(label, totals)| {
             let value = totals.tokens.total();
-            // requests that could not be read name no model
+            // The model of an unparsable request is unknown.
             let label = if label.is_empty() { UNKNOWN } else { label };
             Bar { label: label.to_owned(), value, number: short_count(value) }
         })
@@ -239,7 +239,7 @@ pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buf
         );
     }
     let operator = model.is_operator();
-    // who is no operator sees one account only
+    // Others see only their own account, so the column would be constant.
     let columns: Vec<_> =
         COLUMNS.iter().filter(|it| operator || it.title != "account").copied().collect();
     let cells = |record: &'_ Record| {
@@ -270,7 +270,7 @@ fn cells(model: &Model, record: &Record) -> Vec<Span<'static>> {
     ]
 }
 
-/// The error code, and the number of requests where the record stands for several.
+/// Formats the error code, with the number of requests if the record represents several.
 fn error_and_count(record: &Record) -> String {
     let code = record.error_code.as_deref().unwrap_or_default();
     match record.count {

@@ -1,4 +1,4 @@
-//! Pieces that screens share.
+//! Widgets shared by the screens.
 
 pub mod bars;
 pub mod chart;

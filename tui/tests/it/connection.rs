@@ -1,4 +1,4 @@
-//! The connection against a gateway that comes and goes.
+//! Tests of the connection against a gateway that stops and restarts.
 
 use proto::v1::Role;
 use tokio::runtime::{Builder, Runtime};
@@ -19,7 +19,7 @@ use tui::model::upstreams::BreakerState;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fake::{ContractVersion, Disk, Gateway, PASSWORD, SECRET, TOKEN};
+use crate::fake::{Backend, ContractVersion, Gateway, PASSWORD, SECRET, TOKEN};
 
 /// A dashboard without a screen.
 struct Client {
@@ -47,7 +47,7 @@ impl Client {
         Self { runtime, messages, subscription, changes, refresh, _tasks: tasks }
     }
 
-    /// Waits for the first message of which `pick` makes something.
+    /// Waits for the first message for which `pick` returns a value.
     fn wait<T>(&mut self, what: &str, mut pick: impl FnMut(Message) -> Option<T>) -> T {
         self.runtime.block_on(async {
             timeout(Duration::from_secs(20), async {
@@ -77,7 +77,7 @@ impl Client {
         })
     }
 
-    /// Waits for sums and returns how many requests they are of.
+    /// Waits for usage totals and returns their number of requests.
     fn requests(&mut self) -> u64 {
         self.loaded(|loaded| match loaded {
             Loaded::Usage(_, usage) => Some(usage.totals.requests),
@@ -123,11 +123,11 @@ fn models(batch: &LogBatch) -> Vec<&str> {
 }
 
 #[test]
-fn sends_account_history_and_news() {
-    let disk = Disk::new();
+fn sends_the_account_the_history_and_new_records() {
+    let backend = Backend::new();
     let names: Vec<_> = (0..MAX_LOG_RECORDS + 10).map(|number| format!("old-{number}")).collect();
-    disk.record_all(names.clone());
-    let gateway = Gateway::start(&disk);
+    backend.record_all(names.clone());
+    let gateway = Gateway::start(&backend);
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
 
     let balance = client.loaded(|loaded| match loaded {
@@ -145,67 +145,67 @@ fn sends_account_history_and_news() {
     }
     assert_eq!(models(&history), names[10..].iter().map(String::as_str).collect::<Vec<_>>());
 
-    disk.record("new");
+    backend.record("new");
     let news = client.next_log_batch();
     assert!(!news.restarted);
     assert_eq!(models(&news), ["new"]);
 }
 
 #[test]
-fn goes_on_after_a_restart_without_losing_or_repeating() {
-    let disk = Disk::new();
-    disk.record("a");
-    let gateway = Gateway::start(&disk);
+fn resumes_the_log_after_a_restart_without_loss_or_duplicates() {
+    let backend = Backend::new();
+    backend.record("a");
+    let gateway = Gateway::start(&backend);
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
     assert_eq!(models(&client.next_log_batch()), ["a"]);
-    disk.record("b");
+    backend.record("b");
     assert_eq!(models(&client.next_log_batch()), ["b"]);
 
     let address = gateway.stop();
     client.lost();
-    disk.record("c");
-    disk.record("d");
+    backend.record("c");
+    backend.record("d");
     let problem = client.lost();
     assert!(problem.contains("start it"), "{problem}");
-    let _gateway = Gateway::start_at(&disk, address, ContractVersion::Current);
+    let _gateway = Gateway::start_at(&backend, address, ContractVersion::Current);
     let resumed = client.next_log_batch();
     assert!(!resumed.restarted);
     assert_eq!(models(&resumed), ["c", "d"]);
-    disk.record("e");
+    backend.record("e");
     assert_eq!(models(&client.next_log_batch()), ["e"]);
 }
 
 #[test]
-fn starts_the_log_anew_when_the_gateway_does_not_know_the_cursor() {
-    let disk = Disk::new();
-    disk.record("a");
-    let gateway = Gateway::start(&disk);
+fn restarts_the_log_when_the_gateway_rejects_the_cursor() {
+    let backend = Backend::new();
+    backend.record("a");
+    let gateway = Gateway::start(&backend);
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
     client.next_log_batch();
     let address = gateway.stop();
     client.lost();
-    disk.wipe();
-    let _gateway = Gateway::start_at(&disk, address, ContractVersion::Current);
+    backend.wipe();
+    let _gateway = Gateway::start_at(&backend, address, ContractVersion::Current);
     let anew = client.next_log_batch();
     assert!(anew.restarted);
     assert!(anew.records.is_empty());
 }
 
 #[test]
-fn sums_follow_the_log_and_are_fetched_when_asked() {
-    let disk = Disk::new();
-    let gateway = Gateway::start(&disk);
+fn fetches_totals_after_new_records_and_on_refresh() {
+    let backend = Backend::new();
+    let gateway = Gateway::start(&backend);
     let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Usage]);
     assert_eq!(client.requests(), 0);
-    disk.record("new");
+    backend.record("new");
     assert_eq!(client.requests(), 1);
     client.refresh.notify_one();
     client.requests();
 }
 
 #[test]
-fn what_is_of_interest_is_fetched_and_nothing_else() {
-    let gateway = Gateway::start(&Disk::of(Role::Operator));
+fn fetches_only_subscribed_topics() {
+    let gateway = Gateway::start(&Backend::of(Role::Operator));
     let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Limits]);
     let limits = client.loaded(|loaded| match loaded {
         Loaded::Limits(limits) => Some(limits),
@@ -234,15 +234,15 @@ fn what_is_of_interest_is_fetched_and_nothing_else() {
 }
 
 #[test]
-fn an_older_gateway_says_what_it_does_not_have_and_the_rest_works() {
-    let disk = Disk::new();
+fn an_older_gateway_reports_unsupported_topics_and_serves_the_rest() {
+    let backend = Backend::new();
     let gateway =
-        Gateway::start_at(&disk, ([127, 0, 0, 1], 0).into(), ContractVersion::WithoutTraffic);
+        Gateway::start_at(&backend, ([127, 0, 0, 1], 0).into(), ContractVersion::WithoutTraffic);
     let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Limits]);
     assert_eq!(client.not_loaded(), (Topic::Limits, FetchState::Unsupported));
     client.subscribe(&[Topic::Usage], Some(TrafficScope::Account), "");
     assert_eq!(client.not_loaded(), (Topic::Traffic, FetchState::Unsupported));
-    disk.record("new");
+    backend.record("new");
     let news = client.wait("a record", |message| match message {
         Message::LogReceived(batch) if !batch.records.is_empty() => Some(batch),
         _ => None,
@@ -252,10 +252,10 @@ fn an_older_gateway_says_what_it_does_not_have_and_the_rest_works() {
 }
 
 #[test]
-fn a_filter_starts_the_log_anew_and_one_that_is_none_is_named() {
-    let disk = Disk::new();
-    disk.record_all(["a", "b", "a"].map(str::to_owned));
-    let gateway = Gateway::start(&disk);
+fn a_new_filter_restarts_the_log_and_an_invalid_one_is_reported() {
+    let backend = Backend::new();
+    backend.record_all(["a", "b", "a"].map(str::to_owned));
+    let gateway = Gateway::start(&backend);
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
     assert_eq!(models(&client.next_log_batch()), ["a", "b", "a"]);
     client.subscribe(&[], None, "model:b");
@@ -270,9 +270,9 @@ fn a_filter_starts_the_log_anew_and_one_that_is_none_is_named() {
 }
 
 #[test]
-fn changes_are_made_and_what_they_change_is_fetched() {
-    let disk = Disk::new();
-    let gateway = Gateway::start(&disk);
+fn refetches_after_a_change() {
+    let backend = Backend::new();
+    let gateway = Gateway::start(&backend);
     let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Keys]);
     let labels = |client: &mut Client| {
         client.loaded(|loaded| match loaded {
@@ -296,12 +296,12 @@ fn changes_are_made_and_what_they_change_is_fetched() {
     assert_eq!(problem, "there is no model `nope`");
     let revoke = Change::RevokeKey { id: "id0".to_owned(), label: "laptop".to_owned() };
     assert_eq!(client.change(revoke).unwrap().notice, "key `laptop` is revoked");
-    assert!(disk.read(|state| state.keys[0].revoked_at.is_some()));
+    assert!(backend.read(|state| state.keys[0].revoked_at.is_some()));
 }
 
 #[test]
-fn while_nobody_answers_changes_are_refused() {
-    let gateway = Gateway::start(&Disk::new());
+fn refuses_changes_while_disconnected() {
+    let gateway = Gateway::start(&Backend::new());
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
     client.next_log_batch();
     gateway.stop();
@@ -311,8 +311,8 @@ fn while_nobody_answers_changes_are_refused() {
 }
 
 #[test]
-fn a_refused_token_ends_it() {
-    let gateway = Gateway::start(&Disk::new());
+fn ends_when_the_token_is_rejected() {
+    let gateway = Gateway::start(&Backend::new());
     let mut client = Client::connect(gateway.url(), "wrong", &[]);
     let reason = client.wait("the refusal", |message| match message {
         Message::SignedOut(reason) => Some(reason),
@@ -323,14 +323,14 @@ fn a_refused_token_ends_it() {
 }
 
 #[test]
-fn an_address_that_is_none_is_named() {
+fn reports_an_invalid_address() {
     let mut client = Client::connect("gopher:70".to_owned(), TOKEN, &[]);
     assert!(client.lost().starts_with("`gopher:70` is not http://HOST:PORT"));
 }
 
 #[test]
-fn a_password_gives_a_token_or_a_line_that_says_what_to_do() {
-    let gateway = Gateway::start(&Disk::new());
+fn signs_in_or_reports_a_wrong_password() {
+    let gateway = Gateway::start(&Backend::new());
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let sign_in = |password: &str| {
         let password = password.into();
@@ -343,9 +343,9 @@ fn a_password_gives_a_token_or_a_line_that_says_what_to_do() {
 }
 
 #[test]
-fn who_registers_is_signed_in_and_whose_name_is_taken_is_told() {
-    let disk = Disk::new();
-    let gateway = Gateway::start(&disk);
+fn registers_and_signs_in_or_reports_a_taken_name() {
+    let backend = Backend::new();
+    let gateway = Gateway::start(&backend);
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let register = |name: &str| {
         let (url, name) = (Address::new(gateway.url()), name.to_owned());
@@ -356,5 +356,5 @@ fn who_registers_is_signed_in_and_whose_name_is_taken_is_told() {
     let problem = register("ada").unwrap_err();
     assert_eq!(problem, "that name is taken: choose another, or sign in");
     runtime.block_on(connection::sign_out(&Address::new(gateway.url()), &token));
-    assert_eq!(disk.read(|state| state.signed_out), 1);
+    assert_eq!(backend.read(|state| state.signed_out), 1);
 }

@@ -1,5 +1,5 @@
-//! A gateway's admin plane that keeps all it knows in memory and can be stopped and started again.
-//! A file per kind of service.
+//! An in-memory implementation of the gateway's admin API that can be stopped and restarted. One
+//! file per group of services.
 
 mod accounts;
 mod catalogue;
@@ -28,36 +28,36 @@ use std::time::Duration;
 
 pub(crate) const TOKEN: &str = "token-of-ada";
 pub(crate) const PASSWORD: &str = "correct horse";
-/// What every key begins with that is made here.
+/// The prefix of every created key.
 pub(crate) const SECRET: &str = "sk-tg-0011aabb-";
 
-/// The gateway's disk: it outlives a [`Gateway`].
+/// The state of a gateway, which outlives a [`Gateway`].
 #[derive(Clone)]
-pub(crate) struct Disk {
+pub(crate) struct Backend {
     records: Arc<watch::Sender<Vec<RequestRecord>>>,
     state: Arc<Mutex<State>>,
 }
 
-/// What is on it besides records.
+/// The state apart from request records.
 pub(crate) struct State {
-    /// Who makes every call, then all others.
+    /// All accounts; the first one makes every call.
     pub(crate) accounts: Vec<Account>,
-    /// Names with their passwords.
+    /// Account names and passwords.
     pub(crate) passwords: Vec<(String, String)>,
     /// All keys, newest first.
     pub(crate) keys: Vec<Key>,
     /// All upstreams.
     pub(crate) upstreams: Vec<Upstream>,
-    /// How often somebody signed out.
+    /// The number of sign-outs.
     pub(crate) signed_out: usize,
 }
 
-/// What a gateway can do.
+/// The supported part of the admin API.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContractVersion {
-    /// All that the contract has.
+    /// All services.
     Current,
-    /// All but showing traffic.
+    /// All services except traffic.
     WithoutTraffic,
 }
 
@@ -67,14 +67,14 @@ pub(crate) struct Gateway {
     address: SocketAddr,
 }
 
-// === impl Disk ===
+// === impl Backend ===
 
-impl Disk {
+impl Backend {
     pub(crate) fn new() -> Self {
         Self::of(Role::Member)
     }
 
-    /// Returns the disk of a gateway where `ada` has that role.
+    /// Returns the state of a gateway on which `ada` has `role`.
     pub(crate) fn of(role: Role) -> Self {
         let account = |name: &str, role: Role| Account {
             id: format!("id-of-{name}"),
@@ -100,7 +100,7 @@ impl Disk {
         self.record_all([model.to_owned()]);
     }
 
-    /// Records completed requests for `models`, all at once.
+    /// Records one completed request for each of `models`, in one update.
     pub(crate) fn record_all(&self, models: impl IntoIterator<Item = String>) {
         self.records.send_modify(|records| {
             for model in models {
@@ -118,12 +118,12 @@ impl Disk {
         });
     }
 
-    /// Forgets all records, as a new data directory would.
+    /// Deletes all records, like a new data directory.
     pub(crate) fn wipe(&self) {
         self.records.send_modify(Vec::clear);
     }
 
-    /// Looks at the state.
+    /// Reads the state.
     pub(crate) fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.state.lock().unwrap())
     }
@@ -137,30 +137,34 @@ impl Disk {
 // === impl Gateway ===
 
 impl Gateway {
-    /// Starts on any free port.
-    pub(crate) fn start(disk: &Disk) -> Self {
-        Self::start_at(disk, ([127, 0, 0, 1], 0).into(), ContractVersion::Current)
+    /// Starts on a free port.
+    pub(crate) fn start(backend: &Backend) -> Self {
+        Self::start_at(backend, ([127, 0, 0, 1], 0).into(), ContractVersion::Current)
     }
 
-    /// Starts on that port.
-    pub(crate) fn start_at(disk: &Disk, address: SocketAddr, version: ContractVersion) -> Self {
+    /// Starts on `address`.
+    pub(crate) fn start_at(
+        backend: &Backend,
+        address: SocketAddr,
+        version: ContractVersion,
+    ) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = TcpListener::bind(address).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let disk = disk.clone();
+        let backend = backend.clone();
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             let router = Server::builder()
-                .add_service(AccountServiceServer::new(disk.clone()))
-                .add_service(AuditServiceServer::new(disk.clone()))
-                .add_service(KeyServiceServer::new(disk.clone()))
-                .add_service(ModelServiceServer::new(disk.clone()))
-                .add_service(PlanServiceServer::new(disk.clone()))
-                .add_service(UpstreamServiceServer::new(disk.clone()))
-                .add_service(UsageServiceServer::new(disk.clone()));
+                .add_service(AccountServiceServer::new(backend.clone()))
+                .add_service(AuditServiceServer::new(backend.clone()))
+                .add_service(KeyServiceServer::new(backend.clone()))
+                .add_service(ModelServiceServer::new(backend.clone()))
+                .add_service(PlanServiceServer::new(backend.clone()))
+                .add_service(UpstreamServiceServer::new(backend.clone()))
+                .add_service(UsageServiceServer::new(backend.clone()));
             let traffic =
-                (version == ContractVersion::Current).then(|| TrafficServiceServer::new(disk));
+                (version == ContractVersion::Current).then(|| TrafficServiceServer::new(backend));
             let router = router.add_optional_service(traffic);
             router.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
         });
@@ -171,7 +175,7 @@ impl Gateway {
         format!("http://{}", self.address)
     }
 
-    /// Stops at once, cutting every connection, and waits until it has; returns where it was.
+    /// Stops immediately, closes all connections and returns the address. Waits for the shutdown.
     pub(crate) fn stop(mut self) -> SocketAddr {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(5));
@@ -181,7 +185,7 @@ impl Gateway {
 }
 
 impl Drop for Gateway {
-    /// Stops without waiting, which a test that is itself waited for must not.
+    /// Stops without waiting: blocking is not allowed in an async test.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -1,4 +1,4 @@
-//! No sequence of keys, clicks, messages and sizes makes it panic.
+//! Property test: no sequence of keys, clicks, messages and sizes panics.
 
 use crossterm::event::MouseEventKind::{Down, ScrollDown, ScrollUp};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent};
@@ -14,7 +14,7 @@ use tui::update::update;
 
 use crate::sample::{Sample, draw, fill, open, overlong_record, record, sign_in};
 
-/// What may happen.
+/// A step of the property test.
 #[derive(Clone, Debug)]
 enum Step {
     Terminal(Event),

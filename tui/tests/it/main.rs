@@ -1,6 +1,6 @@
-//! The dashboard from outside: its screens, its connection, and the real binary in a terminal.
+//! Integration tests of the dashboard: screens, connection, and the binary in a terminal.
 
-// `cfg(test)` is always true here; it tells clippy that helpers may unwrap, too.
+// `cfg(test)` is always true here. It makes clippy allow `unwrap` in helpers.
 #[cfg(test)]
 mod connection;
 #[cfg(test)]

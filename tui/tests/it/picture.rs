@@ -1,6 +1,6 @@
-//! The pictures of the dashboard in the documentation show what it draws.
+//! Tests that the screenshots in the documentation match the current drawing.
 //!
-//! `tui/README.md` has a screen as text, `tui/overview.svg` the same screen with its colours.
+//! `tui/README.md` contains a screen as text, `tui/overview.svg` the same screen in colour.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn package(file: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn the_text_screen_in_the_manual_is_what_is_drawn() {
+fn the_text_screen_in_the_manual_is_current() {
     let manual = std::fs::read_to_string(package("README.md")).unwrap();
     let block = manual
         .split_once("<!-- tui -->\n```text\n")
@@ -44,7 +44,7 @@ fn the_text_screen_in_the_manual_is_what_is_drawn() {
 }
 
 #[test]
-fn the_picture_is_what_is_drawn() {
+fn the_picture_is_current() {
     let mut model = overview();
     model.theme = Theme::new(Palette::Dark);
     let drawn = svg(draw(&model, SIZE).buffer());

@@ -1,4 +1,4 @@
-//! Models to draw: without anything, with some history, in trouble, and with too much of everything.
+//! Sample models: empty, normal, with errors, and with oversized values.
 
 mod data;
 
@@ -19,19 +19,19 @@ use tui::view;
 
 pub(crate) use self::data::{account, key, overlong_record, record};
 
-/// When the models are drawn.
+/// The time at which samples are drawn.
 pub(crate) const NOW: i64 = 1_795_010_000;
 
-/// In what state a model is.
+/// The kind of sample data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sample {
-    /// Of a new account in a new gateway.
+    /// A new account on a new gateway.
     Empty,
-    /// With some history.
+    /// Some history.
     Normal,
-    /// Nothing could be fetched.
+    /// All fetches failed.
     Error,
-    /// With more, longer and stranger things than there is room for.
+    /// More and longer values than fit on the screen.
     Full,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn connecting() -> Model {
     model
 }
 
-/// Returns a model in which `account` is signed in.
+/// Returns a model with `account` signed in.
 pub(crate) fn signed_in(account: Account) -> Model {
     let mut model = connecting();
     load(&mut model, Loaded::Account(account));
@@ -56,7 +56,7 @@ pub(crate) fn signed_in(account: Account) -> Model {
     model
 }
 
-/// Returns an operator's model of that state with that screen open.
+/// Returns a model with an operator signed in, `screen` open, and sample data.
 pub(crate) fn open(screen: Screen, state: Sample) -> Model {
     let mut model = signed_in(account(0, Role::Operator, state));
     act(&mut model, Action::Open(screen));
@@ -64,7 +64,7 @@ pub(crate) fn open(screen: Screen, state: Sample) -> Model {
     model
 }
 
-/// Gives `model` all data of that state.
+/// Fills `model` with sample data.
 pub(crate) fn fill(model: &mut Model, state: Sample) {
     let count = match state {
         Sample::Error => return fail(model),
@@ -126,7 +126,7 @@ pub(crate) fn write(model: &mut Model, text: &str) {
     }
 }
 
-/// Draws `model` as a terminal of that size would show it.
+/// Draws `model` at this terminal size.
 pub(crate) fn draw(model: &Model, (width, height): (u16, u16)) -> TestBackend {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let drawn = terminal.draw(|frame| {

@@ -1,4 +1,5 @@
-//! Every screen in every state, at two sizes; colours only where they carry meaning.
+//! Snapshots of every screen in every state, at two sizes. Colours are tested where they carry
+//! meaning.
 
 use ratatui::style::{Color, Modifier};
 use tui::message::Message;
@@ -40,7 +41,7 @@ fn every_screen_in_every_state() {
 }
 
 #[test]
-fn the_detail_of_a_row_takes_the_screen_where_it_is_narrow() {
+fn the_detail_covers_a_narrow_screen() {
     for screen in [Screen::Keys, Screen::Models, Screen::Usage, Screen::Upstreams] {
         let mut model = open(screen, Sample::Normal);
         act(&mut model, Action::Move(2));
@@ -50,7 +51,7 @@ fn the_detail_of_a_row_takes_the_screen_where_it_is_narrow() {
 }
 
 #[test]
-fn a_member_sees_no_screens_and_columns_of_operators() {
+fn members_see_no_operator_tabs_and_columns() {
     let mut model = signed_in(account(0, Role::Member, Sample::Normal));
     act(&mut model, Action::Open(Screen::Usage));
     fill(&mut model, Sample::Normal);
@@ -75,7 +76,7 @@ fn sign_in_masks_the_password() {
 }
 
 #[test]
-fn sign_in_keeps_the_cursor_of_an_overlong_name_in_sight() {
+fn sign_in_scrolls_an_overlong_name_to_the_cursor() {
     let mut model = sign_in();
     write(&mut model, &"研究者-".repeat(20));
     write(&mut model, "the-end");
@@ -83,19 +84,19 @@ fn sign_in_keeps_the_cursor_of_an_overlong_name_in_sight() {
 }
 
 #[test]
-fn overview_before_anything_is_known() {
+fn overview_without_data() {
     check("overview_connecting", &mut connecting());
 }
 
 #[test]
-fn overview_that_never_got_an_answer_says_what_to_do() {
+fn overview_while_disconnected_says_what_to_do() {
     let mut model = connecting();
     update(&mut model, Message::ConnectionChanged(offline()));
     check("overview_offline", &mut model);
 }
 
 #[test]
-fn an_older_gateway_lacks_panels_and_nothing_else() {
+fn an_older_gateway_lacks_only_the_unsupported_panels() {
     let mut model = signed_in(account(0, Role::Member, Sample::Normal));
     fill(&mut model, Sample::Normal);
     model.data.traffic = Fetched::default();
@@ -107,7 +108,7 @@ fn an_older_gateway_lacks_panels_and_nothing_else() {
 }
 
 #[test]
-fn what_is_stale_says_so_and_fades() {
+fn stale_data_is_dimmed_and_labelled() {
     let mut model = open(Screen::Keys, Sample::Normal);
     let faded =
         |model: &Model| draw(model, (80, 24)).buffer()[(3, 4)].modifier.contains(Modifier::DIM);
@@ -120,7 +121,7 @@ fn what_is_stale_says_so_and_fades() {
 }
 
 #[test]
-fn a_log_that_was_too_fast_says_how_much_is_missing() {
+fn the_log_shows_the_number_of_skipped_records() {
     let mut model = open(Screen::Usage, Sample::Normal);
     for (dropped, live) in [(58_000, false), (197, true)] {
         let records = vec![record(31)];
@@ -136,7 +137,7 @@ fn a_log_that_was_too_fast_says_how_much_is_missing() {
 }
 
 #[test]
-fn a_suspended_account_is_told_so() {
+fn a_suspended_account_sees_a_banner() {
     let mut model = signed_in(account(2, Role::Member, Sample::Normal));
     check("overview_suspended", &mut model);
     act(&mut model, Action::Open(Screen::Keys));
@@ -144,7 +145,7 @@ fn a_suspended_account_is_told_so() {
 }
 
 #[test]
-fn forms_questions_and_boxes() {
+fn forms_confirmations_and_secrets() {
     let mut model = open(Screen::Keys, Sample::Normal);
     act(&mut model, Action::New);
     write(&mut model, "laptop");
@@ -171,7 +172,7 @@ fn forms_questions_and_boxes() {
     check("form_upstream", &mut model);
 }
 
-/// Returns a text as long as a key's.
+/// Returns a text with the length of a key.
 fn secret() -> String {
     format!("sk-tg-d954a5ca9647-{}", "01234567".repeat(7))
 }
@@ -226,14 +227,14 @@ fn a_small_terminal_says_what_it_needs() {
 }
 
 #[test]
-fn narrow_tabs_keep_the_name_of_the_open_one() {
+fn narrow_tabs_keep_the_open_tabs_name() {
     let screen = draw(&open(Screen::Usage, Sample::Normal), (62, 20));
     let tabs: String = (0..62).map(|x| screen.buffer()[(x, 1)].symbol()).collect();
     assert_eq!(tabs.trim_end(), " 1  2  3  4 usage  5  6  7  8  9");
 }
 
 #[test]
-fn each_palette_keeps_to_its_own_colours() {
+fn each_palette_uses_only_its_own_colours() {
     let is_of = |palette, colour| match palette {
         Palette::Dark | Palette::Light => matches!(colour, Color::Reset | Color::Rgb(..)),
         Palette::Sixteen => !matches!(colour, Color::Rgb(..) | Color::Indexed(_)),
@@ -252,7 +253,7 @@ fn each_palette_keeps_to_its_own_colours() {
 }
 
 #[test]
-fn colours_say_how_a_request_ended() {
+fn request_statuses_are_coloured() {
     let model = open(Screen::Usage, Sample::Normal);
     let screen = draw(&model, (160, 50));
     let buffer = screen.buffer();
@@ -269,7 +270,7 @@ fn colours_say_how_a_request_ended() {
 }
 
 #[test]
-fn a_click_means_what_is_under_it() {
+fn a_click_maps_to_the_element_under_the_pointer() {
     use crossterm::event::{Event, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
     let model = open(Screen::Keys, Sample::Normal);
     let click = |column, row| {

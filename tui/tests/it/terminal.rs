@@ -1,21 +1,22 @@
-//! The real binary in a pseudo-terminal.
+//! Tests of the real binary in a pseudo-terminal.
 
 use tests::Terminal;
 use tokio::task::spawn_blocking;
 
 use std::process::Command;
 
-use crate::fake::{Disk, Gateway, PASSWORD, SECRET, TOKEN};
+use crate::fake::{Backend, Gateway, PASSWORD, SECRET, TOKEN};
 
-/// The size that everything must be usable at.
+/// The smallest supported size in these tests, as rows and columns.
 const SMALL: (u16, u16) = (24, 80);
 
-/// Opens a terminal in which `tui` runs, with nobody's profile and nobody's operator token.
+/// Starts `tui` in a terminal, without a profile or an operator token.
 fn open(server: &str, token: Option<&str>) -> Terminal {
     open_as(server, token, true)
 }
 
-/// Does the same; only a terminal that is the process' own tells it by a signal when it hangs up.
+/// Like [`open`]; `own` makes the terminal the controlling one. Only a controlling terminal sends
+/// `SIGHUP` on a hang-up.
 fn open_as(server: &str, token: Option<&str>, own: bool) -> Terminal {
     let home = env!("CARGO_TARGET_TMPDIR").as_ref();
     Terminal::start("tui", home, SMALL, |command| {
@@ -33,16 +34,16 @@ fn is_stopped(process: &str) -> bool {
 }
 
 #[tokio::test]
-async fn shows_the_overview_resizes_and_leaves_the_terminal_as_it_was() {
-    let disk = Disk::new();
-    disk.record("gpt-history");
-    let gateway = Gateway::start(&disk);
+async fn shows_the_overview_resizes_and_restores_the_terminal() {
+    let backend = Backend::new();
+    backend.record("gpt-history");
+    let gateway = Gateway::start(&backend);
     let mut screen = open(&gateway.url(), Some(TOKEN));
     screen.shows("gpt-history").await;
     screen.shows("● live").await;
     screen.shows("$4.999900").await;
     assert!(screen.is_taken());
-    disk.record("gpt-news");
+    backend.record("gpt-news");
     screen.shows("gpt-news").await;
 
     screen.resize((40, 120));
@@ -56,8 +57,8 @@ async fn shows_the_overview_resizes_and_leaves_the_terminal_as_it_was() {
 }
 
 #[tokio::test]
-async fn makes_a_key_shows_it_once_and_copies_it() {
-    let gateway = Gateway::start(&Disk::new());
+async fn creates_a_key_shows_it_once_and_copies_it() {
+    let gateway = Gateway::start(&Backend::new());
     let mut screen = open(&gateway.url(), Some(TOKEN));
     screen.shows("$4.999900").await;
     screen.press("2");
@@ -76,8 +77,8 @@ async fn makes_a_key_shows_it_once_and_copies_it() {
 }
 
 #[tokio::test]
-async fn registers_at_the_keyboard() {
-    let gateway = Gateway::start(&Disk::new());
+async fn registers_by_keyboard() {
+    let gateway = Gateway::start(&Backend::new());
     let mut screen = open(&gateway.url(), None);
     screen.shows("Ctrl-N makes one").await;
     screen.press("\u{e}eve\tlong enough\tlong enough\r");
@@ -87,20 +88,20 @@ async fn registers_at_the_keyboard() {
 }
 
 #[tokio::test]
-async fn a_thousand_rows_at_once_are_shown_and_leave_the_keyboard_alone() {
-    let disk = Disk::new();
-    let gateway = Gateway::start(&disk);
+async fn stays_responsive_while_thousands_of_records_arrive() {
+    let backend = Backend::new();
+    let gateway = Gateway::start(&backend);
     let mut screen = open(&gateway.url(), Some(TOKEN));
     screen.shows("$4.999900").await;
     screen.press("4");
     screen.shows("Requests · following").await;
     for batch in 0..20 {
-        disk.record_all((0..500).map(|row| format!("row-{batch}-{row}")));
+        backend.record_all((0..500).map(|row| format!("row-{batch}-{row}")));
     }
     screen.shows("row-19-499").await;
     screen.press("p");
     screen.shows("paused, 0 new").await;
-    disk.record_all((0..500).map(|row| format!("late-{row}")));
+    backend.record_all((0..500).map(|row| format!("late-{row}")));
     screen.shows("paused, 500 new").await;
     screen.press("p");
     screen.shows("late-499").await;
@@ -110,8 +111,8 @@ async fn a_thousand_rows_at_once_are_shown_and_leave_the_keyboard_alone() {
 }
 
 #[tokio::test]
-async fn suspended_it_gives_the_terminal_back_and_continued_it_takes_it_again() {
-    let gateway = Gateway::start(&Disk::new());
+async fn releases_the_terminal_on_suspend_and_reacquires_it_on_continue() {
+    let gateway = Gateway::start(&Backend::new());
     let mut screen = open(&gateway.url(), Some(TOKEN));
     screen.shows("$4.999900").await;
     screen.press("\u{1a}");
@@ -128,8 +129,8 @@ async fn suspended_it_gives_the_terminal_back_and_continued_it_takes_it_again() 
 }
 
 #[tokio::test]
-async fn signs_in_at_the_keyboard() {
-    let gateway = Gateway::start(&Disk::new());
+async fn signs_in_by_keyboard() {
+    let gateway = Gateway::start(&Backend::new());
     let mut screen = open(&gateway.url(), None);
     screen.shows("password").await;
     screen.press("ada\tnonsense\r");
@@ -141,8 +142,8 @@ async fn signs_in_at_the_keyboard() {
 }
 
 #[tokio::test]
-async fn a_stopped_gateway_is_said_and_sigterm_restores_the_terminal() {
-    let gateway = Gateway::start(&Disk::new());
+async fn shows_a_lost_connection_and_sigterm_restores_the_terminal() {
+    let gateway = Gateway::start(&Backend::new());
     let mut screen = open(&gateway.url(), Some(TOKEN));
     screen.shows("● live").await;
     spawn_blocking(|| gateway.stop()).await.unwrap();
@@ -153,13 +154,13 @@ async fn a_stopped_gateway_is_said_and_sigterm_restores_the_terminal() {
 }
 
 #[tokio::test]
-async fn it_ends_when_its_terminal_goes_away_whether_a_signal_says_so_or_not() {
-    let gateway = Gateway::start(&Disk::new());
+async fn exits_on_a_hang_up_with_or_without_a_signal() {
+    let gateway = Gateway::start(&Backend::new());
     for own in [true, false] {
         let mut screen = open_as(&gateway.url(), Some(TOKEN), own);
         screen.shows("$4.999900").await;
         let code = screen.hang_up().await;
-        // who is drawing just then learns of it by the failure
+        // A hang-up during a draw surfaces as an I/O error.
         assert!([1, 128 + 1].contains(&code), "{code}, the process' own: {own}");
     }
 }
@@ -181,7 +182,7 @@ fn help_of_the_command_line() {
 }
 
 #[test]
-fn the_manual_page_names_its_options() {
+fn the_manual_page_lists_the_options() {
     let output = Command::new(env!("CARGO_BIN_EXE_tui")).arg("--man").env_clear().output().unwrap();
     assert!(output.status.success());
     let page = String::from_utf8(output.stdout).unwrap();

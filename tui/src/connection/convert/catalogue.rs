@@ -1,4 +1,4 @@
-//! Models and upstreams.
+//! Conversion of catalogue models and upstreams.
 
 use proto::v1;
 
@@ -6,7 +6,6 @@ use super::{limits, present, time, to_limits};
 use crate::model::catalogue::{Ability, CatalogueModel, Deployment, Modality, Price};
 use crate::model::upstreams::{Credential, Profile, Upstream};
 
-/// Converts a catalogue entry.
 pub(in crate::connection) fn catalogue_model(model: v1::Model) -> CatalogueModel {
     let abilities = model.abilities().filter_map(ability).collect();
     let inputs = model.inputs().filter_map(modality).collect();
@@ -66,7 +65,6 @@ fn deployment(deployment: v1::Deployment) -> Deployment {
     Deployment { upstream, model: upstream_model, weight, priority }
 }
 
-/// Converts a catalogue entry back.
 pub(in crate::connection) fn to_model(entry: CatalogueModel) -> v1::Model {
     v1::Model {
         id: entry.id,
@@ -89,13 +87,14 @@ pub(in crate::connection) fn to_model(entry: CatalogueModel) -> v1::Model {
     }
 }
 
-/// Returns what makes `before` into `after`, and leaves the rest to whoever changes it meanwhile.
-/// Description, abilities, inputs and aliases are no part of it.
+/// Returns a request with only the fields that differ between `before` and `after`, so that
+/// concurrent changes to other fields are kept. Never contains the description, abilities, inputs
+/// or aliases.
 pub(in crate::connection) fn to_model_change(
     before: &CatalogueModel,
     after: CatalogueModel,
 ) -> v1::UpdateModelRequest {
-    // in a change, what is absent stays, and 0 and an empty text stand for what there is no more
+    // In an update request, an absent field is unchanged; 0 or an empty string clears it.
     fn new<T: PartialEq + Default>(before: Option<&T>, after: Option<T>) -> Option<T> {
         (before != after.as_ref()).then(|| after.unwrap_or_default())
     }
@@ -135,7 +134,7 @@ fn to_deployment(deployment: Deployment) -> v1::Deployment {
     v1::Deployment { upstream, upstream_model: model, weight, priority }
 }
 
-/// Converts an upstream; how it does comes from elsewhere.
+/// Converts an upstream without its health, which a separate call returns.
 pub(in crate::connection) fn upstream(upstream: v1::Upstream) -> Upstream {
     use v1::credential::Source;
     let profile = match upstream.profile() {
@@ -162,7 +161,6 @@ pub(in crate::connection) fn upstream(upstream: v1::Upstream) -> Upstream {
     }
 }
 
-/// Converts a dialect back.
 pub(in crate::connection) fn to_profile(profile: Profile) -> v1::Profile {
     match profile {
         Profile::Generic => v1::Profile::Generic,

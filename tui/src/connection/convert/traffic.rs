@@ -1,4 +1,4 @@
-//! What goes through the gateway now.
+//! Conversion of live traffic, limit usage and upstream health.
 
 use proto::v1;
 
@@ -8,7 +8,6 @@ use crate::model::traffic::{
 };
 use crate::model::upstreams::{BreakerState, Health};
 
-/// Converts a picture of the traffic.
 pub(in crate::connection) fn traffic(traffic: v1::WatchTrafficResponse) -> Traffic {
     let minute = |it: v1::MinuteTraffic| Minute {
         requests: it.requests,
@@ -30,7 +29,6 @@ pub(in crate::connection) fn traffic(traffic: v1::WatchTrafficResponse) -> Traff
     }
 }
 
-/// Converts a limit and its use.
 pub(in crate::connection) fn limit_use(limit: v1::LimitUse) -> LimitUse {
     LimitUse {
         scope: match limit.scope() {
@@ -55,7 +53,6 @@ pub(in crate::connection) fn limit_use(limit: v1::LimitUse) -> LimitUse {
     }
 }
 
-/// Converts how an upstream does.
 pub(in crate::connection) fn health(health: v1::UpstreamHealth) -> Health {
     Health {
         breaker: match health.breaker() {

@@ -1,4 +1,4 @@
-//! The request log and its sums.
+//! Conversion of request records and usage totals.
 
 use proto::v1;
 
@@ -6,7 +6,6 @@ use super::{present, time};
 use crate::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
 use crate::model::usage::Usage;
 
-/// Converts sums.
 pub(in crate::connection) fn usage(usage: v1::SummarizeUsageResponse) -> Usage {
     let key = |it: v1::KeyUsage| {
         let name = present(it.label).unwrap_or(it.key);
@@ -20,7 +19,6 @@ pub(in crate::connection) fn usage(usage: v1::SummarizeUsageResponse) -> Usage {
     }
 }
 
-/// Converts a request record.
 pub(in crate::connection) fn record(record: v1::RequestRecord) -> Record {
     Record {
         status: status(record.status()),

@@ -1,4 +1,4 @@
-//! Models: who changes them, and how they do.
+//! Tests of catalogue changes and model health.
 
 use super::*;
 use crate::model::catalogue::{CatalogueModel, Deployment, Price};
@@ -16,7 +16,7 @@ fn place(upstream: &str, model: &str) -> Deployment {
     Deployment { upstream, model, weight: 1, priority: 0 }
 }
 
-/// Returns the model that a change is to make, with what it is now if it is there.
+/// Returns the model in the requested change, and the previous entry in case of an update.
 fn made(effects: Vec<Effect>) -> (Option<CatalogueModel>, CatalogueModel) {
     match effects.into_iter().next() {
         Some(Effect::Change(Change::AddModel(entry))) => (None, *entry),
@@ -60,7 +60,7 @@ fn operators_add_a_model() {
 }
 
 #[test]
-fn a_model_that_is_edited_keeps_what_is_not_changed() {
+fn editing_a_model_keeps_unchanged_values() {
     let mut model = catalogue(Role::Operator);
     let entry = CatalogueModel {
         id: "llama".to_owned(),
@@ -82,7 +82,7 @@ fn a_model_that_is_edited_keeps_what_is_not_changed() {
 }
 
 #[test]
-fn removing_a_model_asks_first() {
+fn removing_a_model_requires_confirmation() {
     let mut model = catalogue(Role::Operator);
     load(
         &mut model,
@@ -97,7 +97,7 @@ fn removing_a_model_asks_first() {
 }
 
 #[test]
-fn members_change_no_model() {
+fn members_cannot_change_the_catalogue() {
     let mut model = catalogue(Role::Member);
     load(
         &mut model,
@@ -114,7 +114,7 @@ fn members_change_no_model() {
 }
 
 #[test]
-fn a_model_does_as_well_as_the_best_of_its_upstreams() {
+fn model_health_is_that_of_its_best_upstream() {
     let upstream = |name: &str, breaker, failures| Upstream {
         name: name.to_owned(),
         health: Some(Health { breaker, failures, requests: 9, ..Health::default() }),

@@ -1,4 +1,4 @@
-//! The request log.
+//! Tests of the request log.
 
 use super::*;
 use crate::model::fetched::FetchState;
@@ -25,7 +25,7 @@ fn selected(model: &Model) -> &str {
 }
 
 #[test]
-fn the_cursor_follows_news_on_the_newest_row_and_else_stays_with_its_record() {
+fn the_cursor_follows_on_the_newest_row_and_otherwise_keeps_its_record() {
     let mut model = usage();
     tail(&mut model, &["a", "b"], true, 0);
     assert_eq!(selected(&model), "b");
@@ -44,7 +44,7 @@ fn the_cursor_follows_news_on_the_newest_row_and_else_stays_with_its_record() {
 }
 
 #[test]
-fn a_record_that_is_looked_at_stays_though_it_be_the_newest() {
+fn an_open_detail_keeps_its_record_selected() {
     let mut model = usage();
     tail(&mut model, &["a", "b"], true, 0);
     press(&mut model, KeyCode::Enter);
@@ -57,7 +57,7 @@ fn a_record_that_is_looked_at_stays_though_it_be_the_newest() {
 }
 
 #[test]
-fn the_log_stands_still_rather_than_let_go_of_the_record_under_the_cursor() {
+fn the_log_pauses_before_evicting_the_selected_record() {
     let mut model = usage();
     tail(&mut model, &["x"; 10], true, 0);
     tail(&mut model, &["mine", "y"], false, 0);
@@ -73,7 +73,7 @@ fn the_log_stands_still_rather_than_let_go_of_the_record_under_the_cursor() {
 }
 
 #[test]
-fn the_log_keeps_the_last_records_and_counts_the_skipped_ones() {
+fn the_log_is_bounded_and_counts_skipped_records() {
     let mut model = usage();
     tail(&mut model, &["x"; MAX_LOG_RECORDS], true, 0);
     tail(&mut model, &["y"; 7], false, 3);
@@ -87,7 +87,7 @@ fn the_log_keeps_the_last_records_and_counts_the_skipped_ones() {
 }
 
 #[test]
-fn a_paused_log_stands_still_and_goes_on_with_all_that_came() {
+fn resuming_the_log_adds_the_buffered_records() {
     let mut model = usage();
     tail(&mut model, &["a"], true, 0);
     press(&mut model, KeyCode::Char('p'));
@@ -107,7 +107,7 @@ fn a_paused_log_stands_still_and_goes_on_with_all_that_came() {
 }
 
 #[test]
-fn its_filter_goes_to_the_gateway_when_it_is_whole() {
+fn the_log_filter_is_sent_on_submit_only() {
     let mut model = usage();
     tail(&mut model, &["a"], true, 0);
     write(&mut model, "/status:failed");
@@ -115,7 +115,7 @@ fn its_filter_goes_to_the_gateway_when_it_is_whole() {
     let effects = press(&mut model, KeyCode::Enter);
     assert_eq!(subscribed(&effects).filter, "status:failed");
     assert_eq!((&model.data.log.fetch, model.data.log.records.len()), (&FetchState::Loading, 0));
-    // the overview shows all requests
+    // The overview always shows all requests.
     let effects = press(&mut model, KeyCode::Char('1'));
     assert_eq!(subscribed(&effects).filter, "");
     press(&mut model, KeyCode::Char('4'));
@@ -123,7 +123,7 @@ fn its_filter_goes_to_the_gateway_when_it_is_whole() {
 }
 
 #[test]
-fn a_refused_filter_shows_no_rows_of_another() {
+fn a_rejected_filter_clears_the_log() {
     use crate::model::subscription::Topic;
     let mut model = usage();
     tail(&mut model, &["a"], true, 0);
@@ -135,7 +135,7 @@ fn a_refused_filter_shows_no_rows_of_another() {
 }
 
 #[test]
-fn a_longer_range_is_fetched() {
+fn a_longer_range_changes_the_subscription() {
     let mut model = usage();
     let effects = press(&mut model, KeyCode::Char(']'));
     assert_eq!(subscribed(&effects).range.name(), "7d");

@@ -1,4 +1,4 @@
-//! Going from screen to screen, the palette, filters, the help.
+//! Tests of screen switching, the palette, filters and the help.
 
 use super::*;
 use crate::model::catalogue::CatalogueModel;
@@ -22,7 +22,7 @@ fn numbers_tabs_and_commands_open_screens() {
 }
 
 #[test]
-fn what_is_for_operators_is_theirs() {
+fn members_cannot_open_operator_screens() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('6'));
     assert_eq!(model.screen, Screen::Overview);
@@ -36,7 +36,7 @@ fn what_is_for_operators_is_theirs() {
 }
 
 #[test]
-fn a_command_that_is_none_is_said() {
+fn an_unknown_command_is_reported() {
     let mut model = signed_in(Role::Member);
     write(&mut model, ":frobnicate");
     press(&mut model, KeyCode::Enter);
@@ -44,7 +44,7 @@ fn a_command_that_is_none_is_said() {
 }
 
 #[test]
-fn the_filter_narrows_while_it_is_typed_and_escape_takes_it_back() {
+fn the_filter_applies_while_typing_and_escape_restores_it() {
     let entry = |id: &str| CatalogueModel { id: id.to_owned(), ..CatalogueModel::default() };
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('3'));
@@ -55,7 +55,7 @@ fn the_filter_narrows_while_it_is_typed_and_escape_takes_it_back() {
     press(&mut model, KeyCode::Enter);
     press(&mut model, KeyCode::Char('j'));
     assert_eq!(model.data.models.current().unwrap().id, "llama-70b");
-    // fetched again, in another order, with one more
+    // A refetch in another order with one more entry.
     load(&mut model, Loaded::Models(vec![entry("llama-70b"), entry("llama-9b"), entry("qwen")]));
     assert_eq!(model.data.models.current().unwrap().id, "llama-70b");
     write(&mut model, "/x");
@@ -66,7 +66,7 @@ fn the_filter_narrows_while_it_is_typed_and_escape_takes_it_back() {
 }
 
 #[test]
-fn the_help_swallows_other_keys() {
+fn the_help_ignores_other_keys() {
     let mut model = signed_in(Role::Member);
     assert!(press(&mut model, KeyCode::Char('?')).is_empty());
     assert!(press(&mut model, KeyCode::Char('2')).is_empty());
@@ -75,7 +75,7 @@ fn the_help_swallows_other_keys() {
 }
 
 #[test]
-fn control_c_leaves_from_everywhere() {
+fn control_c_quits_in_every_focus() {
     let event = Event::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
     for keys in ["", "?", ":", "2/", "2n"] {
         let mut model = signed_in(Role::Member);
@@ -86,7 +86,7 @@ fn control_c_leaves_from_everywhere() {
 }
 
 #[test]
-fn a_notice_goes_away_with_the_next_key() {
+fn the_next_key_clears_a_notice() {
     let mut model = signed_in(Role::Member);
     update(&mut model, Message::Changed(Err("it is gone".to_owned())));
     assert_eq!(model.notice, Some(Notice::Problem("it is gone".to_owned())));

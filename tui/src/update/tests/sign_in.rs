@@ -1,4 +1,4 @@
-//! Signing in, registering, being signed out.
+//! Tests of signing in, registration and signing out.
 
 use secrecy::{ExposeSecret, SecretString};
 
@@ -16,7 +16,7 @@ fn problem(model: &Model) -> Option<&str> {
 }
 
 #[test]
-fn a_token_found_at_start_opens_the_overview_and_follows() {
+fn a_startup_token_connects_and_opens_the_overview() {
     let mut model = model();
     let effects = update(&mut model, Message::TokenFound("secret".into()));
     let [Effect::Connect { token }, Effect::Subscribe(_)] = &*effects else {
@@ -27,7 +27,7 @@ fn a_token_found_at_start_opens_the_overview_and_follows() {
 }
 
 #[test]
-fn a_filled_form_signs_in_and_leaves_no_password_behind() {
+fn signing_in_clears_the_password_from_the_form() {
     let mut model = model();
     write(&mut model, "ada");
     press(&mut model, KeyCode::Tab);
@@ -42,7 +42,7 @@ fn a_filled_form_signs_in_and_leaves_no_password_behind() {
 }
 
 #[test]
-fn what_is_missing_is_gone_to_and_only_then_said() {
+fn a_missing_field_gets_focus_before_it_is_reported() {
     let mut model = model();
     write(&mut model, "ada");
     press(&mut model, KeyCode::Enter);
@@ -52,7 +52,7 @@ fn what_is_missing_is_gone_to_and_only_then_said() {
 }
 
 #[test]
-fn a_refused_password_keeps_the_name_and_asks_again() {
+fn a_failed_sign_in_keeps_the_name() {
     let mut model = model();
     write(&mut model, "ada");
     press(&mut model, KeyCode::Tab);
@@ -64,7 +64,7 @@ fn a_refused_password_keeps_the_name_and_asks_again() {
 }
 
 #[test]
-fn registering_wants_the_password_twice() {
+fn registration_requires_the_password_twice() {
     let mut model = model();
     write(&mut model, "ada");
     let other = Event::Key(KeyEvent::new(KeyCode::Char('n'), KeyModifiers::CONTROL));
@@ -87,7 +87,7 @@ fn registering_wants_the_password_twice() {
 }
 
 #[test]
-fn a_pasted_password_goes_into_its_field_without_its_line_end() {
+fn pasting_a_password_drops_the_line_end() {
     let mut model = model();
     press(&mut model, KeyCode::Tab);
     update(&mut model, Message::Pasted(SecretString::from("correct horse\n")));
@@ -95,7 +95,7 @@ fn a_pasted_password_goes_into_its_field_without_its_line_end() {
 }
 
 #[test]
-fn a_token_that_is_no_longer_accepted_leads_to_the_form_and_hides_the_account() {
+fn a_rejected_token_opens_the_sign_in_form_and_discards_data() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('?'));
     update(&mut model, Message::SignedOut("sign in".to_owned()));
@@ -105,7 +105,7 @@ fn a_token_that_is_no_longer_accepted_leads_to_the_form_and_hides_the_account() 
 }
 
 #[test]
-fn the_gateway_says_where_clients_reach_it_unless_the_user_has() {
+fn the_reported_base_url_does_not_override_the_users() {
     let found = |given: Option<&str>| {
         let mut model = model();
         if let Some(url) = given {

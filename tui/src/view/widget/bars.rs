@@ -1,4 +1,4 @@
-//! Horizontal bars: label, bar, number; and gauges, whose whole length is a limit.
+//! Horizontal bars with labels and numbers, and gauges that show the used part of a limit.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,21 +11,21 @@ use crate::theme::Theme;
 
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// A bar: its label, its value, and what stands behind it.
+/// A labelled bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What it is of.
+    /// The label.
     pub label: String,
-    /// How long it is; an unknown value has no bar.
+    /// The length; an unknown value has no bar.
     pub value: Option<u64>,
-    /// What stands at its end.
+    /// The text after the bar.
     pub number: String,
 }
 
-/// How wide the place of bars is at least: labels give way to it.
+/// The minimum width of the bar area. Longer labels are truncated.
 const MIN_BAR_WIDTH: u16 = 3;
 
-/// Draws a bar per row, the longest of which fills its place. Labels have the room that they need.
+/// Draws one bar per row. The longest bar fills the bar area.
 pub fn bars(theme: Theme, values: &[Bar], buffer: &mut Buffer, area: Rect) {
     let max = values.iter().filter_map(|bar| bar.value).max().unwrap_or(0);
     let number = values.iter().map(|bar| bar.number.chars().count()).max().unwrap_or(0);
@@ -47,7 +47,7 @@ pub fn bars(theme: Theme, values: &[Bar], buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// Draws how much of `limit` is used; the rest is a line.
+/// Draws the used part of `limit` as a bar over a line.
 pub fn gauge(theme: Theme, used: u64, limit: u64, buffer: &mut Buffer, area: Rect) {
     let rest = "─".repeat(area.width.into());
     Line::styled(rest, theme.border()).render(area, buffer);
@@ -55,7 +55,7 @@ pub fn gauge(theme: Theme, used: u64, limit: u64, buffer: &mut Buffer, area: Rec
     Line::styled(full, usage_style(theme, used, limit)).render(area, buffer);
 }
 
-/// Returns the style of how full something is.
+/// Returns the style for a used part of a limit.
 pub fn usage_style(theme: Theme, used: u64, limit: u64) -> Style {
     match u128::from(used) * 100 / u128::from(limit.max(1)) {
         0..70 => theme.good(),
@@ -70,7 +70,7 @@ fn bar_glyphs(value: Option<u64>, max: u64, width: u16) -> String {
         _ => 0,
     };
     let eighths = usize::try_from(eighths).unwrap_or(0);
-    // What is more than nothing can be seen.
+    // A non-zero value always shows at least one eighth.
     let eighths = if value > Some(0) { eighths.max(1) } else { eighths };
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::bar_glyphs;
 
     #[test]
-    fn the_longest_bar_fills_its_place_and_the_least_can_be_seen() {
+    fn the_longest_bar_fills_the_width_and_the_shortest_is_visible() {
         for (value, drawn) in
             [(None, ""), (Some(0), ""), (Some(1), "▏"), (Some(500), "█▌"), (Some(1_000), "███")]
         {

@@ -1,14 +1,14 @@
-//! Columns over time, as high as there is room; one line of them is a sparkline.
+//! A column chart over time. In one row, it is a sparkline.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
-/// The widest that a column gets.
+/// The maximum width of a column.
 const MAX_COLUMN_WIDTH: usize = 8;
 
-/// Draws a column for each value, the newest at the right; the highest fills its place.
+/// Draws one column per value, the newest at the right. The highest column fills the height.
 pub fn chart(values: &[u64], style: Style, buffer: &mut Buffer, area: Rect) {
     let room = usize::from(area.width);
     let values = &values[values.len().saturating_sub(room)..];
@@ -17,7 +17,7 @@ pub fn chart(values: &[u64], style: Style, buffer: &mut Buffer, area: Rect) {
         return;
     }
     let width = (room / values.len()).min(MAX_COLUMN_WIDTH);
-    // broad columns stand apart
+    // Wide columns have a gap.
     let gap = usize::from(width > 2);
     let start = room - width * values.len();
     for (place, value) in values.iter().enumerate() {
@@ -35,7 +35,7 @@ pub fn chart(values: &[u64], style: Style, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// Returns the height of a column; what is more than nothing can be seen.
+/// Returns the height of a column in eighths of a row. A non-zero value has at least one.
 fn eighths(value: u64, max: u64, height: u16) -> usize {
     let eighths = u128::from(value) * u128::from(height) * 8 / u128::from(max.max(1));
     usize::try_from(eighths).unwrap_or(0).max(usize::from(value > 0))
@@ -46,7 +46,7 @@ mod tests {
     use super::eighths;
 
     #[test]
-    fn the_highest_column_fills_its_place_and_the_least_can_be_seen() {
+    fn the_highest_column_fills_the_height_and_the_lowest_is_visible() {
         for (value, height) in [(0, 0), (1, 1), (500, 8), (1_000, 16)] {
             assert_eq!(eighths(value, 1_000, 2), height);
         }

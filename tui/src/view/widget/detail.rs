@@ -1,4 +1,4 @@
-//! All there is to say of one thing: labels at the left, values beside them, long ones on more lines.
+//! The detail pane: labelled values, headings and text, wrapped to the width.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use ratatui::widgets::Widget;
 use super::text::wrap;
 use crate::theme::Theme;
 
-/// How wide labels are.
+/// The width of the label column.
 const LABEL_WIDTH: u16 = 13;
 
-/// What a detail pane shows, from top to bottom.
+/// The contents of a detail pane, from top to bottom.
 #[derive(Debug, Default)]
 pub struct Detail<'a> {
     parts: Vec<Part<'a>>,
@@ -30,7 +30,7 @@ enum Part<'a> {
 }
 
 impl<'a> Detail<'a> {
-    /// Adds a heading, apart from what is above.
+    /// Adds a heading, preceded by an empty line.
     pub fn heading(&mut self, text: &'a str) -> &mut Self {
         self.parts.extend([Part::Gap, Part::Heading(text)]);
         self
@@ -42,13 +42,13 @@ impl<'a> Detail<'a> {
         self
     }
 
-    /// Adds a value.
+    /// Adds a labelled value.
     pub fn row(&mut self, label: &'a str, value: impl Into<Span<'a>>) -> &mut Self {
         self.parts.push(Part::Row(label, value.into()));
         self
     }
 
-    /// Adds a value if there is one.
+    /// Adds a labelled value, if there is one.
     pub fn optional_row(
         &mut self,
         label: &'a str,
@@ -60,14 +60,14 @@ impl<'a> Detail<'a> {
         self
     }
 
-    /// Adds a text over the whole width.
+    /// Adds text over the full width.
     pub fn text(&mut self, text: impl Into<Span<'a>>) -> &mut Self {
         self.parts.push(Part::Text(text.into()));
         self
     }
 
-    /// Draws as much of it as there is room for, and says if that is not all; without the gaps, if they
-    /// make it too long.
+    /// Draws as many lines as fit and counts the hidden ones. Omits empty lines if the contents are
+    /// too long.
     pub fn render(&self, theme: Theme, buffer: &mut Buffer, area: Rect) {
         let roomy = self.lines(theme, area.width, true);
         let lines = if roomy.len() > usize::from(area.height) {
@@ -95,7 +95,7 @@ impl<'a> Detail<'a> {
         }
     }
 
-    /// Returns the lines: how far in each begins, itself, and what stands before it.
+    /// Returns the lines as indentation, text and label.
     fn lines(&self, theme: Theme, width: u16, gaps: bool) -> Vec<(u16, Line<'_>, Option<&str>)> {
         let mut lines = Vec::new();
         let width = usize::from(width);
@@ -125,7 +125,7 @@ impl<'a> Detail<'a> {
     }
 }
 
-/// Returns a span in the style that says nothing.
+/// Returns an unstyled span. Invisible characters are made visible.
 pub fn plain<'a>(text: impl Into<Cow<'a, str>>) -> Span<'a> {
     let text = text.into();
     if text.contains(is_hidden) {

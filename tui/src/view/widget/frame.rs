@@ -1,4 +1,4 @@
-//! A box with a title, and label–value rows to fill it.
+//! A box with a title, and rows of labels and values.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 use super::text::fit;
 use crate::theme::Theme;
 
-/// Draws a box and returns its inside, one column in from the lines.
+/// Draws a box and returns its inner area, with one column of padding.
 pub fn frame(theme: Theme, title: &str, buffer: &mut Buffer, area: Rect) -> Rect {
     let title = fit(title, usize::from(area.width).saturating_sub(4));
     let block = Block::bordered()
@@ -19,7 +19,7 @@ pub fn frame(theme: Theme, title: &str, buffer: &mut Buffer, area: Rect) -> Rect
     inner_area(area).intersection(buffer.area)
 }
 
-/// Returns the inside of a box.
+/// Returns the inner area of a box.
 pub fn inner_area(area: Rect) -> Rect {
     Rect {
         x: area.x.saturating_add(2),
@@ -29,14 +29,14 @@ pub fn inner_area(area: Rect) -> Rect {
     }
 }
 
-/// Draws a box over whatever is there.
+/// Clears `area`, draws a box in it and returns its inner area.
 pub fn popup(theme: Theme, title: &str, buffer: &mut Buffer, area: Rect) -> Rect {
     Clear.render(area, buffer);
     frame(theme, title, buffer, area)
 }
 
-/// Draws a label at the left of each row and its value at the right. Where there is no room for both,
-/// the value has what it needs but for what a label needs of the left half.
+/// Draws rows with the label at the left and the value at the right. In a narrow row, the label
+/// keeps up to half of the width, and the value gets the rest.
 pub fn rows<'a>(
     theme: Theme,
     rows: impl IntoIterator<Item = (&'a str, Span<'a>)>,

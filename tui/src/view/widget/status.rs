@@ -1,4 +1,4 @@
-//! What stands where there is nothing to show, or what is shown is not all there is.
+//! Placeholders for missing data and markers for stale data.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -9,7 +9,7 @@ use super::text::wrap;
 use crate::model::fetched::FetchState;
 use crate::theme::Theme;
 
-/// Draws why there is nothing to show; `empty_text` is for when there just is nothing.
+/// Draws why there is no data. `empty_text` is for successfully loaded but empty data.
 pub fn empty(theme: Theme, fetch: &FetchState, empty_text: &str, buffer: &mut Buffer, area: Rect) {
     let (text, style) = match fetch {
         FetchState::Loading => ("fetching…", theme.faint()),
@@ -22,7 +22,7 @@ pub fn empty(theme: Theme, fetch: &FetchState, empty_text: &str, buffer: &mut Bu
     }
 }
 
-/// Returns what a title says of data that could not be fetched again.
+/// Returns the title suffix for data whose last fetch failed.
 pub fn stale(fetch: &FetchState) -> &'static str {
     match fetch {
         FetchState::Failed(_) => " · out of date",

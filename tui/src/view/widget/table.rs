@@ -1,5 +1,5 @@
-//! A table that keeps its columns: the least important ones go first when there is no room, and no
-//! text leaves its own.
+//! A table with fixed columns. Columns with a high drop priority disappear in a narrow terminal;
+//! long cells are truncated.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Rect};
@@ -12,32 +12,32 @@ use crate::theme::Theme;
 /// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// What stands above it.
+    /// The column header.
     pub title: &'static str,
-    /// How wide it is at least.
+    /// The minimum width.
     pub min_width: u16,
-    /// Its share of the room that is left; 0 means that it stays as it is.
+    /// The share of the remaining width; 0 keeps the minimum width.
     pub grow: u16,
-    /// On which side its text stands.
+    /// The alignment of cells and header.
     pub alignment: Alignment,
-    /// The higher, the sooner it is left out; 0 stays always.
+    /// Columns with the highest value are dropped first; 0 is never dropped.
     pub drop_priority: u8,
 }
 
-/// A table before it has rows.
+/// A table without its rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a> {
-    /// Its colours.
+    /// The colour theme.
     pub theme: Theme,
-    /// Its columns.
+    /// The columns.
     pub columns: &'a [Column],
-    /// How many rows there are.
+    /// The number of rows.
     pub count: usize,
-    /// Which of them is under the cursor, if it has one.
+    /// The index of the selected row, if any.
     pub selected: Option<usize>,
 }
 
-/// Returns the row that stands first where so many are in sight: the cursor stays in the middle.
+/// Returns the index of the first visible row, with the cursor kept near the middle.
 pub fn first_visible_row(selected: usize, count: usize, height: u16) -> usize {
     let height = usize::from(height);
     selected.saturating_sub(height / 2).min(count.saturating_sub(height))
@@ -46,12 +46,12 @@ pub fn first_visible_row(selected: usize, count: usize, height: u16) -> usize {
 // === impl Column ===
 
 impl Column {
-    /// Returns a column of text.
+    /// Returns a left-aligned text column.
     pub const fn text(title: &'static str, min_width: u16, grow: u16, drop_priority: u8) -> Self {
         Self { title, min_width, grow, alignment: Alignment::Left, drop_priority }
     }
 
-    /// Returns a column of numbers.
+    /// Returns a right-aligned number column of fixed width.
     pub const fn number(title: &'static str, min_width: u16, drop_priority: u8) -> Self {
         Self { title, min_width, grow: 0, alignment: Alignment::Right, drop_priority }
     }
@@ -60,7 +60,7 @@ impl Column {
 // === impl Table ===
 
 impl Table<'_> {
-    /// Draws heads and as many of `rows` as there is room for. `cells` makes a cell for each column.
+    /// Draws the header and as many rows as fit. `cells` returns one cell per column.
     pub fn render<'r, T: 'r>(
         self,
         rows: impl Iterator<Item = &'r T>,
@@ -98,13 +98,13 @@ impl Table<'_> {
     }
 }
 
-/// Returns where rows are, below the heads.
+/// Returns the area of the rows below the header; `None` if there is no room.
 pub fn body_area(area: Rect) -> Option<Rect> {
     let height = area.height.checked_sub(1)?;
     Some(Rect { y: area.y + 1, height, ..area })
 }
 
-/// Returns start and width of each column that there is room for.
+/// Returns the start and width of each column; `None` for dropped columns.
 fn column_spans(columns: &[Column], width: u16) -> Vec<Option<(u16, u16)>> {
     let mut kept = vec![true; columns.len()];
     let needed = |kept: &[bool]| {
@@ -155,7 +155,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_matters_least_goes_first_and_the_rest_shares_the_room() {
+    fn columns_are_dropped_by_priority_and_share_the_remaining_width() {
         for (width, expected) in [
             (32, [Some((0, 12)), Some((13, 7)), Some((21, 5)), Some((27, 5))]),
             (29, [Some((0, 10)), Some((11, 6)), Some((18, 5)), Some((24, 5))]),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_stays_in_sight_and_no_row_is_wasted() {
+    fn the_cursor_stays_visible_and_the_area_stays_full() {
         for (selected, count, height, row) in
             [(0, 3, 10, 0), (2, 3, 10, 0), (5, 100, 10, 0), (6, 100, 10, 1), (99, 100, 10, 90)]
         {

@@ -1,14 +1,14 @@
-//! Values as text, and text that keeps its columns.
+//! Formatting of values, and truncation and wrapping by display width.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-/// What stands for a value that is not known.
+/// The text for an unknown value.
 pub const UNKNOWN: &str = "–";
 
-/// Cuts `text` to `width` columns and says so with `…`. Wide characters are never halved.
+/// Truncates `text` to `width` columns, ending in `…`. Never splits a wide character.
 pub fn fit(text: &str, width: usize) -> String {
     if Span::raw(text).width() <= width {
         return text.to_owned();
@@ -28,7 +28,7 @@ pub fn fit(text: &str, width: usize) -> String {
     fitted
 }
 
-/// Returns what is left of `text` without its first `width` columns.
+/// Returns `text` without its first `width` columns. Skips a wide character as a whole.
 pub fn skip(text: &str, width: usize) -> String {
     let mut skipped = 0;
     Span::raw(text)
@@ -46,7 +46,7 @@ fn columns(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// Writes a count with its thousands apart: `1,234,567`.
+/// Formats a count with thousands separators: `1,234,567`.
 pub fn count(count: Option<u64>) -> String {
     let Some(count) = count else { return UNKNOWN.to_owned() };
     let digits = count.to_string();
@@ -60,7 +60,7 @@ pub fn count(count: Option<u64>) -> String {
     text
 }
 
-/// Writes a count in at most seven columns: `1,234`, else rounded down: `1.23M`.
+/// Formats a count in at most seven columns: `1,234`, or rounded down: `1.23M`.
 pub fn short_count(known: Option<u64>) -> String {
     let whole = count(known);
     let Some(value) = known.filter(|_| whole.chars().count() > 7) else { return whole };
@@ -75,7 +75,7 @@ pub fn short_count(known: Option<u64>) -> String {
     fit(&short, 7)
 }
 
-/// Writes an amount in dollars, digit by digit as the server wrote it.
+/// Formats an amount in US dollars with exactly the server's digits.
 pub fn dollars(amount: Option<&str>) -> String {
     match amount {
         None => UNKNOWN.to_owned(),
@@ -86,7 +86,7 @@ pub fn dollars(amount: Option<&str>) -> String {
     }
 }
 
-/// Writes a duration in at most six columns: `850ms`, `12.3s`, `2m05s`.
+/// Formats a duration in at most six columns: `850ms`, `12.3s`, `2m05s`.
 pub fn duration(milliseconds: Option<f64>) -> String {
     match milliseconds {
         None => UNKNOWN.to_owned(),
@@ -100,7 +100,7 @@ pub fn duration(milliseconds: Option<f64>) -> String {
     }
 }
 
-/// Writes a rate in at most seven columns: `0.3`, `12.5`, `1,234`.
+/// Formats a rate in at most seven columns: `0.3`, `12.5`, `1,234`.
 pub fn rate(per_second: f64) -> String {
     match format!("{per_second:.0}").parse() {
         Ok(whole) if per_second >= 99.95 => short_count(Some(whole)),
@@ -108,7 +108,7 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// Writes a count roughly: `950`, `12k`, `1.2M`.
+/// Formats a count rounded down, with one decimal below ten units: `950`, `12k`, `1.2M`.
 pub fn approximate_count(count: u64) -> String {
     let units = [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
     let Some((unit, name)) = units.into_iter().find(|(unit, _)| count >= *unit) else {
@@ -122,12 +122,12 @@ pub fn approximate_count(count: u64) -> String {
     }
 }
 
-/// Writes a limit, which may be none.
+/// Formats an optional limit.
 pub fn limit(limit: Option<u64>) -> String {
     limit.map_or_else(|| "no limit".to_owned(), |limit| count(Some(limit)))
 }
 
-/// Writes how long ago something was: `just now`, `5m ago`, `3d ago`.
+/// Formats the time since an event: `just now`, `5m ago`, `3d ago`.
 pub fn ago(time: Option<Timestamp>, now: Option<Timestamp>) -> String {
     let (Some(time), Some(now)) = (time, now) else { return UNKNOWN.to_owned() };
     match now.duration_since(time).as_secs() {
@@ -138,19 +138,19 @@ pub fn ago(time: Option<Timestamp>, now: Option<Timestamp>) -> String {
     }
 }
 
-/// Writes the time of day.
+/// Formats the time of day.
 pub fn time_of_day(time: Option<Timestamp>, zone: &TimeZone) -> String {
     format_time(time, zone, "%T")
 }
 
-/// Writes a time to come in at most eight columns: the time of day, or if that is not today, the day.
+/// Formats a future time in at most eight columns: the time of day, or the date if it is not today.
 pub fn upcoming(time: Timestamp, now: Option<Timestamp>, zone: &TimeZone) -> String {
     let day = |time: Timestamp| time.to_zoned(zone.clone()).date();
     let today = now.is_none_or(|now| day(now) == day(time));
     format_time(Some(time), zone, if today { "%T" } else { "%b %-d" })
 }
 
-/// Writes date and time of day.
+/// Formats date and time of day.
 pub fn date_and_time(time: Option<Timestamp>, zone: &TimeZone) -> String {
     format_time(time, zone, "%F %T")
 }
@@ -160,7 +160,7 @@ fn format_time(time: Option<Timestamp>, zone: &TimeZone, format: &str) -> String
     time.unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-/// Breaks `text` into lines of `width` columns, between words where it can.
+/// Wraps `text` at `width` columns, between words if possible.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.lines() {
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cutting_counts_columns_and_never_halves_a_wide_character() {
+    fn fit_counts_columns_and_never_splits_a_wide_character() {
         for (text, width, fitted) in [
             ("model", 5, "model"),
             ("models", 5, "mode…"),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn skipping_a_half_of_a_wide_character_skips_it_whole() {
+    fn skip_never_splits_a_wide_character() {
         for (text, width, left) in
             [("abc", 0, "abc"), ("abc", 2, "c"), ("模型", 1, "型"), ("a", 9, "")]
         {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_is_never_zero() {
+    fn unknown_values_differ_from_zero() {
         assert_eq!(count(None), "–");
         assert_eq!(count(Some(0)), "0");
         assert_eq!(short_count(None), "–");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn large_counts_stay_in_their_column() {
+    fn short_count_limits_the_width() {
         for (value, text) in [
             (999, "999"),
             (128_000, "128,000"),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_stay_in_their_column() {
+    fn duration_limits_the_width() {
         for (time, text) in [
             (0.4, "0ms"),
             (999.4, "999ms"),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_to_come_is_a_day_if_it_is_not_today() {
+    fn upcoming_shows_the_date_unless_it_is_today() {
         let now = Timestamp::from_second(1_795_010_000).unwrap();
         for (seconds, text) in [(60, "13:54:20"), (40_000, "Nov 19"), (86_400 * 20, "Dec 8")] {
             let time = Timestamp::from_second(1_795_010_000 + seconds).unwrap();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn rough_counts_keep_what_matters() {
+    fn approximate_count_rounds_down() {
         for (count, text) in [
             (999, "999"),
             (1_000, "1k"),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn wrapping_breaks_between_words_and_else_where_it_must() {
+    fn wrap_prefers_word_boundaries() {
         for (text, width, lines) in [
             ("one two three", 8, &["one two ", "three"][..]),
             ("abcdefghij", 4, &["abcd", "efgh", "ij"]),

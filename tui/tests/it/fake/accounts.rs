@@ -1,4 +1,4 @@
-//! Accounts: `ada`, a member, and in a gateway for operators, an operator.
+//! The account service. The caller is always `ada`, a member or an operator.
 
 use proto::v1::account_service_server::AccountService;
 use proto::v1::{
@@ -10,10 +10,10 @@ use proto::v1::{
 };
 use tonic::{Request, Response, Status};
 
-use super::{Disk, TOKEN, authorize};
+use super::{Backend, TOKEN, authorize};
 
 #[tonic::async_trait]
-impl AccountService for Disk {
+impl AccountService for Backend {
     async fn sign_in(
         &self,
         request: Request<SignInRequest>,
@@ -156,8 +156,8 @@ impl AccountService for Disk {
     }
 }
 
-impl Disk {
-    /// Returns who makes every call.
+impl Backend {
+    /// Returns the account that makes every call.
     fn me(&self) -> Account {
         self.read(|state| state.accounts[0].clone())
     }

@@ -1,4 +1,4 @@
-//! Models, plans, upstreams and the audit log.
+//! The model, plan, upstream and audit services.
 
 use proto::v1::audit_service_server::AuditService;
 use proto::v1::model_service_server::ModelService;
@@ -15,7 +15,7 @@ use proto::v1::{
 };
 use tonic::{Request, Response, Status};
 
-use super::{Disk, authorize};
+use super::{Backend, authorize};
 
 fn plan(name: &str) -> Plan {
     let limits = Limits { rpm: Some(60), concurrency: Some(4), ..Limits::default() };
@@ -24,7 +24,7 @@ fn plan(name: &str) -> Plan {
 }
 
 #[tonic::async_trait]
-impl ModelService for Disk {
+impl ModelService for Backend {
     async fn list_models(
         &self,
         request: Request<ListModelsRequest>,
@@ -65,7 +65,7 @@ impl ModelService for Disk {
 }
 
 #[tonic::async_trait]
-impl PlanService for Disk {
+impl PlanService for Backend {
     async fn get_plan(
         &self,
         request: Request<GetPlanRequest>,
@@ -93,7 +93,7 @@ impl PlanService for Disk {
 }
 
 #[tonic::async_trait]
-impl UpstreamService for Disk {
+impl UpstreamService for Backend {
     async fn list_upstreams(
         &self,
         request: Request<ListUpstreamsRequest>,
@@ -129,7 +129,7 @@ impl UpstreamService for Disk {
 }
 
 #[tonic::async_trait]
-impl AuditService for Disk {
+impl AuditService for Backend {
     async fn list_audit(
         &self,
         request: Request<ListAuditRequest>,

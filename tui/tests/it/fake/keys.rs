@@ -1,4 +1,4 @@
-//! Keys.
+//! The key service.
 
 use proto::v1::key_service_server::KeyService;
 use proto::v1::{
@@ -7,10 +7,10 @@ use proto::v1::{
 };
 use tonic::{Request, Response, Status};
 
-use super::{Disk, SECRET, authorize};
+use super::{Backend, SECRET, authorize};
 
 #[tonic::async_trait]
-impl KeyService for Disk {
+impl KeyService for Backend {
     async fn create_key(
         &self,
         request: Request<CreateKeyRequest>,
@@ -65,7 +65,7 @@ impl KeyService for Disk {
     }
 }
 
-impl Disk {
+impl Backend {
     fn add(&self, key: Key) -> Key {
         self.change(|state| {
             let key = Key { id: format!("id{}", state.keys.len()), ..key };

@@ -1,4 +1,4 @@
-//! Traffic: one picture of it, then nothing new.
+//! The traffic service. Its stream sends one snapshot and stays open.
 
 use futures_util::stream::{BoxStream, StreamExt, once, pending};
 use proto::v1::traffic_service_server::TrafficService;
@@ -9,10 +9,10 @@ use proto::v1::{
 };
 use tonic::{Request, Response, Status};
 
-use super::{Disk, authorize};
+use super::{Backend, authorize};
 
 #[tonic::async_trait]
-impl TrafficService for Disk {
+impl TrafficService for Backend {
     type WatchTrafficStream = BoxStream<'static, Result<WatchTrafficResponse, Status>>;
 
     async fn watch_traffic(

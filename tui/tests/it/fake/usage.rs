@@ -1,4 +1,4 @@
-//! The request log. Of filters, it knows `model:NAME`.
+//! The usage service. Supports only the filter `model:NAME`.
 
 use futures_util::stream::{BoxStream, StreamExt, unfold};
 use proto::v1::usage_service_server::UsageService;
@@ -9,13 +9,13 @@ use proto::v1::{
 };
 use tonic::{Request, Response, Status};
 
-use super::{Disk, authorize};
+use super::{Backend, authorize};
 
-/// How many records are sent at once.
+/// The maximum number of records per batch.
 const BATCH: usize = 500;
 
 #[tonic::async_trait]
-impl UsageService for Disk {
+impl UsageService for Backend {
     type TailRequestsStream = BoxStream<'static, Result<TailRequestsResponse, Status>>;
     type ExportRequestsStream = BoxStream<'static, Result<ExportRequestsResponse, Status>>;
 

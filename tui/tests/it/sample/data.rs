@@ -1,4 +1,4 @@
-//! What the gateway might say: the `index`-th of its kind.
+//! Sample data from a gateway, numbered by `index`.
 
 use jiff::Timestamp;
 use tui::model::accounts::{Account, Role};
@@ -15,14 +15,14 @@ use tui::model::usage::Usage;
 
 use super::{NOW, Sample};
 
-/// A name in wide letters and joined emoji, with an escape sequence that must not get through.
+/// Wide characters, joined emoji and an escape sequence that must not reach the terminal.
 const LONG: &str = "模型-very-long-name-👩‍🔬-e\u{301}-\u{1b}[31m-";
 
 fn ago(seconds: usize) -> Option<Timestamp> {
     Timestamp::from_second(NOW - i64::try_from(seconds).unwrap()).ok()
 }
 
-/// Returns `name` with its number, or in a full model something that is too long anywhere.
+/// Returns a numbered name, or an overlong one for [`Sample::Full`].
 fn name(name: &str, index: usize, state: Sample) -> String {
     match state {
         Sample::Full => format!("{name}-{index}-{}", LONG.repeat(4)),
@@ -243,7 +243,8 @@ pub(super) fn traffic(state: Sample) -> Traffic {
     }
 }
 
-/// Returns a record a minute after the one before, of every status and with some values unknown.
+/// Returns a record one minute after its predecessor; cycles through all statuses, with some values
+/// unknown.
 pub(crate) fn record(index: usize) -> Record {
     let statuses = [
         Some(RequestStatus::Completed),
@@ -285,7 +286,7 @@ pub(crate) fn record(index: usize) -> Record {
     }
 }
 
-/// Returns a record in which no text fits its place.
+/// Returns a record whose texts are all too long.
 pub(crate) fn overlong_record(index: usize) -> Record {
     let long = LONG.repeat(9);
     Record {
