@@ -43,7 +43,7 @@ impl Terminal {
     /// Returns an error if standard output is not a terminal or cannot be configured.
     pub fn acquire() -> Result<Self> {
         if !stdout().is_terminal() {
-            bail!("standard output is no terminal: run it in one, or use `ctl` in scripts");
+            bail!("standard output is not a terminal: run `tui` in one, or use `ctl` in scripts");
         }
         let screen = ratatui::try_init()
             .inspect_err(|_| ratatui::restore())
@@ -105,9 +105,9 @@ impl Terminal {
     pub fn set_mouse(&mut self, enabled: bool) -> Result<()> {
         self.mouse = enabled;
         if enabled {
-            execute!(stdout(), EnableMouseCapture).context("asking for the mouse")
+            execute!(stdout(), EnableMouseCapture).context("enabling the mouse")
         } else {
-            execute!(stdout(), DisableMouseCapture).context("leaving the mouse")
+            execute!(stdout(), DisableMouseCapture).context("disabling the mouse")
         }
     }
 
@@ -136,7 +136,7 @@ impl Terminal {
     fn enable_input(&self) -> Result<()> {
         execute!(stdout(), EnableBracketedPaste).context("setting up the terminal")?;
         if self.mouse {
-            execute!(stdout(), EnableMouseCapture).context("asking for the mouse")?;
+            execute!(stdout(), EnableMouseCapture).context("enabling the mouse")?;
         }
         Ok(())
     }

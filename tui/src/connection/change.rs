@@ -73,18 +73,18 @@ async fn key(
                 ..Default::default()
             };
             let answer = with_timeout(keys.create_key(request)).await?;
-            (answer.key, answer.secret, "is made")
+            (answer.key, answer.secret, "is created")
         }
         Change::RotateKey { id, overlap_seconds } => {
             let request = v1::RotateKeyRequest { id, overlap_seconds };
             let answer = with_timeout(keys.rotate_key(request)).await?;
-            (answer.key, answer.secret, "has a successor")
+            (answer.key, answer.secret, "is rotated")
         }
         Change::RevokeKey { id, label } => {
             with_timeout(keys.revoke_key(v1::RevokeKeyRequest { id })).await?;
             return Ok(notice_only(format!("key `{label}` is revoked")));
         }
-        _ => return Err(Status::internal("this changes no key")),
+        _ => return Err(Status::internal("not a key change")),
     };
     let label = key.unwrap_or_default().label;
     let notice = format!("key `{label}` {notice}");
@@ -130,7 +130,7 @@ async fn account(
             let ended = with_timeout(accounts.change_password(request)).await?.ended_sessions;
             format!("the password is changed; {ended} other sessions have ended")
         }
-        _ => return Err(Status::internal("this changes no account")),
+        _ => return Err(Status::internal("not an account change")),
     };
     Ok(notice_only(notice))
 }
@@ -156,7 +156,7 @@ async fn model(
             with_timeout(models.remove_model(v1::RemoveModelRequest { id })).await?;
             notice
         }
-        _ => return Err(Status::internal("this changes no model")),
+        _ => return Err(Status::internal("not a model change")),
     };
     Ok(notice_only(notice))
 }
@@ -198,7 +198,7 @@ async fn upstream(
             with_timeout(upstreams.remove_upstream(v1::RemoveUpstreamRequest { name })).await?;
             notice
         }
-        _ => return Err(Status::internal("this changes no upstream")),
+        _ => return Err(Status::internal("not an upstream change")),
     };
     Ok(notice_only(notice))
 }

@@ -97,7 +97,7 @@ async fn answer(channel: client::Connection, topic: Topic, range: Range) -> Resu
             let answer = with_timeout(audit.list_audit(request)).await?;
             Ok(Loaded::Audit(answer.entries.into_iter().map(convert::audit).collect()))
         }
-        Topic::Traffic | Topic::Log => Err(Status::internal("this comes as a stream")),
+        Topic::Traffic | Topic::Log => Err(Status::internal("this topic is a stream")),
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn unreachable(server: &str, error: &anyhow::Error) -> String {
 
 /// The text for a rejected token.
 pub(super) fn signed_out() -> String {
-    "the token is not valid (any more): sign in".to_owned()
+    "the token is not valid: sign in".to_owned()
 }
 
 /// The text for a change requested while disconnected.
@@ -29,7 +29,7 @@ pub(super) fn not_connected() -> String {
 
 /// The text for a change whose connection was lost before the response arrived.
 pub(super) fn unanswered() -> String {
-    "the connection was lost: look whether it was done before you try again".to_owned()
+    "the connection was lost: check whether the change was made before you try again".to_owned()
 }
 
 /// The text for a failed sign-in.

@@ -151,8 +151,8 @@ impl UsageBasis {
         match self {
             Self::Upstream => "the upstream",
             Self::Counted => "the gateway",
-            Self::Bounded => "nobody: only a bound is known",
-            Self::Nothing => "nobody: nothing was used",
+            Self::Bounded => "not counted: upper bound only",
+            Self::Nothing => "not counted: nothing was used",
         }
     }
 }

@@ -101,7 +101,7 @@ fn effect(form: &mut Form) -> Result<Effect, FieldError> {
             return Ok(Effect::Register { name, password: form.take_secret(PASSWORD), invite });
         }
         FormKind::ChangePassword => {
-            required(form, "old password", "type the password that holds now")?;
+            required(form, "old password", "type the current password")?;
             new_password(form, "new password")?;
             drop(form.take_secret(AGAIN));
             Change::ChangePassword {
@@ -165,7 +165,7 @@ fn new_password(form: &Form, label: &'static str) -> Result<(), FieldError> {
         return Err((label, "eight characters at least: type a longer one".to_owned()));
     }
     if value(AGAIN) != password {
-        return Err((AGAIN, "it is not the same: type it once more".to_owned()));
+        return Err((AGAIN, "the passwords are not the same: type it once more".to_owned()));
     }
     Ok(())
 }
@@ -216,7 +216,7 @@ fn limits(form: &Form) -> Result<Limits, FieldError> {
 /// Applies the form to `before`. Properties without a field keep their values.
 fn catalogue_model(form: &Form, before: CatalogueModel) -> Result<CatalogueModel, FieldError> {
     Ok(CatalogueModel {
-        id: required(form, "id", "type the id that requests name it by")?,
+        id: required(form, "id", "type the model id that requests use")?,
         deployments: deployments(form, &before)?,
         display_name: form.text("display name").to_owned(),
         context: number(form, "context")?,

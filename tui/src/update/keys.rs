@@ -34,7 +34,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (Action::Rotate, Some(key)) => {
             let fields = vec![
                 Field::fixed("key", format!("{} ({})", key.label, key.id)),
-                Field::text("overlap hours", "how long the old one works on; 0 ends it now", "24"),
+                Field::text("overlap hours", "how long the old key works; 0 ends it now", "24"),
             ];
             open(model, Form::new("Rotate key", FormKind::RotateKey(key.id), fields));
         }

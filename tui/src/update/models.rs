@@ -12,7 +12,7 @@ use crate::model::{Action, Model};
 /// Adds a model; edits or removes the selected one, or copies commands for it.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     if !model.allows(action) {
-        model.set_problem("the catalogue is changed by operators");
+        model.set_problem("only operators can change the catalogue");
         return Vec::new();
     }
     let current = model.data.models.current().cloned();
@@ -26,7 +26,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             copy(model, text, "the command that writes the configuration is in the clipboard")
         }
         (Action::New, _) => {
-            let id = Field::text("id", "what requests name it, such as `llama`", "");
+            let id = Field::text("id", "the model id in requests, such as `llama`", "");
             open(model, form("New model", FormKind::AddModel, id, &CatalogueModel::default()))
         }
         (Action::Modify, Some(entry)) => {

@@ -25,13 +25,13 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
             model.set_success(if model.is_mouse_enabled {
                 "the mouse scrolls and clicks; hold Shift to select text"
             } else {
-                "the mouse is the terminal's again"
+                "the terminal handles the mouse again"
             });
             effects.push(Effect::Mouse(model.is_mouse_enabled));
         }
         Action::Password => {
             let fields = vec![
-                Field::masked("old password", "the one that holds now"),
+                Field::masked("old password", "the current password"),
                 Field::masked("new password", "eight characters or more"),
                 Field::masked("again", "the same once more"),
             ];

@@ -125,7 +125,7 @@ fn detail<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
         .optional_row("revoked", key.revoked_at.map(|end| time(Some(end))));
     detail.heading("Use").text(plain(format!("base URL  {}", model.base_url.as_str())));
     detail.text(Span::styled(
-        "The text of a key is shown when it is made, and never again.",
+        "The secret of a key is shown only when it is created.",
         model.theme.faint(),
     ));
     detail

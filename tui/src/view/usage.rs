@@ -318,7 +318,7 @@ fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
         .row("cost", Span::styled(dollars(record.cost_usd.as_deref()), theme.strong()))
         .optional_row("price version", record.price_version.map(|it| plain(it.to_string())));
     if !record.notes.is_empty() {
-        detail.heading("Lost or mended in translation");
+        detail.heading("Dropped or adapted in translation");
         for note in &record.notes {
             detail.text(plain(format!("· {note}")));
         }
