@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn unimplemented_means_an_older_gateway_unless_a_message_explains_it() {
-        let told = "this is the address of the API";
-        assert!(call(&Status::unimplemented(told)).contains(told));
+        let message = "this is the address of the API";
+        assert!(call(&Status::unimplemented(message)).contains(message));
         assert!(call(&Status::unimplemented("")).contains("older than this program"));
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn traffic(
     ServerStream(once(open).try_flatten().boxed())
 }
 
-// === impl Feed ===
+// === impl ServerStream ===
 
 impl<T: Send + 'static> ServerStream<T> {
     /// Returns a stream that never yields.

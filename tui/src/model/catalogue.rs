@@ -129,11 +129,11 @@ impl ListEntry for CatalogueModel {
 impl Deployment {
     /// Parses `UPSTREAM:MODEL`, or `UPSTREAM` if the model id is the same there. Returns `None` if
     /// a part is empty.
-    pub fn parse(place: &str) -> Option<Self> {
-        let (upstream, model) = match place.split_once(':') {
+    pub fn parse(text: &str) -> Option<Self> {
+        let (upstream, model) = match text.split_once(':') {
             Some((_, "")) => return None,
             Some((upstream, model)) => (upstream, model),
-            None => (place, ""),
+            None => (text, ""),
         };
         let [upstream, model] = [upstream, model].map(str::to_owned);
         (!upstream.is_empty()).then_some(Self { upstream, model, weight: 1, priority: 0 })
@@ -145,7 +145,7 @@ impl Deployment {
     }
 }
 
-// === impl Offer ===
+// === impl CatalogueModel ===
 
 impl CatalogueModel {
     /// Returns the best known health among the deployments, because that is where requests go.
@@ -155,8 +155,8 @@ impl CatalogueModel {
 
     /// Formats the deployments as a comma-separated list that [`Deployment::parse`] can read.
     pub fn deployments_text(&self) -> String {
-        let place = |it: &Deployment| format!("{}:{}", it.upstream, it.model);
-        self.deployments.iter().map(place).collect::<Vec<_>>().join(", ")
+        let format = |it: &Deployment| format!("{}:{}", it.upstream, it.model);
+        self.deployments.iter().map(format).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns a curl command that sends a chat request to the model, one line per element.

@@ -44,7 +44,7 @@ pub struct List<T> {
     pub filter: String,
 }
 
-// === impl Remote ===
+// === impl Fetched ===
 
 impl<T> Default for Fetched<T> {
     fn default() -> Self {

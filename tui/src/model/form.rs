@@ -127,8 +127,8 @@ impl Form {
 
     /// Moves the focus to the field with this label and shows `problem`.
     pub fn reject_field(&mut self, label: &str, problem: impl Into<String>) {
-        if let Some(place) = self.fields.iter().position(|field| field.label == label) {
-            self.current = place;
+        if let Some(index) = self.fields.iter().position(|field| field.label == label) {
+            self.current = index;
         }
         self.problem = Some(problem.into());
     }
@@ -179,8 +179,8 @@ impl Field {
         if let FieldKind::Choice(choices) = self.kind
             && !choices.is_empty()
         {
-            let now = choices.iter().position(|it| *it == self.input.value()).unwrap_or(0);
-            let next = (now + choices.len()).saturating_add_signed(steps) % choices.len();
+            let current = choices.iter().position(|it| *it == self.input.value()).unwrap_or(0);
+            let next = (current + choices.len()).saturating_add_signed(steps) % choices.len();
             self.input = Input::new(choices[next].to_owned());
         }
     }

@@ -7,17 +7,17 @@ pub fn parse_nanos(amount: &str) -> Option<i128> {
         Some(digits) => (-1, digits),
         None => (1, amount),
     };
-    let (whole, places) = digits.split_once('.').unwrap_or((digits, ""));
-    if places.len() > 9 || whole.is_empty() {
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if fraction.len() > 9 || whole.is_empty() {
         return None;
     }
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(whole) || !is_number(places) {
+    if !is_number(whole) || !is_number(fraction) {
         return None;
     }
     let whole: i128 = whole.parse().ok()?;
-    let places: i128 = format!("{places:0<9}").parse().ok()?;
-    whole.checked_mul(1_000_000_000)?.checked_add(places)?.checked_mul(sign)
+    let fraction: i128 = format!("{fraction:0<9}").parse().ok()?;
+    whole.checked_mul(1_000_000_000)?.checked_add(fraction)?.checked_mul(sign)
 }
 
 /// Returns the approximate number of tokens that `balance` buys at `price` per million. Returns

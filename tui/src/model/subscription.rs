@@ -84,7 +84,7 @@ pub fn subscription(model: &Model) -> Subscription {
     Subscription { topics, range, traffic: (follows && known).then_some(scope), filter }
 }
 
-// === impl Interest ===
+// === impl Subscription ===
 
 impl Default for Subscription {
     fn default() -> Self {

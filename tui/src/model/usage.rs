@@ -70,8 +70,8 @@ impl Range {
     /// Returns the range `steps` longer (negative: shorter), limited to the available ranges.
     #[must_use]
     pub fn step(self, steps: isize) -> Self {
-        let place = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);
-        let place = place.saturating_add_signed(steps).min(Self::ALL.len() - 1);
-        Self::ALL[place]
+        let index = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);
+        let index = index.saturating_add_signed(steps).min(Self::ALL.len() - 1);
+        Self::ALL[index]
     }
 }

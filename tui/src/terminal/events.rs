@@ -32,7 +32,7 @@ impl Events {
     /// Returns an error if a thread cannot be started.
     pub fn listen() -> Result<Self> {
         let (sender, events) = mpsc::channel(EVENT_QUEUE_CAPACITY);
-        let line = sender.clone();
+        let hangup = sender.clone();
         spawn_thread("events", move || {
             loop {
                 let event = match read() {
@@ -46,10 +46,10 @@ impl Events {
                 }
             }
         })?;
-        spawn_thread("line", move || {
+        spawn_thread("hangup", move || {
             wait_for_hangup();
             // Fails only during shutdown.
-            let _ = line.blocking_send(None);
+            let _ = hangup.blocking_send(None);
         })?;
         Ok(Self { events })
     }
@@ -73,8 +73,8 @@ fn wait_for_hangup() {
     let (input, output) = (stdin(), stdout());
     // If standard input is not a terminal, crossterm reads the controlling terminal, most likely
     // the one that standard output writes to.
-    let line: BorrowedFd<'_> = if input.is_terminal() { input.as_fd() } else { output.as_fd() };
+    let terminal: BorrowedFd<'_> = if input.is_terminal() { input.as_fd() } else { output.as_fd() };
     // No events are requested, so input does not wake this thread; a hang-up is always reported.
-    let mut lines = [PollFd::from_borrowed_fd(line, PollFlags::empty())];
-    while poll(&mut lines, None) == Err(Errno::INTR) {}
+    let mut fds = [PollFd::from_borrowed_fd(terminal, PollFlags::empty())];
+    while poll(&mut fds, None) == Err(Errno::INTR) {}
 }

@@ -75,10 +75,10 @@ pub(super) fn send(form: &mut Form) -> Option<Effect> {
         }
         Err((label, problem)) => {
             let field = form.fields.get(form.current);
-            let seen = field.is_some_and(|field| field.label == label);
-            let typed = form.field(label).is_some_and(|field| !field.input.value().is_empty());
+            let had_focus = field.is_some_and(|field| field.label == label);
+            let has_text = form.field(label).is_some_and(|field| !field.input.value().is_empty());
             form.reject_field(label, problem);
-            if !seen && !typed {
+            if !had_focus && !has_text {
                 form.problem = None;
             }
             None
@@ -238,15 +238,15 @@ fn catalogue_model(form: &Form, before: CatalogueModel) -> Result<CatalogueModel
 
 /// Parses the deployments. Existing ones keep their weight and priority.
 fn deployments(form: &Form, before: &CatalogueModel) -> Result<Vec<Deployment>, FieldError> {
-    let how = "UPSTREAM:MODEL, such as `local:qwen3-32b`, with commas between several";
-    required(form, "served by", how)?;
-    let known = |read: Deployment| {
+    let hint = "UPSTREAM:MODEL, such as `local:qwen3-32b`, with commas between several";
+    required(form, "served by", hint)?;
+    let keep_settings = |read: Deployment| {
         let same = |it: &&Deployment| it.upstream == read.upstream && it.model == read.model;
         before.deployments.iter().find(same).cloned().unwrap_or(read)
     };
-    let places = form.parts("served by").into_iter();
-    let read = places.map(|place| Deployment::parse(&place).map(known));
-    read.collect::<Option<_>>().ok_or_else(|| ("served by", how.to_owned()))
+    let parts = form.parts("served by").into_iter();
+    let read = parts.map(|part| Deployment::parse(&part).map(keep_settings));
+    read.collect::<Option<_>>().ok_or_else(|| ("served by", hint.to_owned()))
 }
 
 fn upstream(form: &mut Form) -> Result<UpstreamDraft, FieldError> {

@@ -107,7 +107,7 @@ fn attach_health(upstreams: &mut [Upstream], health: &[Health]) {
 }
 
 fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
-    let place = match topic {
+    let state = match topic {
         Topic::Account => &mut data.account.fetch,
         Topic::Limits => &mut data.overview.limits.fetch,
         Topic::Usage => {
@@ -129,5 +129,5 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
             return;
         }
     };
-    *place = fetch;
+    *state = fetch;
 }

@@ -83,7 +83,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
         return true;
     }
     let Some(rows) = rows(model) else { return false };
-    let to = match action {
+    let row = match action {
         Action::Move(steps) => rows.selected().saturating_add_signed(steps),
         Action::Page(pages) => rows.selected().saturating_add_signed(pages.saturating_mul(page)),
         Action::First => 0,
@@ -91,7 +91,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
         Action::Select(row) => row,
         _ => return false,
     };
-    rows.select(to);
+    rows.select(row);
     true
 }
 

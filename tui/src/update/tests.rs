@@ -81,14 +81,14 @@ fn write(model: &mut Model, text: &str) {
 fn change(effects: &[Effect]) -> String {
     match effects {
         [Effect::Change(change)] => format!("{change:?}"),
-        other => panic!("no change: {other:?}"),
+        other => panic!("not a change: {other:?}"),
     }
 }
 
 fn subscribed(effects: &[Effect]) -> &Subscription {
     match effects {
         [Effect::Subscribe(subscription)] => subscription,
-        other => panic!("nothing is watched: {other:?}"),
+        other => panic!("not a subscription: {other:?}"),
     }
 }
 
@@ -104,10 +104,13 @@ fn creates_a_key_and_shows_its_secret_once() {
     write(&mut model, "60");
     press(&mut model, KeyCode::Tab);
     write(&mut model, "200k");
-    let asked = change(&press(&mut model, KeyCode::Enter));
-    assert!(asked.starts_with("CreateKey { label: \"laptop\""), "{asked}");
-    assert!(asked.contains("rpm: Some(60), tpm: Some(200000), concurrency: None"), "{asked}");
-    assert!(press(&mut model, KeyCode::Enter).is_empty(), "it was sent already");
+    let requested = change(&press(&mut model, KeyCode::Enter));
+    assert!(requested.starts_with("CreateKey { label: \"laptop\""), "{requested}");
+    assert!(
+        requested.contains("rpm: Some(60), tpm: Some(200000), concurrency: None"),
+        "{requested}"
+    );
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "already submitted");
 
     let made = CreatedKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
     let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made) };
@@ -150,12 +153,12 @@ fn revoking_a_key_requires_confirmation() {
     load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
     press(&mut model, KeyCode::Char('j'));
     assert!(press(&mut model, KeyCode::Char('x')).is_empty());
-    assert!(press(&mut model, KeyCode::Enter).is_empty(), "Enter is no yes");
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "Enter does not confirm");
     press(&mut model, KeyCode::Char('n'));
     assert!(model.overlay.is_none());
     press(&mut model, KeyCode::Char('x'));
-    let asked = change(&press(&mut model, KeyCode::Char('y')));
-    assert_eq!(asked, "RevokeKey { id: \"b\", label: \"label of b\" }");
+    let requested = change(&press(&mut model, KeyCode::Char('y')));
+    assert_eq!(requested, "RevokeKey { id: \"b\", label: \"label of b\" }");
 }
 
 #[test]
@@ -183,9 +186,9 @@ fn editing_a_plan_keeps_unchanged_values() {
     press(&mut model, KeyCode::Char('e'));
     press(&mut model, KeyCode::Down);
     write(&mut model, "60");
-    let asked = change(&press(&mut model, KeyCode::Enter));
+    let requested = change(&press(&mut model, KeyCode::Enter));
     let limits = Limits { rpm: Some(60), ..limits };
-    assert_eq!(asked, format!("PutPlan({:?})", Plan { limits, ..plan }));
+    assert_eq!(requested, format!("PutPlan({:?})", Plan { limits, ..plan }));
 }
 
 #[test]
@@ -197,10 +200,10 @@ fn operators_credit_suspend_and_resume() {
     write(&mut model, "2.5x");
     press(&mut model, KeyCode::Tab);
     write(&mut model, "gift");
-    assert!(press(&mut model, KeyCode::Enter).is_empty(), "`2.5x` is no amount");
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "`2.5x` is not an amount");
     press(&mut model, KeyCode::Backspace);
-    let asked = change(&press(&mut model, KeyCode::Enter));
-    assert_eq!(asked, "Credit { account: \"bob\", amount_usd: \"2.5\", reason: \"gift\" }");
+    let requested = change(&press(&mut model, KeyCode::Enter));
+    assert_eq!(requested, "Credit { account: \"bob\", amount_usd: \"2.5\", reason: \"gift\" }");
     update(
         &mut model,
         Message::Changed(Ok(ChangeOutcome { notice: "done".to_owned(), key: None })),
@@ -208,8 +211,8 @@ fn operators_credit_suspend_and_resume() {
 
     press(&mut model, KeyCode::Char('s'));
     write(&mut model, "unpaid");
-    let asked = change(&press(&mut model, KeyCode::Enter));
-    assert_eq!(asked, "Suspend { account: \"bob\", reason: \"unpaid\" }");
+    let requested = change(&press(&mut model, KeyCode::Enter));
+    assert_eq!(requested, "Suspend { account: \"bob\", reason: \"unpaid\" }");
     update(
         &mut model,
         Message::Changed(Ok(ChangeOutcome { notice: "done".to_owned(), key: None })),
@@ -229,16 +232,16 @@ fn each_screen_subscribes_to_its_data() {
     assert_eq!(
         subscribed(&effects).traffic,
         Some(TrafficScope::Gateway),
-        "who it is decides whose traffic"
+        "operators watch the whole gateway"
     );
     let effects = press(&mut model, KeyCode::Char('7'));
     assert_eq!(subscribed(&effects).topics, [Topic::Account, Topic::Upstreams, Topic::Health]);
     assert_eq!(subscribed(&effects).traffic, None);
     let effects = press(&mut model, KeyCode::Char('3'));
     let topics = [Topic::Account, Topic::Models, Topic::Upstreams, Topic::Health];
-    assert_eq!(subscribed(&effects).topics, topics, "who sees how models do");
+    assert_eq!(subscribed(&effects).topics, topics, "operators see model health");
     press(&mut model, KeyCode::Char('7'));
-    assert!(press(&mut model, KeyCode::Char('7')).is_empty(), "nothing new is wanted");
+    assert!(press(&mut model, KeyCode::Char('7')).is_empty(), "the subscription is unchanged");
 }
 
 #[test]
@@ -250,9 +253,9 @@ fn health_and_upstreams_merge_in_either_order() {
         let name = "local".to_owned();
         Loaded::Health(vec![Health { name, in_flight: 3, ..Health::default() }])
     };
-    for news in [[upstreams(), health(), upstreams()], [health(), upstreams(), upstreams()]] {
+    for order in [[upstreams(), health(), upstreams()], [health(), upstreams(), upstreams()]] {
         let mut model = signed_in(Role::Operator);
-        for loaded in news {
+        for loaded in order {
             load(&mut model, loaded);
         }
         let health = model.data.upstreams.entries[0].health.as_ref();

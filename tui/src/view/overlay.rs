@@ -41,10 +41,10 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
 pub(super) fn form(theme: Theme, form: &Form, remark: &str, buffer: &mut Buffer, area: Rect) {
     let inside = popup(theme, &form.title, buffer, area);
     let mut rows = inside.rows().skip(1);
-    for ((place, field), row) in form.fields.iter().enumerate().zip(&mut rows) {
+    for ((index, field), row) in form.fields.iter().enumerate().zip(&mut rows) {
         let [left, right] =
             Layout::horizontal([Constraint::Length(15), Constraint::Fill(1)]).areas(row);
-        let focused = place == form.current && !form.is_submitting;
+        let focused = index == form.current && !form.is_submitting;
         let style = if focused { theme.accent() } else { theme.faint() };
         Line::styled(field.label, style).render(left, buffer);
         if field.input.value().is_empty() && field.kind != FieldKind::Fixed {
@@ -117,13 +117,13 @@ fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
         let typed = Rect { x: row.x + 1, width: row.width.saturating_sub(1), ..row };
         field::typed(theme, &palette.input, buffer, typed);
     }
-    for ((place, command), row) in commands.iter().enumerate().skip(first).zip(rows) {
+    for ((index, command), row) in commands.iter().enumerate().skip(first).zip(rows) {
         let key = command.labels().next().unwrap_or_default();
         let name = command.command.unwrap_or_default();
         let text = fit(&format!("{name:<14}{}", command.help), usize::from(row.width) - 4);
         Line::raw(text).render(row, buffer);
         Line::styled(key, theme.faint()).right_aligned().render(row, buffer);
-        if place == palette.selected {
+        if index == palette.selected {
             buffer.set_style(row, theme.cursor());
         }
     }

@@ -24,8 +24,8 @@ use super::widget::text::{
 
 /// Draws the overview.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let roomy = area.height >= 30;
-    let heights = if roomy { [12, 9] } else { [8, 5] };
+    let is_tall = area.height >= 30;
+    let heights = if is_tall { [12, 9] } else { [8, 5] };
     let [top, middle, bottom] = Layout::vertical([
         Constraint::Length(heights[0]),
         Constraint::Length(heights[1]),
@@ -58,15 +58,12 @@ fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
     let spent = balance.and_then(parse_nanos).is_some_and(|left| left <= 0);
     let style = if spent { theme.bad() } else { theme.strong() };
     let mut lines = vec![("left", Span::styled(dollars(balance), style))];
-    let roomy = inside.height >= 10;
+    let is_tall = inside.height >= 10;
+    let max_models = if is_tall { 2 } else { 1 };
     match spent {
         true if model.is_operator() => lines.push(("", Span::raw("6, then c: give it credit"))),
         true => lines.push(("", Span::raw("ask an operator for credit"))),
-        false => lines.extend(affordable_models(model, balance).into_iter().take(if roomy {
-            2
-        } else {
-            1
-        })),
+        false => lines.extend(affordable_models(model, balance).into_iter().take(max_models)),
     }
     // The usage totals of an operator cover all accounts.
     let used = if model.is_operator() { "all used in 30 days" } else { "used in 30 days" };
@@ -77,7 +74,7 @@ fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
         ("base URL", Span::raw(model.base_url.as_str())),
         (used, Span::raw(dollars(month.and_then(|it| it.cost_usd.as_deref())))),
     ]);
-    if roomy {
+    if is_tall {
         lines.extend([
             ("  requests", Span::raw(count(month.map(|it| it.requests)))),
             ("  input tokens", Span::raw(count(tokens(|it| it.input)))),
@@ -95,18 +92,18 @@ fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
 fn affordable_models<'a>(model: &'a Model, balance: Option<&str>) -> Vec<(&'a str, Span<'a>)> {
     let Some(balance) = balance else { return Vec::new() };
     let used = model.data.overview.month.value.as_ref();
-    let place = |entry: &CatalogueModel| {
-        let place = used.and_then(|it| it.by_model.iter().position(|(id, _)| *id == entry.id));
-        place.unwrap_or(usize::MAX)
+    let rank = |entry: &CatalogueModel| {
+        let rank = used.and_then(|it| it.by_model.iter().position(|(id, _)| *id == entry.id));
+        rank.unwrap_or(usize::MAX)
     };
     let mut models: Vec<_> = model.data.models.entries.iter().collect();
-    models.sort_by_key(|entry| place(entry));
-    let bought = models.into_iter().filter_map(|entry| {
+    models.sort_by_key(|entry| rank(entry));
+    let affordable = models.into_iter().filter_map(|entry| {
         let tokens = tokens_for(balance, entry.price.output_usd.as_deref()?)?;
         let text = format!("≈ {} output tokens", approximate_count(tokens));
         Some((entry.id.as_str(), Span::raw(text)))
     });
-    bought.collect()
+    affordable.collect()
 }
 
 fn limits(model: &Model, buffer: &mut Buffer, area: Rect) {

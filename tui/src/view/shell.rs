@@ -37,20 +37,20 @@ pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
     };
     let state = Span::styled(text, style);
     let mut left = vec![Span::styled(" Tollgate  ", theme.strong())];
-    let mut room = usize::from(area.width).saturating_sub(state.width() + 13);
-    let mut put = |text: &str, style| {
-        let text = fit(text, room);
-        room = room.saturating_sub(Span::raw(&text).width() + 2);
+    let mut remaining = usize::from(area.width).saturating_sub(state.width() + 13);
+    let mut push = |text: &str, style| {
+        let text = fit(text, remaining);
+        remaining = remaining.saturating_sub(Span::raw(&text).width() + 2);
         left.extend([Span::styled(text, style), Span::raw("  ")]);
     };
-    put(&model.server, theme.faint());
+    push(&model.server, theme.faint());
     if let Some(account) = &model.data.account.value {
-        put(&account.name, theme.strong());
+        push(&account.name, theme.strong());
         if account.suspended {
-            put("suspended", theme.bad());
+            push("suspended", theme.bad());
         }
         if let Some(balance) = &account.balance_usd {
-            put(&dollars(Some(balance)), theme.faint());
+            push(&dollars(Some(balance)), theme.faint());
         }
     }
     Line::from(left).render(first, buffer);
@@ -76,18 +76,18 @@ pub(super) fn tab_at(model: &Model, area: Rect, position: Position) -> Option<Sc
 fn tabs(model: &Model, row: Rect) -> Vec<(Screen, String, Rect)> {
     let number = |screen| Screen::TABS.iter().position(|it| *it == screen).map_or(0, |it| it + 1);
     let open = model.screen;
-    let roomy = |it: Screen| format!(" {} {} ", number(it), it.name());
-    let close = |it: Screen| format!("{} {}", number(it), it.name());
-    let short = |it: Screen| if it == open { roomy(it) } else { format!(" {} ", number(it)) };
+    let padded = |it: Screen| format!(" {} {} ", number(it), it.name());
+    let compact = |it: Screen| format!("{} {}", number(it), it.name());
+    let shortest = |it: Screen| if it == open { padded(it) } else { format!(" {} ", number(it)) };
     // First drop the padding, then the names of all tabs except the open one.
     let width = usize::from(row.width);
     let line = |label: &dyn Fn(Screen) -> String| model.tabs().map(|it| label(it).len() + 1).sum();
-    let (label, gap): (&dyn Fn(Screen) -> String, u16) = if width + 1 >= line(&roomy) {
-        (&roomy, 0)
-    } else if width + 1 >= line(&close) {
-        (&close, 1)
+    let (label, gap): (&dyn Fn(Screen) -> String, u16) = if width + 1 >= line(&padded) {
+        (&padded, 0)
+    } else if width + 1 >= line(&compact) {
+        (&compact, 1)
     } else {
-        (&short, 0)
+        (&shortest, 0)
     };
     let mut start = row.x;
     let mut tabs = Vec::new();
@@ -125,12 +125,13 @@ fn hints(model: &Model, buffer: &mut Buffer, area: Rect) {
         .collect();
     // The last two hints, help and quit, always stay.
     let last = hinted.len().saturating_sub(2);
-    let needed = |(key, hint): &(String, &str)| Span::raw(key).width() + hint.len() + 3;
-    let mut room = usize::from(area.width).saturating_sub(hinted[last..].iter().map(needed).sum());
-    for (place, hint) in hinted.iter().enumerate() {
-        if place < last {
-            match room.checked_sub(needed(hint)) {
-                Some(left) => room = left,
+    let width_of = |(key, hint): &(String, &str)| Span::raw(key).width() + hint.len() + 3;
+    let mut remaining =
+        usize::from(area.width).saturating_sub(hinted[last..].iter().map(width_of).sum());
+    for (index, hint) in hinted.iter().enumerate() {
+        if index < last {
+            match remaining.checked_sub(width_of(hint)) {
+                Some(left) => remaining = left,
                 None => continue,
             }
         }

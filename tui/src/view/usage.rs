@@ -75,8 +75,8 @@ fn sums(model: &Model, buffer: &mut Buffer, area: Rect) {
     let inside = frame(theme, &ranges(model), buffer, first);
     totals(model, sums.value.as_ref().map(|it| &it.totals), buffer, inside);
     over_time(model, buffer, second);
-    let mut shares = |title, values: Option<&Vec<(String, Totals)>>, place| {
-        let inside = frame(theme, title, buffer, place);
+    let mut shares = |title, values: Option<&Vec<(String, Totals)>>, panel| {
+        let inside = frame(theme, title, buffer, panel);
         match values {
             Some(values) if !values.is_empty() => token_shares(model, values, buffer, inside),
             _ => empty(theme, &sums.fetch, "nothing used", buffer, inside),
@@ -172,7 +172,7 @@ fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
 
 /// Returns all days of the range as `month-day` with their tokens, including days without requests.
 fn days(model: &Model, usage: &Usage) -> Vec<(String, u64)> {
-    let known = |day: Date| {
+    let tokens_on = |day: Date| {
         let day = day.to_string();
         let sums = usage.by_day.iter().find(|(it, _)| *it == day);
         sums.and_then(|(_, totals)| totals.tokens.total()).unwrap_or(0)
@@ -182,7 +182,7 @@ fn days(model: &Model, usage: &Usage) -> Vec<(String, u64)> {
         return Vec::new();
     };
     let days = (0..=count).rev().filter_map(|ago| today.checked_sub(ago.days()).ok());
-    days.map(|day| (day.strftime("%m-%d").to_string(), known(day))).collect()
+    days.map(|day| (day.strftime("%m-%d").to_string(), tokens_on(day))).collect()
 }
 
 /// Draws the token count per label as bars.
@@ -214,7 +214,7 @@ fn title(model: &Model) -> String {
         "" => String::new(),
         filter => format!(" · /{filter}"),
     };
-    let place = match (log.paused, log.following) {
+    let position = match (log.paused, log.following) {
         (true, _) => format!("paused, {} new", count(Some(log.arrived_while_paused))),
         (false, true) => "following".to_owned(),
         (false, false) => format!("{} of {}, g follows", log.selected + 1, log.records.len()),
@@ -223,7 +223,7 @@ fn title(model: &Model) -> String {
         0 => String::new(),
         skipped => format!(" · {} skipped", count(Some(skipped))),
     };
-    format!("Requests{filter} · {place}{skipped}")
+    format!("Requests{filter} · {position}{skipped}")
 }
 
 /// Draws the log, newest first.

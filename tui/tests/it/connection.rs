@@ -35,14 +35,20 @@ impl Client {
     fn connect(server: String, token: &str, topics: &'static [Topic]) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let (sender, messages) = mpsc::channel(64);
-        let (subscription, wanted) =
+        let (subscription, subscriptions) =
             watch::channel(Subscription { topics, ..Subscription::default() });
-        let (changes, asked) = mpsc::channel(8);
+        let (changes, requested) = mpsc::channel(8);
         let refresh = Arc::new(Notify::new());
         let mut tasks = JoinSet::new();
         let again = Arc::clone(&refresh);
-        let connection =
-            Connection::new(Address::new(server), token.into(), sender, wanted, asked, again);
+        let connection = Connection::new(
+            Address::new(server),
+            token.into(),
+            sender,
+            subscriptions,
+            requested,
+            again,
+        );
         tasks.spawn_on(connection.run(), runtime.handle());
         Self { runtime, messages, subscription, changes, refresh, _tasks: tasks }
     }
@@ -59,7 +65,7 @@ impl Client {
                 }
             })
             .await
-            .unwrap_or_else(|_| panic!("waited in vain for {what}"))
+            .unwrap_or_else(|_| panic!("timed out waiting for {what}"))
         })
     }
 
@@ -101,7 +107,7 @@ impl Client {
 
     fn change(&mut self, change: Change) -> Result<ChangeOutcome, String> {
         self.changes.blocking_send(change).unwrap();
-        self.wait("what came of a change", |message| match message {
+        self.wait("the result of a change", |message| match message {
             Message::Changed(outcome) => Some(outcome),
             _ => None,
         })
@@ -146,9 +152,9 @@ fn sends_the_account_the_history_and_new_records() {
     assert_eq!(models(&history), names[10..].iter().map(String::as_str).collect::<Vec<_>>());
 
     backend.record("new");
-    let news = client.next_log_batch();
-    assert!(!news.restarted);
-    assert_eq!(models(&news), ["new"]);
+    let batch = client.next_log_batch();
+    assert!(!batch.restarted);
+    assert_eq!(models(&batch), ["new"]);
 }
 
 #[test]
@@ -186,9 +192,9 @@ fn restarts_the_log_when_the_gateway_rejects_the_cursor() {
     client.lost();
     backend.wipe();
     let _gateway = Gateway::start_at(&backend, address, ContractVersion::Current);
-    let anew = client.next_log_batch();
-    assert!(anew.restarted);
-    assert!(anew.records.is_empty());
+    let batch = client.next_log_batch();
+    assert!(batch.restarted);
+    assert!(batch.records.is_empty());
 }
 
 #[test]
@@ -210,26 +216,26 @@ fn fetches_only_subscribed_topics() {
     let limits = client.loaded(|loaded| match loaded {
         Loaded::Limits(limits) => Some(limits),
         Loaded::Account(_) => None,
-        other => panic!("nobody asked for {other:?}"),
+        other => panic!("unexpected {other:?}"),
     });
     assert_eq!((limits[0].used, limits[0].limit), (12, 60));
     client.subscribe(&[Topic::Upstreams, Topic::Health], Some(TrafficScope::Gateway), "");
-    let mut known = (None, None, None);
-    while known.0.is_none() || known.1.is_none() || known.2.is_none() {
+    let mut received = (None, None, None);
+    while received.0.is_none() || received.1.is_none() || received.2.is_none() {
         client.loaded(|loaded| {
             match loaded {
-                Loaded::Upstreams(upstreams) => known.0 = Some(upstreams),
-                Loaded::Health(health) => known.1 = Some(health),
-                Loaded::Traffic(traffic) => known.2 = Some(traffic),
+                Loaded::Upstreams(upstreams) => received.0 = Some(upstreams),
+                Loaded::Health(health) => received.1 = Some(health),
+                Loaded::Traffic(traffic) => received.2 = Some(traffic),
                 Loaded::Limits(_) | Loaded::Account(_) => {}
-                other => panic!("nobody asked for {other:?}"),
+                other => panic!("unexpected {other:?}"),
             }
             Some(())
         });
     }
-    assert_eq!(known.0.unwrap()[0].name, "local");
-    assert_eq!(known.1.unwrap()[0].breaker, Some(BreakerState::Open));
-    let traffic = known.2.unwrap();
+    assert_eq!(received.0.unwrap()[0].name, "local");
+    assert_eq!(received.1.unwrap()[0].breaker, Some(BreakerState::Open));
+    let traffic = received.2.unwrap();
     assert_eq!((traffic.in_flight, traffic.minutes.len()), (7, 60));
 }
 
@@ -243,11 +249,11 @@ fn an_older_gateway_reports_unsupported_topics_and_serves_the_rest() {
     client.subscribe(&[Topic::Usage], Some(TrafficScope::Account), "");
     assert_eq!(client.not_loaded(), (Topic::Traffic, FetchState::Unsupported));
     backend.record("new");
-    let news = client.wait("a record", |message| match message {
+    let batch = client.wait("a record", |message| match message {
         Message::LogReceived(batch) if !batch.records.is_empty() => Some(batch),
         _ => None,
     });
-    assert_eq!(models(&news), ["new"]);
+    assert_eq!(models(&batch), ["new"]);
     assert_eq!(client.requests(), 1);
 }
 
@@ -289,8 +295,8 @@ fn refetches_after_a_change() {
         days: Some(7),
     };
     let done = client.change(create("laptop", &[])).unwrap();
-    let made = done.key.unwrap();
-    assert!(secrecy::ExposeSecret::expose_secret(&made.secret).starts_with(SECRET));
+    let created = done.key.unwrap();
+    assert!(secrecy::ExposeSecret::expose_secret(&created.secret).starts_with(SECRET));
     assert_eq!(labels(&mut client), ["laptop"]);
     let problem = client.change(create("other", &["nope"])).unwrap_err();
     assert_eq!(problem, "there is no model `nope`");
@@ -319,7 +325,7 @@ fn ends_when_the_token_is_rejected() {
         _ => None,
     });
     assert!(reason.contains("sign in"), "{reason}");
-    assert!(client.runtime.block_on(client.messages.recv()).is_none(), "it went on");
+    assert!(client.runtime.block_on(client.messages.recv()).is_none(), "the connection continued");
 }
 
 #[test]

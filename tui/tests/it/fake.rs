@@ -196,6 +196,6 @@ impl Drop for Gateway {
 fn authorize<T>(request: &Request<T>) -> Result<(), Status> {
     match request.metadata().get("authorization") {
         Some(value) if value == format!("Bearer {TOKEN}").as_str() => Ok(()),
-        _ => Err(Status::unauthenticated("who are you")),
+        _ => Err(Status::unauthenticated("invalid token")),
     }
 }

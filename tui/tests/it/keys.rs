@@ -93,7 +93,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Terminal(Event::Paste("型 pasted\n\u{1b}[31m".to_owned()))),
         4 => (widths, heights).prop_map(|(width, height)| Step::Resize(width, height)),
         2 => states.prop_map(Step::Data),
-        2 => (0..60_usize, any::<bool>()).prop_map(|(count, anew)| Step::Tail(count, anew)),
+        2 => (0..60_usize, any::<bool>()).prop_map(|(count, restarted)| Step::Tail(count, restarted)),
         1 => topics.prop_map(Step::Fail),
         1 => prop_oneof![
             Just(Step::Lost),

@@ -11,17 +11,17 @@ fn catalogue(role: Role) -> Model {
     model
 }
 
-fn place(upstream: &str, model: &str) -> Deployment {
+fn deployment(upstream: &str, model: &str) -> Deployment {
     let [upstream, model] = [upstream, model].map(str::to_owned);
     Deployment { upstream, model, weight: 1, priority: 0 }
 }
 
 /// Returns the model in the requested change, and the previous entry in case of an update.
-fn made(effects: Vec<Effect>) -> (Option<CatalogueModel>, CatalogueModel) {
+fn requested_models(effects: Vec<Effect>) -> (Option<CatalogueModel>, CatalogueModel) {
     match effects.into_iter().next() {
         Some(Effect::Change(Change::AddModel(entry))) => (None, *entry),
         Some(Effect::Change(Change::UpdateModel { before, after })) => (Some(*before), *after),
-        other => panic!("no model is changed: {other:?}"),
+        other => panic!("not a catalogue change: {other:?}"),
     }
 }
 
@@ -30,7 +30,7 @@ fn operators_add_a_model() {
     let mut model = catalogue(Role::Operator);
     press(&mut model, KeyCode::Char('n'));
     write(&mut model, "llama");
-    assert!(press(&mut model, KeyCode::Enter).is_empty(), "it has to be served somewhere");
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "a deployment is required");
     write(&mut model, "local:meta/llama:8b, spare:,");
     assert!(press(&mut model, KeyCode::Enter).is_empty(), "`spare:` names no model");
     for _ in 0..2 {
@@ -42,7 +42,7 @@ fn operators_add_a_model() {
         }
         write(&mut model, text);
     }
-    let (before, entry) = made(press(&mut model, KeyCode::Enter));
+    let (before, entry) = requested_models(press(&mut model, KeyCode::Enter));
     let price = Price {
         input_usd: Some("0.1".to_owned()),
         output_usd: Some("0.40".to_owned()),
@@ -50,7 +50,7 @@ fn operators_add_a_model() {
     };
     let expected = CatalogueModel {
         id: "llama".to_owned(),
-        deployments: vec![place("local", "meta/llama:8b"), place("spare", "")],
+        deployments: vec![deployment("local", "meta/llama:8b"), deployment("spare", "")],
         context: Some(128_000),
         limits: Limits { rpm: Some(60), ..Limits::default() },
         price,
@@ -65,7 +65,7 @@ fn editing_a_model_keeps_unchanged_values() {
     let entry = CatalogueModel {
         id: "llama".to_owned(),
         aliases: vec!["default".to_owned()],
-        deployments: vec![Deployment { weight: 3, priority: 2, ..place("local", "llama") }],
+        deployments: vec![Deployment { weight: 3, priority: 2, ..deployment("local", "llama") }],
         limits: Limits { tpm: Some(5), concurrency: Some(7), ..Limits::default() },
         ..CatalogueModel::default()
     };
@@ -74,9 +74,9 @@ fn editing_a_model_keeps_unchanged_values() {
     write(&mut model, ", spare:llama");
     press(&mut model, KeyCode::Up);
     press(&mut model, KeyCode::Backspace);
-    let (before, after) = made(press(&mut model, KeyCode::Enter));
+    let (before, after) = requested_models(press(&mut model, KeyCode::Enter));
     let mut expected = entry.clone();
-    expected.deployments.push(place("spare", "llama"));
+    expected.deployments.push(deployment("spare", "llama"));
     expected.limits.tpm = None;
     assert_eq!((before, after), (Some(entry), expected));
 }
@@ -92,8 +92,8 @@ fn removing_a_model_requires_confirmation() {
         }]),
     );
     press(&mut model, KeyCode::Char('x'));
-    let asked = change(&press(&mut model, KeyCode::Char('y')));
-    assert_eq!(asked, "RemoveModel { id: \"llama\" }");
+    let requested = change(&press(&mut model, KeyCode::Char('y')));
+    assert_eq!(requested, "RemoveModel { id: \"llama\" }");
 }
 
 #[test]
@@ -125,14 +125,14 @@ fn model_health_is_that_of_its_best_upstream() {
         upstream("shaky", Some(BreakerState::Closed), 1),
         upstream("new", None, 0),
     ];
-    for (places, health_status) in [
+    for (names, health_status) in [
         (&["down", "shaky"][..], Some(HealthStatus::Shaky)),
         (&["down", "gone"], Some(HealthStatus::Down)),
         (&["new"], None),
         (&[], None),
     ] {
-        let deployments = places.iter().map(|it| place(it, "llama")).collect();
+        let deployments = names.iter().map(|it| deployment(it, "llama")).collect();
         let entry = CatalogueModel { deployments, ..CatalogueModel::default() };
-        assert_eq!(entry.health_status(&upstreams), health_status, "{places:?}");
+        assert_eq!(entry.health_status(&upstreams), health_status, "{names:?}");
     }
 }

@@ -140,5 +140,5 @@ fn a_longer_range_changes_the_subscription() {
     let effects = press(&mut model, KeyCode::Char(']'));
     assert_eq!(subscribed(&effects).range.name(), "7d");
     press(&mut model, KeyCode::Char(']'));
-    assert!(press(&mut model, KeyCode::Char(']')).is_empty(), "there is no longer one");
+    assert!(press(&mut model, KeyCode::Char(']')).is_empty(), "the range is already the longest");
 }

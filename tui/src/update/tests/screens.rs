@@ -11,7 +11,7 @@ fn numbers_tabs_and_commands_open_screens() {
     press(&mut model, KeyCode::Tab);
     assert_eq!(model.screen, Screen::Usage);
     press(&mut model, KeyCode::Tab);
-    assert_eq!(model.screen, Screen::Overview, "after the last comes the first");
+    assert_eq!(model.screen, Screen::Overview, "the last tab wraps to the first");
     press(&mut model, KeyCode::BackTab);
     assert_eq!(model.screen, Screen::Usage);
     write(&mut model, ":ke");

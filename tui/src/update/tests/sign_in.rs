@@ -36,7 +36,7 @@ fn signing_in_clears_the_password_from_the_form() {
     let [Effect::SignIn { name, password }] = &*effects else { panic!("{effects:?}") };
     assert_eq!((name.as_str(), password.expose_secret()), ("ada", "correct horse"));
     assert_eq!(model.sign_in.form.field(PASSWORD).unwrap().input.value(), "");
-    assert!(press(&mut model, KeyCode::Enter).is_empty(), "it was sent already");
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "already submitted");
     update(&mut model, Message::SignedIn("token".into()));
     assert_eq!(model.screen, Screen::Overview);
 }

@@ -69,11 +69,11 @@ impl<'a> Detail<'a> {
     /// Draws as many lines as fit and counts the hidden ones. Omits empty lines if the contents are
     /// too long.
     pub fn render(&self, theme: Theme, buffer: &mut Buffer, area: Rect) {
-        let roomy = self.lines(theme, area.width, true);
-        let lines = if roomy.len() > usize::from(area.height) {
+        let with_gaps = self.lines(theme, area.width, true);
+        let lines = if with_gaps.len() > usize::from(area.height) {
             self.lines(theme, area.width, false)
         } else {
-            roomy
+            with_gaps
         };
         let room = usize::from(area.height);
         let hidden = (lines.len() > room).then(|| lines.len() + 1 - room);

@@ -123,18 +123,18 @@ fn column_spans(columns: &[Column], width: u16) -> Vec<Option<(u16, u16)>> {
     let chosen = columns.iter().zip(&kept).filter(|(_, kept)| **kept);
     let shares: u32 = chosen.map(|(column, _)| u32::from(column.grow)).sum();
     let mut start = 0_u16;
-    let mut given = 0;
-    let mut seen = 0;
+    let mut allocated = 0;
+    let mut grow_so_far = 0;
     columns
         .iter()
         .zip(kept)
         .map(|(column, kept)| {
             kept.then(|| {
-                seen += u32::from(column.grow);
-                let until = (spare * seen).checked_div(shares).unwrap_or(0);
+                grow_so_far += u32::from(column.grow);
+                let until = (spare * grow_so_far).checked_div(shares).unwrap_or(0);
                 let width =
-                    column.min_width.saturating_add(u16::try_from(until - given).unwrap_or(0));
-                given = until;
+                    column.min_width.saturating_add(u16::try_from(until - allocated).unwrap_or(0));
+                allocated = until;
                 let place = (start, width);
                 start = start.saturating_add(width).saturating_add(1);
                 place

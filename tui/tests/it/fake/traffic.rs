@@ -20,11 +20,11 @@ impl TrafficService for Backend {
         request: Request<WatchTrafficRequest>,
     ) -> Result<Response<Self::WatchTrafficStream>, Status> {
         authorize(&request)?;
-        let whole = request.into_inner().account == "*";
-        let in_flight = if whole { 7 } else { 3 };
+        let is_gateway = request.into_inner().account == "*";
+        let in_flight = if is_gateway { 7 } else { 3 };
         let minutes = vec![MinuteTraffic { requests: 5, errors: 1, tokens: 900 }; 60];
-        let picture = WatchTrafficResponse { in_flight, minutes, ..Default::default() };
-        Ok(Response::new(once(async { Ok(picture) }).chain(pending()).boxed()))
+        let snapshot = WatchTrafficResponse { in_flight, minutes, ..Default::default() };
+        Ok(Response::new(once(async { Ok(snapshot) }).chain(pending()).boxed()))
     }
 
     async fn list_limit_use(

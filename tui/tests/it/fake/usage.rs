@@ -39,21 +39,21 @@ impl UsageService for Backend {
         if start > length {
             return Err(Status::out_of_range("no such cursor"));
         }
-        let chosen = move |record: &&RequestRecord| model.is_none() || record.model == model;
-        let news = self.records.subscribe();
-        let stream = unfold((news, start, true), move |(mut news, start, first)| {
-            let chosen = chosen.clone();
+        let matches = move |record: &&RequestRecord| model.is_none() || record.model == model;
+        let updates = self.records.subscribe();
+        let stream = unfold((updates, start, true), move |(mut updates, start, first)| {
+            let matches = matches.clone();
             async move {
                 if !first {
-                    news.wait_for(|records| records.len() != start).await.ok()?;
+                    updates.wait_for(|records| records.len() != start).await.ok()?;
                 }
-                let records = news.borrow_and_update().get(start..)?.to_vec();
+                let records = updates.borrow_and_update().get(start..)?.to_vec();
                 let sent = records.len().min(BATCH);
-                let requests = records[..sent].iter().filter(chosen).cloned().collect();
+                let requests = records[..sent].iter().filter(matches).cloned().collect();
                 let end = start + sent;
                 let (cursor, live) = (end.to_string(), sent == records.len());
                 let answer = TailRequestsResponse { requests, cursor, dropped: 0, live };
-                Some((Ok(answer), (news, end, !live)))
+                Some((Ok(answer), (updates, end, !live)))
             }
         });
         Ok(Response::new(stream.boxed()))
