@@ -75,7 +75,7 @@ impl ListEntry for Key {
     }
 }
 
-// === impl State ===
+// === impl KeyState ===
 
 impl KeyState {
     /// Returns the display name.

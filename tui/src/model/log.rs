@@ -34,7 +34,7 @@ pub struct RequestLog {
     pub fetch: FetchState,
 }
 
-// === impl Log ===
+// === impl RequestLog ===
 
 impl Default for RequestLog {
     fn default() -> Self {

@@ -127,7 +127,7 @@ impl Tokens {
     }
 }
 
-// === impl Status ===
+// === impl RequestStatus ===
 
 impl RequestStatus {
     /// Returns the display name.
@@ -143,7 +143,7 @@ impl RequestStatus {
     }
 }
 
-// === impl Basis ===
+// === impl UsageBasis ===
 
 impl UsageBasis {
     /// Returns the text for the "counted by" row.

@@ -175,7 +175,7 @@ impl Profile {
     }
 }
 
-// === impl Condition ===
+// === impl HealthStatus ===
 
 impl HealthStatus {
     /// Returns the display name.
@@ -191,7 +191,7 @@ impl HealthStatus {
     }
 }
 
-// === impl Breaker ===
+// === impl BreakerState ===
 
 impl BreakerState {
     /// Returns the display name.
