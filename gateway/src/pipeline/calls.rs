@@ -3,7 +3,7 @@
 //! The result depends neither on how calls are split nor on the framing of the pieces.
 
 use super::pieces::Text;
-use domain::wire::call::{CallPiece, MAX_CALLS};
+use domain::wire::call::{CallKey, CallPiece, MAX_CALLS};
 use domain::wire::chunk::AnswerForm;
 
 /// The part of an id that identifies a call, in bytes.
@@ -70,16 +70,8 @@ impl Calls {
 
 impl OpenCall {
     fn goes_on_with(&self, piece: &CallPiece<'_>) -> bool {
-        let id = id(piece);
-        match piece.index {
-            // Some servers give all calls the same index and distinct ids (`S-6`).
-            Some(_) => {
-                let is_same = self.id.is_empty() || id.is_empty() || self.id == id;
-                self.index == piece.index && is_same
-            }
-            None if id.is_empty() => piece.name.is_empty(),
-            None => self.id == id,
-        }
+        let key = CallKey { index: piece.index, id: id(piece) };
+        key.may_continue(!piece.name.is_empty(), CallKey { index: self.index, id: &self.id })
     }
 
     fn add(&mut self, piece: &CallPiece<'_>) -> usize {

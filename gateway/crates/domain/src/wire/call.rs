@@ -28,6 +28,31 @@ pub struct CallPiece<'a> {
     pub unknown: Vec<Unknown<'a>>,
 }
 
+/// The labels by which a piece is assigned to a call (`S-6`).
+#[derive(Clone, Copy, Debug)]
+pub struct CallKey<'a> {
+    /// The index of the call among those of the answer.
+    pub index: Option<u64>,
+    /// The id; empty if it is not known.
+    pub id: &'a str,
+}
+
+impl CallKey<'_> {
+    /// Returns whether a piece with this key, and with a name if `has_name`, may belong to the call `open`. A piece
+    /// belongs to the last call for which this holds. Metering and translation both use this rule.
+    pub fn may_continue(self, has_name: bool, open: CallKey<'_>) -> bool {
+        match self.index {
+            // Some servers give all calls the same index and distinct ids.
+            Some(_) => {
+                let is_same = open.id.is_empty() || self.id.is_empty() || open.id == self.id;
+                open.index == self.index && is_same
+            }
+            None if self.id.is_empty() => !has_name,
+            None => open.id == self.id,
+        }
+    }
+}
+
 view_fields! {
     struct CallView<'a> {
         index: &'a RawValue,
@@ -78,6 +103,11 @@ impl<'a> CallPiece<'a> {
     pub fn read_only(function_call: &'a RawValue) -> serde_json::Result<Self> {
         let view = serde_json::from_str(function_call.get())?;
         Ok(Self { index: Some(0), ..Self::of(view) })
+    }
+
+    /// Returns the labels by which the piece is assigned to a call.
+    pub fn key(&self) -> CallKey<'_> {
+        CallKey { index: self.index, id: &self.id }
     }
 
     /// Whether it says nothing.

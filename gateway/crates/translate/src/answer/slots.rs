@@ -4,7 +4,7 @@ use super::ProtocolViolation;
 use super::object_scanner::ObjectScanner;
 use super::text::EscapedText;
 use crate::plan::ToolNames;
-use domain::wire::call::{CallPiece, MAX_CALLS};
+use domain::wire::call::{CallKey, CallPiece, MAX_CALLS};
 use domain::wire::chunk::AnswerForm;
 
 /// A call as received from the upstream.
@@ -53,11 +53,7 @@ impl Slots {
         piece: &CallPiece<'_>,
         form: AnswerForm,
     ) -> Result<Option<usize>, ProtocolViolation> {
-        let found = match piece.index {
-            _ if form == AnswerForm::Whole => None,
-            Some(index) => self.find_by_index(index, piece),
-            None => self.find_without_index(piece),
-        };
+        let found = if form == AnswerForm::Whole { None } else { self.find(piece) };
         if found.is_some() || piece.is_empty() {
             return Ok(found);
         }
@@ -70,29 +66,28 @@ impl Slots {
         Ok(Some(self.0.len() - 1))
     }
 
-    fn find_by_index(&mut self, index: u64, piece: &CallPiece<'_>) -> Option<usize> {
-        let last = self.0.iter().rposition(|slot| slot.index == Some(index))?;
+    fn find(&mut self, piece: &CallPiece<'_>) -> Option<usize> {
+        let has_name = !piece.name.is_empty();
+        let goes_on = |slot: &Slot| piece.key().may_continue(has_name, slot.key());
+        let last = self.0.iter().rposition(goes_on)?;
         let slot = &mut self.0[last];
-        if !piece.id.is_empty() && !slot.id.is_empty() {
-            // Some servers send the same index for every call.
-            return self.0.iter().rposition(|it| it.index == Some(index) && it.id == piece.id);
+        if piece.index.is_none() || !(piece.id.is_empty() || slot.id.is_empty()) {
+            return Some(last);
         }
+        // Without ids, a new name after complete arguments begins another call with the same index.
         let is_repeat = piece.name == slot.name && piece.arguments.is_empty();
-        let begins = !piece.name.is_empty() && !slot.name.is_empty() && !is_repeat;
+        let begins = has_name && !slot.name.is_empty() && !is_repeat;
         (!(begins && slot.is_complete())).then_some(last)
-    }
-
-    fn find_without_index(&self, piece: &CallPiece<'_>) -> Option<usize> {
-        if !piece.id.is_empty() {
-            return self.0.iter().rposition(|slot| slot.id == piece.id);
-        }
-        if piece.name.is_empty() { self.0.len().checked_sub(1) } else { None }
     }
 }
 
 // === impl Slot ===
 
 impl Slot {
+    fn key(&self) -> CallKey<'_> {
+        CallKey { index: self.index, id: &self.id }
+    }
+
     /// Merges the id and the name of a fragment; the arguments are the caller's task.
     pub(super) fn merge_labels(&mut self, piece: &CallPiece<'_>, tools: &ToolNames) {
         if matches!(self.phase, Phase::Open | Phase::Done) {
