@@ -1,4 +1,4 @@
-//! What a request and an event cost on their way through, by size: `cargo bench -p tests`.
+//! The cost of a request and of an event in the pipeline, by size: `cargo bench -p tests`.
 
 use bytes::{Buf, Bytes, BytesMut};
 use divan::counter::{BytesCount, ItemsCount};
@@ -8,7 +8,7 @@ use domain::wire::splice::splice;
 use gateway::pipeline::meter::Meter;
 use gateway::pipeline::passthrough::ChatPassthrough;
 
-/// Sizes of bodies: a question, a conversation, an agent's context.
+/// Sizes of bodies: a short prompt, a conversation, an agent's context.
 const SIZES: [usize; 3] = [2_000, 20_000, 200_000];
 const EVENTS: usize = 100;
 
@@ -16,7 +16,7 @@ fn main() {
     divan::main();
 }
 
-/// A streamed chat request of about `size` bytes, in messages of a kilobyte.
+/// Returns a streamed chat request of about `size` bytes, in messages of a kilobyte.
 fn body(size: usize) -> Bytes {
     let message = format!(r#"{{"role":"user","content":"{}"}}"#, "a \\\"b\\\" c\\n ".repeat(75));
     let messages = vec![message; (size / 1_000).max(1)].join(",");
@@ -40,7 +40,7 @@ fn peek_and_splice(bencher: Bencher<'_, '_>, size: usize) {
     });
 }
 
-/// A stream of [`EVENTS`] events of a word each.
+/// Returns a stream of [`EVENTS`] events of one word each.
 fn stream(model: &str) -> String {
     let event = format!(
         "data: {{\"id\":\"chatcmpl-123\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"{model}\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\" word\"}},\"finish_reason\":null}}]}}\n\n"
@@ -48,14 +48,14 @@ fn stream(model: &str) -> String {
     event.repeat(EVENTS)
 }
 
-/// Events that come together, with the name to be changed or not.
+/// All events in one read, with and without a change of the model name.
 #[divan::bench(args = ["asked", "upstream-model"])]
 fn events_in_one_read(bencher: Bencher<'_, '_>, model: &str) {
     let stream = stream(model);
     bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| relay([stream.as_bytes()]));
 }
 
-/// Events that come one by one.
+/// One event per read.
 #[divan::bench(args = ["asked", "upstream-model"])]
 fn events_in_a_read_each(bencher: Bencher<'_, '_>, model: &str) {
     let stream = stream(model);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proto::v1;
 use tests::process::command;
-use tests::{ManualClock, Product, Session, soon};
+use tests::{ManualClock, Product, Session, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -163,7 +163,7 @@ async fn a_key_is_forgotten_after_a_day() {
     let product = product.stop().await.start().await;
     let operator = product.operator().await;
     let forgotten = async { while give(&operator, "one", "2").await.unwrap() == "7" {} };
-    soon("the end of the key", forgotten).await;
+    with_timeout("the end of the key", forgotten).await;
     assert_eq!(give(&operator, "one", "2").await.unwrap(), "9", "it is known again");
 }
 
@@ -176,7 +176,7 @@ async fn a_script_may_run_ctl_again_with_its_own_key() {
         ctl.args(["account", "credit", "alice", amount, "--reason", "gift"]);
         ctl.args(["--idempotency-key", key, "--server", &product.admin, "--token-file"]);
         let output = ctl.arg(product.home.data_dir().join("operator.token")).output();
-        soon("ctl", output).await.unwrap().status.code()
+        with_timeout("ctl", output).await.unwrap().status.code()
     };
     assert_eq!((run("one", "2").await, run("one", "2").await), (Some(0), Some(0)));
     assert_eq!(alice.account().await.balance_usd, "7");
@@ -218,12 +218,13 @@ async fn ctl_sends_a_call_again_whose_answer_was_lost() {
     };
     let pass = async {
         let (first, _) = between.accept().await.unwrap();
-        swallow(first, gateway, soon("the credit", credited)).await;
+        swallow(first, gateway, with_timeout("the credit", credited)).await;
         let (mut second, _) = between.accept().await.unwrap();
         let mut to = TcpStream::connect(gateway).await.unwrap();
         _ = copy_bidirectional(&mut second, &mut to).await;
     };
-    let (output, ()) = tokio::join!(async { soon("ctl", ctl.output()).await.unwrap() }, pass);
+    let (output, ()) =
+        tokio::join!(async { with_timeout("ctl", ctl.output()).await.unwrap() }, pass);
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8(output.stdout).unwrap().contains('7'));
     let audit = operator.audit().list_audit(v1::ListAuditRequest::default()).await.unwrap();

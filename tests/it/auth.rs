@@ -14,7 +14,7 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 #[tokio::test]
 async fn reflection_lists_the_services() {
     let product = Product::start().await;
-    let connection = product.stranger().await.connection;
+    let connection = product.anonymous().await.connection;
     let request = ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),
@@ -37,7 +37,7 @@ async fn reflection_lists_the_services() {
 async fn every_service_says_that_it_serves() {
     use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
     let product = Product::start().await;
-    let mut client = HealthClient::new(product.stranger().await.connection);
+    let mut client = HealthClient::new(product.anonymous().await.connection);
     for service in ["", "tollgate.admin.v1.AccountService", "tollgate.admin.v1.UsageService"] {
         let request = HealthCheckRequest { service: service.to_owned() };
         let status = client.check(request).await.unwrap().into_inner().status();
@@ -82,7 +82,7 @@ async fn a_wrong_password_and_an_unknown_name_read_the_same() {
     let attempt = async |name: &str| {
         let request =
             v1::SignInRequest { name: name.to_owned(), password: "wrong password".into() };
-        product.stranger().await.accounts().sign_in(request).await.unwrap_err()
+        product.anonymous().await.accounts().sign_in(request).await.unwrap_err()
     };
     let (wrong, unknown) = (attempt("alice").await, attempt("mallory").await);
     assert_eq!(wrong.code(), Code::Unauthenticated);
@@ -99,7 +99,7 @@ async fn a_name_is_registered_once_whatever_its_case() {
             password: "long enough".to_owned(),
             invite_code: String::new(),
         };
-        let refused = product.stranger().await.accounts().register(request).await.unwrap_err();
+        let refused = product.anonymous().await.accounts().register(request).await.unwrap_err();
         assert_eq!(refused.code(), Code::AlreadyExists, "{name}: {refused:?}");
     }
 }
@@ -111,7 +111,7 @@ async fn register(product: &Product, name: &str, invite_code: &str) -> Result<()
         password: "long enough".to_owned(),
         invite_code: invite_code.to_owned(),
     };
-    let outcome = product.stranger().await.accounts().register(request).await;
+    let outcome = product.anonymous().await.accounts().register(request).await;
     outcome.map(|_| ()).map_err(|status| status.code())
 }
 

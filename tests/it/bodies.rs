@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use proto::v1;
 use serde_json::json;
 use tests::process::Gateway;
-use tests::{Product, Session, question, soon};
+use tests::{Product, Session, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -38,7 +38,7 @@ async fn status(stream: &mut TcpStream) -> String {
             answer.push(stream.read_u8().await.unwrap());
         }
     };
-    soon("an answer", reading).await;
+    with_timeout("an answer", reading).await;
     String::from_utf8(answer).unwrap().split(' ').nth(1).unwrap().to_owned()
 }
 
@@ -95,7 +95,7 @@ async fn a_key_has_no_more_bodies_under_way_than_places() {
             }
         }
     };
-    soon("a refusal", refused).await;
+    with_timeout("a refusal", refused).await;
     let refused = alice.records(1).await.into_iter().find(|it| it.http_status == Some(429));
     assert_eq!(refused.unwrap().error_code.as_deref(), Some("rate_limit_exceeded"));
 

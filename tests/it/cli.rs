@@ -147,10 +147,10 @@ async fn an_account_keeps_house_and_the_audit_log_tells() {
 #[tokio::test]
 async fn exit_codes_tell_what_kind_of_trouble_it_was() {
     let product = Product::start().await;
-    let (stranger, alice) = (Person::new(&product), member(&product, "alice").await);
+    let (anonymous, alice) = (Person::new(&product), member(&product, "alice").await);
     let operator = Person::operator(&product);
     for (who, line, code) in [
-        (&stranger, "whoami", 3),
+        (&anonymous, "whoami", 3),
         (&alice, "account list", 3),
         (&alice, "upstream add u --url sim:", 3),
         (&alice, "key revoke 00000000", 4),
@@ -166,9 +166,9 @@ async fn exit_codes_tell_what_kind_of_trouble_it_was() {
         assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{line}: {ran:?}");
         assert!(!ran.err.is_empty(), "{line}");
     }
-    let taken = stranger.ctl_with("register alice --password-stdin", "long enough\n").await;
+    let taken = anonymous.ctl_with("register alice --password-stdin", "long enough\n").await;
     assert_eq!(taken.code, 5, "{taken:?}");
-    let wrong = stranger.ctl_with("login alice --password-stdin", "wrong password\n").await;
+    let wrong = anonymous.ctl_with("login alice --password-stdin", "wrong password\n").await;
     assert_eq!(wrong.code, 3, "{wrong:?}");
     product.stop().await;
     assert_eq!(alice.ctl("whoami").await.code, 6);

@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use proto::v1::RequestStatus;
 use serde_json::json;
 use tests::process::{self, Gateway};
-use tests::{Product, RawUpstream, Session, question, soon};
+use tests::{Product, RawUpstream, Session, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::Command;
@@ -32,7 +32,7 @@ const SILENT: [&str; 5] =
 async fn closed(mut stream: TcpStream) {
     let mut buffer = [0; 1_024];
     let closing = async { while matches!(stream.read(&mut buffer).await, Ok(1..)) {} };
-    soon("the end of a connection", closing).await;
+    with_timeout("the end of a connection", closing).await;
 }
 
 async fn silent(to: SocketAddr, bytes: &str) -> TcpStream {
@@ -83,7 +83,7 @@ async fn silent_connections_do_not_keep_the_operator_out() {
             }
         }
     };
-    soon("an answer", answer).await;
+    with_timeout("an answer", answer).await;
     let log = gateway.stop().await;
     assert!(log.contains("cannot take connections"), "{log}");
 }
@@ -140,7 +140,7 @@ async fn a_client_that_never_reads_its_answer_is_taken_to_have_gone() {
         let mut call = upstream.begin_stream().await;
         tokio::time::pause();
         // it ends only when the gateway hangs up
-        soon("the end of the upstream's stream", call.stream_endlessly(FEW_TOKENS)).await;
+        with_timeout("the end of the upstream's stream", call.stream_endlessly(FEW_TOKENS)).await;
         tokio::time::resume();
         drop(client);
     }
@@ -170,14 +170,14 @@ async fn a_stream_of_http2_that_takes_nothing_is_reset_without_its_neighbours() 
     let (response, mut call) = tokio::join!(sender.send_request(request), upstream.begin_stream());
     let response = response.unwrap();
     tokio::time::pause();
-    soon("the end of the upstream's stream", call.stream_endlessly(FEW_TOKENS)).await;
+    with_timeout("the end of the upstream's stream", call.stream_endlessly(FEW_TOKENS)).await;
     tokio::time::resume();
     check_cancelled(&alice.record().await);
     assert!(response.into_body().collect().await.is_err(), "it was reset");
 
     let request = hyper::Request::get(format!("http://{}/healthz", product.http));
     let request = request.body(Full::default()).unwrap();
-    let answer = soon("an answer", sender.send_request(request)).await.unwrap();
+    let answer = with_timeout("an answer", sender.send_request(request)).await.unwrap();
     assert_eq!(answer.status(), 200, "its connection serves on");
 }
 
@@ -191,10 +191,10 @@ async fn a_connection_of_http2_without_requests_is_closed() {
     running.spawn(async move { _ = connection.await });
     let request = hyper::Request::get(format!("http://{}/healthz", product.http));
     let request = request.body(Full::<Bytes>::default()).unwrap();
-    let answer = soon("an answer", sender.send_request(request)).await.unwrap();
+    let answer = with_timeout("an answer", sender.send_request(request)).await.unwrap();
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), 15);
     tokio::time::pause();
-    // minutes pass: `soon` would give up before
+    // minutes pass: `with_timeout` would give up before
     running.join_next().await.unwrap().unwrap();
     tokio::time::resume();
     assert!(sender.is_closed());
@@ -248,7 +248,7 @@ async fn a_call_whose_request_does_not_come_is_answered() {
     let call = unfinished_call(admin, "tollgate.admin.v1.AccountService/SignIn");
     let call = sender.send_request(call);
     tokio::time::pause();
-    let answer = soon("an answer", call).await.unwrap();
+    let answer = with_timeout("an answer", call).await.unwrap();
     tokio::time::resume();
     assert_eq!(answer.headers()["grpc-status"], "4", "the deadline is exceeded");
 }
@@ -261,7 +261,7 @@ async fn a_call_without_a_token_is_refused_before_its_request_comes() {
     let (mut sender, _running) = multiplexed(admin, 1_024).await;
     for method in ["CatalogueService/ApplyChanges", "KeyService/ListKeys"] {
         let call = unfinished_call(admin, &format!("tollgate.admin.v1.{method}"));
-        let answer = soon("an answer", sender.send_request(call)).await.unwrap();
+        let answer = with_timeout("an answer", sender.send_request(call)).await.unwrap();
         assert_eq!(answer.headers()["grpc-status"], "16", "{method} is for signed-in callers");
     }
 }
@@ -272,7 +272,7 @@ async fn a_stream_that_needs_no_token_does_not_keep_its_connection() {
     let admin = address(&product.admin);
     let (mut sender, mut running) = multiplexed(admin, 1_024).await;
     let call = unfinished_call(admin, "grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
-    let answer = soon("an answer", sender.send_request(call)).await.unwrap();
+    let answer = with_timeout("an answer", sender.send_request(call)).await.unwrap();
     tokio::time::pause();
     running.join_next().await.unwrap().unwrap();
     tokio::time::resume();
@@ -290,7 +290,7 @@ async fn an_answer_that_nobody_takes_does_not_keep_its_connection() {
     let call = call.header("content-type", "application/grpc").header("te", "trailers");
     // a message without fields
     let call = call.body(Full::new(Bytes::from_static(&[0; 5]))).unwrap();
-    let answer = soon("an answer", sender.send_request(call)).await.unwrap();
+    let answer = with_timeout("an answer", sender.send_request(call)).await.unwrap();
     assert_eq!(answer.headers().get("grpc-status"), None, "the message comes first");
     tokio::time::pause();
     running.join_next().await.unwrap().unwrap();
@@ -311,13 +311,13 @@ async fn a_stored_response_that_a_client_does_not_take_is_reset() {
     let url = format!("http://{}/v1/responses/{id}/input_items", product.http);
     let request = hyper::Request::get(url).header("authorization", format!("Bearer {key}"));
     let request = request.body(Full::<Bytes>::default()).unwrap();
-    let response = soon("an answer", sender.send_request(request)).await.unwrap();
+    let response = with_timeout("an answer", sender.send_request(request)).await.unwrap();
     assert_eq!(response.status(), 200);
     tokio::time::pause();
     // the client has room for one byte meanwhile
     tokio::time::sleep(Duration::from_secs(10)).await;
     tokio::time::resume();
-    let read = soon("the end of a stream", response.into_body().collect()).await;
+    let read = with_timeout("the end of a stream", response.into_body().collect()).await;
     assert!(read.is_err(), "it was reset");
     drop(alice);
 }

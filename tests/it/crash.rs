@@ -7,17 +7,17 @@ use domain::durability::Durability;
 use domain::money::Nanos;
 use proto::v1;
 use tests::drill::client::Shape;
-use tests::drill::crash::{Crash, Kill, Pressure};
+use tests::drill::crash::{Crash, CrashLoad, KillTime};
 use tests::drill::rig;
 use tests::drill::round::Drill;
 use tests::http::Request;
 use tests::process::Gateway;
-use tests::{RawUpstream, json_answer, question, soon};
+use tests::{RawUpstream, json_answer, question, with_timeout};
 use tokio::task::JoinSet;
 
 async fn killed(ends: usize, durability: Durability) -> Crash {
-    let pressure = Pressure { clients: 16, kill: Kill::AfterEnds(ends), durability };
-    let mut crash = Crash::prepare(pressure).await;
+    let options = CrashLoad { clients: 16, kill: KillTime::AfterEnds(ends), durability };
+    let mut crash = Crash::prepare(options).await;
     let round = crash.round().await;
     let verdict = &round.verdict;
     assert!(verdict.differences.is_empty(), "{round}");
@@ -57,8 +57,8 @@ async fn one_that_has_one_processor_comes_back_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn books_that_were_tampered_with_do_not_pass() {
-    for (sabotage, differences) in killed(50, Durability::Process).await.sabotage().await {
-        assert!(sabotage.is_seen_in(differences), "{sabotage} makes {differences} differences");
+    for (tampering, differences) in killed(50, Durability::Process).await.tamper().await {
+        assert!(tampering.is_seen_in(differences), "{tampering} makes {differences} differences");
     }
 }
 
@@ -87,7 +87,7 @@ async fn an_end_that_no_client_saw_outlives_the_process() {
     let before = operator.account().await;
     call.send(json_answer(200, ANSWER)).await;
     let charged = async { while operator.account().await == before {} };
-    soon("the end of the request", charged).await;
+    with_timeout("the end of the request", charged).await;
     gateway.kill().await;
     drop(database);
 
@@ -127,7 +127,7 @@ async fn a_second_gateway_on_the_same_port_says_so() {
     let mut second = tests::process::command("gateway");
     second.arg("--data-dir").arg(dir.path().join("two"));
     second.args(["--listen", &first.http.to_string(), "--admin-listen", "127.0.0.1:0"]);
-    let output = soon("its end", second.output()).await.unwrap();
+    let output = with_timeout("its end", second.output()).await.unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success());
     assert!(said.contains("--listen") && said.contains(&first.http.to_string()), "{said}");

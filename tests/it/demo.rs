@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use tests::process::{binary, command};
-use tests::soon;
+use tests::with_timeout;
 use tokio::process::Command;
 
 /// How it begins, the characters that it goes on with, what is shown in its place.
@@ -57,7 +57,7 @@ async fn demonstrate(change: impl FnOnce(&mut Command)) -> String {
     demo.args(["demo", "--once"]);
     demo.env("TOLLGATE_LISTEN", "127.0.0.1:0").env("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0");
     change(&mut demo);
-    let output = soon("the end of the demonstration", demo.output()).await.unwrap();
+    let output = with_timeout("the end of the demonstration", demo.output()).await.unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
     assert_eq!(said, "", "a demonstration that works complains of nothing");

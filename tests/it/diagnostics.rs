@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use proto::v1::{self, DiagnosticArea, Severity};
-use tests::{Product, RawUpstream, closed_port, json_answer, soon};
+use tests::{Product, RawUpstream, closed_port, json_answer, with_timeout};
 
 /// All that is found.
 async fn diagnose(product: &Product, send_requests: bool) -> Vec<v1::DiagnoseResponse> {
@@ -16,7 +16,7 @@ async fn diagnose(product: &Product, send_requests: bool) -> Vec<v1::DiagnoseRes
             all.push(finding);
         }
     };
-    soon("all findings", gather).await;
+    with_timeout("all findings", gather).await;
     all
 }
 

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use tests::drill::clients_gone::{ClientsGone, Crowd};
-use tests::drill::hostile::{Attack, Hostile, Kind};
+use tests::drill::clients_gone::{ClientCounts, ClientsGone};
+use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Figure, Round};
 
@@ -24,15 +24,21 @@ async fn requests_at_once_spend_what_there_is_and_a_dollar_serves_as_much_as_it_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_leave_stop_their_upstreams_and_leave_nothing_behind() {
-    let crowd = Crowd { clients: 16, requests: 16 };
-    let round = ClientsGone::prepare(crowd).await.round().await;
+    let counts = ClientCounts { clients: 16, requests: 16 };
+    let round = ClientsGone::prepare(counts).await.round().await;
     check(&round);
     assert!(round.verdict.cancelled > 0 && round.verdict.seen > 0, "{round}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attackers_of_every_kind_at_once_keep_honest_clients_served() {
-    let kinds = vec![Kind::Crumbs, Kind::Silent, Kind::Revoked, Kind::Endless, Kind::Deaf];
+    let kinds = vec![
+        AttackKind::Crumbs,
+        AttackKind::Silent,
+        AttackKind::Revoked,
+        AttackKind::Endless,
+        AttackKind::Deaf,
+    ];
     let duration = Duration::from_secs(2);
     let attack = Attack { duration, kinds, clients: 6, max_slowdown: None };
     check(&Hostile::prepare(attack).await.round().await);
@@ -71,7 +77,7 @@ async fn a_disk_without_room_is_told_as_what_it_is() {
     use tests::drill::client::Shape;
     use tests::drill::disk_full::{Disk, DiskFull};
     use tests::http::Request;
-    use tests::soon;
+    use tests::with_timeout;
 
     for disk in [Disk::Limited, Disk::ROOMY] {
         if !disk.is_possible().await {
@@ -95,7 +101,7 @@ async fn a_disk_without_room_is_told_as_what_it_is() {
                 }
             }
         };
-        let answer = soon("unreadiness", full).await;
+        let answer = with_timeout("unreadiness", full).await;
         let body = answer.json();
         assert_eq!((answer.status, body["status"].as_str()), (503, Some("unavailable")));
         let reason = body["reason"].as_str().unwrap().to_owned();
@@ -118,7 +124,7 @@ async fn a_disk_without_room_is_told_as_what_it_is() {
                 }
             }
         };
-        let refused = soon("a refused credit", refused).await;
+        let refused = with_timeout("a refused credit", refused).await;
         assert!(refused.message().contains("the gateway's disk"), "{refused:?}");
         // a small database fits below the limit on file sizes
         if disk != Disk::Limited {
@@ -130,7 +136,7 @@ async fn a_disk_without_room_is_told_as_what_it_is() {
             assert!(refused.message().contains("no room on the gateway's disk"), "{refused:?}");
         }
 
-        let found = soon("the findings", findings(&operator)).await;
+        let found = with_timeout("the findings", findings(&operator)).await;
         let of = |area| found.iter().filter(move |it| it.area() == area);
         for finding in of(v1::DiagnosticArea::Ledger) {
             assert!(!finding.finding.contains("stored balance"), "{finding:?}");
@@ -146,8 +152,8 @@ async fn a_disk_without_room_is_told_as_what_it_is() {
 
         drill.clear();
         let again = async { while ready().await.status != 200 {} };
-        soon("readiness", again).await;
-        assert_eq!(rig.rest().await, None);
+        with_timeout("readiness", again).await;
+        assert_eq!(rig.wait_until_idle().await, None);
         let verdict = operator.ledger().verify_ledger(v1::VerifyLedgerRequest {}).await.unwrap();
         assert!(verdict.into_inner().ok);
         let log = rig.gateway().log();

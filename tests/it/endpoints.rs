@@ -13,7 +13,7 @@ use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::diagnostics_service_client::DiagnosticsServiceClient;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tests::{Product, question, soon};
+use tests::{Product, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -79,18 +79,18 @@ async fn both_addresses_speak_tls_with_a_certificate() {
     let localhost = ServerName::try_from("localhost").unwrap();
     let tcp = TcpStream::connect(product.http).await.unwrap();
     let tls = TlsConnector::from(Arc::new(config)).connect(localhost, tcp);
-    let mut tls = soon("the handshake", tls).await.unwrap();
+    let mut tls = with_timeout("the handshake", tls).await.unwrap();
     let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     tls.write_all(request).await.unwrap();
     let mut answer = String::new();
-    soon("the answer", tls.read_to_string(&mut answer)).await.unwrap();
+    with_timeout("the answer", tls.read_to_string(&mut answer)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
 
     let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
     let server = product.admin.replace("http://", "https://");
     let server = Endpoint::from_shared(server).unwrap();
     let server = server.tls_config(tls.domain_name("localhost")).unwrap();
-    let channel = soon("a connection", server.connect()).await.unwrap();
+    let channel = with_timeout("a connection", server.connect()).await.unwrap();
     let refused = AccountServiceClient::new(channel.clone()).who_am_i(v1::WhoAmIRequest {}).await;
     assert_eq!(refused.unwrap_err().code(), Code::Unauthenticated);
 
@@ -107,7 +107,7 @@ async fn both_addresses_speak_tls_with_a_certificate() {
             }
         }
     };
-    let certificate = soon("a finding", certificate).await;
+    let certificate = with_timeout("a finding", certificate).await;
     assert_eq!(certificate.severity(), v1::Severity::Ok, "{certificate:?}");
     assert!(certificate.subject.ends_with("cert.pem"), "{certificate:?}");
     drop(found);

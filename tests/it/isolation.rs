@@ -106,9 +106,9 @@ async fn no_rpc_gives_a_member_what_is_anothers() {
 async fn no_rpc_but_registration_sign_in_and_the_address_is_for_strangers() {
     let product = Product::start().await;
     let victim = victim(&product).await;
-    let stranger = product.stranger().await;
+    let anonymous = product.anonymous().await;
     let forger = Session::with_token(&product.admin, "forger", "tgs-0123456789").await;
-    for who in [stranger, forger] {
+    for who in [anonymous, forger] {
         for rpc in every_rpc() {
             let (rule, attempts) = attempt(&rpc, &who, &victim).await;
             for attempt in attempts.into_iter().filter(|_| rule != Rule::Open) {

@@ -10,7 +10,7 @@ async fn register(product: &Product, name: &str) -> Result<String, Status> {
         password: format!("correct horse battery {name}"),
         invite_code: String::new(),
     };
-    let answer = product.stranger().await.accounts().register(request).await;
+    let answer = product.anonymous().await.accounts().register(request).await;
     answer.map(|answer| answer.into_inner().account.unwrap().name)
 }
 
@@ -53,7 +53,7 @@ async fn an_account_whose_name_is_from_before_the_rules_signs_in_and_is_shown_fo
     let product = home.start().await;
     let password = "correct horse battery bob".to_owned();
     let request = v1::SignInRequest { name: odd.to_owned(), password };
-    let answer = product.stranger().await.accounts().sign_in(request).await.unwrap();
+    let answer = product.anonymous().await.accounts().sign_in(request).await.unwrap();
     let session = Session::with_token(&product.admin, odd, &answer.into_inner().token).await;
     assert_eq!(session.account().await.name, odd);
     assert_eq!(register(&product, "bob").await.unwrap_err().code(), Code::AlreadyExists);

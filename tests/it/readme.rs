@@ -11,7 +11,7 @@ use gateway::programs::Programs;
 use serde_json::Value;
 use tests::http::Request;
 use tests::process::{Gateway, binary};
-use tests::soon;
+use tests::with_timeout;
 use tokio::process::Command;
 
 /// Every document of the repository, by its path from the root.
@@ -55,7 +55,7 @@ async fn shell(commands: &[String], home: &Path, admin: &str) -> String {
     shell.arg("-ec").arg(commands.join("\n")).env_clear();
     shell.env("PATH", format!("{binaries}:/usr/bin:/bin")).env("HOME", home);
     shell.env("TOLLGATE_SERVER", admin).env("PASSWORD", "correct horse battery");
-    let output = soon("the end of the story", shell.output()).await.unwrap();
+    let output = with_timeout("the end of the story", shell.output()).await.unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{commands:?}: {said}");
     String::from_utf8(output.stdout).unwrap()

@@ -6,7 +6,7 @@ use proto::v1::RequestStatus;
 use serde_json::{Value, json};
 use tests::http::Request;
 use tests::process::Gateway;
-use tests::{Product, RawUpstream, Session, chunk, question, soon, stream_head};
+use tests::{Product, RawUpstream, Session, chunk, question, stream_head, with_timeout};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -20,7 +20,7 @@ async fn a_hangup_does_not_end_the_gateway() {
     let id = gateway.id().to_string();
     let sent = Command::new("sh").args(["-c", "kill -HUP $0", &id]).status().await.unwrap();
     assert!(sent.success());
-    soon("a word in the log", async {
+    with_timeout("a word in the log", async {
         while !gateway.log().contains("SIGHUP is ignored") {
             tokio::task::yield_now().await;
         }
@@ -38,12 +38,12 @@ async fn readiness_ends_before_the_port_closes() {
     product.shutdown.cancel();
     let unready =
         async { while Request::get(product.http, "/readyz").answer().await.status != 503 {} };
-    soon("the end of readiness", unready).await;
+    with_timeout("the end of readiness", unready).await;
     let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
     assert_eq!(answer.status, 200, "who comes before the load balancer notices is served");
     tokio::time::pause();
     let closed = async { while Request::get(product.http, "/readyz").connect().await.is_ok() {} };
-    soon("the end of the port", async {
+    with_timeout("the end of the port", async {
         tokio::time::sleep(delay).await;
         closed.await;
     })
@@ -141,7 +141,7 @@ async fn a_request_without_an_answer_gets_503_when_a_shutdown_ends_it() {
         client.spawn(async move { request.answer().await });
         let mut call = upstream.call().await;
         product.shutdown.cancel();
-        let answer = soon("an answer", client.join_next()).await.unwrap().unwrap();
+        let answer = with_timeout("an answer", client.join_next()).await.unwrap().unwrap();
         assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{path}");
         assert_eq!(answer.error()["code"], "server_shutting_down");
         call.closed().await;

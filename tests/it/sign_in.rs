@@ -12,7 +12,7 @@ const WRONG: &str = "wrong password";
 
 async fn sign_in(product: &Product, name: &str, password: &str) -> Result<(), Status> {
     let request = v1::SignInRequest { name: name.to_owned(), password: password.to_owned() };
-    product.stranger().await.accounts().sign_in(request).await.map(|_| ())
+    product.anonymous().await.accounts().sign_in(request).await.map(|_| ())
 }
 
 fn password_of(name: &str) -> String {

@@ -125,7 +125,7 @@ async fn a_new_password_ends_the_other_sessions() {
     let sign_in = async |password: &str| {
         let (name, password) = ("alice".to_owned(), password.to_owned());
         let request = v1::SignInRequest { name, password };
-        product.stranger().await.accounts().sign_in(request).await.is_ok()
+        product.anonymous().await.accounts().sign_in(request).await.is_ok()
     };
     assert!(!sign_in("correct horse battery alice").await && sign_in("a better one").await);
 }
@@ -168,7 +168,7 @@ async fn one_address_registers_so_many_accounts_and_is_told_when_to_come_again()
         password: "long enough".to_owned(),
         invite_code: String::new(),
     };
-    let refused = product.stranger().await.accounts().register(request("cid")).await.unwrap_err();
+    let refused = product.anonymous().await.accounts().register(request("cid")).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
     let seconds = refused.metadata().get("retry-after").unwrap().to_str().unwrap();
     assert!((3_000..=3_600).contains(&seconds.parse::<u64>().unwrap()), "{seconds}");
@@ -186,7 +186,7 @@ async fn trial_credit_beyond_the_days_cap_is_withheld_and_the_answer_says_so() {
             password: "long enough".to_owned(),
             invite_code: String::new(),
         };
-        let made = product.stranger().await.accounts().register(request).await.unwrap();
+        let made = product.anonymous().await.accounts().register(request).await.unwrap();
         let made = made.into_inner();
         let balance = made.account.unwrap().balance_usd;
         assert_eq!(balance, made.trial_credit_usd);

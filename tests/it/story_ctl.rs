@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tests::process::{Gateway, binary};
-use tests::soon;
+use tests::with_timeout;
 use tokio::process::Command;
 
 /// What the commands of the script printed, by file.
@@ -51,7 +51,7 @@ async fn run(dir: &Path, data: &Path, gateway: &Gateway) -> Printed {
     shell.env("PATH", binary("ctl").parent().unwrap());
     shell.env("TOLLGATE_SERVER", &gateway.admin).env("API", format!("http://{}/v1", gateway.http));
     shell.env("DATA", data).env("PASSWORD", "correct horse battery");
-    let output = soon("the end of the story", shell.output()).await.unwrap();
+    let output = with_timeout("the end of the story", shell.output()).await.unwrap();
     let printed = Printed(dir.to_owned());
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}\n{:#?}", printed.complaints());

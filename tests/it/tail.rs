@@ -1,7 +1,7 @@
 //! Following the log: history, then news, resumed without loss or repeat.
 
 use proto::v1;
-use tests::{Product, Session, question, soon};
+use tests::{Product, Session, question, with_timeout};
 use tonic::Streaming;
 
 async fn follow(
@@ -12,7 +12,7 @@ async fn follow(
 }
 
 async fn next(tail: &mut Streaming<v1::TailRequestsResponse>) -> v1::TailRequestsResponse {
-    soon("news", tail.message()).await.unwrap().unwrap()
+    with_timeout("news", tail.message()).await.unwrap().unwrap()
 }
 
 fn ids(news: &v1::TailRequestsResponse) -> Vec<String> {

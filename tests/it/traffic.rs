@@ -2,7 +2,7 @@
 
 use domain::money::Nanos;
 use proto::v1;
-use tests::{Product, RawUpstream, Session, json_answer, question, soon};
+use tests::{Product, RawUpstream, Session, json_answer, question, with_timeout};
 
 /// Watches the traffic of `account` until it is as `expected`.
 async fn seen(
@@ -20,7 +20,7 @@ async fn seen(
             }
         }
     };
-    soon("the traffic that is expected", watching).await
+    with_timeout("the traffic that is expected", watching).await
 }
 
 fn ended(picture: &v1::WatchTrafficResponse) -> u64 {
@@ -86,13 +86,13 @@ async fn pictures_come_until_the_gateway_stops() {
     let mut pictures = alice.traffic().watch_traffic(request).await.unwrap().into_inner();
     let mut last = None;
     for _ in 0..3 {
-        let at = soon("a picture", pictures.message()).await.unwrap().unwrap().at;
+        let at = with_timeout("a picture", pictures.message()).await.unwrap().unwrap().at;
         assert!(at.map(|at| (at.seconds, at.nanos)) > last, "each is newer");
         last = at.map(|at| (at.seconds, at.nanos));
     }
     product.shutdown.cancel();
     let end = async { while let Ok(Some(_)) = pictures.message().await {} };
-    soon("the end of the pictures", end).await;
+    with_timeout("the end of the pictures", end).await;
     product.stop().await;
 }
 

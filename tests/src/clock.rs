@@ -1,4 +1,4 @@
-//! A clock that moves only when it is told to.
+//! A clock that advances only when the test advances it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use gateway::clock::Clock;
 use jiff::Timestamp;
 
-/// A clock that moves only when it is told to. Clones are the same clock.
+/// A clock that advances only through [`advance`](Self::advance). Clones share the same time.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
     start: Timestamp,
@@ -14,15 +14,15 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that stands at `start`, written as RFC 3339.
+    /// Returns a clock at `start`, an RFC 3339 timestamp.
     ///
     /// # Panics
-    /// `start` is no time.
+    /// If `start` is not a valid timestamp.
     pub fn at(start: &str) -> Self {
         Self { start: start.parse().unwrap(), elapsed: Arc::default() }
     }
 
-    /// Moves both its times on.
+    /// Advances the wall clock and the monotonic clock.
     pub fn advance(&self, by: Duration) {
         *self.elapsed.lock().unwrap_or_else(PoisonError::into_inner) += by;
     }

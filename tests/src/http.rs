@@ -1,4 +1,4 @@
-//! A client of the API: a connection per request, so that to drop the answer is to hang up.
+//! A client of the API. It uses one connection per request, so dropping the response disconnects.
 
 use std::fmt::Write as _;
 use std::io;
@@ -16,9 +16,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::soon;
+use crate::with_timeout;
 
-/// A request that was not sent yet.
+/// A request, not yet sent.
 #[derive(Clone, Debug)]
 pub struct Request {
     to: SocketAddr,
@@ -29,7 +29,7 @@ pub struct Request {
     set_up: fn(&TcpSocket) -> io::Result<()>,
 }
 
-/// An answer that has come whole.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The HTTP status.
@@ -40,14 +40,14 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// An answer whose head has come. Dropping it closes the connection.
+/// A response of which at least the head has arrived. Dropping it closes the connection.
 pub struct PendingAnswer {
     /// The HTTP status.
     pub status: u16,
     /// The headers.
     pub headers: HeaderMap,
     body: Incoming,
-    /// What was read and not handed out.
+    /// Received bytes that were not yet returned.
     unread: BytesMut,
     _connection: JoinSet<()>,
 }
@@ -55,17 +55,17 @@ pub struct PendingAnswer {
 // === impl Request ===
 
 impl Request {
-    /// A GET.
+    /// Returns a GET request.
     pub fn get(to: SocketAddr, path: &str) -> Self {
         Self::new(to, Method::GET, path)
     }
 
-    /// A POST.
+    /// Returns a POST request.
     pub fn post(to: SocketAddr, path: &str) -> Self {
         Self::new(to, Method::POST, path)
     }
 
-    /// Any method.
+    /// Returns a request without headers and body.
     pub fn new(to: SocketAddr, method: Method, path: &str) -> Self {
         let (headers, body) = (HeaderMap::new(), Bytes::new());
         Self { to, method, path: path.to_owned(), headers, body, set_up: |_| Ok(()) }
@@ -74,14 +74,14 @@ impl Request {
     /// Adds a header.
     ///
     /// # Panics
-    /// It is none.
+    /// If the value is not valid.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         self
     }
 
-    /// Adds a key.
+    /// Adds the key as a bearer token.
     #[must_use]
     pub fn bearer(self, key: &str) -> Self {
         self.header("authorization", &format!("Bearer {key}"))
@@ -100,17 +100,17 @@ impl Request {
         self
     }
 
-    /// Has `set_up` change the socket before it is connected.
+    /// Has `set_up` configure the socket before it connects.
     #[must_use]
     pub fn socket(mut self, set_up: fn(&TcpSocket) -> io::Result<()>) -> Self {
         self.set_up = set_up;
         self
     }
 
-    /// The request as HTTP/1.1 has it on the line.
+    /// Returns the encoded HTTP/1.1 request.
     ///
     /// # Panics
-    /// A header is no text.
+    /// If a header is not text.
     pub fn bytes(&self) -> Vec<u8> {
         let Self { to, method, path, headers, body, .. } = self;
         let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {to}\r\n");
@@ -121,31 +121,31 @@ impl Request {
         [text.as_bytes(), body].concat()
     }
 
-    /// Connects to where it goes.
+    /// Connects to the address of the request.
     ///
     /// # Errors
-    /// Nobody is there.
+    /// The connection is refused.
     pub async fn connect(&self) -> io::Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
         (self.set_up)(&socket)?;
         socket.connect(self.to).await
     }
 
-    /// Sends it, and waits for the head of the answer.
+    /// Sends the request and waits for the head of the response.
     ///
     /// # Panics
-    /// There is none.
+    /// If none arrives.
     pub async fn send(self) -> PendingAnswer {
         self.try_send().await.unwrap()
     }
 
-    /// Sends it, and waits for the head of the answer.
+    /// Sends the request and waits for the head of the response.
     ///
     /// # Errors
     /// The connection broke before.
     ///
     /// # Panics
-    /// It takes forever.
+    /// If none arrives in time.
     pub async fn try_send(self) -> anyhow::Result<PendingAnswer> {
         let stream = self.connect().await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
@@ -156,7 +156,7 @@ impl Request {
         *request.uri_mut() = Uri::try_from(self.path)?;
         *request.headers_mut() = self.headers;
         request.headers_mut().insert(HOST, HeaderValue::from_str(&self.to.to_string())?);
-        let response = soon("an answer", sender.send_request(request)).await?;
+        let response = with_timeout("an answer", sender.send_request(request)).await?;
         let (head, body) = response.into_parts();
         Ok(PendingAnswer {
             status: head.status.as_u16(),
@@ -167,10 +167,10 @@ impl Request {
         })
     }
 
-    /// Sends it, and waits for the whole answer.
+    /// Sends the request and waits for the whole response.
     ///
     /// # Panics
-    /// The answer breaks off.
+    /// If it is truncated.
     pub async fn answer(self) -> Answer {
         self.send().await.answer().await
     }
@@ -179,47 +179,47 @@ impl Request {
 // === impl PendingAnswer ===
 
 impl PendingAnswer {
-    /// Reads the rest.
+    /// Reads the rest of the response.
     ///
     /// # Panics
-    /// It breaks off.
+    /// If it is truncated.
     pub async fn answer(self) -> Answer {
         self.try_answer().await.unwrap()
     }
 
-    /// Reads the rest.
+    /// Reads the rest of the response.
     ///
     /// # Errors
-    /// It breaks off.
+    /// It is truncated.
     pub async fn try_answer(self) -> anyhow::Result<Answer> {
         let (status, headers) = (self.status, self.headers);
         let mut body = self.unread;
         body.extend_from_slice(
-            &soon("the end of an answer", self.body.collect()).await?.to_bytes(),
+            &with_timeout("the end of an answer", self.body.collect()).await?.to_bytes(),
         );
         Ok(Answer { status, headers, body: body.freeze() })
     }
 
-    /// Returns the next bytes of the body, as they come; `None` at the end.
+    /// Returns the next bytes of the body as received; `None` at the end.
     ///
     /// # Errors
-    /// It breaks off.
+    /// The body is truncated.
     pub async fn piece(&mut self) -> anyhow::Result<Option<Bytes>> {
-        let frame = soon("a piece of an answer", self.body.frame()).await;
+        let frame = with_timeout("a piece of an answer", self.body.frame()).await;
         Ok(frame.transpose()?.and_then(|frame| frame.into_data().ok()))
     }
 
     /// Returns the next event of a stream without its blank line; `None` at the end.
     ///
     /// # Panics
-    /// The stream breaks off, or ends within an event.
+    /// If the stream breaks, or ends within an event.
     pub async fn event(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\n\n") {
                 let event = self.unread.split_to(end + 2);
                 return Some(String::from_utf8(event[..end].to_vec()).unwrap());
             }
-            let Some(frame) = soon("an event", self.body.frame()).await else {
+            let Some(frame) = with_timeout("an event", self.body.frame()).await else {
                 assert!(self.unread.is_empty(), "the stream ends within an event");
                 return None;
             };
@@ -227,7 +227,7 @@ impl PendingAnswer {
         }
     }
 
-    /// Returns all further events.
+    /// Returns all remaining events.
     pub async fn events(mut self) -> Vec<String> {
         let mut events = Vec::new();
         while let Some(event) = self.event().await {
@@ -240,36 +240,36 @@ impl PendingAnswer {
 // === impl Answer ===
 
 impl Answer {
-    /// The body.
+    /// Returns the body as text.
     ///
     /// # Panics
-    /// It is no text.
+    /// If it is not UTF-8.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// The body.
+    /// Returns the body as JSON.
     ///
     /// # Panics
-    /// It is no JSON.
+    /// If it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// The text of a header; empty if there is none.
+    /// Returns the text of a header; empty if it is absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap_or("(not text)"))
     }
 
-    /// The events of a stream.
+    /// Returns the events of a stream.
     pub fn events(&self) -> Vec<&str> {
         self.text().split_terminator("\n\n").collect()
     }
 
-    /// The `error` of an error body, which must have just its four keys.
+    /// Returns the `error` of an error body and checks that it has exactly its four keys.
     ///
     /// # Panics
-    /// It is no error body.
+    /// If the body is not such an error.
     pub fn error(&self) -> Value {
         let mut body = self.json();
         let error = body["error"].take();
@@ -281,7 +281,7 @@ impl Answer {
     }
 }
 
-/// Joins the text of a stream's first choice.
+/// Returns the concatenated text of a stream's first choice.
 pub fn text_of(events: &[impl AsRef<str>]) -> String {
     let text = |event: &str| {
         let chunk: Value = serde_json::from_str(event.strip_prefix("data: ")?).ok()?;
@@ -290,15 +290,15 @@ pub fn text_of(events: &[impl AsRef<str>]) -> String {
     events.iter().filter_map(|event| text(event.as_ref())).collect()
 }
 
-/// Sends bytes as they are, and reads until the other side has closed.
+/// Sends `bytes` unchanged and reads until the other side closes the connection.
 ///
 /// # Panics
-/// There is nobody.
+/// If the connection is refused.
 pub async fn raw(to: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(to).await.unwrap();
-    // who refuses early may close before all is sent
+    // a server that refuses early may close before all is sent
     _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
-    _ = soon("the end of a connection", stream.read_to_end(&mut answer)).await;
+    _ = with_timeout("the end of a connection", stream.read_to_end(&mut answer)).await;
     String::from_utf8_lossy(&answer).into_owned()
 }

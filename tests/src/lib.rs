@@ -1,10 +1,10 @@
-//! The harness: a whole gateway on real sockets and a real database, with clients and upstreams that
-//! tests hold in their hands.
+//! Test harness: a whole gateway on real sockets and a real database, with test clients and
+//! upstreams.
 //!
-//! Nothing here knows what is tested. Start with [`Product`], which is a gateway in this process;
-//! [`Session`] is somebody signed in on its admin plane, [`http`] speaks to its API, [`RawUpstream`]
-//! is an upstream whose every byte the test sends, [`process`] runs the real binaries, and [`Terminal`] is
-//! one that somebody sits at. [`drill`] puts all of it under load.
+//! Contains no assertions about a particular feature. Start with [`Product`], a gateway in this
+//! process. [`Session`] calls its admin plane, [`http`] sends requests to its API, [`RawUpstream`]
+//! is an upstream that the test scripts byte by byte, [`process`] runs the real binaries, and
+//! [`Terminal`] runs one in a pseudo-terminal. [`drill`] runs the real binaries under load.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails a test")]
 
 mod clock;
@@ -24,23 +24,25 @@ pub use session::{NewKey, Session, requests_of};
 pub use terminal::Terminal;
 pub use upstream::{Call, RawUpstream, chunk, closed_port, json_answer, raw_answer, stream_head};
 
-/// After so long a test that waits for an event has failed; it never passes because time passed.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// The time limit of every wait for an event. A test that reaches it fails; none passes because of
+/// it.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A chat request of one user message.
+/// Returns a chat request body with one user message.
 pub fn question(model: &str, text: &str) -> serde_json::Value {
     serde_json::json!({ "model": model, "messages": [{ "role": "user", "content": text }] })
 }
 
-/// Waits for `event`, and fails the test instead of hanging when it does not come.
+/// Waits for `event` for at most [`TEST_TIMEOUT`], so that a missing event fails the test instead
+/// of blocking it.
 ///
 /// # Panics
-/// It did not come.
+/// If `event` does not complete in time. `what` names it in the message.
 #[track_caller]
-pub fn soon<T>(what: &str, event: impl Future<Output = T>) -> impl Future<Output = T> {
+pub fn with_timeout<T>(what: &str, event: impl Future<Output = T>) -> impl Future<Output = T> {
     let caller = std::panic::Location::caller();
     async move {
-        let waited = tokio::time::timeout(PATIENCE, event).await;
-        waited.unwrap_or_else(|_| panic!("{caller}: {what} did not come"))
+        let waited = tokio::time::timeout(TEST_TIMEOUT, event).await;
+        waited.unwrap_or_else(|_| panic!("{caller}: timed out waiting for {what}"))
     }
 }

@@ -1,7 +1,7 @@
-//! The real binaries, as processes.
+//! Runs the real binaries as child processes.
 //!
-//! Cargo names binaries only to the tests of their own package, so they are looked for beside this
-//! test's executable: `cargo test --workspace` builds them there.
+//! Cargo tells only the tests of a binary's own package where the binary is. This module looks in
+//! the directory of the test executable, where `cargo test --workspace` puts the binaries.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,35 +12,35 @@ use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::soon;
+use crate::with_timeout;
 
-/// A running `gateway`. Killed when it is dropped.
+/// A running `gateway`. Killed on drop.
 pub struct Gateway {
-    /// Where its API is.
+    /// The address of its API.
     pub http: std::net::SocketAddr,
-    /// Where its admin plane is, as `http://…`.
+    /// The address of its admin plane, as `http://…`.
     pub admin: String,
     process: Process,
 }
 
-/// A running `gateway simulator`. Killed when it is dropped.
+/// A running `gateway simulator`. Killed on drop.
 pub struct Simulator {
-    /// Where it is, as the URL of an upstream.
+    /// Its base URL, for an upstream in the catalogue.
     pub url: String,
     _process: Process,
 }
 
-/// A child, and what it logs.
+/// A child process and its log.
 struct Process {
     child: Child,
     log: Arc<Mutex<String>>,
     reader: JoinSet<()>,
 }
 
-/// Finds a binary of the workspace.
+/// Returns the path of a binary of the workspace.
 ///
 /// # Panics
-/// It was not built.
+/// If it was not built.
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let found = test.ancestors().skip(1).take(3).map(|dir| dir.join(name)).find(|at| at.is_file());
@@ -52,7 +52,7 @@ pub fn binary(name: &str) -> PathBuf {
     })
 }
 
-/// Prepares to run a binary of the workspace, with nothing of our environment.
+/// Returns a command that runs a binary of the workspace with an empty environment.
 pub fn command(name: &str) -> Command {
     let mut command = Command::new(binary(name));
     command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
@@ -60,18 +60,19 @@ pub fn command(name: &str) -> Command {
 }
 
 impl Gateway {
-    /// Starts one on `data_dir` and free ports, and waits until it serves.
+    /// Starts a gateway on `data_dir` and free ports, and waits until it serves.
     ///
     /// # Panics
-    /// It does not.
+    /// If it does not start.
     pub async fn start(data_dir: &Path, change: impl FnOnce(&mut Command)) -> Self {
         Self::serve(command("gateway"), data_dir, change).await
     }
 
-    /// Does the same with a `command` that ends in running the binary with the arguments that are added.
+    /// Like [`start`](Self::start), with a `command` that runs the binary with the arguments
+    /// appended to it.
     ///
     /// # Panics
-    /// It does not serve.
+    /// If it does not start.
     pub async fn serve(
         mut command: Command,
         data_dir: &Path,
@@ -86,48 +87,48 @@ impl Gateway {
         Self { http: http.parse().unwrap(), admin: format!("http://{admin}"), process }
     }
 
-    /// Its process id.
+    /// Returns the process id.
     ///
     /// # Panics
-    /// It has ended.
+    /// If it has exited.
     pub fn id(&self) -> u32 {
         self.process.child.id().unwrap()
     }
 
-    /// Ends it as `kill -9` does.
+    /// Kills the process with `SIGKILL`.
     ///
     /// # Panics
-    /// It cannot be killed.
+    /// If it cannot be killed.
     pub async fn kill(mut self) {
         self.process.child.kill().await.unwrap();
     }
 
-    /// Asks it to stop, waits until it has, and returns all that it logged.
+    /// Sends `SIGTERM`, waits for the process to exit, and returns its log.
     ///
     /// # Panics
-    /// It does not end well.
+    /// If it exits with an error.
     pub async fn stop(mut self) -> String {
         let id = self.id().to_string();
         let Process { child, log, reader } = &mut self.process;
         let asked = Command::new("sh").args(["-c", "kill $0", &id]).status().await.unwrap();
         assert!(asked.success());
-        let status = soon("the gateway's end", child.wait()).await.unwrap();
+        let status = with_timeout("the gateway's end", child.wait()).await.unwrap();
         while reader.join_next().await.is_some() {}
         assert!(status.success(), "{status}");
         text(log)
     }
 
-    /// All that it has logged so far.
+    /// Returns the log so far.
     pub fn log(&self) -> String {
         text(&self.process.log)
     }
 }
 
 impl Simulator {
-    /// Starts one on a free port that keeps its truth log in the file `truth`.
+    /// Starts a simulator on a free port that writes its truth log to the file `truth`.
     ///
     /// # Panics
-    /// It does not start.
+    /// If it does not start.
     pub async fn start(truth: &Path) -> Self {
         let mut command = command("gateway");
         command.args(["simulator", "--listen", "127.0.0.1:0", "--truth-log"]).arg(truth);
@@ -138,7 +139,7 @@ impl Simulator {
 }
 
 impl Process {
-    /// Starts `command`, and waits for the line of its log that has `word` and all `fields`.
+    /// Starts `command` and waits for the log line that contains `word` and all `fields`.
     async fn start<const N: usize>(
         mut command: Command,
         fields: [&'static str; N],
@@ -160,7 +161,7 @@ impl Process {
                 log.push('\n');
             }
         });
-        let values = soon("a process's addresses", finding.wait_for(Option::is_some)).await;
+        let values = with_timeout("a process's addresses", finding.wait_for(Option::is_some)).await;
         let Ok(Some(values)) = values.as_deref().cloned() else {
             panic!("it did not start: {}", text(&log))
         };

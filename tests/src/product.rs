@@ -15,36 +15,36 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::Request;
 use crate::session::Session;
-use crate::{question, soon};
+use crate::{question, with_timeout};
 
-/// What a test may choose before a gateway starts.
+/// What a test may configure before a gateway starts.
 #[derive(Clone)]
 pub struct Setup {
-    /// Its configuration; the data directory is the harness's.
+    /// The configuration; the harness sets the data directory.
     pub config: Config,
-    /// Its clock.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// What `sim:` reaches.
+    /// The simulator behind `sim:`.
     pub simulator: Simulator,
 }
 
-/// A data directory, with or without a gateway that runs on it.
+/// A data directory on which a gateway can be started and restarted.
 #[derive(Clone)]
 pub struct Home {
     dir: Arc<TempDir>,
-    /// What its gateway is started with.
+    /// The setup of the gateways started on it.
     pub setup: Setup,
 }
 
 /// A running gateway.
 pub struct Product {
-    /// Where its API is.
+    /// The address of its API.
     pub http: SocketAddr,
-    /// Where its admin plane is, as `http://…` or `unix:…`.
+    /// The address of its admin plane, as `http://…` or `unix:…`.
     pub admin: String,
     /// Its data directory.
     pub home: Home,
-    /// Tells it to stop.
+    /// Starts the shutdown when cancelled.
     pub shutdown: CancellationToken,
     running: JoinSet<anyhow::Result<()>>,
 }
@@ -52,10 +52,10 @@ pub struct Product {
 // === impl Home ===
 
 impl Home {
-    /// An empty data directory.
+    /// Creates an empty data directory.
     ///
     /// # Panics
-    /// There is no place for one.
+    /// If no temporary directory can be created.
     pub fn new(change: impl FnOnce(&mut Setup)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let any: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
@@ -63,7 +63,7 @@ impl Home {
             data_dir: Some(dir.path().join("data")),
             listen: Some(any),
             admin_listen: Some(any.into()),
-            // all accounts of a test come from one address
+            // all accounts of a test register from one address
             registrations_per_hour: Some(0),
             ..Settings::default()
         };
@@ -77,12 +77,12 @@ impl Home {
         Self { dir: Arc::new(dir), setup }
     }
 
-    /// The data directory.
+    /// Returns the path of the data directory.
     pub fn data_dir(&self) -> &Path {
         &self.setup.config.data_dir
     }
 
-    /// A directory for what the gateway does not own.
+    /// Returns a directory for files that do not belong to the gateway.
     pub fn scratch(&self) -> &Path {
         self.dir.path()
     }
@@ -90,16 +90,16 @@ impl Home {
     /// Reads the operator token.
     ///
     /// # Panics
-    /// There is none.
+    /// If there is none.
     pub fn operator_token(&self) -> String {
         let text = std::fs::read_to_string(self.data_dir().join("operator.token")).unwrap();
         text.trim().to_owned()
     }
 
-    /// Starts a gateway on it that stops at once, and returns how that went.
+    /// Starts a gateway that stops at once, and returns its result.
     ///
     /// # Errors
-    /// The gateway refuses to start.
+    /// If the gateway refuses to start.
     pub async fn start_and_stop(&self) -> anyhow::Result<()> {
         let config = &self.setup.config;
         let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
@@ -116,10 +116,10 @@ impl Home {
         }
     }
 
-    /// Starts a gateway on it and waits until it is ready.
+    /// Starts a gateway and waits until it is ready.
     ///
     /// # Panics
-    /// It does not start.
+    /// If it does not start.
     pub async fn start(&self) -> Product {
         let config = self.setup.config.clone();
         let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await.unwrap();
@@ -133,13 +133,13 @@ impl Home {
         let is_plain = self.setup.config.tls.is_none();
         let ready = async {
             tokio::select! {
-                // who speaks TLS waits for it by itself
+                // with TLS, the test waits for readiness
                 () = std::future::ready(()), if !is_plain => {}
                 ended = running.join_next() => panic!("the gateway did not start: {ended:?}"),
                 answer = Request::get(http, "/readyz").answer() => assert_eq!(answer.status, 200),
             }
         };
-        soon("the gateway", ready).await;
+        with_timeout("the gateway", ready).await;
         Product { http, admin, home: self.clone(), shutdown, running }
     }
 }
@@ -147,35 +147,35 @@ impl Home {
 // === impl Product ===
 
 impl Product {
-    /// A gateway as it comes: the simulator in its catalogue, registration open.
+    /// Starts a gateway with default settings: the simulator in its catalogue, open registration.
     pub async fn start() -> Self {
         Self::with(|_| {}).await
     }
 
-    /// A gateway that is set up otherwise.
+    /// Starts a gateway with a changed setup.
     pub async fn with(change: impl FnOnce(&mut Setup)) -> Self {
         Home::new(change).start().await
     }
 
-    /// Stops it, and returns what it leaves.
+    /// Stops the gateway and returns its data directory.
     ///
     /// # Panics
-    /// It does not end well.
+    /// If it stops with an error.
     pub async fn stop(mut self) -> Home {
         self.shutdown.cancel();
-        let ended = soon("the end of the gateway", self.running.join_next()).await;
+        let ended = with_timeout("the end of the gateway", self.running.join_next()).await;
         ended.unwrap().unwrap().unwrap();
         self.home.clone()
     }
 
-    /// The operator.
+    /// Returns a session of the operator.
     pub async fn operator(&self) -> Session {
         Session::with_token(&self.admin, "operator", &self.home.operator_token()).await
     }
 
-    /// Somebody who is not signed in.
-    pub async fn stranger(&self) -> Session {
-        Session::stranger(&self.admin).await
+    /// Returns a connection to the admin plane without a session.
+    pub async fn anonymous(&self) -> Session {
+        Session::anonymous(&self.admin).await
     }
 
     /// Registers an account and signs it in.
@@ -183,8 +183,8 @@ impl Product {
         Session::register(&self.admin, name, &password_of(name)).await
     }
 
-    /// Adds an upstream at `url`, and a model `id` on it that is called `upstream_model` there and
-    /// costs 1, 0.1 and 2 dollars per million tokens.
+    /// Adds an upstream at `url` and a model `id` on it. The upstream's name of the model is
+    /// `upstream_model`, its prices are 1, 0.1 and 2 dollars per million tokens.
     pub async fn serve_model(&self, id: &str, url: &str, upstream_model: &str) {
         let operator = self.operator().await;
         let name = format!("up-{id}");
@@ -198,23 +198,23 @@ impl Product {
         operator.add_model(priced_model(id, &[(&name, upstream_model)])).await;
     }
 
-    /// A request to the API.
+    /// Returns a POST request to the API.
     pub fn post(&self, path: &str) -> Request {
         Request::post(self.http, path)
     }
 
-    /// A request to the API.
+    /// Returns a GET request to the API.
     pub fn get(&self, path: &str) -> Request {
         Request::get(self.http, path)
     }
 
-    /// A chat request with this key.
+    /// Returns a chat request with this key.
     pub fn chat(&self, key: &str, body: &serde_json::Value) -> Request {
         self.post("/v1/chat/completions").bearer(key).json(body)
     }
 
-    /// Asks `model` so many questions at once, every other one for a stream, and returns the statuses of
-    /// the answers.
+    /// Sends `count` concurrent requests to `model`, every second one streamed, and returns their
+    /// statuses.
     pub async fn ask_at_once(&self, key: &str, model: &str, count: usize) -> Vec<u16> {
         let mut requests = JoinSet::new();
         for number in 0..count {
@@ -227,12 +227,13 @@ impl Product {
     }
 }
 
-/// The password of an account that the harness makes.
+/// Returns the password of an account that the harness registers.
 pub(crate) fn password_of(name: &str) -> String {
     format!("correct horse battery {name}")
 }
 
-/// A model on these upstreams, with falling priority, that costs 1, 0.1 and 2 dollars per million tokens.
+/// Returns a model with these deployments in order of falling priority. Its prices are 1, 0.1 and 2
+/// dollars per million tokens.
 pub fn priced_model(id: &str, deployments: &[(&str, &str)]) -> v1::Model {
     let deployment = |(priority, (upstream, model)): (u32, &(&str, &str))| v1::Deployment {
         upstream: (*upstream).to_owned(),

@@ -1,4 +1,4 @@
-//! Somebody on the admin plane.
+//! A client of the admin plane.
 
 use proto::client::Connection;
 use proto::v1::account_service_client::AccountServiceClient;
@@ -16,25 +16,26 @@ use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{self, RequestRecord};
 
 use crate::product::{password_of, priced_model};
-use crate::soon;
+use crate::with_timeout;
 
-/// Returns how many requests records stand for; those of an older gateway do not say.
+/// Returns how many requests the records represent. A record without a count, from an older
+/// gateway, represents one.
 pub fn requests_of<'a>(records: impl IntoIterator<Item = &'a RequestRecord>) -> usize {
     records.into_iter().map(|record| record.count.max(1) as usize).sum()
 }
 
-/// Somebody on the admin plane, signed in or not. Cheap to clone.
+/// A client of the admin plane, signed in or not. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// The account's name.
     pub name: String,
     /// The session token; empty if not signed in.
     pub token: String,
-    /// Carries the token in every call.
+    /// The connection, which sends the token with every call.
     pub connection: Connection,
 }
 
-/// A key as its creation shows it.
+/// A key as returned by its creation.
 #[derive(Clone, Debug)]
 pub struct NewKey {
     /// Its public id.
@@ -44,19 +45,19 @@ pub struct NewKey {
 }
 
 impl Session {
-    /// Nobody.
+    /// Connects without a session.
     ///
     /// # Panics
-    /// There is no gateway.
-    pub async fn stranger(admin: &str) -> Self {
+    /// If the gateway cannot be reached.
+    pub async fn anonymous(admin: &str) -> Self {
         let connection = proto::client::connect(admin, None).await.unwrap();
         Self { name: String::new(), token: String::new(), connection }
     }
 
-    /// Who has this token.
+    /// Connects with an existing session token.
     ///
     /// # Panics
-    /// There is no gateway.
+    /// If the gateway cannot be reached.
     pub async fn with_token(admin: &str, name: &str, token: &str) -> Self {
         let connection = proto::client::connect(admin, Some(&token.into())).await.unwrap();
         Self { name: name.to_owned(), token: token.to_owned(), connection }
@@ -65,25 +66,25 @@ impl Session {
     /// Registers an account and signs it in.
     ///
     /// # Panics
-    /// The gateway refuses.
+    /// If the gateway refuses.
     pub async fn register(admin: &str, name: &str, password: &str) -> Self {
         let request = v1::RegisterRequest {
             name: name.to_owned(),
             password: password.to_owned(),
             invite_code: String::new(),
         };
-        Self::stranger(admin).await.accounts().register(request).await.unwrap();
+        Self::anonymous(admin).await.accounts().register(request).await.unwrap();
         Self::sign_in(admin, name).await
     }
 
     /// Signs in an account that the harness registered.
     ///
     /// # Panics
-    /// The gateway refuses.
+    /// If the gateway refuses.
     pub async fn sign_in(admin: &str, name: &str) -> Self {
         let request = v1::SignInRequest { name: name.to_owned(), password: password_of(name) };
-        let stranger = Self::stranger(admin).await;
-        let token = stranger.accounts().sign_in(request).await.unwrap().into_inner().token;
+        let anonymous = Self::anonymous(admin).await;
+        let token = anonymous.accounts().sign_in(request).await.unwrap().into_inner().token;
         Self::with_token(admin, name, &token).await
     }
 
@@ -147,15 +148,15 @@ impl Session {
         DiagnosticsServiceClient::new(self.connection.clone())
     }
 
-    /// Makes a key that may do all that the account may.
+    /// Creates a key with all rights of the account.
     pub async fn key(&self) -> NewKey {
         self.key_with(|_| {}).await
     }
 
-    /// Makes a key.
+    /// Creates a key.
     ///
     /// # Panics
-    /// The gateway refuses.
+    /// If the gateway refuses.
     pub async fn key_with(&self, change: impl FnOnce(&mut v1::CreateKeyRequest)) -> NewKey {
         let mut request = v1::CreateKeyRequest { label: "test".to_owned(), ..Default::default() };
         change(&mut request);
@@ -166,16 +167,17 @@ impl Session {
     /// Returns the account.
     ///
     /// # Panics
-    /// The gateway refuses.
+    /// If the gateway refuses.
     pub async fn account(&self) -> v1::Account {
         let answer = self.accounts().who_am_i(v1::WhoAmIRequest {}).await.unwrap();
         answer.into_inner().account.unwrap()
     }
 
-    /// Waits until there are records of `count` requests that it may see, and returns all, oldest first.
+    /// Waits for records of `count` requests visible to the session, and returns all records,
+    /// oldest first.
     ///
     /// # Panics
-    /// They do not come.
+    /// If they do not arrive in time.
     pub async fn records(&self, count: usize) -> Vec<RequestRecord> {
         let request = v1::TailRequestsRequest { history: 1_000, ..Default::default() };
         let mut tail = self.usage().tail_requests(request).await.unwrap().into_inner();
@@ -184,30 +186,30 @@ impl Session {
             loop {
                 let news = tail.message().await.unwrap().unwrap();
                 records.extend(news.requests);
-                // all history is there once it is live: what comes later was asked for
+                // the history is complete once the tail is live; later records are new requests
                 if news.live && requests_of(&records) >= count {
                     return;
                 }
             }
         };
-        soon("a record", gather).await;
+        with_timeout("a record", gather).await;
         records
     }
 
-    /// Waits for the one record that there is.
+    /// Waits for the only record and returns it.
     ///
     /// # Panics
-    /// There are more.
+    /// If there are more.
     pub async fn record(&self) -> RequestRecord {
         let mut records = self.records(1).await;
         assert_eq!(records.len(), 1, "{records:#?}");
         records.remove(0)
     }
 
-    /// Limits the plan that new accounts are on.
+    /// Sets the limits of the plan of new accounts.
     ///
     /// # Panics
-    /// The gateway refuses.
+    /// If the gateway refuses.
     pub async fn limit_plan(&self, limits: v1::Limits) {
         let mut plans = self.plans();
         let named = v1::GetPlanRequest { name: "free".to_owned() };
@@ -219,7 +221,7 @@ impl Session {
     /// Adds an upstream.
     ///
     /// # Panics
-    /// The gateway refuses.
+    /// If the gateway refuses.
     pub async fn add_upstream(&self, upstream: v1::Upstream) -> v1::Upstream {
         let request = v1::AddUpstreamRequest { upstream: Some(upstream) };
         let answer = self.upstreams().add_upstream(request).await.unwrap();
@@ -229,12 +231,13 @@ impl Session {
     /// Adds a model.
     ///
     /// # Panics
-    /// The gateway refuses.
+    /// If the gateway refuses.
     pub async fn add_model(&self, model: v1::Model) {
         self.models().add_model(v1::AddModelRequest { model: Some(model) }).await.unwrap();
     }
 
-    /// Adds an upstream for each URL, and a model that tries them in this order.
+    /// Adds an upstream for each URL, and a model with a deployment on each, in order of falling
+    /// priority.
     pub async fn add_model_on(&self, id: &str, urls: &[&str]) {
         let names: Vec<_> = (0..urls.len()).map(|index| format!("up-{id}-{index}")).collect();
         for (name, url) in names.iter().zip(urls) {
@@ -246,10 +249,10 @@ impl Session {
         self.add_model(priced_model(id, &deployments)).await;
     }
 
-    /// Gives an account money, or takes it.
+    /// Credits an account, or debits it if the amount is negative.
     ///
     /// # Panics
-    /// The gateway refuses.
+    /// If the gateway refuses.
     pub async fn credit(&self, account: &str, amount_usd: &str) {
         let request = v1::CreditAccountRequest {
             account: account.to_owned(),

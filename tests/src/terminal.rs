@@ -1,4 +1,4 @@
-//! A pseudo-terminal with a binary in it, and somebody at its keyboard.
+//! A binary in a pseudo-terminal.
 
 use std::io::{Read, Write};
 use std::num::NonZero;
@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::PATIENCE;
+use crate::TEST_TIMEOUT;
 use crate::process::binary;
 
-/// A terminal in which a binary runs. Its end hangs up on the binary.
+/// A pseudo-terminal that runs a binary. Dropping it hangs up.
 pub struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     keyboard: Box<dyn Write + Send>,
@@ -25,11 +25,11 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a binary of the workspace in a terminal of that size, with `home` to itself and nothing
-    /// of our environment but what `change` adds.
+    /// Starts a binary of the workspace in a terminal of this size. Its home directory is `home`;
+    /// its environment contains only what `change` adds.
     ///
     /// # Panics
-    /// There is no terminal to be had, or the binary does not start.
+    /// If no terminal can be opened or the binary does not start.
     pub fn start(
         name: &str,
         home: &Path,
@@ -48,7 +48,7 @@ impl Terminal {
         let (sender, output) = mpsc::unbounded_channel();
         let reader = spawn(move || {
             let mut bytes = [0; 4096];
-            // The end is an error on Linux (EIO) and a zero elsewhere.
+            // EIO marks the end on Linux, a read of zero bytes elsewhere.
             while let Ok(length @ 1..) = shown.read(&mut bytes) {
                 if sender.send(bytes[..length].to_vec()).is_err() {
                     break;
@@ -60,80 +60,80 @@ impl Terminal {
         Self { child, keyboard, output, reader, screen, master: pty.master }
     }
 
-    /// Gives the terminal another size.
+    /// Resizes the terminal.
     ///
     /// # Panics
-    /// It cannot have that.
+    /// If the size cannot be set.
     pub fn resize(&mut self, (rows, columns): (u16, u16)) {
         self.screen.screen_mut().set_size(lines(rows), lines(columns));
         self.master.resize(size(rows, columns)).unwrap();
     }
 
-    /// Sends the binary a signal, named as `kill` names it.
+    /// Sends a signal to the binary. `name` is a signal name as for `kill`.
     ///
     /// # Panics
-    /// It has ended.
+    /// If the binary has exited.
     pub fn signal(&self, name: &str) {
         signal(name, &self.id());
     }
 
-    /// The process id of the binary.
+    /// Returns the process id of the binary.
     ///
     /// # Panics
-    /// It has ended.
+    /// If the binary has exited.
     pub fn id(&self) -> String {
         self.child.process_id().unwrap().to_string()
     }
 
-    /// Presses `keys`, one after the other.
+    /// Types `keys`.
     ///
     /// # Panics
-    /// Nobody reads them any more.
+    /// If the terminal is closed.
     pub fn press(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
         self.keyboard.flush().unwrap();
     }
 
-    /// Returns what the screen shows now.
+    /// Returns the text on the screen.
     pub fn text(&self) -> String {
         self.screen.screen().contents()
     }
 
-    /// Whether the binary has the screen to itself, and the user's is kept for later.
+    /// Returns whether the binary uses the alternate screen.
     pub fn is_taken(&self) -> bool {
         self.screen.screen().alternate_screen()
     }
 
-    /// Reads until the screen shows `text`.
+    /// Waits until the screen shows `text`.
     ///
     /// # Panics
-    /// It does not.
+    /// If it does not.
     pub async fn shows(&mut self, text: &str) {
         self.is(&format!("`{text}`"), |screen| screen.contains(text)).await;
     }
 
-    /// Reads until the screen no longer shows `text`.
+    /// Waits until the screen no longer shows `text`.
     ///
     /// # Panics
-    /// It does all the time.
+    /// If it still does.
     pub async fn hides(&mut self, text: &str) {
         self.is(&format!("no `{text}`"), |screen| !screen.contains(text)).await;
     }
 
-    /// Reads until what the screen shows is as it should be.
+    /// Waits until the screen text satisfies `expected`.
     ///
     /// # Panics
-    /// It never is.
+    /// If it does not.
     pub async fn is(&mut self, what: &str, expected: impl Fn(&str) -> bool) {
         self.comes_to(what, |screen| expected(&screen.contents())).await;
     }
 
-    /// Reads until the binary has the screen to itself, or no longer.
+    /// Waits until the binary has entered or left the alternate screen.
     ///
     /// # Panics
-    /// It never comes to that.
+    /// If it does not.
     pub async fn takes(&mut self, taken: bool) {
-        self.comes_to("the screen to change hands", |it| it.alternate_screen() == taken).await;
+        self.comes_to("the alternate screen to change", |it| it.alternate_screen() == taken).await;
     }
 
     async fn comes_to(&mut self, what: &str, expected: impl Fn(&vt100::Screen) -> bool) {
@@ -144,37 +144,37 @@ impl Terminal {
             }
             true
         };
-        let came = timeout(PATIENCE, reading).await;
+        let came = timeout(TEST_TIMEOUT, reading).await;
         assert_eq!(came, Ok(true), "waiting for {what}, the screen is\n{}", self.text());
     }
 
-    /// Waits until the binary has ended, and returns its exit status.
+    /// Waits until the binary has exited, and returns its exit status.
     ///
     /// # Panics
-    /// It does not end, or does not leave the screen as it was.
+    /// If it does not exit, or does not restore the screen.
     pub async fn end(mut self) -> u32 {
         let reading = async {
             while let Some(bytes) = self.output.recv().await {
                 self.screen.process(&bytes);
             }
         };
-        let ended = timeout(PATIENCE, reading).await;
+        let ended = timeout(TEST_TIMEOUT, reading).await;
         assert_eq!(ended, Ok(()), "it does not end:\n{}", self.text());
-        assert_eq!(self.text(), "", "something was left on the user's screen");
-        assert!(!self.is_taken(), "the user's screen did not come back");
+        assert_eq!(self.text(), "", "the user's screen is not restored");
+        assert!(!self.is_taken(), "the alternate screen is still active");
         assert!(!self.screen.screen().hide_cursor(), "the cursor is hidden");
         self.child.wait().unwrap().exit_code()
     }
 
-    /// Closes the terminal under the binary, as a window is closed or a connection breaks, and returns
-    /// its exit status once it has ended by itself.
+    /// Closes the terminal, as a closed window or a broken connection does, and returns the exit
+    /// status of the binary.
     ///
     /// # Panics
-    /// It has not, or it took a signal to end it.
+    /// If the binary does not exit, or a signal terminates it.
     pub async fn hang_up(mut self) -> u32 {
         let id = self.id();
-        // The reader has the terminal open, too. What is drawn at the new size finds nobody who wants
-        // it, and that is the reader's end.
+        // The reader holds the terminal open, too. The output for the new size is not received,
+        // which ends the reader.
         drop(self.output);
         self.master.resize(size(30, 90)).unwrap();
         let ending = spawn_blocking(move || {
@@ -182,12 +182,12 @@ impl Terminal {
             drop((self.keyboard, self.master));
             self.child.wait().unwrap()
         });
-        let Ok(ended) = timeout(PATIENCE, ending).await else {
+        let Ok(ended) = timeout(TEST_TIMEOUT, ending).await else {
             signal("KILL", &id);
-            panic!("it goes on without a terminal");
+            panic!("it keeps running without a terminal");
         };
         let status = ended.unwrap();
-        assert_eq!(status.signal(), None, "it did not end by itself");
+        assert_eq!(status.signal(), None, "a signal ended it");
         status.exit_code()
     }
 }

@@ -1,4 +1,4 @@
-//! An upstream whose every byte the test sends.
+//! An upstream that sends exactly the bytes that the test gives.
 
 use std::fmt::Write as _;
 
@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::soon;
+use crate::with_timeout;
 
-/// A listener; the test answers its connections one by one.
+/// A listening upstream. The test answers its connections one by one.
 pub struct RawUpstream {
     /// The base URL for the catalogue.
     pub url: String,
     listener: TcpListener,
 }
 
-/// A request that came, and the connection to answer it on. Dropping it cuts the connection.
+/// A received request and the connection to answer it on. Dropping it closes the connection.
 pub struct Call {
-    /// The request line and the headers, as they came.
+    /// The request line and the headers, as received.
     pub head: String,
-    /// The body, as it came.
+    /// The body, as received.
     pub body: String,
     stream: TcpStream,
 }
@@ -30,17 +30,17 @@ impl RawUpstream {
     /// Listens on a free port.
     ///
     /// # Panics
-    /// There is none.
+    /// If there is none.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         Self { url, listener }
     }
 
-    /// Waits for a request.
+    /// Waits for the next request.
     ///
     /// # Panics
-    /// None comes.
+    /// If none arrives.
     pub async fn call(&self) -> Call {
         let receive = async {
             let (mut stream, _) = self.listener.accept().await.unwrap();
@@ -58,10 +58,10 @@ impl RawUpstream {
                 }
             }
         };
-        soon("a request upstream", receive).await
+        with_timeout("a request upstream", receive).await
     }
 
-    /// Answers the next request with these bytes, and closes the connection.
+    /// Answers the next request with these bytes and closes the connection.
     pub async fn answer(&self, bytes: impl AsRef<[u8]>) -> Call {
         let mut call = self.call().await;
         call.send(bytes).await;
@@ -69,7 +69,7 @@ impl RawUpstream {
         call
     }
 
-    /// Answers the next request with a stream of words that ends only when the gateway hangs up.
+    /// Answers the next request with a stream that ends only when the gateway disconnects.
     pub async fn answer_endlessly(&self) {
         self.begin_stream().await.stream_endlessly("word ").await;
     }
@@ -90,7 +90,7 @@ fn content_length(head: &str) -> usize {
         .filter_map(|line| line.split_once(':'))
         .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
         .map(|(_, value)| value.trim().parse().unwrap())
-        .expect("the gateway says how long its bodies are")
+        .expect("the gateway sends content-length")
 }
 
 // === impl Call ===
@@ -99,27 +99,27 @@ impl Call {
     /// Sends bytes.
     ///
     /// # Panics
-    /// The gateway has closed the connection.
+    /// If the gateway has closed the connection.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
 
-    /// Sends bytes; `false` if the gateway has closed the connection.
+    /// Sends bytes. Returns `false` if the gateway has closed the connection.
     pub async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).await.is_ok()
     }
 
-    /// Sends words until the gateway has closed the connection.
+    /// Sends words until the gateway closes the connection.
     pub async fn stream_endlessly(&mut self, word: &str) {
         let delta = json!({ "content": word.repeat(1_000) });
         let piece = json!({ "choices": [{ "index": 0, "delta": delta }] });
         while self.try_send(chunk(&format!("data: {piece}\n\n"))).await {}
     }
 
-    /// Says that nothing follows.
+    /// Closes the sending side of the connection.
     ///
     /// # Panics
-    /// The connection broke.
+    /// If the connection is broken.
     pub async fn finish(&mut self) {
         self.stream.shutdown().await.unwrap();
     }
@@ -128,25 +128,26 @@ impl Call {
     pub async fn closed(&mut self) {
         let mut buffer = [0; 64];
         let closing = async { while matches!(self.stream.read(&mut buffer).await, Ok(1..)) {} };
-        soon("the gateway's end of an upstream connection", closing).await;
+        with_timeout("the gateway's end of an upstream connection", closing).await;
     }
 
-    /// A header's value.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
         fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The body.
+    /// Returns the body.
     ///
     /// # Panics
-    /// It is no JSON.
+    /// If it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 }
 
-/// An answer with a length. `extra` is header lines, each with its end.
+/// Returns an HTTP response with `content-length`. `extra` contains further header lines, each with
+/// its line end.
 pub fn raw_answer(status: u16, extra: &str, body: &str) -> String {
     let length = body.len();
     format!(
@@ -154,27 +155,27 @@ pub fn raw_answer(status: u16, extra: &str, body: &str) -> String {
     )
 }
 
-/// A JSON answer.
+/// Returns a JSON response.
 pub fn json_answer(status: u16, body: &str) -> String {
     raw_answer(status, "content-type: application/json\r\n", body)
 }
 
-/// The head of a stream in chunks.
+/// Returns the head of a chunked event stream.
 pub fn stream_head() -> &'static str {
     "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 }
 
-/// Bytes as a chunk of the transfer encoding; none end the body.
+/// Encodes bytes as a chunk of the transfer encoding. An empty chunk ends the body.
 pub fn chunk(bytes: &str) -> String {
     let mut chunk = String::new();
     _ = write!(chunk, "{:x}\r\n{bytes}\r\n", bytes.len());
     chunk
 }
 
-/// The URL of a port where nobody listens.
+/// Returns the URL of a port without a listener.
 ///
 /// # Panics
-/// There is no free port.
+/// If there is no free port.
 pub async fn closed_port() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}/v1", listener.local_addr().unwrap())

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use gateway::config::AdminAddress;
 use serde_json::Value;
 use tests::process::command;
-use tests::{Product, question, soon};
+use tests::{Product, question, with_timeout};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
@@ -28,7 +28,7 @@ impl Tail {
 
     /// The id of the next request that it prints.
     async fn next(&mut self) -> String {
-        let line = soon("a row", self.lines.next_line()).await.unwrap().unwrap();
+        let line = with_timeout("a row", self.lines.next_line()).await.unwrap().unwrap();
         let record: Value = line.parse().unwrap();
         record["id"].as_str().unwrap().to_owned()
     }
@@ -37,7 +37,7 @@ impl Tail {
     async fn interrupt(mut self) {
         let id = self.child.id().unwrap().to_string();
         Command::new("sh").args(["-c", "kill -INT $0", &id]).status().await.unwrap();
-        let status = soon("its end", self.child.wait()).await.unwrap();
+        let status = with_timeout("its end", self.child.wait()).await.unwrap();
         assert_eq!(status.code(), Some(0));
         assert_eq!(self.lines.next_line().await.unwrap(), None);
     }

@@ -31,7 +31,7 @@ pub(super) fn shown<T: Debug>(answer: Result<Response<T>, Status>) -> Attempt {
     answer.map(|answer| format!("{:?}", answer.into_inner()))
 }
 
-/// Checks that a member was refused with `code`, and a stranger in any case.
+/// Checks that a member was refused with `code`, and a anonymous in any case.
 #[track_caller]
 pub(super) fn refused<T: Debug>(answer: Result<Response<T>, Status>, code: Code) {
     let refusal = answer.unwrap_err();

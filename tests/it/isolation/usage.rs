@@ -135,7 +135,7 @@ async fn tail(who: &Session, request: v1::TailRequestsRequest) -> Attempt {
     let mut tail = who.usage().tail_requests(request).await?.into_inner();
     let mut seen = String::new();
     loop {
-        let news = tests::soon("the end of history", tail.message()).await?.unwrap();
+        let news = tests::with_timeout("the end of history", tail.message()).await?.unwrap();
         _ = write!(seen, "{:?}", news.requests);
         if news.live {
             return Ok(seen);

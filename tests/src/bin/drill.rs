@@ -1,70 +1,72 @@
-//! `drill`: puts the real gateway under load while something goes wrong, and says what was lost.
+//! `drill`: puts the real gateway under load and faults, and reports lost and duplicated data.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use domain::durability::Durability;
-use tests::drill::clients_gone::{ClientsGone, Crowd};
-use tests::drill::crash::{Crash, Kill, Pressure};
+use tests::drill::clients_gone::{ClientCounts, ClientsGone};
+use tests::drill::crash::{Crash, CrashLoad, KillTime};
 #[cfg(target_os = "linux")]
 use tests::drill::disk_full::{Disk, DiskFull};
-use tests::drill::hostile::{Attack, Hostile, Kind};
+use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Total};
 
-/// Puts the real gateway under load while something goes wrong, and says what was lost.
+/// Puts the real gateway under load and faults, and reports lost and duplicated data.
 #[derive(Debug, Parser)]
 struct Cli {
     #[command(subcommand)]
-    drill: Name,
-    /// How many times it goes wrong
+    drill: Command,
+    /// How many rounds to run
     #[arg(long, default_value_t = 10, global = true)]
     rounds: usize,
 }
 
 #[derive(Debug, Subcommand)]
-enum Name {
-    /// Kill the gateway in mid-load, start it again, and hold the three logs against each other; in
-    /// the end, tamper with copies of what is left to see that it would have been found
+enum Command {
+    /// KillTime the gateway under load, restart it and reconcile the three logs; finally tamper with
+    /// copies of the data to check that the reconciliation detects it
     Crash(CrashArgs),
-    /// Send more requests at once than the balance pays for, and every spelling of a cap to upstreams that
-    /// honour each one
+    /// Send more requests at once than the balance pays for, and every spelling of a cap to
+    /// upstreams that accept each of them
     Overspend {
         /// How many requests are sent at once
         #[arg(long, default_value_t = 1_000)]
         requests: usize,
     },
-    /// Leave the gateway alone before, in and after its answers, in every way that TCP has
+    /// Disconnect from the gateway before, during and after its answers, in every way that TCP
+    /// allows
     ClientsGone {
-        /// How many clients come at once
+        /// How many concurrent clients there are
         #[arg(long, default_value_t = 32)]
         clients: usize,
-        /// How many times each comes
+        /// How many requests each client sends
         #[arg(long, default_value_t = 40)]
         requests: usize,
     },
-    /// Attack the gateway in every way at once: bodies in crumbs, silent connections, a revoked key, endless
-    /// streams, answers that nobody reads; and ask honest questions meanwhile
+    /// Attack the gateway in every way at once (endless bodies in tiny chunks, silent connections,
+    /// a revoked key, endless streams, unread answers) and send honest requests meanwhile
     Hostile {
-        /// How long, in seconds
+        /// The duration, in seconds
         #[arg(long, default_value_t = 60)]
         seconds: u64,
-        /// How many attackers of each kind there are; ten times as many that say nothing
+        /// How many attackers of each kind there are; ten times as many silent connections
         #[arg(long, default_value_t = 8)]
         clients: usize,
-        /// Leave out all attackers but these
+        /// Run only these kinds of attackers
         #[arg(long, value_delimiter = ',')]
-        only: Vec<Kind>,
-        /// How long honest requests may take, in percent of what they take undisturbed; 0 for no limit
+        only: Vec<AttackKind>,
+        /// How long honest requests may take, in percent of their time without the attack; 0 for no
+        /// limit
         #[arg(long, default_value_t = 120)]
         max_slowdown: usize,
     },
-    /// Fill the gateway's disk under load, and make room again
+    /// Fill the gateway's disk under load, and free it again
     #[cfg(target_os = "linux")]
     DiskFull {
-        /// Instead of a file system of 256 MiB, which takes the right to make user namespaces, use an
-        /// ordinary one on which no file may grow
+        /// Use an ordinary file system with a limit on file sizes, instead of a tmpfs of 256 MiB,
+        /// which needs the right to create user namespaces
         #[arg(long)]
         limit_files: bool,
     },
@@ -72,7 +74,7 @@ enum Name {
 
 #[derive(Debug, clap::Args)]
 struct CrashArgs {
-    /// How many clients ask at once
+    /// How many concurrent clients there are
     #[arg(long, default_value_t = 32)]
     clients: usize,
     /// The shortest time before a kill, in milliseconds
@@ -81,7 +83,7 @@ struct CrashArgs {
     /// The longest time before a kill, in milliseconds
     #[arg(long, default_value_t = 2_000)]
     at_most_ms: u64,
-    /// Run it with durability = "power": everything waits for the disk
+    /// Run it with durability = "power": every commit waits for the disk
     #[arg(long)]
     power: bool,
 }
@@ -90,22 +92,22 @@ struct CrashArgs {
 async fn main() -> ExitCode {
     let Cli { drill, rounds } = Cli::parse();
     let good = match drill {
-        Name::Crash(args) => crash(args, rounds).await,
-        Name::Overspend { requests } => {
+        Command::Crash(args) => crash(args, rounds).await,
+        Command::Overspend { requests } => {
             play(&mut Overspend::prepare(requests, rounds.clamp(1, 10)).await, rounds).await
         }
-        Name::ClientsGone { clients, requests } => {
-            play(&mut ClientsGone::prepare(Crowd { clients, requests }).await, rounds).await
+        Command::ClientsGone { clients, requests } => {
+            play(&mut ClientsGone::prepare(ClientCounts { clients, requests }).await, rounds).await
         }
-        Name::Hostile { seconds, clients, only, max_slowdown } => {
+        Command::Hostile { seconds, clients, only, max_slowdown } => {
             let max_slowdown = (max_slowdown > 0).then_some(max_slowdown);
-            let kinds = if only.is_empty() { Kind::value_variants().to_vec() } else { only };
+            let kinds = if only.is_empty() { AttackKind::value_variants().to_vec() } else { only };
             let duration = Duration::from_secs(seconds);
             let attack = Attack { duration, kinds, clients, max_slowdown };
             play(&mut Hostile::prepare(attack).await, rounds).await
         }
         #[cfg(target_os = "linux")]
-        Name::DiskFull { limit_files } => {
+        Command::DiskFull { limit_files } => {
             let disk = if limit_files { Disk::Limited } else { Disk::ROOMY };
             play(&mut DiskFull::prepare(disk).await, rounds).await
         }
@@ -113,7 +115,7 @@ async fn main() -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Plays all rounds, and returns whether no difference was found.
+/// Runs all rounds, and returns whether there was no difference.
 #[expect(clippy::print_stdout, reason = "this is a report")]
 async fn play(drill: &mut impl Drill, rounds: usize) -> bool {
     let mut total = Total::default();
@@ -129,13 +131,13 @@ async fn play(drill: &mut impl Drill, rounds: usize) -> bool {
 #[expect(clippy::print_stdout, reason = "this is a report")]
 async fn crash(args: CrashArgs, rounds: usize) -> bool {
     let (from, to) = (args.at_least_ms, args.at_most_ms);
-    let kill = Kill::Between(Duration::from_millis(from), Duration::from_millis(to));
+    let kill = KillTime::Between(Duration::from_millis(from), Duration::from_millis(to));
     let durability = if args.power { Durability::Power } else { Durability::Process };
-    let mut drill = Crash::prepare(Pressure { clients: args.clients, kill, durability }).await;
+    let mut drill = Crash::prepare(CrashLoad { clients: args.clients, kill, durability }).await;
     let mut good = play(&mut drill, rounds).await;
-    for (sabotage, differences) in drill.sabotage().await {
-        println!("control: {sabotage} makes {differences} differences");
-        good &= sabotage.is_seen_in(differences);
+    for (tampering, differences) in drill.tamper().await {
+        println!("control: {tampering} makes {differences} differences");
+        good &= tampering.is_seen_in(differences);
     }
     good
 }

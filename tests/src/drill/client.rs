@@ -1,4 +1,4 @@
-//! Clients that ask in every way there is, and note whose end they saw.
+//! Clients that send all shapes of requests and note the complete responses.
 
 use std::net::SocketAddr;
 
@@ -7,33 +7,33 @@ use serde_json::{Value, json};
 use crate::http::{Answer, Request};
 use crate::question;
 
-/// A way to ask.
+/// A shape of request: endpoint, streaming, whether the upstream reports usage, and duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shape {
     /// A chat request.
     Chat,
-    /// A streamed one.
+    /// A streamed chat request.
     ChatStream,
-    /// A chat request whose upstream does not say what it used.
+    /// A chat request whose upstream reports no usage.
     ChatUncounted,
-    /// A streamed one.
+    /// A streamed chat request whose upstream reports no usage.
     ChatStreamUncounted,
-    /// A streamed chat request that takes long.
+    /// A streamed chat request with a slow answer.
     ChatSlow,
     /// A Responses request.
     Responses,
-    /// A streamed one.
+    /// A streamed Responses request.
     ResponsesStream,
-    /// A streamed one whose upstream does not say what it used.
+    /// A streamed Responses request whose upstream reports no usage.
     ResponsesUncounted,
-    /// A streamed one that takes long.
+    /// A streamed Responses request with a slow answer.
     ResponsesSlow,
 }
 
-/// Somebody with a key, who asks one model.
+/// A client with a key that uses one model.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Where the gateway is.
+    /// The address of the gateway.
     pub to: SocketAddr,
     /// The key.
     pub key: String,
@@ -41,25 +41,25 @@ pub struct Client {
     pub model: &'static str,
 }
 
-/// An answer whose end a client saw.
+/// A response that a client received to its end.
 #[derive(Clone, Debug)]
-pub struct Seen {
-    /// The request.
+pub struct ObservedResponse {
+    /// The request id.
     pub id: String,
-    /// How it was asked.
+    /// The shape of the request.
     pub shape: Shape,
     /// The HTTP status.
     pub status: u16,
-    /// Whether the answer says that it was cut at a limit.
+    /// Whether the response was cut at a limit.
     pub cut: bool,
-    /// The input and output tokens that the client was told.
+    /// The input and output tokens reported to the client.
     pub usage: Option<(u64, u64)>,
 }
 
 // === impl Shape ===
 
 impl Shape {
-    /// The shapes that are over soon.
+    /// The shapes with short answers.
     pub const QUICK: [Self; 7] = [
         Self::Chat,
         Self::ChatStream,
@@ -69,9 +69,9 @@ impl Shape {
         Self::ChatStreamUncounted,
         Self::ResponsesUncounted,
     ];
-    /// Those that take long, and are most likely under way when something happens.
+    /// The shapes with slow answers, which are most likely in flight at a fault.
     pub const SLOW: [Self; 2] = [Self::ChatSlow, Self::ResponsesSlow];
-    /// Those whose usage the upstream says.
+    /// The shapes whose usage the upstream reports.
     pub const COUNTED: [Self; 4] =
         [Self::Chat, Self::ChatStream, Self::Responses, Self::ResponsesStream];
 
@@ -80,12 +80,12 @@ impl Shape {
         matches!(self, Chat | ChatStream | ChatUncounted | ChatStreamUncounted | ChatSlow)
     }
 
-    /// Whether the answer comes as it grows.
+    /// Returns whether the response is streamed.
     pub fn is_stream(self) -> bool {
         !matches!(self, Self::Chat | Self::ChatUncounted | Self::Responses)
     }
 
-    /// What the simulator is told to do.
+    /// Returns the directives for the simulator.
     fn script(self) -> &'static str {
         match self {
             Self::ChatUncounted | Self::ChatStreamUncounted | Self::ResponsesUncounted => {
@@ -96,7 +96,7 @@ impl Shape {
         }
     }
 
-    /// Whether the answer's end is there.
+    /// Returns whether the response is complete.
     fn is_whole(self, answer: &Answer) -> bool {
         let text = answer.text();
         let ends = ["event: response.completed\n", "event: response.incomplete\n"];
@@ -116,7 +116,7 @@ impl Shape {
         answer.text().contains(says)
     }
 
-    /// What the answer says that it used: the last word wins.
+    /// Returns the usage in the response; the last one in a stream.
     fn usage(self, answer: &Answer) -> Option<(u64, u64)> {
         let names = if self.is_chat() {
             ("prompt_tokens", "completion_tokens")
@@ -137,10 +137,10 @@ impl Shape {
     }
 }
 
-// === impl Seen ===
+// === impl ObservedResponse ===
 
-impl Seen {
-    /// What a client saw of an answer in this shape; `None` if that was not its end.
+impl ObservedResponse {
+    /// Returns the observed response; `None` if it is incomplete.
     pub fn of(shape: Shape, answer: &Answer) -> Option<Self> {
         shape.is_whole(answer).then(|| Self {
             id: answer.header("x-request-id").to_owned(),
@@ -155,7 +155,7 @@ impl Seen {
 // === impl Client ===
 
 impl Client {
-    /// Prepares a request for an answer of at most `cap` tokens.
+    /// Returns a request for at most `cap` output tokens.
     pub fn request(&self, shape: Shape, text: &str, cap: Option<u64>) -> Request {
         let text = format!("{text}{}", shape.script());
         let (path, cap_name, mut body) = if shape.is_chat() {
@@ -176,9 +176,14 @@ impl Client {
         Request::post(self.to, path).bearer(&self.key).json(&body)
     }
 
-    /// Asks once. `None` if the end did not come.
-    pub async fn ask(&self, shape: Shape, text: &str, cap: Option<u64>) -> Option<Seen> {
+    /// Sends one request. Returns `None` if the response is incomplete.
+    pub async fn ask(
+        &self,
+        shape: Shape,
+        text: &str,
+        cap: Option<u64>,
+    ) -> Option<ObservedResponse> {
         let exchange = self.request(shape, text, cap).try_send().await.ok()?;
-        Seen::of(shape, &exchange.try_answer().await.ok()?)
+        ObservedResponse::of(shape, &exchange.try_answer().await.ok()?)
     }
 }

@@ -1,4 +1,4 @@
-//! Clients that leave at every moment, and what they leave behind.
+//! Clients that disconnect at every stage of a request, and the resources that remain afterwards.
 
 use std::time::Duration;
 
@@ -7,56 +7,56 @@ use proto::v1;
 use simulator::End;
 use tokio::task::JoinSet;
 
-use super::client::{Client, Seen, Shape};
+use super::client::{Client, ObservedResponse, Shape};
 use super::descriptors::{self, Descriptors};
-use super::leaving::{self, Manner};
+use super::disconnects::{self, Disconnect};
 use super::rig::{Customer, MODEL, Rig, balance};
 use super::round::{Drill, Figure, Round};
-use crate::PATIENCE;
+use crate::TEST_TIMEOUT;
 
-/// How many clients come, and how often.
+/// The number of clients and requests.
 #[derive(Clone, Copy, Debug)]
-pub struct Crowd {
-    /// Clients at once.
+pub struct ClientCounts {
+    /// Concurrent clients.
     pub clients: usize,
-    /// Requests of each.
+    /// Requests per client.
     pub requests: usize,
 }
 
-/// A gateway whose clients leave.
+/// A gateway whose clients disconnect.
 pub struct ClientsGone {
     rig: Rig,
-    crowd: Crowd,
+    counts: ClientCounts,
     rounds: usize,
-    /// What it has open when nobody is there.
+    /// The open descriptors of the idle gateway.
     baseline: Option<Descriptors>,
 }
 
-/// More than a round can use up: the clients that do not read let long answers come.
+/// More than a round can spend; clients that do not read cause long answers.
 const PLENTY: Nanos = Nanos(1_000_000_000_000);
 
 impl ClientsGone {
-    /// Starts the gateway, with as many places for requests as there are clients.
+    /// Starts the gateway with a concurrency limit equal to the number of clients.
     ///
     /// # Panics
-    /// It does not answer.
-    pub async fn prepare(crowd: Crowd) -> Self {
+    /// If it does not answer.
+    pub async fn prepare(counts: ClientCounts) -> Self {
         let rig = Rig::start().await;
-        let limits = v1::Limits { concurrency: Some(crowd.clients as u64), ..Default::default() };
+        let limits = v1::Limits { concurrency: Some(counts.clients as u64), ..Default::default() };
         let update = v1::UpdateModelRequest {
             id: MODEL.to_owned(),
             limits: Some(limits),
             ..Default::default()
         };
         rig.operator().await.models().update_model(update).await.unwrap();
-        let mut drill = Self { rig, crowd, rounds: 0, baseline: None };
-        // what is made once and kept is made before the first count
+        let mut drill = Self { rig, counts, rounds: 0, baseline: None };
+        // resources that are allocated once and kept are allocated before the first count
         let customer = drill.rig.customer("first").await;
         let client = drill.rig.client(&customer, MODEL);
         for shape in Shape::QUICK {
             client.ask(shape, "hello", None).await.expect("an answer");
         }
-        _ = drill.rig.judge(&customer, Vec::new()).await;
+        _ = drill.rig.reconcile_round(&customer, Vec::new()).await;
         drill.baseline = drill.descriptors();
         drill
     }
@@ -67,32 +67,36 @@ impl ClientsGone {
         descriptors::of(gateway.id(), gateway.http.port(), port.parse().ok()?)
     }
 
-    /// Fills every place, and finds that there is not one more. Returns what is wrong with that.
-    async fn fill_places(&self, client: &Client) -> Option<String> {
+    /// Uses up the concurrency limit and checks that one more request is refused. Returns what is
+    /// wrong.
+    async fn check_concurrency_limit(&self, client: &Client) -> Option<String> {
         let stalled = || client.request(Shape::ChatStream, "[sim stall=1]", None).send();
         let mut holding = Vec::new();
-        for place in 0..self.crowd.clients {
+        for place in 0..self.counts.clients {
             let exchange = stalled().await;
             if exchange.status != 200 {
-                let places = self.crowd.clients;
+                let places = self.counts.clients;
                 let refusal = exchange.answer().await;
                 let said = refusal.text();
-                return Some(format!("{place} of {places} places are free: {said}"));
+                return Some(format!(
+                    "request {place} of {places} permitted ones was refused: {said}"
+                ));
             }
             holding.push(exchange);
         }
         let status = stalled().await.status;
-        (status != 429).then(|| format!("there is a place too many: {status}"))
+        (status != 429).then(|| format!("a request beyond the concurrency limit got {status}"))
     }
 
-    /// Waits until nobody is there and nothing is under way, and returns what is wrong if that does not
-    /// come.
-    async fn deserted(&self) -> impl Iterator<Item = String> {
-        self.closed().await.into_iter().chain(self.rig.rest().await)
+    /// Waits until no client is connected and nothing is in flight. Returns what remains after the
+    /// timeout.
+    async fn wait_until_deserted(&self) -> impl Iterator<Item = String> {
+        self.wait_until_closed().await.into_iter().chain(self.rig.wait_until_idle().await)
     }
 
-    /// Waits until no more is open than at first, and returns what is if that does not come.
-    async fn closed(&self) -> Option<String> {
+    /// Waits until no more descriptors are open than at first. Returns what remains after the
+    /// timeout.
+    async fn wait_until_closed(&self) -> Option<String> {
         let baseline = self.baseline?;
         let is_closed = || {
             self.descriptors().is_some_and(|now| now.clients == 0 && now.other <= baseline.other)
@@ -102,22 +106,22 @@ impl ClientsGone {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let is_late = tokio::time::timeout(PATIENCE, closing).await.is_err();
+        let is_late = tokio::time::timeout(TEST_TIMEOUT, closing).await.is_err();
         is_late.then(|| format!("{:?} are open, {baseline:?} at first", self.descriptors()))
     }
 
-    /// Has every client come and leave, in all manners.
-    async fn visits(&self, client: &Client) -> Vec<Seen> {
+    /// Has every client connect and disconnect in all ways.
+    async fn run_visitors(&self, client: &Client) -> Vec<ObservedResponse> {
         let mut visitors = JoinSet::new();
-        for visitor in 0..self.crowd.clients {
-            let (client, requests) = (client.clone(), self.crowd.requests);
+        for visitor in 0..self.counts.clients {
+            let (client, requests) = (client.clone(), self.counts.requests);
             visitors.spawn(async move {
                 let mut seen = Vec::new();
-                for (number, manner) in
-                    Manner::ALL.iter().cycle().skip(visitor).take(requests).enumerate()
+                for (number, disconnect) in
+                    Disconnect::ALL.iter().cycle().skip(visitor).take(requests).enumerate()
                 {
-                    let text = format!("visitor {visitor}, request {number}");
-                    seen.extend(leaving::visit(&client, *manner, &text).await);
+                    let text = format!("client {visitor}, request {number}");
+                    seen.extend(disconnects::visit(&client, *disconnect, &text).await);
                 }
                 seen
             });
@@ -125,8 +129,13 @@ impl ClientsGone {
         visitors.join_all().await.concat()
     }
 
-    /// Asks for more than the customer has, and returns what is wrong if that is not all it has.
-    async fn money(&self, customer: &Customer, seen: &mut Vec<Seen>) -> Option<String> {
+    /// Requests more than the balance pays for. Returns an error if the spendable amount is not the
+    /// balance.
+    async fn check_spendable(
+        &self,
+        customer: &Customer,
+        seen: &mut Vec<ObservedResponse>,
+    ) -> Option<String> {
         let has = balance(&customer.session).await;
         let (spendable, answer) = self.rig.spendable(customer).await;
         seen.push(answer);
@@ -140,14 +149,14 @@ impl Drill for ClientsGone {
         let mut customer = self.rig.customer(&format!("account-{}", self.rounds)).await;
         self.rig.fund(&mut customer, PLENTY).await;
         let client = self.rig.client(&customer, MODEL);
-        let mut seen = self.visits(&client).await;
-        // connections are taken in order: with this one, all that came before were taken
-        seen.extend(client.ask(Shape::Chat, "anybody there?", None).await);
-        let mut wrong: Vec<_> = self.deserted().await.collect();
-        wrong.extend(self.fill_places(&client).await);
-        wrong.extend(self.deserted().await);
-        wrong.extend(self.money(&customer, &mut seen).await);
-        let (mut verdict, evidence) = self.rig.judge(&customer, seen).await;
+        let mut seen = self.run_visitors(&client).await;
+        // connections are accepted in order: after this one, all earlier ones are accepted
+        seen.extend(client.ask(Shape::Chat, "still serving?", None).await);
+        let mut wrong: Vec<_> = self.wait_until_deserted().await.collect();
+        wrong.extend(self.check_concurrency_limit(&client).await);
+        wrong.extend(self.wait_until_deserted().await);
+        wrong.extend(self.check_spendable(&customer, &mut seen).await);
+        let (mut verdict, evidence) = self.rig.reconcile_round(&customer, seen).await;
         verdict.differences.extend(wrong);
         let stopped = evidence.truth.iter().filter(|it| it.end == Some(End::Gone)).count();
         let kept = self.descriptors().map_or(0, |now| now.upstream);

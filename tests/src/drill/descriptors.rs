@@ -1,28 +1,28 @@
-//! What the gateway's process has open, as the operating system tells.
+//! The open files and sockets of the gateway's process, as reported by the operating system.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The files and sockets of a process.
+/// The open files and sockets of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Descriptors {
-    /// Connections that clients of the API made.
+    /// Connections from clients of the API.
     pub(super) clients: usize,
-    /// Connections to the upstream; those that rest are kept for a while.
+    /// Connections to the upstream, including idle ones in the pool.
     pub(super) upstream: usize,
-    /// All else.
+    /// Everything else.
     pub(super) other: usize,
 }
 
-/// Counts what process `id` has open, which serves on port `http` and asks upstreams on port `upstream`.
-/// `None` where the system does not tell.
+/// Counts the descriptors of process `id`, which serves on port `http` and connects to upstreams on
+/// port `upstream`. Returns `None` on systems without `/proc`.
 pub(super) fn of(id: u32, http: u16, upstream: u16) -> Option<Descriptors> {
     let process = Path::new("/proc").join(id.to_string());
     let table = std::fs::read_to_string(process.join("net/tcp")).ok()?;
     let connections = connections(&table);
     let mut found = Descriptors::default();
     for file in std::fs::read_dir(process.join("fd")).ok()? {
-        // one that is closed as we look is not there
+        // a descriptor that is closed meanwhile no longer has a target
         let Ok(target) = std::fs::read_link(file.ok()?.path()) else { continue };
         let inode = target.to_str().and_then(|it| it.strip_prefix("socket:[")?.strip_suffix(']'));
         match inode.and_then(|inode| connections.get(inode)) {
@@ -34,8 +34,8 @@ pub(super) fn of(id: u32, http: u16, upstream: u16) -> Option<Descriptors> {
     Some(found)
 }
 
-/// Reads a table of the kernel's TCP sockets: by inode, the local and the remote port of each that is
-/// connected.
+/// Parses a kernel table of TCP sockets. Returns the local and the remote port of each connected
+/// socket, by inode.
 fn connections(table: &str) -> BTreeMap<&str, (u16, u16)> {
     let port = |address: &str| u16::from_str_radix(address.split_once(':')?.1, 16).ok();
     let connection = |line| {

@@ -1,4 +1,4 @@
-//! A disk that fills up under load, and has room again later.
+//! A disk that fills up under load and later has room again.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,31 +10,31 @@ use gateway::clock::{Clock, SystemClock};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::process::Command;
 
-use super::client::{Client, Seen, Shape};
+use super::client::{Client, ObservedResponse, Shape};
 use super::load::Load;
 use super::rig::{MODEL, Rig};
 use super::round::{Drill, Figure, Round};
 use crate::process;
-use crate::soon;
+use crate::with_timeout;
 
-/// Clients that ask all the while.
+/// Clients that send requests throughout.
 const CLIENTS: usize = 16;
-/// Answers that come before the disk is full.
+/// Responses before the disk is full.
 const BEFORE: usize = 50;
-/// Admission has stopped when so many requests in a row were refused.
+/// Admission has stopped once this number of successive requests was refused.
 const REFUSED: usize = 100;
-/// Between two questions whether there is service again.
+/// The pause between two checks for recovery.
 const PAUSE: Duration = Duration::from_millis(10);
-/// As much as a file may hold: what the journal lays out at once.
+/// The file size limit: the size to which the journal preallocates a segment.
 const FILE_BYTES: u64 = 256 * 1024;
 
-/// What a disk is that has no room.
+/// How a disk runs out of space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// A file system in memory of so many MiB, mounted where only the gateway sees it, and filled by a file
-    /// of ours. Takes the right to make user namespaces.
+    /// A tmpfs of this size in MiB, mounted in the gateway's mount namespace and filled with a
+    /// file. Needs the right to create user namespaces.
     Small(u16),
-    /// An ordinary one, on which no file may grow.
+    /// An ordinary file system, with a limit on file sizes.
     Limited,
 }
 
@@ -47,17 +47,17 @@ pub struct DiskFull {
 }
 
 impl Disk {
-    /// A [small](Self::Small) one with room for many rounds.
+    /// A [small](Self::Small) disk with room for many rounds.
     pub const ROOMY: Self = Self::Small(256);
 
-    /// Whether this machine lets us have it.
+    /// Returns whether this machine permits it.
     pub async fn is_possible(self) -> bool {
         let mut trial = Command::new("unshare");
         trial.args(["-rm", "mount", "-t", "tmpfs", "drill", "/tmp"]).stderr(Stdio::null());
         self == Self::Limited || trial.status().await.is_ok_and(|status| status.success())
     }
 
-    /// Makes the command of a gateway with its data on such a disk, at `data`.
+    /// Returns the command of a gateway with its data at `data` on such a disk.
     fn command(self, data: &Path) -> Command {
         let gateway = process::binary("gateway");
         match self {
@@ -74,7 +74,7 @@ impl Disk {
         }
     }
 
-    /// Where we see what process `id` has at `data`.
+    /// Returns the path at which the test sees the directory `data` of process `id`.
     fn seen(self, data: &Path, id: u32) -> PathBuf {
         match self {
             Self::Limited => data.to_owned(),
@@ -94,17 +94,18 @@ impl DiskFull {
         Self { rig, disk, clock: SystemClock::new(), rounds: 0 }
     }
 
-    /// Has clients ask, on a disk that nobody fills but the gateway, until so many have their answers.
+    /// Sends requests, on a disk that only the gateway fills, until this number of answers has
+    /// arrived.
     pub async fn serve(&mut self, answers: usize) -> Round {
         let customer = self.rig.customer("account").await;
         let mut load = Load::start(&self.rig.client(&customer, MODEL), CLIENTS);
-        load.until(|seen| seen.len() >= answers).await;
+        load.wait_until(|seen| seen.len() >= answers).await;
         let seen = load.stop().await;
-        let (verdict, _) = self.rig.judge(&customer, seen).await;
+        let (verdict, _) = self.rig.reconcile_round(&customer, seen).await;
         Round { verdict, figures: Vec::new() }
     }
 
-    /// The gateway, its data and the simulator.
+    /// Returns the rig: the gateway, its data and the simulator.
     pub fn rig(&self) -> &Rig {
         &self.rig
     }
@@ -113,10 +114,10 @@ impl DiskFull {
         self.rig.data().join("ballast")
     }
 
-    /// Leaves no room.
+    /// Fills the disk.
     ///
     /// # Panics
-    /// The disk cannot be filled.
+    /// If it cannot be filled.
     pub fn fill(&self) {
         match self.disk {
             Disk::Limited => self.limit(Some(FILE_BYTES)),
@@ -129,10 +130,10 @@ impl DiskFull {
         }
     }
 
-    /// Makes room.
+    /// Frees the disk.
     ///
     /// # Panics
-    /// What fills the disk cannot be removed.
+    /// If the ballast cannot be removed.
     pub fn clear(&self) {
         match self.disk {
             Disk::Limited => self.limit(None),
@@ -153,18 +154,18 @@ impl Drill for DiskFull {
         let customer = self.rig.customer(&format!("account-{}", self.rounds)).await;
         let client = self.rig.client(&customer, MODEL);
         let mut load = Load::start(&client, CLIENTS);
-        load.until(|seen| seen.len() >= BEFORE).await;
+        load.wait_until(|seen| seen.len() >= BEFORE).await;
         self.fill();
         let full = load.seen().len();
-        let refused = |end: &&Seen| end.status == 503;
-        load.until(|seen| seen.iter().rev().take_while(refused).count() >= REFUSED).await;
+        let refused = |end: &&ObservedResponse| end.status == 503;
+        load.wait_until(|seen| seen.iter().rev().take_while(refused).count() >= REFUSED).await;
         let answered = load.seen()[full..].iter().filter(|end| end.status == 200).count();
         self.clear();
         let cleared = self.clock.monotonic();
         let mut seen = served_again(&client).await;
         let back = self.clock.monotonic().saturating_sub(cleared);
         seen.extend(load.stop().await);
-        let (verdict, _) = self.rig.judge(&customer, seen).await;
+        let (verdict, _) = self.rig.reconcile_round(&customer, seen).await;
         let figures = vec![
             Figure::Count("answered on a full disk", answered),
             Figure::Time("back after", back),
@@ -173,15 +174,15 @@ impl Drill for DiskFull {
     }
 }
 
-/// Asks until there is an answer, and returns what came.
-async fn served_again(client: &Client) -> Vec<Seen> {
+/// Sends requests until one is served. Returns the complete responses.
+async fn served_again(client: &Client) -> Vec<ObservedResponse> {
     let asking = async {
         let mut seen = Vec::new();
-        while seen.last().is_none_or(|end: &Seen| end.status == 503) {
+        while seen.last().is_none_or(|end: &ObservedResponse| end.status == 503) {
             seen.push(client.ask(Shape::Chat, "room again?", None).await.expect("an answer"));
             tokio::time::sleep(PAUSE).await;
         }
         seen
     };
-    soon("service again", asking).await
+    with_timeout("service again", asking).await
 }

@@ -1,4 +1,4 @@
-//! Clients that want to take the gateway down, all kinds of them at once, and honest ones beside them.
+//! All kinds of attacking clients at once, beside honest clients.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,39 +16,39 @@ use super::descriptors::{self, Descriptors};
 use super::reconcile::Verdict;
 use super::rig::{Customer, MODEL, Rig};
 use super::round::{Drill, Figure, Round};
-use crate::PATIENCE;
+use crate::TEST_TIMEOUT;
 use crate::http::Request;
 
 /// A kind of attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    /// Sends bodies without end, a byte to a chunk
+pub enum AttackKind {
+    /// Sends endless bodies in chunks of one byte
     Crumbs,
-    /// Connects and says nothing, or next to nothing
+    /// Connects and sends nothing, or next to nothing
     Silent,
-    /// Asks with a key that was revoked
+    /// Sends requests with a revoked key
     Revoked,
     /// Reads one long answer after the other
     Endless,
-    /// Asks for long answers, and reads none
+    /// Requests long answers and reads none
     Deaf,
 }
 
-/// How hard the gateway is attacked.
+/// The strength of the attack.
 #[derive(Clone, Debug)]
 pub struct Attack {
-    /// For how long.
+    /// The duration.
     pub duration: Duration,
-    /// By whom.
-    pub kinds: Vec<Kind>,
-    /// How many clients of each kind there are; ten times as many that say nothing.
+    /// The kinds of attackers.
+    pub kinds: Vec<AttackKind>,
+    /// The number of clients of each kind; ten times as many for silent connections.
     pub clients: usize,
-    /// How much longer an honest request may take than without the attack, in percent of that; `None` where
-    /// times are not judged.
+    /// The highest permitted duration of an honest request, in percent of its duration without the
+    /// attack; `None` if times are not checked.
     pub max_slowdown: Option<usize>,
 }
 
-/// A gateway that is attacked.
+/// A gateway under attack.
 pub struct Hostile {
     rig: Rig,
     attack: Attack,
@@ -56,51 +56,52 @@ pub struct Hostile {
     baseline: Option<Descriptors>,
 }
 
-/// Who asks in a round.
+/// The clients of a round.
 struct Parties {
     honest: Client,
     hostile: Client,
-    /// Of a key with one place.
+    /// A key with a concurrency limit of one.
     narrow: String,
     revoked: String,
 }
 
-/// What was measured of honest requests.
+/// Measurements of honest requests.
 #[derive(Default)]
 struct Latencies {
     served: Vec<Duration>,
     failed: usize,
 }
 
-/// The most memory that the gateway's process may take, in MiB.
+/// The limit for the resident memory of the gateway's process, in MiB.
 const MAX_RESIDENT_MIB: usize = 200;
-/// More than a round can use up.
+/// More than a round can spend.
 const PLENTY: Nanos = Nanos(1_000_000_000_000);
-/// How long an honest client waits between two requests.
+/// The pause of an honest client between two requests.
 const HONEST_PAUSE: Duration = Duration::from_millis(20);
-/// An attacker sends so many chunks or requests, then waits: the drill's own work must not be what is measured.
+/// An attacker pauses after this number of chunks or requests, so that the CPU use of the drill
+/// itself is not what is measured.
 const CHUNKS_AT_ONCE: usize = 256;
 const REQUESTS_AT_ONCE: usize = 8;
 const ATTACK_PAUSE: Duration = Duration::from_millis(20);
-/// An answer that goes on for long; the attacker asks for another one then.
+/// A long, slow answer; the attacker requests another one afterwards.
 const ENDLESS: &str = "[sim words=5000 pace_ms=2]";
-/// An answer that fills what buffers there are on its way.
+/// An answer that fills all buffers between simulator and client.
 const LONG: &str = "[sim words=30000 chunk=1000]";
 
 impl Hostile {
     /// Starts the gateway.
     ///
     /// # Panics
-    /// It does not answer.
+    /// If it does not answer.
     pub async fn prepare(attack: Attack) -> Self {
         let mut drill = Self { rig: Rig::start().await, attack, rounds: 0, baseline: None };
-        // what is made once and kept is made before the first count
+        // resources that are allocated once and kept are allocated before the first count
         let customer = drill.rig.customer("first").await;
         let client = drill.rig.client(&customer, MODEL);
         for shape in Shape::QUICK {
             client.ask(shape, "hello", None).await.expect("an answer");
         }
-        _ = drill.rig.judge(&customer, Vec::new()).await;
+        _ = drill.rig.reconcile_round(&customer, Vec::new()).await;
         drill.baseline = drill.descriptors();
         drill
     }
@@ -112,7 +113,7 @@ impl Hostile {
     }
 
     async fn parties(&self) -> Parties {
-        let name = |who| format!("{who}-{}", self.rounds);
+        let name = |role| format!("{role}-{}", self.rounds);
         let mut honest = self.rig.customer(&name("honest")).await;
         self.rig.fund(&mut honest, PLENTY).await;
         let mut hostile = self.rig.customer(&name("hostile")).await;
@@ -134,22 +135,22 @@ impl Hostile {
         let mut attackers = JoinSet::new();
         let at_once =
             |kind| if self.attack.kinds.contains(&kind) { self.attack.clients } else { 0 };
-        for number in 0..at_once(Kind::Crumbs) {
+        for number in 0..at_once(AttackKind::Crumbs) {
             let key = if number % 2 == 0 { &parties.hostile.key } else { &parties.narrow };
             attackers.spawn(send_crumbs(gateway.http, key.clone()));
         }
-        for _ in 0..at_once(Kind::Revoked) {
+        for _ in 0..at_once(AttackKind::Revoked) {
             attackers.spawn(flood(gateway.http, parties.revoked.clone()));
         }
-        for number in 0..at_once(Kind::Endless) {
+        for number in 0..at_once(AttackKind::Endless) {
             let client = parties.hostile.clone();
             attackers.spawn(async move { read_endlessly(&client, number).await });
         }
-        for number in 0..at_once(Kind::Deaf) {
+        for number in 0..at_once(AttackKind::Deaf) {
             let client = parties.hostile.clone();
             attackers.spawn(async move { read_nothing(&client, number).await });
         }
-        for number in 0..at_once(Kind::Silent) * 10 {
+        for number in 0..at_once(AttackKind::Silent) * 10 {
             attackers.spawn(stay_silent(gateway.http, SILENT[number % SILENT.len()]));
             if let Some(admin) = admin.filter(|_| number % 5 == 0) {
                 attackers.spawn(stay_silent(admin, SILENT[number % SILENT.len()]));
@@ -158,8 +159,9 @@ impl Hostile {
         attackers
     }
 
-    /// Waits until no more is open than at first, and returns what is if that does not come.
-    async fn closed(&self) -> Option<String> {
+    /// Waits until no more descriptors are open than at first. Returns what remains after the
+    /// timeout.
+    async fn wait_until_closed(&self) -> Option<String> {
         let baseline = self.baseline?;
         let is_closed = || {
             self.descriptors().is_some_and(|now| now.clients == 0 && now.other <= baseline.other)
@@ -169,7 +171,7 @@ impl Hostile {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        let is_late = tokio::time::timeout(PATIENCE, closing).await.is_err();
+        let is_late = tokio::time::timeout(TEST_TIMEOUT, closing).await.is_err();
         is_late.then(|| format!("{:?} are open, {baseline:?} at first", self.descriptors()))
     }
 }
@@ -186,31 +188,31 @@ impl Drill for Hostile {
             most_resident = most_resident.max(resident_mib(process).unwrap_or_default());
         });
         let attacked = attacked.await;
-        // the operator gets in while it lasts
+        // the operator can connect during the attack
         self.rig.operator().await;
         attackers.shutdown().await;
 
-        let mut differences: Vec<_> = self.closed().await.into_iter().collect();
-        differences.extend(self.rig.rest().await);
+        let mut differences: Vec<_> = self.wait_until_closed().await.into_iter().collect();
+        differences.extend(self.rig.wait_until_idle().await);
         let failed = quiet.failed + attacked.failed;
         if failed > 0 || attacked.served.is_empty() {
             let served = attacked.served.len();
             differences.push(format!("{failed} honest requests failed, {served} were served"));
         }
         if most_resident > MAX_RESIDENT_MIB {
-            differences.push(format!("it took {most_resident} MiB, more than {MAX_RESIDENT_MIB}"));
+            differences.push(format!("{most_resident} MiB resident, more than {MAX_RESIDENT_MIB}"));
         }
         let (undisturbed, disturbed) = (quiet.median(), attacked.median());
         let ratio = disturbed.as_micros() * 100 / undisturbed.as_micros().max(1);
         let ratio = usize::try_from(ratio).unwrap_or(usize::MAX);
         if self.attack.max_slowdown.is_some_and(|limit| ratio > limit) {
-            differences.push(format!("honest requests took {ratio} % of their time"));
+            differences.push(format!("honest requests took {ratio} % of their undisturbed time"));
         }
         let operator = self.rig.operator().await;
         let proof = operator.ledger().verify_ledger(v1::VerifyLedgerRequest {}).await.unwrap();
         differences.extend(proof.into_inner().differences.into_iter().map(|it| it.text));
         let seen = quiet.served.len() + attacked.served.len();
-        let upstream = self.rig.asked();
+        let upstream = self.rig.upstream_requests();
         let figures = vec![
             Figure::Count("MiB resident at most", most_resident),
             Figure::Time("honest median undisturbed", undisturbed),
@@ -229,10 +231,10 @@ impl Latencies {
     }
 }
 
-/// What attackers send who say no more.
+/// The bytes that silent attackers send.
 const SILENT: [&str; 4] = ["", "P", "PRI", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"];
 
-/// Asks plain questions for this long, and calls `watch` after each.
+/// Sends simple requests for this duration, and calls `watch` after each.
 async fn ask_for(client: &Client, duration: Duration, mut watch: impl FnMut()) -> Latencies {
     let (began, mut latencies) = (Instant::now(), Latencies::default());
     while began.elapsed() < duration {
@@ -247,14 +249,14 @@ async fn ask_for(client: &Client, duration: Duration, mut watch: impl FnMut()) -
     latencies
 }
 
-/// Makes a key and revokes it.
+/// Creates a key and revokes it.
 async fn revoked_key(customer: &Customer) -> String {
     let key = customer.session.key().await;
     customer.session.keys().revoke_key(v1::RevokeKeyRequest { id: key.id }).await.unwrap();
     key.secret
 }
 
-/// Sends bodies that have no end, a byte to a chunk, one after the other.
+/// Sends endless bodies in chunks of one byte, one body after another.
 async fn send_crumbs(to: SocketAddr, key: String) {
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\n\
@@ -272,7 +274,7 @@ async fn send_crumbs(to: SocketAddr, key: String) {
     }
 }
 
-/// Asks with a key that is refused, many requests at a time.
+/// Sends bursts of requests with a refused key.
 async fn flood(to: SocketAddr, key: String) {
     let request = Request::post(to, "/v1/chat/completions").bearer(&key).body("{}").bytes();
     let burst = request.repeat(REQUESTS_AT_ONCE);
@@ -290,7 +292,7 @@ async fn flood(to: SocketAddr, key: String) {
     }
 }
 
-/// Reads one long answer after the other, so that there is always one.
+/// Reads one long answer after another.
 async fn read_endlessly(client: &Client, number: usize) {
     loop {
         let shape = Shape::QUICK[1 + 2 * (number % 2)];
@@ -302,7 +304,7 @@ async fn read_endlessly(client: &Client, number: usize) {
     }
 }
 
-/// Asks for long answers, and reads none.
+/// Requests long answers and reads none.
 async fn read_nothing(client: &Client, number: usize) {
     loop {
         let text = format!("attacker {number} {LONG}");
@@ -310,13 +312,13 @@ async fn read_nothing(client: &Client, number: usize) {
         let request = request.socket(|socket| socket.set_recv_buffer_size(4 * 1024));
         if let Ok(mut stream) = request.connect().await {
             _ = stream.write_all(&request.bytes()).await;
-            // until the gateway has enough of it: an answer that is not read hides the end
-            sleep(PATIENCE).await;
+            // until the gateway closes it; a client that does not read cannot see the end
+            sleep(TEST_TIMEOUT).await;
         }
     }
 }
 
-/// Connects and says as much, again and again.
+/// Connects and sends only `bytes`, again and again.
 async fn stay_silent(to: SocketAddr, bytes: &'static str) {
     let mut buffer = [0; 64];
     loop {
@@ -328,7 +330,7 @@ async fn stay_silent(to: SocketAddr, bytes: &'static str) {
     }
 }
 
-/// Memory that a process takes, in MiB; `None` where the system does not tell.
+/// Returns the resident memory of a process in MiB; `None` on systems without `/proc`.
 fn resident_mib(process: u32) -> Option<usize> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -1,5 +1,5 @@
-//! An upstream that reads requests leniently, each way in which servers do, and answers as long as that
-//! reading lets it.
+//! An upstream that reads requests leniently, in all ways that real servers do, and answers at the
+//! length that such a reading permits.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 
 use crate::{chunk, json_answer, stream_head};
 
-/// What the gateway calls the model of every reading.
+/// The upstream's name of the model, the same for all parsers.
 pub(super) const UPSTREAM_MODEL: &str = "upstream-model";
-/// The tokens of an answer that nothing caps.
+/// The tokens of an answer without a cap.
 const UNCAPPED: u64 = 2_000;
-/// The tokens that are said to be those of every question.
+/// The reported prompt tokens of every request.
 const PROMPT: u64 = 10;
 /// The fields that multiply answers.
 const MULTIPLIERS: [&str; 5] =
@@ -25,34 +25,34 @@ const MULTIPLIERS: [&str; 5] =
 
 /// How names of fields are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keys {
-    /// As they are; the first of two counts.
+pub(super) enum KeyMatching {
+    /// Exactly; of duplicates, the first wins.
     FirstWins,
-    /// As they are; the last of two counts.
+    /// Exactly; of duplicates, the last wins.
     LastWins,
-    /// Without regard to case, as Go does; the last of two counts.
+    /// Ignoring case, as Go does; of duplicates, the last wins.
     Folded,
-    /// Without regard to case, `_` and `-`; the last of two counts.
+    /// Ignoring case, `_` and `-`; of duplicates, the last wins.
     Coarse,
 }
 
 /// How an upstream reads requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
-    /// The cap that it prefers to `max_tokens`, with the object that it is in: `options.num_predict`.
+pub(super) struct LenientParser {
+    /// The field with precedence over `max_tokens`, as a path: `options.num_predict`.
     pub(super) cap: &'static str,
     /// How it matches names.
-    pub(super) keys: Keys,
+    pub(super) keys: KeyMatching,
 }
 
-/// The upstream. It stops when it is dropped.
-pub(super) struct Lenient {
+/// The upstream. Stops on drop.
+pub(super) struct LenientUpstream {
     url: String,
     served: Arc<Mutex<Vec<Entry>>>,
     _serving: JoinSet<()>,
 }
 
-/// A JSON value, with the members of objects in the order in which they came.
+/// A JSON value. Members of objects keep their order.
 enum Json {
     Object(Vec<(String, Json)>),
     Number(f64),
@@ -61,10 +61,10 @@ enum Json {
     Other,
 }
 
-// === impl Reading ===
+// === impl LenientParser ===
 
-impl Reading {
-    /// Every cap, read in every way.
+impl LenientParser {
+    /// Returns a parser for each combination of a cap field and a way of matching names.
     pub(super) fn all() -> Vec<Self> {
         const CAPS: [&str; 16] = [
             "max_tokens",
@@ -84,7 +84,12 @@ impl Reading {
             "extra_body.max_tokens",
             "extra_body.options.num_predict",
         ];
-        let keys = [Keys::FirstWins, Keys::LastWins, Keys::Folded, Keys::Coarse];
+        let keys = [
+            KeyMatching::FirstWins,
+            KeyMatching::LastWins,
+            KeyMatching::Folded,
+            KeyMatching::Coarse,
+        ];
         CAPS.into_iter().flat_map(|cap| keys.map(|keys| Self { cap, keys })).collect()
     }
 
@@ -94,15 +99,17 @@ impl Reading {
             let mut found =
                 members.iter().filter(|(key, _)| self.keys.fold(key) == self.keys.fold(name));
             let (_, value) = match self.keys {
-                Keys::FirstWins => found.next(),
-                Keys::LastWins | Keys::Folded | Keys::Coarse => found.next_back(),
+                KeyMatching::FirstWins => found.next(),
+                KeyMatching::LastWins | KeyMatching::Folded | KeyMatching::Coarse => {
+                    found.next_back()
+                }
             }?;
             json = value;
         }
         Some(json)
     }
 
-    /// The cap on each answer. A negative one is none, and so is what is no number.
+    /// Returns the cap on each answer; `None` if it is negative or not a number.
     fn cap(&self, body: &Json) -> Option<u64> {
         let caps = [self.cap, "max_tokens", "max_completion_tokens"];
         let cap = caps.into_iter().find_map(|cap| match self.find(body, cap)? {
@@ -131,7 +138,7 @@ impl Reading {
     }
 }
 
-impl Keys {
+impl KeyMatching {
     fn fold(self, name: &str) -> String {
         let lower = |character| match character {
             '\u{17f}' => 's',
@@ -146,13 +153,13 @@ impl Keys {
     }
 }
 
-// === impl Lenient ===
+// === impl LenientUpstream ===
 
-impl Lenient {
+impl LenientUpstream {
     /// Listens on a free port.
     ///
     /// # Panics
-    /// There is none.
+    /// If there is none.
     pub(super) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -160,7 +167,7 @@ impl Lenient {
         let mut serving = JoinSet::new();
         let log = served.clone();
         serving.spawn(async move {
-            let (readings, mut answering) = (Arc::new(Reading::all()), JoinSet::new());
+            let (readings, mut answering) = (Arc::new(LenientParser::all()), JoinSet::new());
             while let Ok((stream, _)) = listener.accept().await {
                 let (readings, log) = (readings.clone(), log.clone());
                 answering.spawn(async move { _ = answer(stream, &readings, &log).await });
@@ -170,12 +177,13 @@ impl Lenient {
         Self { url, served, _serving: serving }
     }
 
-    /// The base URL under which requests are read in the way of that place in [`Reading::all`].
+    /// Returns the base URL whose requests are read by the parser at `place` in
+    /// [`LenientParser::all`].
     pub(super) fn url(&self, place: usize) -> String {
         format!("{}/{place}/v1", self.url)
     }
 
-    /// What it was asked and what it answered since this was last called.
+    /// Returns the requests and answers since the last call.
     pub(super) fn take(&self) -> Vec<Entry> {
         std::mem::take(&mut self.served.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -183,7 +191,7 @@ impl Lenient {
 
 async fn answer(
     mut stream: TcpStream,
-    readings: &[Reading],
+    readings: &[LenientParser],
     log: &Mutex<Vec<Entry>>,
 ) -> anyhow::Result<()> {
     let mut bytes = Vec::new();
@@ -198,7 +206,8 @@ async fn answer(
     };
     let place = head.split('/').nth(1).and_then(|place| place.parse::<usize>().ok());
     let reading = place.and_then(|place| readings.get(place)).copied();
-    let reading = reading.unwrap_or(Reading { cap: "max_tokens", keys: Keys::LastWins });
+    let reading =
+        reading.unwrap_or(LenientParser { cap: "max_tokens", keys: KeyMatching::LastWins });
     let body: Json = serde_json::from_str(body)?;
 
     let (cap, choices) = (reading.cap(&body), reading.choices(&body));
@@ -253,7 +262,7 @@ async fn send_stream(
     stream.write_all(chunk("").as_bytes()).await
 }
 
-/// Answers of that many tokens each, the first half of which is reasoning.
+/// Returns `choices` choices of `tokens` tokens each; the first half of the tokens is reasoning.
 fn choices_of(piece: &str, tokens: u64, choices: u64) -> serde_json::Value {
     let words = |count: u64| "a ".repeat(usize::try_from(count).unwrap_or(0));
     let of = |index: u64| {

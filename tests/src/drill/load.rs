@@ -1,23 +1,23 @@
-//! Clients that ask one request after the other, in all shapes.
+//! Load: clients that send one request after another, in all shapes.
 
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::client::{Client, Seen, Shape};
-use crate::soon;
+use super::client::{Client, ObservedResponse, Shape};
+use crate::with_timeout;
 
-/// One client of so many asks for what takes long, and the others do not wait for it.
+/// One client in this number sends slow requests, which do not delay the others.
 const SLOW: usize = 4;
-/// After a refusal for want of room a client waits so long.
+/// The pause of a client after a refusal.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Clients under way, and the ends that they saw so far.
+/// Running clients and the complete responses so far.
 pub(super) struct Load {
     clients: JoinSet<()>,
-    ends: mpsc::UnboundedReceiver<Seen>,
-    seen: Vec<Seen>,
+    ends: mpsc::UnboundedReceiver<ObservedResponse>,
+    seen: Vec<ObservedResponse>,
 }
 
 impl Load {
@@ -31,41 +31,42 @@ impl Load {
         Self { clients, ends, seen: Vec::new() }
     }
 
-    /// The ends that were seen, in the order of their coming.
-    pub(super) fn seen(&self) -> &[Seen] {
+    /// Returns the complete responses in the order of their arrival.
+    pub(super) fn seen(&self) -> &[ObservedResponse] {
         &self.seen
     }
 
-    /// Waits until these ends are `enough`, or the clients are gone.
-    pub(super) async fn until(&mut self, enough: impl Fn(&[Seen]) -> bool) {
+    /// Waits until the responses satisfy `enough`, or all clients have ended.
+    pub(super) async fn wait_until(&mut self, enough: impl Fn(&[ObservedResponse]) -> bool) {
         while !enough(&self.seen)
-            && let Some(end) = soon("the end of an answer", self.ends.recv()).await
+            && let Some(end) = with_timeout("the end of an answer", self.ends.recv()).await
         {
             self.seen.push(end);
         }
     }
 
-    /// Waits until the clients have found that there is no gateway, and returns all that they saw.
+    /// Waits until the clients notice that the gateway is gone. Returns all complete responses.
     ///
     /// # Panics
-    /// One of them panicked.
-    pub(super) async fn give_up(mut self) -> Vec<Seen> {
-        while let Some(client) = soon("the clients' end", self.clients.join_next()).await {
+    /// If a client panicked.
+    pub(super) async fn join(mut self) -> Vec<ObservedResponse> {
+        while let Some(client) = with_timeout("the end of a client", self.clients.join_next()).await
+        {
             client.unwrap();
         }
-        self.until(|_| false).await;
+        self.wait_until(|_| false).await;
         self.seen
     }
 
-    /// Lets each client have the answer that it waits for, and returns what they saw before.
-    pub(super) async fn stop(mut self) -> Vec<Seen> {
+    /// Lets each client finish its current request. Returns all complete responses before that.
+    pub(super) async fn stop(mut self) -> Vec<ObservedResponse> {
         self.ends.close();
-        self.give_up().await
+        self.join().await
     }
 }
 
-/// Asks until the gateway is gone, or nobody wants to know of the ends.
-async fn ask_on(client: Client, number: usize, ends: mpsc::UnboundedSender<Seen>) {
+/// Sends requests until the gateway or the receiver of `ends` is gone.
+async fn ask_on(client: Client, number: usize, ends: mpsc::UnboundedSender<ObservedResponse>) {
     let is_slow = number.is_multiple_of(SLOW);
     let shapes = if is_slow { &Shape::SLOW[..] } else { &Shape::QUICK[..] };
     for (request, shape) in shapes.iter().cycle().skip(number).enumerate() {

@@ -1,5 +1,5 @@
-//! Holds three logs against each other: what clients saw end, what the upstream was asked and sent,
-//! what the ledger says.
+//! Compares three logs: the responses that clients received, the requests that the upstream served,
+//! and the ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
@@ -9,68 +9,68 @@ use domain::usage::{Tokens, Usage};
 use proto::v1::{self, EntryKind, RequestStatus, UsageBasis};
 use simulator::{End, Entry};
 
-use super::client::{Seen, Shape};
+use super::client::{ObservedResponse, Shape};
 use super::rig::{balance, price_of};
 use super::round::Figure;
 use crate::session::requests_of;
-use crate::{Session, soon};
+use crate::{Session, with_timeout};
 
 /// Request records by id.
 pub type Records = BTreeMap<String, v1::RequestRecord>;
 
-/// What is known of an account's requests without asking the gateway.
+/// The facts about an account's requests that do not come from the gateway.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// The answers whose end clients saw.
-    pub seen: Vec<Seen>,
-    /// What the upstream was asked, and what it sent.
+    /// The responses that clients received to their end.
+    pub seen: Vec<ObservedResponse>,
+    /// The requests that the upstream received and the answers that it sent.
     pub truth: Vec<Entry>,
-    /// What the account was given.
+    /// The credit that the account received.
     pub credit: Nanos,
 }
 
-/// What the gateway says of an account.
+/// The gateway's data about an account.
 pub struct Books {
     /// Its records.
     pub records: Records,
-    /// What it has.
+    /// The balance.
     pub balance: Nanos,
-    /// By request, what it cost beyond what was there; of all accounts.
+    /// The cost of each request beyond the balance, of all accounts.
     pub overruns: BTreeMap<String, Nanos>,
-    /// What the gateway itself finds wrong, of all accounts.
+    /// The differences that the gateway finds in its own ledger, of all accounts.
     pub proof: Vec<String>,
 }
 
-/// How much was held against each other, and what does not fit.
+/// The compared numbers and the differences.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     /// Requests that reached the upstream.
     pub upstream: usize,
     /// Request records.
     pub recorded: usize,
-    /// Answers whose end clients saw.
+    /// Responses that clients received to their end.
     pub seen: usize,
-    /// The ways in which those were asked for.
+    /// The shapes of those requests.
     pub shapes: BTreeSet<Shape>,
-    /// Records of requests that were under way in a crash.
+    /// Records of requests that were in flight at a crash.
     pub interrupted: usize,
-    /// Those whose clients went away.
+    /// Records of requests whose clients disconnected.
     pub cancelled: usize,
-    /// Those that were refused.
+    /// Records of refused requests.
     pub rejected: usize,
-    /// Those whose tokens the upstream did not say.
+    /// Records whose tokens the upstream did not report.
     pub counted: usize,
-    /// Every difference, in words.
+    /// A description of every difference.
     pub differences: Vec<String>,
 }
 
 // === impl Books ===
 
 impl Books {
-    /// Reads them.
+    /// Reads the gateway's data about the account of `who`.
     ///
     /// # Panics
-    /// The gateway refuses, or gives a record twice.
+    /// If the gateway refuses, or returns a record twice.
     pub async fn read(who: &Session, operator: &Session) -> Self {
         Self {
             records: records(who).await,
@@ -91,17 +91,17 @@ async fn records(who: &Session) -> Records {
         all.extend(page.requests.into_iter().map(|record| (record.id.clone(), record)));
         page_token = page.next_page_token;
         if page_token.is_empty() {
-            assert_eq!(all.len(), count, "a record is there twice");
+            assert_eq!(all.len(), count, "a record occurs twice");
             return all;
         }
     }
 }
 
-/// Waits until `who` has records of so many requests: refusals beyond ten in a second are recorded together,
-/// at the end of that second.
+/// Waits until `who` has records of `count` requests. Refusals beyond ten in a second are merged
+/// into one record at the end of that second.
 ///
 /// # Panics
-/// They do not come.
+/// If they do not arrive in time.
 pub async fn wait_for_records(who: &Session, count: usize) {
     let tail = v1::TailRequestsRequest::default();
     let mut tail = who.usage().tail_requests(tail).await.unwrap().into_inner();
@@ -110,7 +110,7 @@ pub async fn wait_for_records(who: &Session, count: usize) {
             tail.message().await.unwrap().unwrap();
         }
     };
-    soon("the records of all requests", waiting).await;
+    with_timeout("the records of all requests", waiting).await;
 }
 
 async fn overruns(operator: &Session) -> BTreeMap<String, Nanos> {
@@ -137,7 +137,7 @@ async fn proof(operator: &Session) -> Vec<String> {
     proof.differences.into_iter().map(|difference| difference.text).collect()
 }
 
-/// Compares.
+/// Compares the evidence with the gateway's data.
 pub fn reconcile(evidence: &Evidence, books: &Books) -> Verdict {
     let records = &books.records;
     let asked: BTreeSet<_> = evidence.truth.iter().filter_map(|entry| entry.id.as_ref()).collect();
@@ -165,7 +165,8 @@ pub fn reconcile(evidence: &Evidence, books: &Books) -> Verdict {
     }
     for (id, record) in records {
         let overrun = books.overruns.get(id).copied().unwrap_or_default();
-        let wrong = if asked.contains(id) { unpaid(record, overrun) } else { unasked(record) };
+        let wrong =
+            if asked.contains(id) { check_charge(record, overrun) } else { check_not_sent(record) };
         differences.extend(wrong.map(|what| format!("{id} {what}: {record:?}")));
     }
     let mut merged = merged_by_http_status(records);
@@ -177,16 +178,16 @@ pub fn reconcile(evidence: &Evidence, books: &Books) -> Verdict {
             *count -= 1;
             continue;
         }
-        let wrong = unlike_seen(seen, record);
+        let wrong = check_observed(seen, record);
         differences.extend(wrong.map(|what| format!("{seen:?} {what}: {record:?}")));
     }
     let answered =
         evidence.truth.iter().filter(|it| it.end == Some(End::Answered) && it.usage_sent);
     for entry in answered {
         let Some(record) = entry.id.as_ref().and_then(|id| records.get(id)) else { continue };
-        let told = (entry.prompt_tokens, entry.completion_tokens);
-        if record.usage_basis() == UsageBasis::Upstream && tokens(record) != Some(told) {
-            differences.push(format!("the upstream said {told:?}: {record:?}"));
+        let reported = (entry.prompt_tokens, entry.completion_tokens);
+        if record.usage_basis() == UsageBasis::Upstream && tokens(record) != Some(reported) {
+            differences.push(format!("the upstream reported {reported:?}: {record:?}"));
         }
     }
     let charges: Nanos = records.values().filter_map(cost).sum();
@@ -195,14 +196,15 @@ pub fn reconcile(evidence: &Evidence, books: &Books) -> Verdict {
         differences.push(format!("{credit} less {charges} is not the balance {balance}"));
     }
     if balance < Nanos::ZERO {
-        differences.push(format!("the balance is {balance}"));
+        differences.push(format!("the balance is negative: {balance}"));
     }
-    differences.extend(books.proof.iter().map(|what| format!("the ledger does not prove: {what}")));
+    differences
+        .extend(books.proof.iter().map(|what| format!("ledger verification failed: {what}")));
     verdict
 }
 
-/// The number of requests, by what their clients got, that have no record under their own id, since they
-/// are counted in another's.
+/// Returns how many requests have no record under their own id because another record counts them,
+/// by HTTP status.
 fn merged_by_http_status(records: &Records) -> BTreeMap<u32, u32> {
     let mut merged = BTreeMap::new();
     for record in records.values() {
@@ -213,18 +215,18 @@ fn merged_by_http_status(records: &Records) -> BTreeMap<u32, u32> {
     merged
 }
 
-/// What is wrong with the record of a request that did not reach the upstream.
-fn unasked(record: &v1::RequestRecord) -> Option<&'static str> {
+/// Returns what is wrong with the record of a request that did not reach the upstream.
+fn check_not_sent(record: &v1::RequestRecord) -> Option<&'static str> {
     if matches!(record.status(), RequestStatus::Completed | RequestStatus::Incomplete) {
-        return Some("is answered and never reached the upstream");
+        return Some("was answered and never reached the upstream");
     }
-    // what a crash or its client cut off on the way there is charged as what was sent
+    // a request that a crash or its client cut off before the upstream is charged for its input
     let is_sent = matches!(record.status(), RequestStatus::Interrupted | RequestStatus::Cancelled);
     (!is_sent && cost(record) != Some(Nanos::ZERO)).then_some("costs something")
 }
 
-/// What is wrong with the charge of a request that reached the upstream.
-fn unpaid(record: &v1::RequestRecord, overrun: Nanos) -> Option<&'static str> {
+/// Returns what is wrong with the charge of a request that reached the upstream.
+fn check_charge(record: &v1::RequestRecord, overrun: Nanos) -> Option<&'static str> {
     if record.status() == RequestStatus::Rejected {
         return Some("was refused and reached the upstream");
     }
@@ -240,23 +242,27 @@ fn unpaid(record: &v1::RequestRecord, overrun: Nanos) -> Option<&'static str> {
     }
     let price = price_of(record.model());
     let paid = cost(record).map(|cost| cost + overrun);
-    (paid != price.map(|price| price.cost(&usage))).then_some("is not charged what it used")
+    (paid != price.map(|price| price.cost(&usage))).then_some("is not charged its usage")
 }
 
-/// What is wrong with the record of an answer that a client saw the end of.
-fn unlike_seen(seen: &Seen, record: Option<&v1::RequestRecord>) -> Option<&'static str> {
+/// Returns what is wrong with the record of a complete response.
+fn check_observed(
+    seen: &ObservedResponse,
+    record: Option<&v1::RequestRecord>,
+) -> Option<&'static str> {
     let Some(record) = record else { return Some("has no record") };
     if seen.status != 200 {
         return (record.http_status != Some(u32::from(seen.status))).then_some("ended otherwise");
     }
     let status = if seen.cut { RequestStatus::Incomplete } else { RequestStatus::Completed };
     if record.status() != status {
-        return Some("is not so complete");
+        return Some("is recorded as incomplete");
     }
     if !matches!(record.usage_basis(), UsageBasis::Upstream | UsageBasis::Counted) {
-        return Some("was not counted");
+        return Some("has no usage");
     }
-    (seen.usage.is_some() && seen.usage != tokens(record)).then_some("was told other tokens")
+    (seen.usage.is_some() && seen.usage != tokens(record))
+        .then_some("reported other tokens to the client")
 }
 
 fn tokens(record: &v1::RequestRecord) -> Option<(u64, u64)> {
@@ -271,7 +277,7 @@ pub(super) fn cost(record: &v1::RequestRecord) -> Option<Nanos> {
 // === impl Verdict ===
 
 impl Verdict {
-    /// Its counts.
+    /// Returns the numbers.
     pub fn figures(&self) -> [Figure; 7] {
         [
             Figure::Count("reached the upstream", self.upstream),

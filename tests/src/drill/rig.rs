@@ -1,4 +1,4 @@
-//! What every drill plays on: the real gateway in front of the real simulator, and who asks it.
+//! The setup of every drill: the real gateway in front of the real simulator, with accounts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,62 +10,62 @@ use proto::v1;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::client::{Client, Seen, Shape};
+use super::client::{Client, ObservedResponse, Shape};
 use super::reconcile::{self, Books, Evidence, Verdict};
 use super::spellings::LENIENT;
-use super::truth::Truth;
+use super::truth::TruthLogReader;
 use crate::process::{self, Gateway, Simulator};
 use crate::product::{password_of, priced_model};
-use crate::{PATIENCE, Session};
+use crate::{Session, TEST_TIMEOUT};
 
-/// The model that drills ask.
+/// The model for ordinary requests.
 pub const MODEL: &str = "drilled";
-/// A model whose output alone costs something, a nanodollar a token: the cap that it is lowered to is
-/// what its account can spend, in nanodollars.
-pub const PURSE: &str = "purse";
-/// A dear model, whose long answers are worth dollars.
-pub const DEAR: &str = "dear";
+/// A model whose output costs one nanodollar per token and whose input is free. The cap that the
+/// gateway sends to the upstream is what the account can spend, in nanodollars.
+pub const BALANCE_PROBE: &str = "balance-probe";
+/// An expensive model, whose long answers cost dollars.
+pub const EXPENSIVE: &str = "expensive";
 
-/// The models, and what a million of their input, cached and output tokens costs.
+/// The models and their prices per million input, cached and output tokens.
 const MODELS: [(&str, [i64; 3]); 3] = [
     (MODEL, [1_000_000_000, 100_000_000, 2_000_000_000]),
-    (PURSE, [0, 0, 1_000_000]),
-    (DEAR, [1_000_000_000, 100_000_000, 200_000_000_000]),
+    (BALANCE_PROBE, [0, 0, 1_000_000]),
+    (EXPENSIVE, [1_000_000_000, 100_000_000, 200_000_000_000]),
 ];
 
-/// What nobody can pay, in tokens of any model.
+/// A number of tokens that no account can pay for with any model.
 const UNPAYABLE: u64 = 1 << 50;
 
-/// A gateway in front of a simulator of its own, both processes.
+/// A gateway in front of a simulator, each in a process.
 pub struct Rig {
     dir: TempDir,
-    /// Where we find the gateway's data.
+    /// The path of the gateway's data directory as the test sees it.
     data: PathBuf,
     simulator: Simulator,
-    truth: Truth,
-    /// How the gateway is run again.
+    truth: TruthLogReader,
+    /// The durability setting, for restarts.
     durability: Durability,
     gateway: Option<Gateway>,
 }
 
 /// An account with a key.
 pub struct Customer {
-    /// Its session; a gateway that starts anew wants a new one.
+    /// The session; invalid after a restart.
     pub session: Session,
-    /// The text of its key.
+    /// The text of the key.
     pub key: String,
-    /// All that it was given.
+    /// The sum of all credits.
     pub credit: Nanos,
 }
 
-/// What a model of the drills costs.
+/// Returns the price of a model of the drills.
 pub(super) fn price_of(model: &str) -> Option<Price> {
-    let model = if model.starts_with(LENIENT) { DEAR } else { model };
+    let model = if model.starts_with(LENIENT) { EXPENSIVE } else { model };
     let (_, [input, cached, output]) = MODELS.into_iter().find(|(id, _)| *id == model)?;
     Some(Price { input: Nanos(input), cached: Nanos(cached), output: Nanos(output), version: 1 })
 }
 
-/// Prepares to run the gateway.
+/// Returns the command that runs the gateway.
 fn gateway(durability: Durability) -> Command {
     let mut command = process::command("gateway");
     if durability == Durability::Power {
@@ -74,12 +74,12 @@ fn gateway(durability: Durability) -> Command {
     command
 }
 
-/// Starts a gateway on the data in `data`, which ends with us.
+/// Starts a gateway on the data in `data`, which is killed on drop.
 pub(super) async fn serve(command: Command, data: &Path) -> Gateway {
     let quiet = "warn,gateway::app=info,gateway::ledger=info";
     let change = |command: &mut Command| {
         command.args(["--no-simulator", "--log", quiet]);
-        // each round brings new accounts, from one address and on one day
+        // each round registers new accounts, from one address and on one day
         command.args(["--registrations-per-hour", "0", "--trial-daily-usd", "1000000"]);
     };
     Gateway::serve(command, data, change).await
@@ -97,10 +97,11 @@ impl Rig {
         Self { durability, ..rig }
     }
 
-    /// Starts both; `command` makes the gateway's from where its data shall be, and `place` says where
-    /// we find that place, given its process.
+    /// Starts both. `command` makes the gateway's command for a data directory, and `place` maps
+    /// that directory and the process id to the path at which the test sees it.
     ///
     /// # Panics
+    /// If they do not start.
     /// They do not start.
     pub async fn start_within(
         command: impl FnOnce(&Path) -> Command,
@@ -112,7 +113,7 @@ impl Rig {
         let data = data(dir.path());
         let gateway = serve(command(&data), &data).await;
         let data = place(&data, gateway.id());
-        let truth = Truth::new(&truth);
+        let truth = TruthLogReader::new(&truth);
         let durability = Durability::Process;
         let rig = Self { dir, data, simulator, truth, durability, gateway: Some(gateway) };
         let operator = rig.operator().await;
@@ -131,55 +132,56 @@ impl Rig {
         rig
     }
 
-    /// The gateway.
+    /// Returns the gateway.
     ///
     /// # Panics
-    /// It was killed.
+    /// If it was killed.
     pub fn gateway(&self) -> &Gateway {
-        self.gateway.as_ref().expect("it runs between rounds")
+        self.gateway.as_ref().expect("the gateway runs between rounds")
     }
 
-    /// The simulator.
+    /// Returns the simulator.
     pub fn simulator(&self) -> &Simulator {
         &self.simulator
     }
 
-    /// Where we find the gateway's data.
+    /// Returns the path of the gateway's data directory as the test sees it.
     pub fn data(&self) -> &Path {
         &self.data
     }
 
-    /// Ends the gateway as `kill -9` does.
+    /// Kills the gateway with `SIGKILL`.
     ///
     /// # Panics
-    /// It was killed before.
+    /// If it was killed before.
     pub async fn kill(&mut self) {
-        self.gateway.take().expect("it runs between rounds").kill().await;
+        self.gateway.take().expect("the gateway runs between rounds").kill().await;
     }
 
-    /// Starts the gateway on what it left.
+    /// Restarts the gateway on the same data.
     pub async fn start_again(&mut self) {
         self.gateway = Some(serve(gateway(self.durability), &self.data).await);
     }
 
-    /// Stops the gateway, and returns its data directory with what holds it.
+    /// Stops the gateway and returns its data directory with the temporary directory that contains
+    /// it.
     ///
     /// # Panics
-    /// It does not end well.
+    /// If it stops with an error.
     pub async fn stop(mut self) -> (TempDir, PathBuf) {
-        self.gateway.take().expect("it runs between rounds").stop().await;
+        self.gateway.take().expect("the gateway runs between rounds").stop().await;
         (self.dir, self.data)
     }
 
-    /// The operator.
+    /// Returns a session of the operator.
     ///
     /// # Panics
-    /// There is no token.
+    /// If there is no token.
     pub async fn operator(&self) -> Session {
         operator(self.gateway(), &self.data).await
     }
 
-    /// Registers an account, and makes it a key.
+    /// Registers an account and creates a key.
     pub async fn customer(&self, name: &str) -> Customer {
         let session = Session::register(&self.gateway().admin, name, &password_of(name)).await;
         let credit = balance(&session).await;
@@ -187,7 +189,7 @@ impl Rig {
         Customer { session, key, credit }
     }
 
-    /// Gives a customer money, or takes it, until this is what there is.
+    /// Credits or debits the account until its balance is `wanted`.
     pub async fn fund(&self, customer: &mut Customer, wanted: Nanos) {
         let more = wanted + -balance(&customer.session).await;
         if more != Nanos::ZERO {
@@ -196,49 +198,56 @@ impl Rig {
         }
     }
 
-    /// Somebody who asks `model` with the customer's key.
+    /// Returns a client that uses `model` with the customer's key.
     pub fn client(&self, customer: &Customer, model: &'static str) -> Client {
         Client { to: self.gateway().http, key: customer.key.clone(), model }
     }
 
-    /// Waits until nothing is under way, and returns what is if that does not come: the upstream has
-    /// ended all that it was asked, and the journal is empty, so that the store has every record.
-    pub async fn rest(&self) -> Option<String> {
+    /// Waits until nothing is in flight: the upstream has ended all requests and the journal is
+    /// empty, so the store has every record. Returns what remains after the timeout.
+    pub async fn wait_until_idle(&self) -> Option<String> {
         let rest = async {
             while !self.truth.is_at_rest() || !journal_is_empty(&self.data) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let is_late = tokio::time::timeout(PATIENCE, rest).await.is_err();
+        let is_late = tokio::time::timeout(TEST_TIMEOUT, rest).await.is_err();
         is_late.then(|| {
             let (upstream, journal) = (self.truth.is_at_rest(), journal_is_empty(&self.data));
-            format!("it does not come to rest: upstream {upstream}, journal {journal}")
+            format!("requests remain in flight: upstream {upstream}, journal {journal}")
         })
     }
 
-    /// How many requests have reached the upstream since the last round was judged.
-    pub fn asked(&mut self) -> usize {
+    /// Returns how many requests have reached the upstream since the last reconciliation.
+    pub fn upstream_requests(&mut self) -> usize {
         self.truth.take().len()
     }
 
-    /// What the customer can spend, as the cap says to which an answer without end is lowered.
-    /// Returns also how the answer ended, for the evidence.
+    /// Returns the amount that the customer can spend, measured as the cap to which a request
+    /// without a reasonable cap is lowered, and the response for the evidence.
     ///
     /// # Panics
-    /// There is no answer.
-    pub async fn spendable(&self, customer: &Customer) -> (Nanos, Seen) {
-        let request =
-            self.client(customer, PURSE).request(Shape::ChatStream, "all of it", Some(UNPAYABLE));
+    /// If there is no response.
+    pub async fn spendable(&self, customer: &Customer) -> (Nanos, ObservedResponse) {
+        let request = self.client(customer, BALANCE_PROBE).request(
+            Shape::ChatStream,
+            "all of it",
+            Some(UNPAYABLE),
+        );
         let answer = request.answer().await;
         let cap = answer.header("x-tollgate-translation").strip_prefix("output_cap_lowered=");
         let cap = cap.and_then(|cap| cap.parse().ok()).unwrap_or_default();
-        (Nanos(cap), Seen::of(Shape::ChatStream, &answer).expect("a whole answer"))
+        (Nanos(cap), ObservedResponse::of(Shape::ChatStream, &answer).expect("a complete response"))
     }
 
-    /// Waits until nothing is under way, and holds the round's logs of `customer`, the only one who
-    /// asked, against each other.
-    pub async fn judge(&mut self, customer: &Customer, seen: Vec<Seen>) -> (Verdict, Evidence) {
-        let unrest = self.rest().await;
+    /// Waits until nothing is in flight, and reconciles the logs of the round. `customer` must be
+    /// the only one with requests.
+    pub async fn reconcile_round(
+        &mut self,
+        customer: &Customer,
+        seen: Vec<ObservedResponse>,
+    ) -> (Verdict, Evidence) {
+        let unrest = self.wait_until_idle().await;
         let evidence = Evidence { seen, truth: self.truth.take(), credit: customer.credit };
         let books = Books::read(&customer.session, &self.operator().await).await;
         let mut verdict = reconcile::reconcile(&evidence, &books);
@@ -247,10 +256,10 @@ impl Rig {
     }
 }
 
-/// The operator of a gateway on the data in `data`.
+/// Returns a session of the operator of a gateway on the data in `data`.
 ///
 /// # Panics
-/// Its token is not there, or not taken.
+/// If there is no token or it is rejected.
 pub async fn operator(gateway: &Gateway, data: &Path) -> Session {
     let token = std::fs::read_to_string(data.join("operator.token")).unwrap();
     Session::with_token(&gateway.admin, "operator", token.trim()).await
@@ -260,12 +269,12 @@ pub(super) async fn balance(who: &Session) -> Nanos {
     who.account().await.balance_usd.parse().unwrap()
 }
 
-/// Whether the journal holds nothing but zeros behind the heads of its files: what is under way, or
-/// not in the store yet, stands there.
+/// Returns whether the journal contains only zeros after the heads of its files. Requests in
+/// flight, and records that the store does not have yet, leave entries there.
 fn journal_is_empty(data: &Path) -> bool {
     const HEAD: usize = 16;
     let segments = std::fs::read_dir(data.join("journal")).unwrap();
-    // a segment may be removed while we look
+    // a segment may be removed meanwhile
     let mut segments = segments.filter_map(|file| std::fs::read(file.ok()?.path()).ok());
     segments.all(|segment| segment.iter().skip(HEAD).all(|&byte| byte == 0))
 }

@@ -1,49 +1,49 @@
-//! What a round of a drill comes to, and what all rounds come to together.
+//! The result of one round of a drill, and of all rounds.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::reconcile::Verdict;
 
-/// Something that goes wrong in rounds, for as long as one likes.
+/// A fault that can be repeated in rounds.
 pub trait Drill {
-    /// Plays one round.
+    /// Runs one round.
     fn round(&mut self) -> impl Future<Output = Round>;
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Clone, Debug)]
 pub struct Round {
-    /// What the logs say.
+    /// The reconciliation of the logs.
     pub verdict: Verdict,
-    /// What the drill measured itself.
+    /// The measurements of the drill itself.
     pub figures: Vec<Figure>,
 }
 
-/// A figure with its name.
+/// A named measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// A number of things; those of several rounds are added up.
+    /// A number. The total is the sum of all rounds.
     Count(&'static str, usize),
-    /// A time that something took; of several rounds, the longest one counts.
+    /// A duration. The total is the maximum of all rounds.
     Time(&'static str, Duration),
 }
 
-/// What rounds came to so far.
+/// The result of the rounds so far.
 #[derive(Clone, Debug, Default)]
 pub struct Total {
-    /// How many there were.
+    /// The number of rounds.
     pub rounds: usize,
-    /// How many differences they found.
+    /// The number of differences.
     pub differences: usize,
-    /// Their figures.
+    /// The measurements.
     pub figures: Vec<Figure>,
 }
 
 // === impl Round ===
 
 impl Round {
-    /// The figures of the logs, then those of the drill.
+    /// Returns the numbers of the reconciliation, then those of the drill.
     fn figures(&self) -> impl Iterator<Item = Figure> {
         self.verdict.figures().into_iter().chain(self.figures.iter().copied())
     }
@@ -62,7 +62,7 @@ impl fmt::Display for Round {
 // === impl Figure ===
 
 impl Figure {
-    /// Takes in the same figure of another round.
+    /// Combines the same measurement of two rounds.
     fn add(&mut self, other: Self) {
         match (self, other) {
             (Self::Count(_, count), Self::Count(_, more)) => *count += more,
@@ -90,7 +90,7 @@ impl fmt::Display for Figure {
 // === impl Total ===
 
 impl Total {
-    /// Takes in one more round.
+    /// Adds a round.
     pub fn add(&mut self, round: &Round) {
         self.rounds += 1;
         self.differences += round.verdict.differences.len();
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_add_up_the_longest_time_counts_and_one_difference_is_enough() {
+    fn a_total_sums_counts_takes_the_longest_time_and_reports_any_difference() {
         let round = |count, millis, differences: &[&str]| Round {
             verdict: Verdict {
                 seen: count,

@@ -1,43 +1,43 @@
-//! Every spelling of a cap, to upstreams that honour each one.
+//! All spellings of a cap, sent to upstreams that accept each of them.
 //!
-//! Each request sets a small cap that the gateway reads and a large one, or a multiple of answers, that
-//! it may overlook. Whatever of it reaches an upstream, in whatever way that reads it, the answer must
-//! not cost more than was held.
+//! Each request contains a small cap that the gateway reads and a large one, or a number of
+//! choices, that it may overlook. However an upstream reads the request that reaches it, the cost
+//! of the answer must not exceed the hold.
 
 use domain::money::Nanos;
 use proto::v1;
 
-use super::client::{Seen, Shape};
-use super::lenient::{Keys, Lenient, Reading, UPSTREAM_MODEL};
+use super::client::{ObservedResponse, Shape};
+use super::lenient::{KeyMatching, LenientParser, LenientUpstream, UPSTREAM_MODEL};
 use super::reconcile::{self, Books, Evidence, Verdict};
-use super::rig::{Customer, DEAR, Rig, price_of};
+use super::rig::{Customer, EXPENSIVE, Rig, price_of};
 use crate::http::Request;
 use crate::product::priced_model;
 
-/// What the models are called, before the place of their upstream's reading.
+/// The prefix of the model names; the index of the upstream's parser follows.
 pub(super) const LENIENT: &str = "lenient-";
-/// What there is before each request: a hundred tokens of an answer, while one without a cap has
-/// twenty times as many.
+/// The balance before each request: it pays for a hundred answer tokens. An answer without a cap
+/// has twenty times as many.
 const BALANCE: Nanos = Nanos(20_000_000);
 
-/// The upstream of the drill, in the catalogue once for each reading.
+/// The lenient upstream, in the catalogue once for each parser.
 pub(super) struct Spellings {
-    upstream: Lenient,
+    upstream: LenientUpstream,
 }
 
-/// A body without its model, for one endpoint.
+/// A request body without its model, for one endpoint.
 struct Body {
     shape: Shape,
     members: String,
 }
 
 impl Spellings {
-    /// Starts the upstream, and adds its models.
+    /// Starts the upstream and adds its models.
     pub(super) async fn prepare(rig: &Rig) -> Self {
-        let upstream = Lenient::start().await;
+        let upstream = LenientUpstream::start().await;
         let operator = rig.operator().await;
-        let price = price_of(DEAR).expect("it is one of the models");
-        for place in 0..Reading::all().len() {
+        let price = price_of(EXPENSIVE).expect("a model of the drills");
+        for place in 0..LenientParser::all().len() {
             let name = format!("{LENIENT}{place}");
             let url = upstream.url(place);
             let added = v1::Upstream { name: name.clone(), url, ..Default::default() };
@@ -51,8 +51,7 @@ impl Spellings {
         Self { upstream }
     }
 
-    /// Has a new account send every `step`th request, beginning with the one at `first`, and counts
-    /// those that were served.
+    /// Has a new account send every `step`th request from `first` on, and counts the served ones.
     pub(super) async fn play(
         &self,
         rig: &Rig,
@@ -60,8 +59,8 @@ impl Spellings {
         (first, step): (usize, usize),
     ) -> (Verdict, usize) {
         let mut customer = rig.customer(name).await;
-        let (mut seen, mut wrong): (Vec<Seen>, Vec<String>) = (Vec::new(), Vec::new());
-        for (place, reading) in Reading::all().into_iter().enumerate() {
+        let (mut seen, mut wrong): (Vec<ObservedResponse>, Vec<String>) = (Vec::new(), Vec::new());
+        for (place, reading) in LenientParser::all().into_iter().enumerate() {
             for body in bodies(reading).into_iter().skip((place + first) % step).step_by(step) {
                 rig.fund(&mut customer, BALANCE).await;
                 match ask(rig, &customer, place, &body).await {
@@ -70,16 +69,16 @@ impl Spellings {
                 }
             }
         }
-        wrong.extend(rig.rest().await);
+        wrong.extend(rig.wait_until_idle().await);
         let truth = self.upstream.take();
         let renamed = truth.iter().filter(|entry| entry.model != UPSTREAM_MODEL);
-        wrong.extend(renamed.map(|entry| format!("an upstream read another model: {entry:?}")));
+        wrong.extend(renamed.map(|entry| format!("an upstream received another model: {entry:?}")));
         reconcile::wait_for_records(&customer.session, seen.len()).await;
         let evidence = Evidence { seen, truth, credit: customer.credit };
         let books = Books::read(&customer.session, &rig.operator().await).await;
         for id in evidence.truth.iter().filter_map(|entry| entry.id.as_ref()) {
             if let Some(overrun) = books.overruns.get(id) {
-                wrong.push(format!("{id} cost {overrun} more than there was"));
+                wrong.push(format!("{id} cost {overrun} more than the balance"));
             }
         }
         let mut verdict = reconcile::reconcile(&evidence, &books);
@@ -88,17 +87,22 @@ impl Spellings {
     }
 }
 
-async fn ask(rig: &Rig, customer: &Customer, place: usize, body: &Body) -> Option<Seen> {
+async fn ask(
+    rig: &Rig,
+    customer: &Customer,
+    place: usize,
+    body: &Body,
+) -> Option<ObservedResponse> {
     let is_chat = matches!(body.shape, Shape::Chat | Shape::ChatStream);
     let path = if is_chat { "/v1/chat/completions" } else { "/v1/responses" };
     let text = format!(r#"{{"model":"{LENIENT}{place}",{}}}"#, body.members);
     let request = Request::post(rig.gateway().http, path).bearer(&customer.key).body(text);
     let answer = request.try_send().await.ok()?.try_answer().await.ok()?;
-    Seen::of(body.shape, &answer)
+    ObservedResponse::of(body.shape, &answer)
 }
 
-/// The requests for an upstream that reads like this.
-fn bodies(reading: Reading) -> Vec<Body> {
+/// Returns the requests for an upstream with this parser.
+fn bodies(reading: LenientParser) -> Vec<Body> {
     let mut bodies = Vec::new();
     for (number, attack) in attacks(reading).into_iter().enumerate() {
         let (content, more) = extras(number);
@@ -123,7 +127,8 @@ fn bodies(reading: Reading) -> Vec<Body> {
     bodies
 }
 
-/// The content of the message, and further members: an image, several answers, tools, reasoning.
+/// Returns the content of the message and further members: an image, several choices, tools,
+/// reasoning.
 fn extras(number: usize) -> (&'static str, &'static str) {
     const IMAGE: &str =
         r#"[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]"#;
@@ -139,8 +144,8 @@ fn extras(number: usize) -> (&'static str, &'static str) {
     }
 }
 
-/// Members, each with a comma before it, that ask for more than the cap that precedes them allows.
-fn attacks(reading: Reading) -> Vec<String> {
+/// Returns members, each with a leading comma, that request more than the preceding cap allows.
+fn attacks(reading: LenientParser) -> Vec<String> {
     let mut attacks: Vec<_> =
         forms(reading.cap).iter().map(|form| member(form, "1000000")).collect();
     let (exact, upper) = (reading.cap, reading.cap.to_uppercase());
@@ -149,7 +154,7 @@ fn attacks(reading: Reading) -> Vec<String> {
     attacks.push(member(exact, "1") + &member(&upper, "1000000"));
     attacks.push(member(exact, "1000000") + &member(exact, "1"));
     attacks.push(member(exact, "1") + &member(exact, "1000000"));
-    if reading.keys == Keys::Coarse || reading.cap == "max_tokens" {
+    if reading.keys == KeyMatching::Coarse || reading.cap == "max_tokens" {
         for (name, value) in [
             ("best_of", "50"),
             ("bestOf", "50"),
@@ -165,7 +170,7 @@ fn attacks(reading: Reading) -> Vec<String> {
     attacks
 }
 
-/// The last name of a path, in every case.
+/// Returns all spellings of the last name of a path.
 fn forms(path: &str) -> Vec<String> {
     let (object, name) = path.rsplit_once('.').map_or(("", path), |(object, name)| (object, name));
     let camel: String = name
@@ -192,7 +197,7 @@ fn forms(path: &str) -> Vec<String> {
     forms.into_iter().map(place).collect()
 }
 
-/// A member at a path, with a comma before it.
+/// Returns the member at a path, with a leading comma.
 fn member(path: &str, value: &str) -> String {
     let mut names = path.rsplit('.');
     let last = format!(r#""{}":{value}"#, names.next().unwrap_or_default());

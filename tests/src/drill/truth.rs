@@ -1,4 +1,4 @@
-//! The simulator's truth log, read from outside while it is written.
+//! A reader for the simulator's truth log, which is written meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 
 use simulator::Entry;
 
-/// What a simulator was asked and what it sent, round by round.
-pub(super) struct Truth {
+/// The simulator's record of the requests it received and the answers it sent, by round.
+pub(super) struct TruthLogReader {
     path: PathBuf,
-    /// How much of the file belongs to earlier rounds, in bytes.
+    /// The bytes of the file that belong to earlier rounds.
     read: u64,
 }
 
-impl Truth {
-    /// The log in the file at `path`.
+impl TruthLogReader {
+    /// Opens the log at `path`.
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), read: 0 }
     }
 
-    /// Whether every answer of the round has ended.
+    /// Returns whether every answer of the round has ended.
     pub(super) fn is_at_rest(&self) -> bool {
         self.look().0.iter().all(|entry| entry.end.is_some())
     }
 
-    /// Returns the requests of the round as they stand last; what follows belongs to the next one.
+    /// Returns the last state of the round's requests, and starts a new round.
     pub(super) fn take(&mut self) -> Vec<Entry> {
         let (entries, read) = self.look();
         self.read = read;

@@ -1,4 +1,4 @@
-//! Clients that leave before, in and after an answer, in every way that TCP has.
+//! Clients that disconnect before, during and after an answer, in every way that TCP allows.
 
 use std::time::Duration;
 
@@ -6,43 +6,43 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::client::{Client, Seen, Shape};
+use super::client::{Client, ObservedResponse, Shape};
 use super::draw;
 use crate::http::{Answer, Request};
-use crate::soon;
+use crate::with_timeout;
 
-/// An answer that would take a day: the upstream ends it only because it is told to.
+/// An answer that would take a day; it ends when the upstream is cancelled.
 const ENDLESS: &str = "[sim words=1000 pace_ms=100000]";
 /// An answer that does not begin.
 const SILENT: &str = "[sim latency_ms=100000000]";
-/// An answer that fills what buffers there are on its way, or nearly.
+/// An answer that fills all buffers between simulator and client, or nearly.
 const LONG: &str = "[sim words=30000 chunk=1000]";
-/// An answer for a client that takes its time.
+/// An answer for a slow reader.
 const MIDDLING: &str = "[sim words=300]";
 
-/// When a client leaves.
+/// When and how a client disconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
-    /// Half of its body is sent.
+pub(super) enum Disconnect {
+    /// After half of the request body.
     InBody,
-    /// It waits for an answer that does not begin.
+    /// While it waits for an answer that does not begin.
     BeforeHead,
-    /// It has had some pieces of an answer that does not end.
+    /// After some pieces of an endless answer.
     InStream,
-    /// It reads nothing of a long answer.
+    /// Without reading a long answer.
     Deaf,
-    /// It is slow, and reads all.
+    /// Not before the end: it reads slowly.
     Slow,
-    /// It closes its side of the connection, and reads what comes.
+    /// It shuts down its sending side and reads the answer.
     HalfClosed,
-    /// It has read all, but for the end of the connection.
+    /// After the last byte, before the connection ends.
     AtEnd,
-    /// At any moment of a short answer.
+    /// At a random time of a short answer.
     AnyTime,
 }
 
-impl Manner {
-    /// Every manner.
+impl Disconnect {
+    /// All of them.
     pub(super) const ALL: [Self; 8] = [
         Self::InBody,
         Self::BeforeHead,
@@ -64,7 +64,7 @@ impl Manner {
         }
     }
 
-    /// A way to ask, out of those that one can leave so.
+    /// Returns a random shape out of those that fit.
     fn shape(self) -> Shape {
         let shapes = match self {
             Self::InStream | Self::Deaf => &[Shape::ChatStream, Shape::ResponsesStream][..],
@@ -74,50 +74,54 @@ impl Manner {
     }
 }
 
-/// Asks, and leaves so. Returns the end of the answer if the client has seen it.
-pub(super) async fn visit(client: &Client, manner: Manner, text: &str) -> Option<Seen> {
-    let shape = manner.shape();
-    let request = client.request(shape, &format!("{text} {}", manner.script()), None);
+/// Sends a request and disconnects. Returns the response if it is complete.
+pub(super) async fn visit(
+    client: &Client,
+    disconnect: Disconnect,
+    text: &str,
+) -> Option<ObservedResponse> {
+    let shape = disconnect.shape();
+    let request = client.request(shape, &format!("{text} {}", disconnect.script()), None);
     // half of all connections are reset, not closed
     let request = if draw(2) == 0 { request.socket(TcpSocket::set_zero_linger) } else { request };
     let moment = Duration::from_micros(draw(20_000));
-    match manner {
-        Manner::InBody => {
+    match disconnect {
+        Disconnect::InBody => {
             let bytes = request.bytes();
             let mut stream = send(&request, &bytes[..bytes.len() - 20]).await?;
             stream.flush().await.ok()?;
             tokio::time::sleep(moment).await;
             None
         }
-        Manner::HalfClosed => {
+        Disconnect::HalfClosed => {
             let mut stream = send(&request, &request.bytes()).await?;
             stream.shutdown().await.ok()?;
             let mut rest = Vec::new();
-            _ = soon("the end of a connection", stream.read_to_end(&mut rest)).await;
+            _ = with_timeout("the end of a connection", stream.read_to_end(&mut rest)).await;
             None
         }
-        Manner::BeforeHead => {
-            // who is refused gets an answer all the same
+        Disconnect::BeforeHead => {
+            // a refused request is answered nevertheless
             let exchange = tokio::time::timeout(moment, request.try_send()).await.ok()?.ok()?;
-            Seen::of(shape, &exchange.try_answer().await.ok()?)
+            ObservedResponse::of(shape, &exchange.try_answer().await.ok()?)
         }
-        Manner::InStream => {
+        Disconnect::InStream => {
             let mut exchange = request.try_send().await.ok()?;
             if exchange.status != 200 {
-                return Seen::of(shape, &exchange.try_answer().await.ok()?);
+                return ObservedResponse::of(shape, &exchange.try_answer().await.ok()?);
             }
             for _ in 0..draw(2) {
                 exchange.piece().await.ok()?;
             }
             None
         }
-        Manner::Deaf => {
+        Disconnect::Deaf => {
             let exchange = small_buffer(request).try_send().await.ok()?;
             tokio::time::sleep(moment).await;
             drop(exchange);
             None
         }
-        Manner::Slow => {
+        Disconnect::Slow => {
             let mut exchange = small_buffer(request).try_send().await.ok()?;
             let mut body = BytesMut::new();
             while let Some(piece) = exchange.piece().await.ok()? {
@@ -125,17 +129,19 @@ pub(super) async fn visit(client: &Client, manner: Manner, text: &str) -> Option
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             let (status, headers) = (exchange.status, exchange.headers.clone());
-            Seen::of(shape, &Answer { status, headers, body: body.freeze() })
+            ObservedResponse::of(shape, &Answer { status, headers, body: body.freeze() })
         }
-        Manner::AtEnd => Seen::of(shape, &request.try_send().await.ok()?.try_answer().await.ok()?),
-        Manner::AnyTime => {
+        Disconnect::AtEnd => {
+            ObservedResponse::of(shape, &request.try_send().await.ok()?.try_answer().await.ok()?)
+        }
+        Disconnect::AnyTime => {
             let answer = async { request.try_send().await.ok()?.try_answer().await.ok() };
-            Seen::of(shape, &tokio::time::timeout(moment, answer).await.ok()??)
+            ObservedResponse::of(shape, &tokio::time::timeout(moment, answer).await.ok()??)
         }
     }
 }
 
-/// Lets little of the answer wait at the client. Such a connection is closed, not reset.
+/// Sets a small receive buffer. Such a connection is closed, not reset.
 fn small_buffer(request: Request) -> Request {
     request.socket(|socket| socket.set_recv_buffer_size(4 * 1024))
 }

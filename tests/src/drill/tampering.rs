@@ -1,7 +1,7 @@
-//! The negative control: books that were tampered with must not pass.
+//! The negative control: the reconciliation must reject data that was tampered with.
 //!
-//! Each act leaves balances the sums of their entries, so that only who knows what really happened can
-//! see it.
+//! Each kind of tampering leaves every balance equal to the sum of its entries, so that only a
+//! comparison with the facts can detect it.
 
 use std::fmt;
 use std::path::Path;
@@ -10,25 +10,25 @@ use super::reconcile::{self, Books, Evidence};
 use super::rig::{operator, serve};
 use crate::{Session, process};
 
-/// A way to spoil the books.
+/// A way to tamper with the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sabotage {
-    /// None: the copy is as good as what was copied.
+pub enum Tampering {
+    /// None: the copy is unchanged.
     Nothing,
-    /// A record is gone.
+    /// A record is deleted.
     DropRecord,
-    /// A record is there a second time, paid for and under another id.
+    /// A record is duplicated under another id, with a charge.
     DoubleRecord,
-    /// A request was served for free.
+    /// A charge is deleted.
     DropCharge,
-    /// A request is paid for twice.
+    /// A request is charged twice.
     DoubleCharge,
-    /// A record has a token more than was used.
+    /// A record has one token more than was used.
     AddToken,
 }
 
-impl Sabotage {
-    /// Every way.
+impl Tampering {
+    /// Every kind.
     pub const ALL: [Self; 6] = [
         Self::Nothing,
         Self::DropRecord,
@@ -38,12 +38,13 @@ impl Sabotage {
         Self::AddToken,
     ];
 
-    /// Whether as many differences were found as should be: some, but none in an untouched copy.
+    /// Returns whether the number of differences is right: zero for an unchanged copy, otherwise at
+    /// least one.
     pub fn is_seen_in(self, differences: usize) -> bool {
         (self == Self::Nothing) == (differences == 0)
     }
 
-    /// What is done, after `victim` names one request that was answered.
+    /// Returns the SQL, after `victim` contains the id of one answered request.
     fn sql(self) -> &'static str {
         match self {
             Self::Nothing => "",
@@ -78,27 +79,27 @@ impl Sabotage {
     }
 }
 
-impl fmt::Display for Sabotage {
+impl fmt::Display for Tampering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Nothing => "nothing",
-            Self::DropRecord => "a record that is gone",
-            Self::DoubleRecord => "a record that is there twice",
-            Self::DropCharge => "a charge that is gone",
-            Self::DoubleCharge => "a charge that is there twice",
-            Self::AddToken => "a token too many",
+            Self::DropRecord => "a deleted record",
+            Self::DoubleRecord => "a duplicated record",
+            Self::DropCharge => "a deleted charge",
+            Self::DoubleCharge => "a duplicated charge",
+            Self::AddToken => "an additional token",
         })
     }
 }
 
-/// Spoils a copy of the books in `data`, which a gateway left, and returns what the reconciliation
-/// finds in the copy.
+/// Tampers with a copy of the data in `data`, which a stopped gateway left, and returns the
+/// differences that the reconciliation finds in the copy.
 ///
 /// # Panics
-/// There is nothing to spoil.
-pub(super) async fn spoil(
+/// If there is no data to tamper with.
+pub(super) async fn tamper_with_copy(
     data: &Path,
-    sabotage: Sabotage,
+    tampering: Tampering,
     account: &str,
     evidence: &Evidence,
 ) -> Vec<String> {
@@ -110,14 +111,14 @@ pub(super) async fn spoil(
     let victim = "CREATE TEMP TABLE victim AS SELECT id, account, cost, started_at FROM requests
         WHERE status = 1 AND cost > 0 AND account = (SELECT id FROM accounts WHERE name = ?) LIMIT 1";
     database.execute(victim, [account]).unwrap();
-    database.execute_batch(sabotage.sql()).unwrap();
+    database.execute_batch(tampering.sql()).unwrap();
     drop(database);
 
     let gateway = serve(process::command("gateway"), copy.path()).await;
     let member = Session::sign_in(&gateway.admin, account).await;
     let books = Books::read(&member, &operator(&gateway, copy.path()).await).await;
     gateway.stop().await;
-    // what the gateway finds itself is not what is tried here
+    // the gateway's own verification is not what is tested here
     let books = Books { proof: Vec::new(), ..books };
     reconcile::reconcile(evidence, &books).differences
 }
