@@ -1,4 +1,4 @@
-//! Calls of the admin plane under an idempotency key: made again, they change nothing.
+//! Admin calls with an idempotency key: a repeated call changes nothing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ async fn give(operator: &Session, key: &str, amount_usd: &str) -> Result<String,
 }
 
 #[tokio::test]
-async fn a_credit_under_one_key_is_given_once() {
+async fn repeated_credits_with_one_idempotency_key_are_applied_once() {
     let product = Product::start().await;
     let (operator, alice) = (product.operator().await, product.member("alice").await);
     assert_eq!(give(&operator, "one", "2").await.unwrap(), "7");
@@ -44,19 +44,19 @@ async fn a_credit_under_one_key_is_given_once() {
 
     let product = product.stop().await.start().await;
     let operator = product.operator().await;
-    assert_eq!(give(&operator, "one", "2").await.unwrap(), "9", "it outlives the process");
+    assert_eq!(give(&operator, "one", "2").await.unwrap(), "9", "the key survives a restart");
     let suspend =
         v1::SuspendAccountRequest { account: alice.name.clone(), reason: "spam".to_owned() };
     let suspended = operator.accounts().suspend_account(keyed("one", suspend)).await.unwrap();
     let status = suspended.into_inner().account.unwrap().status();
-    assert_eq!(status, v1::AccountStatus::Suspended, "another kind of call is another call");
+    assert_eq!(status, v1::AccountStatus::Suspended, "keys are separate for each method");
     for key in [String::new(), "k".repeat(256)] {
         assert_eq!(give(&operator, &key, "1").await.unwrap_err().code(), Code::InvalidArgument);
     }
 }
 
 #[tokio::test]
-async fn many_at_once_under_one_key_are_one() {
+async fn concurrent_calls_with_one_idempotency_key_are_applied_once() {
     let product = Product::start().await;
     product.member("alice").await;
     let operator = product.operator().await;
@@ -71,7 +71,7 @@ async fn many_at_once_under_one_key_are_one() {
 }
 
 #[tokio::test]
-async fn a_secret_is_not_made_or_shown_again() {
+async fn a_repeated_creation_does_not_create_or_return_a_second_secret() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let create = || {
@@ -117,7 +117,7 @@ async fn a_secret_is_not_made_or_shown_again() {
 }
 
 #[tokio::test]
-async fn a_change_made_again_says_how_things_are() {
+async fn a_repeated_change_returns_the_current_state() {
     let product = Product::start().await;
     let (operator, alice) = (product.operator().await, product.member("alice").await);
     let add = || {
@@ -131,7 +131,7 @@ async fn a_change_made_again_says_how_things_are() {
     operator.upstreams().remove_upstream(remove()).await.unwrap();
     operator.upstreams().remove_upstream(remove()).await.unwrap();
     let gone = operator.upstreams().add_upstream(add()).await.unwrap_err();
-    assert_eq!(gone.code(), Code::NotFound, "it was added, and is not there any more");
+    assert_eq!(gone.code(), Code::NotFound, "the key was deleted since");
 
     let plan =
         v1::Plan { name: "pro".to_owned(), trial_credit_usd: "1".to_owned(), ..Default::default() };
@@ -152,23 +152,23 @@ async fn a_change_made_again_says_how_things_are() {
 }
 
 #[tokio::test]
-async fn a_key_is_forgotten_after_a_day() {
+async fn an_idempotency_key_expires_after_a_day() {
     let clock = ManualClock::at("2026-11-20T12:00:00Z");
     let ticking = clock.clone();
     let product = Product::with(|setup| setup.clock = Arc::new(ticking)).await;
     product.member("alice").await;
     assert_eq!(give(&product.operator().await, "one", "2").await.unwrap(), "7");
     clock.advance(Duration::from_hours(25));
-    // what is old is looked for at the start
+    // expired keys are deleted at startup
     let product = product.stop().await.start().await;
     let operator = product.operator().await;
     let forgotten = async { while give(&operator, "one", "2").await.unwrap() == "7" {} };
-    with_timeout("the end of the key", forgotten).await;
-    assert_eq!(give(&operator, "one", "2").await.unwrap(), "9", "it is known again");
+    with_timeout("the expiry of the key", forgotten).await;
+    assert_eq!(give(&operator, "one", "2").await.unwrap(), "9", "the key is stored again");
 }
 
 #[tokio::test]
-async fn a_script_may_run_ctl_again_with_its_own_key() {
+async fn repeated_ctl_commands_with_one_idempotency_key_run_once() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let run = async |key: &str, amount: &str| {
@@ -185,8 +185,8 @@ async fn a_script_may_run_ctl_again_with_its_own_key() {
     assert_eq!(alice.account().await.balance_usd, "9");
 }
 
-/// Passes a connection on, but for what the gateway answers, until `is_done`; then it breaks.
-async fn swallow(client: TcpStream, gateway: SocketAddr, is_done: impl Future<Output = ()>) {
+/// Forwards a connection except for the gateway's responses, until `is_done`; then closes it.
+async fn drop_responses(client: TcpStream, gateway: SocketAddr, is_done: impl Future<Output = ()>) {
     let (mut from, mut to) = (client, TcpStream::connect(gateway).await.unwrap());
     let pass = async {
         let mut buffer = [0; 4096];
@@ -201,7 +201,7 @@ async fn swallow(client: TcpStream, gateway: SocketAddr, is_done: impl Future<Ou
 }
 
 #[tokio::test]
-async fn ctl_sends_a_call_again_whose_answer_was_lost() {
+async fn ctl_repeats_a_call_whose_response_was_lost() {
     let product = Product::start().await;
     let (operator, alice) = (product.operator().await, product.member("alice").await);
     let gateway: SocketAddr = product.admin.strip_prefix("http://").unwrap().parse().unwrap();
@@ -218,7 +218,7 @@ async fn ctl_sends_a_call_again_whose_answer_was_lost() {
     };
     let pass = async {
         let (first, _) = between.accept().await.unwrap();
-        swallow(first, gateway, with_timeout("the credit", credited)).await;
+        drop_responses(first, gateway, with_timeout("the credit", credited)).await;
         let (mut second, _) = between.accept().await.unwrap();
         let mut to = TcpStream::connect(gateway).await.unwrap();
         _ = copy_bidirectional(&mut second, &mut to).await;

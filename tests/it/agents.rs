@@ -1,5 +1,5 @@
-//! Coding agents: the configurations that `ctl` prints for them, its check that one works, and the
-//! catalogue as Codex wants it.
+//! Coding agents: the configurations that `ctl` prints for them, `--check`, and the catalogue in
+//! Codex's format.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use proto::v1::{Ability, AddModelRequest, Model};
 use serde_json::Value;
 use tests::Product;
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 struct Ran {
     code: u8,
@@ -16,7 +16,7 @@ struct Ran {
     err: String,
 }
 
-/// Runs `ctl agent-config` as somebody with `key`.
+/// Runs `ctl agent-config` with `key`.
 async fn agent_config(product: &Product, key: &str, line: &str) -> Ran {
     let home = tempfile::tempdir().unwrap();
     let mut environment = Environment::within(home.path());
@@ -29,14 +29,14 @@ async fn agent_config(product: &Product, key: &str, line: &str) -> Ran {
     Ran { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
 }
 
-/// Checks one agent through the API.
+/// Checks one agent's configuration through the API.
 async fn check(product: &Product, key: &str, agent: &str, model: &str) -> Ran {
     let line = format!("{agent} --check --model {model} --base-url http://{}/v1", product.http);
     agent_config(product, key, &line).await
 }
 
 #[tokio::test]
-async fn the_examples_are_what_agent_config_prints() {
+async fn the_example_files_equal_the_output_of_agent_config() {
     let product = Product::start().await;
     for (agent, example) in [("codex", examples::CODEX), ("opencode", examples::OPENCODE)] {
         let line = format!("{agent} --model sim-chat --base-url http://127.0.0.1:8080/v1");
@@ -47,7 +47,7 @@ async fn the_examples_are_what_agent_config_prints() {
 }
 
 #[tokio::test]
-async fn a_check_does_a_whole_turn_as_each_agent_does_it() {
+async fn a_check_sends_the_requests_of_each_agent() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -75,7 +75,7 @@ async fn a_check_does_a_whole_turn_as_each_agent_does_it() {
 }
 
 #[tokio::test]
-async fn a_check_says_why_an_agent_could_not_work() {
+async fn a_failed_check_reports_the_reason() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     product.serve_model("mute", "sim:", "sim-chat?say=no").await;
@@ -150,7 +150,7 @@ async fn codex_gets_the_catalogue_in_its_shape() {
 }
 
 #[tokio::test]
-async fn a_key_sees_only_its_own_models_in_either_shape() {
+async fn a_key_lists_only_its_own_models_in_both_formats() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key_with(|request| request.models = vec!["sim-chat".to_owned()]).await.secret;

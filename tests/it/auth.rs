@@ -1,4 +1,4 @@
-//! Who may do what on the admin plane: services, sign-in, registration, revocation.
+//! Authorization on the admin plane: services, sign-in, registration, revocation.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ async fn reflection_lists_the_services() {
 }
 
 #[tokio::test]
-async fn every_service_says_that_it_serves() {
+async fn the_health_service_reports_every_service_as_serving() {
     use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
     let product = Product::start().await;
     let mut client = HealthClient::new(product.anonymous().await.connection);
@@ -61,22 +61,22 @@ async fn a_revoked_key_is_refused_by_the_next_request() {
     let home = product.stop().await;
     let product = home.start().await;
     let answer = product.chat(&key.secret, &question("sim-chat", "hi")).answer().await;
-    assert_eq!(answer.status, 401, "it stays revoked");
+    assert_eq!(answer.status, 401, "the key is still revoked");
 }
 
 #[tokio::test]
-async fn a_session_ends_with_its_sign_out() {
+async fn sign_out_ends_only_its_own_session() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let other = tests::Session::sign_in(&product.admin, "alice").await;
     alice.accounts().sign_out(v1::SignOutRequest {}).await.unwrap();
     let refused = alice.accounts().who_am_i(v1::WhoAmIRequest {}).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unauthenticated);
-    assert_eq!(other.account().await.name, "alice", "other sessions go on");
+    assert_eq!(other.account().await.name, "alice", "other sessions remain valid");
 }
 
 #[tokio::test]
-async fn a_wrong_password_and_an_unknown_name_read_the_same() {
+async fn a_wrong_password_and_an_unknown_name_give_the_same_error() {
     let product = Product::start().await;
     product.member("alice").await;
     let attempt = async |name: &str| {
@@ -90,7 +90,7 @@ async fn a_wrong_password_and_an_unknown_name_read_the_same() {
 }
 
 #[tokio::test]
-async fn a_name_is_registered_once_whatever_its_case() {
+async fn account_names_are_unique_ignoring_case() {
     let product = Product::start().await;
     product.member("alice").await;
     for name in ["alice", "Alice", "operator"] {
@@ -104,7 +104,7 @@ async fn a_name_is_registered_once_whatever_its_case() {
     }
 }
 
-/// Registers `name`, and returns the code of the refusal.
+/// Registers `name`. Returns the status code if it is refused.
 async fn register(product: &Product, name: &str, invite_code: &str) -> Result<(), Code> {
     let request = v1::RegisterRequest {
         name: name.to_owned(),
@@ -116,7 +116,7 @@ async fn register(product: &Product, name: &str, invite_code: &str) -> Result<()
 }
 
 #[tokio::test]
-async fn an_invite_lets_one_person_in() {
+async fn an_invite_code_registers_one_account() {
     let product = Product::with(|setup| setup.config.registration = Registration::Invite).await;
     assert_eq!(register(&product, "alice", "").await, Err(Code::InvalidArgument));
     assert_eq!(register(&product, "alice", "tgi-made-up").await, Err(Code::PermissionDenied));
@@ -128,7 +128,7 @@ async fn an_invite_lets_one_person_in() {
 }
 
 #[tokio::test]
-async fn closed_registration_is_for_operators() {
+async fn closed_registration_admits_only_operators() {
     let product = Product::with(|setup| setup.config.registration = Registration::Closed).await;
     assert_eq!(register(&product, "alice", "").await, Err(Code::PermissionDenied));
     let request = v1::RegisterRequest {

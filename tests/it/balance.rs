@@ -1,10 +1,10 @@
-//! Promise 2: money is exact. No number of requests at once spends more than there is.
+//! Promise 2: money is exact. Concurrent requests never spend more than the balance.
 
 use proto::v1::RequestStatus;
 use serde_json::{Value, json};
 use tests::{Product, RawUpstream, Session, json_answer, question};
 
-async fn poor(balance_usd: &str) -> (Product, RawUpstream, Session, String) {
+async fn product_with_balance(balance_usd: &str) -> (Product, RawUpstream, Session, String) {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     let operator = product.operator().await;
     operator.add_model_on("asked", &[&upstream.url]).await;
@@ -22,9 +22,9 @@ fn answered(tokens: u64) -> String {
 }
 
 #[tokio::test]
-async fn a_large_cap_is_lowered_to_what_the_balance_pays_and_says_so() {
+async fn a_cap_above_the_balance_is_lowered_and_noted() {
     // 1, 0.1 and 2 dollars per million tokens
-    let (product, upstream, alice, key) = poor("0.001").await;
+    let (product, upstream, alice, key) = product_with_balance("0.001").await;
     let mut body = question("asked", "hi");
     for (name, value) in [("max_tokens", json!(25_000_000)), ("max_tokens", Value::Null)] {
         body[name] = value;
@@ -47,23 +47,23 @@ async fn a_large_cap_is_lowered_to_what_the_balance_pays_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_an_upstream_uses_beyond_the_balance_is_the_houses_loss() {
-    let (product, upstream, alice, key) = poor("0.001").await;
+async fn usage_beyond_the_balance_is_not_charged() {
+    let (product, upstream, alice, key) = product_with_balance("0.001").await;
     let (answer, _) = tokio::join!(
         product.chat(&key, &question("asked", "hi")).answer(),
-        // half a dollar's worth, whatever it was asked for
+        // half a dollar's worth, whatever the cap was
         upstream.answer(answered(250_000))
     );
     assert_eq!(answer.status, 200);
     let record = alice.record().await;
-    // charged as far as the cap that was sent, which the balance pays
+    // charged up to the cap that was sent, which the balance pays for
     let cost: f64 = record.cost_usd.as_deref().unwrap().parse().unwrap();
     let left: f64 = alice.account().await.balance_usd.parse().unwrap();
     assert!((0.0009..=0.001).contains(&cost), "{record:?}");
     assert!((cost + left - 0.001).abs() < 1e-12, "{left} left");
     assert!(record.notes.contains(&"usage_bounded:completion_tokens=250000".to_owned()));
     if left > 0.0 {
-        // the rest, which was held for the input, would pay for a few tokens more
+        // the rest, which was held for the input, would pay for a few more tokens
         product.operator().await.credit("alice", &format!("-{left:.9}")).await;
     }
     let refused = product.chat(&key, &question("asked", "hi")).answer().await;
@@ -72,7 +72,7 @@ async fn what_an_upstream_uses_beyond_the_balance_is_the_houses_loss() {
 }
 
 #[tokio::test]
-async fn a_thousand_requests_at_once_never_spend_more_than_there_is() {
+async fn a_thousand_concurrent_requests_never_overspend_the_balance() {
     let product = Product::start().await;
     product.serve_model("asked", "sim:", "sim-chat").await;
     let alice = product.member("alice").await;
@@ -93,8 +93,8 @@ async fn a_thousand_requests_at_once_never_spend_more_than_there_is() {
 }
 
 #[tokio::test]
-async fn a_stream_that_nobody_can_pay_for_any_longer_ends_as_at_a_limit() {
-    let (product, upstream, alice, key) = poor("0.01").await;
+async fn a_stream_whose_balance_runs_out_ends_with_finish_reason_length() {
+    let (product, upstream, alice, key) = product_with_balance("0.01").await;
     for path in ["/v1/chat/completions", "/v1/responses"] {
         let mut body = question("asked", "hi");
         if path == "/v1/responses" {

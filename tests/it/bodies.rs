@@ -1,4 +1,4 @@
-//! Request bodies: what they cost in memory, and how many one key may have under way.
+//! Request bodies: their memory use, and the number of concurrent bodies of a key.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tests::{Product, Session, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A connection that has sent the head of a chat request, whose body comes in chunks.
+/// Returns a connection that has sent the head of a chat request with a chunked body.
 async fn begin_chunked(to: SocketAddr, key: &str) -> TcpStream {
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\n\
@@ -21,7 +21,7 @@ async fn begin_chunked(to: SocketAddr, key: &str) -> TcpStream {
     stream
 }
 
-/// A part of a body, in chunks of this size.
+/// Encodes a part of a body in chunks of `size` bytes.
 fn chunked(text: &str, size: usize) -> Vec<u8> {
     let mut chunks = String::new();
     for piece in text.as_bytes().chunks(size) {
@@ -30,7 +30,7 @@ fn chunked(text: &str, size: usize) -> Vec<u8> {
     chunks.into_bytes()
 }
 
-/// The status of the next answer on a connection.
+/// Returns the status of the next response on a connection.
 async fn status(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     let reading = async {
@@ -42,7 +42,7 @@ async fn status(stream: &mut TcpStream) -> String {
     String::from_utf8(answer).unwrap().split(' ').nth(1).unwrap().to_owned()
 }
 
-/// Resident memory of a process, in KiB.
+/// Returns the resident memory of a process, in KiB.
 #[cfg(target_os = "linux")]
 fn resident_kib(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -50,30 +50,32 @@ fn resident_kib(process: u32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Each chunk was kept as a buffer with its own header, some 70 bytes for a byte.
+/// Regression test: each chunk was kept as a buffer with its own header, about 70 bytes for one
+/// byte.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_body_in_chunks_of_one_byte_takes_little_more_memory_than_its_length() {
+async fn a_body_in_one_byte_chunks_takes_little_more_memory_than_its_length() {
     const MIB: usize = 1024 * 1024;
     let dir = tempfile::tempdir().unwrap();
     let gateway = Gateway::start(dir.path(), |_| {}).await;
     let alice = Session::register(&gateway.admin, "alice", "correct horse battery alice").await;
     let key = alice.key().await.secret;
     let mut stream = begin_chunked(gateway.http, &key).await;
-    // an unfinished string, of which nobody can make sense before its end
+    // an unterminated string, which the parser cannot skip
     stream.write_all(&chunked(r#"{"model":"sim-chat","messages":[],"x":""#, 1)).await.unwrap();
     let before = resident_kib(gateway.id());
     stream.write_all(&chunked(&"a".repeat(MIB), 1)).await.unwrap();
     stream.write_all(&chunked("\"}", 1)).await.unwrap();
     stream.write_all(b"0\r\n\r\n").await.unwrap();
-    assert_eq!(status(&mut stream).await, "400", "it has no messages");
+    assert_eq!(status(&mut stream).await, "400", "the body has no messages");
     let grown = resident_kib(gateway.id()).saturating_sub(before);
-    assert!(grown < 24 * 1024, "a body of a MiB made it grow by {grown} KiB");
+    assert!(grown < 24 * 1024, "a body of 1 MiB takes {grown} KiB");
 }
 
-/// Bodies were read before a place was taken, so that one key had as many under way as it wished.
+/// Regression test: bodies were read before a concurrency slot was taken, so one key could send any
+/// number of them.
 #[tokio::test]
-async fn a_key_has_no_more_bodies_under_way_than_places() {
+async fn a_key_sends_no_more_concurrent_bodies_than_its_concurrency_limit() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let one = v1::Limits { concurrency: Some(1), ..Default::default() };
@@ -83,7 +85,7 @@ async fn a_key_has_no_more_bodies_under_way_than_places() {
 
     let mut first = begin_chunked(product.http, &key).await;
     first.write_all(&chunked(first_half, 5)).await.unwrap();
-    // that the first one is being read is known when the second one is refused
+    // the second refusal shows that the first body is being read
     let refused = async {
         loop {
             let mut second = begin_chunked(product.http, &key).await;
@@ -103,12 +105,12 @@ async fn a_key_has_no_more_bodies_under_way_than_places() {
     first.write_all(b"0\r\n\r\n").await.unwrap();
     assert_eq!(status(&mut first).await, "200");
     let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
-    assert_eq!(answer.status, 200, "its place is free again");
+    assert_eq!(answer.status, 200, "the slot is free again");
 }
 
-/// What is read in pieces is the same as what comes at once.
+/// A body is the same in pieces and in one write.
 #[tokio::test]
-async fn a_body_is_the_same_in_whatever_pieces_it_comes() {
+async fn a_body_is_read_alike_in_pieces_of_any_size() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let text = "word ".repeat(40_000);

@@ -1,4 +1,4 @@
-//! The books: the ledger's entries and proof, exports and backups.
+//! The ledger's entries and verification, exports and backups.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -7,7 +7,7 @@ use proto::v1;
 use serde_json::Value;
 use tests::{Home, Product, Session, question};
 
-/// Runs a command of the operator: its exit code, stdout and stderr.
+/// Runs an operator's command. Returns its exit code, stdout and stderr.
 async fn ctl(product: &Product, line: &str) -> (u8, String, String) {
     let home = tempfile::tempdir().unwrap();
     let mut environment = Environment::within(home.path());
@@ -19,7 +19,7 @@ async fn ctl(product: &Product, line: &str) -> (u8, String, String) {
     (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
-/// Sends so many requests, one after the other, and waits for their records.
+/// Sends `count` requests one after another and waits for their records.
 pub(super) async fn ask(product: &Product, who: &Session, count: usize) {
     let key = who.key().await.secret;
     let before = who.records(0).await.len();
@@ -29,14 +29,14 @@ pub(super) async fn ask(product: &Product, who: &Session, count: usize) {
     who.records(before + count).await;
 }
 
-/// What a verification finds.
+/// Returns the result of a ledger verification.
 pub(super) async fn proof(product: &Product) -> v1::VerifyLedgerResponse {
     let operator = product.operator().await;
     operator.ledger().verify_ledger(v1::VerifyLedgerRequest {}).await.unwrap().into_inner()
 }
 
 #[tokio::test]
-async fn the_ledger_adds_up_and_its_entries_say_why() {
+async fn the_ledger_verifies_and_entries_name_their_cause() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     product.operator().await.credit("alice", "-1.5").await;
@@ -55,11 +55,11 @@ async fn the_ledger_adds_up_and_its_entries_say_why() {
     assert_eq!(entries[0]["amount_usd"], format!("-{}", record.cost_usd.unwrap()));
 
     let product = product.stop().await.start().await;
-    assert_eq!(ctl(&product, "ledger verify").await.0, 0, "after a restart, too");
+    assert_eq!(ctl(&product, "ledger verify").await.0, 0, "it also verifies after a restart");
 }
 
 #[tokio::test]
-async fn an_export_holds_every_record_in_the_form_of_the_list() {
+async fn an_export_contains_every_record_in_the_format_of_the_list() {
     let product = Product::start().await;
     let (alice, bob) = (product.member("alice").await, product.member("bob").await);
     ask(&product, &alice, 3).await;
@@ -74,7 +74,7 @@ async fn an_export_holds_every_record_in_the_form_of_the_list() {
 }
 
 #[tokio::test]
-async fn a_backup_made_while_serving_is_a_gateway_that_starts() {
+async fn a_gateway_starts_on_a_backup_made_while_serving() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     ask(&product, &alice, 2).await;

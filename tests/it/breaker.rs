@@ -1,4 +1,4 @@
-//! An upstream that fails again and again is left alone for a while, where there is another.
+//! A repeatedly failing upstream is skipped for a while if another one can serve the model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use proto::v1::{self, BreakerState};
 use serde_json::json;
 use tests::{ManualClock, Product, RawUpstream, Session, json_answer, question};
 
-/// A gateway on a clock that stands, and the key of a member.
+/// Returns a gateway on a stopped clock and the key of a member.
 async fn product() -> (Product, ManualClock, Session, String) {
     let clock = ManualClock::at("2026-11-20T10:00:00Z");
     let ours = clock.clone();
@@ -17,7 +17,7 @@ async fn product() -> (Product, ManualClock, Session, String) {
     (product, clock, alice, key)
 }
 
-/// Has `asked` served on `first`, and on `second` if that fails; both are the simulator.
+/// Deploys the model `asked` on `first` and, as a fallback, on `second`; both are the simulator.
 async fn serve(operator: &Session, first: &str, second: &str) {
     let deployments = (0..).zip([("first", first), ("second", second)]);
     let deployments = deployments.map(|(priority, (upstream, model))| v1::Deployment {
@@ -44,13 +44,13 @@ async fn health(operator: &Session, name: &str) -> v1::UpstreamHealth {
     all.upstreams.into_iter().find(|it| it.name == name).unwrap()
 }
 
-/// Sends a request, and returns its HTTP status.
+/// Sends a request and returns its HTTP status.
 async fn ask(product: &Product, key: &str) -> u16 {
     product.chat(key, &question("asked", "hi")).answer().await.status
 }
 
 #[tokio::test]
-async fn requests_go_elsewhere_until_one_finds_it_well_again() {
+async fn an_open_breaker_diverts_requests_until_a_probe_succeeds() {
     let (product, clock, alice, key) = product().await;
     let operator = product.operator().await;
     serve(&operator, "sim-chat?status=503&times=6", "sim-chat").await;
@@ -69,7 +69,7 @@ async fn requests_go_elsewhere_until_one_finds_it_well_again() {
     for _ in 0..3 {
         assert_eq!(ask(&product, &key).await, 200);
     }
-    assert_eq!(health(&operator, "first").await.requests, 5, "it is left alone");
+    assert_eq!(health(&operator, "first").await.requests, 5, "it gets no requests");
 
     clock.advance(Duration::from_secs(5));
     assert_eq!(health(&operator, "first").await.breaker(), BreakerState::HalfOpen);
@@ -88,7 +88,7 @@ async fn requests_go_elsewhere_until_one_finds_it_well_again() {
 }
 
 #[tokio::test]
-async fn a_breaker_alone_refuses_nothing() {
+async fn requests_are_sent_although_the_breakers_of_all_deployments_are_open() {
     let (product, _clock, _alice, key) = product().await;
     let operator = product.operator().await;
     serve(&operator, "sim-chat?status=503", "sim-chat?status=500").await;
@@ -102,7 +102,7 @@ async fn a_breaker_alone_refuses_nothing() {
 }
 
 #[tokio::test]
-async fn a_change_of_its_entry_begins_anew() {
+async fn changing_an_upstream_resets_its_breaker() {
     let (product, _clock, _alice, key) = product().await;
     let operator = product.operator().await;
     serve(&operator, "sim-chat?status=503", "sim-chat").await;
@@ -123,7 +123,7 @@ async fn a_change_of_its_entry_begins_anew() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_not_the_upstreams_fault() {
+async fn a_bad_request_does_not_count_against_the_upstream() {
     let (product, _clock, _alice, key) = product().await;
     let operator = product.operator().await;
     serve(&operator, "sim-chat?status=400", "sim-chat").await;
@@ -136,7 +136,7 @@ async fn what_is_wrong_with_a_request_is_not_the_upstreams_fault() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_counts_against_its_upstream() {
+async fn a_truncated_answer_counts_against_the_upstream() {
     let (product, _clock, alice, key) = product().await;
     let operator = product.operator().await;
     serve(&operator, "sim-chat?cut=1", "sim-chat").await;
@@ -152,7 +152,7 @@ async fn an_answer_that_breaks_counts_against_its_upstream() {
 }
 
 #[tokio::test]
-async fn the_last_error_repeats_nothing_that_the_upstream_said() {
+async fn the_last_error_contains_nothing_from_the_upstreams_body() {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     let operator = product.operator().await;
     operator.add_model_on("asked", &[&upstream.url]).await;

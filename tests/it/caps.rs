@@ -1,4 +1,4 @@
-//! What a request may cost is read from its body in one way only: the fields that cap or multiply an
+//! The cost bound of a request depends on one reading of its body: fields that cap or multiply an
 //! answer, or name its model, mean the same to the gateway and to every server behind it.
 
 use domain::wire::chat::ChatRequest;
@@ -6,7 +6,7 @@ use proto::v1::{self, Profile};
 use serde_json::{Map, Value, json};
 use tests::{Product, RawUpstream, Session, json_answer, priced_model, question};
 
-/// A gateway in front of one upstream of this profile, and a member with this balance and a key.
+/// Returns a gateway with an upstream of this profile, and a member with this balance and a key.
 async fn gateway(profile: Profile, balance_usd: &str) -> (Product, RawUpstream, Session, String) {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     let operator = product.operator().await;
@@ -34,7 +34,7 @@ fn with(fields: &Value) -> Value {
     body
 }
 
-/// The members that `sent` has beside the model and the messages.
+/// Returns the members of `sent` except the model and the messages.
 fn others(mut sent: Value) -> Value {
     let members = sent.as_object_mut().unwrap();
     members.remove("model").unwrap();
@@ -42,9 +42,9 @@ fn others(mut sent: Value) -> Value {
     sent
 }
 
-/// One field went upstream and the hold was made for the other.
+/// Regression test: one field was sent to the upstream and another one determined the hold.
 #[tokio::test]
-async fn an_upstream_is_sent_one_cap_which_it_knows_and_which_was_held_for() {
+async fn an_upstream_gets_one_cap_in_a_field_it_knows_equal_to_the_hold() {
     for (profile, cases) in [
         (
             Profile::Generic,
@@ -88,9 +88,10 @@ async fn an_upstream_is_sent_one_cap_which_it_knows_and_which_was_held_for() {
     }
 }
 
-/// `max_tokens` was lowered and `max_completion_tokens`, which was below what the balance pays, was not.
+/// Regression test: `max_tokens` was lowered, and `max_completion_tokens`, which was below the
+/// affordable cap, was not.
 #[tokio::test]
-async fn the_larger_of_two_caps_is_lowered_to_what_the_balance_pays() {
+async fn the_larger_of_two_caps_is_lowered_to_the_balance() {
     let (product, upstream, _, key) = gateway(Profile::Generic, "0.001").await;
     let body = with(&json!({ "max_completion_tokens": 1, "max_tokens": 100_000 }));
     let request = product.chat(&key, &body);
@@ -106,7 +107,7 @@ async fn the_larger_of_two_caps_is_lowered_to_what_the_balance_pays() {
 }
 
 #[tokio::test]
-async fn caps_of_other_servers_go_no_further_and_the_client_is_told() {
+async fn caps_of_other_servers_are_dropped_and_noted() {
     let (product, upstream, alice, key) = gateway(Profile::Generic, "1").await;
     for (asked, expected, note) in [
         (json!({ "n_predict": -1 }), json!({}), "n_predict"),
@@ -145,9 +146,9 @@ async fn caps_of_other_servers_go_no_further_and_the_client_is_told() {
     assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("n_predict")));
 }
 
-/// A key that was limited to `cheap` was served by `flagship`, at the price of `cheap`.
+/// Regression test: a key limited to `cheap` was served by `flagship`, at the price of `cheap`.
 #[tokio::test]
-async fn a_field_that_another_server_may_read_as_one_of_ours_is_refused_by_name() {
+async fn a_field_that_another_server_may_read_as_a_known_one_is_refused_by_name() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let long_s = "\u{17f}tream";
@@ -202,9 +203,9 @@ async fn a_field_that_another_server_may_read_as_one_of_ours_is_refused_by_name(
     }
 }
 
-/// Servers differ in which of two they take.
+/// Servers differ in which duplicate they use.
 #[tokio::test]
-async fn a_field_that_is_there_twice_is_refused() {
+async fn a_duplicate_field_is_refused() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let ask = r#""model":"sim-chat","messages":[{"role":"user","content":"hi"}]"#;
@@ -234,18 +235,18 @@ async fn a_field_that_is_there_twice_is_refused() {
     }
 }
 
-/// It was read as no cap at all.
+/// Regression test: it was read as no cap.
 #[test]
-fn the_largest_number_is_a_cap_like_any_other() {
+fn the_largest_integer_is_a_valid_cap() {
     let body = br#"{"model":"m","messages":[{}],"max_tokens":18446744073709551615}"#;
     assert_eq!(ChatRequest::peek(body).unwrap().max_output, Some(u64::MAX));
     let body = br#"{"model":"m","messages":[{}],"max_tokens":null}"#;
     assert_eq!(ChatRequest::peek(body).unwrap().max_output, None);
 }
 
-/// The answer was held for as the longest that the model gives, and the upstream knew of no end.
+/// Regression test: the hold was made for the model's longest answer, and the upstream got no cap.
 #[tokio::test]
-async fn a_whole_answer_without_a_cap_is_capped_where_the_model_ends() {
+async fn a_request_without_a_cap_is_capped_at_the_models_maximum() {
     let (product, upstream, _, key) = gateway(Profile::Generic, "1").await;
     let mut model = priced_model("short", &[("only", "upstream-model")]);
     model.max_output_tokens = Some(900);
@@ -262,7 +263,7 @@ async fn a_whole_answer_without_a_cap_is_capped_where_the_model_ends() {
     ] {
         let (answer, sent) = tokio::join!(chat(&asked).answer(), upstream.answer(answered()));
         assert_eq!((answer.status, others(sent.json())), (200, expected), "{asked}");
-        assert_eq!(answer.header("x-tollgate-translation"), "", "nothing is lost");
+        assert_eq!(answer.header("x-tollgate-translation"), "", "no field is ignored");
     }
     let body = json!({ "model": "short", "input": "hi" });
     let request = product.post("/v1/responses").bearer(&key).json(&body);

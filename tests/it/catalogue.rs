@@ -1,9 +1,9 @@
-//! A catalogue as a file: what was exported is there again after it is applied elsewhere.
+//! The catalogue as a file: export and apply round-trip.
 
 use ctl::profile::Environment;
 use tests::{Product, question};
 
-/// Runs a command line as the operator, and returns its exit code, stdout and stderr.
+/// Runs a command line as the operator. Returns its exit code, stdout and stderr.
 async fn operator(product: &Product, line: &str, stdin: &str) -> (u8, String, String) {
     let home = tempfile::tempdir().unwrap();
     let mut environment = Environment::within(home.path());
@@ -46,7 +46,7 @@ deployments = [{ upstream = "local", weight = 3, priority = 1 }]
 "#;
 
 #[tokio::test]
-async fn an_export_applied_to_another_gateway_makes_it_the_same() {
+async fn an_export_applied_to_another_gateway_gives_the_same_catalogue() {
     let (first, second) = (Product::start().await, Product::start().await);
     let (code, _, err) = operator(&first, "apply -f -", CATALOGUE).await;
     assert_eq!(code, 0, "{err}");
@@ -61,10 +61,10 @@ async fn an_export_applied_to_another_gateway_makes_it_the_same() {
 }
 
 #[tokio::test]
-async fn a_changed_file_changes_what_clients_get() {
+async fn an_applied_change_takes_effect_for_clients() {
     let product = Product::start().await;
     operator(&product, "apply -f -", CATALOGUE).await;
-    // The alias goes from one model to the other, which is in the way of it at first.
+    // The alias moves from one model to another, which still has it at first.
     let moved = CATALOGUE
         .replace(r#"aliases = ["small"]"#, r#"aliases = ["best"]"#)
         .replacen(r#"aliases = ["best"]"#, "aliases = []", 1)
@@ -90,7 +90,7 @@ async fn a_changed_file_changes_what_clients_get() {
 }
 
 #[tokio::test]
-async fn the_example_is_a_catalogue() {
+async fn the_example_catalogue_can_be_applied() {
     let product = Product::start().await;
     for expected in ["added plan team\n", "no changes\n"] {
         let (code, _, err) = operator(&product, "apply -f -", examples::CATALOGUE).await;
@@ -99,9 +99,9 @@ async fn the_example_is_a_catalogue() {
     }
 }
 
-/// What is wrong with a catalogue as a whole: each part of it could be made alone, or some of them.
+/// Errors of a catalogue as a whole: some or all of its parts would be valid alone.
 #[tokio::test]
-async fn a_file_that_cannot_be_applied_changes_nothing_and_its_dry_run_says_so() {
+async fn an_invalid_file_changes_nothing_and_its_dry_run_fails_alike() {
     let product = Product::start().await;
     operator(&product, "apply -f -", CATALOGUE).await;
     let exported = operator(&product, "export", "").await.1;
@@ -133,11 +133,15 @@ async fn a_file_that_cannot_be_applied_changes_nothing_and_its_dry_run_says_so()
             assert_eq!(operator(&product, "export", "").await.1, exported, "{said}");
         }
     }
-    assert_eq!(operator(&product, "audit list -o json", "").await.1, audited, "nothing was done");
+    assert_eq!(
+        operator(&product, "audit list -o json", "").await.1,
+        audited,
+        "nothing was changed"
+    );
 }
 
 #[tokio::test]
-async fn what_is_applied_together_is_audited_one_by_one() {
+async fn every_applied_change_has_an_audit_entry() {
     let product = Product::start().await;
     let (code, _, err) = operator(&product, "apply -f -", CATALOGUE).await;
     assert_eq!(code, 0, "{err}");

@@ -1,4 +1,4 @@
-//! What goes up and what comes back: everything untouched but the model's name and
+//! Chat passthrough: everything is forwarded unchanged except the model's name and
 //! `stream_options.include_usage`.
 
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ const ANSWER: &str = r#"{ "id":"c-1", "model":"upstream-model","vendor":{"b":1,"
 /// A stream of an answer without text.
 const EMPTY: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
-/// A gateway whose model `asked` is `upstream-model` on an upstream of the test's.
+/// Returns a gateway whose model `asked` is `upstream-model` on the test's upstream.
 async fn product() -> (Product, RawUpstream, String) {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
@@ -19,7 +19,7 @@ async fn product() -> (Product, RawUpstream, String) {
     (product, upstream, key)
 }
 
-/// Sends `body` and expects `upstream_body` to arrive, byte for byte.
+/// Sends `body` and expects the upstream to receive `upstream_body`, byte for byte.
 async fn check_body(body: &str, upstream_body: &str) {
     let (product, upstream, key) = product().await;
     let request = product.post("/v1/chat/completions").bearer(&key).body(body.to_owned());
@@ -35,7 +35,7 @@ async fn check_body(body: &str, upstream_body: &str) {
 }
 
 #[tokio::test]
-async fn only_the_model_name_changes_on_the_way_up() {
+async fn only_the_model_name_changes_in_the_request() {
     check_body(
         "{ \"x\":{\"b\":1,\"a\":[1.50, 1e3]},\"model\" : \"asked\",\n\"messages\":[{\"role\":\"user\",\"content\":\"\\u00e9\"}], \"é\":null }",
         "{ \"x\":{\"b\":1,\"a\":[1.50, 1e3]},\"model\" : \"upstream-model\",\n\"messages\":[{\"role\":\"user\",\"content\":\"\\u00e9\"}], \"é\":null }",
@@ -44,7 +44,7 @@ async fn only_the_model_name_changes_on_the_way_up() {
 }
 
 #[tokio::test]
-async fn include_usage_is_set_for_streams_only_where_it_is_not() {
+async fn include_usage_is_set_for_streams_that_do_not_set_it() {
     for (options, upstream_options) in [
         ("", r#","stream_options":{"include_usage":true}"#),
         (
@@ -78,7 +78,7 @@ async fn stream_options_keep_their_other_fields() {
 }
 
 #[tokio::test]
-async fn the_answer_is_the_upstreams_but_for_the_model_that_was_asked() {
+async fn the_response_is_unchanged_except_for_the_models_name() {
     let (product, upstream, key) = product().await;
     let request = product.chat(&key, &question("asked", "hi"));
     let (answer, _) = tokio::join!(request.answer(), upstream.answer(json_answer(200, ANSWER)));
@@ -87,7 +87,7 @@ async fn the_answer_is_the_upstreams_but_for_the_model_that_was_asked() {
 }
 
 #[tokio::test]
-async fn an_alias_is_answered_by_its_own_name() {
+async fn a_response_to_an_alias_names_the_alias() {
     let product = Product::start().await;
     let operator = product.operator().await;
     let aliases = Some(proto::v1::AliasList { aliases: vec!["nick".to_owned()] });
@@ -111,7 +111,7 @@ async fn an_alias_is_answered_by_its_own_name() {
 }
 
 #[tokio::test]
-async fn the_clients_headers_stay_and_the_upstreams_credential_goes_up_only() {
+async fn client_headers_are_not_forwarded_and_the_credential_reaches_only_the_upstream() {
     let (product, upstream, key) = product().await;
     let secret = "sk-upstream-0123456789abcdef";
     let source = proto::v1::credential::Source::Secret(secret.to_owned());
@@ -151,16 +151,16 @@ async fn the_clients_headers_stay_and_the_upstreams_credential_goes_up_only() {
         "trailers",
         "chosen-by-the-client",
     ] {
-        assert!(!head.contains(hidden), "`{hidden}` went up: {head}");
+        assert!(!head.contains(hidden), "`{hidden}` reached the upstream: {head}");
     }
     let shown = format!("{answer:?}");
     for hidden in [secret, "set-cookie", "secret-server"] {
-        assert!(!shown.contains(hidden), "`{hidden}` came back: {shown}");
+        assert!(!shown.contains(hidden), "`{hidden}` reached the client: {shown}");
     }
 }
 
 #[tokio::test]
-async fn tools_are_called_in_parallel_plain_and_streamed() {
+async fn parallel_tool_calls_work_plain_and_streamed() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let tool = |name: &str| {
@@ -206,7 +206,7 @@ async fn a_display_name_is_refused_with_the_right_id() {
 }
 
 #[tokio::test]
-async fn models_are_listed_and_described_in_openais_shape() {
+async fn models_are_listed_and_described_in_openais_format() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let list = product.get("/v1/models").bearer(&key).answer().await.json();

@@ -1,5 +1,5 @@
-//! What becomes of a request whose client goes away: its upstream is stopped, or its answer is read to
-//! its end, as the key says.
+//! Requests whose client disconnects: depending on the key, the upstream is cancelled or its answer
+//! is drained.
 
 use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ struct Scene {
     product: Product,
     upstream: RawUpstream,
     alice: Session,
-    /// Drains for a minute, one request at a time.
+    /// A key that drains for a minute, with a concurrency limit of one.
     key: String,
 }
 
@@ -47,7 +47,7 @@ impl Scene {
         self.product.post(path).bearer(&self.key).json(&body)
     }
 
-    /// A stream whose first piece is there, in the hands of the client and of the upstream.
+    /// Returns a stream whose first piece has arrived, as seen by the client and by the upstream.
     async fn streaming(&self, path: &str) -> (PendingAnswer, Call) {
         let begin = async {
             let mut call = self.upstream.call().await;
@@ -59,7 +59,8 @@ impl Scene {
         (answer, call)
     }
 
-    /// A plain request that is at the upstream, and whose client has gone then.
+    /// Returns a plain request that has reached the upstream and whose client has disconnected
+    /// since.
     async fn left(&self, request: Request) -> Call {
         let mut client = JoinSet::new();
         client.spawn(async move { request.try_send().await.is_ok() });
@@ -74,7 +75,7 @@ impl Scene {
         answer.status == 429 && answer.error()["code"] == code
     }
 
-    /// The record of the request that went upstream.
+    /// Returns the record of the request that reached the upstream.
     async fn record(&self, count: usize) -> RequestRecord {
         let mut records = self.alice.records(count).await;
         records.retain(|record| record.deployment.is_some());
@@ -94,12 +95,12 @@ fn check(record: &RequestRecord, basis: UsageBasis, note: &str) {
 }
 
 #[tokio::test]
-async fn a_drained_stream_is_read_to_its_end_and_charged_by_the_upstreams_word() {
+async fn a_drained_stream_is_read_to_its_end_and_charged_by_reported_usage() {
     for path in ["/v1/chat/completions", "/v1/responses"] {
         let scene = scene().await;
         let (answer, mut call) = scene.streaming(path).await;
         drop(answer);
-        assert!(scene.is_busy().await, "its place is taken until its end");
+        assert!(scene.is_busy().await, "its slot is taken until the drain ends");
         call.send(chunk(REST) + &chunk("")).await;
         let record = scene.record(2).await;
         check(&record, UsageBasis::Upstream, "client_gone:drained");
@@ -121,7 +122,7 @@ async fn a_drained_plain_request_is_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_drained_answer_is_there_for_a_retry() {
+async fn a_drained_answer_can_be_replayed() {
     let mut scene = scene().await;
     let ask =
         |scene: &Scene| scene.ask("/v1/chat/completions", false).header("idempotency-key", "one");
@@ -137,7 +138,7 @@ async fn a_drained_answer_is_there_for_a_retry() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_fails_after_the_client_has_gone_is_a_failure() {
+async fn an_upstream_failure_after_the_client_disconnected_is_recorded_as_failed() {
     let scene = scene().await;
     let mut call = scene.left(scene.ask("/v1/chat/completions", false)).await;
     call.send(json_answer(500, "{}")).await;
@@ -150,7 +151,7 @@ async fn an_upstream_that_fails_after_the_client_has_gone_is_a_failure() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_after_the_client_has_gone_counts_against_its_upstream() {
+async fn an_answer_truncated_after_the_client_disconnected_counts_against_the_upstream() {
     let scene = scene().await;
     let (answer, call) = scene.streaming("/v1/chat/completions").await;
     drop(answer);
@@ -167,7 +168,7 @@ async fn an_answer_that_breaks_after_the_client_has_gone_counts_against_its_upst
 }
 
 #[tokio::test]
-async fn without_a_policy_the_upstream_is_stopped_and_the_record_says_so() {
+async fn without_a_drain_policy_the_upstream_is_cancelled_and_the_record_notes_it() {
     let scene = scene().await;
     let scene = Scene { key: scene.alice.key().await.secret, ..scene };
     let (answer, mut call) = scene.streaming("/v1/chat/completions").await;
@@ -189,7 +190,7 @@ async fn a_shutdown_does_not_wait_for_a_drain() {
 }
 
 #[tokio::test]
-async fn a_drain_ends_after_its_time() {
+async fn a_drain_ends_at_its_timeout() {
     let scene = scene().await;
     let key = scene.alice.key_with(|key| {
         key.client_gone = v1::ClientGone::Drain.into();
@@ -203,7 +204,7 @@ async fn a_drain_ends_after_its_time() {
 }
 
 #[tokio::test]
-async fn a_policy_has_bounds_and_is_shown_with_its_key() {
+async fn a_drain_policy_has_bounds_and_is_listed_with_its_key() {
     let alice = Product::start().await;
     let alice = alice.member("alice").await;
     let make = async |client_gone: v1::ClientGone, drain_seconds| {

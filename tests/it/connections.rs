@@ -1,7 +1,7 @@
-//! Connections whose clients do nothing: they are closed, and keep nobody out meanwhile.
+//! Idle connections are closed, and do not prevent others from being served.
 //!
-//! Time is stopped where a test waits for a deadline: it goes on to the next timer when nothing else is left
-//! to do.
+//! Where a test waits for a deadline, time is paused: it advances to the next timer when the
+//! runtime is idle.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -23,12 +23,12 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-/// What clients send who say no more: nothing, a letter, a part of the preface of HTTP/2, all of it, and a head
-/// of HTTP/1 that has no end.
+/// The bytes that silent clients send: nothing, one letter, a part of the HTTP/2 preface, all of
+/// it, and an unfinished HTTP/1 head.
 const SILENT: [&str; 5] =
     ["", "P", "PRI", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /healthz HTTP/1.1\r\n"];
 
-/// Waits until the other side has closed a connection.
+/// Waits until the peer has closed a connection.
 async fn closed(mut stream: TcpStream) {
     let mut buffer = [0; 1_024];
     let closing = async { while matches!(stream.read(&mut buffer).await, Ok(1..)) {} };
@@ -45,7 +45,7 @@ fn address(admin: &str) -> SocketAddr {
     admin.strip_prefix("http://").unwrap().parse().unwrap()
 }
 
-/// The detection of the protocol had no deadline, and the admin port had none at all.
+/// Regression test: protocol detection had no deadline, and the admin port had none at all.
 #[tokio::test]
 async fn a_connection_without_a_request_is_closed_on_both_ports() {
     let product = Product::start().await;
@@ -59,9 +59,9 @@ async fn a_connection_without_a_request_is_closed_on_both_ports() {
     }
 }
 
-/// 1,010 of them stopped a process with 1,024 descriptors for good.
+/// Regression test: 1,010 of them permanently blocked a process with 1,024 descriptors.
 #[tokio::test]
-async fn silent_connections_do_not_keep_the_operator_out() {
+async fn silent_connections_do_not_lock_out_the_operator() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new("sh");
     command.arg("-c").arg("ulimit -n 256; exec \"$0\" \"$@\"").arg(process::binary("gateway"));
@@ -74,7 +74,7 @@ async fn silent_connections_do_not_keep_the_operator_out() {
     let alice = Session::register(&gateway.admin, "alice", "correct horse battery alice").await;
     assert_eq!(alice.account().await.name, "alice");
     drop(held);
-    // with those gone, there is room again
+    // the descriptors of the closed connections are free again
     let answer = async {
         loop {
             let asked = tests::http::Request::get(gateway.http, "/readyz").try_send().await;
@@ -90,7 +90,7 @@ async fn silent_connections_do_not_keep_the_operator_out() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_gateway_takes_as_many_descriptors_as_it_may_have() {
+async fn the_gateway_raises_its_descriptor_limit_to_the_hard_limit() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new("sh");
     let script = "ulimit -Sn 300; ulimit -Hn 1500; exec \"$0\" \"$@\"";
@@ -103,7 +103,8 @@ async fn the_gateway_takes_as_many_descriptors_as_it_may_have() {
     assert_eq!((soft, hard), (Some("1500"), Some("1500")));
 }
 
-/// A gateway that waits some seconds for a client, an upstream and a key.
+/// Returns a gateway whose timeouts for clients and upstreams are some seconds, an upstream and a
+/// key.
 async fn scene() -> (Product, RawUpstream, Session, String) {
     let product =
         Product::with(|setup| setup.config.client_idle = Some(Duration::from_secs(5))).await;
@@ -120,12 +121,12 @@ fn check_cancelled(record: &proto::v1::RequestRecord) {
     assert_eq!(record.notes, ["client_gone:cancelled"]);
 }
 
-/// Text of so few tokens that no cap ends the answer before the buffers of the sockets are full.
+/// Text of so few tokens that no cap ends the answer before the socket buffers are full.
 const FEW_TOKENS: &str = "-----";
 
-/// It kept its place and its upstream for good.
+/// Regression test: it kept its slot and its upstream forever.
 #[tokio::test]
-async fn a_client_that_never_reads_its_answer_is_taken_to_have_gone() {
+async fn a_client_that_never_reads_is_treated_as_disconnected() {
     let (product, upstream, alice, key) = scene().await;
     for path in ["/v1/chat/completions", "/v1/responses"] {
         let mut body = match path {
@@ -139,7 +140,7 @@ async fn a_client_that_never_reads_its_answer_is_taken_to_have_gone() {
         client.write_all(&request.bytes()).await.unwrap();
         let mut call = upstream.begin_stream().await;
         tokio::time::pause();
-        // it ends only when the gateway hangs up
+        // it ends only when the gateway disconnects
         with_timeout("the end of the upstream's stream", call.stream_endlessly(FEW_TOKENS)).await;
         tokio::time::resume();
         drop(client);
@@ -149,9 +150,9 @@ async fn a_client_that_never_reads_its_answer_is_taken_to_have_gone() {
     }
 }
 
-/// A stream of HTTP/2 without a window, on a connection that lives.
+/// An HTTP/2 stream without flow-control window, on a live connection.
 #[tokio::test]
-async fn a_stream_of_http2_that_takes_nothing_is_reset_without_its_neighbours() {
+async fn a_stalled_http2_stream_is_reset_without_affecting_other_streams() {
     let (product, upstream, alice, key) = scene().await;
     let stream = TcpStream::connect(product.http).await.unwrap();
     let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
@@ -173,16 +174,16 @@ async fn a_stream_of_http2_that_takes_nothing_is_reset_without_its_neighbours() 
     with_timeout("the end of the upstream's stream", call.stream_endlessly(FEW_TOKENS)).await;
     tokio::time::resume();
     check_cancelled(&alice.record().await);
-    assert!(response.into_body().collect().await.is_err(), "it was reset");
+    assert!(response.into_body().collect().await.is_err(), "the stream is reset");
 
     let request = hyper::Request::get(format!("http://{}/healthz", product.http));
     let request = request.body(Full::default()).unwrap();
     let answer = with_timeout("an answer", sender.send_request(request)).await.unwrap();
-    assert_eq!(answer.status(), 200, "its connection serves on");
+    assert_eq!(answer.status(), 200, "the connection still serves");
 }
 
 #[tokio::test]
-async fn a_connection_of_http2_without_requests_is_closed() {
+async fn an_idle_http2_connection_is_closed() {
     let product = Product::start().await;
     let stream = TcpStream::connect(product.http).await.unwrap();
     let (mut sender, connection) =
@@ -194,13 +195,13 @@ async fn a_connection_of_http2_without_requests_is_closed() {
     let answer = with_timeout("an answer", sender.send_request(request)).await.unwrap();
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), 15);
     tokio::time::pause();
-    // minutes pass: `with_timeout` would give up before
+    // minutes pass on the paused clock, more than the limit of `with_timeout`
     running.join_next().await.unwrap().unwrap();
     tokio::time::resume();
     assert!(sender.is_closed());
 }
 
-/// A call of the admin plane whose request goes on when its head is sent.
+/// Returns an admin call whose request body does not follow its head.
 fn unfinished_call(admin: SocketAddr, method: &str) -> hyper::Request<Unfinished> {
     hyper::Request::post(format!("http://{admin}/{method}"))
         .header("content-type", "application/grpc")
@@ -209,7 +210,7 @@ fn unfinished_call(admin: SocketAddr, method: &str) -> hyper::Request<Unfinished
         .unwrap()
 }
 
-/// A body that neither goes on nor ends.
+/// A body that is pending forever.
 struct Unfinished;
 
 impl Body for Unfinished {
@@ -224,7 +225,7 @@ impl Body for Unfinished {
     }
 }
 
-/// A connection of HTTP/2 whose streams have this window.
+/// Opens an HTTP/2 connection whose streams have this flow-control window.
 async fn multiplexed<B>(to: SocketAddr, window: u32) -> (http2::SendRequest<B>, JoinSet<()>)
 where
     B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
@@ -241,7 +242,7 @@ where
 }
 
 #[tokio::test]
-async fn a_call_whose_request_does_not_come_is_answered() {
+async fn an_admin_call_whose_body_does_not_arrive_exceeds_its_deadline() {
     let product = Product::start().await;
     let admin = address(&product.admin);
     let (mut sender, _running) = multiplexed(admin, 1_024).await;
@@ -250,24 +251,24 @@ async fn a_call_whose_request_does_not_come_is_answered() {
     tokio::time::pause();
     let answer = with_timeout("an answer", call).await.unwrap();
     tokio::time::resume();
-    assert_eq!(answer.headers()["grpc-status"], "4", "the deadline is exceeded");
+    assert_eq!(answer.headers()["grpc-status"], "4", "DEADLINE_EXCEEDED");
 }
 
-/// Its message was received and decoded first, up to 4 MiB of it.
+/// Regression test: the message was received and decoded first, up to 4 MiB of it.
 #[tokio::test]
-async fn a_call_without_a_token_is_refused_before_its_request_comes() {
+async fn an_admin_call_without_a_token_is_refused_before_its_body() {
     let product = Product::start().await;
     let admin = address(&product.admin);
     let (mut sender, _running) = multiplexed(admin, 1_024).await;
     for method in ["CatalogueService/ApplyChanges", "KeyService/ListKeys"] {
         let call = unfinished_call(admin, &format!("tollgate.admin.v1.{method}"));
         let answer = with_timeout("an answer", sender.send_request(call)).await.unwrap();
-        assert_eq!(answer.headers()["grpc-status"], "16", "{method} is for signed-in callers");
+        assert_eq!(answer.headers()["grpc-status"], "16", "{method} is UNAUTHENTICATED");
     }
 }
 
 #[tokio::test]
-async fn a_stream_that_needs_no_token_does_not_keep_its_connection() {
+async fn an_unauthenticated_stream_does_not_keep_its_connection_open() {
     let product = Product::start().await;
     let admin = address(&product.admin);
     let (mut sender, mut running) = multiplexed(admin, 1_024).await;
@@ -280,7 +281,7 @@ async fn a_stream_that_needs_no_token_does_not_keep_its_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_takes_does_not_keep_its_connection() {
+async fn an_unread_admin_response_does_not_keep_its_connection_open() {
     let product = Product::start().await;
     let admin = address(&product.admin);
     let (mut sender, mut running) = multiplexed(admin, 0).await;
@@ -298,9 +299,10 @@ async fn an_answer_that_nobody_takes_does_not_keep_its_connection() {
     drop(answer);
 }
 
-/// hyper was done with the stream when it had handed on the answer, whose memory the client kept for good.
+/// Regression test: hyper considered the stream finished after it had taken the response, and the
+/// client kept its memory forever.
 #[tokio::test]
-async fn a_stored_response_that_a_client_does_not_take_is_reset() {
+async fn an_unread_stored_response_is_reset() {
     let (product, _, alice, key) = scene().await;
     let input = "word ".repeat(10_000);
     let body = json!({ "model": "sim-chat", "input": input });
@@ -314,10 +316,10 @@ async fn a_stored_response_that_a_client_does_not_take_is_reset() {
     let response = with_timeout("an answer", sender.send_request(request)).await.unwrap();
     assert_eq!(response.status(), 200);
     tokio::time::pause();
-    // the client has room for one byte meanwhile
+    // the window has room for one byte meanwhile
     tokio::time::sleep(Duration::from_secs(10)).await;
     tokio::time::resume();
     let read = with_timeout("the end of a stream", response.into_body().collect()).await;
-    assert!(read.is_err(), "it was reset");
+    assert!(read.is_err(), "the stream is reset");
     drop(alice);
 }

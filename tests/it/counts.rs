@@ -1,17 +1,17 @@
-//! The same answer takes the same tokens and costs the same, however it is asked for: plain or
-//! streamed, as chat or as Responses. A count of ours stands only where the upstream gives none.
+//! The same answer has the same tokens and cost in every form: plain or streamed, chat or
+//! Responses. The gateway's own count is used only if the upstream reports none.
 
 use proto::v1::{RequestRecord, RequestStatus, TokenCounts, UsageBasis};
 use serde_json::{Value, json};
 use tests::{Product, RawUpstream, Session, chunk, json_answer, stream_head};
 
-/// Tools as chat has them, and as Responses has them.
+/// Tools in the formats of chat and of Responses.
 const TOOLS: [&str; 2] = [
     r#"[{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}]"#,
     r#"[{"type":"function","name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}]"#,
 ];
 
-/// What an upstream answers.
+/// An answer of an upstream.
 struct Fixture {
     reasoning: &'static str,
     content: &'static str,
@@ -46,7 +46,7 @@ impl Fixture {
         if self.calls.is_empty() { "stop" } else { "tool_calls" }
     }
 
-    /// The answer as one body.
+    /// Returns the answer as one body.
     fn plain(&self, usage: Option<&Value>) -> String {
         let calls = (0..).zip(self.calls).map(|(index, (name, arguments))| {
             let function = json!({ "name": name, "arguments": arguments });
@@ -67,7 +67,7 @@ impl Fixture {
         json_answer(200, &body.to_string())
     }
 
-    /// The answer as a stream of small pieces.
+    /// Returns the answer as a stream of small pieces.
     fn streamed(&self, usage: Option<&Value>) -> String {
         let mut deltas = Vec::new();
         deltas.extend(pieces(self.reasoning).map(|text| json!({ "reasoning_content": text })));
@@ -102,7 +102,7 @@ impl Fixture {
         format!("{}{}{}", stream_head(), chunk(&stream), chunk(""))
     }
 
-    /// The request in four forms: path and body.
+    /// Returns the request in four forms: path, body and whether it is streamed.
     fn requests(&self) -> Vec<(&'static str, String, bool)> {
         let mut requests = Vec::new();
         for (path, question, tools) in [
@@ -119,7 +119,7 @@ impl Fixture {
         requests
     }
 
-    /// Has it asked for in all forms, and returns the records.
+    /// Sends the request in all forms, and returns the records.
     async fn play(
         &self,
         (product, upstream): (&Product, &RawUpstream),
@@ -139,14 +139,14 @@ impl Fixture {
     }
 }
 
-/// Cuts a text into pieces of three characters.
+/// Splits a text into pieces of three characters.
 fn pieces(text: &str) -> impl Iterator<Item = String> {
     let characters: Vec<char> = text.chars().collect();
     characters.chunks(3).map(String::from_iter).collect::<Vec<_>>().into_iter()
 }
 
 #[tokio::test]
-async fn the_same_answer_takes_the_same_tokens_however_it_is_asked_for() {
+async fn the_same_answer_has_the_same_tokens_in_every_request_form() {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
     let alice = product.member("alice").await;
@@ -157,7 +157,7 @@ async fn the_same_answer_takes_the_same_tokens_however_it_is_asked_for() {
         output: Some(70),
         reasoning: Some(30),
     };
-    // counted while it comes, where it is streamed
+    // counted while it arrives, if it is streamed
     let long = Fixture {
         reasoning: "Every word of it counts. ".repeat(1_000).leak(),
         content: "It rains, caf\u{e9} or not.\n".repeat(2_000).leak(),
@@ -172,7 +172,7 @@ async fn the_same_answer_takes_the_same_tokens_however_it_is_asked_for() {
         for record in &reported {
             assert_eq!(record.usage_basis(), UsageBasis::Upstream, "{record:?}");
             assert_eq!(record.tokens, Some(told), "{record:?}");
-            // 600, 400 and 70 tokens at 1, 0.1 and 2 dollars a million
+            // 600, 400 and 70 tokens at 1, 0.1 and 2 dollars per million
             assert_eq!(record.cost_usd.as_deref(), Some("0.00078"), "{record:?}");
         }
         for record in &counted {

@@ -1,4 +1,4 @@
-//! `kill -9` in mid-load: what was written stays, nothing is there twice, and the money adds up.
+//! `kill -9` under load: records survive, nothing is duplicated, and the money adds up.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,23 +27,23 @@ async fn killed(ends: usize, durability: Durability) -> Crash {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_gateway_comes_back_with_its_records_and_its_money() {
+async fn a_killed_gateway_restarts_with_all_records_and_balances() {
     let (_dir, data) = killed(300, Durability::Process).await.stop().await;
     check_money(&data);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_waits_for_the_disk_comes_back_the_same() {
+async fn a_killed_gateway_with_power_durability_restarts_alike() {
     let (_dir, data) = killed(100, Durability::Power).await.stop().await;
     check_money(&data);
 }
 
-/// With one processor the gateway has one thread, and lets messages leave together.
+/// With one CPU the gateway has one thread and batches its writes.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_has_one_processor_comes_back_the_same() {
+async fn a_killed_gateway_with_one_thread_restarts_alike() {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    // what this thread may use, a process that it starts may
+    // a child process inherits the CPU affinity of this thread
     let all = sched_getaffinity(None).unwrap();
     let mut one = CpuSet::new();
     one.set((0..CpuSet::MAX_CPU).find(|&processor| all.is_set(processor)).unwrap());
@@ -56,15 +56,15 @@ async fn one_that_has_one_processor_comes_back_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn books_that_were_tampered_with_do_not_pass() {
+async fn the_reconciliation_detects_every_kind_of_tampering() {
     for (tampering, differences) in killed(50, Durability::Process).await.tamper().await {
         assert!(tampering.is_seen_in(differences), "{tampering} makes {differences} differences");
     }
 }
 
-/// While the database is locked, only the journal can have it.
+/// While the database is locked, only the journal can contain the record.
 #[tokio::test]
-async fn an_end_that_no_client_saw_outlives_the_process() {
+async fn a_result_that_no_client_received_survives_a_crash() {
     const ANSWER: &str = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":700}}"#;
     let (dir, upstream) = (tempfile::tempdir().unwrap(), RawUpstream::start().await);
     let gateway = Gateway::start(dir.path(), |_| {}).await;
@@ -98,7 +98,7 @@ async fn an_end_that_no_client_saw_outlives_the_process() {
     assert_eq!(record.tokens.unwrap().output, Some(700));
 }
 
-/// Every charge has its record and the other way round, once, and the sums agree.
+/// Checks that charges and records match one to one, and that the sums agree.
 fn check_money(data: &Path) {
     let database = rusqlite::Connection::open(data.join("tollgate.db")).unwrap();
     let number = |query: &str| -> i64 { database.query_row(query, (), |row| row.get(0)).unwrap() };
@@ -121,7 +121,7 @@ fn check_money(data: &Path) {
 }
 
 #[tokio::test]
-async fn a_second_gateway_on_the_same_port_says_so() {
+async fn a_second_gateway_on_the_same_port_reports_the_conflict() {
     let dir = tempfile::tempdir().unwrap();
     let first = Gateway::start(&dir.path().join("one"), |_| {}).await;
     let mut second = tests::process::command("gateway");

@@ -1,4 +1,4 @@
-//! A start on a data directory that is not whole.
+//! Starts on an incomplete data directory.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,19 +9,19 @@ use tests::drill::rig;
 use tests::process::Gateway;
 use tests::{Home, Session, question};
 
-/// The names in the directory, but for the lock, which every start makes.
+/// Returns the file names in the directory, except the lock, which every start creates.
 fn names(dir: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(dir).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name != "lock").collect()
 }
 
-/// Why a gateway does not start.
+/// Returns why a gateway does not start.
 async fn refusal(home: &Home) -> String {
     format!("{:#}", home.start_and_stop().await.unwrap_err())
 }
 
-/// A home in which a gateway has run, with an account `alice`.
+/// Returns a data directory in which a gateway has run, with an account `alice`.
 async fn used() -> Home {
     let product = Home::new(|_| {}).start().await;
     product.member("alice").await;
@@ -58,7 +58,7 @@ async fn a_lost_database_is_not_replaced_by_an_empty_one() {
         ] {
             assert!(said.contains(part), "{lost}: `{part}` is not in {said}");
         }
-        assert_eq!(names(dir), before, "{lost}: nothing is made");
+        assert_eq!(names(dir), before, "{lost}: no file is created");
     }
     std::fs::copy(&backup, &database).unwrap();
     assert!(has_alice(&home).await, "a restored backup serves");
@@ -66,7 +66,7 @@ async fn a_lost_database_is_not_replaced_by_an_empty_one() {
     for name in ["tollgate.db", "journal", "seal.key"] {
         std::fs::rename(dir.join(name), home.scratch().join(name)).unwrap();
     }
-    assert!(!has_alice(&home).await, "without what was named, the service begins anew");
+    assert!(!has_alice(&home).await, "after the named files are removed, it starts afresh");
 }
 
 #[tokio::test]
@@ -79,9 +79,9 @@ async fn a_write_ahead_log_without_its_database_is_kept() {
     assert_eq!(std::fs::read(&log).unwrap(), b"pages");
 }
 
-/// The files of a first start, taken away in the order opposite to that in which they are made.
+/// The files of a first start, removed in the reverse order of their creation.
 #[tokio::test]
-async fn a_first_start_that_was_cut_short_is_finished_by_the_next() {
+async fn an_interrupted_first_start_is_completed_by_the_next_start() {
     let home = Home::new(|_| {});
     home.start_and_stop().await.unwrap();
     let dir = home.data_dir();
@@ -99,7 +99,7 @@ async fn a_first_start_that_was_cut_short_is_finished_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_lost_seal_is_not_replaced_while_credentials_need_it() {
+async fn a_lost_seal_key_is_not_replaced_while_credentials_depend_on_it() {
     let home = Home::new(|_| {});
     home.start_and_stop().await.unwrap();
     let seal = home.data_dir().join("seal.key");
@@ -122,12 +122,12 @@ async fn a_lost_seal_is_not_replaced_while_credentials_need_it() {
     std::fs::remove_file(&seal).unwrap();
     let said = refusal(&home).await;
     assert!(said.contains("seal.key` is missing") && said.contains("`sealed-one`"), "{said}");
-    assert!(!seal.exists(), "no other key is made");
+    assert!(!seal.exists(), "no other key is created");
     std::fs::write(&seal, key).unwrap();
     home.start_and_stop().await.unwrap();
 }
 
-/// While the database is locked, only the journal can have what has ended.
+/// While the database is locked, only the journal can contain finished requests.
 #[tokio::test]
 async fn the_journal_of_another_service_is_not_replayed() {
     let scratch = tempfile::tempdir().unwrap();
@@ -151,11 +151,11 @@ async fn the_journal_of_another_service_is_not_replayed() {
         said.contains("none of the accounts") && said.contains("move the journal away"),
         "{said}"
     );
-    assert_eq!(names(&ours), before, "it is left as it is");
+    assert_eq!(names(&ours), before, "the directory is unchanged");
     std::fs::rename(&ours, &theirs).unwrap();
     assert!(has_alice(&home).await);
 
     let home_again = Gateway::start(scratch.path(), |_| {}).await;
     let operator: Session = rig::operator(&home_again, scratch.path()).await;
-    assert_eq!(operator.records(1).await.len(), 1, "it is replayed where it belongs");
+    assert_eq!(operator.records(1).await.len(), 1, "its own service replays it");
 }

@@ -1,7 +1,8 @@
-//! The README's first command does what the README shows.
+//! The README's first command prints what the README shows.
 //!
-//! README.md is the source: the block between `<!-- demo -->` and `<!-- /demo -->` must be what the
-//! real binary prints, but for what differs from run to run. [`RULES`] says what that is.
+//! README.md is the source: the block between `<!-- demo -->` and `<!-- /demo -->` must equal the
+//! output of the real binary, except for the parts that vary between runs, which [`REDACTIONS`]
+//! replaces.
 
 use std::path::Path;
 
@@ -9,14 +10,14 @@ use tests::process::{binary, command};
 use tests::with_timeout;
 use tokio::process::Command;
 
-/// How it begins, the characters that it goes on with, what is shown in its place.
-type Rule = (&'static str, fn(char) -> bool, &'static str);
+/// A prefix, the characters of the variable part, and the replacement of both.
+type Redaction = (&'static str, fn(char) -> bool, &'static str);
 
-/// What differs from run to run. Applied to both sides, in this order.
-const RULES: [Rule; 3] = [
-    // ports: the demonstration of a test listens on free ones
+/// The parts that vary between runs. Applied to both sides, in this order.
+const REDACTIONS: [Redaction; 3] = [
+    // ports: the test uses free ones
     ("127.0.0.1:", |c| c.is_ascii_digit(), "127.0.0.1:PORT"),
-    // the data directory: a new one each time, below the machine's own directory for such
+    // the data directory: a new one for each run, in the system's temporary directory
     ("tollgate-demo-", |c| c.is_ascii_alphanumeric(), "tollgate-demo-XXXXXX"),
     // the key
     ("sk-tg-", |c| c.is_ascii_alphanumeric() || c == '-' || c == '_', "sk-tg-KEY"),
@@ -24,7 +25,7 @@ const RULES: [Rule; 3] = [
 
 fn normalised(text: &str, temp: &Path) -> String {
     let mut text = text.replace(&format!("{}/", temp.display()), "/tmp/");
-    for (start, goes_on, shown) in RULES {
+    for (start, goes_on, shown) in REDACTIONS {
         let mut out = String::new();
         let mut rest = text.as_str();
         while let Some((before, after)) = rest.split_once(start) {
@@ -39,7 +40,7 @@ fn normalised(text: &str, temp: &Path) -> String {
     lines.join("\n")
 }
 
-/// The transcript in the README, without its fence.
+/// Returns the transcript in the README, without its fence.
 fn transcript() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
     let readme = std::fs::read_to_string(path).unwrap();
@@ -51,7 +52,7 @@ fn transcript() -> String {
     block.lines().filter(|line| !line.starts_with("```")).collect::<Vec<_>>().join("\n")
 }
 
-/// What the demonstration prints on free ports, which the environment names.
+/// Runs the demonstration on free ports and returns its output.
 async fn demonstrate(change: impl FnOnce(&mut Command)) -> String {
     let mut demo = command("gateway");
     demo.args(["demo", "--once"]);
@@ -60,21 +61,21 @@ async fn demonstrate(change: impl FnOnce(&mut Command)) -> String {
     let output = with_timeout("the end of the demonstration", demo.output()).await.unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    assert_eq!(said, "", "a demonstration that works complains of nothing");
+    assert_eq!(said, "", "a successful demonstration writes nothing to stderr");
     String::from_utf8(output.stdout).unwrap()
 }
 
 #[tokio::test]
 async fn the_readme_shows_what_the_demo_prints() {
     let temp = std::env::temp_dir();
-    // the README runs it with cargo, which says so
+    // the README runs it with cargo, which sets this variable
     let printed = demonstrate(|demo| _ = demo.env("CARGO_PKG_NAME", "gateway")).await;
     let shown = normalised(&transcript(), &temp);
     assert_eq!(shown, normalised(&printed, &temp), "put this into README.md:\n{printed}");
 }
 
 #[tokio::test]
-async fn the_demo_names_the_binaries_beside_the_one_that_runs() {
+async fn the_demo_prints_the_paths_of_its_sibling_binaries() {
     let printed = demonstrate(|_| {}).await;
     assert!(!printed.contains("cargo"), "{printed}");
     let (ctl, tui) = (binary("ctl"), binary("tui"));
@@ -84,7 +85,7 @@ async fn the_demo_names_the_binaries_beside_the_one_that_runs() {
 }
 
 #[tokio::test]
-async fn the_demo_listens_where_the_environment_says() {
+async fn the_demo_listens_at_the_address_in_the_environment() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("admin.sock");
     let admin = format!("unix:{}", socket.display());

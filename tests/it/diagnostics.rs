@@ -1,11 +1,11 @@
-//! The gateway examines itself, and says what to do.
+//! The gateway's self-diagnosis and its remedies.
 
 use std::os::unix::fs::PermissionsExt;
 
 use proto::v1::{self, DiagnosticArea, Severity};
 use tests::{Product, RawUpstream, closed_port, json_answer, with_timeout};
 
-/// All that is found.
+/// Returns all findings.
 async fn diagnose(product: &Product, send_requests: bool) -> Vec<v1::DiagnoseResponse> {
     let operator = product.operator().await;
     let request = v1::DiagnoseRequest { send_requests };
@@ -20,7 +20,7 @@ async fn diagnose(product: &Product, send_requests: bool) -> Vec<v1::DiagnoseRes
     all
 }
 
-/// What was found of one area and subject.
+/// Returns the findings for one area and subject.
 fn of<'a>(
     found: &'a [v1::DiagnoseResponse],
     area: DiagnosticArea,
@@ -31,7 +31,7 @@ fn of<'a>(
 }
 
 #[tokio::test]
-async fn a_sound_gateway_is_found_to_be_so() {
+async fn a_healthy_gateway_has_no_problems() {
     let product = Product::start().await;
     let found = diagnose(&product, false).await;
     assert!(found.iter().all(|it| it.gateway_time_ms > 0 && !it.finding.is_empty()), "{found:#?}");
@@ -39,7 +39,7 @@ async fn a_sound_gateway_is_found_to_be_so() {
         found.iter().all(|it| (it.severity() == Severity::Ok) == it.remedy.is_empty()),
         "{found:#?}"
     );
-    // the space and the open files of the machine that runs this are its own
+    // disk space and open files depend on the machine that runs this test
     let ours = found
         .iter()
         .filter(|it| !matches!(it.area(), DiagnosticArea::Disk | DiagnosticArea::Files));
@@ -63,7 +63,7 @@ async fn a_sound_gateway_is_found_to_be_so() {
 }
 
 #[tokio::test]
-async fn a_secret_that_others_may_read_is_a_problem() {
+async fn a_secret_file_readable_by_others_is_a_problem() {
     let product = Product::start().await;
     let token = product.home.data_dir().join("operator.token");
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
@@ -77,7 +77,7 @@ async fn a_secret_that_others_may_read_is_a_problem() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_does_not_answer_is_a_problem_and_others_are_examined_all_the_same() {
+async fn an_unreachable_upstream_is_a_problem_and_the_others_are_still_examined() {
     let product = Product::start().await;
     let operator = product.operator().await;
     let (away, plain) = (closed_port().await, RawUpstream::start().await);
@@ -104,12 +104,12 @@ async fn an_upstream_that_does_not_answer_is_a_problem_and_others_are_examined_a
 }
 
 #[tokio::test]
-async fn a_short_request_shows_how_long_the_first_token_takes_and_leaves_no_record() {
+async fn a_test_request_measures_the_first_token_and_leaves_no_record() {
     let product = Product::start().await;
     product.serve_model("broken", "sim:", "sim-chat?status=500").await;
     let found = diagnose(&product, true).await;
     let simulator = of(&found, DiagnosticArea::Upstream, "simulator");
-    assert_eq!(simulator.len(), 3, "its list, and its two models");
+    assert_eq!(simulator.len(), 3, "its model list and its two models");
     for (severity, text, _) in &simulator[1..] {
         assert_eq!(*severity, Severity::Ok);
         assert!(text.contains("streams; its first token came after"), "{text}");
@@ -123,7 +123,7 @@ async fn a_short_request_shows_how_long_the_first_token_takes_and_leaves_no_reco
 }
 
 #[tokio::test]
-async fn an_https_upstream_has_its_certificate_examined() {
+async fn the_certificate_of_an_https_upstream_is_examined() {
     let product = Product::start().await;
     let url = closed_port().await.replace("http://", "https://");
     let operator = product.operator().await;

@@ -1,6 +1,6 @@
-//! The drills in their quick forms: what goes wrong loses nothing, doubles nothing and leaks nothing.
+//! Short versions of the drills: a fault loses, duplicates and leaks nothing.
 //!
-//! `crash.rs` has that of `kill -9`.
+//! `crash.rs` contains the one for `kill -9`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn check(round: &Round) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_at_once_spend_what_there_is_and_a_dollar_serves_as_much_as_it_pays_for() {
+async fn concurrent_and_oversized_requests_spend_exactly_the_balance() {
     let round = Overspend::prepare(300, 13).await.round().await;
     check(&round);
     assert!(round.verdict.rejected > 0, "{round}");
@@ -23,7 +23,7 @@ async fn requests_at_once_spend_what_there_is_and_a_dollar_serves_as_much_as_it_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_leave_stop_their_upstreams_and_leave_nothing_behind() {
+async fn disconnecting_clients_stop_their_upstreams_and_leak_nothing() {
     let counts = ClientCounts { clients: 16, requests: 16 };
     let round = ClientsGone::prepare(counts).await.round().await;
     check(&round);
@@ -31,7 +31,7 @@ async fn clients_that_leave_stop_their_upstreams_and_leave_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn attackers_of_every_kind_at_once_keep_honest_clients_served() {
+async fn honest_clients_are_served_during_attacks_of_every_kind() {
     let kinds = vec![
         AttackKind::Crumbs,
         AttackKind::Silent,
@@ -46,10 +46,10 @@ async fn attackers_of_every_kind_at_once_keep_honest_clients_served() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_without_room_stops_admission_and_service_comes_back_by_itself() {
+async fn a_full_disk_stops_admission_and_freeing_it_restores_service() {
     use tests::drill::disk_full::{Disk, DiskFull};
     for disk in [Disk::Limited, Disk::ROOMY] {
-        // to mount a small disk is not allowed everywhere
+        // mounting a small disk is not permitted everywhere
         if disk.is_possible().await {
             let round = DiskFull::prepare(disk).await.round().await;
             check(&round);
@@ -58,7 +58,7 @@ async fn a_disk_without_room_stops_admission_and_service_comes_back_by_itself() 
     }
 }
 
-/// All that the gateway says of itself.
+/// Returns all findings of the gateway's diagnosis.
 #[cfg(target_os = "linux")]
 async fn findings(operator: &tests::Session) -> Vec<proto::v1::DiagnoseResponse> {
     let request = proto::v1::DiagnoseRequest { send_requests: false };
@@ -72,7 +72,7 @@ async fn findings(operator: &tests::Session) -> Vec<proto::v1::DiagnoseResponse>
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_without_room_is_told_as_what_it_is() {
+async fn a_full_disk_is_reported_as_a_full_disk() {
     use proto::v1;
     use tests::drill::client::Shape;
     use tests::drill::disk_full::{Disk, DiskFull};
@@ -109,14 +109,14 @@ async fn a_disk_without_room_is_told_as_what_it_is() {
             ["the gateway's disk", "the journal"].iter().any(|it| reason.contains(it)),
             "{reason}"
         );
-        assert!(!reason.contains('/'), "no path is told to strangers: {reason}");
+        assert!(!reason.contains('/'), "unauthenticated clients see no path: {reason}");
 
         let credit = v1::CreditAccountRequest {
             account: "alice".to_owned(),
             amount_usd: "1".to_owned(),
             reason: "a test".to_owned(),
         };
-        // what is full first may be the journal: then the database takes a few more changes
+        // the journal may be full first: then the database accepts a few more changes
         let refused = async {
             loop {
                 if let Err(refused) = operator.accounts().credit_account(credit.clone()).await {
@@ -126,7 +126,7 @@ async fn a_disk_without_room_is_told_as_what_it_is() {
         };
         let refused = with_timeout("a refused credit", refused).await;
         assert!(refused.message().contains("the gateway's disk"), "{refused:?}");
-        // a small database fits below the limit on file sizes
+        // a small database fits within the limit on file sizes
         if disk != Disk::Limited {
             let mut backup = operator.maintenance();
             let refused = match backup.backup(v1::BackupRequest {}).await {
@@ -142,7 +142,7 @@ async fn a_disk_without_room_is_told_as_what_it_is() {
             assert!(!finding.finding.contains("stored balance"), "{finding:?}");
             assert!(!finding.remedy.contains("ctl account credit"), "{finding:?}");
         }
-        // what a limit on file sizes stops may be the journal alone
+        // the limit on file sizes may stop the journal alone
         if disk != Disk::Limited {
             let database: Vec<_> = of(v1::DiagnosticArea::Database).collect();
             assert_eq!(database[0].severity(), v1::Severity::Problem, "{database:?}");
@@ -161,10 +161,11 @@ async fn a_disk_without_room_is_told_as_what_it_is() {
     }
 }
 
-/// The write-ahead log grew until the disk was full, and then could not be folded into the database.
+/// Regression test: the write-ahead log grew until the disk was full, and then no checkpoint was
+/// possible.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_is_smaller_than_the_write_ahead_log_may_grow_serves_on() {
+async fn a_disk_smaller_than_the_write_ahead_log_limit_keeps_serving() {
     use tests::drill::disk_full::{Disk, DiskFull};
     let disk = Disk::Small(12);
     if disk.is_possible().await {

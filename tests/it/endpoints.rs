@@ -1,4 +1,4 @@
-//! Where the gateway listens: a Unix socket for the admin plane, TLS for both addresses.
+//! Listen addresses: a Unix socket for the admin plane, TLS for both addresses.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -24,7 +24,7 @@ use tonic::{Code, Request};
 async fn the_admin_plane_may_be_on_a_unix_socket() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("admin.sock");
-    // what a process that died has left
+    // the stale socket of a process that was killed
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let address = AdminAddress::Unix(path.clone());
     let product = Product::with(|setup| setup.config.admin_listen = address.clone()).await;
@@ -43,9 +43,10 @@ async fn the_admin_plane_may_be_on_a_unix_socket() {
     assert!(!path.exists());
 }
 
-/// Its client said "invalid compression flag: 123", of the first byte of a JSON error.
+/// Regression test: the client reported "invalid compression flag: 123", from the first byte of a
+/// JSON error.
 #[tokio::test]
-async fn a_call_that_comes_to_the_api_is_told_where_the_admin_plane_is() {
+async fn an_admin_call_to_the_api_address_names_the_option_for_the_admin_address() {
     let product = Product::start().await;
     let api = proto::client::connect(&format!("http://{}", product.http), None).await.unwrap();
     let refused = AccountServiceClient::new(api).who_am_i(v1::WhoAmIRequest {}).await.unwrap_err();
@@ -53,7 +54,8 @@ async fn a_call_that_comes_to_the_api_is_told_where_the_admin_plane_is() {
     assert!(refused.message().contains("--admin-listen"), "{refused}");
 }
 
-/// A certificate for this host that signs itself, in `dir`; also as its clients trust it.
+/// Creates a self-signed certificate for this host in `dir`. Returns its files, and the certificate
+/// in the formats for clients.
 fn certificate(dir: &Path) -> (TlsFiles, CertificateDer<'static>, String) {
     let names = ["localhost".to_owned()];
     let rcgen::CertifiedKey { cert, signing_key } =
@@ -65,7 +67,7 @@ fn certificate(dir: &Path) -> (TlsFiles, CertificateDer<'static>, String) {
 }
 
 #[tokio::test]
-async fn both_addresses_speak_tls_with_a_certificate() {
+async fn both_addresses_serve_tls_with_a_certificate() {
     let dir = tempfile::tempdir().unwrap();
     let (files, trusted, pem) = certificate(dir.path());
     let product = Product::with(|setup| setup.config.tls = Some(files)).await;
@@ -101,7 +103,8 @@ async fn both_addresses_speak_tls_with_a_certificate() {
     let mut found = found.unwrap().into_inner();
     let certificate = async {
         loop {
-            let finding = found.message().await.unwrap().expect("our own is examined");
+            let finding =
+                found.message().await.unwrap().expect("the gateway's own certificate is examined");
             if finding.area() == v1::DiagnosticArea::Tls {
                 return finding;
             }

@@ -1,4 +1,4 @@
-//! Bad requests: the right status, four keys in the error, an `x-request-id` on every answer.
+//! Bad requests: the right status, four keys in the error, an `x-request-id` on every response.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tests::http::{Answer, Request, raw};
 use tests::{ManualClock, Product, question};
 
-/// Expects an error of this status, code and `param`.
+/// Expects an error of this status, code and `param`. Returns the message.
 #[track_caller]
 fn check(answer: &Answer, status: u16, code: &str, param: impl Into<Value>) -> String {
     let error = answer.error();
@@ -40,7 +40,7 @@ async fn every_answer_has_a_request_id() {
 }
 
 #[tokio::test]
-async fn a_key_that_does_not_hold_is_refused() {
+async fn an_invalid_key_is_refused() {
     let clock = ManualClock::at("2026-11-20T12:00:00Z");
     let ticking = clock.clone();
     let product = Product::with(move |setup| setup.clock = std::sync::Arc::new(ticking)).await;
@@ -53,7 +53,7 @@ async fn a_key_that_does_not_hold_is_refused() {
     let good = alice.key().await.secret;
     clock.advance(Duration::from_secs(1));
 
-    // one character of the secret changed: the checksum is wrong, so it is no key at all
+    // one character of the secret is changed: the checksum fails, so it is not a key at all
     let typo = good.replace(&good[good.len() - 1..], "!");
     let session = alice.token.clone();
     for (key, says) in [
@@ -80,7 +80,7 @@ async fn a_key_that_does_not_hold_is_refused() {
 }
 
 #[tokio::test]
-async fn wrong_methods_and_paths_are_named() {
+async fn errors_name_the_wrong_method_or_path() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     for (method, path, allow) in [
@@ -104,7 +104,7 @@ async fn wrong_methods_and_paths_are_named() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused_announced_or_not() {
+async fn a_body_over_the_limit_is_refused_with_and_without_content_length() {
     let product = Product::with(|setup| setup.config.max_body_bytes = 1_000).await;
     let key = product.member("alice").await.key().await.secret;
     let fits = question("sim-chat", &"x".repeat(800));
@@ -117,7 +117,7 @@ async fn a_body_over_the_limit_is_refused_announced_or_not() {
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\nconnection: close\r\n"
     );
-    // announced, and never sent: the answer must not wait for it
+    // announced and never sent: the response must not wait for the body
     let announced = format!("{head}content-length: 99999999999\r\n\r\n");
     let answer = raw(product.http, announced.as_bytes()).await;
     assert!(answer.contains("request_too_large"), "{answer}");
@@ -129,7 +129,7 @@ async fn a_body_over_the_limit_is_refused_announced_or_not() {
 }
 
 #[tokio::test]
-async fn a_body_of_another_kind_is_refused() {
+async fn a_body_of_another_content_type_is_refused() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let body = question("sim-chat", "hi").to_string();
@@ -140,7 +140,7 @@ async fn a_body_of_another_kind_is_refused() {
         let answer = request.body(body.clone()).answer().await;
         check(&answer, 415, "unsupported_media_type", Value::Null);
     }
-    // what clients that do not care send; the form is `curl -d`
+    // common content types of careless clients; the form type is what `curl -d` sends
     let forms =
         ["text/plain", "application/json; charset=utf-8", "application/x-www-form-urlencoded"];
     for value in forms {
@@ -151,7 +151,7 @@ async fn a_body_of_another_kind_is_refused() {
 }
 
 #[tokio::test]
-async fn a_bad_body_is_refused_by_the_field() {
+async fn a_bad_body_is_refused_with_the_name_of_the_field() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let deep = format!(r#"{{"model":"sim-chat","messages":{}"#, "[".repeat(100_000));
@@ -197,20 +197,20 @@ async fn a_bad_body_is_refused_by_the_field() {
 }
 
 #[tokio::test]
-async fn a_field_that_is_not_read_may_be_nested_as_deep_as_the_upstream_likes() {
+async fn an_unread_field_may_be_nested_to_any_depth() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
     let body = format!(r#"{{"model":"sim-chat","messages":[{{}}],"x":{open}{close}}}"#);
     let request = product.post("/v1/chat/completions").bearer(&key).body(body);
     let answer = request.answer().await;
-    // the simulator does not like it
+    // the simulator refuses it
     assert_eq!((answer.status, &answer.error()["code"]), (400, &Value::Null));
     check_id(&answer);
 }
 
 #[tokio::test]
-async fn a_model_that_the_key_leaves_out_is_forbidden() {
+async fn a_model_outside_the_keys_list_is_forbidden() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key_with(|key| key.models = vec!["sim-chat".to_owned()]).await.secret;
@@ -224,7 +224,7 @@ async fn a_model_that_the_key_leaves_out_is_forbidden() {
 }
 
 #[tokio::test]
-async fn garbage_on_the_wire_is_answered_or_dropped_and_hurts_nobody() {
+async fn malformed_http_is_answered_or_dropped_without_affecting_others() {
     let product = Product::start().await;
     for bytes in [
         &b"\0\0\0\0\r\n\r\n"[..],

@@ -1,9 +1,9 @@
-//! The example files work; `.ci/run` runs those in Python.
+//! The example files work. `.ci/run` runs the Python ones.
 
 use clap::Parser;
 use gateway::config::Settings;
 
-/// Reads settings as the gateway does.
+/// Parses settings as the gateway does.
 fn read(text: &str) -> gateway::config::Config {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("gateway.toml");
@@ -39,14 +39,14 @@ fn the_full_configuration_shows_every_setting() {
 }
 
 #[test]
-fn the_minimal_configuration_keeps_the_admin_plane_at_home() {
+fn the_minimal_configuration_keeps_the_admin_plane_on_loopback() {
     let minimal = read(examples::GATEWAY_MINIMAL);
     assert!(minimal.listen.ip().is_unspecified());
     assert!(minimal.admin_listen.is_local());
 }
 
 #[tokio::test]
-async fn the_systemd_unit_starts_the_gateway_as_it_is_started() {
+async fn the_command_line_in_the_systemd_unit_is_valid() {
     let unit = examples::SYSTEMD_UNIT;
     let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     let mut arguments: Vec<_> = start.split_whitespace().skip(1).collect();
@@ -54,7 +54,7 @@ async fn the_systemd_unit_starts_the_gateway_as_it_is_started() {
     let place = arguments.iter().position(|argument| *argument == "--data-dir").unwrap() + 1;
     let dir = data.path().display().to_string();
     arguments[place] = &dir;
-    // with --help instead of a start the command line is read all the same
+    // with --help the command line is parsed and nothing is started
     let help = tests::process::command("gateway").args(arguments).arg("--help").output().await;
     assert!(help.unwrap().status.success());
 }

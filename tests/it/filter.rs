@@ -1,4 +1,5 @@
-//! Conditions as people type them: the same requests in every view of the log, and sums of just these.
+//! Filter expressions: they select the same requests in every view of the log, and sums cover
+//! exactly these.
 
 use proto::v1;
 use serde_json::json;
@@ -9,8 +10,8 @@ fn filter(expression: &str) -> v1::RequestFilter {
     v1::RequestFilter { expression: expression.to_owned(), ..Default::default() }
 }
 
-/// The ids of the chosen requests, oldest first, which every view must agree on.
-async fn chosen(who: &Session, expression: &str) -> Result<Vec<String>, Status> {
+/// Returns the ids of the selected requests, oldest first, and checks that all views agree.
+async fn selected_ids(who: &Session, expression: &str) -> Result<Vec<String>, Status> {
     let ids = |records: Vec<v1::RequestRecord>| records.into_iter().map(|record| record.id);
     let request = v1::ListRequestsRequest {
         filter: Some(filter(expression)),
@@ -57,7 +58,7 @@ async fn summary(who: &Session, expression: &str) -> Result<v1::SummarizeUsageRe
 }
 
 #[tokio::test]
-async fn every_view_of_the_log_takes_the_same_expressions() {
+async fn every_view_of_the_log_accepts_the_same_expressions() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await;
@@ -93,15 +94,15 @@ async fn every_view_of_the_log_takes_the_same_expressions() {
     for (expression, expected) in cases {
         let expected: Vec<_> = expected.iter().map(|index| asked[*index].clone()).collect();
         for who in [&alice, &operator] {
-            assert_eq!(chosen(who, expression).await.unwrap(), expected, "{expression}");
+            assert_eq!(selected_ids(who, expression).await.unwrap(), expected, "{expression}");
         }
     }
     let of_key = format!("key:{},other", key.id);
-    assert_eq!(chosen(&operator, &of_key).await.unwrap(), asked);
+    assert_eq!(selected_ids(&operator, &of_key).await.unwrap(), asked);
 }
 
 #[tokio::test]
-async fn an_expression_that_says_nothing_is_refused_with_its_place() {
+async fn an_invalid_expression_is_refused_with_its_position() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let refused = |status: Status| {
@@ -123,24 +124,28 @@ async fn an_expression_that_says_nothing_is_refused_with_its_place() {
 }
 
 #[tokio::test]
-async fn what_a_member_types_never_reaches_another_account() {
+async fn a_members_expression_never_selects_requests_of_another_account() {
     let product = Product::start().await;
     let (alice, bob) = (product.member("alice").await, product.member("bob").await);
     let key = alice.key().await;
     product.chat(&key.secret, &question("sim-chat", "hi")).answer().await;
     alice.records(1).await;
-    let hidden = chosen(&bob, "account:alice").await.unwrap_err();
-    let missing = chosen(&bob, "account:nobody").await.unwrap_err();
+    let hidden = selected_ids(&bob, "account:alice").await.unwrap_err();
+    let missing = selected_ids(&bob, "account:nobody").await.unwrap_err();
     assert_eq!((hidden.code(), missing.code()), (Code::NotFound, Code::NotFound));
     assert_eq!(hidden.message().replace("alice", "nobody"), missing.message());
     for expression in ["-account:bob", &format!("key:{}", key.id), "-model:x", "cost>0"] {
-        assert_eq!(chosen(&bob, expression).await.unwrap(), Vec::<String>::new(), "{expression}");
+        assert_eq!(
+            selected_ids(&bob, expression).await.unwrap(),
+            Vec::<String>::new(),
+            "{expression}"
+        );
     }
-    assert_eq!(chosen(&product.operator().await, "-account:bob").await.unwrap().len(), 1);
+    assert_eq!(selected_ids(&product.operator().await, "-account:bob").await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn sums_are_told_by_key_with_its_label_and_account() {
+async fn sums_by_key_include_its_label_and_account() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let laptop = alice.key_with(|key| key.label = "laptop".into()).await;

@@ -1,5 +1,5 @@
-//! What is held for a stream grows with its answer: nothing is cut that can be paid for, nothing is sent
-//! that cannot, and requests at once share what there is.
+//! The hold of a stream grows with its answer: everything that the balance pays for is sent,
+//! nothing beyond it, and concurrent requests share the balance.
 
 use bpe_openai::o200k_base;
 use proto::v1::{self, RequestStatus};
@@ -8,13 +8,13 @@ use tests::http::Answer;
 use tests::{Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
 use tokio::task::JoinSet;
 
-/// A nanodollar amount per token, of `asked`.
+/// The prices of `asked`, in nanodollars per token.
 const INPUT_PRICE: u64 = 1_000;
 const OUTPUT_PRICE: u64 = 2_000;
-/// The tokens of `question("asked", "hi")` by the gateway's count.
+/// The tokens of `question("asked", "hi")` by the gateway's own count.
 const INPUT_TOKENS: u64 = 8;
 
-/// Where the text of an answer stands in its deltas.
+/// Where the text of an answer is in its deltas.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Content,
@@ -28,7 +28,7 @@ struct Sample {
     name: &'static str,
     place: Place,
     text: String,
-    /// Whether it comes as `\uXXXX`.
+    /// Whether it is encoded as `\uXXXX`.
     escaped: bool,
 }
 
@@ -60,13 +60,13 @@ impl Sample {
         o200k_base().count(&self.text) as u64
     }
 
-    /// What an answer of it costs, input included, in nanodollars.
+    /// Returns the cost of an answer with this text, including the input, in nanodollars.
     fn cost(&self) -> u64 {
-        // a call's name is a token
+        // the name of a tool call is a token
         INPUT_TOKENS * INPUT_PRICE + (self.tokens() + 1) * OUTPUT_PRICE
     }
 
-    /// Chunks of a stream, of some events each.
+    /// Returns the chunks of a stream, each with some events.
     fn stream(&self) -> Vec<String> {
         let characters: Vec<char> = self.text.chars().collect();
         let events = characters.chunks(5).enumerate().map(|(number, characters)| {
@@ -96,7 +96,7 @@ impl Sample {
         chunks
     }
 
-    /// What of it an answer to a chat request brought.
+    /// Returns the part of the text in the response to a chat request.
     fn received(&self, answer: &Answer) -> String {
         let pieces = answer.events().into_iter().filter_map(|event| {
             let data: Value = serde_json::from_str(event.strip_prefix("data: ")?).ok()?;
@@ -127,7 +127,7 @@ async fn product() -> (Product, RawUpstream) {
     (product, upstream)
 }
 
-/// An account with so much, and its key.
+/// Registers an account with this balance. Returns its session and its key.
 async fn customer(product: &Product, name: &str, balance: u64) -> (Session, String) {
     let operator = product.operator().await;
     let session = product.member(name).await;
@@ -143,7 +143,7 @@ fn streamed() -> Value {
     body
 }
 
-/// Has `text` asked for and streamed.
+/// Sends a request that is answered with a stream of `text`.
 async fn ask(product: &Product, upstream: &RawUpstream, key: &str, text: &Sample) -> Answer {
     let serve = async {
         let mut call = upstream.call().await;
@@ -160,8 +160,8 @@ async fn ask(product: &Product, upstream: &RawUpstream, key: &str, text: &Sample
     answer
 }
 
-/// Sends a request so many times at once.
-async fn at_once(product: &Product, key: &str, body: &Value, count: u64) -> Vec<Answer> {
+/// Sends `count` requests at once.
+async fn send_concurrently(product: &Product, key: &str, body: &Value, count: u64) -> Vec<Answer> {
     let mut asking = JoinSet::new();
     for _ in 0..count {
         asking.spawn(product.chat(key, body).answer());
@@ -170,7 +170,7 @@ async fn at_once(product: &Product, key: &str, body: &Value, count: u64) -> Vec<
 }
 
 #[tokio::test]
-async fn a_twentieth_more_than_its_price_pays_for_any_answer() {
+async fn a_balance_five_percent_above_the_cost_pays_for_any_answer() {
     let (product, upstream) = product().await;
     for (number, text) in texts().iter().enumerate() {
         let balance = text.cost() * 21 / 20;
@@ -188,10 +188,10 @@ async fn a_twentieth_more_than_its_price_pays_for_any_answer() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_paid_for_is_not_sent() {
+async fn an_answer_is_cut_where_the_balance_ends() {
     let (product, upstream) = product().await;
     for (number, text) in texts().iter().enumerate() {
-        // the upstream ignores the cap that it is sent
+        // the upstream ignores the cap that it receives
         let balance = text.cost() / 4;
         let (session, key) = customer(&product, &format!("payer{number}"), balance).await;
         let answer = ask(&product, &upstream, &key, text).await;
@@ -200,7 +200,7 @@ async fn what_cannot_be_paid_for_is_not_sent() {
         assert_eq!(record.status(), RequestStatus::Incomplete, "{}: {record:?}", text.name);
         let received = o200k_base().count(&text.received(&answer)) as u64;
         let payable = (balance - INPUT_TOKENS * INPUT_PRICE) / OUTPUT_PRICE;
-        // a tokenizer may find twice as many tokens as that of the upstream, which has a cap
+        // a tokenizer may find twice as many tokens as the upstream's, which determines the cap
         assert!(received <= 2 * payable + 64, "{}: {received} of {payable}", text.name);
         assert!(received >= payable * 97 / 100, "{}: {received} of {payable}", text.name);
         assert!(nanos(record.cost_usd.as_deref().unwrap()) <= balance);
@@ -208,14 +208,14 @@ async fn what_cannot_be_paid_for_is_not_sent() {
 }
 
 #[tokio::test]
-async fn fifty_streams_at_once_share_what_pays_for_all_of_them() {
+async fn fifty_concurrent_streams_share_a_balance_that_pays_for_all() {
     const STREAMS: u64 = 50;
     let (product, upstream) = product().await;
     let text = Sample { text: texts()[0].text.chars().take(3_000).collect(), ..texts()[0].clone() };
     let balance = STREAMS * text.cost() * 13 / 10;
     let (session, key) = customer(&product, "sharer", balance).await;
     let body = streamed();
-    let clients = at_once(&product, &key, &body, STREAMS);
+    let clients = send_concurrently(&product, &key, &body, STREAMS);
     let serve = async {
         let mut calls = Vec::new();
         for _ in 0..STREAMS {
@@ -223,7 +223,7 @@ async fn fifty_streams_at_once_share_what_pays_for_all_of_them() {
             call.send(stream_head()).await;
             calls.push(call);
         }
-        // one piece of each after the other
+        // one piece of each stream in turn
         for piece in text.stream() {
             for call in &mut calls {
                 call.try_send(&piece).await;
@@ -244,7 +244,7 @@ async fn fifty_streams_at_once_share_what_pays_for_all_of_them() {
 }
 
 #[tokio::test]
-async fn a_months_tokens_pay_for_the_answer_that_they_suffice_for() {
+async fn a_monthly_quota_that_covers_an_answer_lets_it_complete() {
     let (product, upstream) = product().await;
     for (number, text) in texts().iter().enumerate() {
         let alice = product.member(&format!("payer{number}")).await;
@@ -259,20 +259,20 @@ async fn a_months_tokens_pay_for_the_answer_that_they_suffice_for() {
 }
 
 #[tokio::test]
-async fn plain_answers_at_once_cost_no_more_than_what_was_held_for_them() {
+async fn concurrent_plain_answers_cost_no_more_than_their_holds() {
     const REQUESTS: usize = 20;
     let (product, upstream) = product().await;
     let balance = 60_000_000;
     let (session, key) = customer(&product, "sharer", balance).await;
     let mut body = question("asked", "hi");
     body["max_tokens"] = json!(25_000_000);
-    let clients = at_once(&product, &key, &body, REQUESTS as u64);
+    let clients = send_concurrently(&product, &key, &body, REQUESTS as u64);
     let serve = async {
         let mut answering = JoinSet::new();
         loop {
             let mut call = upstream.call().await;
             let answer = async move {
-                // as long as it may be
+                // the longest permitted answer
                 let cap = call.json()["max_tokens"].as_u64().unwrap();
                 let usage = json!({ "prompt_tokens": INPUT_TOKENS, "completion_tokens": cap });
                 let choices =
@@ -286,21 +286,25 @@ async fn plain_answers_at_once_cost_no_more_than_what_was_held_for_them() {
     };
     let answers = tokio::select! {
         answers = clients => answers,
-        () = serve => unreachable!("it serves for ever"),
+        () = serve => unreachable!("the upstream serves forever"),
     };
     let served = answers.iter().filter(|answer| answer.status == 200).count();
-    assert!(served > 2, "{served} had a share");
+    assert!(served > 2, "{served} were served");
     for record in session.records(REQUESTS).await {
         let Some(tokens) = record.tokens else { continue };
         let used = INPUT_PRICE * tokens.input.unwrap() + OUTPUT_PRICE * tokens.output.unwrap();
-        assert_eq!(nanos(record.cost_usd.as_deref().unwrap()), used, "all was paid: {record:?}");
+        assert_eq!(
+            nanos(record.cost_usd.as_deref().unwrap()),
+            used,
+            "the usage is fully charged: {record:?}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_request_whose_length_promises_more_tokens_than_it_has_is_counted() {
+async fn a_request_is_tokenized_when_an_estimate_by_length_exceeds_the_balance() {
     let (product, upstream) = product().await;
-    // 800 words, which might be 2,000 tokens by their length
+    // 800 words; an estimate by length would be 2,000 tokens
     let (session, key) = customer(&product, "counted", 1_100_000).await;
     let usage = json!({ "prompt_tokens": 807, "completion_tokens": 1 });
     let choices = json!([{ "message": { "content": "hi" }, "finish_reason": "stop" }]);
@@ -309,16 +313,16 @@ async fn a_request_whose_length_promises_more_tokens_than_it_has_is_counted() {
     let (answer, sent) = tokio::join!(request.answer(), upstream.answer(answer));
     assert_eq!(answer.status, 200, "{answer:?}");
     let cap = sent.json()["max_tokens"].as_u64().unwrap();
-    assert!((80..147).contains(&cap), "what is left pays for {cap} tokens");
+    assert!((80..147).contains(&cap), "the rest of the balance pays for {cap} tokens");
     assert_eq!(session.record().await.cost_usd.as_deref(), Some("0.000809"));
 }
 
 #[tokio::test]
-async fn a_request_waits_for_what_another_gives_back() {
+async fn a_request_waits_for_the_hold_of_another_to_be_released() {
     let (product, upstream) = product().await;
     let (_, key) = customer(&product, "waiter", 10_000_000).await;
     let mut body = question("asked", "hi");
-    // all that there is
+    // the whole balance
     body["max_tokens"] = json!(4_900);
     let usage = json!({ "prompt_tokens": INPUT_TOKENS, "completion_tokens": 1 });
     let choices = json!([{ "message": { "content": "hi" }, "finish_reason": "stop" }]);
@@ -338,7 +342,7 @@ async fn a_request_waits_for_what_another_gives_back() {
 }
 
 #[tokio::test]
-async fn a_choice_that_nobody_asked_for_is_an_upstreams_error() {
+async fn a_choice_that_was_not_requested_is_an_upstream_error() {
     let (product, upstream) = product().await;
     let (session, key) = customer(&product, "alice", 1_000_000_000).await;
     let events = [0, 128].map(|index| {
@@ -353,9 +357,9 @@ async fn a_choice_that_nobody_asked_for_is_an_upstreams_error() {
 }
 
 #[tokio::test]
-async fn several_answers_of_one_long_word_each_are_cut_where_the_money_ends() {
+async fn several_choices_of_one_long_word_each_are_cut_where_the_balance_ends() {
     let (product, upstream) = product().await;
-    // Enough for 100 output tokens, while the words of all five answers have more.
+    // The balance pays for 100 output tokens; the words of all five choices have more.
     let (session, key) = customer(&product, "alice", INPUT_TOKENS * INPUT_PRICE + 300_000).await;
     let mut body = streamed();
     body["n"] = json!(5);

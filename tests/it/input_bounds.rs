@@ -1,5 +1,5 @@
-//! What is held for a request's input: never less than it can be, and no more than that once the balance or
-//! a limit depends on it.
+//! The hold for a request's input: never less than the possible tokens, and exact once the balance
+//! or a limit depends on it.
 
 use proto::v1;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn answered(input: u64, output: u64) -> String {
     json_answer(200, &json!({ "choices": choices, "usage": usage }).to_string())
 }
 
-/// A model `name` on an upstream, and a member with a balance and a key.
+/// Adds a model `name` on an upstream, and a member with a balance and a key.
 async fn customer(
     product: &Product,
     name: &str,
@@ -34,7 +34,8 @@ async fn customer(
     (upstream, member, key)
 }
 
-/// Sends a request that the upstream answers, and returns the answer with the cap that was sent.
+/// Sends a request that the upstream answers. Returns the response and the cap that the upstream
+/// received.
 async fn ask(
     product: &Product,
     upstream: &RawUpstream,
@@ -48,8 +49,8 @@ async fn ask(
     (answer, sent.json()["max_tokens"].as_u64())
 }
 
-/// Expects that a second request like `body` is refused while the first is under way: the balance pays for
-/// one.
+/// Expects that a second request like `body` is refused while the first is in flight: the balance
+/// pays for one.
 async fn check_only_one_is_served(product: &Product, name: &str, balance_usd: &str, body: Value) {
     let (upstream, _, key) = customer(product, name, balance_usd).await;
     let mut body = body;
@@ -69,7 +70,7 @@ async fn check_only_one_is_served(product: &Product, name: &str, balance_usd: &s
 }
 
 #[tokio::test]
-async fn text_is_held_for_wherever_it_stands_in_a_request() {
+async fn text_in_any_field_counts_towards_the_hold() {
     let product = std::sync::Arc::new(Product::start().await);
     let text = long_text();
     let hi = json!([{ "role": "user", "content": "hi" }]);
@@ -102,7 +103,7 @@ async fn text_is_held_for_wherever_it_stands_in_a_request() {
 }
 
 #[tokio::test]
-async fn cheap_requests_do_not_lower_what_is_held_for_others() {
+async fn requests_with_few_tokens_per_byte_do_not_lower_the_hold_of_others() {
     let product = Product::start().await;
     let (upstream, _, key) = customer(&product, "blank", "5").await;
     let blank = question("blank", &format!("a{}", " ".repeat(20_000)));
@@ -115,7 +116,7 @@ async fn cheap_requests_do_not_lower_what_is_held_for_others() {
 }
 
 #[tokio::test]
-async fn images_elsewhere_are_held_for_by_their_number() {
+async fn images_by_url_count_towards_the_hold_by_number() {
     let product = Product::start().await;
     let image = json!({ "type": "image_url", "image_url": { "url": "http://x/y.png" } });
     let body = json!({ "messages": [{ "role": "user", "content": [image] }] });
@@ -123,7 +124,7 @@ async fn images_elsewhere_are_held_for_by_their_number() {
 }
 
 #[tokio::test]
-async fn a_photograph_is_not_held_for_as_if_it_were_text() {
+async fn an_inline_image_does_not_count_as_text() {
     let product = Product::start().await;
     let (upstream, member, key) = customer(&product, "vision", "1").await;
     let url = format!("data:image/png;base64,{}", "iVBORw0K".repeat(250_000));
@@ -144,13 +145,13 @@ async fn a_photograph_is_not_held_for_as_if_it_were_text() {
 }
 
 #[tokio::test]
-async fn more_money_never_gives_a_shorter_answer() {
+async fn a_larger_balance_never_lowers_the_cap() {
     let product = Product::start().await;
     let mut body = question("asked", &long_text()[..81_000]);
     body["max_tokens"] = 8_000.into();
     let (upstream, _, key) = customer(&product, "asked", "0.034").await;
     let operator = product.operator().await;
-    // One dollar for a million input tokens, 15,000 here, and two for a million output tokens.
+    // One dollar per million input tokens, 15,000 here, and two per million output tokens.
     for more in ["0", "0.01", "0.03", "0.01", "0.005", "0.02", "0.1"] {
         if more != "0" {
             operator.credit("asked", more).await;
@@ -183,7 +184,7 @@ fn streamed() -> String {
 }
 
 #[tokio::test]
-async fn the_input_of_a_responses_request_is_counted_before_it_is_refused() {
+async fn the_input_of_a_responses_request_is_tokenized_before_it_is_refused() {
     let product = Product::start().await;
     let (upstream, _, key) = customer(&product, "asked", "0.08").await;
     let body = json!({ "model": "asked", "input": long_text(), "max_output_tokens": 16 });

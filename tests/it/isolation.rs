@@ -1,7 +1,7 @@
-//! No member reads or changes what is another's, by any RPC.
+//! No member reads or changes data of another account, by any RPC.
 //!
-//! The RPCs are taken from the descriptors: a new one fails these tests until it has a case, in the file
-//! of its service.
+//! The list of RPCs comes from the descriptors: a new one fails these tests until it has a case, in
+//! the file of its service.
 
 mod accounts;
 mod attempt;
@@ -15,20 +15,20 @@ use tonic::{Code, Status};
 
 use attempt::attempt;
 
-/// What an RPC may answer to a member who asks for another's things.
+/// What an RPC may answer to a member who requests data of another account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// Anybody may call it.
+    /// Any caller may call it.
     Open,
-    /// It answers with what is the caller's own, and nothing else.
+    /// It answers with the caller's own data only.
     Own,
-    /// It answers as if there were no such thing.
+    /// It answers as if the object did not exist.
     Hidden,
-    /// It is for operators.
+    /// Only operators may call it.
     Operator,
 }
 
-/// What belongs to the victim.
+/// The account whose data must stay private.
 struct Victim {
     session: Session,
     id: String,
@@ -38,7 +38,7 @@ struct Victim {
 }
 
 impl Victim {
-    /// What its account goes by.
+    /// The name and the id of the account.
     fn names(&self) -> [String; 2] {
         [self.session.name.clone(), self.id.clone()]
     }
@@ -58,7 +58,7 @@ fn every_rpc() -> Vec<String> {
     rpcs
 }
 
-/// An account with a key, a request and a balance that nobody else has.
+/// Returns an account with a key, a request and a balance that no other account has.
 async fn victim(product: &Product) -> Victim {
     let session = product.member("alice").await;
     product.operator().await.credit("alice", "1234.567").await;
@@ -72,7 +72,7 @@ async fn victim(product: &Product) -> Victim {
 }
 
 #[tokio::test]
-async fn no_rpc_gives_a_member_what_is_anothers() {
+async fn no_rpc_gives_a_member_data_of_another_account() {
     let product = Product::start().await;
     let victim = victim(&product).await;
     let bob = product.member("bob").await;
@@ -97,13 +97,13 @@ async fn no_rpc_gives_a_member_what_is_anothers() {
             }
         }
     }
-    assert_eq!(victim.session.account().await, before, "nothing of the victim's has changed");
+    assert_eq!(victim.session.account().await, before, "the victim's account is unchanged");
     let answer = product.chat(&victim.key.secret, &question("sim-chat", "hi")).answer().await;
     assert_eq!(answer.status, 200, "the key still works");
 }
 
 #[tokio::test]
-async fn no_rpc_but_registration_sign_in_and_the_address_is_for_strangers() {
+async fn only_registration_sign_in_and_the_address_are_open_to_anonymous_callers() {
     let product = Product::start().await;
     let victim = victim(&product).await;
     let anonymous = product.anonymous().await;
@@ -121,7 +121,7 @@ async fn no_rpc_but_registration_sign_in_and_the_address_is_for_strangers() {
 }
 
 #[tokio::test]
-async fn a_key_opens_nothing_on_the_admin_plane() {
+async fn an_api_key_is_not_accepted_on_the_admin_plane() {
     let product = Product::start().await;
     let victim = victim(&product).await;
     let holder = Session::with_token(&product.admin, "holder", &victim.key.secret).await;

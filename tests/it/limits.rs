@@ -1,4 +1,4 @@
-//! Limits: requests per minute, tokens per minute, concurrency, money.
+//! Limits: requests per minute, tokens per minute, concurrency, balance.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn product() -> (Product, ManualClock) {
     (Product::with(move |setup| setup.clock = Arc::new(ticking)).await, clock)
 }
 
-/// A plain answer that used so many tokens.
+/// Returns a plain answer with this usage.
 fn used(input: u64, output: u64) -> String {
     let usage = json!({ "prompt_tokens": input, "completion_tokens": output });
     json_answer(200, &json!({ "choices": [{}], "usage": usage }).to_string())
@@ -35,7 +35,7 @@ fn check_limited(answer: &Answer, scope: &str) -> Duration {
 }
 
 #[tokio::test]
-async fn requests_per_minute_are_limited_and_retry_after_is_true() {
+async fn requests_per_minute_are_limited_and_retry_after_is_exact() {
     let (product, clock) = product().await;
     let alice = product.member("alice").await;
     let limits = v1::Limits { rpm: Some(2), ..Default::default() };
@@ -48,7 +48,7 @@ async fn requests_per_minute_are_limited_and_retry_after_is_true() {
 
     let other = alice.key().await.secret;
     let free = product.chat(&other, &question("sim-chat", "hi")).answer().await;
-    assert_eq!(free.status, 200, "the limit is the key's own");
+    assert_eq!(free.status, 200, "the limit applies to one key only");
     let refused = alice.records(5).await.remove(2);
     assert_eq!(refused.status(), v1::RequestStatus::Rejected, "{refused:?}");
     assert_eq!(refused.error_code.as_deref(), Some("rate_limit_exceeded"));
@@ -56,7 +56,7 @@ async fn requests_per_minute_are_limited_and_retry_after_is_true() {
 }
 
 #[tokio::test]
-async fn tokens_per_minute_of_a_plan_bind_all_its_keys() {
+async fn tokens_per_minute_of_a_plan_apply_to_all_keys_of_an_account() {
     let (product, clock) = product().await;
     let upstream = RawUpstream::start().await;
     let operator = product.operator().await;
@@ -68,7 +68,7 @@ async fn tokens_per_minute_of_a_plan_bind_all_its_keys() {
     let ask = |key: &str| product.chat(key, &body).answer();
     let meanwhile = async {
         let mut call = upstream.call().await;
-        // all that there is was reserved: nobody can tell how long the answer will be
+        // the whole limit is reserved, because the length of the answer is unknown
         let wait = check_limited(&ask(&second).await, "tokens per minute of this account's plan");
         assert_eq!(wait, Duration::from_secs(61));
         call.send(used(5, 35)).await;
@@ -78,17 +78,21 @@ async fn tokens_per_minute_of_a_plan_bind_all_its_keys() {
     assert_eq!(answer.header("x-ratelimit-limit-tokens"), "400");
     assert_eq!(answer.header("x-ratelimit-remaining-tokens"), "0");
     let (answer, _) = tokio::join!(ask(&second), upstream.answer(used(5, 375)));
-    assert_eq!(answer.status, 200, "what was not used is there again");
+    assert_eq!(answer.status, 200, "unused tokens are available again");
     let refused = ask(&first).await;
     let wait = check_limited(&refused, "tokens per minute of this account's plan (limit 400)");
-    assert_eq!(refused.header("x-ratelimit-remaining-tokens"), "0", "20 more were used than fit");
+    assert_eq!(
+        refused.header("x-ratelimit-remaining-tokens"),
+        "0",
+        "usage exceeds the limit by 20"
+    );
     clock.advance(wait);
     let (answer, _) = tokio::join!(ask(&second), upstream.answer(used(1, 1)));
     assert_eq!(answer.status, 200);
 }
 
 #[tokio::test]
-async fn a_request_that_is_larger_than_its_limit_is_told_what_to_lower() {
+async fn a_request_larger_than_its_limit_is_refused_with_a_remedy() {
     let (product, _) = product().await;
     let alice = product.member("alice").await;
     let limits = v1::Limits { tpm: Some(100), ..Default::default() };
@@ -106,7 +110,7 @@ async fn a_request_that_is_larger_than_its_limit_is_told_what_to_lower() {
 }
 
 #[tokio::test]
-async fn answers_carry_the_tightest_limits_and_none_where_there_is_none() {
+async fn responses_carry_the_tightest_limits_or_no_headers_without_limits() {
     let (product, _) = product().await;
     let operator = product.operator().await;
     let alice = product.member("alice").await;
@@ -144,7 +148,7 @@ async fn answers_carry_the_tightest_limits_and_none_where_there_is_none() {
 }
 
 #[tokio::test]
-async fn what_exceeds_an_observed_limit_is_served_and_noted() {
+async fn a_request_beyond_an_observed_limit_is_served_and_noted() {
     let (product, _) = product().await;
     let alice = product.member("alice").await;
     let observed = v1::Limits { rpm: Some(1), observe: Some(true), ..Default::default() };
@@ -163,7 +167,7 @@ async fn what_exceeds_an_observed_limit_is_served_and_noted() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_leaves_its_place() {
+async fn a_disconnected_client_releases_its_slot() {
     let (product, _) = product().await;
     let upstream = RawUpstream::start().await;
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
@@ -186,7 +190,7 @@ async fn a_client_that_goes_away_leaves_its_place() {
 }
 
 #[tokio::test]
-async fn a_place_is_free_again_when_its_request_has_ended() {
+async fn a_slot_is_free_again_when_its_request_has_ended() {
     let (product, _) = product().await;
     let upstream = RawUpstream::start().await;
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
@@ -207,7 +211,7 @@ async fn a_place_is_free_again_when_its_request_has_ended() {
 }
 
 #[tokio::test]
-async fn a_balance_that_is_used_up_is_not_worth_a_retry() {
+async fn an_exhausted_balance_is_not_retryable() {
     let (product, _) = product().await;
     let (alice, operator) = (product.member("alice").await, product.operator().await);
     let key = alice.key().await.secret;
@@ -222,7 +226,7 @@ async fn a_balance_that_is_used_up_is_not_worth_a_retry() {
 }
 
 #[tokio::test]
-async fn credits_less_charges_are_the_balance() {
+async fn credits_minus_charges_equal_the_balance() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -255,12 +259,12 @@ async fn credits_less_charges_are_the_balance() {
     let database = rusqlite::Connection::open(home.data_dir().join("tollgate.db")).unwrap();
     let query = "SELECT sum(amount) FROM ledger_entries WHERE account = (SELECT id FROM accounts WHERE name = 'alice')";
     let sum: i64 = database.query_row(query, (), |row| row.get(0)).unwrap();
-    assert_eq!(Nanos(sum), expected, "the ledger says the same");
+    assert_eq!(Nanos(sum), expected, "the ledger agrees");
     let product = home.start().await;
     let alice = tests::Session::sign_in(&product.admin, "alice").await;
     assert_eq!(
         amount(&alice.account().await.balance_usd),
         expected,
-        "and so it is after a restart"
+        "the balance survives a restart"
     );
 }

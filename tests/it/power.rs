@@ -1,4 +1,4 @@
-//! `durability = "power"`: everything waits for the disk, and is otherwise as ever.
+//! `durability = "power"`: every commit waits for the disk; everything else is the same.
 
 use domain::durability::Durability;
 use proto::v1::RequestStatus;
@@ -10,7 +10,7 @@ async fn product() -> Product {
 }
 
 #[tokio::test]
-async fn answers_of_every_kind_reach_their_end_and_are_recorded() {
+async fn all_kinds_of_requests_complete_and_are_recorded() {
     let product = product().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -45,7 +45,7 @@ async fn answers_of_every_kind_reach_their_end_and_are_recorded() {
 }
 
 #[tokio::test]
-async fn many_at_once_share_their_waits_and_outlive_a_restart() {
+async fn concurrent_requests_share_disk_flushes_and_survive_a_restart() {
     let product = product().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;

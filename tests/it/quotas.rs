@@ -1,4 +1,4 @@
-//! Tokens per month, and what a key may spend: used to their end, never beyond, over restarts and
+//! Monthly tokens and spending caps of keys: fully usable, never exceeded, across restarts and
 //! rotations.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tests::http::Answer;
 use tests::{ManualClock, NewKey, Product, RawUpstream, Session, json_answer, question};
 
-/// A gateway in the middle of a month, with a model `asked` on an upstream of the test's own.
+/// Returns a gateway in the middle of a month, with a model `asked` on the test's upstream.
 async fn product() -> (Product, ManualClock, RawUpstream) {
     let clock = ManualClock::at("2026-11-20T12:00:00Z");
     let ticking = clock.clone();
@@ -19,7 +19,7 @@ async fn product() -> (Product, ManualClock, RawUpstream) {
     (product, clock, upstream)
 }
 
-/// Asks and has an answer that used so many tokens.
+/// Sends a request whose answer reports this usage.
 async fn use_tokens(
     product: &Product,
     upstream: &RawUpstream,
@@ -50,16 +50,16 @@ async fn capped(alice: &Session, cap: &str) -> NewKey {
 }
 
 #[tokio::test]
-async fn a_month_is_used_up_over_restarts_and_begins_anew() {
+async fn a_monthly_quota_survives_restarts_and_resets_with_the_month() {
     let (product, clock, upstream) = product().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
     use_tokens(&product, &upstream, &key, [5, 495]).await;
-    // set after the fact, it knows what was used
+    // a quota that is set later covers the earlier usage
     product.operator().await.limit_plan(monthly(1_000)).await;
     let (answer, sent) = use_tokens(&product, &upstream, &key, [5, 145]).await;
     let cap = sent["max_tokens"].as_u64().unwrap();
-    assert!((300..500).contains(&cap), "what the month leaves: {cap}");
+    assert!((300..500).contains(&cap), "the rest of the month: {cap}");
     assert_eq!(answer.header("x-tollgate-translation"), format!("output_cap_lowered={cap}"));
 
     let product = product.stop().await.start().await;
@@ -76,7 +76,7 @@ async fn a_month_is_used_up_over_restarts_and_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_the_months_tokens() {
+async fn a_stream_ends_where_the_monthly_quota_ends() {
     let (product, _, upstream) = product().await;
     let alice = product.member("alice").await;
     let key = alice.key_with(|key| key.limits = Some(monthly(5_000))).await.secret;
@@ -90,7 +90,7 @@ async fn a_stream_ends_with_the_months_tokens() {
 }
 
 #[tokio::test]
-async fn a_strict_key_is_told_what_is_left_instead_of_having_its_answer_shortened() {
+async fn a_strict_key_gets_an_error_with_the_rest_of_the_quota_instead_of_a_lower_cap() {
     let (product, _, _) = product().await;
     let alice = product.member("alice").await;
     let strict = |key: &mut v1::CreateKeyRequest| {
@@ -104,7 +104,7 @@ async fn a_strict_key_is_told_what_is_left_instead_of_having_its_answer_shortene
 }
 
 #[tokio::test]
-async fn three_hundred_requests_at_once_never_spend_more_than_a_keys_cap() {
+async fn three_hundred_concurrent_requests_never_overspend_a_keys_cap() {
     let product = Product::start().await;
     product.serve_model("asked", "sim:", "sim-chat").await;
     let alice = product.member("alice").await;
@@ -122,7 +122,7 @@ async fn three_hundred_requests_at_once_never_spend_more_than_a_keys_cap() {
 }
 
 #[tokio::test]
-async fn what_a_key_has_spent_counts_over_rotations_and_restarts() {
+async fn a_keys_spending_is_kept_across_rotations_and_restarts() {
     let (product, _, upstream) = product().await;
     let alice = product.member("alice").await;
     let old = capped(&alice, "0.01").await;
@@ -140,7 +140,7 @@ async fn what_a_key_has_spent_counts_over_rotations_and_restarts() {
     let cap = sent["max_tokens"].as_u64().unwrap();
     assert!((900..1_000).contains(&cap), "two tenths of a cent are left: {cap}");
     assert_eq!(answer.header("x-tollgate-translation"), format!("output_cap_lowered={cap}"));
-    // What is beyond the hold, and beyond the cap that was sent, is the house's loss.
+    // Usage beyond the hold, and beyond the cap that was sent, is not charged.
     use_tokens(&product, &upstream, &old.secret, [1_000, 500_000]).await;
     for secret in [&new, &old.secret] {
         let refused = product.chat(secret, &question("asked", "hi")).answer().await;
@@ -151,5 +151,5 @@ async fn what_a_key_has_spent_counts_over_rotations_and_restarts() {
     }
     let alice = Session::sign_in(&product.admin, "alice").await;
     let balance: f64 = alice.account().await.balance_usd.parse().unwrap();
-    assert!((4.99..4.9901).contains(&balance), "the key has spent its cent: {balance}");
+    assert!((4.99..4.9901).contains(&balance), "the key has spent its cap of one cent: {balance}");
 }

@@ -1,4 +1,4 @@
-//! Accounts, keys and the audit log, asked for what is another's.
+//! Accounts, keys and the audit log, called for another account.
 
 use proto::v1;
 use tests::Session;
@@ -18,7 +18,7 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option
             Rule::Open
         }
         "AccountService/SignIn" => {
-            // the right answer to a wrong password is no member's secret
+            // the response to a wrong password contains no secret of a member
             let name = victim.session.name.clone();
             let request = v1::SignInRequest { name, password: "wrong password".to_owned() };
             let refused = who.accounts().sign_in(request).await.unwrap_err();
@@ -26,7 +26,7 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option
             Rule::Open
         }
         "AccountService/SignOut" => {
-            // its own session is needed for the other calls, and another's cannot be named
+            // the caller's session is needed for the other calls, and no other session can be named
             Rule::Own
         }
         "AccountService/DescribeGateway" => {
@@ -68,7 +68,7 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option
         }
         "AccountService/SuspendAccount" => {
             for account in victim.names() {
-                let reason = "envy".to_owned();
+                let reason = "a test".to_owned();
                 let request = v1::SuspendAccountRequest { account, reason };
                 all.push(shown(who.accounts().suspend_account(request).await));
             }
@@ -89,7 +89,7 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option
             Rule::Operator
         }
         "AccountService/ChangePassword" => {
-            // it names no account: whose password is changed is the caller's
+            // the request names no account: it changes the caller's password
             let request = v1::ChangePasswordRequest {
                 old_password: format!("correct horse battery {}", who.name),
                 new_password: "another long one".to_owned(),

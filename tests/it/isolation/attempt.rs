@@ -1,4 +1,4 @@
-//! One RPC, called in every way that its request allows.
+//! Calls one RPC in every way that its request permits.
 
 use std::fmt::Debug;
 
@@ -7,13 +7,13 @@ use tonic::{Code, Response, Status};
 
 use super::{Rule, Victim, accounts, catalogue, usage};
 
-/// What an answer shows, or why there is none.
+/// The text of an answer, or the error.
 pub(super) type Attempt = Result<String, Status>;
 
-/// The rule that an RPC has to keep, and what it answered.
+/// The rule for an RPC and its answers.
 pub(super) type Case = (Rule, Vec<Attempt>);
 
-/// Has `who` call `rpc` for what is the victim's.
+/// Has `who` call `rpc` for the victim's data.
 pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Case {
     let case = match rpc.split_once('/') {
         Some(("AccountService" | "KeyService" | "AuditService", _)) => {
@@ -24,14 +24,14 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Case {
         }
         _ => usage::attempt(rpc, who, victim).await,
     };
-    case.unwrap_or_else(|| panic!("`{rpc}` has no case here: say what a member may get from it"))
+    case.unwrap_or_else(|| panic!("`{rpc}` has no case: add one in the file of its service"))
 }
 
 pub(super) fn shown<T: Debug>(answer: Result<Response<T>, Status>) -> Attempt {
     answer.map(|answer| format!("{:?}", answer.into_inner()))
 }
 
-/// Checks that a member was refused with `code`, and a anonymous in any case.
+/// Checks that a member was refused with `code`, and an anonymous caller with any status.
 #[track_caller]
 pub(super) fn refused<T: Debug>(answer: Result<Response<T>, Status>, code: Code) {
     let refusal = answer.unwrap_err();

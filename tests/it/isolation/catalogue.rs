@@ -1,4 +1,4 @@
-//! The catalogue, read and changed by who may only read it.
+//! The catalogue, read and changed by a member, who may only read it.
 
 use proto::v1;
 use tests::Session;

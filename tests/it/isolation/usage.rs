@@ -1,4 +1,4 @@
-//! Records, money and traffic, asked for what is another's.
+//! Records, money and traffic, requested for another account.
 
 use std::fmt::Write as _;
 
@@ -120,17 +120,17 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option
     Some((rule, all))
 }
 
-/// The victim's requests, by each of its names.
+/// Returns filters for the victim's requests, one for each of its names.
 fn of_account(victim: &Victim) -> [v1::RequestFilter; 2] {
     victim.names().map(|account| v1::RequestFilter { account, ..Default::default() })
 }
 
-/// The requests of the victim's key.
+/// Returns a filter for the requests of the victim's key.
 fn of_key(victim: &Victim) -> v1::RequestFilter {
     v1::RequestFilter { key: victim.key.id.clone(), ..Default::default() }
 }
 
-/// Reads a tail up to its news.
+/// Reads the history of a tail and its first live message.
 async fn tail(who: &Session, request: v1::TailRequestsRequest) -> Attempt {
     let mut tail = who.usage().tail_requests(request).await?.into_inner();
     let mut seen = String::new();
@@ -153,7 +153,7 @@ async fn export(who: &Session, request: v1::ExportRequestsRequest) -> Attempt {
     Ok(seen)
 }
 
-/// Watches its own traffic, which is none although others have some.
+/// Watches the caller's traffic, which is zero although others have some.
 async fn watch(who: &Session) -> Attempt {
     let request = v1::WatchTrafficRequest::default();
     let mut pictures = who.traffic().watch_traffic(request).await?.into_inner();

@@ -133,24 +133,24 @@ impl Hostile {
         let gateway = self.rig.gateway();
         let admin = gateway.admin.strip_prefix("http://").and_then(|it| it.parse().ok());
         let mut attackers = JoinSet::new();
-        let at_once =
+        let attackers_of =
             |kind| if self.attack.kinds.contains(&kind) { self.attack.clients } else { 0 };
-        for number in 0..at_once(AttackKind::Crumbs) {
+        for number in 0..attackers_of(AttackKind::Crumbs) {
             let key = if number % 2 == 0 { &parties.hostile.key } else { &parties.narrow };
             attackers.spawn(send_crumbs(gateway.http, key.clone()));
         }
-        for _ in 0..at_once(AttackKind::Revoked) {
+        for _ in 0..attackers_of(AttackKind::Revoked) {
             attackers.spawn(flood(gateway.http, parties.revoked.clone()));
         }
-        for number in 0..at_once(AttackKind::Endless) {
+        for number in 0..attackers_of(AttackKind::Endless) {
             let client = parties.hostile.clone();
             attackers.spawn(async move { read_endlessly(&client, number).await });
         }
-        for number in 0..at_once(AttackKind::Deaf) {
+        for number in 0..attackers_of(AttackKind::Deaf) {
             let client = parties.hostile.clone();
             attackers.spawn(async move { read_nothing(&client, number).await });
         }
-        for number in 0..at_once(AttackKind::Silent) * 10 {
+        for number in 0..attackers_of(AttackKind::Silent) * 10 {
             attackers.spawn(stay_silent(gateway.http, SILENT[number % SILENT.len()]));
             if let Some(admin) = admin.filter(|_| number % 5 == 0) {
                 attackers.spawn(stay_silent(admin, SILENT[number % SILENT.len()]));
