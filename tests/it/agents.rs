@@ -10,14 +10,14 @@ use tests::Product;
 
 /// The result of a command.
 #[derive(Debug)]
-struct Ran {
+struct CommandResult {
     code: u8,
     out: String,
     err: String,
 }
 
 /// Runs `ctl agent-config` with `key`.
-async fn agent_config(product: &Product, key: &str, line: &str) -> Ran {
+async fn agent_config(product: &Product, key: &str, line: &str) -> CommandResult {
     let home = tempfile::tempdir().unwrap();
     let mut environment = Environment::within(home.path());
     environment.server = Some(product.admin.clone());
@@ -26,11 +26,15 @@ async fn agent_config(product: &Product, key: &str, line: &str) -> Ran {
     let args = ["ctl", "agent-config"].into_iter().chain(line.split(' '));
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let code = ctl::run(args, &environment, &mut &b""[..], &mut out, &mut err).await;
-    Ran { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
+    CommandResult {
+        code,
+        out: String::from_utf8(out).unwrap(),
+        err: String::from_utf8(err).unwrap(),
+    }
 }
 
 /// Checks one agent's configuration through the API.
-async fn check(product: &Product, key: &str, agent: &str, model: &str) -> Ran {
+async fn check(product: &Product, key: &str, agent: &str, model: &str) -> CommandResult {
     let line = format!("{agent} --check --model {model} --base-url http://{}/v1", product.http);
     agent_config(product, key, &line).await
 }

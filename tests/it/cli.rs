@@ -1,18 +1,18 @@
-//! A newcomer's story, told by `ctl` alone.
+//! End-to-end scenarios with `ctl` alone.
 
 mod following;
-mod person;
 mod quickstart;
 mod upstream_tls;
+mod user;
 mod watching;
 
 use serde_json::Value;
 use tests::{Product, question};
 
-use self::person::{Person, member};
+use self::user::{User, member};
 
 #[tokio::test]
-async fn a_newcomer_registers_makes_a_key_chats_and_sees_it_in_the_log() {
+async fn a_new_account_creates_a_key_and_sees_its_requests_in_the_log() {
     let product = Product::start().await;
     let alice = member(&product, "alice").await;
     let account = alice.json("whoami").await;
@@ -74,9 +74,9 @@ async fn a_newcomer_registers_makes_a_key_chats_and_sees_it_in_the_log() {
 }
 
 #[tokio::test]
-async fn an_operator_serves_a_model_and_gives_credit() {
+async fn an_operator_adds_a_model_and_credits_an_account() {
     let product = Product::start().await;
-    let operator = Person::operator(&product);
+    let operator = User::operator(&product);
     operator.ok("upstream add local --url sim: --profile generic").await;
     operator
         .ok("model add house --upstream local:sim-chat --display-name House --context 8192 --price-in 1 --price-cached 0.1 --price-out 2 --rpm 600")
@@ -103,9 +103,9 @@ async fn an_operator_serves_a_model_and_gives_credit() {
 }
 
 #[tokio::test]
-async fn an_account_keeps_house_and_the_audit_log_tells() {
+async fn account_and_plan_changes_are_in_the_audit_log() {
     let product = Product::start().await;
-    let (alice, operator) = (member(&product, "alice").await, Person::operator(&product));
+    let (alice, operator) = (member(&product, "alice").await, User::operator(&product));
     let old = alice.json("key create ci").await;
     let new = alice.ok(&format!("key rotate {} --quiet", old["id"].as_str().unwrap())).await;
     let both = [old["secret"].as_str().unwrap(), new.trim()];
@@ -141,14 +141,14 @@ async fn an_account_keeps_house_and_the_audit_log_tells() {
         "account.register",
     ];
     assert_eq!(actions, expected);
-    assert_eq!(alice.json("audit list").await, log, "it concerns nobody else");
+    assert_eq!(alice.json("audit list").await, log, "its entries concern no other account");
 }
 
 #[tokio::test]
-async fn exit_codes_tell_what_kind_of_trouble_it_was() {
+async fn exit_codes_distinguish_kinds_of_errors() {
     let product = Product::start().await;
-    let (anonymous, alice) = (Person::new(&product), member(&product, "alice").await);
-    let operator = Person::operator(&product);
+    let (anonymous, alice) = (User::new(&product), member(&product, "alice").await);
+    let operator = User::operator(&product);
     for (who, line, code) in [
         (&anonymous, "whoami", 3),
         (&alice, "account list", 3),

@@ -1,23 +1,21 @@
-//! The product as its users meet it: real sockets, a real database, the simulator or an upstream of
-//! the test's own.
+//! Tests of the whole product: real sockets, a real database, and the simulator or an upstream that
+//! the test controls.
 //!
-//! A file per area; [`tests`] is the harness.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails a test")]
+//! One file per area. [`tests`] is the harness.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
+mod account_lifecycle;
+mod account_names;
 mod admin_calls;
 mod agents;
 mod auth;
 mod balance;
-mod bodies;
-mod books;
 mod breaker;
-mod caps;
 mod catalogue;
 mod chat;
 mod cli;
 mod client_gone;
 mod connections;
-mod counts;
 mod crash;
 mod data_dir;
 mod demo;
@@ -27,28 +25,30 @@ mod endpoints;
 mod errors;
 mod examples;
 mod filter;
-mod growth;
+mod hold_growth;
 mod input_bounds;
 mod isolation;
+mod ledger;
 mod limits;
-mod names;
-mod power;
+mod output_caps;
+mod power_durability;
 mod quotas;
 mod readme;
 mod records;
 mod replay;
+mod request_bodies;
 mod responses;
 mod retention;
 mod secrets;
 mod shutdown;
 mod sign_in;
-mod standing;
 mod story_ctl;
 mod story_tui;
 mod stream;
 mod stream_ends;
 mod tail;
 mod tidy;
+mod token_counts;
 mod traffic;
 mod upstream;
 mod usage_bounds;

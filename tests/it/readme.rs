@@ -1,8 +1,8 @@
-//! The documentation does what it says, on the real binaries.
+//! The documentation is correct for the real binaries.
 //!
-//! README.md is the source: the commands between `<!-- story -->` and `<!-- /story -->` run in a shell
-//! with only a home, a password and the path of the binaries set. The harness plays `curl`, because a fresh
-//! machine need not have it.
+//! README.md is the source: the commands between `<!-- story -->` and `<!-- /story -->` run in a
+//! shell with only a home directory, a password and the path of the binaries. The harness replaces
+//! `curl`, which a fresh machine may not have.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use tests::process::{Gateway, binary};
 use tests::with_timeout;
 use tokio::process::Command;
 
-/// Every document of the repository, by its path from the root.
+/// All documents of the repository, by their path from the root.
 const DOCUMENTS: [&str; 6] = [
     "README.md",
     "gateway/README.md",
@@ -32,7 +32,7 @@ fn read(document: &str) -> String {
     std::fs::read_to_string(repository().join(document)).unwrap()
 }
 
-/// The text of `document` between the marks of this name.
+/// Returns the text of `document` between the marks `name`.
 fn block(document: &str, name: &str) -> String {
     read(document)
         .split_once(&format!("<!-- {name} -->\n"))
@@ -42,13 +42,13 @@ fn block(document: &str, name: &str) -> String {
         .to_owned()
 }
 
-/// The commands, without their prompt.
+/// Returns the commands, without their prompt.
 fn story() -> Vec<String> {
     let story = block("README.md", "story");
     story.lines().filter_map(|line| line.strip_prefix("$ ").map(str::to_owned)).collect()
 }
 
-/// Runs `commands` as one script and returns what they print.
+/// Runs `commands` as one script and returns their output.
 async fn shell(commands: &[String], home: &Path, admin: &str) -> String {
     let binaries = binary("ctl").parent().unwrap().display().to_string();
     let mut shell = Command::new("sh");
@@ -68,7 +68,7 @@ fn the_readme_has_at_most_a_thousand_words() {
 }
 
 #[test]
-fn every_link_between_documents_leads_somewhere() {
+fn every_link_between_documents_has_a_target() {
     for document in DOCUMENTS {
         let text = read(document);
         let directory = repository().join(document).parent().unwrap().to_owned();
@@ -87,7 +87,8 @@ fn every_link_between_documents_leads_somewhere() {
     }
 }
 
-/// The anchor of a heading, as code hosts make it: in lower case, hyphens for spaces, no punctuation.
+/// Returns the anchor of a heading as code hosts generate it: lower case, hyphens for spaces, no
+/// punctuation.
 fn anchor(line: &str) -> Option<String> {
     let (level, heading) = line.split_once(' ')?;
     let is_heading = !level.is_empty() && level.bytes().all(|byte| byte == b'#');
@@ -97,10 +98,10 @@ fn anchor(line: &str) -> Option<String> {
 }
 
 #[test]
-fn the_manual_shows_what_the_first_start_prints() {
+fn the_manual_shows_the_output_of_the_first_start() {
     let config = Settings::default().resolve().unwrap();
     let admin = config.admin_listen.clone();
-    // as it is started there
+    // the manual starts this binary
     let programs = Programs::in_directory(Path::new("target/release"));
     let said = gateway::welcome::text(&config, &admin, &programs);
     let dir = config.data_dir.display().to_string();
@@ -109,7 +110,7 @@ fn the_manual_shows_what_the_first_start_prints() {
 }
 
 #[tokio::test]
-async fn what_is_next_is_said_at_the_first_start_alone() {
+async fn next_steps_are_printed_at_the_first_start_only() {
     let home = tempfile::tempdir().unwrap();
     for is_first in [true, false] {
         let gateway = Gateway::start(home.path(), |_| {}).await;
@@ -126,7 +127,7 @@ async fn what_is_next_is_said_at_the_first_start_alone() {
 }
 
 #[tokio::test]
-async fn the_story_in_the_readme_works_word_for_word() {
+async fn the_commands_in_the_readme_work_verbatim() {
     let commands = story();
     let curl = commands.iter().position(|command| command.starts_with("curl ")).unwrap();
     let home = tempfile::tempdir().unwrap();
@@ -145,11 +146,11 @@ async fn the_story_in_the_readme_works_word_for_word() {
     let text = &answer.json()["choices"][0]["message"]["content"];
     assert!(matches!(text, Value::String(text) if text.starts_with("Simulated answer")));
 
-    // the record is written within milliseconds; a shutdown makes sure of it
+    // the record is written within milliseconds; a shutdown guarantees it
     gateway.stop().await;
     let gateway = Gateway::start(&data_dir, |_| {}).await;
     let mut after = commands[curl + 1..].to_vec();
-    // the profile keeps a session under the address that gave it, and the address is another now
+    // the profile stores a session by the gateway's address, which has changed
     after.insert(0, "echo \"$PASSWORD\" | ctl login alice --password-stdin".to_owned());
     let printed = shell(&after, home.path(), &gateway.admin).await;
     assert!(printed.contains("sim-chat"), "{printed}");
@@ -174,12 +175,14 @@ async fn the_manual_names_every_variable_of_the_gateway() {
     assert!(count > 20, "{page}");
 }
 
-/// The commands of our programs in the console blocks of `document`, as words without their redirections.
+/// Returns the commands of our binaries in the console blocks of `document`, as words without
+/// redirections.
 fn commands(document: &str) -> Vec<Vec<String>> {
     let text = read(document);
     let blocks = text.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let lines = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ "));
-    // `KEY=$(ctl …)`, `… | ctl …` and `… && ctl …` run commands as well
+    // `KEY=$(ctl …)`, `…
+    // ctl …` and `… && ctl …` contain commands as well
     let parts = lines.flat_map(|line| line.split(['|', '&', '(', ')', '>']));
     let words = |part: &str| part.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let ours = |words: &Vec<String>| {
@@ -188,9 +191,9 @@ fn commands(document: &str) -> Vec<Vec<String>> {
     parts.map(words).filter(ours).collect()
 }
 
-/// `--help` at the end of a command line prints the help if all that is before it is understood.
+/// A trailing `--help` prints the help only if the rest of the command line is valid.
 #[tokio::test]
-async fn every_command_in_the_documents_is_understood() {
+async fn every_command_in_the_documents_is_valid() {
     let mut count = 0;
     for document in DOCUMENTS {
         for words in commands(document) {

@@ -1,4 +1,4 @@
-//! Every request of a known key is recorded exactly once, however it ends.
+//! Promise 1: every request of a known key is recorded exactly once, however it ends.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn check(
 }
 
 #[tokio::test]
-async fn a_success_has_its_exact_tokens_and_cost() {
+async fn a_successful_request_is_recorded_with_exact_tokens_and_cost() {
     let (product, upstream, alice, key) = product().await;
     let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 30, "total_tokens": 1030,
         "prompt_tokens_details": { "cached_tokens": 400 },
@@ -60,7 +60,7 @@ async fn a_success_has_its_exact_tokens_and_cost() {
 }
 
 #[tokio::test]
-async fn what_an_upstream_leaves_out_is_unknown_and_not_zero() {
+async fn unreported_usage_details_are_unknown_and_not_zero() {
     let (product, upstream, alice, key) = product().await;
     let body = r#"{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":3}}"#;
     let request = product.chat(&key, &question("asked", "hi")).answer();
@@ -70,7 +70,7 @@ async fn what_an_upstream_leaves_out_is_unknown_and_not_zero() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_cut_short_by_its_length_is_incomplete() {
+async fn an_answer_that_ends_at_its_length_limit_is_incomplete() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -87,7 +87,7 @@ async fn an_answer_that_was_cut_short_by_its_length_is_incomplete() {
 }
 
 #[tokio::test]
-async fn refusals_are_recorded_and_cost_nothing() {
+async fn refused_requests_are_recorded_and_free() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -113,16 +113,16 @@ async fn refusals_are_recorded_and_cost_nothing() {
     assert_eq!(alice.account().await.balance_usd, "5");
 }
 
-/// Sends `count` requests one after another over one connection, and returns the answers.
+/// Sends `count` requests one after another over one connection, and returns the responses.
 async fn send_pipelined(product: &Product, request: &str, count: usize) -> String {
     let mut bytes = request.repeat(count - 1);
     bytes.push_str(&request.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n"));
     tests::http::raw(product.http, bytes.as_bytes()).await
 }
 
-/// Has a key make many requests that never go upstream, and checks that they fill no disk and that the sums
-/// count all of them. Requests that were each recorded on their own are what failed here.
-async fn check_requests_beyond_a_rate(revoke: bool, status: RequestStatus, http_status: u32) {
+/// Regression check: each refused request had a record. Sends many requests that never reach the
+/// upstream, and checks that few records are written and that the sums count all requests.
+async fn check_merged_records(revoke: bool, status: RequestStatus, http_status: u32) {
     const SENT: usize = 1_000;
     let product = Product::start().await;
     let alice = product.member("alice").await;
@@ -139,7 +139,7 @@ async fn check_requests_beyond_a_rate(revoke: bool, status: RequestStatus, http_
         let answers = send_pipelined(&product, &request, SENT / 10).await;
         assert_eq!(answers.matches(&line).count(), SENT / 10);
     }
-    // a shutdown records what was counted and not yet written
+    // a shutdown writes the merged records that are still pending
     let product = product.stop().await.start().await;
     let alice = Session::sign_in(&product.admin, "alice").await;
     let records = alice.records(1).await;
@@ -160,13 +160,13 @@ async fn check_requests_beyond_a_rate(revoke: bool, status: RequestStatus, http_
 }
 
 #[tokio::test]
-async fn refusals_of_a_key_beyond_a_rate_are_counted_in_one_record() {
-    check_requests_beyond_a_rate(true, RequestStatus::Rejected, 401).await;
+async fn frequent_refusals_of_a_key_are_merged_into_one_record() {
+    check_merged_records(true, RequestStatus::Rejected, 401).await;
 }
 
 #[tokio::test]
-async fn free_answers_to_a_key_beyond_a_rate_are_counted_in_one_record() {
-    check_requests_beyond_a_rate(false, RequestStatus::Completed, 200).await;
+async fn frequent_free_answers_to_a_key_are_merged_into_one_record() {
+    check_merged_records(false, RequestStatus::Completed, 200).await;
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn an_upstream_failure_is_recorded() {
 }
 
 #[tokio::test]
-async fn a_timeout_is_recorded_and_ends_the_upstreams_request() {
+async fn a_timeout_is_recorded_and_cancels_the_upstream_request() {
     let (product, upstream, alice, key) = product().await;
     let deadlines = v1::Deadlines { first_byte_ms: Some(50), ..Default::default() };
     let request = v1::UpdateUpstreamRequest {
@@ -199,7 +199,7 @@ async fn a_timeout_is_recorded_and_ends_the_upstreams_request() {
 }
 
 #[tokio::test]
-async fn a_stream_that_falls_silent_is_ended_and_paid_for() {
+async fn a_stalled_stream_is_ended_and_charged() {
     let (product, upstream, alice, key) = product().await;
     let deadlines = v1::Deadlines { idle_ms: Some(50), ..Default::default() };
     let request = v1::UpdateUpstreamRequest {
@@ -226,18 +226,18 @@ async fn a_stream_that_falls_silent_is_ended_and_paid_for() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_stops_the_upstream_of_a_plain_request() {
+async fn a_client_disconnect_stops_the_upstream_of_a_plain_request() {
     let (product, upstream, alice, key) = product().await;
     let asking = product.chat(&key, &question("asked", "hi")).send();
     let mut call = tokio::select! {
-        _ = asking => panic!("nobody has answered"),
+        _ = asking => panic!("an answer without an upstream"),
         call = upstream.call() => call,
     };
-    // select has dropped the request, and its connection with it
+    // `select!` has dropped the request with its connection
     call.closed().await;
     let record = alice.record().await;
     check(&record, RequestStatus::Cancelled, None, None);
-    assert!(record.tokens.is_some(), "the upstream was at work: {record:?}");
+    assert!(record.tokens.is_some(), "the upstream had started: {record:?}");
 }
 
 async fn begin_stream(
@@ -258,7 +258,7 @@ async fn begin_stream(
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_stops_the_upstream_of_a_stream() {
+async fn a_client_disconnect_stops_the_upstream_of_a_stream() {
     let (product, upstream, alice, key) = product().await;
     let (answer, mut call) = begin_stream(&product, &upstream, &key).await;
     drop(answer);
@@ -269,11 +269,11 @@ async fn a_client_that_hangs_up_stops_the_upstream_of_a_stream() {
         (record.usage_basis(), record.tokens.unwrap().output),
         (UsageBasis::Counted, Some(2))
     );
-    assert_ne!(record.cost_usd.as_deref(), Some("0"), "what was produced is paid for");
+    assert_ne!(record.cost_usd.as_deref(), Some("0"), "the streamed output is charged");
 }
 
 #[tokio::test]
-async fn a_shutdown_lets_streams_end_and_records_them() {
+async fn a_shutdown_drains_streams_and_records_them() {
     let (product, upstream, _alice, key) = product().await;
     let (answer, mut call) = begin_stream(&product, &upstream, &key).await;
     product.shutdown.cancel();
@@ -289,7 +289,7 @@ async fn a_shutdown_lets_streams_end_and_records_them() {
 }
 
 #[tokio::test]
-async fn what_a_shutdown_does_not_wait_for_is_cut_off_and_recorded() {
+async fn a_stream_beyond_the_drain_timeout_is_cut_off_and_recorded() {
     let product = Product::with(|setup| setup.config.drain = Duration::ZERO).await;
     let upstream = RawUpstream::start().await;
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
@@ -307,7 +307,7 @@ async fn what_a_shutdown_does_not_wait_for_is_cut_off_and_recorded() {
 }
 
 #[tokio::test]
-async fn tokens_are_counted_alike_plain_and_streamed_where_the_upstream_does_not() {
+async fn unreported_tokens_are_counted_alike_plain_and_streamed() {
     let product = Product::start().await;
     product.serve_model("mute", "sim:", "sim-reasoner?usage=off").await;
     let alice = product.member("alice").await;
@@ -323,11 +323,11 @@ async fn tokens_are_counted_alike_plain_and_streamed_where_the_upstream_does_not
         assert_eq!(record.usage_basis(), UsageBasis::Counted, "{record:?}");
         let tokens = record.tokens.unwrap();
         assert!(tokens.input > Some(0) && tokens.output > tokens.reasoning, "{tokens:?}");
-        assert_eq!(tokens.cached, None, "nobody can know");
+        assert_eq!(tokens.cached, None, "the cached part is unknown");
     }
 }
 
-/// Asks for one record.
+/// Returns one record.
 async fn show(who: &Session, id: &str) -> Result<RequestRecord, tonic::Status> {
     let request = v1::GetRequestRequest { id: id.to_owned() };
     let answer = who.usage().get_request(request).await?;
@@ -335,7 +335,7 @@ async fn show(who: &Session, id: &str) -> Result<RequestRecord, tonic::Status> {
 }
 
 #[tokio::test]
-async fn a_record_is_there_for_all_who_ask_as_soon_as_the_answer_has_ended() {
+async fn a_record_is_visible_everywhere_as_soon_as_the_answer_ends() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -344,29 +344,29 @@ async fn a_record_is_there_for_all_who_ask_as_soon_as_the_answer_has_ended() {
         body["stream"] = json!(count % 2 == 0);
         let answer = product.chat(&key, &body).answer().await;
         let id = answer.header("x-request-id");
-        let shown = show(&alice, id).await.expect("it is shown");
+        let shown = show(&alice, id).await.expect("the record is readable");
         let listed = alice.usage().list_requests(v1::ListRequestsRequest::default()).await;
         let listed = listed.unwrap().into_inner().requests;
-        assert_eq!((listed.len(), &listed[0]), (count, &shown), "it is listed");
-        assert_eq!(show(&alice, id).await.unwrap(), shown, "it stays as it was shown");
+        assert_eq!((listed.len(), &listed[0]), (count, &shown), "the record is listed");
+        assert_eq!(show(&alice, id).await.unwrap(), shown, "the record does not change");
     }
     product.chat(&key, &question("sim-chat", "hi")).answer().await;
     let summary = alice.usage().summarize_usage(v1::SummarizeUsageRequest::default()).await;
-    assert_eq!(summary.unwrap().into_inner().totals.unwrap().requests, 13, "it is summed up");
+    assert_eq!(summary.unwrap().into_inner().totals.unwrap().requests, 13, "the usage includes it");
     let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
     let keys = alice.keys().list_keys(v1::ListKeysRequest::default()).await;
     let used = keys.unwrap().into_inner().keys.remove(0).last_used_at;
     let shown = show(&alice, answer.header("x-request-id")).await.unwrap();
-    assert_eq!(used, shown.started_at, "it is the key's last use");
+    assert_eq!(used, shown.started_at, "last_used_at of the key");
     product.chat(&key, &question("sim-chat", "hi")).answer().await;
     let entries = alice.ledger().list_entries(v1::ListEntriesRequest::default()).await;
     let entries = entries.unwrap().into_inner().entries.len();
-    assert_eq!(entries, 8 + 3 + 1, "each that was served is charged, beside the trial credit");
+    assert_eq!(entries, 8 + 3 + 1, "one charge for each served request, and the trial credit");
 }
 
-/// While the database is locked, no record can be written.
+/// While the database is locked, no record can be written to it.
 #[tokio::test]
-async fn a_record_that_waits_to_be_written_is_shown_to_its_account_alone() {
+async fn an_unwritten_record_is_visible_to_its_own_account_only() {
     let product = Product::start().await;
     let (alice, bob) = (product.member("alice").await, product.member("bob").await);
     let key = alice.key().await.secret;

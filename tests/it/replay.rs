@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a retry is given the answer of the first attempt, and is charged nothing.
+//! `Idempotency-Key`: a retry gets the response of the first attempt, free of charge.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 const ANSWER: &str = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
 
-/// A gateway whose simulator can be asked what it was asked.
+/// Returns a gateway with a simulator and the simulator's truth log.
 async fn product() -> (Product, TruthLog) {
     let truth = TruthLog::memory();
     let settings = Settings { seed: 1, truth: truth.clone() };
@@ -20,7 +20,7 @@ async fn product() -> (Product, TruthLog) {
     (product, truth)
 }
 
-/// A gateway with a model on an upstream of the test's own.
+/// Returns a gateway with a model on the test's upstream.
 async fn on_raw() -> (Product, RawUpstream, Session, String) {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
@@ -45,7 +45,7 @@ fn check_error(answer: &Answer, status: u16, code: &str, first: &str) {
 }
 
 #[tokio::test]
-async fn a_retry_gets_the_same_answer_and_is_not_charged_again() {
+async fn a_retry_gets_the_same_response_and_is_not_charged() {
     let (product, truth) = product().await;
     let alice = product.member("alice").await;
     let limits = v1::Limits { rpm: Some(9), ..Default::default() };
@@ -74,7 +74,7 @@ async fn a_retry_gets_the_same_answer_and_is_not_charged_again() {
         assert_eq!((limit(&first).as_str(), limit(&again).as_str()), ("9", ""));
         assert_ne!(again.header("x-request-id"), first.header("x-request-id"));
 
-        assert_eq!(truth.entries().len(), number + 1, "the upstream is not asked again");
+        assert_eq!(truth.entries().len(), number + 1, "the upstream gets no second request");
         assert_eq!(alice.account().await.balance_usd, balance);
         let record = alice.records(2 * number + 2).await.pop().unwrap();
         let original = before.last().unwrap();
@@ -87,12 +87,12 @@ async fn a_retry_gets_the_same_answer_and_is_not_charged_again() {
 }
 
 #[tokio::test]
-async fn a_retry_waits_for_a_plain_answer_that_is_under_way() {
+async fn a_retry_waits_for_a_plain_answer_in_flight() {
     let (product, upstream, alice, key) = on_raw().await;
     let ask = || keyed(product.chat(&key, &question("asked", "hi")), "one").answer();
     let answering = async {
         let mut call = upstream.call().await;
-        // the first attempt is at the upstream: what comes now is a retry
+        // the first attempt has reached the upstream: further requests are retries
         let mut retries = JoinSet::new();
         retries.spawn(keyed(product.chat(&key, &question("asked", "hi")), "one").answer());
         let other = keyed(product.chat(&key, &question("asked", "ho")), "one").answer().await;
@@ -109,7 +109,7 @@ async fn a_retry_waits_for_a_plain_answer_that_is_under_way() {
 }
 
 #[tokio::test]
-async fn a_retry_of_a_stream_under_way_is_told_to_come_back() {
+async fn a_retry_of_a_stream_in_flight_gets_retry_after() {
     let (product, _) = product().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -133,13 +133,13 @@ async fn a_retry_of_a_stream_under_way_is_told_to_come_back() {
     let cancelled = alice.records(2).await.pop().unwrap();
     assert_eq!(cancelled.status(), RequestStatus::Cancelled, "{cancelled:?}");
     let mut anew = ask().send().await;
-    assert_eq!(anew.status, 200, "who hangs up has no answer that could be given again");
+    assert_eq!(anew.status, 200, "an answer cut off by a disconnect is not replayed");
     assert!(!anew.headers.contains_key("idempotent-replayed"));
     anew.event().await.unwrap();
 }
 
 #[tokio::test]
-async fn an_attempt_that_failed_is_made_again() {
+async fn a_failed_attempt_is_repeated() {
     let (product, truth) = product().await;
     let key = product.member("alice").await.key().await.secret;
     let ask = |body: &Value| keyed(product.chat(&key, body), "one").answer();
@@ -152,7 +152,7 @@ async fn an_attempt_that_failed_is_made_again() {
 
     let broken = streamed(question("sim-chat", "hi [sim cut=2 times=1]"));
     let ask = || keyed(product.chat(&key, &broken), "two").answer();
-    assert!(!ask().await.text().contains("[DONE]"), "it breaks after it has begun");
+    assert!(!ask().await.text().contains("[DONE]"), "the stream breaks after its beginning");
     let whole = ask().await;
     assert!(whole.text().contains("[DONE]") && whole.header("idempotent-replayed").is_empty());
     assert_eq!(ask().await.body, whole.body);
@@ -174,7 +174,11 @@ async fn a_key_with_another_body_or_endpoint_is_refused() {
     let elsewhere = product.post("/v1/responses").bearer(&key).json(&question("sim-chat", "hello"));
     check_error(&keyed(elsewhere, "one").answer().await, 422, "idempotency_key_reused", "");
     let of_other = keyed(product.chat(&other, &question("sim-chat", "hullo")), "one");
-    assert_eq!(of_other.answer().await.status, 200, "another API key's are its own");
+    assert_eq!(
+        of_other.answer().await.status,
+        200,
+        "idempotency keys are separate for each API key"
+    );
     for malformed in [String::new(), "k".repeat(256)] {
         let answer = keyed(product.chat(&key, &question("sim-chat", "hi")), &malformed).answer();
         check_error(&answer.await, 400, "invalid_value", "Idempotency-Key");
@@ -183,7 +187,7 @@ async fn a_key_with_another_body_or_endpoint_is_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_to_keep_is_not_made_twice() {
+async fn an_answer_too_long_to_store_is_not_repeated() {
     let (product, truth) = product().await;
     let key = product.member("alice").await.key().await.secret;
     let body = streamed(question("sim-chat", "hi [sim words=10000]"));
@@ -196,7 +200,7 @@ async fn an_answer_that_is_too_long_to_keep_is_not_made_twice() {
 }
 
 #[tokio::test]
-async fn a_restart_remembers_what_was_answered_and_for_how_long() {
+async fn stored_answers_and_their_expiry_survive_a_restart() {
     let clock = ManualClock::at("2026-11-20T12:00:00Z");
     let (ticking, truth) = (clock.clone(), TruthLog::memory());
     let settings = Settings { seed: 1, truth: truth.clone() };
@@ -221,7 +225,7 @@ async fn a_restart_remembers_what_was_answered_and_for_how_long() {
 }
 
 #[tokio::test]
-async fn keys_make_no_difference_where_they_are_switched_off() {
+async fn idempotency_keys_are_ignored_when_disabled() {
     let truth = TruthLog::memory();
     let settings = Settings { seed: 1, truth: truth.clone() };
     let product = Product::with(|setup| {

@@ -1,4 +1,4 @@
-//! What retention removes, and what it leaves.
+//! Retention: removed and kept data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use proto::v1;
 use tests::{Home, ManualClock, Product, Session};
 
-use crate::books::{ask, proof};
+use crate::ledger::{ask, proof};
 
 #[tokio::test]
 async fn retention_removes_old_records_and_keeps_sums_and_money() {

@@ -1,4 +1,5 @@
-//! No secret leaves: not into a log, an error, a record, a file, or an answer but its creation's.
+//! Promise 6: no secret leaves. Secrets appear in no log, error, record or file, and in no response
+//! except that of their creation.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ const SEALED: &str = "sk-sealed-4f6a0c2b9d8e7f61";
 const IN_ENV: &str = "sk-in-env-7d0e5b3a2c1f4968";
 const IN_FILE: &str = "sk-in-file-9b8a7c6d5e4f3021";
 
-/// All files below `dir`.
+/// Returns all files below `dir`.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
@@ -45,7 +46,7 @@ async fn deploy(operator: &Session, name: &str, url: &str, source: Source) -> St
     format!("{added:?}")
 }
 
-/// Asks everything that shows keys, accounts, upstreams and records, and things that fail.
+/// Calls everything that shows keys, accounts, upstreams and records, and calls that fail.
 async fn answers(alice: &Session, operator: &Session) -> Vec<String> {
     let mut seen = vec![format!("{:?}", alice.account().await)];
     for who in [alice, operator] {
@@ -107,7 +108,7 @@ async fn no_secret_is_in_a_log_a_file_an_error_or_an_answer() {
     for (index, (source, secret)) in sources.into_iter().enumerate() {
         let name = format!("m{index}");
         seen.push(deploy(&operator, &name, &upstream.url, source).await);
-        // an upstream that repeats the credential in what it refuses
+        // an upstream that repeats the credential in its error
         for (status, body) in [
             (200, r#"{"choices":[{"message":{"content":"hi"}}]}"#.to_owned()),
             (401, format!(r#"{{"error":{{"message":"wrong key {secret}"}}}}"#)),
@@ -129,7 +130,7 @@ async fn no_secret_is_in_a_log_a_file_an_error_or_an_answer() {
     let alice_token = alice.token.clone();
     drop((alice, operator));
     let log = gateway.stop().await;
-    assert!(log.contains("TRACE"), "the log is at its most talkative");
+    assert!(log.contains("TRACE"), "the log includes the TRACE level");
 
     let secrets = [
         ("password", PASSWORD),
@@ -159,7 +160,7 @@ async fn no_secret_is_in_a_log_a_file_an_error_or_an_answer() {
 }
 
 #[tokio::test]
-async fn what_is_secret_is_readable_by_its_owner_only() {
+async fn secret_files_are_readable_by_their_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let product = tests::Product::start().await;
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;

@@ -1,4 +1,4 @@
-//! What a shutdown tells clients, load balancers and operators.
+//! Shutdown as seen by clients, load balancers and operators.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 
 const PIECE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
 
-/// It ended the process at once, with all its requests.
+/// Regression test: it ended the process at once, with all its requests.
 #[tokio::test]
-async fn a_hangup_does_not_end_the_gateway() {
+async fn sighup_does_not_end_the_gateway() {
     let dir = tempfile::tempdir().unwrap();
     let gateway = Gateway::start(dir.path(), |_| {}).await;
     let id = gateway.id().to_string();
@@ -31,7 +31,7 @@ async fn a_hangup_does_not_end_the_gateway() {
 }
 
 #[tokio::test]
-async fn readiness_ends_before_the_port_closes() {
+async fn readiness_turns_off_before_the_port_closes() {
     let delay = Duration::from_secs(10);
     let product = Product::with(|setup| setup.config.drain_delay = delay).await;
     let key = product.member("alice").await.key().await.secret;
@@ -40,7 +40,7 @@ async fn readiness_ends_before_the_port_closes() {
         async { while Request::get(product.http, "/readyz").answer().await.status != 503 {} };
     with_timeout("the end of readiness", unready).await;
     let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
-    assert_eq!(answer.status, 200, "who comes before the load balancer notices is served");
+    assert_eq!(answer.status, 200, "requests before the load balancer reacts are served");
     tokio::time::pause();
     let closed = async { while Request::get(product.http, "/readyz").connect().await.is_ok() {} };
     with_timeout("the end of the port", async {
@@ -52,7 +52,7 @@ async fn readiness_ends_before_the_port_closes() {
     product.stop().await;
 }
 
-/// A gateway whose shutdown waits for nobody, an upstream and a key.
+/// Returns a gateway with a drain timeout of zero, an upstream and a key.
 async fn scene() -> (Product, RawUpstream, String) {
     let product = Product::with(|setup| setup.config.drain = Duration::ZERO).await;
     let upstream = RawUpstream::start().await;
@@ -61,15 +61,15 @@ async fn scene() -> (Product, RawUpstream, String) {
     (product, upstream, key)
 }
 
-/// Stops the gateway, and returns the one record it made.
+/// Stops the gateway, and returns the only record.
 async fn record_of(product: Product) -> proto::v1::RequestRecord {
     let product = product.stop().await.start().await;
     Session::sign_in(&product.admin, "alice").await.record().await
 }
 
-/// It was cut in the middle of an event, or of a chunk of the transfer encoding.
+/// Regression test: it was cut in the middle of an event, or of a chunk of the transfer encoding.
 #[tokio::test]
-async fn a_stream_that_a_shutdown_ends_says_so() {
+async fn a_stream_cut_off_by_a_shutdown_ends_in_an_error_event() {
     for path in ["/v1/chat/completions", "/v1/responses"] {
         let (product, upstream, key) = scene().await;
         let mut body = match path {
@@ -102,19 +102,19 @@ async fn a_stream_that_a_shutdown_ends_says_so() {
         let record = record_of(product).await;
         assert_eq!(record.status(), RequestStatus::Interrupted, "{record:?}");
         assert_eq!(record.error_code.as_deref(), Some("server_shutting_down"));
-        assert_eq!(record.tokens.unwrap().output, Some(1), "what was streamed is paid for");
+        assert_eq!(record.tokens.unwrap().output, Some(1), "the streamed output is charged");
     }
 }
 
-/// A Responses stream whose head went out while the upstream still thinks.
+/// A Responses stream whose head was sent before the upstream answered.
 #[tokio::test]
-async fn a_stream_whose_upstream_has_not_answered_says_so_too() {
+async fn a_stream_without_an_upstream_answer_ends_in_an_error_event() {
     let (product, upstream, key) = scene().await;
     let body = json!({ "model": "asked", "input": "hi", "stream": true });
     let request = product.post("/v1/responses").bearer(&key).json(&body);
     let waiting = async {
         let call = upstream.call().await;
-        // the head is held back for some seconds
+        // the head is delayed for some seconds
         tokio::time::pause();
         call
     };
@@ -129,7 +129,7 @@ async fn a_stream_whose_upstream_has_not_answered_says_so_too() {
 }
 
 #[tokio::test]
-async fn a_request_without_an_answer_gets_503_when_a_shutdown_ends_it() {
+async fn a_request_without_an_answer_gets_503_at_a_shutdown() {
     for path in ["/v1/chat/completions", "/v1/responses"] {
         let (product, upstream, key) = scene().await;
         let body = match path {

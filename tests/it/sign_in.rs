@@ -1,4 +1,4 @@
-//! Who tries passwords is slowed down, and seen; who knows one is not kept out by that.
+//! Password guessing is slowed down and audited, without locking out the account's owner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,8 @@ fn password_of(name: &str) -> String {
     format!("correct horse battery {name}")
 }
 
-/// Checks that an attempt was refused unseen, and returns how long to wait, in seconds.
+/// Checks that an attempt was refused without a password check. Returns the required wait in
+/// seconds.
 #[track_caller]
 fn wait_of(refused: Result<(), Status>) -> u64 {
     let refused = refused.unwrap_err();
@@ -28,7 +29,7 @@ fn wait_of(refused: Result<(), Status>) -> u64 {
     refused.metadata().get("retry-after").unwrap().to_str().unwrap().parse().unwrap()
 }
 
-/// The audit log's entries of `action`, newest first, as (account, details).
+/// Returns the audit log's entries for `action`, newest first, as (account, details).
 async fn audited(operator: &Session, action: &str) -> Vec<(String, String)> {
     let log = operator.audit().list_audit(v1::ListAuditRequest::default()).await.unwrap();
     let entries = log.into_inner().entries.into_iter().filter(|entry| entry.action == action);
@@ -36,7 +37,7 @@ async fn audited(operator: &Session, action: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn wrong_passwords_make_the_next_attempt_wait_longer_and_longer() {
+async fn each_wrong_password_lengthens_the_wait() {
     let clock = ManualClock::at("2026-11-20T12:00:00Z");
     let product = Product::with(|setup| setup.clock = Arc::new(clock.clone())).await;
     product.member("alice").await;
@@ -47,7 +48,7 @@ async fn wrong_passwords_make_the_next_attempt_wait_longer_and_longer() {
                 Code::Unauthenticated
             );
         }
-        // the right one is not looked at either, and an unknown account reads the same
+        // the right password is not checked either, and an unknown account gives the same error
         assert_eq!(wait_of(sign_in(&product, name, &password_of(name)).await), 1);
         clock.advance(Duration::from_secs(1));
         assert_eq!(sign_in(&product, name, WRONG).await.unwrap_err().code(), Code::Unauthenticated);
@@ -59,8 +60,8 @@ async fn wrong_passwords_make_the_next_attempt_wait_longer_and_longer() {
 }
 
 #[tokio::test]
-async fn parallel_attempts_on_one_account_keep_nobody_else_out() {
-    // the clock stands still: nobody has waited long enough to try again
+async fn parallel_attempts_on_one_account_do_not_lock_out_others() {
+    // the clock is stopped: the wait does not expire
     let clock = ManualClock::at("2026-11-20T12:00:00Z");
     let product = Product::with(|setup| setup.clock = Arc::new(clock)).await;
     product.member("alice").await;
@@ -74,12 +75,12 @@ async fn parallel_attempts_on_one_account_keep_nobody_else_out() {
     sign_in(&product, "bob", &password_of("bob")).await.unwrap();
     let refused = attempts.join_all().await;
     let codes: Vec<_> = refused.into_iter().map(|it| it.unwrap_err().code()).collect();
-    let looked_at = codes.iter().filter(|code| **code == Code::Unauthenticated).count();
-    assert_eq!(looked_at, 5, "{codes:?}");
+    let checked = codes.iter().filter(|code| **code == Code::Unauthenticated).count();
+    assert_eq!(checked, 5, "{codes:?}");
 }
 
 #[tokio::test]
-async fn a_session_does_not_let_its_holder_guess_the_password() {
+async fn password_changes_in_a_session_are_throttled_like_sign_ins() {
     let clock = ManualClock::at("2026-11-20T12:00:00Z");
     let product = Product::with(|setup| setup.clock = Arc::new(clock.clone())).await;
     let alice = product.member("alice").await;
@@ -98,7 +99,7 @@ async fn a_session_does_not_let_its_holder_guess_the_password() {
 }
 
 #[tokio::test]
-async fn the_audit_log_tells_of_sign_ins_failed_ones_and_refused_tokens_and_cannot_be_filled() {
+async fn sign_ins_failures_and_refused_tokens_are_audited_in_bounded_space() {
     let product = Product::start().await;
     product.member("alice").await;
     for name in ["alice", "nobody"] {
@@ -111,7 +112,7 @@ async fn the_audit_log_tells_of_sign_ins_failed_ones_and_refused_tokens_and_cann
         let refused = thief.accounts().who_am_i(v1::WhoAmIRequest {}).await.unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated);
     }
-    // a shutdown writes down what was counted and not yet reported
+    // a shutdown writes the entries that are still merged in memory
     let product = product.stop().await.start().await;
     let operator = product.operator().await;
     let entry = |account: &str, details: &str| (account.to_owned(), details.to_owned());

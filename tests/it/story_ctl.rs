@@ -1,7 +1,7 @@
-//! The product from an empty machine by script alone: the real `ctl` and a shell, the real `gateway`
-//! behind them.
+//! The whole product from an empty machine by script: the real `ctl` in a shell, with the real
+//! `gateway`.
 //!
-//! The script, `story_ctl.sh`, checks how each command ends; this, what it printed.
+//! The script `story_ctl.sh` checks the exit codes; this file checks the output.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use tests::process::{Gateway, binary};
 use tests::with_timeout;
 use tokio::process::Command;
 
-/// What the commands of the script printed, by file.
+/// The output of the script's commands, one file each.
 struct Printed(PathBuf);
 
 impl Printed {
@@ -23,7 +23,7 @@ impl Printed {
         text.parse().unwrap_or_else(|error| panic!("{name}: {error}: {text}"))
     }
 
-    /// The values of one field in a list.
+    /// Returns the values of one field in a list.
     fn each(&self, name: &str, field: &str) -> Vec<Value> {
         let list = self.json(name);
         list.as_array().unwrap().iter().map(|entry| entry[field].clone()).collect()
@@ -33,8 +33,8 @@ impl Printed {
         self.text(name).lines().map(|line| line.parse().unwrap()).collect()
     }
 
-    /// Everything that was said on stderr.
-    fn complaints(&self) -> Vec<(String, String)> {
+    /// Returns all output on stderr, by file.
+    fn stderr_outputs(&self) -> Vec<(String, String)> {
         let entries = std::fs::read_dir(&self.0).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let spoken = names.filter(|name| Path::new(name).extension().is_some_and(|it| it == "txt"));
@@ -42,41 +42,41 @@ impl Printed {
     }
 }
 
-/// Runs the script in `dir`, against `gateway`.
+/// Runs the script in `dir`, with `gateway`.
 async fn run(dir: &Path, data: &Path, gateway: &Gateway) -> Printed {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/story_ctl.sh");
     let mut shell = Command::new("/bin/sh");
     shell.arg("-eu").arg(script).current_dir(dir).env_clear().kill_on_drop(true);
-    // no curl, no jq, no grep: what a script needs is ctl
+    // no curl, jq or grep: the script needs only ctl
     shell.env("PATH", binary("ctl").parent().unwrap());
     shell.env("TOLLGATE_SERVER", &gateway.admin).env("API", format!("http://{}/v1", gateway.http));
     shell.env("DATA", data).env("PASSWORD", "correct horse battery");
     let output = with_timeout("the end of the story", shell.output()).await.unwrap();
     let printed = Printed(dir.to_owned());
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}\n{:#?}", printed.complaints());
+    assert!(output.status.success(), "{said}\n{:#?}", printed.stderr_outputs());
     printed
 }
 
 #[tokio::test]
-async fn a_script_does_all_that_an_account_and_an_operator_can() {
+async fn a_script_can_do_everything_that_accounts_and_operators_can() {
     let disk = tempfile::tempdir().unwrap();
     let (data, dir) = (disk.path().join("data"), disk.path().join("script"));
     std::fs::create_dir(&dir).unwrap();
     let gateway = Gateway::start(&data, |_| {}).await;
     let printed = run(&dir, &data, &gateway).await;
-    looks_around(&printed);
-    uses_a_key(&printed);
-    keeps_house(&printed);
-    finds_it_sound(&printed);
-    for (name, said) in printed.complaints() {
+    check_account(&printed);
+    check_key_usage(&printed);
+    check_operation(&printed);
+    check_integrity(&printed);
+    for (name, said) in printed.stderr_outputs() {
         assert!(!said.is_empty() && !said.contains("panicked"), "{name}: {said}");
     }
     gateway.stop().await;
 }
 
-/// Trial balance, plan, limits, catalogue.
-fn looks_around(printed: &Printed) {
+/// Checks the trial balance, the plan, the limits and the catalogue.
+fn check_account(printed: &Printed) {
     let account = printed.json("whoami.json");
     let known = json!({ "name": "alice", "plan": "free", "balance_usd": "5", "status": "active" });
     for (field, value) in known.as_object().unwrap() {
@@ -93,8 +93,8 @@ fn looks_around(printed: &Printed) {
     assert_eq!(printed.each("sessions.json", "current"), [true]);
 }
 
-/// Statistics, the log item by item, what each model used; rotated, revoked.
-fn uses_a_key(printed: &Printed) {
+/// Checks the usage, the log, the usage by model, and the rotated and revoked keys.
+fn check_key_usage(printed: &Printed) {
     let secrets = ["laptop.key", "successor.key", "spare.key"].map(|name| printed.text(name));
     for secret in &secrets {
         assert!(secret.starts_with("sk-tg-") && secret.lines().count() == 1, "{secret}");
@@ -127,19 +127,19 @@ fn uses_a_key(printed: &Printed) {
     ] {
         assert!(printed.text(name).contains(why), "{name}: {}", printed.text(name));
     }
-    for (name, said) in printed.complaints() {
+    for (name, said) in printed.stderr_outputs() {
         assert!(secrets.iter().all(|secret| !said.contains(secret.trim())), "{name}: {said}");
     }
 }
 
-/// Credit, suspension, upstream and model, the catalogue as a file.
-fn keeps_house(printed: &Printed) {
+/// Checks credit, suspension, upstream and model, and the catalogue as a file.
+fn check_operation(printed: &Printed) {
     assert_eq!(printed.json("operator.json")["role"], "operator");
     let (before, after) = (&printed.json("ledger.json"), printed.json("credited.json"));
     let charged = before.as_array().unwrap().iter().filter(|entry| entry["kind"] == "charge");
     assert_eq!(charged.count(), 2);
     let balance: f64 = after["balance_usd"].as_str().unwrap().parse().unwrap();
-    assert!((7.0..7.5).contains(&balance), "trial and credit, less four requests: {after}");
+    assert!((7.0..7.5).contains(&balance), "trial and credit, minus four requests: {after}");
     assert!(printed.each("accounts.json", "name").contains(&json!("alice")));
 
     assert_eq!(printed.each("health.json", "name"), ["local", "simulator"]);
@@ -149,8 +149,8 @@ fn keeps_house(printed: &Printed) {
     assert_eq!(printed.text("restored.toml"), printed.text("catalogue.toml"));
 }
 
-/// Traffic, audit log, ledger, examination, copy.
-fn finds_it_sound(printed: &Printed) {
+/// Checks traffic, audit log, ledger, diagnosis and backup.
+fn check_integrity(printed: &Printed) {
     let traffic = printed.json("traffic.json");
     let minutes = traffic["minutes"].as_array().unwrap();
     let ended: u64 = minutes.iter().map(|minute| minute["requests"].as_u64().unwrap()).sum();

@@ -1,12 +1,12 @@
-# All that a newcomer and an operator can do, with ctl and a shell that has nothing else.
+# Everything that a new user and an operator can do, with ctl and a shell without other programs.
 #
-# TOLLGATE_SERVER is the gateway, API the address of its API, DATA its data directory, PASSWORD what
-# the newcomer chose. What a command prints is left in a file, for the test to read.
+# TOLLGATE_SERVER is the address of the admin plane, API that of the API, DATA the gateway's data
+# directory, PASSWORD the user's password. The test reads the output of the commands from files.
 
 alice() { HOME=$PWD/alice ctl "$@"; }
 operator() { HOME=$PWD/operator TOLLGATE_DATA_DIR=$DATA ctl "$@"; }
 
-# Fails unless the command ends with this code.
+# Fails unless the command exits with this code.
 ends() {
     wanted=$1 code=0
     shift
@@ -14,12 +14,12 @@ ends() {
     test "$code" -eq "$wanted"
 }
 
-# Has a model call a tool and read what came of it, with the key in this file.
+# Has a model call a tool and read its result, with the key in this file.
 agent() {
     alice agent-config codex --check --model "$2" --key-file "$1" --base-url "$API" -o jsonl
 }
 
-# Waits until so many requests were served and written down.
+# Waits until this number of requests is served and recorded.
 served() {
     wanted=$1 count=0
     until test "$count" -ge "$wanted"; do
@@ -28,9 +28,9 @@ served() {
     done
 }
 
-# A newcomer registers and looks around.
+# A new user registers and views the account, the plan and the catalogue.
 printf '%s\n' "$PASSWORD" > password
-ends 3 alice whoami 2> stranger.txt
+ends 3 alice whoami 2> anonymous.txt
 alice register alice --password-stdin < password
 ends 5 alice register alice --password-stdin < password 2> taken.txt
 alice login alice --password-stdin < password
@@ -41,7 +41,7 @@ alice model list -o json > models.json
 alice model show sim-chat -o json > model.json
 alice session list -o json > sessions.json
 
-# A key, and what is done with it.
+# A key and its use.
 alice key create laptop --quiet > laptop.key
 agent laptop.key sim-chat > turn.jsonl
 served 2
@@ -53,7 +53,7 @@ alice request show "$1" -o json > request.json
 alice request export --format csv > requests.csv
 alice ledger list -o json > ledger.json
 
-# Another key in its place, then none.
+# The key is rotated, then revoked.
 set -- $(alice key list --quiet)
 alice key rotate "$1" --overlap 0s --quiet > successor.key
 ends 1 agent laptop.key sim-chat 2> replaced.txt
@@ -64,7 +64,7 @@ ends 1 agent successor.key sim-chat 2> revoked.txt
 alice key list -o json > keys.json
 ends 3 alice account list 2> forbidden.txt
 
-# The operator is known by the gateway's data directory, and looks after the account.
+# The operator token is in the gateway's data directory. The operator manages the account.
 operator whoami -o json > operator.json
 operator account credit alice 2.5 --reason gift
 alice whoami -o json > credited.json
@@ -74,7 +74,7 @@ ends 1 agent spare.key sim-chat 2> suspended.txt
 operator account resume alice
 operator account list -o json > accounts.json
 
-# An upstream and a model, which live in a file from then on.
+# An upstream and a model, then the catalogue as a file.
 operator upstream add local --url sim:
 operator model add house --upstream local:sim-chat --display-name House --context 8192 \
     --ability tools --price-in 1 --price-cached 0.1 --price-out 2 --rpm 600
@@ -90,7 +90,7 @@ operator apply -f catalogue.toml
 agent spare.key house > restored.jsonl
 operator export > restored.toml
 
-# What is to be seen of all that, and whether it is sound.
+# Traffic, audit log, verification and backup.
 served 8
 operator traffic --account '*' -o json > traffic.json
 operator audit list --account alice -o json > audit.json

@@ -1,23 +1,23 @@
-//! The dashboard from an empty machine by keyboard alone: the real `tui` in a terminal, the real
-//! `gateway` behind it.
+//! The whole product from an empty machine by keyboard: the real `tui` in a terminal, with the real
+//! `gateway`.
 
 use tempfile::TempDir;
 use tests::http::Request;
 use tests::process::Gateway;
 use tests::{Session, Terminal, question};
 
-/// The size that everything must be usable at.
+/// The size at which everything must be usable.
 const SMALL: (u16, u16) = (24, 80);
 const LARGE: (u16, u16) = (50, 160);
 
-/// What the harness registers `alice` with.
+/// The password of `alice`, whom the harness registers.
 const PASSWORD: &str = "correct horse battery alice";
 
 const ESCAPE: &str = "\u{1b}";
 const CTRL_N: &str = "\u{e}";
 const CTRL_U: &str = "\u{15}";
 
-/// A gateway on an empty data directory, and empty homes beside it.
+/// A gateway on an empty data directory, with empty home directories.
 struct Machine {
     gateway: Gateway,
     disk: TempDir,
@@ -30,7 +30,7 @@ impl Machine {
         Self { gateway, disk }
     }
 
-    /// A terminal of somebody who has never been here.
+    /// Returns a terminal with an empty home directory.
     fn newcomer(&self, size: (u16, u16)) -> Terminal {
         let home = tempfile::tempdir_in(self.disk.path()).unwrap().keep();
         Terminal::start("tui", &home, size, |command| {
@@ -38,7 +38,7 @@ impl Machine {
         })
     }
 
-    /// A terminal of whoever may read the gateway's data directory.
+    /// Returns a terminal that may read the gateway's data directory.
     fn operator(&self, size: (u16, u16)) -> Terminal {
         Terminal::start("tui", self.disk.path(), size, |command| {
             command.args(["--server", &self.gateway.admin]);
@@ -46,12 +46,12 @@ impl Machine {
         })
     }
 
-    /// Asks the simulator's model something, and returns the status and the request's id.
+    /// Sends a request to the simulator's model. Returns the status and the request id.
     async fn ask(&self, key: &str) -> (u16, String) {
         self.ask_model("sim-chat", key).await
     }
 
-    /// Asks a model something, and returns the same.
+    /// Sends a request to a model. Returns the status and the request id.
     async fn ask_model(&self, model: &str, key: &str) -> (u16, String) {
         let request = Request::post(self.gateway.http, "/v1/chat/completions").bearer(key);
         let answer = request.json(&question(model, "hi")).answer().await;
@@ -59,7 +59,7 @@ impl Machine {
     }
 }
 
-/// Reads the key that stands on the screen, closes its box, and checks that it is gone.
+/// Reads the key on the screen, closes its dialog, and checks that it is no longer visible.
 async fn take_key(terminal: &mut Terminal) -> String {
     terminal.shows("will not come back").await;
     let text = terminal.text();
@@ -73,21 +73,22 @@ async fn take_key(terminal: &mut Terminal) -> String {
     key
 }
 
-/// Closes the detail, which takes the whole screen of a small terminal.
+/// Closes the detail pane, which fills the screen of a small terminal.
 async fn close_detail(terminal: &mut Terminal) {
     terminal.shows("Esc goes back").await;
     terminal.press(ESCAPE);
-    // what follows an escape at once would be read as one key with it
+    // input directly after an escape would be parsed as one key with it
     terminal.hides("Esc goes back").await;
 }
 
-/// Whether a line of the screen has these words in this order, with nothing but spaces between.
+/// Returns whether a line of the screen contains these words in this order, separated by spaces
+/// only.
 fn says(screen: &str, words: &str) -> bool {
     screen.lines().any(|line| line.split_whitespace().collect::<Vec<_>>().join(" ").contains(words))
 }
 
 #[tokio::test]
-async fn a_newcomer_does_all_that_an_account_can() {
+async fn a_new_user_can_do_everything_that_an_account_can() {
     let machine = Machine::new().await;
     let mut screen = machine.newcomer(SMALL);
     screen.shows("Ctrl-N makes one").await;
@@ -105,7 +106,7 @@ async fn a_newcomer_does_all_that_an_account_can() {
     let first = take_key(&mut screen).await;
     screen.is("the new key", |text| says(text, "laptop")).await;
 
-    // the catalogue, with what limits and prices hold
+    // the catalogue, with limits and prices
     screen.press("3");
     screen.shows("sim-chat").await;
     screen.press("/sim-chat\r");
@@ -115,7 +116,7 @@ async fn a_newcomer_does_all_that_an_account_can() {
     screen.is("the prices", |text| says(text, "per million $0.5 input")).await;
     close_detail(&mut screen).await;
 
-    // the log, live
+    // the live log
     screen.press("4");
     screen.shows("no requests yet").await;
     let (status, request) = machine.ask(&first).await;
@@ -144,7 +145,7 @@ async fn a_newcomer_does_all_that_an_account_can() {
     screen.shows("is revoked").await;
     assert_eq!(machine.ask(&second).await.0, 401);
 
-    // out and in again
+    // sign out and in again
     screen.press(":sign-out\r");
     screen.shows("signed out").await;
     screen.press(&format!("alice\t{PASSWORD}\r"));
@@ -157,7 +158,7 @@ async fn a_newcomer_does_all_that_an_account_can() {
 }
 
 #[tokio::test]
-async fn an_operator_looks_after_accounts_upstreams_and_models() {
+async fn an_operator_manages_accounts_upstreams_and_models() {
     let machine = Machine::new().await;
     let alice = Session::register(&machine.gateway.admin, "alice", PASSWORD).await;
     let key = alice.key().await.secret;
@@ -166,7 +167,7 @@ async fn an_operator_looks_after_accounts_upstreams_and_models() {
     hers.press(&format!("alice\t{PASSWORD}\r"));
     hers.is("her overview", |text| says(text, "left $5")).await;
 
-    // the token in the data directory is found by itself
+    // the token in the data directory is found automatically
     let mut screen = machine.operator(LARGE);
     screen.shows("6 accounts").await;
     screen.press("6");

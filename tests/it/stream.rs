@@ -1,11 +1,11 @@
-//! Streams: relayed as they arrive, and never claimed to be whole when they are not.
+//! Promise 5: chat streams are relayed as they arrive and never end as complete when they are not.
 
 use serde_json::{Value, json};
 use tests::http::text_of;
 use tests::{Product, RawUpstream, Session, chunk, question, stream_head};
 
 const FINISH: &str = r#""finish_reason":"stop"}]}"#;
-/// A stream as a server writes it.
+/// A recorded stream.
 const RECORDED: &str = concat!(
     ": ready\n\n",
     "data: {\"id\":\"c\",\"model\":\"upstream-model\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n",
@@ -43,17 +43,17 @@ async fn events_are_relayed_as_they_arrive() {
     assert_eq!(answer.headers["content-type"], "text/event-stream; charset=utf-8");
     assert_eq!(answer.event().await.unwrap(), ": ready");
     for event in &events[1..4] {
-        // the upstream sends no byte more before the client has this event
+        // the upstream sends no further byte before the client has this event
         call.send(chunk(event)).await;
         let expected = event.trim_end().replace("upstream-model", "asked");
         assert_eq!(answer.event().await.unwrap(), expected);
     }
     call.send(chunk(&events[4..].concat()) + &chunk("")).await;
-    assert_eq!(answer.events().await, ["data: [DONE]"], "usage was not asked for");
+    assert_eq!(answer.events().await, ["data: [DONE]"], "usage was not requested");
 }
 
 #[tokio::test]
-async fn a_stream_that_comes_in_one_piece_is_relayed_and_recorded() {
+async fn a_stream_in_one_read_is_relayed_and_recorded() {
     let (product, upstream, key) = product().await;
     let whole = format!("{}{}{}", stream_head(), chunk(RECORDED), chunk(""));
     let request = product.chat(&key, &streamed("asked", "hi"));
@@ -67,7 +67,7 @@ async fn a_stream_that_comes_in_one_piece_is_relayed_and_recorded() {
 }
 
 #[tokio::test]
-async fn the_usage_chunk_is_for_who_asked() {
+async fn the_usage_chunk_is_sent_only_if_requested() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let mut body = streamed("sim-chat", "hi");
@@ -82,7 +82,7 @@ async fn the_usage_chunk_is_for_who_asked() {
 }
 
 #[tokio::test]
-async fn a_stream_says_the_same_as_a_plain_answer() {
+async fn a_stream_has_the_same_text_as_a_plain_answer() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -101,8 +101,8 @@ async fn a_stream_says_the_same_as_a_plain_answer() {
     }
 }
 
-/// Cuts the recorded stream at every byte; `chunked` says whether the upstream's HTTP tells that it
-/// was cut.
+/// Cuts the recorded stream at every byte. Without `chunked`, HTTP does not show that the stream is
+/// truncated.
 async fn check_cuts(chunked: bool) {
     let (product, upstream, key) = product().await;
     let head = if chunked {
@@ -129,7 +129,7 @@ async fn check_cuts(chunked: bool) {
             assert_eq!(answer.error()["code"], "upstream_invalid_response");
             continue;
         }
-        // an empty line more between events says nothing
+        // an additional blank line between events has no meaning
         let last = *answer.text().trim_end().split("\n\n").collect::<Vec<_>>().last().unwrap();
         let last = last.trim_start();
         if text.contains("[DONE]") {
@@ -143,24 +143,24 @@ async fn check_cuts(chunked: bool) {
 }
 
 #[tokio::test]
-async fn a_cut_connection_never_reads_as_a_whole_answer() {
+async fn a_cut_connection_never_looks_like_a_complete_answer() {
     check_cuts(true).await;
 }
 
 #[tokio::test]
-async fn an_early_end_never_reads_as_a_whole_answer() {
+async fn an_early_end_never_looks_like_a_complete_answer() {
     check_cuts(false).await;
 }
 
 #[tokio::test]
-async fn a_forgotten_done_is_added() {
+async fn a_missing_done_marker_is_added() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let stream = product.chat(&key, &streamed("sim-chat", "[sim done=off] hi")).answer().await;
     assert_eq!(stream.events().last(), Some(&"data: [DONE]"));
 }
 
-/// Has the simulator follow `script`, and expects an error of `code` as the stream's last event.
+/// Has the simulator follow `script`, and expects an error with `code` as the stream's last event.
 async fn check_broken(script: &str, code: &str) {
     let product = Product::start().await;
     let alice = product.member("alice").await;
@@ -169,7 +169,7 @@ async fn check_broken(script: &str, code: &str) {
         product.chat(&key, &streamed("sim-chat", &format!("[sim {script}] hi"))).answer().await;
     assert_eq!(stream.status, 200);
     assert!(!stream.text().contains("[DONE]"), "{}", stream.text());
-    assert!(stream.events().len() > 1, "what came before was relayed: {}", stream.text());
+    assert!(stream.events().len() > 1, "earlier events are relayed: {}", stream.text());
     let last = stream.events().pop().unwrap();
     let error: Value = serde_json::from_str(last.trim_start_matches("data: ")).unwrap();
     assert_eq!(error["error"]["code"], code, "{script}: {error}");
@@ -180,7 +180,7 @@ async fn check_broken(script: &str, code: &str) {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_ends_in_an_error() {
+async fn a_broken_stream_ends_in_an_error_event() {
     check_broken("cut=3", "upstream_invalid_response").await;
     check_broken("error=3", "upstream_error").await;
     check_broken("garbage=3", "upstream_invalid_response").await;
@@ -188,7 +188,7 @@ async fn a_stream_that_breaks_ends_in_an_error() {
 }
 
 #[tokio::test]
-async fn a_plain_answer_that_breaks_off_is_a_502() {
+async fn a_truncated_plain_answer_is_a_502() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let answer = product.chat(&key, &question("sim-chat", "[sim cut=30] hi")).answer().await;

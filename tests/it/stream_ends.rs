@@ -1,5 +1,5 @@
-//! What is the end of a stream and what is not: whatever an upstream sends, a client is told that an
-//! answer is whole only if its upstream said so.
+//! Promise 5: the end of a stream. Whatever an upstream sends, a client sees a complete answer only
+//! if the upstream marked it as complete.
 
 use proto::v1::{RequestRecord, RequestStatus};
 use serde_json::{Value, json};
@@ -38,14 +38,15 @@ fn body(endpoint: &str, stream: bool) -> Value {
 }
 
 impl Scene {
-    /// Has the upstream answer a request with these bytes.
+    /// Sends a request that the upstream answers with these bytes.
     async fn answer(&self, endpoint: &str, stream: bool, sent: impl AsRef<[u8]>) -> Answer {
         let request = self.product.post(endpoint).bearer(&self.key).json(&body(endpoint, stream));
         let (answer, _) = tokio::join!(request.answer(), self.upstream.answer(sent));
         answer
     }
 
-    /// Has the upstream stream `events` to both endpoints; returns the answers and their records.
+    /// Sends a request to both endpoints, each answered with the stream `events`. Returns the
+    /// responses and their records.
     async fn streams(&self, events: &str) -> Vec<(Answer, RequestRecord)> {
         let before = self.alice.records(0).await.len();
         let mut answers = Vec::new();
@@ -58,7 +59,7 @@ impl Scene {
     }
 }
 
-/// Expects that neither endpoint takes `events` for a whole answer.
+/// Expects that neither endpoint accepts `events` as a complete answer.
 async fn check_failed(scene: &Scene, events: &str, said: &str) {
     for (answer, record) in scene.streams(events).await {
         let text = answer.text();
@@ -80,7 +81,7 @@ async fn check_failed(scene: &Scene, events: &str, said: &str) {
     }
 }
 
-/// Expects that both endpoints take `events` for a whole answer that says `hello`.
+/// Expects that both endpoints accept `events` as a complete answer with the text `hello`.
 async fn check_completed(scene: &Scene, events: &str) {
     for (answer, record) in scene.streams(events).await {
         assert_eq!(record.status(), RequestStatus::Completed, "{events:?}: {answer:?}");
@@ -104,7 +105,7 @@ async fn an_end_marker_without_a_finish_reason_is_not_the_end() {
     let usage =
         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2}}\n\n";
     check_failed(&scene, &format!("{TEXT}{usage}{DONE}"), "not a chat answer").await;
-    // an empty reason on the way is none
+    // an empty reason in an earlier chunk is none
     let unnamed = TEXT.replace("}}]}", "},\"finish_reason\":\"\"}]}");
     check_failed(&scene, &format!("{unnamed}{TEXT}{DONE}"), "not a chat answer").await;
     check_failed(&scene, &unnamed, "").await;
@@ -132,7 +133,7 @@ async fn an_error_before_the_end_marker_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_reason_that_is_none_or_names_a_failure_is_not_the_end() {
+async fn an_empty_or_failing_finish_reason_is_not_the_end() {
     let scene = scene().await;
     for reason in [r#""null""#, r#""none""#, "false", "0", "{}"] {
         let unfinished = FINISH.replace(r#""stop""#, reason);
@@ -172,7 +173,7 @@ async fn an_error_beside_the_choices_of_a_plain_answer_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_before_all_its_choices_have_come_is_not_whole() {
+async fn a_stream_that_ends_before_all_choices_finish_is_incomplete() {
     let scene = scene().await;
     let mut body = body(ENDPOINTS[0], true);
     body["n"] = 3.into();
@@ -192,7 +193,7 @@ async fn a_stream_that_breaks_before_all_its_choices_have_come_is_not_whole() {
 }
 
 #[tokio::test]
-async fn a_good_stream_is_whole_however_it_is_written() {
+async fn a_valid_stream_is_complete_in_every_notation() {
     let scene = scene().await;
     for end in ["data: [DONE] \n\n", "data: [DONE]\r\n\r\n", "data:[DONE]\n\n", "data: [DONE]"] {
         check_completed(&scene, &format!("{TEXT}{FINISH}{end}")).await;
@@ -203,13 +204,13 @@ async fn a_good_stream_is_whole_however_it_is_written() {
     check_completed(&scene, &format!("\u{feff}{TEXT}{FINISH}{DONE}")).await;
     check_completed(&scene, &format!("{TEXT}{FINISH}{DONE}").replace('\n', "\r\n")).await;
     check_completed(&scene, &format!("{TEXT}{FINISH}{DONE}").replace('\n', "\r")).await;
-    // the usage chunk of some servers names a choice, without a reason
+    // the usage chunk of some servers contains a choice, without a reason
     let usage = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\"},\"finish_reason\":null}],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2}}\n\n";
     check_completed(&scene, &format!("{TEXT}{FINISH}{usage}{DONE}")).await;
 }
 
 #[tokio::test]
-async fn an_encoding_that_was_not_asked_for_is_no_answer() {
+async fn an_unrequested_content_encoding_is_an_invalid_answer() {
     let scene = scene().await;
     let gzip: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xab\xae\x05\x00";
     for endpoint in ENDPOINTS {
@@ -231,14 +232,14 @@ async fn an_encoding_that_was_not_asked_for_is_no_answer() {
     let answer =
         scene.answer(ENDPOINTS[0], false, raw_answer(200, extra, &plain.to_string())).await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    // an error's body is not taken for text either
+    // an encoded error body is not taken for text either
     let head = "HTTP/1.1 400 Bad\r\nconnection: close\r\ncontent-encoding: gzip\r\ncontent-length: 14\r\n\r\n";
     let answer = scene.answer(ENDPOINTS[0], false, [head.as_bytes(), gzip].concat()).await;
     assert!(answer.status == 400 && !answer.text().contains('\u{fffd}'), "{answer:?}");
 }
 
 #[tokio::test]
-async fn another_upstream_is_tried_where_one_encodes_its_answer() {
+async fn an_encoded_answer_causes_failover() {
     let product = Product::start().await;
     let (first, second) = (RawUpstream::start().await, RawUpstream::start().await);
     product.operator().await.add_model_on("asked", &[&first.url, &second.url]).await;
@@ -255,7 +256,7 @@ async fn another_upstream_is_tried_where_one_encodes_its_answer() {
 }
 
 #[tokio::test]
-async fn a_plain_answer_that_is_none_is_a_bad_gateway() {
+async fn an_invalid_plain_answer_is_a_bad_gateway() {
     let scene = scene().await;
     let broken =
         json!({ "choices": [{ "message": { "content": "hi" }, "finish_reason": "error" }] });

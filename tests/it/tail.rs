@@ -1,4 +1,4 @@
-//! Following the log: history, then news, resumed without loss or repeat.
+//! Following the log: history, then live records, resumed without loss or repetition.
 
 use proto::v1;
 use tests::{Product, Session, question, with_timeout};
@@ -26,7 +26,7 @@ async fn ask(product: &Product, key: &str) -> String {
 }
 
 #[tokio::test]
-async fn history_comes_before_news() {
+async fn history_precedes_live_records() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -47,7 +47,7 @@ async fn history_comes_before_news() {
 }
 
 #[tokio::test]
-async fn a_cursor_goes_on_without_loss_or_repeat_even_after_a_restart() {
+async fn a_cursor_resumes_without_loss_or_repetition_after_a_restart() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -69,7 +69,7 @@ async fn a_cursor_goes_on_without_loss_or_repeat_even_after_a_restart() {
     let product = product.stop().await.start().await;
     let alice = Session::sign_in(&product.admin, "alice").await;
     let mut cursor = history.cursor;
-    // a watcher that is cut off after each answer
+    // a watcher that is cut off after each message
     while seen.len() < 6 {
         let request = v1::TailRequestsRequest { cursor: cursor.clone(), ..Default::default() };
         let news = next(&mut follow(&alice, request).await).await;
@@ -79,14 +79,14 @@ async fn a_cursor_goes_on_without_loss_or_repeat_even_after_a_restart() {
     assert_eq!(seen, asked[3..]);
     let request = v1::TailRequestsRequest { cursor, ..Default::default() };
     let mut tail = follow(&alice, request).await;
-    assert!(next(&mut tail).await.live, "there is nothing left before the news");
+    assert!(next(&mut tail).await.live, "the history is exhausted");
     let key = alice.key().await.secret;
     let fresh = ask(&product, &key).await;
     assert_eq!(ids(&next(&mut tail).await), [fresh]);
 }
 
 #[tokio::test]
-async fn a_filter_narrows_the_tail() {
+async fn a_filter_applies_to_the_tail() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -103,7 +103,7 @@ async fn a_filter_narrows_the_tail() {
 }
 
 #[tokio::test]
-async fn pages_give_every_record_once_newest_first() {
+async fn pages_contain_every_record_once_newest_first() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -127,7 +127,7 @@ async fn pages_give_every_record_once_newest_first() {
 }
 
 #[tokio::test]
-async fn a_summary_adds_up_what_the_records_say() {
+async fn a_summary_equals_the_sum_of_the_records() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;

@@ -1,4 +1,5 @@
-//! The house rules as tests: who may import whom, what every file has, what none may name.
+//! The house rules as tests: dependencies between modules, file headers, banned texts, retired
+//! words.
 
 mod imports;
 mod texts;

@@ -1,34 +1,34 @@
-//! What goes through the gateway now, and how much of its limits an account uses.
+//! Current traffic of the gateway, and an account's use of its limits.
 
 use domain::money::Nanos;
 use proto::v1;
 use tests::{Product, RawUpstream, Session, json_answer, question, with_timeout};
 
-/// Watches the traffic of `account` until it is as `expected`.
+/// Watches the traffic of `account` until it satisfies `expected`.
 async fn seen(
     who: &Session,
     account: &str,
     expected: impl Fn(&v1::WatchTrafficResponse) -> bool,
 ) -> v1::WatchTrafficResponse {
     let request = v1::WatchTrafficRequest { account: account.to_owned(), interval_ms: 250 };
-    let mut pictures = who.traffic().watch_traffic(request).await.unwrap().into_inner();
+    let mut snapshots = who.traffic().watch_traffic(request).await.unwrap().into_inner();
     let watching = async {
         loop {
-            let picture = pictures.message().await.unwrap().unwrap();
-            if expected(&picture) {
-                return picture;
+            let snapshot = snapshots.message().await.unwrap().unwrap();
+            if expected(&snapshot) {
+                return snapshot;
             }
         }
     };
     with_timeout("the traffic that is expected", watching).await
 }
 
-fn ended(picture: &v1::WatchTrafficResponse) -> u64 {
-    picture.minutes.iter().map(|minute| minute.requests).sum()
+fn ended(snapshot: &v1::WatchTrafficResponse) -> u64 {
+    snapshot.minutes.iter().map(|minute| minute.requests).sum()
 }
 
 #[tokio::test]
-async fn a_request_is_seen_under_way_and_then_as_ended_by_whom_it_concerns() {
+async fn a_request_is_shown_in_flight_and_then_as_ended_to_its_account() {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     let operator = product.operator().await;
     operator.add_model_on("asked", &[&upstream.url]).await;
@@ -37,8 +37,8 @@ async fn a_request_is_seen_under_way_and_then_as_ended_by_whom_it_concerns() {
     let answer = async {
         let mut call = upstream.call().await;
         for (who, account) in [(&alice, ""), (&operator, "*"), (&operator, "alice")] {
-            let picture = seen(who, account, |picture| picture.in_flight == 1).await;
-            assert_eq!(ended(&picture), 0);
+            let snapshot = seen(who, account, |snapshot| snapshot.in_flight == 1).await;
+            assert_eq!(ended(&snapshot), 0);
         }
         let health =
             operator.traffic().list_upstream_health(v1::ListUpstreamHealthRequest {}).await;
@@ -52,18 +52,18 @@ async fn a_request_is_seen_under_way_and_then_as_ended_by_whom_it_concerns() {
     tokio::join!(product.chat(&key, &question("asked", "hi")).answer(), answer);
     for (who, account) in [(&alice, ""), (&operator, "*"), (&operator, "alice")] {
         let over =
-            |picture: &v1::WatchTrafficResponse| ended(picture) == 1 && picture.in_flight == 0;
-        let picture = seen(who, account, over).await;
-        assert_eq!(picture.minutes.len(), 60);
-        assert_eq!(picture.minutes.iter().map(|minute| minute.tokens).sum::<u64>(), 40);
-        assert!(picture.ttft.is_some() && picture.errors.is_empty(), "{picture:?}");
+            |snapshot: &v1::WatchTrafficResponse| ended(snapshot) == 1 && snapshot.in_flight == 0;
+        let snapshot = seen(who, account, over).await;
+        assert_eq!(snapshot.minutes.len(), 60);
+        assert_eq!(snapshot.minutes.iter().map(|minute| minute.tokens).sum::<u64>(), 40);
+        assert!(snapshot.ttft.is_some() && snapshot.errors.is_empty(), "{snapshot:?}");
     }
-    let picture = seen(&bob, "", |_| true).await;
-    assert_eq!((picture.in_flight, ended(&picture), picture.ttft), (0, 0, None));
+    let snapshot = seen(&bob, "", |_| true).await;
+    assert_eq!((snapshot.in_flight, ended(&snapshot), snapshot.ttft), (0, 0, None));
 }
 
 #[tokio::test]
-async fn errors_are_told_by_their_code() {
+async fn errors_are_counted_by_code() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -71,33 +71,33 @@ async fn errors_are_told_by_their_code() {
     for model in ["gpt-9", "broken", "gpt-9"] {
         product.chat(&key, &question(model, "hi")).answer().await;
     }
-    let picture = seen(&alice, "", |picture| ended(picture) == 3).await;
-    let told = picture.errors.iter().map(|error| (error.code.as_str(), error.count));
+    let snapshot = seen(&alice, "", |snapshot| ended(snapshot) == 3).await;
+    let told = snapshot.errors.iter().map(|error| (error.code.as_str(), error.count));
     assert_eq!(told.collect::<Vec<_>>(), [("model_not_found", 2), ("upstream_error", 1)]);
-    assert!(picture.errors.iter().all(|error| error.last_at.is_some()));
-    assert_eq!(picture.minutes.iter().map(|minute| minute.errors).sum::<u64>(), 3);
+    assert!(snapshot.errors.iter().all(|error| error.last_at.is_some()));
+    assert_eq!(snapshot.minutes.iter().map(|minute| minute.errors).sum::<u64>(), 3);
 }
 
 #[tokio::test]
-async fn pictures_come_until_the_gateway_stops() {
+async fn snapshots_are_sent_until_the_gateway_stops() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let request = v1::WatchTrafficRequest { interval_ms: 250, ..Default::default() };
-    let mut pictures = alice.traffic().watch_traffic(request).await.unwrap().into_inner();
+    let mut snapshots = alice.traffic().watch_traffic(request).await.unwrap().into_inner();
     let mut last = None;
     for _ in 0..3 {
-        let at = with_timeout("a picture", pictures.message()).await.unwrap().unwrap().at;
-        assert!(at.map(|at| (at.seconds, at.nanos)) > last, "each is newer");
+        let at = with_timeout("a snapshot", snapshots.message()).await.unwrap().unwrap().at;
+        assert!(at.map(|at| (at.seconds, at.nanos)) > last, "each snapshot is newer");
         last = at.map(|at| (at.seconds, at.nanos));
     }
     product.shutdown.cancel();
-    let end = async { while let Ok(Some(_)) = pictures.message().await {} };
-    with_timeout("the end of the pictures", end).await;
+    let end = async { while let Ok(Some(_)) = snapshots.message().await {} };
+    with_timeout("the end of the snapshots", end).await;
     product.stop().await;
 }
 
 #[tokio::test]
-async fn limits_are_told_with_what_is_used_of_them() {
+async fn limits_are_shown_with_their_use() {
     let product = Product::start().await;
     let operator = product.operator().await;
     let limits = |rpm, tpm| {

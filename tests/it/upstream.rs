@@ -1,11 +1,11 @@
-//! Upstreams in trouble: what each kind becomes for the client, and when another one is tried.
+//! Upstream errors: the response to the client, and failover.
 
 use serde_json::json;
 use tests::http::Answer;
 use tests::{Product, RawUpstream, closed_port, json_answer, question, raw_answer};
 
-/// Has an upstream send `sent` and returns what the client gets.
-async fn relayed(sent: &str) -> Answer {
+/// Has an upstream send `sent`, and returns the client's response.
+async fn response_to(sent: &str) -> Answer {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
     let key = product.member("alice").await.key().await.secret;
@@ -16,7 +16,7 @@ async fn relayed(sent: &str) -> Answer {
 
 /// Expects this status and code, and `text` in the message.
 async fn check(sent: &str, status: u16, code: &str, text: &str) -> Answer {
-    let answer = relayed(sent).await;
+    let answer = response_to(sent).await;
     let error = answer.error();
     assert_eq!((answer.status, error["code"].as_str()), (status, Some(code)), "{sent}: {answer:?}");
     assert!(error["message"].as_str().unwrap().contains(text), "{error}");
@@ -29,7 +29,7 @@ fn error_body(message: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_error_about_the_request_is_passed_on() {
+async fn an_error_about_the_request_is_relayed() {
     let body = error_body("context is 4096 tokens");
     for status in [400, 404, 422] {
         let answer = check(&json_answer(status, &body), status, "its_code", "4096 tokens").await;
@@ -39,7 +39,7 @@ async fn an_error_about_the_request_is_passed_on() {
 }
 
 #[tokio::test]
-async fn an_error_about_our_credential_stays_with_us() {
+async fn an_error_about_the_gateways_credential_is_not_relayed() {
     let body = error_body("incorrect API key provided: sk-up…9f");
     for status in [401, 403] {
         let answer = check(&json_answer(status, &body), 502, "upstream_error", "operator").await;
@@ -49,7 +49,7 @@ async fn an_error_about_our_credential_stays_with_us() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_is_busy_says_when_to_come_back() {
+async fn a_busy_upstreams_retry_after_is_relayed() {
     let headers = "content-type: application/json\r\nretry-after: 7\r\n";
     let answer = |status| raw_answer(status, headers, &error_body("busy"));
     let refused = check(&answer(429), 429, "rate_limit_exceeded", "busy").await;
@@ -59,7 +59,7 @@ async fn an_upstream_that_is_busy_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_fails_is_a_bad_gateway() {
+async fn a_failing_upstream_is_a_bad_gateway() {
     check(&json_answer(500, &error_body("out of memory")), 502, "upstream_error", "out of memory")
         .await;
     check(
@@ -74,7 +74,7 @@ async fn an_upstream_that_fails_is_a_bad_gateway() {
 }
 
 #[tokio::test]
-async fn what_is_no_chat_answer_is_not_passed_on() {
+async fn an_invalid_chat_answer_is_not_relayed() {
     let html = "content-type: text/html\r\n";
     let page = "<html><body>private page</body></html>";
     let invalid = "upstream_invalid_response";
@@ -102,7 +102,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
+async fn an_unreachable_upstream_is_a_bad_gateway() {
     let product = Product::start().await;
     product.operator().await.add_model_on("asked", &[&closed_port().await]).await;
     let key = product.member("alice").await.key().await.secret;
@@ -135,7 +135,7 @@ async fn the_next_deployment_is_tried_when_one_fails_before_it_answers() {
 }
 
 #[tokio::test]
-async fn an_error_about_the_request_is_not_tried_elsewhere() {
+async fn an_error_about_the_request_causes_no_failover() {
     let product = Product::start().await;
     let (first, second) = (RawUpstream::start().await, RawUpstream::start().await);
     product.operator().await.add_model_on("asked", &[&first.url, &second.url]).await;
@@ -147,7 +147,7 @@ async fn an_error_about_the_request_is_not_tried_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_missing_credential_is_the_operators_to_mend() {
+async fn a_missing_credential_is_reported_to_the_operator_only() {
     let product = Product::start().await;
     let operator = product.operator().await;
     operator.add_model_on("asked", &[&closed_port().await]).await;

@@ -1,4 +1,4 @@
-//! What an upstream reports is charged as far as it can be true, and what it does not report is counted.
+//! Reported usage is charged up to its plausible maximum; unreported usage is counted.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,8 @@ struct Scene {
     key: String,
 }
 
-/// A member with a hundred dollars more than at first, and a model that costs 1 and 2 dollars a million tokens.
+/// Returns a member with an additional balance of 100 dollars, and a model that costs 1 and 2
+/// dollars per million tokens.
 async fn scene() -> Scene {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     let operator = product.operator().await;
@@ -26,7 +27,7 @@ async fn scene() -> Scene {
     Scene { product, upstream, alice, key }
 }
 
-/// An answer that says `message` and reports `usage`, plain or streamed.
+/// Returns an answer with `message` and `usage`, plain or streamed.
 fn answered(stream: bool, message: &Value, usage: &Value) -> String {
     if !stream {
         let choice = json!({ "index": 0, "message": message, "finish_reason": "stop" });
@@ -52,7 +53,7 @@ impl Scene {
         (answer, self.alice.records(before + 1).await.pop().unwrap())
     }
 
-    /// Asks in all four ways, and returns each answer and its record.
+    /// Sends the request in all four forms, and returns each response with its record.
     async fn ask_in_all_ways(
         &self,
         message: &Value,
@@ -83,7 +84,7 @@ fn usd(amount: Option<&str>) -> f64 {
     amount.unwrap().parse().unwrap()
 }
 
-/// The usage that a Responses client is told, plain or streamed; `None` for a chat answer.
+/// Returns the usage in a Responses answer, plain or streamed; `None` for a chat answer.
 fn told(answer: &Answer) -> Option<Value> {
     let whole = match answer.text().split("event: response.completed\ndata: ").nth(1) {
         Some(event) => {
@@ -96,7 +97,7 @@ fn told(answer: &Answer) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn no_request_is_charged_for_more_than_its_bytes_can_be() {
+async fn no_request_is_charged_for_more_tokens_than_its_bytes_permit() {
     let scene = scene().await;
     let usage = json!({ "prompt_tokens": 1_000_000_000, "completion_tokens": 2 });
     for (answer, record) in scene.ask_in_all_ways(&json!({ "content": "hi" }), &usage).await {
@@ -118,7 +119,7 @@ async fn no_request_is_charged_for_more_than_its_bytes_can_be() {
     let health = scene.health().await;
     assert_eq!(health.implausible_usage, 4, "{health:?}");
     assert!(health.last_error.contains("1000000000 prompt tokens"), "{health:?}");
-    // the house's books have what was not charged
+    // the ledger verifies although the excess was not charged
     let request = v1::VerifyLedgerRequest {};
     let operator = scene.product.operator().await;
     assert!(operator.ledger().verify_ledger(request).await.unwrap().into_inner().ok);
@@ -151,7 +152,7 @@ async fn no_request_is_charged_for_more_than_its_context_window_or_its_cap() {
 }
 
 #[tokio::test]
-async fn counts_at_the_end_of_their_range_poison_nothing() {
+async fn extreme_token_counts_do_not_affect_later_requests() {
     let scene = scene().await;
     for huge in [json!(i64::MAX), json!(u64::MAX)] {
         let usage = json!({ "prompt_tokens": huge, "completion_tokens": huge, "total_tokens": huge,
@@ -170,7 +171,7 @@ async fn counts_at_the_end_of_their_range_poison_nothing() {
     let operator = scene.product.operator().await;
     let request = v1::VerifyLedgerRequest {};
     assert!(operator.ledger().verify_ledger(request).await.unwrap().into_inner().ok);
-    // what was learnt from them does not make the next hold too large
+    // the token estimate learned from them does not inflate the next hold
     let sent = answered(
         false,
         &json!({ "content": "hi" }),
@@ -181,11 +182,11 @@ async fn counts_at_the_end_of_their_range_poison_nothing() {
 }
 
 #[tokio::test]
-async fn honest_counts_are_charged_in_full() {
+async fn plausible_usage_is_charged_in_full() {
     let scene = scene().await;
     let image = json!([{ "type": "text", "text": "what is this?" },
         { "type": "image_url", "image_url": { "url": "https://example.com/a.png" } }]);
-    // a server with a long prompt of its own, and an image of many tiles
+    // a server that adds a long prompt, and an image with many tiles
     for (content, prompt) in [(json!("hi"), 9_000), (image, 60_000)] {
         let body =
             json!({ "model": "asked", "messages": [{ "role": "user", "content": content }] });
@@ -200,7 +201,7 @@ async fn honest_counts_are_charged_in_full() {
 }
 
 #[tokio::test]
-async fn what_an_upstream_leaves_out_is_counted_and_the_basis_says_so() {
+async fn unreported_usage_is_counted_and_recorded_as_counted() {
     let scene = scene().await;
     let said = json!({ "content": "hello world, hello world" });
     let left_out = [
@@ -229,7 +230,7 @@ async fn what_an_upstream_leaves_out_is_counted_and_the_basis_says_so() {
 }
 
 #[tokio::test]
-async fn text_in_fields_that_are_not_known_is_output() {
+async fn text_in_unknown_fields_counts_as_output() {
     let scene = scene().await;
     for message in [
         json!({ "content": "", "thinking": "hello world" }),
@@ -249,7 +250,7 @@ async fn text_in_fields_that_are_not_known_is_output() {
     }
 }
 
-/// A stream of these chunks and its end marker.
+/// Returns a stream of these chunks and its end marker.
 fn stream_of(chunks: &[Value]) -> String {
     let mut events = String::new();
     for data in chunks {
@@ -277,7 +278,7 @@ fn with_usage(mut chunk: Value, usage: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_report_that_text_follows_is_the_least_that_an_answer_is() {
+async fn usage_reported_before_the_last_text_is_a_lower_bound() {
     let scene = scene().await;
     let text = "hello world ".repeat(1_000);
     let counted = o200k_base().count(&text) as u64;
@@ -296,7 +297,7 @@ async fn a_report_that_text_follows_is_the_least_that_an_answer_is() {
             assert_eq!(record.usage_basis(), UsageBasis::Counted, "{record:?}");
             assert_eq!(record.notes, ["usage_counted=completion_tokens"]);
         }
-        // the last report of those that come with every chunk is believed
+        // of reports in every chunk, the last one is used
         let pieces = (1..=5).map(|number| with_usage(delta("hello "), usage(10, number)));
         let chunks: Vec<_> = pieces.chain([finish()]).collect();
         let (_, record) = scene.ask(path, &body, stream_of(&chunks)).await;
@@ -306,7 +307,7 @@ async fn a_report_that_text_follows_is_the_least_that_an_answer_is() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_the_last_report_pays_for_what_was_streamed() {
+async fn a_disconnect_before_the_last_usage_report_charges_the_streamed_output() {
     let scene = scene().await;
     let mut body = question("asked", "hi");
     body["stream"] = json!(true);
@@ -347,7 +348,7 @@ async fn a_counted_answer_is_charged_up_to_its_cap() {
 }
 
 #[tokio::test]
-async fn text_that_the_client_does_not_get_is_not_charged() {
+async fn undelivered_text_is_not_charged() {
     let scene = scene().await;
     for usage in [None, Some(usage(8, 601))] {
         for cap in [5, 50] {
@@ -368,7 +369,7 @@ async fn text_that_the_client_does_not_get_is_not_charged() {
 }
 
 #[tokio::test]
-async fn a_request_that_failed_without_an_answer_is_not_charged() {
+async fn a_failed_request_without_output_is_not_charged() {
     let scene = scene().await;
     let usage = json!({ "choices": [], "usage": usage(9, 100_000) });
     let broken = json!({ "error": { "message": "out of memory" }, "usage": usage["usage"] });
@@ -385,7 +386,7 @@ async fn a_request_that_failed_without_an_answer_is_not_charged() {
         assert_eq!(record.status(), RequestStatus::Failed, "{record:?}");
         assert_eq!(record.cost_usd.as_deref(), Some("0"), "{record:?}");
     }
-    // what was streamed is charged
+    // the streamed output is charged
     let events = format!("data: {}\n\nevent: error\ndata: {{}}\n\n", delta("hello world"));
     let sent = format!("{}{}{}", stream_head(), chunk(&events), chunk(""));
     let mut body = question("asked", "hi");
@@ -396,7 +397,7 @@ async fn a_request_that_failed_without_an_answer_is_not_charged() {
 }
 
 #[tokio::test]
-async fn a_prompt_of_no_tokens_is_counted() {
+async fn reported_zero_prompt_tokens_are_replaced_by_a_count() {
     let scene = scene().await;
     for (_, record) in scene.ask_in_all_ways(&json!({ "content": "hi" }), &usage(0, 2)).await {
         let tokens = record.tokens.unwrap();
@@ -407,7 +408,7 @@ async fn a_prompt_of_no_tokens_is_counted() {
 }
 
 #[tokio::test]
-async fn the_cached_part_of_a_prompt_that_cannot_be_true_is_not_believed() {
+async fn an_implausible_cached_token_count_is_discarded() {
     let scene = scene().await;
     let mut report = usage(1_000_000_000, 2);
     report["prompt_tokens_details"] = json!({ "cached_tokens": 1_000_000_000 });

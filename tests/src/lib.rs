@@ -5,7 +5,7 @@
 //! process. [`Session`] calls its admin plane, [`http`] sends requests to its API, [`RawUpstream`]
 //! is an upstream that the test scripts byte by byte, [`process`] runs the real binaries, and
 //! [`Terminal`] runs one in a pseudo-terminal. [`drill`] runs the real binaries under load.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 mod clock;
 pub mod drill;

@@ -1,4 +1,4 @@
-//! `ctl request tail` over a gateway that goes away and comes back.
+//! `ctl request tail` across a restart of the gateway.
 
 use std::process::Stdio;
 
@@ -26,14 +26,14 @@ impl Tail {
         Self { child, lines }
     }
 
-    /// The id of the next request that it prints.
+    /// Returns the id of the next request that it prints.
     async fn next(&mut self) -> String {
         let line = with_timeout("a row", self.lines.next_line()).await.unwrap().unwrap();
         let record: Value = line.parse().unwrap();
         record["id"].as_str().unwrap().to_owned()
     }
 
-    /// Ends it as Ctrl-C does; nothing more must have come.
+    /// Interrupts it as Ctrl-C does, and checks that there is no further output.
     async fn interrupt(mut self) {
         let id = self.child.id().unwrap().to_string();
         Command::new("sh").args(["-c", "kill -INT $0", &id]).status().await.unwrap();
@@ -50,9 +50,9 @@ async fn ask(product: &Product, key: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_tail_goes_on_over_a_restart_without_loss_or_repeat() {
+async fn a_tail_continues_after_a_restart_without_loss_or_repetition() {
     let dir = tempfile::tempdir().unwrap();
-    // an address that is the same after the restart
+    // an address that stays the same after the restart
     let address = AdminAddress::Unix(dir.path().join("admin.sock"));
     let product = Product::with(|setup| setup.config.admin_listen = address).await;
     let key = product.member("alice").await.key().await.secret;
@@ -64,7 +64,7 @@ async fn a_tail_goes_on_over_a_restart_without_loss_or_repeat() {
     printed.push(tail.next().await);
 
     let product = product.stop().await.start().await;
-    // before it is back, or after: both must come, once
+    // during or after the restart: each must be printed exactly once
     for _ in 0..3 {
         asked.push(ask(&product, &key).await);
     }

@@ -1,24 +1,24 @@
-//! `ctl quickstart` against a gateway whose models answer, or do not.
+//! `ctl quickstart` with models that answer, and models that do not.
 
 use serde_json::Value;
 use tests::http::Request;
 use tests::{Product, closed_port, question};
 
-use super::person::Person;
+use super::user::User;
 
-/// Starts quickly; what is printed is JSON.
-async fn quickstart(who: &Person, more: &str) -> (u8, Value, String) {
+/// Runs the quickstart with JSON output. Returns its exit code, stdout and stderr.
+async fn quickstart(who: &User, more: &str) -> (u8, Value, String) {
     let line = format!("quickstart -o json{more}");
     let ran = who.ctl(&line).await;
     (ran.code, ran.out.parse().unwrap_or_default(), ran.err)
 }
 
 #[tokio::test]
-async fn its_code_asks_for_a_model_whose_upstream_answers() {
+async fn the_printed_code_uses_a_model_whose_upstream_answers() {
     let product = Product::start().await;
-    // the first of the catalogue, and nobody is there
+    // the first of the catalogue, whose upstream is unreachable
     product.serve_model("a-first", &closed_port().await, "far").await;
-    let newcomer = Person::new(&product);
+    let newcomer = User::new(&product);
     let (code, started, said) = quickstart(&newcomer, "").await;
     assert_eq!((code, &started["model"]), (0, &"sim-chat".into()), "{said}");
     assert_eq!(started["base_url"], format!("http://{}/v1", product.http));
@@ -37,34 +37,34 @@ async fn its_code_asks_for_a_model_whose_upstream_answers() {
 }
 
 #[tokio::test]
-async fn the_operator_can_start_as_well() {
+async fn the_operator_can_run_the_quickstart() {
     let product = Product::start().await;
-    let (code, started, said) = quickstart(&Person::operator(&product), "").await;
+    let (code, started, said) = quickstart(&User::operator(&product), "").await;
     assert_eq!((code, &started["account"]), (0, &"operator".into()), "{said}");
 }
 
 #[tokio::test]
-async fn what_the_demo_exported_does_not_make_accounts_after_its_end() {
+async fn the_environment_of_a_finished_demo_creates_no_accounts() {
     let product = Product::start().await;
-    let mut newcomer = Person::new(&product);
+    let mut newcomer = User::new(&product);
     let gone = product.home.scratch().join("tollgate-demo/operator.token");
     newcomer.environment.token_file = Some(gone);
     for _ in 0..2 {
         let (code, _, said) = quickstart(&newcomer, "").await;
         assert_eq!(code, 0, "{said}");
     }
-    let accounts = Person::operator(&product).json("account list").await;
+    let accounts = User::operator(&product).json("account list").await;
     assert_eq!(accounts.as_array().unwrap().len(), 2, "the operator and the newcomer: {accounts}");
 }
 
 #[tokio::test]
-async fn the_address_that_the_operator_has_set_is_what_clients_are_told() {
+async fn the_public_url_is_printed_for_clients() {
     let public_url = closed_port().await;
     let product = Product::with(|setup| setup.config.public_url = Some(public_url.clone())).await;
-    let operator = Person::operator(&product);
+    let operator = User::operator(&product);
     let configuration = operator.ok("agent-config codex").await;
     assert!(configuration.contains(&public_url), "{configuration}");
-    // Nobody answers there, which is said before anything is made.
+    // That address is unreachable, which is reported before anything is created.
     let ran = operator.ctl("quickstart").await;
     assert!(ran.code == 6 && ran.err.contains(&public_url), "{ran:?}");
     let found = operator.json("doctor").await;

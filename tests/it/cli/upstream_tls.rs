@@ -1,4 +1,4 @@
-//! An upstream behind TLS whose certificate no public authority has signed.
+//! An upstream with a TLS certificate that no public authority has signed.
 
 use std::sync::Arc;
 
@@ -14,9 +14,10 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::person::Person;
+use super::user::User;
 
-/// A simulator that speaks TLS on a free port of `localhost`, and the tasks that run it.
+/// Starts a simulator with TLS on a free port of `localhost`. Returns it with the tasks that run
+/// it.
 async fn secure_simulator(
     certificate: CertificateDer<'static>,
     key: &KeyPair,
@@ -51,14 +52,15 @@ async fn secure_simulator(
     (url, tasks)
 }
 
-/// A certificate for `localhost` that signs itself and may sign others, as `openssl req -x509` makes it.
+/// Returns a self-signed certificate for `localhost` that may sign others, as `openssl req -x509`
+/// creates it.
 fn self_signed() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Puts a text into a file below the product's scratch directory.
+/// Writes a text to a file in the product's scratch directory.
 fn file(product: &Product, name: &str, text: &str) -> String {
     let path = product.home.scratch().join(name);
     std::fs::write(&path, text).unwrap();
@@ -66,9 +68,9 @@ fn file(product: &Product, name: &str, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_upstream_is_trusted_with_the_certificates_that_were_named_for_it() {
+async fn an_upstream_is_trusted_by_its_configured_certificates_only() {
     let product = Product::start().await;
-    let operator = Person::operator(&product);
+    let operator = User::operator(&product);
     let key = product.member("alice").await.key().await.secret;
     let (own, authority) = (self_signed(), self_signed());
     let leaf_key = KeyPair::generate().unwrap();
@@ -86,7 +88,7 @@ async fn an_upstream_is_trusted_with_the_certificates_that_were_named_for_it() {
         let ask = async || {
             product.chat(&key, &question(&format!("m-{name}"), "hi")).answer().await.status
         };
-        assert_eq!(ask().await, 502, "{name} is of no public authority");
+        assert_eq!(ask().await, 502, "{name} is not signed by a public authority");
         let found = operator.ctl("doctor -o json").await.out;
         let option = format!("ctl upstream update {name} --upstream-ca-file FILE");
         assert!(found.contains(&option), "{found}");
@@ -96,16 +98,16 @@ async fn an_upstream_is_trusted_with_the_certificates_that_were_named_for_it() {
         assert_eq!(ask().await, 200, "{name}");
         operator.ok("doctor").await;
     }
-    // What is trusted for one is not trusted for another.
+    // Certificates are trusted for one upstream only.
     let other = file(&product, "other.pem", &self_signed().pem());
     operator.ok(&format!("upstream update own --upstream-ca-file {other}")).await;
     assert_eq!(product.chat(&key, &question("m-own", "hi")).answer().await.status, 502);
 }
 
 #[tokio::test]
-async fn certificates_of_an_upstream_are_kept_exported_and_taken_away_again() {
+async fn ca_certificates_of_an_upstream_are_stored_exported_and_removed() {
     let product = Product::start().await;
-    let operator = Person::operator(&product);
+    let operator = User::operator(&product);
     let pem = self_signed().pem();
     let path = file(&product, "ca.pem", &pem);
     let add =
@@ -113,7 +115,7 @@ async fn certificates_of_an_upstream_are_kept_exported_and_taken_away_again() {
     assert_eq!(operator.json(&add).await["ca_certificates"], json!(pem));
     let home = product.stop().await;
     let product = home.start().await;
-    let operator = Person::operator(&product);
+    let operator = User::operator(&product);
     let exported = operator.ok("export").await;
     let catalogue = file(&product, "catalogue.toml", &exported);
     let ran = operator.ctl(&format!("apply -f {catalogue}")).await;
@@ -126,9 +128,9 @@ async fn certificates_of_an_upstream_are_kept_exported_and_taken_away_again() {
 }
 
 #[tokio::test]
-async fn certificates_are_refused_where_they_say_nothing() {
+async fn ca_certificates_are_refused_for_an_upstream_without_tls() {
     let product = Product::start().await;
-    let operator = Person::operator(&product);
+    let operator = User::operator(&product);
     let path = file(&product, "ca.pem", &self_signed().pem());
     let ran = operator.ctl(&format!("upstream add u --url sim: --upstream-ca-file {path}")).await;
     assert!(ran.code == 2 && ran.err.contains("`https:`"), "{ran:?}");

@@ -1,12 +1,12 @@
-//! What goes on, as `ctl` tells it of a gateway that does it: traffic, limits, health, sums, chosen
+//! The state of a running gateway as `ctl` shows it: traffic, limits, health, usage, filtered
 //! requests, findings.
 
 use serde_json::{Value, json};
 use tests::{Product, closed_port, question};
 
-use super::person::{Person, member};
+use super::user::{User, member};
 
-/// The rows of a list, with these fields of each.
+/// Returns these fields of each row of a list.
 fn rows(list: &Value, fields: &[&str]) -> Value {
     let row = |entry: &Value| fields.iter().map(|field| entry[*field].clone()).collect::<Value>();
     list.as_array().unwrap().iter().map(row).collect()
@@ -17,10 +17,10 @@ async fn ask(product: &Product, key: &str, model: &str) {
 }
 
 #[tokio::test]
-async fn traffic_limits_and_health_tell_of_the_same_requests() {
+async fn traffic_limits_and_health_count_the_same_requests() {
     let product = Product::start().await;
     product.serve_model("broken", "sim:", "sim-chat?status=500").await;
-    let operator = Person::operator(&product);
+    let operator = User::operator(&product);
     operator.ok("plan set free --rpm 100").await;
     let (alice, bob) = (member(&product, "alice").await, member(&product, "bob").await);
     let key = alice.json("key create ci --rpm 20 --spend-cap 2").await;
@@ -71,7 +71,7 @@ async fn traffic_limits_and_health_tell_of_the_same_requests() {
 }
 
 #[tokio::test]
-async fn usage_is_summed_by_key_and_filters_choose_the_same_everywhere() {
+async fn usage_is_summed_by_key_and_all_commands_apply_filters_alike() {
     let product = Product::start().await;
     let alice = member(&product, "alice").await;
     let mut keys = Vec::new();
@@ -124,9 +124,9 @@ async fn usage_is_summed_by_key_and_filters_choose_the_same_everywhere() {
 }
 
 #[tokio::test]
-async fn the_doctor_tells_what_the_gateway_finds_in_itself() {
+async fn the_doctor_shows_the_gateways_own_findings() {
     let product = Product::start().await;
-    let (operator, alice) = (Person::operator(&product), member(&product, "alice").await);
+    let (operator, alice) = (User::operator(&product), member(&product, "alice").await);
     let findings = operator.json("doctor").await;
     let areas = rows(&findings, &["area"]);
     for area in ["server", "token", "clock", "secrets", "database", "ledger", "upstream"] {

@@ -156,8 +156,8 @@ async fn export(who: &Session, request: v1::ExportRequestsRequest) -> Attempt {
 /// Watches the caller's traffic, which is zero although others have some.
 async fn watch(who: &Session) -> Attempt {
     let request = v1::WatchTrafficRequest::default();
-    let mut pictures = who.traffic().watch_traffic(request).await?.into_inner();
-    let picture = pictures.message().await?.unwrap();
-    assert!(picture.minutes.iter().all(|minute| minute.requests == 0), "{picture:?}");
-    Ok(format!("{picture:?}"))
+    let mut snapshots = who.traffic().watch_traffic(request).await?.into_inner();
+    let snapshot = snapshots.message().await?.unwrap();
+    assert!(snapshot.minutes.iter().all(|minute| minute.requests == 0), "{snapshot:?}");
+    Ok(format!("{snapshot:?}"))
 }

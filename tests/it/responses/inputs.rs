@@ -1,4 +1,4 @@
-//! What a model's messages may hold is the model's property: it is passed on, or refused by name.
+//! Content parts that the model supports are forwarded; others are refused by name.
 
 use proto::v1::{self, Input};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use tests::{Session, json_answer};
 
 use super::{post, with_upstream};
 
-/// Says what the model `asked` takes.
+/// Sets the inputs that the model `asked` supports.
 async fn set_inputs(operator: &Session, inputs: &[Input]) {
     let inputs = v1::InputList { inputs: inputs.iter().map(|it| (*it).into()).collect() };
     let change = v1::UpdateModelRequest {
@@ -18,7 +18,7 @@ async fn set_inputs(operator: &Session, inputs: &[Input]) {
     assert_eq!(model.inputs, inputs.inputs);
 }
 
-/// A kind of part with its words in Responses and in chat.
+/// Returns the kinds of content parts, with their names and formats in Responses and in chat.
 fn parts() -> [(Input, &'static str, Value, Value); 3] {
     [
         (
@@ -42,7 +42,7 @@ fn parts() -> [(Input, &'static str, Value, Value); 3] {
     ]
 }
 
-/// The same request for both endpoints.
+/// Returns the same request for both endpoints.
 fn requests(
     product: &tests::Product,
     key: &str,
@@ -59,7 +59,7 @@ fn requests(
 }
 
 #[tokio::test]
-async fn what_a_model_takes_reaches_a_generic_upstream() {
+async fn supported_content_parts_reach_a_generic_upstream() {
     let (product, upstream, _alice, key) = with_upstream().await;
     let operator = product.operator().await;
     let whole = json!({ "choices": [{ "message": { "content": "hi" }, "finish_reason": "stop" }] });
@@ -79,7 +79,7 @@ async fn what_a_model_takes_reaches_a_generic_upstream() {
 }
 
 #[tokio::test]
-async fn what_a_model_does_not_take_is_refused_by_name_before_its_upstream_is_called() {
+async fn unsupported_content_parts_are_refused_by_name_before_the_upstream_is_called() {
     let (product, _upstream, _alice, key) = with_upstream().await;
     let operator = product.operator().await;
     for (missing, plural, part, chat_part) in parts() {
@@ -103,7 +103,7 @@ async fn what_a_model_does_not_take_is_refused_by_name_before_its_upstream_is_ca
 }
 
 #[tokio::test]
-async fn an_output_that_is_missing_is_named() {
+async fn a_missing_output_is_named() {
     let (product, _upstream, _alice, key) = with_upstream().await;
     for (call, output) in [
         (

@@ -1,4 +1,4 @@
-//! `/v1/responses` over chat upstreams, as clients meet it.
+//! `/v1/responses` over chat upstreams.
 
 mod inputs;
 mod modes;
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use tests::http::{Answer, Request};
 use tests::{Product, RawUpstream, Session};
 
-/// A Responses request.
+/// Returns a Responses request.
 fn asked(model: &str, input: impl Into<Value>) -> Value {
     json!({ "model": model, "input": input.into() })
 }
 
-/// A streamed one.
+/// Returns a streamed Responses request.
 fn streamed(model: &str, input: impl Into<Value>) -> Value {
     let mut body = asked(model, input);
     body["stream"] = json!(true);
@@ -27,7 +27,7 @@ fn post(product: &Product, key: &str, body: &Value) -> Request {
     product.post("/v1/responses").bearer(key).json(body)
 }
 
-/// A gateway with a model `asked` on an upstream of the test's own, and a member's key.
+/// Returns a gateway with a model `asked` on the test's upstream, and a member's key.
 async fn with_upstream() -> (Product, RawUpstream, Session, String) {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
@@ -36,7 +36,7 @@ async fn with_upstream() -> (Product, RawUpstream, Session, String) {
     (product, upstream, alice, key)
 }
 
-/// A gateway with the simulator, and a member's key.
+/// Returns a gateway with the simulator, and a member's key.
 async fn with_simulator() -> (Product, Session, String) {
     let product = Product::start().await;
     let alice = product.member("alice").await;
@@ -44,7 +44,7 @@ async fn with_simulator() -> (Product, Session, String) {
     (product, alice, key)
 }
 
-/// One event of a stream: its `event` line must agree with its data.
+/// Parses one event of a stream and checks that its `event` line agrees with its data.
 #[track_caller]
 fn parsed(event: &str) -> Value {
     let (name, data) = event.split_once("\ndata: ").unwrap_or_else(|| panic!("no event: {event}"));
@@ -53,7 +53,7 @@ fn parsed(event: &str) -> Value {
     data
 }
 
-/// The events of a whole stream, which must end in `[DONE]`.
+/// Parses the events of a whole stream, which must end in `[DONE]`.
 #[track_caller]
 fn events(answer: &Answer) -> Vec<Value> {
     let events = answer.events();
@@ -66,7 +66,7 @@ fn events(answer: &Answer) -> Vec<Value> {
     events
 }
 
-/// The object of the last event, which must be of this type.
+/// Returns the object of the last event, which must have this type.
 #[track_caller]
 fn terminal(events: &[Value], kind: &str) -> Value {
     let last = events.last().unwrap();
@@ -80,7 +80,7 @@ fn terminal(events: &[Value], kind: &str) -> Value {
     last["response"].clone()
 }
 
-/// The text of all messages of a response.
+/// Returns the text of all messages of a response.
 fn text_of(response: &Value) -> String {
     let items = response["output"].as_array().unwrap().iter();
     let parts = items.flat_map(|item| item["content"].as_array().cloned().unwrap_or_default());

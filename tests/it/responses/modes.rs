@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{asked, events, post, streamed, terminal, with_simulator};
 
-/// Takes out what differs from one response to the next: ids, times, and whether it was kept.
+/// Removes the fields that vary between responses: ids, times and `store`.
 fn comparable(mut response: Value) -> Value {
     for name in ["id", "created_at", "completed_at"] {
         response[name] = Value::Null;
@@ -63,7 +63,7 @@ async fn identical_requests_give_identical_items_and_usage_in_both_modes() {
 }
 
 #[tokio::test]
-async fn folding_the_events_gives_the_object_that_the_last_one_holds() {
+async fn folding_the_events_gives_the_object_in_the_terminal_event() {
     let (product, _alice, key) = with_simulator().await;
     let answer = post(&product, &key, &streamed("sim-reasoner", "fold me")).answer().await;
     let events = events(&answer);
@@ -81,7 +81,7 @@ async fn folding_the_events_gives_the_object_that_the_last_one_holds() {
 }
 
 #[tokio::test]
-async fn what_an_upstream_does_not_count_is_counted_for_client_and_record_alike() {
+async fn unreported_usage_is_counted_alike_for_client_and_record() {
     let (product, alice, key) = with_simulator().await;
     let request = asked("sim-chat", "[sim usage=off] count me");
     let usage = post(&product, &key, &request).answer().await.json()["usage"].clone();
@@ -95,7 +95,7 @@ async fn what_an_upstream_does_not_count_is_counted_for_client_and_record_alike(
 }
 
 #[tokio::test]
-async fn an_answer_that_is_broken_off_costs_the_same_in_both_modes() {
+async fn a_truncated_answer_costs_the_same_in_both_modes() {
     let (product, upstream, alice, key) = super::with_upstream().await;
     let usage = json!({ "prompt_tokens": 1_000, "completion_tokens": 7 });
     let whole = json!({ "usage": usage, "choices": [

@@ -66,7 +66,7 @@ async fn every_bad_field_is_a_400_that_names_it() {
 }
 
 #[tokio::test]
-async fn bodies_of_absurd_shape_are_refused_or_served_and_never_crash() {
+async fn extreme_bodies_are_refused_or_served_and_never_crash() {
     let (product, _alice, key) = with_simulator().await;
     let send =
         async |body: Vec<u8>| product.post("/v1/responses").bearer(&key).body(body).answer().await;
@@ -91,7 +91,7 @@ async fn bodies_of_absurd_shape_are_refused_or_served_and_never_crash() {
         let answer = send(body.into_bytes()).await;
         assert_eq!(answer.status, 400, "{answer:?}");
     }
-    // the model is not asked to read a thousand levels, but to be given them as they are
+    // a nested schema is data for the model and is forwarded unchanged
     let schema = format!("{}{}{}", r#"{"a":"#.repeat(1_000), "1", "}".repeat(1_000));
     let tools = format!(r#"[{{"type":"function","name":"f","parameters":{schema}}}]"#);
     let body = format!(r#"{{"model":"sim-chat","input":"hi","tools":{tools}}}"#);
@@ -99,7 +99,7 @@ async fn bodies_of_absurd_shape_are_refused_or_served_and_never_crash() {
 }
 
 #[tokio::test]
-async fn a_websocket_is_told_to_fall_back() {
+async fn a_websocket_upgrade_is_refused_with_426() {
     let (product, _alice, key) = with_simulator().await;
     let request = product.get("/v1/responses").bearer(&key);
     let answer =

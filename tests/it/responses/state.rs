@@ -1,4 +1,4 @@
-//! Stored responses: continued, named, listed, deleted, and nobody else's.
+//! Stored responses: continuation, retrieval, listing, deletion, and isolation between accounts.
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn said(text: &str) -> String {
     json_answer(200, &json!({ "choices": choices, "usage": usage }).to_string())
 }
 
-/// The messages of a chat request as `role: content`.
+/// Returns the messages of a chat request as `role: content`.
 fn conversation(sent: &Value) -> Vec<String> {
     let line = |message: &Value| {
         format!("{}: {}", message["role"].as_str().unwrap(), message["content"].as_str().unwrap())
@@ -49,7 +49,7 @@ async fn a_chain_carries_the_whole_conversation_and_survives_a_restart() {
     let (answer, _) =
         tokio::join!(post(&product, &key, &first).answer(), upstream.answer(said("1")));
     let first = id_of(&answer.json());
-    // at once: the first response may still be on its way to the store
+    // immediately: the first response may not be in the store yet
     let second = continued(&first, "two");
     let (answer, sent) =
         tokio::join!(post(&product, &key, &second).answer(), upstream.answer(said("2")));
@@ -67,7 +67,7 @@ async fn a_chain_carries_the_whole_conversation_and_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn a_stored_response_is_given_again_as_it_was() {
+async fn a_stored_response_is_returned_unchanged() {
     let (product, _alice, key) = with_simulator().await;
     let answer = post(&product, &key, &streamed("sim-chat", "keep me")).answer().await;
     let response = terminal(&events(&answer), "response.completed");
@@ -90,7 +90,7 @@ async fn a_stored_response_is_given_again_as_it_was() {
 }
 
 #[tokio::test]
-async fn an_item_is_referred_to_by_its_id() {
+async fn an_item_can_be_referenced_by_its_id() {
     let (product, upstream, _alice, key) = with_upstream().await;
     let (answer, _) = tokio::join!(
         post(&product, &key, &asked("asked", "one")).answer(),
@@ -116,7 +116,7 @@ async fn an_item_is_referred_to_by_its_id() {
         .iter()
         .map(|item| item["type"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(kinds, ["message"; 3], "references are replaced by what they refer to");
+    assert_eq!(kinds, ["message"; 3], "references are replaced by their items");
 
     let unknown = asked("asked", json!([{ "type": "item_reference", "id": "msg_nobody" }]));
     let answer = post(&product, &key, &unknown).answer().await;
@@ -124,7 +124,7 @@ async fn an_item_is_referred_to_by_its_id() {
 }
 
 #[tokio::test]
-async fn accounts_never_see_each_others_responses() {
+async fn no_account_sees_the_responses_of_another() {
     let (product, _alice, key) = with_simulator().await;
     let response = post(&product, &key, &asked("sim-chat", "mine")).answer().await.json();
     let (id, item) = (id_of(&response), response["output"][0]["id"].clone());
@@ -148,7 +148,7 @@ async fn accounts_never_see_each_others_responses() {
 }
 
 #[tokio::test]
-async fn what_is_not_to_be_stored_is_not() {
+async fn a_response_with_store_false_is_not_stored() {
     let (product, _alice, key) = with_simulator().await;
     let mut body = asked("sim-chat", "forget me");
     body["store"] = json!(false);
@@ -158,7 +158,7 @@ async fn what_is_not_to_be_stored_is_not() {
 }
 
 #[tokio::test]
-async fn with_the_store_off_what_needs_it_is_refused() {
+async fn with_the_store_disabled_requests_that_need_it_are_refused() {
     let product = Product::with(|setup| setup.config.responses.retention = None).await;
     let key = product.member("alice").await.key().await.secret;
     let response = post(&product, &key, &asked("sim-chat", "hi")).answer().await.json();
@@ -173,7 +173,7 @@ async fn with_the_store_off_what_needs_it_is_refused() {
 }
 
 #[tokio::test]
-async fn the_oldest_responses_make_room_for_new_ones() {
+async fn the_oldest_responses_are_evicted_for_new_ones() {
     let product = Product::with(|setup| {
         setup.config.responses.retention.as_mut().unwrap().account_bytes = 6_000;
     })
@@ -184,14 +184,14 @@ async fn the_oldest_responses_make_room_for_new_ones() {
         let response = post(&product, &key, &asked("sim-chat", "fill")).answer().await.json();
         ids.push(id_of(&response));
     }
-    // a deletion waits for all that was kept before it
+    // a deletion waits for all earlier writes
     assert_eq!(delete(&product, &key, ids.last().unwrap()).await.status, 200);
     assert_eq!(get(&product, &key, &ids[0]).await.status, 404);
     assert_eq!(get(&product, &key, &ids[6]).await.status, 200);
 }
 
 #[tokio::test]
-async fn references_cannot_blow_a_small_request_up() {
+async fn expanded_references_count_towards_the_body_limit() {
     let product = Product::with(|setup| setup.config.max_body_bytes = 200_000).await;
     let key = product.member("alice").await.key().await.secret;
     let long = asked(

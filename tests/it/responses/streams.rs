@@ -1,4 +1,5 @@
-//! Streams: as they arrive, and never complete when they are not.
+//! Promise 5 and 7 for Responses streams: relayed as they arrive, never complete when truncated,
+//! stopped on disconnect.
 
 use proto::v1::{RequestStatus, UsageBasis};
 use serde_json::{Value, json};
@@ -6,7 +7,7 @@ use tests::{Session, chunk, json_answer, raw_answer, stream_head};
 
 use super::{events, parsed, post, streamed, terminal, with_simulator, with_upstream};
 
-/// A chat stream as a server writes it.
+/// A recorded chat stream.
 const RECORDED: &str = concat!(
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n",
@@ -18,7 +19,7 @@ const RECORDED: &str = concat!(
 );
 
 #[tokio::test]
-async fn one_delta_in_is_its_events_out_at_once() {
+async fn each_upstream_delta_is_relayed_at_once() {
     let (product, upstream, _alice, key) = with_upstream().await;
     let frames: Vec<_> = RECORDED.split_inclusive("\n\n").collect();
     let begin = async {
@@ -37,7 +38,7 @@ async fn one_delta_in_is_its_events_out_at_once() {
         kinds
     };
     assert_eq!(kinds(2).await, ["response.created", "response.in_progress"]);
-    // the upstream sends no byte more before the client has these events
+    // the upstream sends no further byte before the client has these events
     call.send(chunk(frames[1])).await;
     let opened =
         ["response.output_item.added", "response.content_part.added", "response.output_text.delta"];
@@ -53,7 +54,7 @@ async fn one_delta_in_is_its_events_out_at_once() {
     ];
     assert_eq!(kinds(4).await, closed);
     assert_eq!(answer.event().await.as_deref(), Some("data: [DONE]"));
-    assert_eq!(answer.event().await, None, "the body ends at once");
+    assert_eq!(answer.event().await, None, "the body ends");
 }
 
 #[tokio::test]
@@ -64,7 +65,7 @@ async fn an_upstream_that_dies_at_any_byte_never_ends_in_completed() {
     for at in 0..RECORDED.len() {
         let whole = format!("{}{}", stream_head(), chunk(&RECORDED[..at]));
         let request = post(&product, &key, &streamed("asked", "hi"));
-        // the connection is cut in the middle of the transfer encoding
+        // the connection is closed in the middle of the transfer encoding
         let (answer, _) = tokio::join!(request.answer(), upstream.answer(whole));
         assert!(!answer.text().contains("response.completed"), "cut at {at}: {}", answer.text());
         if answer.status == 200 {
@@ -72,25 +73,25 @@ async fn an_upstream_that_dies_at_any_byte_never_ends_in_completed() {
         } else {
             assert_eq!(answer.status, 502, "cut at {at}: {answer:?}");
         }
-        // the same bytes, but the upstream says that this was all
+        // the same bytes, but the transfer encoding ends regularly
         let whole = format!("{}{}{}", stream_head(), chunk(&RECORDED[..at]), chunk(""));
         let whole = if at == 0 { format!("{}{}", stream_head(), chunk("")) } else { whole };
         let request = post(&product, &key, &streamed("asked", "hi"));
         let (answer, _) = tokio::join!(request.answer(), upstream.answer(whole));
         if answer.text().contains("response.completed") {
-            // a last event without its blank line is an event
+            // a last event without its blank line counts
             assert!(at + 2 >= finished, "ended at {at}: {}", answer.text());
             completed += 1;
         }
     }
-    assert!(completed > 0, "a stream that has finished is complete without `[DONE]`");
+    assert!(completed > 0, "a stream with a finish reason is complete without `[DONE]`");
     let records = alice.records(2 * RECORDED.len()).await;
     let count = records.iter().filter(|it| it.status() == RequestStatus::Completed).count();
     assert_eq!((records.len(), count), (2 * RECORDED.len(), completed));
 }
 
 #[tokio::test]
-async fn trouble_after_the_first_event_is_an_error_and_a_failed_response() {
+async fn an_upstream_error_after_the_first_event_gives_an_error_event_and_response_failed() {
     let (product, alice, key) = with_simulator().await;
     for fault in ["cut=3", "garbage=3", "error=3"] {
         let request = streamed("sim-chat", format!("[sim words=30 {fault}] go"));
@@ -108,12 +109,12 @@ async fn trouble_after_the_first_event_is_an_error_and_a_failed_response() {
     }
     for record in alice.records(3).await {
         assert_eq!((record.status(), record.http_status), (RequestStatus::Failed, Some(200)));
-        assert!(record.tokens.unwrap().output > Some(0), "what was produced is paid for");
+        assert!(record.tokens.unwrap().output > Some(0), "the streamed output is charged");
     }
 }
 
 #[tokio::test]
-async fn trouble_before_the_first_event_keeps_its_status() {
+async fn an_upstream_error_before_the_first_event_keeps_its_http_status() {
     let (product, _alice, key) = with_simulator().await;
     for (script, status, code) in [
         ("status=429 retry_after=7", 429, "rate_limit_exceeded"),
@@ -135,7 +136,7 @@ async fn trouble_before_the_first_event_keeps_its_status() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_too_long_says_so_in_the_code_that_agents_compact_on() {
+async fn a_prompt_that_is_too_long_gives_context_length_exceeded() {
     let (product, upstream, _alice, key) = with_upstream().await;
     let said =
         r#"{"error":{"message":"This model's maximum context length is 8192 tokens","code":400}}"#;
@@ -152,11 +153,11 @@ async fn a_prompt_that_is_too_long_says_so_in_the_code_that_agents_compact_on() 
 }
 
 #[tokio::test]
-async fn an_upstream_that_takes_long_to_answer_is_waited_for_in_the_stream() {
+async fn a_stream_begins_before_a_slow_upstream_answers() {
     let (product, upstream, alice, key) = with_upstream().await;
     let refusing = async {
         let mut call = upstream.call().await;
-        // the head of the answer has come by now, and it is the stream that tells of the failure
+        // the response head has been sent by now, so the stream reports the failure
         (call.json(), async move {
             let headers = "content-type: application/json\r\nretry-after: 7\r\n";
             call.send(raw_answer(503, headers, "{}")).await;
@@ -185,7 +186,7 @@ async fn an_upstream_that_takes_long_to_answer_is_waited_for_in_the_stream() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_stops_the_upstream_and_pays_for_what_was_produced() {
+async fn a_client_disconnect_stops_the_upstream_and_charges_the_streamed_output() {
     let (product, upstream, alice, key) = with_upstream().await;
     let frames: Vec<_> = RECORDED.split_inclusive("\n\n").collect();
     let begin = async {
@@ -207,11 +208,11 @@ async fn a_client_that_hangs_up_stops_the_upstream_and_pays_for_what_was_produce
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_before_the_upstream_answers_stops_it() {
+async fn a_client_disconnect_before_the_upstream_answers_stops_it() {
     let (product, upstream, _alice, key) = with_upstream().await;
     let asking = post(&product, &key, &streamed("asked", "hi")).send();
     let mut call = tokio::select! {
-        _ = asking => panic!("nobody has answered"),
+        _ = asking => panic!("an answer without an upstream"),
         call = upstream.call() => call,
     };
     call.closed().await;
@@ -220,7 +221,7 @@ async fn a_client_that_hangs_up_before_the_upstream_answers_stops_it() {
 }
 
 #[tokio::test]
-async fn the_done_marker_can_be_switched_off() {
+async fn the_done_marker_can_be_disabled() {
     let product = tests::Product::with(|setup| {
         setup.config.responses.policy.done_marker = false;
     })
@@ -232,7 +233,7 @@ async fn the_done_marker_can_be_switched_off() {
 }
 
 #[tokio::test]
-async fn what_an_error_inside_of_a_stream_says_is_said_to_the_client() {
+async fn an_error_inside_a_stream_is_relayed_to_the_client() {
     let (product, upstream, _alice, key) = with_upstream().await;
     let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
     for (error, status, code) in [

@@ -1,4 +1,4 @@
-//! Promise 4: nothing is silently degraded. Tools of every kind, and what is said about losses.
+//! Promise 4: nothing is silently degraded. Tools of all kinds, and the notes about losses.
 
 use proto::v1::Translation;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn call(name: &str, arguments: &str) -> Value {
 }
 
 #[tokio::test]
-async fn namespaces_and_custom_tools_go_out_flat_and_come_back_as_declared() {
+async fn namespaced_and_custom_tools_are_flattened_and_restored() {
     let (product, upstream, alice, key) = with_upstream().await;
     let mut body = asked("asked", "work");
     body["tools"] = json!([
@@ -100,7 +100,7 @@ async fn every_tool_that_cannot_be_converted_is_named_before_the_upstream_is_cal
 }
 
 #[tokio::test]
-async fn the_setting_that_removes_a_tool_is_named() {
+async fn the_agents_setting_that_removes_a_tool_is_named() {
     let (product, _alice, key) = with_simulator().await;
     let mut body = asked("sim-chat", "hi");
     body["tools"] = json!([{ "type": "web_search", "external_web_access": false }]);
@@ -110,7 +110,7 @@ async fn the_setting_that_removes_a_tool_is_named() {
 }
 
 #[tokio::test]
-async fn a_strict_key_refuses_losses_and_an_omitting_one_reports_them() {
+async fn a_strict_key_refuses_losses_and_an_omitting_key_reports_them() {
     let (product, alice, _key) = with_simulator().await;
     let strict = alice.key_with(|key| key.translation = Translation::Strict.into()).await.secret;
     let omitting =
@@ -137,7 +137,7 @@ async fn a_strict_key_refuses_losses_and_an_omitting_one_reports_them() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_choice_of_tools_forbids_fails_the_response() {
+async fn a_call_that_tool_choice_forbids_fails_the_response() {
     let (product, upstream, _alice, key) = with_upstream().await;
     let mut body = asked("asked", "hi");
     body["tools"] =
@@ -162,7 +162,7 @@ async fn a_call_that_the_choice_of_tools_forbids_fails_the_response() {
 }
 
 #[tokio::test]
-async fn a_tool_loop_goes_round_with_reasoning_that_the_client_keeps() {
+async fn a_tool_loop_works_with_reasoning_kept_by_the_client() {
     let (product, _alice, key) = with_simulator().await;
     let tools = json!([{ "type": "function", "name": "weather", "parameters": { "type": "object", "properties": {} } }]);
     let mut input =
@@ -184,7 +184,7 @@ async fn a_tool_loop_goes_round_with_reasoning_that_the_client_keeps() {
 }
 
 #[tokio::test]
-async fn a_deployment_that_cannot_be_asked_does_not_hide_why_another_failed() {
+async fn an_unsuitable_deployment_does_not_hide_the_error_of_another() {
     let (product, upstream, alice, key) = with_upstream().await;
     let operator = product.operator().await;
     let mut other = proto::v1::Upstream {

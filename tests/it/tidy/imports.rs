@@ -1,4 +1,4 @@
-//! Who may import whom (house style §2), read from the syntax trees.
+//! The import rules between modules (house style §2), checked on the syntax trees.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,8 +7,8 @@ use syn::visit::{self, Visit};
 
 use super::texts::{repository, rust_files};
 
-/// What a module must not name, in its own code or that of its submodules. `crate::` is ours; all
-/// else is another crate. Tests inside of a file may name what they like.
+/// The names that a module must not use, in its own code or in that of its submodules. `crate::` is
+/// the gateway; other names are other crates. Test modules inside a file are exempt.
 const TABLE: &[(&str, &[&str])] = &[
     ("limits", &["tokio", "hyper", "http", "tonic", "tracing", "store", "crate::clock"]),
     ("ledger", &["hyper", "tonic", "proto", "domain::wire", "store::sqlite"]),
@@ -46,8 +46,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ("journal_barrier", &["crate"]),
 ];
 
-/// Files that alone may name a crate.
-const ALONE: &[(&str, &[&str])] = &[
+/// Crates that only these files may name.
+const ENCAPSULATED: &[(&str, &[&str])] = &[
     ("store::sqlite", &["app", "data_dir"]),
     ("proto", &["admin", "demo"]),
     ("tonic", &["admin", "demo"]),
@@ -57,7 +57,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("clap", &["config", "demo", "main"]),
 ];
 
-/// Gathers the paths that a file names, as `crate::a::b` or `other_crate::a`.
+/// Collects the paths in a file, as `crate::a::b` or `other_crate::a`.
 struct Names {
     /// The module of the file: `["http", "handler"]`.
     module: Vec<String>,
@@ -126,7 +126,7 @@ impl<'ast> Visit<'ast> for Names {
     }
 }
 
-/// The module of a file below `src`, as `http/handler`.
+/// Returns the module of a file below `src`, as `http/handler`.
 fn module_of(source: &Path, file: &Path) -> String {
     let inner = file.strip_prefix(source).unwrap().with_extension("");
     inner.to_str().unwrap().trim_end_matches("/mod").to_owned()
@@ -136,7 +136,7 @@ fn is_below(path: &str, root: &str, separator: &str) -> bool {
     path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with(separator))
 }
 
-/// Every module of the gateway outside of tests, and what it names.
+/// Returns every module of the gateway except tests, with the names that it uses.
 fn gateway() -> Vec<(String, BTreeSet<String>)> {
     let source = repository().join("gateway/src");
     let is_test_file = |module: &str| module.ends_with("tests") || module.contains("/tests/");
@@ -154,7 +154,7 @@ fn gateway() -> Vec<(String, BTreeSet<String>)> {
 }
 
 #[test]
-fn no_module_names_what_the_table_keeps_from_it() {
+fn no_module_uses_a_name_that_the_table_forbids() {
     let gateway = gateway();
     assert!(gateway.len() > 80, "{} files", gateway.len());
     let mut faults = Vec::new();
@@ -175,9 +175,9 @@ fn no_module_names_what_the_table_keeps_from_it() {
 }
 
 #[test]
-fn crates_that_are_a_decision_are_named_in_one_place() {
+fn encapsulated_crates_are_used_in_their_module_only() {
     for (module, names) in gateway() {
-        for (krate, homes) in ALONE {
+        for (krate, homes) in ENCAPSULATED {
             let named = names.iter().any(|name| is_below(name, krate, "::"));
             let at_home = homes.iter().any(|home| is_below(&module, home, "/"));
             assert!(!named || at_home, "{module} names {krate}");
@@ -185,7 +185,7 @@ fn crates_that_are_a_decision_are_named_in_one_place() {
     }
 }
 
-/// Expects that no file below `dir` names `banned`.
+/// Expects that no file below `dir` uses a name in `banned`.
 fn check_crate(dir: &str, banned: &[&str]) {
     let source = repository().join(dir);
     for file in rust_files(&source) {
@@ -198,7 +198,7 @@ fn check_crate(dir: &str, banned: &[&str]) {
 }
 
 #[test]
-fn clients_know_the_contract_and_not_the_gateway() {
+fn clients_depend_on_the_admin_contract_and_not_on_the_gateway() {
     check_crate("ctl/src", &["gateway", "tui", "tests"]);
     check_crate("tui/src", &["gateway", "tests"]);
     check_crate("proto/src", &["gateway", "ctl", "tui", "tests"]);

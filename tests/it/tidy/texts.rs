@@ -1,4 +1,4 @@
-//! What every file of the repository has, and what none may name.
+//! Rules for the files of the repository.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ pub(super) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// All files below `path`, or `path` itself; but for what is built or belongs to version control.
+/// Returns all files below `path`, or `path` itself, except build outputs and version control.
 fn files(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
         return vec![path.to_owned()];
@@ -21,7 +21,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// All Rust files below `path`, or `path` itself.
+/// Returns all Rust files below `path`, or `path` itself.
 pub(super) fn rust_files(path: &Path) -> Vec<PathBuf> {
     files(path).into_iter().filter(|file| file.extension().is_some_and(|it| it == "rs")).collect()
 }
@@ -31,7 +31,7 @@ fn shown(file: &Path) -> String {
 }
 
 #[test]
-fn every_rust_file_says_what_it_is_for() {
+fn every_rust_file_begins_with_its_purpose() {
     for file in rust_files(&repository()) {
         let text = std::fs::read_to_string(&file).unwrap();
         let first = text.lines().next().unwrap_or_default();
@@ -43,7 +43,7 @@ fn every_rust_file_says_what_it_is_for() {
 }
 
 #[test]
-fn everything_in_the_admin_contract_is_explained() {
+fn every_item_of_the_admin_contract_has_a_comment() {
     let protos = files(&repository().join("proto"));
     let protos: Vec<_> = protos
         .into_iter()
@@ -65,14 +65,14 @@ fn everything_in_the_admin_contract_is_explained() {
     }
 }
 
-/// Written in pieces, so that this file does not hold what it looks for.
+/// Written in pieces, so that this file does not contain the banned texts.
 const BANNED: &[&[&str]] = &[
-    // machines' own paths
+    // local paths
     &["/wo", "rk/"],
     &["/ro", "ot/"],
     &["/ho", "me/"],
     &["/Us", "ers/"],
-    // where packages come from is the machine's business, not the repository's
+    // package sources are configured on each machine, not in the repository
     &["index-", "url"],
     &["py", "pi.org"],
     &["static.", "crates.io"],
@@ -82,7 +82,7 @@ const BANNED: &[&[&str]] = &[
 ];
 
 #[test]
-fn no_file_names_a_registry_or_a_path_of_one_machine() {
+fn no_file_contains_a_registry_or_a_local_path() {
     for file in files(&repository()) {
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
         for needle in BANNED.iter().map(|pieces| pieces.concat()) {
@@ -98,7 +98,7 @@ fn no_file_names_a_registry_or_a_path_of_one_machine() {
 }
 
 #[test]
-fn every_dependency_is_of_the_public_registry() {
+fn every_dependency_comes_from_the_public_registry() {
     let lock = std::fs::read_to_string(repository().join("Cargo.lock")).unwrap();
     let public = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
     let mut sources = lock.lines().filter(|line| line.starts_with("source = "));
@@ -117,7 +117,7 @@ fn no_test_is_ignored_and_no_lint_is_allowed() {
 }
 
 #[test]
-fn a_file_past_six_hundred_lines_says_why() {
+fn no_file_has_more_than_six_hundred_lines() {
     for file in rust_files(&repository()) {
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.lines().count() <= 600, "{}: {} lines", shown(&file), text.lines().count());

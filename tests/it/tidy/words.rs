@@ -2,7 +2,7 @@
 
 use super::texts::{repository, rust_files};
 
-/// The retired word and its standard term. Types and constants: a prefix ends in `_`.
+/// The retired words with their standard terms. A prefix ends in `_`.
 const RETIRED: &[(&str, &str)] = &[
     ("Purse", "Balance"),
     ("Cover", "Hold"),
@@ -41,7 +41,7 @@ const RETIRED: &[(&str, &str)] = &[
     ("SMALLEST_", "MIN_"),
 ];
 
-/// The words of a line: runs of letters, digits and `_`.
+/// Returns the words of a line: runs of letters, digits and `_`.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_alphanumeric() && c != '_')
 }

@@ -1,4 +1,4 @@
-//! No account has a name that passes for another's, or that does harm where it is printed.
+//! Account names: no confusable names, and no characters that are harmful where a name is printed.
 
 use proto::v1;
 use tests::{Product, Session};
@@ -15,7 +15,7 @@ async fn register(product: &Product, name: &str) -> Result<String, Status> {
 }
 
 #[tokio::test]
-async fn a_name_that_passes_for_another_is_refused() {
+async fn a_confusable_name_is_refused() {
     let product = Product::start().await;
     for name in ["bob", "scope", "anna@example.org"] {
         assert_eq!(register(&product, name).await.unwrap(), name);
@@ -27,7 +27,7 @@ async fn a_name_that_passes_for_another_is_refused() {
         assert_eq!(refused.code(), Code::InvalidArgument, "{name:?}: {refused:?}");
         assert!(!refused.message().contains(proto::text::is_hidden), "{refused:?}");
     }
-    // of one script each, and nevertheless alike
+    // each name uses a single script and is confusable with an existing one
     for name in ["\u{455}\u{441}\u{43e}\u{440}\u{435}", "ＢＯＢ", "b0b"] {
         let refused = register(&product, name).await.unwrap_err();
         assert_eq!(refused.code(), Code::AlreadyExists, "{name}: {refused:?}");
@@ -41,7 +41,7 @@ async fn a_name_that_passes_for_another_is_refused() {
 }
 
 #[tokio::test]
-async fn an_account_whose_name_is_from_before_the_rules_signs_in_and_is_shown_for_what_it_is() {
+async fn an_account_with_a_now_invalid_name_can_sign_in_and_keeps_its_name() {
     let product = Product::start().await;
     product.member("bob").await;
     let home = product.stop().await;

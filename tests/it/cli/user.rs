@@ -1,25 +1,25 @@
-//! Who runs `ctl`.
+//! A user of `ctl`.
 
 use ctl::profile::Environment;
 use serde_json::Value;
 use tempfile::TempDir;
 use tests::Product;
 
-/// A person with a home directory of their own.
-pub(super) struct Person {
+/// A user with a home directory.
+pub(super) struct User {
     pub(super) environment: Environment,
     _home: TempDir,
 }
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct CommandResult {
     pub(super) code: u8,
     pub(super) out: String,
     pub(super) err: String,
 }
 
-impl Person {
+impl User {
     pub(super) fn new(product: &Product) -> Self {
         let home = tempfile::tempdir().unwrap();
         let mut environment = Environment::within(home.path());
@@ -28,52 +28,56 @@ impl Person {
     }
 
     pub(super) fn operator(product: &Product) -> Self {
-        let mut person = Self::new(product);
-        person.environment.token = Some(product.home.operator_token().into());
-        person
+        let mut user = Self::new(product);
+        user.environment.token = Some(product.home.operator_token().into());
+        user
     }
 
     /// Runs a command line, split at spaces.
-    pub(super) async fn ctl(&self, line: &str) -> Ran {
+    pub(super) async fn ctl(&self, line: &str) -> CommandResult {
         self.ctl_with(line, "").await
     }
 
-    /// Runs a command line with something on stdin.
-    pub(super) async fn ctl_with(&self, line: &str, stdin: &str) -> Ran {
+    /// Runs a command line with this standard input.
+    pub(super) async fn ctl_with(&self, line: &str, stdin: &str) -> CommandResult {
         self.run(line.split(' '), stdin).await
     }
 
-    /// Runs a command line that is split already.
-    pub(super) async fn run(&self, args: impl Iterator<Item = &str>, stdin: &str) -> Ran {
+    /// Runs a command with these arguments.
+    pub(super) async fn run(&self, args: impl Iterator<Item = &str>, stdin: &str) -> CommandResult {
         let args = std::iter::once("ctl").chain(args);
         let mut input = stdin.as_bytes();
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let code = ctl::run(args, &self.environment, &mut input, &mut out, &mut err).await;
-        Ran { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
+        CommandResult {
+            code,
+            out: String::from_utf8(out).unwrap(),
+            err: String::from_utf8(err).unwrap(),
+        }
     }
 
-    /// Runs a command that must do what it should, and returns its stdout.
+    /// Runs a command that must succeed, and returns its stdout.
     pub(super) async fn ok(&self, line: &str) -> String {
         let ran = self.ctl(line).await;
         assert_eq!(ran.code, 0, "{line}: {ran:?}");
         ran.out
     }
 
-    /// The same, as JSON.
+    /// Runs a command that must succeed, and returns its JSON output.
     pub(super) async fn json(&self, line: &str) -> Value {
         let out = self.ok(&format!("{line} -o json")).await;
         serde_json::from_str(&out).unwrap_or_else(|_| panic!("{line}: {out}"))
     }
 }
 
-/// A member who has registered and signed in.
-pub(super) async fn member(product: &Product, name: &str) -> Person {
-    let person = Person::new(product);
+/// Returns a registered member who is signed in.
+pub(super) async fn member(product: &Product, name: &str) -> User {
+    let user = User::new(product);
     let password = "correct horse battery staple\n";
     for command in ["register", "login"] {
-        let ran = person.ctl_with(&format!("{command} {name} --password-stdin"), password).await;
+        let ran = user.ctl_with(&format!("{command} {name} --password-stdin"), password).await;
         assert_eq!(ran.code, 0, "{ran:?}");
         assert!(!format!("{ran:?}").contains("correct horse"), "{ran:?}");
     }
-    person
+    user
 }

@@ -1,4 +1,4 @@
-//! Accounts and keys over time: suspension, plans, rotation, passwords, and the log of all of it.
+//! The lifecycle of accounts and keys: suspension, plans, rotation, passwords, and the audit log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use tests::{ManualClock, Product, Session, question};
 use tonic::Code;
 
-/// The status and error code of a chat with this key.
+/// Returns the status and the error code of a chat request with this key.
 async fn ask(product: &Product, secret: &str) -> (u16, Value) {
     let answer = product.chat(secret, &question("sim-chat", "hi")).answer().await;
     (answer.status, answer.json()["error"]["code"].clone())
@@ -33,16 +33,16 @@ async fn a_suspended_account_is_refused_by_the_next_request_until_it_is_resumed(
     assert_eq!(ask(&product, &key.secret).await, refused);
     assert_eq!(ask(&product, &other.secret).await.0, 200);
 
-    // its session looks on, and changes nothing
+    // its session can read but not write
     assert_eq!(alice.account().await.status(), v1::AccountStatus::Suspended);
     let request = v1::CreateKeyRequest { label: "more".to_owned(), ..Default::default() };
     let denied = alice.keys().create_key(request).await.unwrap_err();
     assert_eq!(denied.code(), Code::PermissionDenied);
     let log = alice.audit().list_audit(v1::ListAuditRequest::default()).await.unwrap();
-    assert_eq!(log.get_ref().entries[0].details, "overdue", "it is told why");
+    assert_eq!(log.get_ref().entries[0].details, "overdue", "the account sees the reason");
 
     let product = product.stop().await.start().await;
-    assert_eq!(ask(&product, &key.secret).await, refused, "it stays suspended");
+    assert_eq!(ask(&product, &key.secret).await, refused, "a restart keeps the suspension");
     let request = v1::ResumeAccountRequest { account: "alice".to_owned() };
     product.operator().await.accounts().resume_account(request).await.unwrap();
     assert_eq!(ask(&product, &key.secret).await.0, 200);
@@ -58,7 +58,7 @@ async fn an_operator_cannot_lock_itself_out() {
 }
 
 #[tokio::test]
-async fn another_plan_holds_from_the_next_request_on() {
+async fn a_plan_change_applies_to_the_next_request() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await;
@@ -76,7 +76,7 @@ async fn another_plan_holds_from_the_next_request_on() {
 }
 
 #[tokio::test]
-async fn a_rotated_key_works_until_its_overlap_ends_and_its_successor_goes_on() {
+async fn a_rotated_key_works_until_its_overlap_ends() {
     let clock = ManualClock::at("2026-11-20T12:00:00Z");
     let product = Product::with(|setup| setup.clock = Arc::new(clock.clone())).await;
     let alice = product.member("alice").await;
@@ -97,7 +97,7 @@ async fn a_rotated_key_works_until_its_overlap_ends_and_its_successor_goes_on() 
 
     let id = new.key.unwrap().id;
     let last = rotate(&id, 0).await.unwrap();
-    assert!(!works(&new.secret).await && works(&last.secret).await, "at once");
+    assert!(!works(&new.secret).await && works(&last.secret).await, "immediately");
     let keys = alice.keys().list_keys(v1::ListKeysRequest::default()).await.unwrap();
     let keys = keys.into_inner().keys;
     let successor = |id: &str| keys.iter().find(|key| key.id == id).unwrap().successor.clone();
@@ -105,7 +105,7 @@ async fn a_rotated_key_works_until_its_overlap_ends_and_its_successor_goes_on() 
 }
 
 #[tokio::test]
-async fn a_new_password_ends_the_other_sessions() {
+async fn a_password_change_ends_the_other_sessions() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let other = Session::sign_in(&product.admin, "alice").await;
@@ -131,7 +131,7 @@ async fn a_new_password_ends_the_other_sessions() {
 }
 
 #[tokio::test]
-async fn the_audit_log_outlives_the_gateway_and_names_who_did_what() {
+async fn the_audit_log_survives_a_restart_and_names_the_actor() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await;
@@ -159,7 +159,7 @@ async fn the_audit_log_outlives_the_gateway_and_names_who_did_what() {
 }
 
 #[tokio::test]
-async fn one_address_registers_so_many_accounts_and_is_told_when_to_come_again() {
+async fn registrations_of_one_address_are_limited_with_a_retry_time() {
     let product = Product::with(|setup| setup.config.registrations_per_hour = 2).await;
     product.member("alice").await;
     product.member("bob").await;
@@ -177,7 +177,7 @@ async fn one_address_registers_so_many_accounts_and_is_told_when_to_come_again()
 }
 
 #[tokio::test]
-async fn trial_credit_beyond_the_days_cap_is_withheld_and_the_answer_says_so() {
+async fn trial_credit_beyond_the_daily_cap_is_withheld_and_reported() {
     let cap = domain::money::Nanos(7_000_000_000);
     let product = Product::with(|setup| setup.config.trial_daily = cap).await;
     let register = async |product: &Product, name: &str| {
@@ -195,5 +195,9 @@ async fn trial_credit_beyond_the_days_cap_is_withheld_and_the_answer_says_so() {
     assert_eq!(register(&product, "alice").await, ("5".to_owned(), false));
     assert_eq!(register(&product, "bob").await, ("0".to_owned(), true));
     let product = product.stop().await.start().await;
-    assert_eq!(register(&product, "cid").await, ("0".to_owned(), true), "it is remembered");
+    assert_eq!(
+        register(&product, "cid").await,
+        ("0".to_owned(), true),
+        "a restart keeps the daily sum"
+    );
 }
