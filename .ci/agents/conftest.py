@@ -1,7 +1,6 @@
-"""What a test needs to know of the running gateway and of the agents comes from the environment.
+"""Fixtures. The addresses of the running gateway and the agents come from the environment.
 
-A variable that is missing is a failure, never a skip: CI must not turn green
-by testing less.
+A missing variable is a failure, never a skip: CI must not pass by testing less.
 """
 
 import json
@@ -30,13 +29,13 @@ def base_url():
 
 @pytest.fixture(scope="session")
 def agents():
-    """Where npm has put the agents' commands."""
+    """The directory in which npm installed the agents' commands."""
     return pathlib.Path(required("TOLLGATE_AGENTS"))
 
 
 @pytest.fixture(scope="session")
 def ctl(base_url):
-    """Runs `ctl` as the account that the key belongs to."""
+    """Runs `ctl` as the account of the API key."""
     command = required("TOLLGATE_CTL")
 
     def run(*args):
@@ -57,7 +56,7 @@ def agent_config(ctl, base_url):
 
 @pytest.fixture
 def records(ctl):
-    """Returns the request records of this test, oldest first, once there are so many."""
+    """Waits for this number of request records of the test, and returns them, oldest first."""
 
     def everything():
         lines = ctl("request", "list", "--limit", "1000", "-o", "jsonl").splitlines()
@@ -66,7 +65,7 @@ def records(ctl):
     before = {record["id"] for record in everything()}
 
     def since(count):
-        # they are written behind the requests
+        # records are written asynchronously
         for _ in range(100):
             found = [record for record in everything() if record["id"] not in before]
             if len(found) >= count:
@@ -85,7 +84,7 @@ def mcp_server():
 
 @pytest.fixture
 def home(tmp_path):
-    """A home directory and a repository to work in, with nothing of the user's."""
+    """An empty home directory, a git repository in it, and a minimal environment."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     subprocess.run(["git", "init", "--quiet", workspace], check=True)

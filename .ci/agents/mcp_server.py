@@ -1,4 +1,4 @@
-"""A tiny MCP server over stdio, for agents under test: one tool, `add`."""
+"""A minimal MCP server over stdio for the agents under test. It has one tool, `add`."""
 
 import json
 import sys
@@ -39,7 +39,7 @@ for line in sys.stdin:
         continue
     result = answer(message["method"], message.get("params", {}))
     if result is None:
-        outcome = {"error": {"code": -32601, "message": "there is no such method"}}
+        outcome = {"error": {"code": -32601, "message": "method not found"}}
     else:
         outcome = {"result": result}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}), flush=True)

@@ -1,4 +1,4 @@
-"""The real Codex, with the configuration that `ctl agent-config codex` prints, against the
+"""Tests of the real Codex with the configuration that `ctl agent-config codex` prints, against the
 gateway and its simulator."""
 
 import json
@@ -9,15 +9,15 @@ import pytest
 from script import broken_once, calls
 
 MODEL = "sim-chat"
-# Codex offers it apply_patch as a custom tool with a grammar, and tool_search.
+# With this model, Codex declares apply_patch as a custom tool with a grammar, and tool_search.
 CODEX_MODEL = "gpt-5.5"
-# An alias of it here. Codex declares its tools in the input, and runs code that calls them.
+# An alias of CODEX_MODEL. Codex declares its tools in the input, and runs code that calls them.
 LITE_MODEL = "gpt-6-sol"
 
 
 @pytest.fixture
 def codex(agents, agent_config, home):
-    """Runs turns of one user; `configure` changes what was printed before the first one."""
+    """Runs turns of one user. `configure` changes the configuration before the first turn."""
     root, workspace, environment = home
     config = root / ".codex" / "config.toml"
     config.parent.mkdir()
@@ -74,7 +74,7 @@ def test_parallel_calls(codex):
     turn = check(codex.run(calls(*(("exec_command", {"cmd": cmd}) for cmd in commands))))
     outputs = [item["aggregated_output"] for item in turn.of("command_execution")]
     assert sorted(outputs) == ["first\n", "second\n", "third\n"]
-    # it gives the results back in the order in which they came
+    # it returns the results in the order of the calls
     assert all(f"{word}\\n" in json.dumps(turn.text) for word in ("first", "second", "third"))
 
 
@@ -86,7 +86,7 @@ def test_session_is_resumed(codex):
     third = check(codex.run(calls(("exec_command", {"cmd": "echo more"})), "resume", "--last"))
     assert third.thread == first.thread
     assert "more" in third.text
-    # the whole conversation went along
+    # the request contains the whole conversation
     assert third.usage["input_tokens"] > second.usage["input_tokens"]
 
 
@@ -106,7 +106,7 @@ def test_mcp_tools_in_a_namespace(codex, mcp_server):
 
 def test_sub_agents_in_a_namespace(codex):
     turn = check(codex.run(calls(("multi_agent_v1__close_agent", {"target": "nobody"}))))
-    # it was found and run; that there is no such agent is its own answer
+    # the tool is found and run; its result reports that no such agent exists
     assert "unsupported call" not in turn.text
     assert "given the tool results" in turn.text
 
@@ -129,16 +129,16 @@ def test_tools_declared_in_the_input(codex):
 
 
 @pytest.mark.parametrize("fault", ["cut=5", "error=5", "status=503"])
-def test_broken_once_then_tried_again(codex, records, fault):
+def test_broken_answer_is_retried(codex, records, fault):
     turn = codex.run(broken_once(fault, "one two three four five six"))
     assert turn.done.returncode == 0, turn.done
-    # what it had been told before the break it shows as well
+    # it also shows the text before the break
     assert turn.of("agent_message")[-1]["text"] == "one two three four five six"
     assert [it["status"] for it in records(2)] == ["failed", "completed"]
 
 
-def test_default_configuration_is_told_what_to_set(codex, records):
-    """Web search is on unless it is switched off; nothing is sent upstream, nothing is lost."""
+def test_default_configuration_is_refused_with_the_setting_to_change(codex, records):
+    """Web search is enabled by default. The upstream is not called, and the refusal is recorded."""
     without = lambda text: text.replace('web_search = "disabled"\n', "")  # noqa: E731
     codex.configure(change=without)
     turn = codex.run("Hello!")
@@ -153,7 +153,7 @@ def test_default_configuration_is_told_what_to_set(codex, records):
 
 
 def test_catalogue_of_the_gateway(codex):
-    """With `model_catalog_url`, Codex knows the model and warns of nothing."""
+    """With `model_catalog_url`, Codex knows the model and prints no warning."""
     codex.configure(change=lambda text: text.replace("# model_catalog_url", "model_catalog_url"))
     turn = check(codex.run(calls(("exec_command", {"cmd": "echo known"}))))
     assert not turn.of("error")

@@ -1,4 +1,4 @@
-"""The real opencode, with the configuration that `ctl agent-config opencode` prints, against the
+"""Tests of the real opencode with the configuration that `ctl agent-config opencode` prints, against the
 gateway and its simulator."""
 
 import json
@@ -16,7 +16,7 @@ def opencode(agents, agent_config, home):
     root, workspace, environment = home
     config = root / ".config" / "opencode" / "opencode.json"
     config.parent.mkdir(parents=True)
-    # it stays with what it was installed with
+    # no updates or downloads during a test
     environment |= {
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
@@ -28,7 +28,7 @@ def opencode(agents, agent_config, home):
         config.write_text(json.dumps(change(printed)))
 
     def run(prompt, *session):
-        # from stdin: as an argument a prompt with spaces gets quotes
+        # through stdin: opencode adds quotes to an argument with spaces
         done = subprocess.run(
             [agents / "opencode", "run", "--format", "json", *session],
             cwd=workspace,
@@ -63,7 +63,7 @@ def test_tool_turn(opencode, records):
     assert tool["state"]["output"].strip() == "written"
     assert "written" in turn.text
     assert (opencode.workspace / "file").read_text() == "written\n"
-    # the turn's two, and one for the session's title
+    # two for the turn, and one for the title of the session
     assert {(it["endpoint"], it["status"]) for it in records(3)} == {("responses", "completed")}
 
 
@@ -88,6 +88,6 @@ def test_mcp_tools(opencode, mcp_server):
 
 
 @pytest.mark.parametrize("fault", ["cut=5", "status=503"])
-def test_broken_once_then_tried_again(opencode, fault):
+def test_broken_answer_is_retried(opencode, fault):
     turn = opencode.run(broken_once(fault, "one two three four five six"))
     assert turn.text.endswith("one two three four five six")

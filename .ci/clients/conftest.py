@@ -1,7 +1,6 @@
-"""What a test needs to know of the running gateway comes from the environment.
+"""Fixtures. The addresses of the running gateway come from the environment.
 
-A variable that is missing is a failure, never a skip: CI must not turn green
-by testing less.
+A missing variable is a failure, never a skip: CI must not pass by testing less.
 """
 
 import os
@@ -35,14 +34,14 @@ def second_model():
 
 @pytest.fixture(scope="session")
 def client(base_url, api_key):
-    """The official client as an application has it: these two settings, no others."""
+    """The official client as in an application: these two settings and no others."""
     with openai.OpenAI(base_url=base_url, api_key=api_key) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def http(base_url, api_key):
-    """Plain HTTP, for what the official client hides or would not send."""
+    """Plain HTTP, for details that the official client hides and requests that it does not send."""
     headers = {"authorization": f"Bearer {api_key}"}
     with httpx2.Client(base_url=base_url, headers=headers, timeout=60) as http:
         yield http

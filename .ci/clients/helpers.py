@@ -14,7 +14,7 @@ def check_usage(usage):
 
 
 def check_error(error):
-    """`error` has OpenAI's four keys, and strings where OpenAI has strings."""
+    """Checks that `error` has OpenAI's four keys with OpenAI's types."""
     assert set(error) == {"message", "type", "param", "code"}
     assert isinstance(error["message"], str) and error["message"]
     assert isinstance(error["type"], str) and error["type"]
@@ -23,7 +23,7 @@ def check_error(error):
 
 
 def check_stream(chunks, model, *, usage):
-    """Checks the shape of a whole one-choice stream and puts it together.
+    """Checks the format of a complete one-choice stream and folds it.
 
     Returns the text, the tool calls and the finish reason.
     """
@@ -53,10 +53,10 @@ def _tool_calls(choices):
     calls = []
     for delta in (call for c in choices for call in c.delta.tool_calls or []):
         if delta.index == len(calls):
-            # Only the first delta of a call names it.
+            # Only the first delta of a call contains its id, type and name.
             assert delta.id and delta.type == "function" and delta.function.name
             calls.append(SimpleNamespace(id=delta.id, name=delta.function.name, arguments=""))
-        # Calls come in order, one after the other.
+        # Calls arrive in order, one after another.
         assert delta.index == len(calls) - 1
         calls[-1].arguments += delta.function.arguments or ""
     assert len({call.id for call in calls}) == len(calls)

@@ -1,6 +1,6 @@
-"""The official OpenAI client against a running gateway and its simulator.
+"""Tests of the official OpenAI client against a running gateway and its simulator.
 
-Only `base_url` and `api_key` differ from an application that talks to OpenAI.
+Only `base_url` and `api_key` differ from an application that uses OpenAI.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ class GetTime(Strict):
 
 ARGUMENTS = {"get_weather": GetWeather, "get_time": GetTime}
 TOOLS = [openai.pydantic_function_tool(model, name=name) for name, model in ARGUMENTS.items()]
-# The simulator calls the tools that the text names, in the order of TOOLS.
+# The simulator calls the tools named in the text, in the order of TOOLS.
 ONE_TOOL = user("Use get_weather for Paris, please.")
 TWO_TOOLS = user("Use get_time and get_weather for Paris, please.")
 NO_TOOL = user("Tell me about Paris, please.")
 
 
 def check_arguments(name, arguments):
-    """The arguments are JSON that satisfies the tool's schema."""
+    """Checks that the arguments are JSON that satisfies the tool's schema."""
     ARGUMENTS[name].model_validate_json(arguments, strict=True)
 
 
@@ -84,14 +84,14 @@ class TestPlain:
 
     def test_ids_differ(self, client):
         answers = [
-            # the simulator answers the same to the same request, its id included
+            # the simulator gives the same request the same answer, including the id
             client.chat.completions.create(model=CHAT, messages=user(text))
             for text in ("Hello!", "Hello again!")
         ]
         assert answers[0].id != answers[1].id
 
     def test_reasoning(self, client):
-        # Not of OpenAI's API: the client hands it over as an extra field.
+        # Not part of OpenAI's API: the client returns it as an extra field.
         answer = client.chat.completions.create(model=REASONER, messages=user("Hello!"))
         assert answer.choices[0].message.reasoning_content
 
@@ -126,7 +126,7 @@ class TestStream:
         assert max(reasoning) < min(content)
 
     def test_wire_format(self, http):
-        """What the client does not show: the content type and the end mark."""
+        """The client hides the content type and the `[DONE]` marker."""
         body = {"model": CHAT, "messages": user("Hello!"), "stream": True}
         with http.stream("POST", "chat/completions", json=body) as response:
             response.read()
@@ -164,7 +164,7 @@ class TestTools:
 
     @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
     def test_required(self, client, stream):
-        # Which tool is the model's choice.
+        # The model chooses the tool.
         calls = self.calls(client, stream, NO_TOOL, tool_choice="required")
         assert calls
         for name, arguments in calls:
@@ -202,7 +202,7 @@ class TestTools:
         assert not choice.message.tool_calls
 
     def test_stream_helper(self, client):
-        """The client's own accumulator, which parses the arguments as well."""
+        """The client's own accumulator also parses the arguments."""
         with client.chat.completions.stream(
             model=CHAT,
             messages=TWO_TOOLS,
@@ -217,7 +217,7 @@ class TestTools:
 
     @pytest.mark.parametrize("messages", [ONE_TOOL, TWO_TOOLS], ids=["one", "parallel"])
     def test_loop(self, client, messages):
-        """Question, calls, results, final text: the conversation goes back as it came."""
+        """Question, calls, results, final text: the conversation is sent back unchanged."""
         ask = {"model": CHAT, "tools": TOOLS}
         called = client.chat.completions.create(messages=messages, **ask).choices[0].message
         messages = [*messages, called]
@@ -257,7 +257,7 @@ class TestStructuredOutput:
         )
         message = answer.choices[0].message
         assert isinstance(message.parsed, Report)
-        # The client parses leniently; what was sent satisfies the schema as it stands.
+        # The client parses leniently; the raw text must satisfy the schema, too.
         Report.model_validate_json(message.content, strict=True)
         check_usage(answer.usage)
 
@@ -325,7 +325,7 @@ class TestRequestId:
         ids = [answer.headers["x-request-id"] for answer in answers]
         assert all(ids)
         assert len(set(ids)) == len(ids)
-        # A stream that is not read to its end would hold its connection.
+        # A stream that is not read to its end would keep its connection.
         list(answers[-1].parse())
 
 
@@ -333,7 +333,7 @@ class TestAsync:
     def test_twenty_at_once(self, base_url, api_key):
         async def plain(client, text):
             answer = await client.chat.completions.create(model=CHAT, messages=user(text))
-            assert f'"{text}"' in answer.choices[0].message.content  # its own, nobody else's
+            assert f'"{text}"' in answer.choices[0].message.content  # the answer to this request, not to another one
             check_usage(answer.usage)
             return answer.id
 
@@ -349,7 +349,7 @@ class TestAsync:
             return chunks[0].id
 
         async def all_at_once():
-            # A retry would hide a request that was turned away.
+            # A retry would hide a refused request.
             async with openai.AsyncOpenAI(
                 base_url=base_url, api_key=api_key, max_retries=0
             ) as client:

@@ -1,8 +1,8 @@
-"""The official OpenAI client, through the gateway, against a server that is not ours.
+"""Tests of the official OpenAI client, through the gateway, against a third-party server.
 
-TOLLGATE_SECOND_MODEL is the gateway's name for the model of ../second-upstream:
-random weights, so the text means nothing, but tokens are counted, limits kept
-and grammars obeyed by llama.cpp and not by our simulator.
+TOLLGATE_SECOND_MODEL is the gateway's name for the model of ../second-upstream. Its weights are
+random, so the text has no meaning, but llama.cpp, not the simulator, counts the tokens and enforces
+limits and grammars.
 """
 
 from typing import Literal
@@ -12,11 +12,11 @@ import pytest
 from helpers import check_error, check_stream, check_usage, user
 from pydantic import BaseModel, ConfigDict
 
-# Greedy, so that the same question has the same answer.
+# Greedy sampling, so that the same question has the same answer.
 GREEDY = {"temperature": 0, "max_tokens": 16}
 
 
-# No strings and no numbers: random weights would rarely end one.
+# No strings and no numbers: random weights would rarely end them.
 class Forecast(BaseModel):
     model_config = ConfigDict(extra="forbid")
     unit: Literal["celsius", "fahrenheit"]
@@ -65,7 +65,7 @@ def test_stream(client, second_model, usage):
     chunks = list(client.chat.completions.create(stream=True, **ask, **options))
     streamed = check_stream(chunks, second_model, usage=usage)
     assert streamed.finish_reason == "length"
-    # Nothing is lost or doubled on the way.
+    # Nothing is lost or duplicated.
     plain = client.chat.completions.create(**ask)
     assert streamed.text == plain.choices[0].message.content
     if usage:
@@ -74,7 +74,7 @@ def test_stream(client, second_model, usage):
 
 
 def test_stop(client, second_model):
-    """A parameter that the upstream, not the gateway, acts on."""
+    """The upstream, not the gateway, implements this parameter."""
     ask = dict(model=second_model, messages=user("Hello!"), **GREEDY)
     text = client.chat.completions.create(**ask).choices[0].message.content
     [choice] = client.chat.completions.create(**ask, stop=text[8:10]).choices
@@ -123,7 +123,7 @@ def test_tool_call_stream(client, second_model):
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 def test_upstream_refuses(client, second_model, stream):
-    """llama.cpp's errors lack `param` and have a number as `code`; ours have OpenAI's form."""
+    """llama.cpp's errors lack `param` and have a numeric `code`; the gateway's have OpenAI's format."""
     with pytest.raises(openai.BadRequestError) as caught:
         client.chat.completions.create(
             model=second_model, messages=user("far too long " * 1000), stream=stream

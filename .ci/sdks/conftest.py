@@ -1,7 +1,6 @@
-"""What a test needs to know of the running gateway comes from the environment.
+"""Fixtures. The addresses of the running gateway come from the environment.
 
-A variable that is missing is a failure, never a skip: CI must not turn green
-by testing less.
+A missing variable is a failure, never a skip: CI must not pass by testing less.
 """
 
 import os
@@ -29,7 +28,7 @@ def api_key():
 
 @pytest.fixture(scope="session")
 def client(base_url, api_key):
-    """The official client as an application has it: these two settings, and no retries, which
-    would hide a request that was turned away."""
+    """The official client as in an application: these two settings, and no retries, which would
+    hide a refused request."""
     with openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0) as client:
         yield client

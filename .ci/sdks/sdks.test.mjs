@@ -1,5 +1,5 @@
-// The official OpenAI client for Node and the Vercel AI SDK on the Responses API, against a running
-// gateway and its simulator. A variable that is missing is a failure, never a skip.
+// Tests of the official OpenAI client for Node and the Vercel AI SDK on the Responses API, against a
+// running gateway and its simulator. A missing variable is a failure, never a skip.
 import assert from "node:assert/strict";
 import process from "node:process";
 import { describe, test } from "node:test";
@@ -21,14 +21,14 @@ function required(name) {
   return value;
 }
 
-// `output_text` is not on what the stream helper folds
+// the result of the stream helper has no `output_text`
 const textOf = ({ output }) => output.flatMap((item) => item.content ?? []).map((part) => part.text).join("");
 
 describe("openai", () => {
   const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
   const tools = [{ type: "function", name: "get_weather", parameters: z.toJSONSchema(Weather), strict: true }];
 
-  test("both ways are one answer", async () => {
+  test("plain and streamed answers are equal", async () => {
     const plain = await client.responses.create({ model, input: "Hello!" });
     assert.match(plain.id, /^resp_/);
     assert.ok(plain.output_text);
@@ -52,7 +52,7 @@ describe("openai", () => {
     assert.ok(text);
   });
 
-  test("structured output is parsed, both ways", async () => {
+  test("structured output is parsed, plain and streamed", async () => {
     const request = { model, input: "Report on Paris.", text: { format: zodTextFormat(Report, "report") } };
     const plain = await client.responses.parse(request);
     Report.parse(plain.output_parsed);
@@ -60,13 +60,13 @@ describe("openai", () => {
     assert.deepEqual(streamed.output_parsed, plain.output_parsed);
   });
 
-  test("a tool made from a schema is called by it", async () => {
+  test("a tool defined by a schema gets valid arguments", async () => {
     const made = zodResponsesFunction({ name: "get_weather", parameters: Weather });
     const answer = await client.responses.parse({ model, input: "Use get_weather.", tools: [made] });
     Weather.strict().parse(JSON.parse(answer.output[0].arguments));
   });
 
-  test("a tool loop goes on from the previous response", async () => {
+  test("a tool loop continues from the previous response", async () => {
     const called = await client.responses.create({ model, input: "Use get_weather.", tools });
     const [call] = called.output;
     assert.deepEqual([call.type, call.name], ["function_call", "get_weather"]);
@@ -79,7 +79,7 @@ describe("openai", () => {
     assert.equal(textOf(streamed), final.output_text);
   });
 
-  test("a kept response is read and deleted", async () => {
+  test("a stored response is read and deleted", async () => {
     const answer = await client.responses.create({ model, input: "Keep this." });
     assert.equal((await client.responses.retrieve(answer.id)).output_text, answer.output_text);
     await client.responses.delete(answer.id);
@@ -87,7 +87,7 @@ describe("openai", () => {
   });
 
   for (const stream of [false, true]) {
-    test(`errors have their classes${stream ? " when streaming" : ""}`, async () => {
+    test(`errors have the right classes${stream ? " when streaming" : ""}`, async () => {
       const ask = (change, other = client) =>
         other.responses.create({ model, input: "Hello!", stream, ...change });
       await assert.rejects(ask({ model: "no-such-model" }), (error) => {
@@ -124,7 +124,7 @@ describe("ai sdk", () => {
   };
 
   for (const name of ["sim-chat", "sim-reasoner"]) {
-    test(`${name}: both ways are one answer`, async () => {
+    test(`${name}: plain and streamed answers are equal`, async () => {
       const request = { model: tollgate(name), prompt: "Hello!", maxRetries: 0 };
       const plain = await generateText(request);
       assert.ok(plain.text);
@@ -136,9 +136,9 @@ describe("ai sdk", () => {
       assert.deepEqual((await streamed.usage).totalTokens, plain.usage.totalTokens);
     });
 
-    // by default it names what it was told before as `item_reference`
+    // by default the SDK refers to earlier items by `item_reference`
     for (const store of [true, false]) {
-      test(`${name}: tool loop, ${store ? "kept" : "not kept"}`, async () => {
+      test(`${name}: tool loop, ${store ? "stored" : "not stored"}`, async () => {
         const request = { model: tollgate(name), ...loop, providerOptions: { openai: { store } } };
         const plain = await generateText(request);
         assert.equal(plain.steps.length, 2);
@@ -156,7 +156,7 @@ describe("ai sdk", () => {
     Report.parse(result.output);
   });
 
-  test("a stream that breaks is an error", async () => {
+  test("a broken stream is an error", async () => {
     const errors = [];
     const result = streamText({
       model: tollgate(model),
@@ -169,7 +169,7 @@ describe("ai sdk", () => {
     assert.ok(errors.length > 0);
   });
 
-  test("errors say what they are", async () => {
+  test("errors have their status and code", async () => {
     const wrong = generateText({ model: tollgate("no-such-model"), prompt: "Hi", maxRetries: 0 });
     await assert.rejects(wrong, (error) => {
       assert.ok(APICallError.isInstance(error));

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK, which speaks the Responses API, against the gateway and its simulator."""
+"""Tests of the OpenAI Agents SDK on the Responses API, against the gateway and its simulator."""
 
 import asyncio
 
@@ -66,7 +66,7 @@ def test_tools_are_run_while_streaming(agent):
     assert '"sunny in ' in output
 
 
-def test_output_has_its_type(agent):
+def test_structured_output_is_parsed(agent):
     result = asyncio.run(Runner.run(agent(output_type=Report), "Report on Paris."))
     assert isinstance(result.final_output, Report)
 

@@ -1,4 +1,4 @@
-"""LangChain with `use_responses_api`, against the gateway and its simulator."""
+"""Tests of LangChain with `use_responses_api`, against the gateway and its simulator."""
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -39,7 +39,7 @@ def folded(chunks):
     return first
 
 
-def test_both_ways_are_one_answer(model):
+def test_plain_and_streamed_answers_are_equal(model):
     plain = model().invoke("Hello!")
     streamed = folded(model().stream("Hello!"))
     assert plain.text == streamed.text != ""
@@ -70,7 +70,7 @@ def test_structured_output(model):
     assert isinstance(structured.invoke("Report on Paris."), Report)
 
 
-def test_reasoning_goes_back(model):
+def test_reasoning_is_sent_back(model):
     reasoner = model(model="sim-reasoner", reasoning={"effort": "low", "summary": "auto"})
     messages = [HumanMessage("Hello!")]
     answer = reasoner.invoke(messages)

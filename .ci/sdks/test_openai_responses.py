@@ -1,6 +1,6 @@
-"""The official OpenAI client on the Responses API, against a running gateway and its simulator.
+"""Tests of the official OpenAI client on the Responses API, against a gateway and its simulator.
 
-Only `base_url` and `api_key` differ from an application that talks to OpenAI.
+Only `base_url` and `api_key` differ from an application that uses OpenAI.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ TOOLS = [
     {"type": "function", "name": name, "parameters": model.model_json_schema(), "strict": True}
     for name, model in ARGUMENTS.items()
 ]
-# The simulator calls the tools that the text names, in the order of TOOLS.
+# The simulator calls the tools named in the text, in the order of TOOLS.
 TWO_TOOLS = "Use get_time and get_weather for Paris, please."
 
 
 def ask(client, stream, **request):
-    """Returns the response, in one piece or folded from its stream."""
+    """Returns the response, plain or folded from a stream."""
     if not stream:
         return client.responses.create(**request)
     events = list(client.responses.create(stream=True, **request))
@@ -46,7 +46,7 @@ def ask(client, stream, **request):
 
 
 def check_stream(events):
-    """Checks what holds for every stream that ends well, and returns its last event."""
+    """Checks the format of a successful stream, and returns its last event."""
     assert [event.sequence_number for event in events] == list(range(len(events)))
     kinds = [event.type for event in events]
     assert kinds[:2] == ["response.created", "response.in_progress"]
@@ -93,7 +93,7 @@ class TestAnswer:
         assert answer.output_text
         check_usage(answer.usage)
 
-    def test_both_ways_are_one_answer(self, client):
+    def test_plain_and_streamed_answers_are_equal(self, client):
         request = {"model": REASONER, "input": TWO_TOOLS, "tools": TOOLS}
         plain, streamed = (ask(client, stream, **request) for stream in (False, True))
         without_id = [
@@ -104,7 +104,7 @@ class TestAnswer:
         assert plain.usage == streamed.usage
 
     @both_ways
-    def test_reasoning_is_summed_up_and_goes_back(self, client, stream):
+    def test_reasoning_is_summarized_and_sent_back(self, client, stream):
         include = ["reasoning.encrypted_content"]
         request = {"model": REASONER, "include": include, "store": False}
         answer = ask(client, stream, input="Hello!", **request)
@@ -125,7 +125,7 @@ class TestAnswer:
         assert answer.incomplete_details.reason == "max_output_tokens"
         assert answer.usage.output_tokens == 16
 
-    def test_an_upstream_that_breaks_is_an_error(self, client):
+    def test_a_broken_upstream_answer_is_an_error(self, client):
         text = "[sim say='one two three four' cut=3] Hello!"
         kinds = []
         with pytest.raises(openai.APIError) as caught:
@@ -149,7 +149,7 @@ class TestAnswer:
             else:
                 async with client.responses.stream(model=CHAT, input=text) as stream:
                     answer = await stream.get_final_response()
-            assert f'"{text}"' in answer.output_text  # its own, nobody else's
+            assert f'"{text}"' in answer.output_text  # the answer to this request, not to another one
             return answer.id
 
         async def all_at_once():
@@ -257,7 +257,7 @@ class TestStructuredOutput:
     def test_parse(self, client):
         answer = client.responses.parse(model=CHAT, input="Report on Paris.", text_format=Report)
         assert isinstance(answer.output_parsed, Report)
-        # The client parses leniently; what was sent satisfies the schema as it stands.
+        # The client parses leniently; the raw text must satisfy the schema, too.
         Report.model_validate_json(answer.output_text, strict=True)
 
     def test_stream(self, client):
@@ -269,7 +269,7 @@ class TestStructuredOutput:
 
 
 class TestState:
-    def test_kept_read_and_deleted(self, client):
+    def test_stored_responses_are_read_and_deleted(self, client):
         answer = client.responses.create(model=CHAT, input="Keep this.")
         again = client.responses.retrieve(answer.id)
         assert again.output == answer.output
@@ -279,7 +279,7 @@ class TestState:
         with pytest.raises(openai.NotFoundError):
             client.responses.retrieve(answer.id)
 
-    def test_not_kept(self, client):
+    def test_store_false_is_not_stored(self, client):
         answer = client.responses.create(model=CHAT, input="Keep nothing.", store=False)
         with pytest.raises(openai.NotFoundError):
             client.responses.retrieve(answer.id)
@@ -334,6 +334,6 @@ class TestErrors:
 
 
 class TestModels:
-    def test_what_codex_asks_is_no_trouble(self, client):
+    def test_codex_model_list_requests_are_accepted(self, client):
         asked = client.models.list(extra_query={"client_version": "0.169.0"})
         assert [model.id for model in asked] == [model.id for model in client.models.list()]

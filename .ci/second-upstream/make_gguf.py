@@ -2,9 +2,8 @@
 
     make_gguf.py MODEL.gguf
 
-CI needs a real engine behind the gateway, not good answers from it. Half a
-megabyte made here spares CI a download and a licence, and the fixed seed makes
-every run serve the same model.
+CI needs a real inference engine behind the gateway, not meaningful answers. Generating half a
+megabyte avoids a download and a licence, and the fixed seed makes every run serve the same model.
 """
 
 import sys
@@ -13,11 +12,11 @@ import gguf
 import numpy as np
 
 EMBED, HEADS, FFN, LAYERS = 64, 4, 128, 2
-# A token is one character, and tool schemas travel inside the prompt, so the
-# context has to hold a few thousand characters.
+# A token is one character, and tool schemas are part of the prompt, so the
+# context must be a few thousand characters long.
 CONTEXT = 4096
 
-# In the shape of common chat templates, so that llama.cpp recognises the tools.
+# In the format of common chat templates, so that llama.cpp recognises the tools.
 CHAT_TEMPLATE = """\
 {%- for tool in tools %}{{- '<|tool|>' + (tool | tojson) + '\\n' }}{%- endfor %}
 {%- for message in messages %}
@@ -55,9 +54,9 @@ def main(path):
     def weights(rows, columns):
         return rng.normal(0, columns**-0.5, (rows, columns)).astype(np.float32)
 
-    # Every token but the characters gets logit 0, and about half of the characters
+    # Every token except the characters gets logit 0, and about half of the characters
     # score above that: unconstrained output is plain ASCII (never a broken UTF-8
-    # sequence, never empty), and its length is what the request asks for.
+    # sequence, never empty), and its length is the requested one.
     output = weights(len(tokens), EMBED) * 4
     output[[kind != gguf.TokenType.NORMAL for kind in kinds]] = 0
 

@@ -1,4 +1,4 @@
-"""Serve a GGUF model with llama.cpp's own HTTP server, in the foreground.
+"""Serve a GGUF model with llama.cpp's HTTP server, in the foreground.
 
     serve.py PORT MODEL.gguf [MODEL_ID]
 
@@ -18,23 +18,23 @@ def main(port, path, model_id="tiny-random"):
     params.port = port
     params.model.path = path
     params.model_alias = {model_id}
-    # The model never ends an answer by itself; a request without max_tokens
-    # should still be short.
+    # The model never ends an answer by itself; this limits requests without
+    # max_tokens.
     params.n_predict = 32
-    # Four answers at once, each with the model's whole context.
+    # Four concurrent answers, each with the model's whole context.
     params.n_parallel = 4
     params.n_ctx = 4 * 4096
     # The model is tiny: more threads would only take cores from the gateway.
     params.cpuparams.n_threads = 1
     params.cpuparams_batch.n_threads = 1
-    # By default up to 8 GiB of old prompts stay in memory.
+    # The default keeps up to 8 GiB of old prompts in memory.
     params.cache_ram_mib = 0
     params.ui = False
     if key := os.environ.get("SECOND_UPSTREAM_API_KEY"):
         params.api_keys = [key]
 
     # Block the signals before the server's threads start, so that they inherit
-    # the mask and sigwait below is what receives them.
+    # the mask and only sigwait below receives them.
     stop = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, stop)
     server = xllamacpp.Server(params)  # returns once the model is loaded
