@@ -9,7 +9,7 @@ use tests::{ManualClock, Product, Session, question};
 use tonic::Code;
 
 /// Returns the status and the error code of a chat request with this key.
-async fn ask(product: &Product, secret: &str) -> (u16, Value) {
+async fn send_request(product: &Product, secret: &str) -> (u16, Value) {
     let answer = product.chat(secret, &question("sim-chat", "hi")).answer().await;
     (answer.status, answer.json()["error"]["code"].clone())
 }
@@ -26,12 +26,12 @@ async fn a_suspended_account_is_refused_by_the_next_request_until_it_is_resumed(
     let (alice, bob) = (product.member("alice").await, product.member("bob").await);
     let (key, other) = (alice.key().await, bob.key().await);
     let operator = product.operator().await;
-    assert_eq!(ask(&product, &key.secret).await.0, 200);
+    assert_eq!(send_request(&product, &key.secret).await.0, 200);
     let account = suspend(&operator, "alice").await.unwrap();
     assert_eq!(account.status(), v1::AccountStatus::Suspended);
     let refused = (403, Value::from("account_suspended"));
-    assert_eq!(ask(&product, &key.secret).await, refused);
-    assert_eq!(ask(&product, &other.secret).await.0, 200);
+    assert_eq!(send_request(&product, &key.secret).await, refused);
+    assert_eq!(send_request(&product, &other.secret).await.0, 200);
 
     // its session can read but not write
     assert_eq!(alice.account().await.status(), v1::AccountStatus::Suspended);
@@ -42,10 +42,14 @@ async fn a_suspended_account_is_refused_by_the_next_request_until_it_is_resumed(
     assert_eq!(log.get_ref().entries[0].details, "overdue", "the account sees the reason");
 
     let product = product.stop().await.start().await;
-    assert_eq!(ask(&product, &key.secret).await, refused, "a restart keeps the suspension");
+    assert_eq!(
+        send_request(&product, &key.secret).await,
+        refused,
+        "a restart keeps the suspension"
+    );
     let request = v1::ResumeAccountRequest { account: "alice".to_owned() };
     product.operator().await.accounts().resume_account(request).await.unwrap();
-    assert_eq!(ask(&product, &key.secret).await.0, 200);
+    assert_eq!(send_request(&product, &key.secret).await.0, 200);
 }
 
 #[tokio::test]
@@ -69,10 +73,10 @@ async fn a_plan_change_applies_to_the_next_request() {
         ..Default::default()
     };
     operator.plans().put_plan(v1::PutPlanRequest { plan: Some(plan) }).await.unwrap();
-    assert_eq!(ask(&product, &key.secret).await.0, 200);
+    assert_eq!(send_request(&product, &key.secret).await.0, 200);
     let request = v1::SetPlanRequest { account: "alice".to_owned(), plan: "narrow".to_owned() };
     operator.accounts().set_plan(request).await.unwrap();
-    assert_eq!(ask(&product, &key.secret).await, (403, "model_not_allowed".into()));
+    assert_eq!(send_request(&product, &key.secret).await, (403, "model_not_allowed".into()));
 }
 
 #[tokio::test]
@@ -87,11 +91,11 @@ async fn a_rotated_key_works_until_its_overlap_ends() {
     };
     let new = rotate(&old.id, 3_600).await.unwrap();
     assert_eq!(new.key.as_ref().unwrap().label, "ci");
-    let works = async |secret: &str| ask(&product, secret).await.0 == 200;
+    let works = async |secret: &str| send_request(&product, secret).await.0 == 200;
     clock.advance(Duration::from_secs(3_599));
     assert!(works(&old.secret).await && works(&new.secret).await);
     clock.advance(Duration::from_secs(1));
-    assert_eq!(ask(&product, &old.secret).await, (401, "invalid_api_key".into()));
+    assert_eq!(send_request(&product, &old.secret).await, (401, "invalid_api_key".into()));
     assert!(works(&new.secret).await);
     assert_eq!(rotate(&old.id, 0).await.unwrap_err().code(), Code::FailedPrecondition);
 

@@ -50,12 +50,12 @@ async fn a_revoked_key_is_refused_by_the_next_request() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let (key, other) = (alice.key().await, alice.key().await);
-    let ask = |secret: &str| product.chat(secret, &question("sim-chat", "hi")).answer();
-    assert_eq!(ask(&key.secret).await.status, 200);
+    let send_request = |secret: &str| product.chat(secret, &question("sim-chat", "hi")).answer();
+    assert_eq!(send_request(&key.secret).await.status, 200);
     let request = || v1::RevokeKeyRequest { id: key.id.clone() };
     let revoked = alice.keys().revoke_key(request()).await.unwrap().into_inner().key.unwrap();
-    assert_eq!(ask(&key.secret).await.status, 401);
-    assert_eq!(ask(&other.secret).await.status, 200);
+    assert_eq!(send_request(&key.secret).await.status, 401);
+    assert_eq!(send_request(&other.secret).await.status, 200);
     let again = alice.keys().revoke_key(request()).await.unwrap().into_inner().key.unwrap();
     assert_eq!(again.revoked_at, revoked.revoked_at, "revoking twice is no error");
     let home = product.stop().await;

@@ -45,7 +45,7 @@ async fn health(operator: &Session, name: &str) -> v1::UpstreamHealth {
 }
 
 /// Sends a request and returns its HTTP status.
-async fn ask(product: &Product, key: &str) -> u16 {
+async fn send_request(product: &Product, key: &str) -> u16 {
     product.chat(key, &question("asked", "hi")).answer().await.status
 }
 
@@ -55,7 +55,7 @@ async fn an_open_breaker_diverts_requests_until_a_probe_succeeds() {
     let operator = product.operator().await;
     serve(&operator, "sim-chat?status=503&times=6", "sim-chat").await;
     for _ in 0..5 {
-        assert_eq!(ask(&product, &key).await, 200);
+        assert_eq!(send_request(&product, &key).await, 200);
     }
     let first = health(&operator, "first").await;
     assert_eq!(first.breaker(), BreakerState::Open);
@@ -67,19 +67,19 @@ async fn an_open_breaker_diverts_requests_until_a_probe_succeeds() {
     assert_eq!((second.failures, second.last_error.as_str()), (0, ""));
 
     for _ in 0..3 {
-        assert_eq!(ask(&product, &key).await, 200);
+        assert_eq!(send_request(&product, &key).await, 200);
     }
     assert_eq!(health(&operator, "first").await.requests, 5, "it gets no requests");
 
     clock.advance(Duration::from_secs(5));
     assert_eq!(health(&operator, "first").await.breaker(), BreakerState::HalfOpen);
-    assert_eq!(ask(&product, &key).await, 200);
+    assert_eq!(send_request(&product, &key).await, 200);
     let first = health(&operator, "first").await;
     assert_eq!((first.breaker(), first.requests), (BreakerState::Open, 6));
 
     clock.advance(Duration::from_secs(10));
     for _ in 0..2 {
-        assert_eq!(ask(&product, &key).await, 200);
+        assert_eq!(send_request(&product, &key).await, 200);
     }
     let first = health(&operator, "first").await;
     assert_eq!((first.breaker(), first.requests), (BreakerState::Closed, 8));
@@ -93,7 +93,7 @@ async fn requests_are_sent_although_the_breakers_of_all_deployments_are_open() {
     let operator = product.operator().await;
     serve(&operator, "sim-chat?status=503", "sim-chat?status=500").await;
     for _ in 0..8 {
-        assert_eq!(ask(&product, &key).await, 502);
+        assert_eq!(send_request(&product, &key).await, 502);
     }
     for name in ["first", "second"] {
         let health = health(&operator, name).await;
@@ -107,7 +107,7 @@ async fn changing_an_upstream_resets_its_breaker() {
     let operator = product.operator().await;
     serve(&operator, "sim-chat?status=503", "sim-chat").await;
     for _ in 0..5 {
-        ask(&product, &key).await;
+        send_request(&product, &key).await;
     }
     assert_eq!(health(&operator, "first").await.breaker(), BreakerState::Open);
     let request = v1::UpdateUpstreamRequest {
@@ -118,7 +118,7 @@ async fn changing_an_upstream_resets_its_breaker() {
     operator.upstreams().update_upstream(request).await.unwrap();
     let first = health(&operator, "first").await;
     assert_eq!((first.breaker(), first.requests), (BreakerState::Closed, 0));
-    ask(&product, &key).await;
+    send_request(&product, &key).await;
     assert_eq!(health(&operator, "first").await.requests, 1);
 }
 
@@ -128,7 +128,7 @@ async fn a_bad_request_does_not_count_against_the_upstream() {
     let operator = product.operator().await;
     serve(&operator, "sim-chat?status=400", "sim-chat").await;
     for _ in 0..6 {
-        assert_eq!(ask(&product, &key).await, 400);
+        assert_eq!(send_request(&product, &key).await, 400);
     }
     let first = health(&operator, "first").await;
     assert_eq!((first.breaker(), first.requests, first.failures), (BreakerState::Closed, 6, 0));
@@ -157,8 +157,8 @@ async fn the_last_error_contains_nothing_from_the_upstreams_body() {
     let operator = product.operator().await;
     operator.add_model_on("asked", &[&upstream.url]).await;
     let key = product.member("alice").await.key().await.secret;
-    let said = r#"{"error":{"message":"incorrect API key provided: sk-upstream-9f","type":"t"}}"#;
-    tokio::join!(ask(&product, &key), upstream.answer(json_answer(401, said)));
+    let body = r#"{"error":{"message":"incorrect API key provided: sk-upstream-9f","type":"t"}}"#;
+    tokio::join!(send_request(&product, &key), upstream.answer(json_answer(401, body)));
     let health = health(&operator, "up-asked-0").await;
     assert_eq!((health.failures, health.last_error.as_str()), (1, "it answered HTTP 401"));
 }

@@ -121,7 +121,7 @@ async fn an_invalid_file_changes_nothing_and_its_dry_run_fails_alike() {
         .replace("[upstreams.local]", "[upstreams.other]");
     let used = used.replace(r#"models = ["house", "small"]"#, "models = []")
         + "[models.tiny]\ndeployments = [{ upstream = \"local\" }]\n";
-    for (file, flags, said) in [
+    for (file, flags, expected) in [
         (&missing_upstream, "", "model tiny: upstream `nowhere` does not exist"),
         (&taken_alias, "", "`best` is a name of model"),
         (&missing_model, "", "plan team: model `none` does not exist"),
@@ -129,8 +129,8 @@ async fn an_invalid_file_changes_nothing_and_its_dry_run_fails_alike() {
     ] {
         for dry in ["--dry-run ", ""] {
             let (code, _, err) = operator(&product, &format!("apply {dry}{flags}-f -"), file).await;
-            assert!(code != 0 && err.contains(said), "{dry}{said}: {code} {err}");
-            assert_eq!(operator(&product, "export", "").await.1, exported, "{said}");
+            assert!(code != 0 && err.contains(expected), "{dry}{expected}: {code} {err}");
+            assert_eq!(operator(&product, "export", "").await.1, exported, "{expected}");
         }
     }
     assert_eq!(

@@ -149,7 +149,7 @@ async fn exit_codes_distinguish_kinds_of_errors() {
     let product = Product::start().await;
     let (anonymous, alice) = (User::new(&product), member(&product, "alice").await);
     let operator = User::operator(&product);
-    for (who, line, code) in [
+    for (user, line, code) in [
         (&anonymous, "whoami", 3),
         (&alice, "account list", 3),
         (&alice, "upstream add u --url sim:", 3),
@@ -162,7 +162,7 @@ async fn exit_codes_distinguish_kinds_of_errors() {
         (&operator, "account credit alice much --reason x", 2),
         (&alice, "frobnicate", 2),
     ] {
-        let ran = who.ctl(line).await;
+        let ran = user.ctl(line).await;
         assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{line}: {ran:?}");
         assert!(!ran.err.is_empty(), "{line}");
     }

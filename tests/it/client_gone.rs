@@ -15,7 +15,7 @@ const REST: &str = concat!(
 );
 const PLAIN: &str = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":700}}"#;
 
-struct Scene {
+struct TestContext {
     product: Product,
     upstream: RawUpstream,
     alice: Session,
@@ -23,7 +23,7 @@ struct Scene {
     key: String,
 }
 
-async fn scene() -> Scene {
+async fn context() -> TestContext {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
     let alice = product.member("alice").await;
@@ -34,11 +34,11 @@ async fn scene() -> Scene {
         key.limits = Some(limits);
     });
     let key = key.await.secret;
-    Scene { product, upstream, alice, key }
+    TestContext { product, upstream, alice, key }
 }
 
-impl Scene {
-    fn ask(&self, path: &str, stream: bool) -> Request {
+impl TestContext {
+    fn request(&self, path: &str, stream: bool) -> Request {
         let mut body = match path {
             "/v1/responses" => json!({ "model": "asked", "input": "hi" }),
             _ => question("asked", "hi"),
@@ -54,7 +54,7 @@ impl Scene {
             call.send(format!("{}{}", stream_head(), chunk(PIECE))).await;
             call
         };
-        let (mut answer, call) = tokio::join!(self.ask(path, true).send(), begin);
+        let (mut answer, call) = tokio::join!(self.request(path, true).send(), begin);
         answer.event().await.unwrap();
         (answer, call)
     }
@@ -70,7 +70,7 @@ impl Scene {
     }
 
     async fn is_busy(&self) -> bool {
-        let answer = self.ask("/v1/chat/completions", false).answer().await;
+        let answer = self.request("/v1/chat/completions", false).answer().await;
         let code = Value::from("rate_limit_exceeded");
         answer.status == 429 && answer.error()["code"] == code
     }
@@ -97,12 +97,12 @@ fn check(record: &RequestRecord, basis: UsageBasis, note: &str) {
 #[tokio::test]
 async fn a_drained_stream_is_read_to_its_end_and_charged_by_reported_usage() {
     for path in ["/v1/chat/completions", "/v1/responses"] {
-        let scene = scene().await;
-        let (answer, mut call) = scene.streaming(path).await;
+        let context = context().await;
+        let (answer, mut call) = context.streaming(path).await;
         drop(answer);
-        assert!(scene.is_busy().await, "its slot is taken until the drain ends");
+        assert!(context.is_busy().await, "its slot is taken until the drain ends");
         call.send(chunk(REST) + &chunk("")).await;
-        let record = scene.record(2).await;
+        let record = context.record(2).await;
         check(&record, UsageBasis::Upstream, "client_gone:drained");
         assert_eq!((record.http_status, record.tokens.unwrap().output), (Some(200), Some(700)));
     }
@@ -111,11 +111,11 @@ async fn a_drained_stream_is_read_to_its_end_and_charged_by_reported_usage() {
 #[tokio::test]
 async fn a_drained_plain_request_is_read_to_its_end() {
     for path in ["/v1/chat/completions", "/v1/responses"] {
-        let scene = scene().await;
-        let mut call = scene.left(scene.ask(path, false)).await;
-        assert!(scene.is_busy().await);
+        let context = context().await;
+        let mut call = context.left(context.request(path, false)).await;
+        assert!(context.is_busy().await);
         call.send(json_answer(200, PLAIN)).await;
-        let record = scene.record(2).await;
+        let record = context.record(2).await;
         check(&record, UsageBasis::Upstream, "client_gone:drained");
         assert_eq!((record.http_status, record.tokens.unwrap().output), (None, Some(700)));
     }
@@ -123,26 +123,27 @@ async fn a_drained_plain_request_is_read_to_its_end() {
 
 #[tokio::test]
 async fn a_drained_answer_can_be_replayed() {
-    let mut scene = scene().await;
-    let ask =
-        |scene: &Scene| scene.ask("/v1/chat/completions", false).header("idempotency-key", "one");
-    let mut call = scene.left(ask(&scene)).await;
+    let mut context = context().await;
+    let request = |context: &TestContext| {
+        context.request("/v1/chat/completions", false).header("idempotency-key", "one")
+    };
+    let mut call = context.left(request(&context)).await;
     call.send(json_answer(200, PLAIN)).await;
-    let answer = ask(&scene).answer().await;
+    let answer = request(&context).answer().await;
     assert_eq!((answer.status, answer.header("idempotent-replayed")), (200, "true"));
-    let record = scene.record(2).await;
+    let record = context.record(2).await;
     check(&record, UsageBasis::Upstream, "client_gone:drained");
-    scene.product = scene.product.stop().await.start().await;
-    let answer = ask(&scene).answer().await;
+    context.product = context.product.stop().await.start().await;
+    let answer = request(&context).answer().await;
     assert_eq!((answer.status, &answer.error()["code"]), (409, &json!("idempotent_answer_gone")));
 }
 
 #[tokio::test]
 async fn an_upstream_failure_after_the_client_disconnected_is_recorded_as_failed() {
-    let scene = scene().await;
-    let mut call = scene.left(scene.ask("/v1/chat/completions", false)).await;
+    let context = context().await;
+    let mut call = context.left(context.request("/v1/chat/completions", false)).await;
     call.send(json_answer(500, "{}")).await;
-    let record = scene.record(1).await;
+    let record = context.record(1).await;
     assert_eq!((record.status(), record.http_status), (RequestStatus::Failed, None), "{record:?}");
     assert_eq!(
         (record.cost_usd.as_deref(), record.notes.as_slice()),
@@ -152,15 +153,15 @@ async fn an_upstream_failure_after_the_client_disconnected_is_recorded_as_failed
 
 #[tokio::test]
 async fn an_answer_truncated_after_the_client_disconnected_counts_against_the_upstream() {
-    let scene = scene().await;
-    let (answer, call) = scene.streaming("/v1/chat/completions").await;
+    let context = context().await;
+    let (answer, call) = context.streaming("/v1/chat/completions").await;
     drop(answer);
-    assert!(scene.is_busy().await);
+    assert!(context.is_busy().await);
     drop(call);
-    let record = scene.record(2).await;
+    let record = context.record(2).await;
     assert_eq!(record.status(), RequestStatus::Failed, "{record:?}");
     assert_eq!(record.notes, ["client_gone:drained"]);
-    let operator = scene.product.operator().await;
+    let operator = context.product.operator().await;
     let request = v1::ListUpstreamHealthRequest::default();
     let all = operator.traffic().list_upstream_health(request).await.unwrap().into_inner();
     let upstream = all.upstreams.iter().find(|it| it.name == "up-asked-0").unwrap();
@@ -169,21 +170,21 @@ async fn an_answer_truncated_after_the_client_disconnected_counts_against_the_up
 
 #[tokio::test]
 async fn without_a_drain_policy_the_upstream_is_cancelled_and_the_record_notes_it() {
-    let scene = scene().await;
-    let scene = Scene { key: scene.alice.key().await.secret, ..scene };
-    let (answer, mut call) = scene.streaming("/v1/chat/completions").await;
+    let context = context().await;
+    let context = TestContext { key: context.alice.key().await.secret, ..context };
+    let (answer, mut call) = context.streaming("/v1/chat/completions").await;
     drop(answer);
     call.closed().await;
-    check(&scene.record(1).await, UsageBasis::Counted, "client_gone:cancelled");
+    check(&context.record(1).await, UsageBasis::Counted, "client_gone:cancelled");
 }
 
 #[tokio::test]
 async fn a_shutdown_does_not_wait_for_a_drain() {
-    let scene = scene().await;
-    let (answer, _call) = scene.streaming("/v1/chat/completions").await;
+    let context = context().await;
+    let (answer, _call) = context.streaming("/v1/chat/completions").await;
     drop(answer);
-    assert!(scene.is_busy().await);
-    let product = scene.product.stop().await.start().await;
+    assert!(context.is_busy().await);
+    let product = context.product.stop().await.start().await;
     let alice = Session::sign_in(&product.admin, "alice").await;
     let record = alice.records(2).await.into_iter().find(|record| record.deployment.is_some());
     check(&record.unwrap(), UsageBasis::Counted, "client_gone:cancelled");
@@ -191,16 +192,16 @@ async fn a_shutdown_does_not_wait_for_a_drain() {
 
 #[tokio::test]
 async fn a_drain_ends_at_its_timeout() {
-    let scene = scene().await;
-    let key = scene.alice.key_with(|key| {
+    let context = context().await;
+    let key = context.alice.key_with(|key| {
         key.client_gone = v1::ClientGone::Drain.into();
         key.drain_seconds = 1;
     });
-    let scene = Scene { key: key.await.secret, ..scene };
-    let (answer, mut call) = scene.streaming("/v1/chat/completions").await;
+    let context = TestContext { key: key.await.secret, ..context };
+    let (answer, mut call) = context.streaming("/v1/chat/completions").await;
     drop(answer);
     call.closed().await;
-    check(&scene.record(1).await, UsageBasis::Counted, "client_gone:cancelled");
+    check(&context.record(1).await, UsageBasis::Counted, "client_gone:cancelled");
 }
 
 #[tokio::test]

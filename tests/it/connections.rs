@@ -105,7 +105,7 @@ async fn the_gateway_raises_its_descriptor_limit_to_the_hard_limit() {
 
 /// Returns a gateway whose timeouts for clients and upstreams are some seconds, an upstream and a
 /// key.
-async fn scene() -> (Product, RawUpstream, Session, String) {
+async fn context() -> (Product, RawUpstream, Session, String) {
     let product =
         Product::with(|setup| setup.config.client_idle = Some(Duration::from_secs(5))).await;
     let upstream = RawUpstream::start().await;
@@ -127,7 +127,7 @@ const FEW_TOKENS: &str = "-----";
 /// Regression test: it kept its slot and its upstream forever.
 #[tokio::test]
 async fn a_client_that_never_reads_is_treated_as_disconnected() {
-    let (product, upstream, alice, key) = scene().await;
+    let (product, upstream, alice, key) = context().await;
     for path in ["/v1/chat/completions", "/v1/responses"] {
         let mut body = match path {
             "/v1/responses" => json!({ "model": "asked", "input": "hi" }),
@@ -153,7 +153,7 @@ async fn a_client_that_never_reads_is_treated_as_disconnected() {
 /// An HTTP/2 stream without flow-control window, on a live connection.
 #[tokio::test]
 async fn a_stalled_http2_stream_is_reset_without_affecting_other_streams() {
-    let (product, upstream, alice, key) = scene().await;
+    let (product, upstream, alice, key) = context().await;
     let stream = TcpStream::connect(product.http).await.unwrap();
     let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(1_024)
@@ -303,7 +303,7 @@ async fn an_unread_admin_response_does_not_keep_its_connection_open() {
 /// client kept its memory forever.
 #[tokio::test]
 async fn an_unread_stored_response_is_reset() {
-    let (product, _, alice, key) = scene().await;
+    let (product, _, alice, key) = context().await;
     let input = "word ".repeat(10_000);
     let body = json!({ "model": "sim-chat", "input": input });
     let answer = product.post("/v1/responses").bearer(&key).json(&body).answer().await;

@@ -49,8 +49,8 @@ async fn a_killed_gateway_with_one_thread_restarts_alike() {
     one.set((0..CpuSet::MAX_CPU).find(|&processor| all.is_set(processor)).unwrap());
     sched_setaffinity(None, &one).unwrap();
     let scratch = tempfile::tempdir().unwrap();
-    let said = Gateway::start(scratch.path(), |_| {}).await.stop().await;
-    assert!(said.contains("threads=1"), "{said}");
+    let log = Gateway::start(scratch.path(), |_| {}).await.stop().await;
+    assert!(log.contains("threads=1"), "{log}");
     let (_dir, data) = killed(300, Durability::Process).await.stop().await;
     check_money(&data);
 }
@@ -75,10 +75,10 @@ async fn a_result_that_no_client_received_survives_a_crash() {
         key.drain_seconds = 60;
     });
     let key = drained.await.secret;
-    let ask = Request::post(gateway.http, "/v1/chat/completions").bearer(&key);
-    let ask = ask.json(&question("asked", "hi"));
+    let request = Request::post(gateway.http, "/v1/chat/completions").bearer(&key);
+    let request = request.json(&question("asked", "hi"));
     let mut client = JoinSet::new();
-    client.spawn(async move { ask.try_send().await.is_ok() });
+    client.spawn(async move { request.try_send().await.is_ok() });
     let mut call = upstream.call().await;
     client.shutdown().await;
 
@@ -128,7 +128,7 @@ async fn a_second_gateway_on_the_same_port_reports_the_conflict() {
     second.arg("--data-dir").arg(dir.path().join("two"));
     second.args(["--listen", &first.http.to_string(), "--admin-listen", "127.0.0.1:0"]);
     let output = with_timeout("its end", second.output()).await.unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success());
-    assert!(said.contains("--listen") && said.contains(&first.http.to_string()), "{said}");
+    assert!(stderr.contains("--listen") && stderr.contains(&first.http.to_string()), "{stderr}");
 }

@@ -49,14 +49,14 @@ async fn a_lost_database_is_not_replaced_by_an_empty_one() {
             std::fs::write(&database, "").unwrap();
         }
         let before = names(dir);
-        let said = refusal(&home).await;
+        let message = refusal(&home).await;
         for part in [
             "tollgate.db` is missing or empty",
             "`journal`, `seal.key`",
             "ctl backup",
             "begin anew",
         ] {
-            assert!(said.contains(part), "{lost}: `{part}` is not in {said}");
+            assert!(message.contains(part), "{lost}: `{part}` is not in {message}");
         }
         assert_eq!(names(dir), before, "{lost}: no file is created");
     }
@@ -120,8 +120,11 @@ async fn a_lost_seal_key_is_not_replaced_while_credentials_depend_on_it() {
 
     let key = std::fs::read(&seal).unwrap();
     std::fs::remove_file(&seal).unwrap();
-    let said = refusal(&home).await;
-    assert!(said.contains("seal.key` is missing") && said.contains("`sealed-one`"), "{said}");
+    let message = refusal(&home).await;
+    assert!(
+        message.contains("seal.key` is missing") && message.contains("`sealed-one`"),
+        "{message}"
+    );
     assert!(!seal.exists(), "no other key is created");
     std::fs::write(&seal, key).unwrap();
     home.start_and_stop().await.unwrap();
@@ -146,10 +149,10 @@ async fn the_journal_of_another_service_is_not_replayed() {
     std::fs::remove_dir_all(&ours).unwrap();
     std::fs::rename(&theirs, &ours).unwrap();
     let before = names(&ours);
-    let said = refusal(&home).await;
+    let message = refusal(&home).await;
     assert!(
-        said.contains("none of the accounts") && said.contains("move the journal away"),
-        "{said}"
+        message.contains("none of the accounts") && message.contains("move the journal away"),
+        "{message}"
     );
     assert_eq!(names(&ours), before, "the directory is unchanged");
     std::fs::rename(&ours, &theirs).unwrap();

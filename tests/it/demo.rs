@@ -59,9 +59,9 @@ async fn demonstrate(change: impl FnOnce(&mut Command)) -> String {
     demo.env("TOLLGATE_LISTEN", "127.0.0.1:0").env("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0");
     change(&mut demo);
     let output = with_timeout("the end of the demonstration", demo.output()).await.unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}");
-    assert_eq!(said, "", "a successful demonstration writes nothing to stderr");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(stderr, "", "a successful demonstration writes nothing to stderr");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -92,6 +92,6 @@ async fn the_demo_listens_at_the_address_in_the_environment() {
     let printed = demonstrate(|demo| _ = demo.env("TOLLGATE_ADMIN_LISTEN", &admin)).await;
     assert!(printed.contains(&format!("export TOLLGATE_SERVER={admin}\n")), "{printed}");
     let public = command("gateway").args(["demo", "--admin-listen", "0.0.0.0:0"]).output().await;
-    let said = String::from_utf8(public.unwrap().stderr).unwrap();
-    assert!(said.contains("TOLLGATE_ADMIN_LISTEN"), "{said}");
+    let stderr = String::from_utf8(public.unwrap().stderr).unwrap();
+    assert!(stderr.contains("TOLLGATE_ADMIN_LISTEN"), "{stderr}");
 }

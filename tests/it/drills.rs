@@ -94,7 +94,7 @@ async fn a_full_disk_is_reported_as_a_full_disk() {
         drill.fill();
         let full = async {
             loop {
-                client.ask(Shape::Chat, "hi", None).await.expect("an answer");
+                client.send_request(Shape::Chat, "hi", None).await.expect("an answer");
                 let answer = ready().await;
                 if answer.status != 200 {
                     return answer;

@@ -9,8 +9,8 @@ fn read(text: &str) -> gateway::config::Config {
     let path = dir.path().join("gateway.toml");
     std::fs::write(&path, text).unwrap();
     let settings = Settings::read(&path).unwrap();
-    let place = Settings { data_dir: Some(dir.path().to_owned()), ..Settings::default() };
-    settings.or(place).resolve().unwrap()
+    let overrides = Settings { data_dir: Some(dir.path().to_owned()), ..Settings::default() };
+    settings.or(overrides).resolve().unwrap()
 }
 
 #[test]
@@ -51,9 +51,9 @@ async fn the_command_line_in_the_systemd_unit_is_valid() {
     let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     let mut arguments: Vec<_> = start.split_whitespace().skip(1).collect();
     let data = tempfile::tempdir().unwrap();
-    let place = arguments.iter().position(|argument| *argument == "--data-dir").unwrap() + 1;
+    let index = arguments.iter().position(|argument| *argument == "--data-dir").unwrap() + 1;
     let dir = data.path().display().to_string();
-    arguments[place] = &dir;
+    arguments[index] = &dir;
     // with --help the command line is parsed and nothing is started
     let help = tests::process::command("gateway").args(arguments).arg("--help").output().await;
     assert!(help.unwrap().status.success());

@@ -11,18 +11,18 @@ fn filter(expression: &str) -> v1::RequestFilter {
 }
 
 /// Returns the ids of the selected requests, oldest first, and checks that all views agree.
-async fn selected_ids(who: &Session, expression: &str) -> Result<Vec<String>, Status> {
+async fn selected_ids(caller: &Session, expression: &str) -> Result<Vec<String>, Status> {
     let ids = |records: Vec<v1::RequestRecord>| records.into_iter().map(|record| record.id);
     let request = v1::ListRequestsRequest {
         filter: Some(filter(expression)),
         page_size: 1_000,
         ..Default::default()
     };
-    let listed = who.usage().list_requests(request).await?.into_inner().requests;
+    let listed = caller.usage().list_requests(request).await?.into_inner().requests;
     let listed: Vec<_> = ids(listed).rev().collect();
 
     let request = v1::ExportRequestsRequest { filter: Some(filter(expression)) };
-    let mut pages = who.usage().export_requests(request).await?.into_inner();
+    let mut pages = caller.usage().export_requests(request).await?.into_inner();
     let mut exported = Vec::new();
     while let Some(page) = pages.message().await? {
         exported.extend(ids(page.requests));
@@ -34,27 +34,27 @@ async fn selected_ids(who: &Session, expression: &str) -> Result<Vec<String>, St
         history: 1_000,
         ..Default::default()
     };
-    let mut tail = who.usage().tail_requests(request).await?.into_inner();
+    let mut tail = caller.usage().tail_requests(request).await?.into_inner();
     let mut tailed = Vec::new();
     loop {
-        let news = tail.message().await?.unwrap();
-        tailed.extend(ids(news.requests));
-        if news.live {
+        let update = tail.message().await?.unwrap();
+        tailed.extend(ids(update.requests));
+        if update.live {
             break;
         }
     }
     assert_eq!(tailed, listed, "{expression}");
 
-    let sums = summary(who, expression).await?;
+    let sums = summary(caller, expression).await?;
     assert_eq!(sums.totals.unwrap().requests, listed.len() as u64, "{expression}");
     let by_key: u64 = sums.by_key.iter().map(|sum| sum.totals.as_ref().unwrap().requests).sum();
     assert_eq!(by_key, listed.len() as u64, "{expression}");
     Ok(listed)
 }
 
-async fn summary(who: &Session, expression: &str) -> Result<v1::SummarizeUsageResponse, Status> {
+async fn summary(caller: &Session, expression: &str) -> Result<v1::SummarizeUsageResponse, Status> {
     let request = v1::SummarizeUsageRequest { filter: Some(filter(expression)) };
-    Ok(who.usage().summarize_usage(request).await?.into_inner())
+    Ok(caller.usage().summarize_usage(request).await?.into_inner())
 }
 
 #[tokio::test]
@@ -93,8 +93,8 @@ async fn every_view_of_the_log_accepts_the_same_expressions() {
     let operator = product.operator().await;
     for (expression, expected) in cases {
         let expected: Vec<_> = expected.iter().map(|index| asked[*index].clone()).collect();
-        for who in [&alice, &operator] {
-            assert_eq!(selected_ids(who, expression).await.unwrap(), expected, "{expression}");
+        for caller in [&alice, &operator] {
+            assert_eq!(selected_ids(caller, expression).await.unwrap(), expected, "{expression}");
         }
     }
     let of_key = format!("key:{},other", key.id);
@@ -107,9 +107,9 @@ async fn an_invalid_expression_is_refused_with_its_position() {
     let alice = product.member("alice").await;
     let refused = |status: Status| {
         assert_eq!(status.code(), Code::InvalidArgument);
-        let place =
+        let position =
             "in `filter.expression`, characters 17 to 20: `dune` is no status; it is one of";
-        assert!(status.message().starts_with(place), "{}", status.message());
+        assert!(status.message().starts_with(position), "{}", status.message());
     };
     let expression = "model:a -status:dune";
     let request =
@@ -154,9 +154,9 @@ async fn sums_by_key_include_its_label_and_account() {
         product.chat(&key.secret, &question("sim-chat", "hi")).answer().await;
     }
     alice.records(3).await;
-    for who in [&alice, &product.operator().await] {
-        let sums = summary(who, "").await.unwrap().by_key;
-        let told = sums.iter().map(|sum| {
+    for caller in [&alice, &product.operator().await] {
+        let sums = summary(caller, "").await.unwrap().by_key;
+        let rows = sums.iter().map(|sum| {
             let requests = sum.totals.as_ref().unwrap().requests;
             (sum.key.as_str(), sum.label.as_str(), sum.account.as_str(), requests)
         });
@@ -164,6 +164,6 @@ async fn sums_by_key_include_its_label_and_account() {
             (server.id.as_str(), "server", "alice", 2),
             (laptop.id.as_str(), "laptop", "alice", 1),
         ];
-        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
     }
 }

@@ -16,7 +16,7 @@ const INPUT_TOKENS: u64 = 8;
 
 /// Where the text of an answer is in its deltas.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum TextField {
     Content,
     Reasoning,
     Arguments,
@@ -26,16 +26,16 @@ enum Place {
 #[derive(Clone)]
 struct Sample {
     name: &'static str,
-    place: Place,
+    field: TextField,
     text: String,
     /// Whether it is encoded as `\uXXXX`.
     escaped: bool,
 }
 
 fn texts() -> Vec<Sample> {
-    let text = |name, place, text: &str, escaped| Sample {
+    let text = |name, field, text: &str, escaped| Sample {
         name,
-        place,
+        field,
         text: (0..)
             .map(|number| format!("{number}. {text}"))
             .take(3_000 / text.len().isqrt())
@@ -45,13 +45,13 @@ fn texts() -> Vec<Sample> {
     let english = "The harbour was quiet before dawn, and nobody saw the small boat leave. ";
     let code = "fn add(a: u64, b: u64) -> u64 {\n    a.checked_add(b).unwrap_or(u64::MAX)\n}\n\n";
     vec![
-        text("english", Place::Content, english, false),
-        text("code", Place::Content, code, false),
-        text("chinese", Place::Content, "天亮之前港口很安静，没有人看见小船离开。", false),
-        text("escaped thai", Place::Content, "ท่าเรือเงียบสงบก่อนรุ่งสาง ", true),
-        text("emoji", Place::Content, "😀👍🏽🎉🚀 ", true),
-        text("arguments", Place::Arguments, r#"{"city": "Rome", "days": [1, 2, 3]}, "#, false),
-        text("reasoning", Place::Reasoning, english, false),
+        text("english", TextField::Content, english, false),
+        text("code", TextField::Content, code, false),
+        text("chinese", TextField::Content, "天亮之前港口很安静，没有人看见小船离开。", false),
+        text("escaped thai", TextField::Content, "ท่าเรือเงียบสงบก่อนรุ่งสาง ", true),
+        text("emoji", TextField::Content, "😀👍🏽🎉🚀 ", true),
+        text("arguments", TextField::Arguments, r#"{"city": "Rome", "days": [1, 2, 3]}, "#, false),
+        text("reasoning", TextField::Reasoning, english, false),
     ]
 }
 
@@ -77,10 +77,10 @@ impl Sample {
             } else {
                 Value::from(text).to_string()
             };
-            let delta = match self.place {
-                Place::Content => format!(r#"{{"content":{json}}}"#),
-                Place::Reasoning => format!(r#"{{"reasoning_content":{json}}}"#),
-                Place::Arguments => {
+            let delta = match self.field {
+                TextField::Content => format!(r#"{{"content":{json}}}"#),
+                TextField::Reasoning => format!(r#"{{"reasoning_content":{json}}}"#),
+                TextField::Arguments => {
                     let name = if number == 0 { r#""name":"f","# } else { "" };
                     format!(
                         r#"{{"tool_calls":[{{"index":0,"function":{{{name}"arguments":{json}}}}}]}}"#
@@ -101,10 +101,10 @@ impl Sample {
         let pieces = answer.events().into_iter().filter_map(|event| {
             let data: Value = serde_json::from_str(event.strip_prefix("data: ")?).ok()?;
             let delta = &data["choices"][0]["delta"];
-            let value = match self.place {
-                Place::Content => &delta["content"],
-                Place::Reasoning => &delta["reasoning_content"],
-                Place::Arguments => &delta["tool_calls"][0]["function"]["arguments"],
+            let value = match self.field {
+                TextField::Content => &delta["content"],
+                TextField::Reasoning => &delta["reasoning_content"],
+                TextField::Arguments => &delta["tool_calls"][0]["function"]["arguments"],
             };
             value.as_str().map(str::to_owned)
         });
@@ -144,7 +144,12 @@ fn streamed() -> Value {
 }
 
 /// Sends a request that is answered with a stream of `text`.
-async fn ask(product: &Product, upstream: &RawUpstream, key: &str, text: &Sample) -> Answer {
+async fn send_request(
+    product: &Product,
+    upstream: &RawUpstream,
+    key: &str,
+    text: &Sample,
+) -> Answer {
     let serve = async {
         let mut call = upstream.call().await;
         call.send(stream_head()).await;
@@ -175,7 +180,7 @@ async fn a_balance_five_percent_above_the_cost_pays_for_any_answer() {
     for (number, text) in texts().iter().enumerate() {
         let balance = text.cost() * 21 / 20;
         let (session, key) = customer(&product, &format!("payer{number}"), balance).await;
-        let answer = ask(&product, &upstream, &key, text).await;
+        let answer = send_request(&product, &upstream, &key, text).await;
         let received = o200k_base().count(&text.received(&answer)) as u64;
         let record = session.record().await;
         let name = text.name;
@@ -194,7 +199,7 @@ async fn an_answer_is_cut_where_the_balance_ends() {
         // the upstream ignores the cap that it receives
         let balance = text.cost() / 4;
         let (session, key) = customer(&product, &format!("payer{number}"), balance).await;
-        let answer = ask(&product, &upstream, &key, text).await;
+        let answer = send_request(&product, &upstream, &key, text).await;
         assert!(answer.text().contains(r#""finish_reason":"length""#), "{}", text.name);
         let record = session.record().await;
         assert_eq!(record.status(), RequestStatus::Incomplete, "{}: {record:?}", text.name);
@@ -251,7 +256,7 @@ async fn a_monthly_quota_that_covers_an_answer_lets_it_complete() {
         let quota = (text.tokens() + INPUT_TOKENS) * 21 / 20;
         let limits = v1::Limits { monthly_tokens: Some(quota), ..Default::default() };
         let key = alice.key_with(|key| key.limits = Some(limits)).await.secret;
-        let answer = ask(&product, &upstream, &key, text).await;
+        let answer = send_request(&product, &upstream, &key, text).await;
         let record = alice.record().await;
         assert_eq!(text.received(&answer), text.text, "{}: {record:?}", text.name);
         assert_eq!(record.status(), RequestStatus::Completed, "{}: {record:?}", text.name);

@@ -36,7 +36,7 @@ async fn customer(
 
 /// Sends a request that the upstream answers. Returns the response and the cap that the upstream
 /// received.
-async fn ask(
+async fn send_request(
     product: &Product,
     upstream: &RawUpstream,
     key: &str,
@@ -108,7 +108,7 @@ async fn requests_with_few_tokens_per_byte_do_not_lower_the_hold_of_others() {
     let (upstream, _, key) = customer(&product, "blank", "5").await;
     let blank = question("blank", &format!("a{}", " ".repeat(20_000)));
     for _ in 0..100 {
-        let (answer, _) = ask(&product, &upstream, &key, &blank, [200, 1]).await;
+        let (answer, _) = send_request(&product, &upstream, &key, &blank, [200, 1]).await;
         assert_eq!(answer.status, 200);
     }
     let text = json!({ "messages": [{ "role": "user", "content": long_text() }] });
@@ -135,12 +135,12 @@ async fn an_inline_image_does_not_count_as_text() {
         "max_tokens": 100,
         "messages": [{ "role": "user", "content": content }],
     });
-    let (answer, cap) = ask(&product, &upstream, &key, &body, [1_500, 50]).await;
+    let (answer, cap) = send_request(&product, &upstream, &key, &body, [1_500, 50]).await;
     assert_eq!((answer.status, cap), (200, Some(100)), "{answer:?}");
     let limits =
         v1::Limits { tpm: Some(200_000), monthly_tokens: Some(1_000_000), ..Default::default() };
     let limited = member.key_with(|key| key.limits = Some(limits)).await.secret;
-    let (answer, cap) = ask(&product, &upstream, &limited, &body, [1_500, 50]).await;
+    let (answer, cap) = send_request(&product, &upstream, &limited, &body, [1_500, 50]).await;
     assert_eq!((answer.status, cap), (200, Some(100)), "{answer:?}");
 }
 
@@ -165,7 +165,7 @@ async fn a_larger_balance_never_lowers_the_cap() {
                 assert_eq!(sent.json()["max_tokens"], 8_000, "with {more} more: {answer:?}");
                 answer
             } else {
-                let (answer, cap) = ask(&product, &upstream, &key, &body, [1, 1]).await;
+                let (answer, cap) = send_request(&product, &upstream, &key, &body, [1, 1]).await;
                 assert_eq!(cap, Some(8_000), "with {more} more: {answer:?}");
                 answer
             };

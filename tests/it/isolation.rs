@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 
 use attempt::attempt;
 
-/// What an RPC may answer to a member who requests data of another account.
+/// The expected result when a member requests data of another account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     /// Any caller may call it.
@@ -108,14 +108,14 @@ async fn only_registration_sign_in_and_the_address_are_open_to_anonymous_callers
     let victim = victim(&product).await;
     let anonymous = product.anonymous().await;
     let forger = Session::with_token(&product.admin, "forger", "tgs-0123456789").await;
-    for who in [anonymous, forger] {
+    for caller in [anonymous, forger] {
         for rpc in every_rpc() {
-            let (rule, attempts) = attempt(&rpc, &who, &victim).await;
+            let (rule, attempts) = attempt(&rpc, &caller, &victim).await;
             for attempt in attempts.into_iter().filter(|_| rule != Rule::Open) {
                 assert_eq!(attempt.unwrap_err().code(), Code::Unauthenticated, "{rpc}");
             }
         }
-        let refused = who.accounts().sign_out(v1::SignOutRequest {}).await.unwrap_err();
+        let refused = caller.accounts().sign_out(v1::SignOutRequest {}).await.unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated);
     }
 }

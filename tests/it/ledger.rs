@@ -20,13 +20,13 @@ async fn ctl(product: &Product, line: &str) -> (u8, String, String) {
 }
 
 /// Sends `count` requests one after another and waits for their records.
-pub(super) async fn ask(product: &Product, who: &Session, count: usize) {
-    let key = who.key().await.secret;
-    let before = who.records(0).await.len();
+pub(super) async fn send_requests(product: &Product, caller: &Session, count: usize) {
+    let key = caller.key().await.secret;
+    let before = caller.records(0).await.len();
     for _ in 0..count {
         assert_eq!(product.chat(&key, &question("sim-chat", "hi")).answer().await.status, 200);
     }
-    who.records(before + count).await;
+    caller.records(before + count).await;
 }
 
 /// Returns the result of a ledger verification.
@@ -40,7 +40,7 @@ async fn the_ledger_verifies_and_entries_name_their_cause() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     product.operator().await.credit("alice", "-1.5").await;
-    ask(&product, &alice, 3).await;
+    send_requests(&product, &alice, 3).await;
     let (code, out, _) = ctl(&product, "ledger verify -o json").await;
     let proof: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &proof["ok"], &proof["requests"]), (0, &true.into(), &3.into()), "{proof}");
@@ -62,8 +62,8 @@ async fn the_ledger_verifies_and_entries_name_their_cause() {
 async fn an_export_contains_every_record_in_the_format_of_the_list() {
     let product = Product::start().await;
     let (alice, bob) = (product.member("alice").await, product.member("bob").await);
-    ask(&product, &alice, 3).await;
-    ask(&product, &bob, 2).await;
+    send_requests(&product, &alice, 3).await;
+    send_requests(&product, &bob, 2).await;
     let (_, listed, _) = ctl(&product, "request list -o jsonl").await;
     let mut listed: Vec<_> = listed.lines().collect();
     listed.reverse();
@@ -77,17 +77,17 @@ async fn an_export_contains_every_record_in_the_format_of_the_list() {
 async fn a_gateway_starts_on_a_backup_made_while_serving() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
-    ask(&product, &alice, 2).await;
+    send_requests(&product, &alice, 2).await;
     let balance = alice.account().await.balance_usd;
     let file = product.home.scratch().join("backup.db");
     let key = alice.key().await.secret;
     let line = format!("backup {}", file.display());
-    let (serving, (code, out, said)) = tokio::join!(
+    let (serving, (code, out, stderr)) = tokio::join!(
         product.chat(&key, &question("sim-chat", "hi")).answer(),
         ctl(&product, &line)
     );
-    assert_eq!((serving.status, code, &*out), (200, 0, ""), "{said}");
-    assert!(said.contains("seal.key"), "{said}");
+    assert_eq!((serving.status, code, &*out), (200, 0, ""), "{stderr}");
+    assert!(stderr.contains("seal.key"), "{stderr}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!product.home.data_dir().join("tollgate.copy").exists());
 

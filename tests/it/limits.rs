@@ -40,11 +40,11 @@ async fn requests_per_minute_are_limited_and_retry_after_is_exact() {
     let alice = product.member("alice").await;
     let limits = v1::Limits { rpm: Some(2), ..Default::default() };
     let key = alice.key_with(|key| key.limits = Some(limits)).await.secret;
-    let ask = || product.chat(&key, &question("sim-chat", "hi")).answer();
-    assert_eq!((ask().await.status, ask().await.status), (200, 200));
-    let wait = check_limited(&ask().await, "requests per minute of this key (limit 2)");
+    let send_request = || product.chat(&key, &question("sim-chat", "hi")).answer();
+    assert_eq!((send_request().await.status, send_request().await.status), (200, 200));
+    let wait = check_limited(&send_request().await, "requests per minute of this key (limit 2)");
     clock.advance(wait);
-    assert_eq!(ask().await.status, 200);
+    assert_eq!(send_request().await.status, 200);
 
     let other = alice.key().await.secret;
     let free = product.chat(&other, &question("sim-chat", "hi")).answer().await;
@@ -65,21 +65,22 @@ async fn tokens_per_minute_of_a_plan_apply_to_all_keys_of_an_account() {
     let alice = product.member("alice").await;
     let (first, second) = (alice.key().await.secret, alice.key().await.secret);
     let body = question("asked", "hi");
-    let ask = |key: &str| product.chat(key, &body).answer();
+    let send_request = |key: &str| product.chat(key, &body).answer();
     let meanwhile = async {
         let mut call = upstream.call().await;
         // the whole limit is reserved, because the length of the answer is unknown
-        let wait = check_limited(&ask(&second).await, "tokens per minute of this account's plan");
+        let wait =
+            check_limited(&send_request(&second).await, "tokens per minute of this account's plan");
         assert_eq!(wait, Duration::from_secs(61));
         call.send(used(5, 35)).await;
     };
-    let (answer, ()) = tokio::join!(ask(&first), meanwhile);
+    let (answer, ()) = tokio::join!(send_request(&first), meanwhile);
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("x-ratelimit-limit-tokens"), "400");
     assert_eq!(answer.header("x-ratelimit-remaining-tokens"), "0");
-    let (answer, _) = tokio::join!(ask(&second), upstream.answer(used(5, 375)));
+    let (answer, _) = tokio::join!(send_request(&second), upstream.answer(used(5, 375)));
     assert_eq!(answer.status, 200, "unused tokens are available again");
-    let refused = ask(&first).await;
+    let refused = send_request(&first).await;
     let wait = check_limited(&refused, "tokens per minute of this account's plan (limit 400)");
     assert_eq!(
         refused.header("x-ratelimit-remaining-tokens"),
@@ -87,7 +88,7 @@ async fn tokens_per_minute_of_a_plan_apply_to_all_keys_of_an_account() {
         "usage exceeds the limit by 20"
     );
     clock.advance(wait);
-    let (answer, _) = tokio::join!(ask(&second), upstream.answer(used(1, 1)));
+    let (answer, _) = tokio::join!(send_request(&second), upstream.answer(used(1, 1)));
     assert_eq!(answer.status, 200);
 }
 
@@ -197,16 +198,16 @@ async fn a_slot_is_free_again_when_its_request_has_ended() {
     let alice = product.member("alice").await;
     let limits = v1::Limits { concurrency: Some(1), ..Default::default() };
     let key = alice.key_with(|key| key.limits = Some(limits)).await.secret;
-    let ask = || product.chat(&key, &question("asked", "hi")).answer();
+    let send_request = || product.chat(&key, &question("asked", "hi")).answer();
     let good = used(1, 1);
     let meanwhile = async {
         let mut call = upstream.call().await;
-        check_limited(&ask().await, "concurrent requests of this key (limit 1)");
+        check_limited(&send_request().await, "concurrent requests of this key (limit 1)");
         call.send(&good).await;
     };
-    let (answer, ()) = tokio::join!(ask(), meanwhile);
+    let (answer, ()) = tokio::join!(send_request(), meanwhile);
     assert_eq!(answer.status, 200);
-    let (answer, _) = tokio::join!(ask(), upstream.answer(&good));
+    let (answer, _) = tokio::join!(send_request(), upstream.answer(&good));
     assert_eq!(answer.status, 200);
 }
 
@@ -216,13 +217,13 @@ async fn an_exhausted_balance_is_not_retryable() {
     let (alice, operator) = (product.member("alice").await, product.operator().await);
     let key = alice.key().await.secret;
     operator.credit("alice", "-5").await;
-    let ask = || product.chat(&key, &question("sim-chat", "hi")).answer();
-    let refused = ask().await;
+    let send_request = || product.chat(&key, &question("sim-chat", "hi")).answer();
+    let refused = send_request().await;
     assert_eq!((refused.status, &refused.error()["code"]), (429, &json!("insufficient_quota")));
     assert_eq!((refused.header("x-should-retry"), refused.header("retry-after")), ("false", ""));
     assert_eq!(alice.account().await.balance_usd, "0");
     operator.credit("alice", "0.01").await;
-    assert_eq!(ask().await.status, 200);
+    assert_eq!(send_request().await.status, 200);
 }
 
 #[tokio::test]

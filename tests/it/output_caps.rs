@@ -208,16 +208,16 @@ async fn a_field_that_another_server_may_read_as_a_known_one_is_refused_by_name(
 async fn a_duplicate_field_is_refused() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
-    let ask = r#""model":"sim-chat","messages":[{"role":"user","content":"hi"}]"#;
+    let members = r#""model":"sim-chat","messages":[{"role":"user","content":"hi"}]"#;
     for (body, name) in [
-        (format!(r#"{{{ask},"model":"sim-reasoner"}}"#), "model"),
-        (format!(r#"{{{ask},"mod\u0065l":"sim-reasoner"}}"#), "model"),
-        (format!(r#"{{{ask},"max_tokens":1,"max_tokens":9}}"#), "max_tokens"),
-        (format!(r#"{{{ask},"messages":[{{}}]}}"#), "messages"),
-        (format!(r#"{{{ask},"n":1,"n":9}}"#), "n"),
+        (format!(r#"{{{members},"model":"sim-reasoner"}}"#), "model"),
+        (format!(r#"{{{members},"mod\u0065l":"sim-reasoner"}}"#), "model"),
+        (format!(r#"{{{members},"max_tokens":1,"max_tokens":9}}"#), "max_tokens"),
+        (format!(r#"{{{members},"messages":[{{}}]}}"#), "messages"),
+        (format!(r#"{{{members},"n":1,"n":9}}"#), "n"),
         (
             format!(
-                r#"{{{ask},"stream":true,"stream_options":{{"include_usage":true,"include_usag\u0065":false}}}}"#
+                r#"{{{members},"stream":true,"stream_options":{{"include_usage":true,"include_usag\u0065":false}}}}"#
             ),
             "include_usage",
         ),

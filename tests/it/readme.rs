@@ -56,8 +56,8 @@ async fn shell(commands: &[String], home: &Path, admin: &str) -> String {
     shell.env("PATH", format!("{binaries}:/usr/bin:/bin")).env("HOME", home);
     shell.env("TOLLGATE_SERVER", admin).env("PASSWORD", "correct horse battery");
     let output = with_timeout("the end of the story", shell.output()).await.unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{commands:?}: {said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{commands:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -103,10 +103,10 @@ fn the_manual_shows_the_output_of_the_first_start() {
     let admin = config.admin_listen.clone();
     // the manual starts this binary
     let programs = Programs::in_directory(Path::new("target/release"));
-    let said = gateway::welcome::text(&config, &admin, &programs);
+    let text = gateway::welcome::text(&config, &admin, &programs);
     let dir = config.data_dir.display().to_string();
-    let said = said.replace(&dir, "~/.local/share/tollgate");
-    assert_eq!(block("gateway/README.md", "welcome"), format!("```text\n{said}```\n"));
+    let text = text.replace(&dir, "~/.local/share/tollgate");
+    assert_eq!(block("gateway/README.md", "welcome"), format!("```text\n{text}```\n"));
 }
 
 #[tokio::test]
@@ -116,12 +116,12 @@ async fn next_steps_are_printed_at_the_first_start_only() {
         let gateway = Gateway::start(home.path(), |_| {}).await;
         let admin = gateway.admin.clone();
         let log = gateway.stop().await;
-        for said in [
+        for line in [
             format!("will be in {}/operator.token,", home.path().display()),
             format!("   export TOLLGATE_SERVER={admin}\n"),
             format!("   {} quickstart ", binary("ctl").display()),
         ] {
-            assert_eq!(log.contains(&said), is_first, "{said}: {log}");
+            assert_eq!(log.contains(&line), is_first, "{line}: {log}");
         }
     }
 }

@@ -328,9 +328,9 @@ async fn unreported_tokens_are_counted_alike_plain_and_streamed() {
 }
 
 /// Returns one record.
-async fn show(who: &Session, id: &str) -> Result<RequestRecord, tonic::Status> {
+async fn show(caller: &Session, id: &str) -> Result<RequestRecord, tonic::Status> {
     let request = v1::GetRequestRequest { id: id.to_owned() };
-    let answer = who.usage().get_request(request).await?;
+    let answer = caller.usage().get_request(request).await?;
     Ok(answer.into_inner().request.unwrap())
 }
 

@@ -60,13 +60,13 @@ async fn a_retry_gets_the_same_response_and_is_not_charged() {
     ];
     for (number, (path, body)) in cases.into_iter().enumerate() {
         let name = format!("case {number}");
-        let ask = || keyed(product.post(path).bearer(&key).json(&body), &name).answer();
-        let first = ask().await;
+        let send_request = || keyed(product.post(path).bearer(&key).json(&body), &name).answer();
+        let first = send_request().await;
         assert_eq!((first.status, first.header("idempotent-replayed")), (200, ""));
         let before = alice.records(2 * number + 1).await;
         let balance = alice.account().await.balance_usd;
 
-        let again = ask().await;
+        let again = send_request().await;
         assert_eq!((again.status, again.header("idempotent-replayed")), (200, "true"));
         assert_eq!(again.body, first.body, "{path}");
         assert_eq!(again.header("content-type"), first.header("content-type"));
@@ -89,7 +89,7 @@ async fn a_retry_gets_the_same_response_and_is_not_charged() {
 #[tokio::test]
 async fn a_retry_waits_for_a_plain_answer_in_flight() {
     let (product, upstream, alice, key) = on_raw().await;
-    let ask = || keyed(product.chat(&key, &question("asked", "hi")), "one").answer();
+    let send_request = || keyed(product.chat(&key, &question("asked", "hi")), "one").answer();
     let answering = async {
         let mut call = upstream.call().await;
         // the first attempt has reached the upstream: further requests are retries
@@ -100,7 +100,7 @@ async fn a_retry_waits_for_a_plain_answer_in_flight() {
         call.send(json_answer(200, ANSWER)).await;
         retries.join_next().await.unwrap().unwrap()
     };
-    let (first, again) = tokio::join!(ask(), answering);
+    let (first, again) = tokio::join!(send_request(), answering);
     assert_eq!((first.status, first.header("idempotent-replayed")), (200, ""));
     assert_eq!((again.status, again.header("idempotent-replayed")), (200, "true"));
     assert_eq!(again.body, first.body);
@@ -114,10 +114,10 @@ async fn a_retry_of_a_stream_in_flight_gets_retry_after() {
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
     let body = streamed(question("sim-chat", "hi [sim stall=2]"));
-    let ask = || keyed(product.chat(&key, &body), "one");
-    let mut first = ask().send().await;
+    let request = || keyed(product.chat(&key, &body), "one");
+    let mut first = request().send().await;
     first.event().await.unwrap();
-    let again = ask().answer().await;
+    let again = request().answer().await;
     check_error(
         &again,
         409,
@@ -132,7 +132,7 @@ async fn a_retry_of_a_stream_in_flight_gets_retry_after() {
     drop(first);
     let cancelled = alice.records(2).await.pop().unwrap();
     assert_eq!(cancelled.status(), RequestStatus::Cancelled, "{cancelled:?}");
-    let mut anew = ask().send().await;
+    let mut anew = request().send().await;
     assert_eq!(anew.status, 200, "an answer cut off by a disconnect is not replayed");
     assert!(!anew.headers.contains_key("idempotent-replayed"));
     anew.event().await.unwrap();
@@ -142,20 +142,23 @@ async fn a_retry_of_a_stream_in_flight_gets_retry_after() {
 async fn a_failed_attempt_is_repeated() {
     let (product, truth) = product().await;
     let key = product.member("alice").await.key().await.secret;
-    let ask = |body: &Value| keyed(product.chat(&key, body), "one").answer();
+    let send_request = |body: &Value| keyed(product.chat(&key, body), "one").answer();
     let failing = question("sim-chat", "hi [sim status=503 times=1]");
-    assert_eq!(ask(&failing).await.status, 503);
-    let served = ask(&failing).await;
+    assert_eq!(send_request(&failing).await.status, 503);
+    let served = send_request(&failing).await;
     assert_eq!((served.status, served.header("idempotent-replayed")), (200, ""));
-    assert_eq!(ask(&failing).await.body, served.body);
+    assert_eq!(send_request(&failing).await.body, served.body);
     assert_eq!(truth.entries().len(), 2);
 
     let broken = streamed(question("sim-chat", "hi [sim cut=2 times=1]"));
-    let ask = || keyed(product.chat(&key, &broken), "two").answer();
-    assert!(!ask().await.text().contains("[DONE]"), "the stream breaks after its beginning");
-    let whole = ask().await;
+    let send_request = || keyed(product.chat(&key, &broken), "two").answer();
+    assert!(
+        !send_request().await.text().contains("[DONE]"),
+        "the stream breaks after its beginning"
+    );
+    let whole = send_request().await;
     assert!(whole.text().contains("[DONE]") && whole.header("idempotent-replayed").is_empty());
-    assert_eq!(ask().await.body, whole.body);
+    assert_eq!(send_request().await.body, whole.body);
     let refused = question("no-such-model", "hi");
     for _ in 0..2 {
         let refused = keyed(product.chat(&key, &refused), "three").answer().await;
@@ -168,9 +171,15 @@ async fn a_key_with_another_body_or_endpoint_is_refused() {
     let (product, truth) = product().await;
     let alice = product.member("alice").await;
     let (key, other) = (alice.key().await.secret, alice.key().await.secret);
-    let ask = |text: &str| keyed(product.chat(&key, &question("sim-chat", text)), "one").answer();
-    let first = ask("hello").await;
-    check_error(&ask("hullo").await, 422, "idempotency_key_reused", first.header("x-request-id"));
+    let send_request =
+        |text: &str| keyed(product.chat(&key, &question("sim-chat", text)), "one").answer();
+    let first = send_request("hello").await;
+    check_error(
+        &send_request("hullo").await,
+        422,
+        "idempotency_key_reused",
+        first.header("x-request-id"),
+    );
     let elsewhere = product.post("/v1/responses").bearer(&key).json(&question("sim-chat", "hello"));
     check_error(&keyed(elsewhere, "one").answer().await, 422, "idempotency_key_reused", "");
     let of_other = keyed(product.chat(&other, &question("sim-chat", "hullo")), "one");
@@ -210,17 +219,22 @@ async fn stored_answers_and_their_expiry_survive_a_restart() {
     })
     .await;
     let key = product.member("alice").await.key().await.secret;
-    let ask =
+    let send_request =
         |product: &Product| keyed(product.chat(&key, &question("sim-chat", "hi")), "one").answer();
-    let first = ask(&product).await;
+    let first = send_request(&product).await;
     assert_eq!(first.status, 200);
     clock.advance(Duration::from_mins(9));
     let product = product.stop().await.start().await;
-    check_error(&ask(&product).await, 409, "idempotent_answer_gone", first.header("x-request-id"));
+    check_error(
+        &send_request(&product).await,
+        409,
+        "idempotent_answer_gone",
+        first.header("x-request-id"),
+    );
     clock.advance(Duration::from_mins(1));
-    let anew = ask(&product).await;
+    let anew = send_request(&product).await;
     assert_eq!((anew.status, anew.header("idempotent-replayed")), (200, ""));
-    assert_eq!(ask(&product).await.header("idempotent-replayed"), "true");
+    assert_eq!(send_request(&product).await.header("idempotent-replayed"), "true");
     assert_eq!(truth.entries().len(), 2);
 }
 

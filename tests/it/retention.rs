@@ -6,7 +6,7 @@ use std::time::Duration;
 use proto::v1;
 use tests::{Home, ManualClock, Product, Session};
 
-use crate::ledger::{ask, proof};
+use crate::ledger::{proof, send_requests};
 
 #[tokio::test]
 async fn retention_removes_old_records_and_keeps_sums_and_money() {
@@ -14,9 +14,9 @@ async fn retention_removes_old_records_and_keeps_sums_and_money() {
     let mut home = Home::new(|setup| setup.clock = Arc::new(clock.clone()));
     let product = home.start().await;
     let alice = product.member("alice").await;
-    ask(&product, &alice, 4).await;
+    send_requests(&product, &alice, 4).await;
     clock.advance(Duration::from_hours(48));
-    ask(&product, &alice, 2).await;
+    send_requests(&product, &alice, 2).await;
     let balance = alice.account().await.balance_usd;
     let summary = async |product: &Product| {
         let request = v1::SummarizeUsageRequest::default();
@@ -34,6 +34,6 @@ async fn retention_removes_old_records_and_keeps_sums_and_money() {
     assert_eq!(alice.account().await.balance_usd, balance);
     let proof = proof(&product).await;
     assert_eq!((proof.ok, proof.requests, proof.charges), (true, 2, 6), "{proof:?}");
-    ask(&product, &alice, 1).await;
+    send_requests(&product, &alice, 1).await;
     assert_eq!(left().await, 3);
 }

@@ -49,14 +49,16 @@ async fn deploy(operator: &Session, name: &str, url: &str, source: Source) -> St
 /// Calls everything that shows keys, accounts, upstreams and records, and calls that fail.
 async fn answers(alice: &Session, operator: &Session) -> Vec<String> {
     let mut seen = vec![format!("{:?}", alice.account().await)];
-    for who in [alice, operator] {
-        seen.push(shown(&who.keys().list_keys(v1::ListKeysRequest::default()).await));
-        seen.push(shown(&who.usage().list_requests(v1::ListRequestsRequest::default()).await));
-        seen.push(shown(&who.usage().summarize_usage(v1::SummarizeUsageRequest::default()).await));
-        seen.push(shown(&who.models().list_models(v1::ListModelsRequest {}).await));
-        seen.push(shown(&who.plans().list_plans(v1::ListPlansRequest {}).await));
-        seen.push(shown(&who.accounts().list_sessions(v1::ListSessionsRequest {}).await));
-        seen.push(shown(&who.audit().list_audit(v1::ListAuditRequest::default()).await));
+    for caller in [alice, operator] {
+        seen.push(shown(&caller.keys().list_keys(v1::ListKeysRequest::default()).await));
+        seen.push(shown(&caller.usage().list_requests(v1::ListRequestsRequest::default()).await));
+        seen.push(shown(
+            &caller.usage().summarize_usage(v1::SummarizeUsageRequest::default()).await,
+        ));
+        seen.push(shown(&caller.models().list_models(v1::ListModelsRequest {}).await));
+        seen.push(shown(&caller.plans().list_plans(v1::ListPlansRequest {}).await));
+        seen.push(shown(&caller.accounts().list_sessions(v1::ListSessionsRequest {}).await));
+        seen.push(shown(&caller.audit().list_audit(v1::ListAuditRequest::default()).await));
     }
     seen.push(shown(
         &operator.keys().list_keys(v1::ListKeysRequest { account: "*".to_owned() }).await,

@@ -53,7 +53,7 @@ async fn readiness_turns_off_before_the_port_closes() {
 }
 
 /// Returns a gateway with a drain timeout of zero, an upstream and a key.
-async fn scene() -> (Product, RawUpstream, String) {
+async fn context() -> (Product, RawUpstream, String) {
     let product = Product::with(|setup| setup.config.drain = Duration::ZERO).await;
     let upstream = RawUpstream::start().await;
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
@@ -71,7 +71,7 @@ async fn record_of(product: Product) -> proto::v1::RequestRecord {
 #[tokio::test]
 async fn a_stream_cut_off_by_a_shutdown_ends_in_an_error_event() {
     for path in ["/v1/chat/completions", "/v1/responses"] {
-        let (product, upstream, key) = scene().await;
+        let (product, upstream, key) = context().await;
         let mut body = match path {
             "/v1/responses" => json!({ "model": "asked", "input": "hi" }),
             _ => question("asked", "hi"),
@@ -109,7 +109,7 @@ async fn a_stream_cut_off_by_a_shutdown_ends_in_an_error_event() {
 /// A Responses stream whose head was sent before the upstream answered.
 #[tokio::test]
 async fn a_stream_without_an_upstream_answer_ends_in_an_error_event() {
-    let (product, upstream, key) = scene().await;
+    let (product, upstream, key) = context().await;
     let body = json!({ "model": "asked", "input": "hi", "stream": true });
     let request = product.post("/v1/responses").bearer(&key).json(&body);
     let waiting = async {
@@ -131,7 +131,7 @@ async fn a_stream_without_an_upstream_answer_ends_in_an_error_event() {
 #[tokio::test]
 async fn a_request_without_an_answer_gets_503_at_a_shutdown() {
     for path in ["/v1/chat/completions", "/v1/responses"] {
-        let (product, upstream, key) = scene().await;
+        let (product, upstream, key) = context().await;
         let body = match path {
             "/v1/responses" => json!({ "model": "asked", "input": "hi" }),
             _ => question("asked", "hi"),

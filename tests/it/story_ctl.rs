@@ -53,8 +53,8 @@ async fn run(dir: &Path, data: &Path, gateway: &Gateway) -> Printed {
     shell.env("DATA", data).env("PASSWORD", "correct horse battery");
     let output = with_timeout("the end of the story", shell.output()).await.unwrap();
     let printed = Printed(dir.to_owned());
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}\n{:#?}", printed.stderr_outputs());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}\n{:#?}", printed.stderr_outputs());
     printed
 }
 
@@ -69,8 +69,8 @@ async fn a_script_can_do_everything_that_accounts_and_operators_can() {
     check_key_usage(&printed);
     check_operation(&printed);
     check_integrity(&printed);
-    for (name, said) in printed.stderr_outputs() {
-        assert!(!said.is_empty() && !said.contains("panicked"), "{name}: {said}");
+    for (name, stderr) in printed.stderr_outputs() {
+        assert!(!stderr.is_empty() && !stderr.contains("panicked"), "{name}: {stderr}");
     }
     gateway.stop().await;
 }
@@ -127,8 +127,8 @@ fn check_key_usage(printed: &Printed) {
     ] {
         assert!(printed.text(name).contains(why), "{name}: {}", printed.text(name));
     }
-    for (name, said) in printed.stderr_outputs() {
-        assert!(secrets.iter().all(|secret| !said.contains(secret.trim())), "{name}: {said}");
+    for (name, stderr) in printed.stderr_outputs() {
+        assert!(secrets.iter().all(|secret| !stderr.contains(secret.trim())), "{name}: {stderr}");
     }
 }
 

@@ -10,7 +10,7 @@ use tests::{Session, Terminal, question};
 const SMALL: (u16, u16) = (24, 80);
 const LARGE: (u16, u16) = (50, 160);
 
-/// The password of `alice`, whom the harness registers.
+/// The password of the account `alice`.
 const PASSWORD: &str = "correct horse battery alice";
 
 const ESCAPE: &str = "\u{1b}";
@@ -47,7 +47,7 @@ impl Machine {
     }
 
     /// Sends a request to the simulator's model. Returns the status and the request id.
-    async fn ask(&self, key: &str) -> (u16, String) {
+    async fn send_request(&self, key: &str) -> (u16, String) {
         self.ask_model("sim-chat", key).await
     }
 
@@ -119,7 +119,7 @@ async fn a_new_user_can_do_everything_that_an_account_can() {
     // the live log
     screen.press("4");
     screen.shows("no requests yet").await;
-    let (status, request) = machine.ask(&first).await;
+    let (status, request) = machine.send_request(&first).await;
     assert_eq!(status, 200);
     screen.is("the request", |text| says(text, "sim-chat completed")).await;
     screen.press("r");
@@ -137,13 +137,16 @@ async fn a_new_user_can_do_everything_that_an_account_can() {
     screen.press(&format!("{CTRL_U}0\r"));
     let second = take_key(&mut screen).await;
     screen.shows("Keys · 2").await;
-    assert_eq!((machine.ask(&first).await.0, machine.ask(&second).await.0), (401, 200));
+    assert_eq!(
+        (machine.send_request(&first).await.0, machine.send_request(&second).await.0),
+        (401, 200)
+    );
     screen.press("g");
     screen.press("x");
     screen.shows("Revoke key `laptop`?").await;
     screen.press("y");
     screen.shows("is revoked").await;
-    assert_eq!(machine.ask(&second).await.0, 401);
+    assert_eq!(machine.send_request(&second).await.0, 401);
 
     // sign out and in again
     screen.press(":sign-out\r");
@@ -185,7 +188,7 @@ async fn an_operator_manages_accounts_upstreams_and_models() {
     screen.shows("the account sees it").await;
     screen.press("overdue\r");
     screen.shows("`alice` is suspended").await;
-    assert_eq!(machine.ask(&key).await.0, 403);
+    assert_eq!(machine.send_request(&key).await.0, 403);
     hers.press("r");
     hers.shows("this account is suspended").await;
     screen.is("that it is", |text| says(text, "member suspended")).await;
@@ -193,7 +196,7 @@ async fn an_operator_manages_accounts_upstreams_and_models() {
     screen.shows("Let `alice` be used again?").await;
     screen.press("y");
     screen.shows("`alice` can be used again").await;
-    assert_eq!(machine.ask(&key).await.0, 200);
+    assert_eq!(machine.send_request(&key).await.0, 200);
 
     screen.press("7");
     screen.shows("simulator").await;

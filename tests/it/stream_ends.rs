@@ -12,19 +12,19 @@ const FINISH: &str =
 const DONE: &str = "data: [DONE]\n\n";
 const ENDPOINTS: [&str; 2] = ["/v1/chat/completions", "/v1/responses"];
 
-struct Scene {
+struct TestContext {
     product: Product,
     upstream: RawUpstream,
     alice: Session,
     key: String,
 }
 
-async fn scene() -> Scene {
+async fn context() -> TestContext {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
-    Scene { product, upstream, alice, key }
+    TestContext { product, upstream, alice, key }
 }
 
 fn body(endpoint: &str, stream: bool) -> Value {
@@ -37,7 +37,7 @@ fn body(endpoint: &str, stream: bool) -> Value {
     body
 }
 
-impl Scene {
+impl TestContext {
     /// Sends a request that the upstream answers with these bytes.
     async fn answer(&self, endpoint: &str, stream: bool, sent: impl AsRef<[u8]>) -> Answer {
         let request = self.product.post(endpoint).bearer(&self.key).json(&body(endpoint, stream));
@@ -60,12 +60,12 @@ impl Scene {
 }
 
 /// Expects that neither endpoint accepts `events` as a complete answer.
-async fn check_failed(scene: &Scene, events: &str, said: &str) {
-    for (answer, record) in scene.streams(events).await {
+async fn check_failed(context: &TestContext, events: &str, expected: &str) {
+    for (answer, record) in context.streams(events).await {
         let text = answer.text();
         assert_eq!(record.status(), RequestStatus::Failed, "{events:?}: {record:?}");
         assert!(!text.contains("response.completed"), "{events:?}: {text}");
-        assert!(text.contains(said), "{events:?}: {text}");
+        assert!(text.contains(expected), "{events:?}: {text}");
         if answer.status != 200 {
             assert_eq!(answer.status, 502, "{events:?}: {answer:?}");
             continue;
@@ -82,8 +82,8 @@ async fn check_failed(scene: &Scene, events: &str, said: &str) {
 }
 
 /// Expects that both endpoints accept `events` as a complete answer with the text `hello`.
-async fn check_completed(scene: &Scene, events: &str) {
-    for (answer, record) in scene.streams(events).await {
+async fn check_completed(context: &TestContext, events: &str) {
+    for (answer, record) in context.streams(events).await {
         assert_eq!(record.status(), RequestStatus::Completed, "{events:?}: {answer:?}");
         let text = answer.text().replace("\r\n", "\n").replace('\r', "\n");
         assert!(text.trim_end().ends_with("[DONE]"), "{events:?}: {answer:?}");
@@ -99,22 +99,22 @@ async fn check_completed(scene: &Scene, events: &str) {
 
 #[tokio::test]
 async fn an_end_marker_without_a_finish_reason_is_not_the_end() {
-    let scene = scene().await;
-    check_failed(&scene, DONE, "not a chat answer").await;
-    check_failed(&scene, &format!("{TEXT}{DONE}"), "not a chat answer").await;
+    let context = context().await;
+    check_failed(&context, DONE, "not a chat answer").await;
+    check_failed(&context, &format!("{TEXT}{DONE}"), "not a chat answer").await;
     let usage =
         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2}}\n\n";
-    check_failed(&scene, &format!("{TEXT}{usage}{DONE}"), "not a chat answer").await;
+    check_failed(&context, &format!("{TEXT}{usage}{DONE}"), "not a chat answer").await;
     // an empty reason in an earlier chunk is none
     let unnamed = TEXT.replace("}}]}", "},\"finish_reason\":\"\"}]}");
-    check_failed(&scene, &format!("{unnamed}{TEXT}{DONE}"), "not a chat answer").await;
-    check_failed(&scene, &unnamed, "").await;
-    check_completed(&scene, &format!("{unnamed}{DONE}")).await;
+    check_failed(&context, &format!("{unnamed}{TEXT}{DONE}"), "not a chat answer").await;
+    check_failed(&context, &unnamed, "").await;
+    check_completed(&context, &format!("{unnamed}{DONE}")).await;
 }
 
 #[tokio::test]
 async fn an_error_before_the_end_marker_is_an_error() {
-    let scene = scene().await;
+    let context = context().await;
     for error in [
         "data: {\"object\":\"error\",\"message\":\"out of memory\",\"code\":400}\n\n",
         "data: {\"message\":\"out of memory\"}\n\n",
@@ -122,35 +122,35 @@ async fn an_error_before_the_end_marker_is_an_error() {
         "event: error\ndata: out of memory\n\n",
         "data: {\"error\":{\"message\":\"out of memory\"}}\n\n",
     ] {
-        check_failed(&scene, &format!("{error}{DONE}"), "out of memory").await;
-        check_failed(&scene, &format!("{TEXT}{error}{DONE}"), "out of memory").await;
-        check_failed(&scene, &format!("{TEXT}{FINISH}{error}{DONE}"), "out of memory").await;
+        check_failed(&context, &format!("{error}{DONE}"), "out of memory").await;
+        check_failed(&context, &format!("{TEXT}{error}{DONE}"), "out of memory").await;
+        check_failed(&context, &format!("{TEXT}{FINISH}{error}{DONE}"), "out of memory").await;
     }
-    check_failed(&scene, &format!("{TEXT}event: error\n\n{DONE}"), "").await;
+    check_failed(&context, &format!("{TEXT}event: error\n\n{DONE}"), "").await;
     let broken = FINISH.replace("stop", "error");
-    check_failed(&scene, &format!("{TEXT}{broken}{DONE}"), "broke its answer off").await;
-    check_failed(&scene, &format!("{TEXT}{broken}"), "broke its answer off").await;
+    check_failed(&context, &format!("{TEXT}{broken}{DONE}"), "broke its answer off").await;
+    check_failed(&context, &format!("{TEXT}{broken}"), "broke its answer off").await;
 }
 
 #[tokio::test]
 async fn an_empty_or_failing_finish_reason_is_not_the_end() {
-    let scene = scene().await;
+    let context = context().await;
     for reason in [r#""null""#, r#""none""#, "false", "0", "{}"] {
         let unfinished = FINISH.replace(r#""stop""#, reason);
-        check_failed(&scene, &format!("{TEXT}{unfinished}"), "").await;
-        check_failed(&scene, &format!("{TEXT}{unfinished}{DONE}"), "not a chat answer").await;
+        check_failed(&context, &format!("{TEXT}{unfinished}"), "").await;
+        check_failed(&context, &format!("{TEXT}{unfinished}{DONE}"), "not a chat answer").await;
     }
     for reason in ["network_error", "TIMEOUT", "cancelled", "insufficient_system_resource"] {
         let broken = FINISH.replace("stop", reason);
-        check_failed(&scene, &format!("{TEXT}{broken}{DONE}"), "broke its answer off").await;
+        check_failed(&context, &format!("{TEXT}{broken}{DONE}"), "broke its answer off").await;
     }
     let failed = FINISH.replace(r#""delta""#, r#""error":{"message":"boom"},"delta""#);
-    check_failed(&scene, &format!("{TEXT}{failed}{DONE}"), "broke its answer off").await;
+    check_failed(&context, &format!("{TEXT}{failed}{DONE}"), "broke its answer off").await;
 }
 
 #[tokio::test]
 async fn an_error_beside_the_choices_of_a_plain_answer_is_an_error() {
-    let scene = scene().await;
+    let context = context().await;
     let choice = r#"{"index":0,"message":{"content":"hello"},"finish_reason":"stop"}"#;
     for (endpoint, body) in ENDPOINTS.into_iter().flat_map(|endpoint| {
         [
@@ -161,57 +161,57 @@ async fn an_error_beside_the_choices_of_a_plain_answer_is_an_error() {
         ]
         .map(|body| (endpoint, body))
     }) {
-        let before = scene.alice.records(0).await.len();
-        let answer = scene.answer(endpoint, false, json_answer(200, &body)).await;
+        let before = context.alice.records(0).await.len();
+        let answer = context.answer(endpoint, false, json_answer(200, &body)).await;
         assert_eq!(answer.status, 502, "{body}: {answer:?}");
-        let record = scene.alice.records(before + 1).await.pop().unwrap();
+        let record = context.alice.records(before + 1).await.pop().unwrap();
         assert_eq!(record.status(), RequestStatus::Failed, "{body}: {record:?}");
     }
     let none = format!(r#"{{"error":null,"choices":[{choice}]}}"#);
-    let answer = scene.answer(ENDPOINTS[0], false, json_answer(200, &none)).await;
+    let answer = context.answer(ENDPOINTS[0], false, json_answer(200, &none)).await;
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
 #[tokio::test]
 async fn a_stream_that_ends_before_all_choices_finish_is_incomplete() {
-    let scene = scene().await;
+    let context = context().await;
     let mut body = body(ENDPOINTS[0], true);
     body["n"] = 3.into();
     for (end, status) in [("", RequestStatus::Failed), (DONE, RequestStatus::Completed)] {
-        let before = scene.alice.records(0).await.len();
+        let before = context.alice.records(0).await.len();
         let sent =
             format!("{}{}{}", stream_head(), chunk(&format!("{TEXT}{FINISH}{end}")), chunk(""));
-        let request = scene.product.chat(&scene.key, &body);
-        let (answer, _) = tokio::join!(request.answer(), scene.upstream.answer(sent));
-        let record = scene.alice.records(before + 1).await.pop().unwrap();
+        let request = context.product.chat(&context.key, &body);
+        let (answer, _) = tokio::join!(request.answer(), context.upstream.answer(sent));
+        let record = context.alice.records(before + 1).await.pop().unwrap();
         assert_eq!(record.status(), status, "{end:?}: {answer:?}");
         assert_eq!(answer.text().contains("[DONE]"), end == DONE, "{answer:?}");
     }
     body["n"] = 129.into();
-    let refused = scene.product.chat(&scene.key, &body).answer().await;
+    let refused = context.product.chat(&context.key, &body).answer().await;
     assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("n")), "{refused:?}");
 }
 
 #[tokio::test]
 async fn a_valid_stream_is_complete_in_every_notation() {
-    let scene = scene().await;
+    let context = context().await;
     for end in ["data: [DONE] \n\n", "data: [DONE]\r\n\r\n", "data:[DONE]\n\n", "data: [DONE]"] {
-        check_completed(&scene, &format!("{TEXT}{FINISH}{end}")).await;
+        check_completed(&context, &format!("{TEXT}{FINISH}{end}")).await;
     }
     for idle in ["data:\n\n", "data: \n\n", "data\n\n", ": idle\n\n", "event: ping\ndata:\n\n"] {
-        check_completed(&scene, &format!("{idle}{TEXT}{idle}{FINISH}{idle}{DONE}")).await;
+        check_completed(&context, &format!("{idle}{TEXT}{idle}{FINISH}{idle}{DONE}")).await;
     }
-    check_completed(&scene, &format!("\u{feff}{TEXT}{FINISH}{DONE}")).await;
-    check_completed(&scene, &format!("{TEXT}{FINISH}{DONE}").replace('\n', "\r\n")).await;
-    check_completed(&scene, &format!("{TEXT}{FINISH}{DONE}").replace('\n', "\r")).await;
+    check_completed(&context, &format!("\u{feff}{TEXT}{FINISH}{DONE}")).await;
+    check_completed(&context, &format!("{TEXT}{FINISH}{DONE}").replace('\n', "\r\n")).await;
+    check_completed(&context, &format!("{TEXT}{FINISH}{DONE}").replace('\n', "\r")).await;
     // the usage chunk of some servers contains a choice, without a reason
     let usage = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\"},\"finish_reason\":null}],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2}}\n\n";
-    check_completed(&scene, &format!("{TEXT}{FINISH}{usage}{DONE}")).await;
+    check_completed(&context, &format!("{TEXT}{FINISH}{usage}{DONE}")).await;
 }
 
 #[tokio::test]
 async fn an_unrequested_content_encoding_is_an_invalid_answer() {
-    let scene = scene().await;
+    let context = context().await;
     let gzip: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xab\xae\x05\x00";
     for endpoint in ENDPOINTS {
         for (stream, kind) in [(true, "text/event-stream"), (false, "application/json")] {
@@ -221,7 +221,7 @@ async fn an_unrequested_content_encoding_is_an_invalid_answer() {
                     gzip.len()
                 );
                 let sent = [head.as_bytes(), gzip].concat();
-                let answer = scene.answer(endpoint, stream, sent).await;
+                let answer = context.answer(endpoint, stream, sent).await;
                 assert_eq!(answer.status, 502, "{endpoint} {stream} {declared}: {answer:?}");
                 assert_eq!(answer.error()["code"], "upstream_invalid_response", "{answer:?}");
             }
@@ -230,11 +230,11 @@ async fn an_unrequested_content_encoding_is_an_invalid_answer() {
     let plain = json!({ "choices": [{ "message": { "content": "hi" }, "finish_reason": "stop" }] });
     let extra = "content-type: application/json\r\ncontent-encoding: identity\r\n";
     let answer =
-        scene.answer(ENDPOINTS[0], false, raw_answer(200, extra, &plain.to_string())).await;
+        context.answer(ENDPOINTS[0], false, raw_answer(200, extra, &plain.to_string())).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     // an encoded error body is not taken for text either
     let head = "HTTP/1.1 400 Bad\r\nconnection: close\r\ncontent-encoding: gzip\r\ncontent-length: 14\r\n\r\n";
-    let answer = scene.answer(ENDPOINTS[0], false, [head.as_bytes(), gzip].concat()).await;
+    let answer = context.answer(ENDPOINTS[0], false, [head.as_bytes(), gzip].concat()).await;
     assert!(answer.status == 400 && !answer.text().contains('\u{fffd}'), "{answer:?}");
 }
 
@@ -257,25 +257,25 @@ async fn an_encoded_answer_causes_failover() {
 
 #[tokio::test]
 async fn an_invalid_plain_answer_is_a_bad_gateway() {
-    let scene = scene().await;
+    let context = context().await;
     let broken =
         json!({ "choices": [{ "message": { "content": "hi" }, "finish_reason": "error" }] });
     for endpoint in ENDPOINTS {
-        for (body, said) in [
+        for (body, expected) in [
             (r#"{"object":"error","message":"out of memory","code":400}"#, "out of memory"),
             (r#"{"message":"out of memory"}"#, "out of memory"),
             (&broken.to_string(), "broke its answer off"),
         ] {
-            let answer = scene.answer(endpoint, false, json_answer(200, body)).await;
+            let answer = context.answer(endpoint, false, json_answer(200, body)).await;
             assert_eq!(answer.status, 502, "{endpoint}: {answer:?}");
-            assert!(answer.text().contains(said), "{endpoint}: {answer:?}");
+            assert!(answer.text().contains(expected), "{endpoint}: {answer:?}");
         }
         let marked =
             "\u{feff}{\"choices\":[{\"message\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}";
-        let answer = scene.answer(endpoint, false, json_answer(200, marked)).await;
+        let answer = context.answer(endpoint, false, json_answer(200, marked)).await;
         assert_eq!(answer.status, 200, "{endpoint}: {answer:?}");
     }
-    let records = scene.alice.records(8).await;
+    let records = context.alice.records(8).await;
     let failed = records.iter().filter(|it| it.status() == RequestStatus::Failed).count();
     assert_eq!(failed, 6, "{records:#?}");
 }

@@ -5,22 +5,22 @@ use tests::{Product, Session, question, with_timeout};
 use tonic::Streaming;
 
 async fn follow(
-    who: &Session,
+    caller: &Session,
     request: v1::TailRequestsRequest,
 ) -> Streaming<v1::TailRequestsResponse> {
-    who.usage().tail_requests(request).await.unwrap().into_inner()
+    caller.usage().tail_requests(request).await.unwrap().into_inner()
 }
 
 async fn next(tail: &mut Streaming<v1::TailRequestsResponse>) -> v1::TailRequestsResponse {
-    with_timeout("news", tail.message()).await.unwrap().unwrap()
+    with_timeout("update", tail.message()).await.unwrap().unwrap()
 }
 
-fn ids(news: &v1::TailRequestsResponse) -> Vec<String> {
-    news.requests.iter().map(|record| record.id.clone()).collect()
+fn ids(update: &v1::TailRequestsResponse) -> Vec<String> {
+    update.requests.iter().map(|record| record.id.clone()).collect()
 }
 
 /// Sends a request and returns its id.
-async fn ask(product: &Product, key: &str) -> String {
+async fn send_request(product: &Product, key: &str) -> String {
     let answer = product.chat(key, &question("sim-chat", "hi")).answer().await;
     answer.header("x-request-id").to_owned()
 }
@@ -32,7 +32,7 @@ async fn history_precedes_live_records() {
     let key = alice.key().await.secret;
     let mut asked = Vec::new();
     for _ in 0..3 {
-        asked.push(ask(&product, &key).await);
+        asked.push(send_request(&product, &key).await);
     }
     alice.records(3).await;
     let request = v1::TailRequestsRequest { history: 2, ..Default::default() };
@@ -41,9 +41,9 @@ async fn history_precedes_live_records() {
     assert_eq!((ids(&history), history.live), (asked[1..].to_vec(), false));
     let announced = next(&mut tail).await;
     assert_eq!((ids(&announced).len(), announced.live), (0, true));
-    let fresh = ask(&product, &key).await;
-    let news = next(&mut tail).await;
-    assert_eq!((ids(&news), news.live, news.dropped), (vec![fresh], true, 0));
+    let fresh = send_request(&product, &key).await;
+    let update = next(&mut tail).await;
+    assert_eq!((ids(&update), update.live, update.dropped), (vec![fresh], true, 0));
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn a_cursor_resumes_without_loss_or_repetition_after_a_restart() {
     let key = alice.key().await.secret;
     let mut asked = Vec::new();
     for _ in 0..6 {
-        asked.push(ask(&product, &key).await);
+        asked.push(send_request(&product, &key).await);
     }
     alice.records(6).await;
     let mut seen = Vec::new();
@@ -63,7 +63,7 @@ async fn a_cursor_resumes_without_loss_or_repetition_after_a_restart() {
     assert_eq!(seen, asked[3..]);
 
     for _ in 0..3 {
-        asked.push(ask(&product, &key).await);
+        asked.push(send_request(&product, &key).await);
     }
     alice.records(9).await;
     let product = product.stop().await.start().await;
@@ -72,16 +72,16 @@ async fn a_cursor_resumes_without_loss_or_repetition_after_a_restart() {
     // a watcher that is cut off after each message
     while seen.len() < 6 {
         let request = v1::TailRequestsRequest { cursor: cursor.clone(), ..Default::default() };
-        let news = next(&mut follow(&alice, request).await).await;
-        seen.extend(ids(&news));
-        cursor = news.cursor;
+        let update = next(&mut follow(&alice, request).await).await;
+        seen.extend(ids(&update));
+        cursor = update.cursor;
     }
     assert_eq!(seen, asked[3..]);
     let request = v1::TailRequestsRequest { cursor, ..Default::default() };
     let mut tail = follow(&alice, request).await;
     assert!(next(&mut tail).await.live, "the history is exhausted");
     let key = alice.key().await.secret;
-    let fresh = ask(&product, &key).await;
+    let fresh = send_request(&product, &key).await;
     assert_eq!(ids(&next(&mut tail).await), [fresh]);
 }
 
@@ -96,10 +96,10 @@ async fn a_filter_applies_to_the_tail() {
         v1::TailRequestsRequest { filter: Some(filter), history: 10, ..Default::default() };
     let mut tail = follow(&alice, request).await;
     assert!(next(&mut tail).await.live);
-    ask(&product, &key).await;
+    send_request(&product, &key).await;
     let refused = product.chat(&key, &question("gpt-9", "hi")).answer().await;
-    let news = next(&mut tail).await;
-    assert_eq!(ids(&news), [refused.header("x-request-id")]);
+    let update = next(&mut tail).await;
+    assert_eq!(ids(&update), [refused.header("x-request-id")]);
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn pages_contain_every_record_once_newest_first() {
     let key = alice.key().await.secret;
     let mut asked = Vec::new();
     for _ in 0..5 {
-        asked.push(ask(&product, &key).await);
+        asked.push(send_request(&product, &key).await);
     }
     alice.records(5).await;
     let (mut seen, mut page_token) = (Vec::new(), String::new());
@@ -131,8 +131,8 @@ async fn a_summary_equals_the_sum_of_the_records() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
-    ask(&product, &key).await;
-    ask(&product, &key).await;
+    send_request(&product, &key).await;
+    send_request(&product, &key).await;
     product.chat(&key, &question("gpt-9", "hi")).answer().await;
     let records = alice.records(3).await;
     let request = v1::SummarizeUsageRequest::default();

@@ -123,10 +123,10 @@ impl Fixture {
     async fn play(
         &self,
         (product, upstream): (&Product, &RawUpstream),
-        (who, key): (&Session, &str),
+        (caller, key): (&Session, &str),
         usage: Option<&Value>,
     ) -> Vec<RequestRecord> {
-        let before = who.records(0).await.len();
+        let before = caller.records(0).await.len();
         let requests = self.requests();
         for (path, body, stream) in &requests {
             let sent = if *stream { self.streamed(usage) } else { self.plain(usage) };
@@ -135,7 +135,7 @@ impl Fixture {
             assert_eq!(exchange.status, 200, "{path}");
             _ = exchange.answer().await;
         }
-        who.records(before + requests.len()).await.split_off(before)
+        caller.records(before + requests.len()).await.split_off(before)
     }
 }
 
@@ -151,7 +151,7 @@ async fn the_same_answer_has_the_same_tokens_in_every_request_form() {
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
-    let told = TokenCounts {
+    let reported_counts = TokenCounts {
         input: Some(1_000),
         cached: Some(400),
         output: Some(70),
@@ -171,7 +171,7 @@ async fn the_same_answer_has_the_same_tokens_in_every_request_form() {
         }
         for record in &reported {
             assert_eq!(record.usage_basis(), UsageBasis::Upstream, "{record:?}");
-            assert_eq!(record.tokens, Some(told), "{record:?}");
+            assert_eq!(record.tokens, Some(reported_counts), "{record:?}");
             // 600, 400 and 70 tokens at 1, 0.1 and 2 dollars per million
             assert_eq!(record.cost_usd.as_deref(), Some("0.00078"), "{record:?}");
         }

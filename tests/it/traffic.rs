@@ -6,12 +6,12 @@ use tests::{Product, RawUpstream, Session, json_answer, question, with_timeout};
 
 /// Watches the traffic of `account` until it satisfies `expected`.
 async fn seen(
-    who: &Session,
+    caller: &Session,
     account: &str,
     expected: impl Fn(&v1::WatchTrafficResponse) -> bool,
 ) -> v1::WatchTrafficResponse {
     let request = v1::WatchTrafficRequest { account: account.to_owned(), interval_ms: 250 };
-    let mut snapshots = who.traffic().watch_traffic(request).await.unwrap().into_inner();
+    let mut snapshots = caller.traffic().watch_traffic(request).await.unwrap().into_inner();
     let watching = async {
         loop {
             let snapshot = snapshots.message().await.unwrap().unwrap();
@@ -36,8 +36,8 @@ async fn a_request_is_shown_in_flight_and_then_as_ended_to_its_account() {
     let key = alice.key().await.secret;
     let answer = async {
         let mut call = upstream.call().await;
-        for (who, account) in [(&alice, ""), (&operator, "*"), (&operator, "alice")] {
-            let snapshot = seen(who, account, |snapshot| snapshot.in_flight == 1).await;
+        for (caller, account) in [(&alice, ""), (&operator, "*"), (&operator, "alice")] {
+            let snapshot = seen(caller, account, |snapshot| snapshot.in_flight == 1).await;
             assert_eq!(ended(&snapshot), 0);
         }
         let health =
@@ -50,10 +50,10 @@ async fn a_request_is_shown_in_flight_and_then_as_ended_to_its_account() {
         call.finish().await;
     };
     tokio::join!(product.chat(&key, &question("asked", "hi")).answer(), answer);
-    for (who, account) in [(&alice, ""), (&operator, "*"), (&operator, "alice")] {
+    for (caller, account) in [(&alice, ""), (&operator, "*"), (&operator, "alice")] {
         let over =
             |snapshot: &v1::WatchTrafficResponse| ended(snapshot) == 1 && snapshot.in_flight == 0;
-        let snapshot = seen(who, account, over).await;
+        let snapshot = seen(caller, account, over).await;
         assert_eq!(snapshot.minutes.len(), 60);
         assert_eq!(snapshot.minutes.iter().map(|minute| minute.tokens).sum::<u64>(), 40);
         assert!(snapshot.ttft.is_some() && snapshot.errors.is_empty(), "{snapshot:?}");
@@ -72,8 +72,8 @@ async fn errors_are_counted_by_code() {
         product.chat(&key, &question(model, "hi")).answer().await;
     }
     let snapshot = seen(&alice, "", |snapshot| ended(snapshot) == 3).await;
-    let told = snapshot.errors.iter().map(|error| (error.code.as_str(), error.count));
-    assert_eq!(told.collect::<Vec<_>>(), [("model_not_found", 2), ("upstream_error", 1)]);
+    let codes = snapshot.errors.iter().map(|error| (error.code.as_str(), error.count));
+    assert_eq!(codes.collect::<Vec<_>>(), [("model_not_found", 2), ("upstream_error", 1)]);
     assert!(snapshot.errors.iter().all(|error| error.last_at.is_some()));
     assert_eq!(snapshot.minutes.iter().map(|minute| minute.errors).sum::<u64>(), 3);
 }
@@ -123,15 +123,15 @@ async fn limits_are_shown_with_their_use() {
     let tokens = record.tokens.unwrap();
     let cost: Nanos = record.cost_usd.unwrap().parse().unwrap();
     let tokens = tokens.input.unwrap() + tokens.output.unwrap();
-    for (who, account) in [(&alice, ""), (&operator, "alice")] {
+    for (caller, account) in [(&alice, ""), (&operator, "alice")] {
         let request = v1::ListLimitUseRequest { account: account.to_owned() };
-        let told = who.traffic().list_limit_use(request).await.unwrap().into_inner().limits;
-        let told: Vec<_> = told
+        let codes = caller.traffic().list_limit_use(request).await.unwrap().into_inner().limits;
+        let codes: Vec<_> = codes
             .iter()
             .map(|it| (it.scope(), it.subject.as_str(), it.kind(), it.limit, it.used))
             .collect();
         assert_eq!(
-            told,
+            codes,
             [
                 (v1::LimitScope::Plan, "free", v1::LimitKind::Requests, 100, 1),
                 (v1::LimitScope::Plan, "free", v1::LimitKind::Tokens, 1_000_000, tokens),

@@ -184,10 +184,10 @@ impl Session {
         let mut records = Vec::new();
         let gather = async {
             loop {
-                let news = tail.message().await.unwrap().unwrap();
-                records.extend(news.requests);
+                let update = tail.message().await.unwrap().unwrap();
+                records.extend(update.requests);
                 // the history is complete once the tail is live; later records are new requests
-                if news.live && requests_of(&records) >= count {
+                if update.live && requests_of(&records) >= count {
                     return;
                 }
             }

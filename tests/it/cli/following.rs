@@ -44,7 +44,7 @@ impl Tail {
 }
 
 /// Sends a request and returns its id.
-async fn ask(product: &Product, key: &str) -> String {
+async fn send_request(product: &Product, key: &str) -> String {
     let answer = product.chat(key, &question("sim-chat", "hi")).answer().await;
     answer.header("x-request-id").to_owned()
 }
@@ -56,22 +56,22 @@ async fn a_tail_continues_after_a_restart_without_loss_or_repetition() {
     let address = AdminAddress::Unix(dir.path().join("admin.sock"));
     let product = Product::with(|setup| setup.config.admin_listen = address).await;
     let key = product.member("alice").await.key().await.secret;
-    let mut asked = vec![ask(&product, &key).await];
+    let mut asked = vec![send_request(&product, &key).await];
     product.operator().await.records(1).await;
     let mut tail = Tail::start(&product, "account:alice status:completed");
     let mut printed = vec![tail.next().await];
-    asked.push(ask(&product, &key).await);
+    asked.push(send_request(&product, &key).await);
     printed.push(tail.next().await);
 
     let product = product.stop().await.start().await;
     // during or after the restart: each must be printed exactly once
     for _ in 0..3 {
-        asked.push(ask(&product, &key).await);
+        asked.push(send_request(&product, &key).await);
     }
     for _ in 0..3 {
         printed.push(tail.next().await);
     }
-    asked.push(ask(&product, &key).await);
+    asked.push(send_request(&product, &key).await);
     printed.push(tail.next().await);
     assert_eq!(printed, asked);
     tail.interrupt().await;

@@ -7,9 +7,9 @@ use tests::{Product, closed_port, question};
 use super::user::User;
 
 /// Runs the quickstart with JSON output. Returns its exit code, stdout and stderr.
-async fn quickstart(who: &User, more: &str) -> (u8, Value, String) {
+async fn quickstart(user: &User, more: &str) -> (u8, Value, String) {
     let line = format!("quickstart -o json{more}");
-    let ran = who.ctl(&line).await;
+    let ran = user.ctl(&line).await;
     (ran.code, ran.out.parse().unwrap_or_default(), ran.err)
 }
 
@@ -19,28 +19,28 @@ async fn the_printed_code_uses_a_model_whose_upstream_answers() {
     // the first of the catalogue, whose upstream is unreachable
     product.serve_model("a-first", &closed_port().await, "far").await;
     let newcomer = User::new(&product);
-    let (code, started, said) = quickstart(&newcomer, "").await;
-    assert_eq!((code, &started["model"]), (0, &"sim-chat".into()), "{said}");
+    let (code, started, stderr) = quickstart(&newcomer, "").await;
+    assert_eq!((code, &started["model"]), (0, &"sim-chat".into()), "{stderr}");
     assert_eq!(started["base_url"], format!("http://{}/v1", product.http));
-    assert!(said.contains("a-first does not answer: HTTP 50"), "{said}");
+    assert!(stderr.contains("a-first does not answer: HTTP 50"), "{stderr}");
 
     let secret = started["secret"].as_str().unwrap();
     let request = Request::post(product.http, "/v1/chat/completions").bearer(secret);
     let answer = request.json(&question("sim-chat", "hi")).answer().await;
     assert_eq!(answer.status, 200, "{}", answer.text());
 
-    let (code, started, said) = quickstart(&newcomer, " --model a-first").await;
-    assert_eq!((code, &started["model"]), (6, &"a-first".into()), "{said}");
-    assert!(said.contains("`ctl doctor`"), "{said}");
-    let (code, started, said) = quickstart(&newcomer, " --model gpt-9").await;
-    assert_eq!((code, &started), (4, &Value::Null), "{said}");
+    let (code, started, stderr) = quickstart(&newcomer, " --model a-first").await;
+    assert_eq!((code, &started["model"]), (6, &"a-first".into()), "{stderr}");
+    assert!(stderr.contains("`ctl doctor`"), "{stderr}");
+    let (code, started, stderr) = quickstart(&newcomer, " --model gpt-9").await;
+    assert_eq!((code, &started), (4, &Value::Null), "{stderr}");
 }
 
 #[tokio::test]
 async fn the_operator_can_run_the_quickstart() {
     let product = Product::start().await;
-    let (code, started, said) = quickstart(&User::operator(&product), "").await;
-    assert_eq!((code, &started["account"]), (0, &"operator".into()), "{said}");
+    let (code, started, stderr) = quickstart(&User::operator(&product), "").await;
+    assert_eq!((code, &started["account"]), (0, &"operator".into()), "{stderr}");
 }
 
 #[tokio::test]
@@ -50,8 +50,8 @@ async fn the_environment_of_a_finished_demo_creates_no_accounts() {
     let gone = product.home.scratch().join("tollgate-demo/operator.token");
     newcomer.environment.token_file = Some(gone);
     for _ in 0..2 {
-        let (code, _, said) = quickstart(&newcomer, "").await;
-        assert_eq!(code, 0, "{said}");
+        let (code, _, stderr) = quickstart(&newcomer, "").await;
+        assert_eq!(code, 0, "{stderr}");
     }
     let accounts = User::operator(&product).json("account list").await;
     assert_eq!(accounts.as_array().unwrap().len(), 2, "the operator and the newcomer: {accounts}");

@@ -85,17 +85,17 @@ async fn an_upstream_is_trusted_by_its_configured_certificates_only() {
         running.push(tasks);
         operator.ok(&format!("upstream add {name} --url {url}")).await;
         operator.ok(&format!("model add m-{name} --upstream {name}:sim-chat")).await;
-        let ask = async || {
+        let send_request = async || {
             product.chat(&key, &question(&format!("m-{name}"), "hi")).answer().await.status
         };
-        assert_eq!(ask().await, 502, "{name} is not signed by a public authority");
+        assert_eq!(send_request().await, 502, "{name} is not signed by a public authority");
         let found = operator.ctl("doctor -o json").await.out;
         let option = format!("ctl upstream update {name} --upstream-ca-file FILE");
         assert!(found.contains(&option), "{found}");
 
         let pem = file(&product, &format!("{name}.pem"), &trusted);
         operator.ok(&format!("upstream update {name} --upstream-ca-file {pem}")).await;
-        assert_eq!(ask().await, 200, "{name}");
+        assert_eq!(send_request().await, 200, "{name}");
         operator.ok("doctor").await;
     }
     // Certificates are trusted for one upstream only.

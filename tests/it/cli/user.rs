@@ -70,7 +70,7 @@ impl User {
     }
 }
 
-/// Returns a registered member who is signed in.
+/// Registers a member and signs it in.
 pub(super) async fn member(product: &Product, name: &str) -> User {
     let user = User::new(product);
     let password = "correct horse battery staple\n";

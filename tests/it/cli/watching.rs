@@ -12,7 +12,7 @@ fn rows(list: &Value, fields: &[&str]) -> Value {
     list.as_array().unwrap().iter().map(row).collect()
 }
 
-async fn ask(product: &Product, key: &str, model: &str) {
+async fn send_request(product: &Product, key: &str, model: &str) {
     product.chat(key.trim(), &question(model, "hi")).answer().await;
 }
 
@@ -25,8 +25,8 @@ async fn traffic_limits_and_health_count_the_same_requests() {
     let (alice, bob) = (member(&product, "alice").await, member(&product, "bob").await);
     let key = alice.json("key create ci --rpm 20 --spend-cap 2").await;
     let secret = key["secret"].as_str().unwrap();
-    ask(&product, secret, "sim-chat").await;
-    ask(&product, secret, "broken").await;
+    send_request(&product, secret, "sim-chat").await;
+    send_request(&product, secret, "broken").await;
     let records = product.operator().await.records(2).await;
 
     let fields = ["scope", "subject", "kind", "limit", "used"];
@@ -43,13 +43,13 @@ async fn traffic_limits_and_health_count_the_same_requests() {
     assert_eq!(rows(&bob.json("account limits").await, &fields)[0][4], 0);
     assert_ne!(bob.ctl("account limits alice").await.code, 0);
 
-    for (who, command, ended) in [
+    for (user, command, ended) in [
         (&alice, "traffic", 2),
         (&operator, "traffic --account alice", 2),
         (&operator, "traffic --account *", 2),
         (&bob, "traffic", 0),
     ] {
-        let traffic = who.json(command).await;
+        let traffic = user.json(command).await;
         let minutes = traffic["minutes"].as_array().unwrap();
         let sum: u64 = minutes.iter().map(|minute| minute["requests"].as_u64().unwrap()).sum();
         assert_eq!((minutes.len(), sum), (60, ended), "{command}: {traffic}");
@@ -80,7 +80,7 @@ async fn usage_is_summed_by_key_and_all_commands_apply_filters_alike() {
     {
         let key = alice.json(&format!("key create {label}")).await;
         for model in models {
-            ask(&product, key["secret"].as_str().unwrap(), model).await;
+            send_request(&product, key["secret"].as_str().unwrap(), model).await;
         }
         keys.push(key["id"].as_str().unwrap().to_owned());
     }

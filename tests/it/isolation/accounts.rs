@@ -7,21 +7,21 @@ use tonic::Code;
 use super::attempt::{Case, refused, shown};
 use super::{Rule, Victim};
 
-pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option<Case> {
+pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Option<Case> {
     let mut all = Vec::new();
     let rule = match rpc {
         "AccountService/Register" => {
-            let name = format!("{}-friend", who.name);
+            let name = format!("{}-friend", caller.name);
             let password = "long enough".to_owned();
             let request = v1::RegisterRequest { name, password, invite_code: String::new() };
-            all.push(shown(who.accounts().register(request).await));
+            all.push(shown(caller.accounts().register(request).await));
             Rule::Open
         }
         "AccountService/SignIn" => {
             // the response to a wrong password contains no secret of a member
             let name = victim.session.name.clone();
             let request = v1::SignInRequest { name, password: "wrong password".to_owned() };
-            let refused = who.accounts().sign_in(request).await.unwrap_err();
+            let refused = caller.accounts().sign_in(request).await.unwrap_err();
             assert_eq!(refused.code(), Code::Unauthenticated);
             Rule::Open
         }
@@ -31,22 +31,22 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option
         }
         "AccountService/DescribeGateway" => {
             let request = v1::DescribeGatewayRequest {};
-            all.push(shown(who.accounts().describe_gateway(request).await));
+            all.push(shown(caller.accounts().describe_gateway(request).await));
             Rule::Open
         }
         "AccountService/WhoAmI" => {
-            all.push(shown(who.accounts().who_am_i(v1::WhoAmIRequest {}).await));
+            all.push(shown(caller.accounts().who_am_i(v1::WhoAmIRequest {}).await));
             Rule::Own
         }
         "AccountService/ListAccounts" => {
             let request = v1::ListAccountsRequest::default();
-            all.push(shown(who.accounts().list_accounts(request).await));
+            all.push(shown(caller.accounts().list_accounts(request).await));
             Rule::Operator
         }
         "AccountService/GetAccount" => {
             for account in victim.names() {
                 let request = v1::GetAccountRequest { account };
-                all.push(shown(who.accounts().get_account(request).await));
+                all.push(shown(caller.accounts().get_account(request).await));
             }
             Rule::Hidden
         }
@@ -57,94 +57,94 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option
                     amount_usd: "-1".to_owned(),
                     reason: "theft".to_owned(),
                 };
-                all.push(shown(who.accounts().credit_account(request).await));
+                all.push(shown(caller.accounts().credit_account(request).await));
             }
             Rule::Operator
         }
         "AccountService/CreateInvite" => {
             let request = v1::CreateInviteRequest::default();
-            all.push(shown(who.accounts().create_invite(request).await));
+            all.push(shown(caller.accounts().create_invite(request).await));
             Rule::Operator
         }
         "AccountService/SuspendAccount" => {
             for account in victim.names() {
                 let reason = "a test".to_owned();
                 let request = v1::SuspendAccountRequest { account, reason };
-                all.push(shown(who.accounts().suspend_account(request).await));
+                all.push(shown(caller.accounts().suspend_account(request).await));
             }
             Rule::Operator
         }
         "AccountService/ResumeAccount" => {
             for account in victim.names() {
                 let request = v1::ResumeAccountRequest { account };
-                all.push(shown(who.accounts().resume_account(request).await));
+                all.push(shown(caller.accounts().resume_account(request).await));
             }
             Rule::Operator
         }
         "AccountService/SetPlan" => {
             for account in victim.names() {
                 let request = v1::SetPlanRequest { account, plan: "free".to_owned() };
-                all.push(shown(who.accounts().set_plan(request).await));
+                all.push(shown(caller.accounts().set_plan(request).await));
             }
             Rule::Operator
         }
         "AccountService/ChangePassword" => {
             // the request names no account: it changes the caller's password
             let request = v1::ChangePasswordRequest {
-                old_password: format!("correct horse battery {}", who.name),
+                old_password: format!("correct horse battery {}", caller.name),
                 new_password: "another long one".to_owned(),
             };
-            all.push(shown(who.accounts().change_password(request).await));
+            all.push(shown(caller.accounts().change_password(request).await));
             Rule::Own
         }
         "AccountService/ListSessions" => {
-            all.push(shown(who.accounts().list_sessions(v1::ListSessionsRequest {}).await));
+            all.push(shown(caller.accounts().list_sessions(v1::ListSessionsRequest {}).await));
             Rule::Own
         }
         "AccountService/RevokeSession" => {
             let request = v1::RevokeSessionRequest { id: victim.session_id.clone() };
-            all.push(shown(who.accounts().revoke_session(request).await));
+            all.push(shown(caller.accounts().revoke_session(request).await));
             Rule::Hidden
         }
         "AccountService/RevokeOtherSessions" => {
             let request = v1::RevokeOtherSessionsRequest {};
-            all.push(shown(who.accounts().revoke_other_sessions(request).await));
+            all.push(shown(caller.accounts().revoke_other_sessions(request).await));
             Rule::Own
         }
         "KeyService/CreateKey" => {
             let request = v1::CreateKeyRequest { label: "mine".to_owned(), ..Default::default() };
-            all.push(shown(who.keys().create_key(request).await));
+            all.push(shown(caller.keys().create_key(request).await));
             Rule::Own
         }
         "KeyService/ListKeys" => {
             for account in victim.names() {
                 refused(
-                    who.keys().list_keys(v1::ListKeysRequest { account }).await,
+                    caller.keys().list_keys(v1::ListKeysRequest { account }).await,
                     Code::NotFound,
                 );
             }
             let every = v1::ListKeysRequest { account: "*".to_owned() };
-            refused(who.keys().list_keys(every).await, Code::PermissionDenied);
-            all.push(shown(who.keys().list_keys(v1::ListKeysRequest::default()).await));
+            refused(caller.keys().list_keys(every).await, Code::PermissionDenied);
+            all.push(shown(caller.keys().list_keys(v1::ListKeysRequest::default()).await));
             Rule::Own
         }
         "KeyService/RotateKey" => {
             let id = victim.key.id.clone();
             let request = v1::RotateKeyRequest { id, overlap_seconds: 0 };
-            all.push(shown(who.keys().rotate_key(request).await));
+            all.push(shown(caller.keys().rotate_key(request).await));
             Rule::Hidden
         }
         "KeyService/RevokeKey" => {
             let request = v1::RevokeKeyRequest { id: victim.key.id.clone() };
-            all.push(shown(who.keys().revoke_key(request).await));
+            all.push(shown(caller.keys().revoke_key(request).await));
             Rule::Hidden
         }
         "AuditService/ListAudit" => {
             for account in victim.names() {
                 let request = v1::ListAuditRequest { account, ..Default::default() };
-                refused(who.audit().list_audit(request).await, Code::NotFound);
+                refused(caller.audit().list_audit(request).await, Code::NotFound);
             }
-            all.push(shown(who.audit().list_audit(v1::ListAuditRequest::default()).await));
+            all.push(shown(caller.audit().list_audit(v1::ListAuditRequest::default()).await));
             Rule::Own
         }
         _ => return None,

@@ -13,16 +13,16 @@ pub(super) type Attempt = Result<String, Status>;
 /// The rule for an RPC and its answers.
 pub(super) type Case = (Rule, Vec<Attempt>);
 
-/// Has `who` call `rpc` for the victim's data.
-pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Case {
+/// Calls `rpc` as `caller`, for the victim's data.
+pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Case {
     let case = match rpc.split_once('/') {
         Some(("AccountService" | "KeyService" | "AuditService", _)) => {
-            accounts::attempt(rpc, who, victim).await
+            accounts::attempt(rpc, caller, victim).await
         }
         Some(("PlanService" | "ModelService" | "UpstreamService" | "CatalogueService", _)) => {
-            catalogue::attempt(rpc, who).await
+            catalogue::attempt(rpc, caller).await
         }
-        _ => usage::attempt(rpc, who, victim).await,
+        _ => usage::attempt(rpc, caller, victim).await,
     };
     case.unwrap_or_else(|| panic!("`{rpc}` has no case: add one in the file of its service"))
 }

@@ -1,4 +1,4 @@
-//! The catalogue, read and changed by a member, who may only read it.
+//! The catalogue, called by a member with read access only.
 
 use proto::v1;
 use tests::Session;
@@ -6,16 +6,16 @@ use tests::Session;
 use super::Rule;
 use super::attempt::{Case, shown};
 
-pub(super) async fn attempt(rpc: &str, who: &Session) -> Option<Case> {
+pub(super) async fn attempt(rpc: &str, caller: &Session) -> Option<Case> {
     let mut all = Vec::new();
     let rule = match rpc {
         "PlanService/ListPlans" => {
-            all.push(shown(who.plans().list_plans(v1::ListPlansRequest {}).await));
+            all.push(shown(caller.plans().list_plans(v1::ListPlansRequest {}).await));
             Rule::Own
         }
         "PlanService/GetPlan" => {
             let request = v1::GetPlanRequest { name: "free".to_owned() };
-            all.push(shown(who.plans().get_plan(request).await));
+            all.push(shown(caller.plans().get_plan(request).await));
             Rule::Own
         }
         "PlanService/PutPlan" => {
@@ -25,22 +25,22 @@ pub(super) async fn attempt(rpc: &str, who: &Session) -> Option<Case> {
                 ..Default::default()
             };
             let request = v1::PutPlanRequest { plan: Some(plan) };
-            all.push(shown(who.plans().put_plan(request).await));
+            all.push(shown(caller.plans().put_plan(request).await));
             Rule::Operator
         }
         "ModelService/ListModels" => {
-            all.push(shown(who.models().list_models(v1::ListModelsRequest {}).await));
+            all.push(shown(caller.models().list_models(v1::ListModelsRequest {}).await));
             Rule::Own
         }
         "ModelService/GetModel" => {
             let request = v1::GetModelRequest { id: "sim-chat".to_owned() };
-            all.push(shown(who.models().get_model(request).await));
+            all.push(shown(caller.models().get_model(request).await));
             Rule::Own
         }
         "ModelService/AddModel" => {
             let model = v1::Model { id: "evil".to_owned(), ..Default::default() };
             let request = v1::AddModelRequest { model: Some(model) };
-            all.push(shown(who.models().add_model(request).await));
+            all.push(shown(caller.models().add_model(request).await));
             Rule::Operator
         }
         "ModelService/UpdateModel" => {
@@ -50,24 +50,24 @@ pub(super) async fn attempt(rpc: &str, who: &Session) -> Option<Case> {
                 input_usd,
                 ..Default::default()
             };
-            all.push(shown(who.models().update_model(request).await));
+            all.push(shown(caller.models().update_model(request).await));
             Rule::Operator
         }
         "ModelService/RemoveModel" => {
             let request = v1::RemoveModelRequest { id: "sim-chat".to_owned() };
-            all.push(shown(who.models().remove_model(request).await));
+            all.push(shown(caller.models().remove_model(request).await));
             Rule::Operator
         }
         "UpstreamService/ListUpstreams" => {
             let request = v1::ListUpstreamsRequest::default();
-            all.push(shown(who.upstreams().list_upstreams(request).await));
+            all.push(shown(caller.upstreams().list_upstreams(request).await));
             Rule::Operator
         }
         "UpstreamService/AddUpstream" => {
             let (name, url) = ("evil".to_owned(), "sim:".to_owned());
             let upstream = v1::Upstream { name, url, ..Default::default() };
             let request = v1::AddUpstreamRequest { upstream: Some(upstream) };
-            all.push(shown(who.upstreams().add_upstream(request).await));
+            all.push(shown(caller.upstreams().add_upstream(request).await));
             Rule::Operator
         }
         "UpstreamService/UpdateUpstream" => {
@@ -77,12 +77,12 @@ pub(super) async fn attempt(rpc: &str, who: &Session) -> Option<Case> {
                 url,
                 ..Default::default()
             };
-            all.push(shown(who.upstreams().update_upstream(request).await));
+            all.push(shown(caller.upstreams().update_upstream(request).await));
             Rule::Operator
         }
         "UpstreamService/RemoveUpstream" => {
             let request = v1::RemoveUpstreamRequest { name: "simulator".to_owned() };
-            all.push(shown(who.upstreams().remove_upstream(request).await));
+            all.push(shown(caller.upstreams().remove_upstream(request).await));
             Rule::Operator
         }
         "CatalogueService/ApplyChanges" => {
@@ -93,7 +93,7 @@ pub(super) async fn attempt(rpc: &str, who: &Session) -> Option<Case> {
             for dry_run in [true, false] {
                 let changes = vec![v1::CatalogueChange { change: Some(add.clone()) }];
                 let request = v1::ApplyChangesRequest { changes, dry_run };
-                all.push(shown(who.catalogue().apply_changes(request).await));
+                all.push(shown(caller.catalogue().apply_changes(request).await));
             }
             Rule::Operator
         }

@@ -9,23 +9,23 @@ use tonic::Code;
 use super::attempt::{Attempt, Case, refused, shown};
 use super::{Rule, Victim};
 
-pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option<Case> {
+pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Option<Case> {
     let mut all = Vec::new();
     let rule = match rpc {
         "UsageService/GetRequest" => {
             let request = v1::GetRequestRequest { id: victim.request.clone() };
-            all.push(shown(who.usage().get_request(request).await));
+            all.push(shown(caller.usage().get_request(request).await));
             Rule::Hidden
         }
         "UsageService/ListRequests" => {
             for filter in of_account(victim) {
                 let request =
                     v1::ListRequestsRequest { filter: Some(filter), ..Default::default() };
-                refused(who.usage().list_requests(request).await, Code::NotFound);
+                refused(caller.usage().list_requests(request).await, Code::NotFound);
             }
             for filter in [None, Some(of_key(victim))] {
                 let request = v1::ListRequestsRequest { filter, ..Default::default() };
-                all.push(shown(who.usage().list_requests(request).await));
+                all.push(shown(caller.usage().list_requests(request).await));
             }
             Rule::Own
         }
@@ -33,23 +33,23 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option
             for filter in of_account(victim) {
                 let request =
                     v1::TailRequestsRequest { filter: Some(filter), ..Default::default() };
-                refused(who.usage().tail_requests(request).await, Code::NotFound);
+                refused(caller.usage().tail_requests(request).await, Code::NotFound);
             }
             for filter in [None, Some(of_key(victim))] {
                 let request =
                     v1::TailRequestsRequest { filter, history: 1_000, ..Default::default() };
-                all.push(tail(who, request).await);
+                all.push(tail(caller, request).await);
             }
             Rule::Own
         }
         "UsageService/SummarizeUsage" => {
             for filter in of_account(victim) {
                 let request = v1::SummarizeUsageRequest { filter: Some(filter) };
-                refused(who.usage().summarize_usage(request).await, Code::NotFound);
+                refused(caller.usage().summarize_usage(request).await, Code::NotFound);
             }
             for filter in [None, Some(of_key(victim))] {
                 let request = v1::SummarizeUsageRequest { filter };
-                let answer = who.usage().summarize_usage(request).await;
+                let answer = caller.usage().summarize_usage(request).await;
                 if let Ok(answer) = &answer {
                     let totals = answer.get_ref().totals.clone().unwrap_or_default();
                     assert_eq!(totals.requests, 0, "{answer:?}");
@@ -61,58 +61,58 @@ pub(super) async fn attempt(rpc: &str, who: &Session, victim: &Victim) -> Option
         "UsageService/ExportRequests" => {
             for filter in of_account(victim) {
                 let request = v1::ExportRequestsRequest { filter: Some(filter) };
-                refused(who.usage().export_requests(request).await, Code::NotFound);
+                refused(caller.usage().export_requests(request).await, Code::NotFound);
             }
             for filter in [None, Some(of_key(victim))] {
-                all.push(export(who, v1::ExportRequestsRequest { filter }).await);
+                all.push(export(caller, v1::ExportRequestsRequest { filter }).await);
             }
             Rule::Own
         }
         "LedgerService/ListEntries" => {
             for account in victim.names() {
                 let request = v1::ListEntriesRequest { account, ..Default::default() };
-                refused(who.ledger().list_entries(request).await, Code::NotFound);
+                refused(caller.ledger().list_entries(request).await, Code::NotFound);
             }
-            all.push(shown(who.ledger().list_entries(v1::ListEntriesRequest::default()).await));
+            all.push(shown(caller.ledger().list_entries(v1::ListEntriesRequest::default()).await));
             Rule::Own
         }
         "LedgerService/VerifyLedger" => {
-            all.push(shown(who.ledger().verify_ledger(v1::VerifyLedgerRequest {}).await));
+            all.push(shown(caller.ledger().verify_ledger(v1::VerifyLedgerRequest {}).await));
             Rule::Operator
         }
         "TrafficService/WatchTraffic" => {
             for account in victim.names() {
                 let request = v1::WatchTrafficRequest { account, interval_ms: 0 };
-                refused(who.traffic().watch_traffic(request).await, Code::NotFound);
+                refused(caller.traffic().watch_traffic(request).await, Code::NotFound);
             }
             let every = v1::WatchTrafficRequest { account: "*".to_owned(), interval_ms: 0 };
-            refused(who.traffic().watch_traffic(every).await, Code::PermissionDenied);
-            all.push(watch(who).await);
+            refused(caller.traffic().watch_traffic(every).await, Code::PermissionDenied);
+            all.push(watch(caller).await);
             Rule::Own
         }
         "TrafficService/ListLimitUse" => {
             for account in victim.names() {
                 refused(
-                    who.traffic().list_limit_use(v1::ListLimitUseRequest { account }).await,
+                    caller.traffic().list_limit_use(v1::ListLimitUseRequest { account }).await,
                     Code::NotFound,
                 );
             }
             let request = v1::ListLimitUseRequest::default();
-            all.push(shown(who.traffic().list_limit_use(request).await));
+            all.push(shown(caller.traffic().list_limit_use(request).await));
             Rule::Own
         }
         "TrafficService/ListUpstreamHealth" => {
             let request = v1::ListUpstreamHealthRequest {};
-            all.push(shown(who.traffic().list_upstream_health(request).await));
+            all.push(shown(caller.traffic().list_upstream_health(request).await));
             Rule::Operator
         }
         "DiagnosticsService/Diagnose" => {
             let request = v1::DiagnoseRequest { send_requests: true };
-            all.push(shown(who.diagnostics().diagnose(request).await));
+            all.push(shown(caller.diagnostics().diagnose(request).await));
             Rule::Operator
         }
         "MaintenanceService/Backup" => {
-            all.push(shown(who.maintenance().backup(v1::BackupRequest {}).await));
+            all.push(shown(caller.maintenance().backup(v1::BackupRequest {}).await));
             Rule::Operator
         }
         _ => return None,
@@ -131,21 +131,21 @@ fn of_key(victim: &Victim) -> v1::RequestFilter {
 }
 
 /// Reads the history of a tail and its first live message.
-async fn tail(who: &Session, request: v1::TailRequestsRequest) -> Attempt {
-    let mut tail = who.usage().tail_requests(request).await?.into_inner();
+async fn tail(caller: &Session, request: v1::TailRequestsRequest) -> Attempt {
+    let mut tail = caller.usage().tail_requests(request).await?.into_inner();
     let mut seen = String::new();
     loop {
-        let news = tests::with_timeout("the end of history", tail.message()).await?.unwrap();
-        _ = write!(seen, "{:?}", news.requests);
-        if news.live {
+        let update = tests::with_timeout("the end of history", tail.message()).await?.unwrap();
+        _ = write!(seen, "{:?}", update.requests);
+        if update.live {
             return Ok(seen);
         }
     }
 }
 
 /// Reads an export to its end.
-async fn export(who: &Session, request: v1::ExportRequestsRequest) -> Attempt {
-    let mut pages = who.usage().export_requests(request).await?.into_inner();
+async fn export(caller: &Session, request: v1::ExportRequestsRequest) -> Attempt {
+    let mut pages = caller.usage().export_requests(request).await?.into_inner();
     let mut seen = String::new();
     while let Some(page) = pages.message().await? {
         _ = write!(seen, "{page:?}");
@@ -154,9 +154,9 @@ async fn export(who: &Session, request: v1::ExportRequestsRequest) -> Attempt {
 }
 
 /// Watches the caller's traffic, which is zero although others have some.
-async fn watch(who: &Session) -> Attempt {
+async fn watch(caller: &Session) -> Attempt {
     let request = v1::WatchTrafficRequest::default();
-    let mut snapshots = who.traffic().watch_traffic(request).await?.into_inner();
+    let mut snapshots = caller.traffic().watch_traffic(request).await?.into_inner();
     let snapshot = snapshots.message().await?.unwrap();
     assert!(snapshot.minutes.iter().all(|minute| minute.requests == 0), "{snapshot:?}");
     Ok(format!("{snapshot:?}"))

@@ -26,7 +26,7 @@ fn continued(id: &str, text: &str) -> Value {
     body
 }
 
-fn said(text: &str) -> String {
+fn text_answer(text: &str) -> String {
     let choices =
         json!([{ "message": { "role": "assistant", "content": text }, "finish_reason": "stop" }]);
     let usage = json!({ "prompt_tokens": 1, "completion_tokens": 1 });
@@ -47,12 +47,12 @@ async fn a_chain_carries_the_whole_conversation_and_survives_a_restart() {
     let mut first = asked("asked", "one");
     first["instructions"] = json!("be brief");
     let (answer, _) =
-        tokio::join!(post(&product, &key, &first).answer(), upstream.answer(said("1")));
+        tokio::join!(post(&product, &key, &first).answer(), upstream.answer(text_answer("1")));
     let first = id_of(&answer.json());
     // immediately: the first response may not be in the store yet
     let second = continued(&first, "two");
     let (answer, sent) =
-        tokio::join!(post(&product, &key, &second).answer(), upstream.answer(said("2")));
+        tokio::join!(post(&product, &key, &second).answer(), upstream.answer(text_answer("2")));
     assert_eq!(conversation(&sent.json()), ["user: one", "assistant: 1", "user: two"]);
     assert_eq!(answer.json()["previous_response_id"], json!(first));
     let second = id_of(&answer.json());
@@ -60,7 +60,7 @@ async fn a_chain_carries_the_whole_conversation_and_survives_a_restart() {
     let product = product.stop().await.start().await;
     let third = continued(&second, "three");
     let (answer, sent) =
-        tokio::join!(post(&product, &key, &third).answer(), upstream.answer(said("3")));
+        tokio::join!(post(&product, &key, &third).answer(), upstream.answer(text_answer("3")));
     assert_eq!(answer.status, 200, "{answer:?}");
     let expected = ["user: one", "assistant: 1", "user: two", "assistant: 2", "user: three"];
     assert_eq!(conversation(&sent.json()), expected);
@@ -94,7 +94,7 @@ async fn an_item_can_be_referenced_by_its_id() {
     let (product, upstream, _alice, key) = with_upstream().await;
     let (answer, _) = tokio::join!(
         post(&product, &key, &asked("asked", "one")).answer(),
-        upstream.answer(said("1"))
+        upstream.answer(text_answer("1"))
     );
     let item = answer.json()["output"][0]["id"].clone();
     let body = asked(
@@ -106,7 +106,7 @@ async fn an_item_can_be_referenced_by_its_id() {
         ]),
     );
     let (answer, sent) =
-        tokio::join!(post(&product, &key, &body).answer(), upstream.answer(said("2")));
+        tokio::join!(post(&product, &key, &body).answer(), upstream.answer(text_answer("2")));
     assert_eq!(conversation(&sent.json()), ["user: one", "assistant: 1", "user: two"]);
     let items =
         get(&product, &key, &format!("{}/input_items?order=asc", id_of(&answer.json()))).await;

@@ -138,14 +138,14 @@ async fn an_upstream_error_before_the_first_event_keeps_its_http_status() {
 #[tokio::test]
 async fn a_prompt_that_is_too_long_gives_context_length_exceeded() {
     let (product, upstream, _alice, key) = with_upstream().await;
-    let said =
+    let error_body =
         r#"{"error":{"message":"This model's maximum context length is 8192 tokens","code":400}}"#;
     for stream in [false, true] {
         let mut body = super::asked("asked", "hi");
         body["stream"] = json!(stream);
         let (answer, _) = tokio::join!(
             post(&product, &key, &body).answer(),
-            upstream.answer(json_answer(400, said))
+            upstream.answer(json_answer(400, error_body))
         );
         assert_eq!(answer.status, 400);
         assert_eq!(answer.error()["code"], json!("context_length_exceeded"));

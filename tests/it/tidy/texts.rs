@@ -35,8 +35,8 @@ fn every_rust_file_begins_with_its_purpose() {
     for file in rust_files(&repository()) {
         let text = std::fs::read_to_string(&file).unwrap();
         let first = text.lines().next().unwrap_or_default();
-        let said = first.strip_prefix("//! ").is_some_and(|purpose| purpose.len() > 3);
-        assert!(said, "{} begins with `{first}`", shown(&file));
+        let has_purpose = first.strip_prefix("//! ").is_some_and(|purpose| purpose.len() > 3);
+        assert!(has_purpose, "{} begins with `{first}`", shown(&file));
         let unwritten = ["//! place", "holder"].concat();
         assert!(!text.contains(&unwritten), "{}", shown(&file));
     }

@@ -177,7 +177,7 @@ impl Client {
     }
 
     /// Sends one request. Returns `None` if the response is incomplete.
-    pub async fn ask(
+    pub async fn send_request(
         &self,
         shape: Shape,
         text: &str,

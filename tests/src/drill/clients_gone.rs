@@ -54,7 +54,7 @@ impl ClientsGone {
         let customer = drill.rig.customer("first").await;
         let client = drill.rig.client(&customer, MODEL);
         for shape in Shape::QUICK {
-            client.ask(shape, "hello", None).await.expect("an answer");
+            client.send_request(shape, "hello", None).await.expect("an answer");
         }
         _ = drill.rig.reconcile_round(&customer, Vec::new()).await;
         drill.baseline = drill.descriptors();
@@ -72,14 +72,14 @@ impl ClientsGone {
     async fn check_concurrency_limit(&self, client: &Client) -> Option<String> {
         let stalled = || client.request(Shape::ChatStream, "[sim stall=1]", None).send();
         let mut holding = Vec::new();
-        for place in 0..self.counts.clients {
+        for number in 0..self.counts.clients {
             let exchange = stalled().await;
             if exchange.status != 200 {
-                let places = self.counts.clients;
+                let limit = self.counts.clients;
                 let refusal = exchange.answer().await;
-                let said = refusal.text();
+                let text = refusal.text();
                 return Some(format!(
-                    "request {place} of {places} permitted ones was refused: {said}"
+                    "request {number} of {limit} permitted ones was refused: {text}"
                 ));
             }
             holding.push(exchange);
@@ -151,7 +151,7 @@ impl Drill for ClientsGone {
         let client = self.rig.client(&customer, MODEL);
         let mut seen = self.run_visitors(&client).await;
         // connections are accepted in order: after this one, all earlier ones are accepted
-        seen.extend(client.ask(Shape::Chat, "still serving?", None).await);
+        seen.extend(client.send_request(Shape::Chat, "still serving?", None).await);
         let mut wrong: Vec<_> = self.wait_until_deserted().await.collect();
         wrong.extend(self.check_concurrency_limit(&client).await);
         wrong.extend(self.wait_until_deserted().await);

@@ -96,8 +96,11 @@ impl Drill for Crash {
         let mut seen = load.join().await;
         let begun = self.clock.monotonic();
         self.rig.start_again().await;
-        let first =
-            self.rig.client(&customer, MODEL).ask(Shape::Chat, "after the restart", None).await;
+        let first = self
+            .rig
+            .client(&customer, MODEL)
+            .send_request(Shape::Chat, "after the restart", None)
+            .await;
         let restart = self.clock.monotonic().saturating_sub(begun);
         seen.push(first.expect("an answer after the restart"));
         customer.session = Session::sign_in(&self.rig.gateway().admin, &name).await;

@@ -179,7 +179,9 @@ async fn served_again(client: &Client) -> Vec<ObservedResponse> {
     let asking = async {
         let mut seen = Vec::new();
         while seen.last().is_none_or(|end: &ObservedResponse| end.status == 503) {
-            seen.push(client.ask(Shape::Chat, "room again?", None).await.expect("an answer"));
+            seen.push(
+                client.send_request(Shape::Chat, "room again?", None).await.expect("an answer"),
+            );
             tokio::time::sleep(PAUSE).await;
         }
         seen

@@ -99,7 +99,7 @@ impl Hostile {
         let customer = drill.rig.customer("first").await;
         let client = drill.rig.client(&customer, MODEL);
         for shape in Shape::QUICK {
-            client.ask(shape, "hello", None).await.expect("an answer");
+            client.send_request(shape, "hello", None).await.expect("an answer");
         }
         _ = drill.rig.reconcile_round(&customer, Vec::new()).await;
         drill.baseline = drill.descriptors();
@@ -239,7 +239,7 @@ async fn ask_for(client: &Client, duration: Duration, mut watch: impl FnMut()) -
     let (began, mut latencies) = (Instant::now(), Latencies::default());
     while began.elapsed() < duration {
         let asked = Instant::now();
-        match client.ask(Shape::Chat, "an honest question", None).await {
+        match client.send_request(Shape::Chat, "an honest question", None).await {
             Some(seen) if seen.status == 200 => latencies.served.push(asked.elapsed()),
             _ => latencies.failed += 1,
         }

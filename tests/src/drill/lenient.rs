@@ -1,5 +1,5 @@
 //! An upstream that reads requests leniently, in all ways that real servers do, and answers at the
-//! length that such a reading permits.
+//! length that such a parser permits.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -167,20 +167,20 @@ impl LenientUpstream {
         let mut serving = JoinSet::new();
         let log = served.clone();
         serving.spawn(async move {
-            let (readings, mut answering) = (Arc::new(LenientParser::all()), JoinSet::new());
+            let (parsers, mut answering) = (Arc::new(LenientParser::all()), JoinSet::new());
             while let Ok((stream, _)) = listener.accept().await {
-                let (readings, log) = (readings.clone(), log.clone());
-                answering.spawn(async move { _ = answer(stream, &readings, &log).await });
+                let (parsers, log) = (parsers.clone(), log.clone());
+                answering.spawn(async move { _ = answer(stream, &parsers, &log).await });
                 while answering.try_join_next().is_some() {}
             }
         });
         Self { url, served, _serving: serving }
     }
 
-    /// Returns the base URL whose requests are read by the parser at `place` in
+    /// Returns the base URL whose requests are read by the parser at `index` in
     /// [`LenientParser::all`].
-    pub(super) fn url(&self, place: usize) -> String {
-        format!("{}/{place}/v1", self.url)
+    pub(super) fn url(&self, index: usize) -> String {
+        format!("{}/{index}/v1", self.url)
     }
 
     /// Returns the requests and answers since the last call.
@@ -191,7 +191,7 @@ impl LenientUpstream {
 
 async fn answer(
     mut stream: TcpStream,
-    readings: &[LenientParser],
+    parsers: &[LenientParser],
     log: &Mutex<Vec<Entry>>,
 ) -> anyhow::Result<()> {
     let mut bytes = Vec::new();
@@ -204,18 +204,17 @@ async fn answer(
             break (head, body);
         }
     };
-    let place = head.split('/').nth(1).and_then(|place| place.parse::<usize>().ok());
-    let reading = place.and_then(|place| readings.get(place)).copied();
-    let reading =
-        reading.unwrap_or(LenientParser { cap: "max_tokens", keys: KeyMatching::LastWins });
+    let index = head.split('/').nth(1).and_then(|index| index.parse::<usize>().ok());
+    let parser = index.and_then(|index| parsers.get(index)).copied();
+    let parser = parser.unwrap_or(LenientParser { cap: "max_tokens", keys: KeyMatching::LastWins });
     let body: Json = serde_json::from_str(body)?;
 
-    let (cap, choices) = (reading.cap(&body), reading.choices(&body));
+    let (cap, choices) = (parser.cap(&body), parser.choices(&body));
     let tokens = cap.unwrap_or(UNCAPPED).min(UNCAPPED);
-    let is_stream = reading.flag(&body, "stream");
-    let shows_usage = !is_stream || reading.flag(&body, "stream_options.include_usage");
+    let is_stream = parser.flag(&body, "stream");
+    let shows_usage = !is_stream || parser.flag(&body, "stream_options.include_usage");
     let completion = tokens * choices;
-    let model = match reading.find(&body, "model") {
+    let model = match parser.find(&body, "model") {
         Some(Json::Text(model)) => model.clone(),
         _ => String::new(),
     };

@@ -71,7 +71,7 @@ async fn ask_on(client: Client, number: usize, ends: mpsc::UnboundedSender<Obser
     let shapes = if is_slow { &Shape::SLOW[..] } else { &Shape::QUICK[..] };
     for (request, shape) in shapes.iter().cycle().skip(number).enumerate() {
         let text = format!("client {number}, request {request}");
-        let Some(seen) = client.ask(*shape, &text, None).await else { return };
+        let Some(seen) = client.send_request(*shape, &text, None).await else { return };
         let is_refused = seen.status == 503;
         if ends.send(seen).is_err() {
             return;

@@ -56,7 +56,7 @@ impl Overspend {
             let (client, cap) = (client.clone(), CAPS[number % CAPS.len()]);
             let shape = Shape::QUICK[number % Shape::QUICK.len()];
             let text = format!("request {number} {SIZE}");
-            asking.spawn(async move { client.ask(shape, &text, cap).await });
+            asking.spawn(async move { client.send_request(shape, &text, cap).await });
         }
         asking.join_all().await.into_iter().flatten().collect()
     }
@@ -65,7 +65,7 @@ impl Overspend {
     async fn spend_remainder(&self, customer: &Customer, seen: &mut Vec<ObservedResponse>) {
         let client = self.rig.client(customer, MODEL);
         for shape in Shape::COUNTED.iter().cycle() {
-            let Some(end) = client.ask(*shape, SIZE, None).await else { return };
+            let Some(end) = client.send_request(*shape, SIZE, None).await else { return };
             let status = end.status;
             seen.push(end);
             if status != 200 {
@@ -105,7 +105,7 @@ impl Overspend {
         for shape in Shape::COUNTED {
             self.rig.fund(&mut customer, DOLLAR).await;
             let client = self.rig.client(&customer, EXPENSIVE);
-            let end = client.ask(shape, LONG, Some(TOKENS_FOR_FIFTY_DOLLARS)).await;
+            let end = client.send_request(shape, LONG, Some(TOKENS_FOR_FIFTY_DOLLARS)).await;
             wrong.extend(self.rig.wait_until_idle().await);
             let left = balance(&customer.session).await;
             let is_served = end.as_ref().is_some_and(|end| end.status == 200 && end.cut);

@@ -67,26 +67,26 @@ pub struct Verdict {
 // === impl Books ===
 
 impl Books {
-    /// Reads the gateway's data about the account of `who`.
+    /// Reads the gateway's data about the account of `caller`.
     ///
     /// # Panics
     /// If the gateway refuses, or returns a record twice.
-    pub async fn read(who: &Session, operator: &Session) -> Self {
+    pub async fn read(caller: &Session, operator: &Session) -> Self {
         Self {
-            records: records(who).await,
-            balance: balance(who).await,
+            records: records(caller).await,
+            balance: balance(caller).await,
             overruns: overruns(operator).await,
             proof: proof(operator).await,
         }
     }
 }
 
-async fn records(who: &Session) -> Records {
+async fn records(caller: &Session) -> Records {
     let (mut all, mut page_token, mut count) = (BTreeMap::new(), String::new(), 0);
     loop {
         let request =
             v1::ListRequestsRequest { page_size: 1_000, page_token, ..Default::default() };
-        let page = who.usage().list_requests(request).await.unwrap().into_inner();
+        let page = caller.usage().list_requests(request).await.unwrap().into_inner();
         count += page.requests.len();
         all.extend(page.requests.into_iter().map(|record| (record.id.clone(), record)));
         page_token = page.next_page_token;
@@ -97,16 +97,16 @@ async fn records(who: &Session) -> Records {
     }
 }
 
-/// Waits until `who` has records of `count` requests. Refusals beyond ten in a second are merged
+/// Waits until `caller` has records of `count` requests. Refusals beyond ten in a second are merged
 /// into one record at the end of that second.
 ///
 /// # Panics
 /// If they do not arrive in time.
-pub async fn wait_for_records(who: &Session, count: usize) {
+pub async fn wait_for_records(caller: &Session, count: usize) {
     let tail = v1::TailRequestsRequest::default();
-    let mut tail = who.usage().tail_requests(tail).await.unwrap().into_inner();
+    let mut tail = caller.usage().tail_requests(tail).await.unwrap().into_inner();
     let waiting = async {
-        while requests_of(records(who).await.values()) < count {
+        while requests_of(records(caller).await.values()) < count {
             tail.message().await.unwrap().unwrap();
         }
     };

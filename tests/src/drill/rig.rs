@@ -97,7 +97,7 @@ impl Rig {
         Self { durability, ..rig }
     }
 
-    /// Starts both. `command` makes the gateway's command for a data directory, and `place` maps
+    /// Starts both. `command` makes the gateway's command for a data directory, and `visible_path` maps
     /// that directory and the process id to the path at which the test sees it.
     ///
     /// # Panics
@@ -105,14 +105,14 @@ impl Rig {
     /// They do not start.
     pub async fn start_within(
         command: impl FnOnce(&Path) -> Command,
-        place: impl FnOnce(&Path, u32) -> PathBuf,
+        visible_path: impl FnOnce(&Path, u32) -> PathBuf,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let truth = dir.path().join("truth.jsonl");
         let simulator = Simulator::start(&truth).await;
         let data = data(dir.path());
         let gateway = serve(command(&data), &data).await;
-        let data = place(&data, gateway.id());
+        let data = visible_path(&data, gateway.id());
         let truth = TruthLogReader::new(&truth);
         let durability = Durability::Process;
         let rig = Self { dir, data, simulator, truth, durability, gateway: Some(gateway) };
@@ -265,8 +265,8 @@ pub async fn operator(gateway: &Gateway, data: &Path) -> Session {
     Session::with_token(&gateway.admin, "operator", token.trim()).await
 }
 
-pub(super) async fn balance(who: &Session) -> Nanos {
-    who.account().await.balance_usd.parse().unwrap()
+pub(super) async fn balance(caller: &Session) -> Nanos {
+    caller.account().await.balance_usd.parse().unwrap()
 }
 
 /// Returns whether the journal contains only zeros after the heads of its files. Requests in

@@ -37,9 +37,9 @@ impl Spellings {
         let upstream = LenientUpstream::start().await;
         let operator = rig.operator().await;
         let price = price_of(EXPENSIVE).expect("a model of the drills");
-        for place in 0..LenientParser::all().len() {
-            let name = format!("{LENIENT}{place}");
-            let url = upstream.url(place);
+        for index in 0..LenientParser::all().len() {
+            let name = format!("{LENIENT}{index}");
+            let url = upstream.url(index);
             let added = v1::Upstream { name: name.clone(), url, ..Default::default() };
             operator.add_upstream(added).await;
             let mut model = priced_model(&name, &[(&name, UPSTREAM_MODEL)]);
@@ -60,12 +60,12 @@ impl Spellings {
     ) -> (Verdict, usize) {
         let mut customer = rig.customer(name).await;
         let (mut seen, mut wrong): (Vec<ObservedResponse>, Vec<String>) = (Vec::new(), Vec::new());
-        for (place, reading) in LenientParser::all().into_iter().enumerate() {
-            for body in bodies(reading).into_iter().skip((place + first) % step).step_by(step) {
+        for (index, parser) in LenientParser::all().into_iter().enumerate() {
+            for body in bodies(parser).into_iter().skip((index + first) % step).step_by(step) {
                 rig.fund(&mut customer, BALANCE).await;
-                match ask(rig, &customer, place, &body).await {
+                match send_request(rig, &customer, index, &body).await {
                     Some(end) if matches!(end.status, 200 | 400) => seen.push(end),
-                    end => wrong.push(format!("{reading:?}: {}: {end:?}", body.members)),
+                    end => wrong.push(format!("{parser:?}: {}: {end:?}", body.members)),
                 }
             }
         }
@@ -87,24 +87,24 @@ impl Spellings {
     }
 }
 
-async fn ask(
+async fn send_request(
     rig: &Rig,
     customer: &Customer,
-    place: usize,
+    index: usize,
     body: &Body,
 ) -> Option<ObservedResponse> {
     let is_chat = matches!(body.shape, Shape::Chat | Shape::ChatStream);
     let path = if is_chat { "/v1/chat/completions" } else { "/v1/responses" };
-    let text = format!(r#"{{"model":"{LENIENT}{place}",{}}}"#, body.members);
+    let text = format!(r#"{{"model":"{LENIENT}{index}",{}}}"#, body.members);
     let request = Request::post(rig.gateway().http, path).bearer(&customer.key).body(text);
     let answer = request.try_send().await.ok()?.try_answer().await.ok()?;
     ObservedResponse::of(body.shape, &answer)
 }
 
 /// Returns the requests for an upstream with this parser.
-fn bodies(reading: LenientParser) -> Vec<Body> {
+fn bodies(parser: LenientParser) -> Vec<Body> {
     let mut bodies = Vec::new();
-    for (number, attack) in attacks(reading).into_iter().enumerate() {
+    for (number, attack) in attacks(parser).into_iter().enumerate() {
         let (content, more) = extras(number);
         for shape in Shape::COUNTED {
             let is_chat = matches!(shape, Shape::Chat | Shape::ChatStream);
@@ -145,16 +145,16 @@ fn extras(number: usize) -> (&'static str, &'static str) {
 }
 
 /// Returns members, each with a leading comma, that request more than the preceding cap allows.
-fn attacks(reading: LenientParser) -> Vec<String> {
+fn attacks(parser: LenientParser) -> Vec<String> {
     let mut attacks: Vec<_> =
-        forms(reading.cap).iter().map(|form| member(form, "1000000")).collect();
-    let (exact, upper) = (reading.cap, reading.cap.to_uppercase());
+        forms(parser.cap).iter().map(|form| member(form, "1000000")).collect();
+    let (exact, upper) = (parser.cap, parser.cap.to_uppercase());
     attacks.push(member(exact, "-1"));
     attacks.push(member(exact, "null"));
     attacks.push(member(exact, "1") + &member(&upper, "1000000"));
     attacks.push(member(exact, "1000000") + &member(exact, "1"));
     attacks.push(member(exact, "1") + &member(exact, "1000000"));
-    if reading.keys == KeyMatching::Coarse || reading.cap == "max_tokens" {
+    if parser.keys == KeyMatching::Coarse || parser.cap == "max_tokens" {
         for (name, value) in [
             ("best_of", "50"),
             ("bestOf", "50"),
@@ -176,7 +176,7 @@ fn forms(path: &str) -> Vec<String> {
     let camel: String = name
         .split('_')
         .enumerate()
-        .map(|(place, word)| match (place, word.split_at(1)) {
+        .map(|(index, word)| match (index, word.split_at(1)) {
             (0, _) => word.to_owned(),
             (_, (first, rest)) => first.to_uppercase() + rest,
         })
@@ -190,11 +190,11 @@ fn forms(path: &str) -> Vec<String> {
         name.replace('_', "-"),
         escaped,
     ];
-    let place = |name: String| match object {
+    let qualified = |name: String| match object {
         "" => name,
         object => format!("{object}.{name}"),
     };
-    forms.into_iter().map(place).collect()
+    forms.into_iter().map(qualified).collect()
 }
 
 /// Returns the member at a path, with a leading comma.
