@@ -48,11 +48,11 @@ impl Machine {
 
     /// Sends a request to the simulator's model. Returns the status and the request id.
     async fn send_request(&self, key: &str) -> (u16, String) {
-        self.ask_model("sim-chat", key).await
+        self.send_request_to("sim-chat", key).await
     }
 
     /// Sends a request to a model. Returns the status and the request id.
-    async fn ask_model(&self, model: &str, key: &str) -> (u16, String) {
+    async fn send_request_to(&self, model: &str, key: &str) -> (u16, String) {
         let request = Request::post(self.gateway.http, "/v1/chat/completions").bearer(key);
         let answer = request.json(&question(model, "hi")).answer().await;
         (answer.status, answer.header("x-request-id").to_owned())
@@ -60,30 +60,30 @@ impl Machine {
 }
 
 /// Reads the key on the screen, closes its dialog, and checks that it is no longer visible.
-async fn take_key(terminal: &mut Terminal) -> String {
-    terminal.shows("will not come back").await;
+async fn read_and_close_key(terminal: &mut Terminal) -> String {
+    terminal.wait_for_text("will not come back").await;
     let text = terminal.text();
     let start = text.find("sk-tg-").unwrap();
     let letters = text[start..].chars();
     let is_key = |it: &char| it.is_ascii_alphanumeric() || "-_".contains(*it);
     let key: String = letters.take_while(is_key).collect();
     terminal.press(ESCAPE);
-    terminal.shows("is gone from here").await;
+    terminal.wait_for_text("is gone from here").await;
     assert!(!terminal.text().contains("sk-tg-"), "{}", terminal.text());
     key
 }
 
 /// Closes the detail pane, which fills the screen of a small terminal.
 async fn close_detail(terminal: &mut Terminal) {
-    terminal.shows("Esc goes back").await;
+    terminal.wait_for_text("Esc goes back").await;
     terminal.press(ESCAPE);
     // input directly after an escape would be parsed as one key with it
-    terminal.hides("Esc goes back").await;
+    terminal.wait_until_hidden("Esc goes back").await;
 }
 
 /// Returns whether a line of the screen contains these words in this order, separated by spaces
 /// only.
-fn says(screen: &str, words: &str) -> bool {
+fn has_line(screen: &str, words: &str) -> bool {
     screen.lines().any(|line| line.split_whitespace().collect::<Vec<_>>().join(" ").contains(words))
 }
 
@@ -91,73 +91,73 @@ fn says(screen: &str, words: &str) -> bool {
 async fn a_new_user_can_do_everything_that_an_account_can() {
     let machine = Machine::new().await;
     let mut screen = machine.newcomer(SMALL);
-    screen.shows("Ctrl-N makes one").await;
+    screen.wait_for_text("Ctrl-N makes one").await;
     screen.press(&format!("{CTRL_N}alice\t{PASSWORD}\t{PASSWORD}\r"));
 
     // trial balance, plan and token summary
-    screen.is("the overview", |text| says(text, "left $5")).await;
-    screen.is("the plan", |text| says(text, "plan free")).await;
-    screen.is("what is used", |text| says(text, "used in 30 days $0")).await;
-    assert!(!screen.text().contains("accounts"), "that is for operators:\n{}", screen.text());
+    screen.wait_until("the overview", |text| has_line(text, "left $5")).await;
+    screen.wait_until("the plan", |text| has_line(text, "plan free")).await;
+    screen.wait_until("the usage", |text| has_line(text, "used in 30 days $0")).await;
+    assert!(!screen.text().contains("accounts"), "visible to operators only:\n{}", screen.text());
 
     screen.press("2");
-    screen.shows("no keys yet").await;
+    screen.wait_for_text("no keys yet").await;
     screen.press("nlaptop\r");
-    let first = take_key(&mut screen).await;
-    screen.is("the new key", |text| says(text, "laptop")).await;
+    let first = read_and_close_key(&mut screen).await;
+    screen.wait_until("the new key", |text| has_line(text, "laptop")).await;
 
     // the catalogue, with limits and prices
     screen.press("3");
-    screen.shows("sim-chat").await;
+    screen.wait_for_text("sim-chat").await;
     screen.press("/sim-chat\r");
-    screen.shows("/sim-chat").await;
+    screen.wait_for_text("/sim-chat").await;
     screen.press("\r");
-    screen.is("the limits", |text| says(text, "limits none")).await;
-    screen.is("the prices", |text| says(text, "per million $0.5 input")).await;
+    screen.wait_until("the limits", |text| has_line(text, "limits none")).await;
+    screen.wait_until("the prices", |text| has_line(text, "per million $0.5 input")).await;
     close_detail(&mut screen).await;
 
     // the live log
     screen.press("4");
-    screen.shows("no requests yet").await;
+    screen.wait_for_text("no requests yet").await;
     let (status, request) = machine.send_request(&first).await;
     assert_eq!(status, 200);
-    screen.is("the request", |text| says(text, "sim-chat completed")).await;
+    screen.wait_until("the request", |text| has_line(text, "sim-chat completed")).await;
     screen.press("r");
-    screen.is("the statistics", |text| says(text, "requests 1")).await;
-    screen.is("the model's share", |text| says(text, "sim-chat █")).await;
+    screen.wait_until("the statistics", |text| has_line(text, "requests 1")).await;
+    screen.wait_until("the model's share", |text| has_line(text, "sim-chat █")).await;
     screen.press("\r");
-    screen.shows(&request).await;
-    screen.is("what was counted", |text| says(text, "counted by the upstream")).await;
+    screen.wait_for_text(&request).await;
+    screen.wait_until("the usage basis", |text| has_line(text, "counted by the upstream")).await;
     close_detail(&mut screen).await;
 
     screen.press("2");
-    screen.shows("Keys · 1").await;
+    screen.wait_for_text("Keys · 1").await;
     screen.press("R");
-    screen.shows("Rotate key").await;
+    screen.wait_for_text("Rotate key").await;
     screen.press(&format!("{CTRL_U}0\r"));
-    let second = take_key(&mut screen).await;
-    screen.shows("Keys · 2").await;
+    let second = read_and_close_key(&mut screen).await;
+    screen.wait_for_text("Keys · 2").await;
     assert_eq!(
         (machine.send_request(&first).await.0, machine.send_request(&second).await.0),
         (401, 200)
     );
     screen.press("g");
     screen.press("x");
-    screen.shows("Revoke key `laptop`?").await;
+    screen.wait_for_text("Revoke key `laptop`?").await;
     screen.press("y");
-    screen.shows("is revoked").await;
+    screen.wait_for_text("is revoked").await;
     assert_eq!(machine.send_request(&second).await.0, 401);
 
     // sign out and in again
     screen.press(":sign-out\r");
-    screen.shows("signed out").await;
+    screen.wait_for_text("signed out").await;
     screen.press(&format!("alice\t{PASSWORD}\r"));
-    screen.is("the balance", |text| says(text, "left $4.99")).await;
+    screen.wait_until("the balance", |text| has_line(text, "left $4.99")).await;
     screen.press("4");
-    screen.is("all requests", |text| says(text, "requests 4")).await;
-    screen.is("those with a key that was gone", |text| says(text, "errors 2")).await;
+    screen.wait_until("all requests", |text| has_line(text, "requests 4")).await;
+    screen.wait_until("the refused requests", |text| has_line(text, "errors 2")).await;
     screen.press("q");
-    assert_eq!(screen.end().await, 0);
+    assert_eq!(screen.wait_for_exit().await, 0);
 }
 
 #[tokio::test]
@@ -165,69 +165,69 @@ async fn an_operator_manages_accounts_upstreams_and_models() {
     let machine = Machine::new().await;
     let alice = Session::register(&machine.gateway.admin, "alice", PASSWORD).await;
     let key = alice.key().await.secret;
-    let mut hers = machine.newcomer(SMALL);
-    hers.shows("Ctrl-N makes one").await;
-    hers.press(&format!("alice\t{PASSWORD}\r"));
-    hers.is("her overview", |text| says(text, "left $5")).await;
+    let mut member_screen = machine.newcomer(SMALL);
+    member_screen.wait_for_text("Ctrl-N makes one").await;
+    member_screen.press(&format!("alice\t{PASSWORD}\r"));
+    member_screen.wait_until("the member's overview", |text| has_line(text, "left $5")).await;
 
     // the token in the data directory is found automatically
     let mut screen = machine.operator(LARGE);
-    screen.shows("6 accounts").await;
+    screen.wait_for_text("6 accounts").await;
     screen.press("6");
-    screen.shows("alice").await;
+    screen.wait_for_text("alice").await;
     screen.press("/alice\r");
-    screen.shows("/alice").await;
+    screen.wait_for_text("/alice").await;
     screen.press("c");
-    screen.shows("kept with the ledger entry").await;
+    screen.wait_for_text("kept with the ledger entry").await;
     screen.press("2.5\tgift\r");
-    screen.shows("`alice` has $7.5 now").await;
-    hers.press("r");
-    hers.is("the credit", |text| says(text, "left $7.5")).await;
+    screen.wait_for_text("`alice` has $7.5 now").await;
+    member_screen.press("r");
+    member_screen.wait_until("the credit", |text| has_line(text, "left $7.5")).await;
 
     screen.press("s");
-    screen.shows("the account sees it").await;
+    screen.wait_for_text("the account sees it").await;
     screen.press("overdue\r");
-    screen.shows("`alice` is suspended").await;
+    screen.wait_for_text("`alice` is suspended").await;
     assert_eq!(machine.send_request(&key).await.0, 403);
-    hers.press("r");
-    hers.shows("this account is suspended").await;
-    screen.is("that it is", |text| says(text, "member suspended")).await;
+    member_screen.press("r");
+    member_screen.wait_for_text("this account is suspended").await;
+    screen.wait_until("the status", |text| has_line(text, "member suspended")).await;
     screen.press("s");
-    screen.shows("Let `alice` be used again?").await;
+    screen.wait_for_text("Let `alice` be used again?").await;
     screen.press("y");
-    screen.shows("`alice` can be used again").await;
+    screen.wait_for_text("`alice` can be used again").await;
     assert_eq!(machine.send_request(&key).await.0, 200);
 
     screen.press("7");
-    screen.shows("simulator").await;
+    screen.wait_for_text("simulator").await;
     screen.press("n");
-    screen.shows("New upstream").await;
+    screen.wait_for_text("New upstream").await;
     screen.press("local\thttp://127.0.0.1:9/v1\r");
-    screen.shows("upstream `local` is added").await;
-    screen.shows("http://127.0.0.1:9/v1").await;
+    screen.wait_for_text("upstream `local` is added").await;
+    screen.wait_for_text("http://127.0.0.1:9/v1").await;
 
     screen.press("3");
-    screen.shows("sim-chat").await;
+    screen.wait_for_text("sim-chat").await;
     screen.press("n");
-    screen.shows("New model").await;
+    screen.wait_for_text("New model").await;
     screen.press("tiny\tsimulator:sim-chat\r");
-    screen.shows("model `tiny` is in the catalogue").await;
-    screen.is("how it does", |text| says(text, "tiny healthy")).await;
-    assert_eq!(machine.ask_model("tiny", &key).await.0, 200);
+    screen.wait_for_text("model `tiny` is in the catalogue").await;
+    screen.wait_until("its health", |text| has_line(text, "tiny healthy")).await;
+    assert_eq!(machine.send_request_to("tiny", &key).await.0, 200);
     screen.press("G");
     screen.press("e");
-    screen.shows("Edit model").await;
+    screen.wait_for_text("Edit model").await;
     screen.press("\t\t128k\r");
-    screen.shows("model `tiny` is changed").await;
-    screen.is("its context", |text| says(text, "tiny healthy 128k")).await;
+    screen.wait_for_text("model `tiny` is changed").await;
+    screen.wait_until("its context", |text| has_line(text, "tiny healthy 128k")).await;
     screen.press("x");
-    screen.shows("Remove model `tiny`?").await;
+    screen.wait_for_text("Remove model `tiny`?").await;
     screen.press("y");
-    screen.shows("model `tiny` is removed").await;
-    assert_eq!(machine.ask_model("tiny", &key).await.0, 404);
+    screen.wait_for_text("model `tiny` is removed").await;
+    assert_eq!(machine.send_request_to("tiny", &key).await.0, 404);
 
     screen.press("5");
-    screen.is("the refused request", |text| says(text, "account_suspended")).await;
+    screen.wait_until("the refused request", |text| has_line(text, "account_suspended")).await;
     screen.press("9");
     for action in [
         "account.register",
@@ -239,10 +239,10 @@ async fn an_operator_manages_accounts_upstreams_and_models() {
         "model.update",
         "model.remove",
     ] {
-        screen.shows(action).await;
+        screen.wait_for_text(action).await;
     }
-    for mut terminal in [screen, hers] {
+    for mut terminal in [screen, member_screen] {
         terminal.press("q");
-        assert_eq!(terminal.end().await, 0);
+        assert_eq!(terminal.wait_for_exit().await, 0);
     }
 }

@@ -100,7 +100,7 @@ impl Terminal {
     }
 
     /// Returns whether the binary uses the alternate screen.
-    pub fn is_taken(&self) -> bool {
+    pub fn is_alternate_screen(&self) -> bool {
         self.screen.screen().alternate_screen()
     }
 
@@ -108,35 +108,38 @@ impl Terminal {
     ///
     /// # Panics
     /// If it does not.
-    pub async fn shows(&mut self, text: &str) {
-        self.is(&format!("`{text}`"), |screen| screen.contains(text)).await;
+    pub async fn wait_for_text(&mut self, text: &str) {
+        self.wait_until(&format!("`{text}`"), |screen| screen.contains(text)).await;
     }
 
     /// Waits until the screen no longer shows `text`.
     ///
     /// # Panics
     /// If it still does.
-    pub async fn hides(&mut self, text: &str) {
-        self.is(&format!("no `{text}`"), |screen| !screen.contains(text)).await;
+    pub async fn wait_until_hidden(&mut self, text: &str) {
+        self.wait_until(&format!("no `{text}`"), |screen| !screen.contains(text)).await;
     }
 
     /// Waits until the screen text satisfies `expected`.
     ///
     /// # Panics
     /// If it does not.
-    pub async fn is(&mut self, what: &str, expected: impl Fn(&str) -> bool) {
-        self.comes_to(what, |screen| expected(&screen.contents())).await;
+    pub async fn wait_until(&mut self, what: &str, expected: impl Fn(&str) -> bool) {
+        self.wait_for_screen(what, |screen| expected(&screen.contents())).await;
     }
 
     /// Waits until the binary has entered or left the alternate screen.
     ///
     /// # Panics
     /// If it does not.
-    pub async fn takes(&mut self, taken: bool) {
-        self.comes_to("the alternate screen to change", |it| it.alternate_screen() == taken).await;
+    pub async fn wait_for_alternate_screen(&mut self, active: bool) {
+        self.wait_for_screen("the alternate screen to change", |it| {
+            it.alternate_screen() == active
+        })
+        .await;
     }
 
-    async fn comes_to(&mut self, what: &str, expected: impl Fn(&vt100::Screen) -> bool) {
+    async fn wait_for_screen(&mut self, what: &str, expected: impl Fn(&vt100::Screen) -> bool) {
         let reading = async {
             while !expected(self.screen.screen()) {
                 let Some(bytes) = self.output.recv().await else { return false };
@@ -152,16 +155,16 @@ impl Terminal {
     ///
     /// # Panics
     /// If it does not exit, or does not restore the screen.
-    pub async fn end(mut self) -> u32 {
+    pub async fn wait_for_exit(mut self) -> u32 {
         let reading = async {
             while let Some(bytes) = self.output.recv().await {
                 self.screen.process(&bytes);
             }
         };
         let ended = timeout(TEST_TIMEOUT, reading).await;
-        assert_eq!(ended, Ok(()), "it does not end:\n{}", self.text());
+        assert_eq!(ended, Ok(()), "the binary does not exit:\n{}", self.text());
         assert_eq!(self.text(), "", "the user's screen is not restored");
-        assert!(!self.is_taken(), "the alternate screen is still active");
+        assert!(!self.is_alternate_screen(), "the alternate screen is still active");
         assert!(!self.screen.screen().hide_cursor(), "the cursor is hidden");
         self.child.wait().unwrap().exit_code()
     }

@@ -39,52 +39,52 @@ async fn shows_the_overview_resizes_and_restores_the_terminal() {
     backend.record("gpt-history");
     let gateway = Gateway::start(&backend);
     let mut screen = open(&gateway.url(), Some(TOKEN));
-    screen.shows("gpt-history").await;
-    screen.shows("● live").await;
-    screen.shows("$4.999900").await;
-    assert!(screen.is_taken());
+    screen.wait_for_text("gpt-history").await;
+    screen.wait_for_text("● live").await;
+    screen.wait_for_text("$4.999900").await;
+    assert!(screen.is_alternate_screen());
     backend.record("gpt-news");
-    screen.shows("gpt-news").await;
+    screen.wait_for_text("gpt-news").await;
 
     screen.resize((40, 120));
     screen.press("2");
-    screen.shows("no keys yet").await;
-    screen.shows(&format!("{}╮╭ Detail", "─".repeat(20))).await;
+    screen.wait_for_text("no keys yet").await;
+    screen.wait_for_text(&format!("{}╮╭ Detail", "─".repeat(20))).await;
     screen.press("?");
-    screen.shows("Esc close").await;
+    screen.wait_for_text("Esc close").await;
     screen.press("q");
-    assert_eq!(screen.end().await, 0);
+    assert_eq!(screen.wait_for_exit().await, 0);
 }
 
 #[tokio::test]
 async fn creates_a_key_shows_it_once_and_copies_it() {
     let gateway = Gateway::start(&Backend::new());
     let mut screen = open(&gateway.url(), Some(TOKEN));
-    screen.shows("$4.999900").await;
+    screen.wait_for_text("$4.999900").await;
     screen.press("2");
-    screen.shows("no keys yet").await;
+    screen.wait_for_text("no keys yet").await;
     screen.press("nlaptop\r");
-    screen.shows("will not come back").await;
-    screen.shows(SECRET).await;
+    screen.wait_for_text("will not come back").await;
+    screen.wait_for_text(SECRET).await;
     screen.press("y");
-    screen.shows("sent to the terminal's clipboard").await;
+    screen.wait_for_text("sent to the terminal's clipboard").await;
     screen.press("\u{1b}");
-    screen.shows("is gone from here").await;
-    screen.shows("Keys · 1").await;
+    screen.wait_for_text("is gone from here").await;
+    screen.wait_for_text("Keys · 1").await;
     assert!(!screen.text().contains(SECRET));
     screen.press("q");
-    assert_eq!(screen.end().await, 0);
+    assert_eq!(screen.wait_for_exit().await, 0);
 }
 
 #[tokio::test]
 async fn registers_by_keyboard() {
     let gateway = Gateway::start(&Backend::new());
     let mut screen = open(&gateway.url(), None);
-    screen.shows("Ctrl-N makes one").await;
+    screen.wait_for_text("Ctrl-N makes one").await;
     screen.press("\u{e}eve\tlong enough\tlong enough\r");
-    screen.shows("$4.999900").await;
+    screen.wait_for_text("$4.999900").await;
     screen.press("q");
-    assert_eq!(screen.end().await, 0);
+    assert_eq!(screen.wait_for_exit().await, 0);
 }
 
 #[tokio::test]
@@ -92,65 +92,65 @@ async fn stays_responsive_while_thousands_of_records_arrive() {
     let backend = Backend::new();
     let gateway = Gateway::start(&backend);
     let mut screen = open(&gateway.url(), Some(TOKEN));
-    screen.shows("$4.999900").await;
+    screen.wait_for_text("$4.999900").await;
     screen.press("4");
-    screen.shows("Requests · following").await;
+    screen.wait_for_text("Requests · following").await;
     for batch in 0..20 {
         backend.record_all((0..500).map(|row| format!("row-{batch}-{row}")));
     }
-    screen.shows("row-19-499").await;
+    screen.wait_for_text("row-19-499").await;
     screen.press("p");
-    screen.shows("paused, 0 new").await;
+    screen.wait_for_text("paused, 0 new").await;
     backend.record_all((0..500).map(|row| format!("late-{row}")));
-    screen.shows("paused, 500 new").await;
+    screen.wait_for_text("paused, 500 new").await;
     screen.press("p");
-    screen.shows("late-499").await;
+    screen.wait_for_text("late-499").await;
     assert!(!screen.text().contains("skipped"));
     screen.press("q");
-    assert_eq!(screen.end().await, 0);
+    assert_eq!(screen.wait_for_exit().await, 0);
 }
 
 #[tokio::test]
 async fn releases_the_terminal_on_suspend_and_reacquires_it_on_continue() {
     let gateway = Gateway::start(&Backend::new());
     let mut screen = open(&gateway.url(), Some(TOKEN));
-    screen.shows("$4.999900").await;
+    screen.wait_for_text("$4.999900").await;
     screen.press("\u{1a}");
-    screen.takes(false).await;
+    screen.wait_for_alternate_screen(false).await;
     let process = screen.id();
     assert!((0..5_000).any(|_| is_stopped(&process)), "it gave the terminal back and went on");
     screen.signal("CONT");
-    screen.takes(true).await;
-    screen.shows("$4.999900").await;
+    screen.wait_for_alternate_screen(true).await;
+    screen.wait_for_text("$4.999900").await;
     screen.press("2");
-    screen.shows("no keys yet").await;
+    screen.wait_for_text("no keys yet").await;
     screen.press("q");
-    assert_eq!(screen.end().await, 0);
+    assert_eq!(screen.wait_for_exit().await, 0);
 }
 
 #[tokio::test]
 async fn signs_in_by_keyboard() {
     let gateway = Gateway::start(&Backend::new());
     let mut screen = open(&gateway.url(), None);
-    screen.shows("password").await;
+    screen.wait_for_text("password").await;
     screen.press("ada\tnonsense\r");
-    screen.shows("wrong name or password").await;
+    screen.wait_for_text("wrong name or password").await;
     screen.press(&format!("{PASSWORD}\r"));
-    screen.shows("$4.999900").await;
+    screen.wait_for_text("$4.999900").await;
     screen.press("\u{3}");
-    assert_eq!(screen.end().await, 0);
+    assert_eq!(screen.wait_for_exit().await, 0);
 }
 
 #[tokio::test]
 async fn shows_a_lost_connection_and_sigterm_restores_the_terminal() {
     let gateway = Gateway::start(&Backend::new());
     let mut screen = open(&gateway.url(), Some(TOKEN));
-    screen.shows("● live").await;
+    screen.wait_for_text("● live").await;
     spawn_blocking(|| gateway.stop()).await.unwrap();
-    screen.shows("reconnecting…").await;
-    screen.shows("$4.999900").await;
+    screen.wait_for_text("reconnecting…").await;
+    screen.wait_for_text("$4.999900").await;
     screen.signal("TERM");
-    assert_eq!(screen.end().await, 128 + 15);
+    assert_eq!(screen.wait_for_exit().await, 128 + 15);
 }
 
 #[tokio::test]
@@ -158,7 +158,7 @@ async fn exits_on_a_hang_up_with_or_without_a_signal() {
     let gateway = Gateway::start(&Backend::new());
     for own in [true, false] {
         let mut screen = open_as(&gateway.url(), Some(TOKEN), own);
-        screen.shows("$4.999900").await;
+        screen.wait_for_text("$4.999900").await;
         let code = screen.hang_up().await;
         // A hang-up during a draw surfaces as an I/O error.
         assert!([1, 128 + 1].contains(&code), "{code}, the process' own: {own}");
