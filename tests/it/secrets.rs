@@ -22,11 +22,11 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-fn holds(bytes: &[u8], secret: &str) -> bool {
+fn contains(bytes: &[u8], secret: &str) -> bool {
     bytes.windows(secret.len()).any(|window| window == secret.as_bytes())
 }
 
-fn shown<T: Debug>(answer: &Result<tonic::Response<T>, tonic::Status>) -> String {
+fn format_answer<T: Debug>(answer: &Result<tonic::Response<T>, tonic::Status>) -> String {
     format!("{answer:?}")
 }
 
@@ -50,21 +50,27 @@ async fn deploy(operator: &Session, name: &str, url: &str, source: Source) -> St
 async fn answers(alice: &Session, operator: &Session) -> Vec<String> {
     let mut seen = vec![format!("{:?}", alice.account().await)];
     for caller in [alice, operator] {
-        seen.push(shown(&caller.keys().list_keys(v1::ListKeysRequest::default()).await));
-        seen.push(shown(&caller.usage().list_requests(v1::ListRequestsRequest::default()).await));
-        seen.push(shown(
+        seen.push(format_answer(&caller.keys().list_keys(v1::ListKeysRequest::default()).await));
+        seen.push(format_answer(
+            &caller.usage().list_requests(v1::ListRequestsRequest::default()).await,
+        ));
+        seen.push(format_answer(
             &caller.usage().summarize_usage(v1::SummarizeUsageRequest::default()).await,
         ));
-        seen.push(shown(&caller.models().list_models(v1::ListModelsRequest {}).await));
-        seen.push(shown(&caller.plans().list_plans(v1::ListPlansRequest {}).await));
-        seen.push(shown(&caller.accounts().list_sessions(v1::ListSessionsRequest {}).await));
-        seen.push(shown(&caller.audit().list_audit(v1::ListAuditRequest::default()).await));
+        seen.push(format_answer(&caller.models().list_models(v1::ListModelsRequest {}).await));
+        seen.push(format_answer(&caller.plans().list_plans(v1::ListPlansRequest {}).await));
+        seen.push(format_answer(
+            &caller.accounts().list_sessions(v1::ListSessionsRequest {}).await,
+        ));
+        seen.push(format_answer(&caller.audit().list_audit(v1::ListAuditRequest::default()).await));
     }
-    seen.push(shown(
+    seen.push(format_answer(
         &operator.keys().list_keys(v1::ListKeysRequest { account: "*".to_owned() }).await,
     ));
-    seen.push(shown(&operator.accounts().list_accounts(v1::ListAccountsRequest::default()).await));
-    seen.push(shown(
+    seen.push(format_answer(
+        &operator.accounts().list_accounts(v1::ListAccountsRequest::default()).await,
+    ));
+    seen.push(format_answer(
         &operator.upstreams().list_upstreams(v1::ListUpstreamsRequest::default()).await,
     ));
     let again = v1::RegisterRequest {
@@ -72,7 +78,7 @@ async fn answers(alice: &Session, operator: &Session) -> Vec<String> {
         password: PASSWORD.to_owned(),
         invite_code: String::new(),
     };
-    seen.push(shown(&alice.accounts().register(again).await));
+    seen.push(format_answer(&alice.accounts().register(again).await));
     seen
 }
 
@@ -156,7 +162,7 @@ async fn no_secret_is_in_a_log_a_file_an_error_or_an_answer() {
         for path in files(&data) {
             let own = what == "operator token" && path.ends_with("operator.token");
             let bytes = std::fs::read(&path).unwrap();
-            assert!(own || !holds(&bytes, secret), "the {what} is in {}", path.display());
+            assert!(own || !contains(&bytes, secret), "the {what} is in {}", path.display());
         }
     }
 }

@@ -5,7 +5,7 @@ use proto::v1;
 use tests::{Product, RawUpstream, Session, json_answer, question, with_timeout};
 
 /// Watches the traffic of `account` until it satisfies `expected`.
-async fn seen(
+async fn wait_for_snapshot(
     caller: &Session,
     account: &str,
     expected: impl Fn(&v1::WatchTrafficResponse) -> bool,
@@ -20,7 +20,7 @@ async fn seen(
             }
         }
     };
-    with_timeout("the traffic that is expected", watching).await
+    with_timeout("the expected traffic", watching).await
 }
 
 fn ended(snapshot: &v1::WatchTrafficResponse) -> u64 {
@@ -37,7 +37,8 @@ async fn a_request_is_shown_in_flight_and_then_as_ended_to_its_account() {
     let answer = async {
         let mut call = upstream.call().await;
         for (caller, account) in [(&alice, ""), (&operator, "*"), (&operator, "alice")] {
-            let snapshot = seen(caller, account, |snapshot| snapshot.in_flight == 1).await;
+            let snapshot =
+                wait_for_snapshot(caller, account, |snapshot| snapshot.in_flight == 1).await;
             assert_eq!(ended(&snapshot), 0);
         }
         let health =
@@ -53,12 +54,12 @@ async fn a_request_is_shown_in_flight_and_then_as_ended_to_its_account() {
     for (caller, account) in [(&alice, ""), (&operator, "*"), (&operator, "alice")] {
         let over =
             |snapshot: &v1::WatchTrafficResponse| ended(snapshot) == 1 && snapshot.in_flight == 0;
-        let snapshot = seen(caller, account, over).await;
+        let snapshot = wait_for_snapshot(caller, account, over).await;
         assert_eq!(snapshot.minutes.len(), 60);
         assert_eq!(snapshot.minutes.iter().map(|minute| minute.tokens).sum::<u64>(), 40);
         assert!(snapshot.ttft.is_some() && snapshot.errors.is_empty(), "{snapshot:?}");
     }
-    let snapshot = seen(&bob, "", |_| true).await;
+    let snapshot = wait_for_snapshot(&bob, "", |_| true).await;
     assert_eq!((snapshot.in_flight, ended(&snapshot), snapshot.ttft), (0, 0, None));
 }
 
@@ -71,7 +72,7 @@ async fn errors_are_counted_by_code() {
     for model in ["gpt-9", "broken", "gpt-9"] {
         product.chat(&key, &question(model, "hi")).answer().await;
     }
-    let snapshot = seen(&alice, "", |snapshot| ended(snapshot) == 3).await;
+    let snapshot = wait_for_snapshot(&alice, "", |snapshot| ended(snapshot) == 3).await;
     let codes = snapshot.errors.iter().map(|error| (error.code.as_str(), error.count));
     assert_eq!(codes.collect::<Vec<_>>(), [("model_not_found", 2), ("upstream_error", 1)]);
     assert!(snapshot.errors.iter().all(|error| error.last_at.is_some()));
