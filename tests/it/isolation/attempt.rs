@@ -31,7 +31,7 @@ pub(super) fn shown<T: Debug>(answer: Result<Response<T>, Status>) -> Attempt {
     answer.map(|answer| format!("{:?}", answer.into_inner()))
 }
 
-/// Checks that a member was refused with `code`, and an anonymous caller with any status.
+/// Checks that the call was refused with `code`, or as unauthenticated.
 #[track_caller]
 pub(super) fn refused<T: Debug>(answer: Result<Response<T>, Status>, code: Code) {
     let refusal = answer.unwrap_err();

@@ -25,7 +25,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// KillTime the gateway under load, restart it and reconcile the three logs; finally tamper with
+    /// Kill the gateway under load, restart it and reconcile the three logs; finally tamper with
     /// copies of the data to check that the reconciliation detects it
     Crash(CrashArgs),
     /// Send more requests at once than the balance pays for, and every spelling of a cap to

@@ -97,12 +97,11 @@ impl Rig {
         Self { durability, ..rig }
     }
 
-    /// Starts both. `command` makes the gateway's command for a data directory, and `visible_path` maps
-    /// that directory and the process id to the path at which the test sees it.
+    /// Starts both. `command` makes the gateway's command for a data directory, and `visible_path`
+    /// maps that directory and the process id to the path at which the test sees it.
     ///
     /// # Panics
     /// If they do not start.
-    /// They do not start.
     pub async fn start_within(
         command: impl FnOnce(&Path) -> Command,
         visible_path: impl FnOnce(&Path, u32) -> PathBuf,
