@@ -10,14 +10,14 @@ use tests::Product;
 
 /// The result of a command.
 #[derive(Debug)]
-struct CommandResult {
+struct AgentConfigResult {
     code: u8,
     out: String,
     err: String,
 }
 
 /// Runs `ctl agent-config` with `key`.
-async fn agent_config(product: &Product, key: &str, line: &str) -> CommandResult {
+async fn agent_config(product: &Product, key: &str, line: &str) -> AgentConfigResult {
     let home = tempfile::tempdir().unwrap();
     let mut environment = Environment::within(home.path());
     environment.server = Some(product.admin.clone());
@@ -26,7 +26,7 @@ async fn agent_config(product: &Product, key: &str, line: &str) -> CommandResult
     let args = ["ctl", "agent-config"].into_iter().chain(line.split(' '));
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let code = ctl::run(args, &environment, &mut &b""[..], &mut out, &mut err).await;
-    CommandResult {
+    AgentConfigResult {
         code,
         out: String::from_utf8(out).unwrap(),
         err: String::from_utf8(err).unwrap(),
@@ -34,7 +34,7 @@ async fn agent_config(product: &Product, key: &str, line: &str) -> CommandResult
 }
 
 /// Checks one agent's configuration through the API.
-async fn check(product: &Product, key: &str, agent: &str, model: &str) -> CommandResult {
+async fn check(product: &Product, key: &str, agent: &str, model: &str) -> AgentConfigResult {
     let line = format!("{agent} --check --model {model} --base-url http://{}/v1", product.http);
     agent_config(product, key, &line).await
 }
@@ -103,7 +103,7 @@ async fn a_failed_check_reports_the_reason() {
 }
 
 #[tokio::test]
-async fn codex_gets_the_catalogue_in_its_shape() {
+async fn codex_gets_the_catalogue_in_its_format() {
     let product = Product::start().await;
     let operator = product.operator().await;
     let deployment = operator

@@ -93,7 +93,7 @@ async fn a_thousand_concurrent_requests_never_overspend_the_balance() {
 }
 
 #[tokio::test]
-async fn a_stream_whose_balance_runs_out_ends_with_finish_reason_length() {
+async fn a_stream_whose_balance_runs_out_ends_as_incomplete() {
     let (product, upstream, alice, key) = product_with_balance("0.01").await;
     for path in ["/v1/chat/completions", "/v1/responses"] {
         let mut body = question("asked", "hi");

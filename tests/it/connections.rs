@@ -59,7 +59,7 @@ async fn a_connection_without_a_request_is_closed_on_both_ports() {
     }
 }
 
-/// Regression test: 1,010 of them permanently blocked a process with 1,024 descriptors.
+/// Regression test: 1,010 silent connections permanently blocked a process with 1,024 descriptors.
 #[tokio::test]
 async fn silent_connections_do_not_lock_out_the_operator() {
     let dir = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ fn check_cancelled(record: &proto::v1::RequestRecord) {
 /// Text of so few tokens that no cap ends the answer before the socket buffers are full.
 const FEW_TOKENS: &str = "-----";
 
-/// Regression test: it kept its slot and its upstream forever.
+/// Regression test: such a client kept its slot and its upstream forever.
 #[tokio::test]
 async fn a_client_that_never_reads_is_treated_as_disconnected() {
     let (product, upstream, alice, key) = context().await;
@@ -300,7 +300,7 @@ async fn an_unread_admin_response_does_not_keep_its_connection_open() {
 }
 
 /// Regression test: hyper considered the stream finished after it had taken the response, and the
-/// client kept its memory forever.
+/// client could hold its memory forever.
 #[tokio::test]
 async fn an_unread_stored_response_is_reset() {
     let (product, _, alice, key) = context().await;

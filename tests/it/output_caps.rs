@@ -235,7 +235,7 @@ async fn a_duplicate_field_is_refused() {
     }
 }
 
-/// Regression test: it was read as no cap.
+/// Regression test: the largest integer was read as no cap.
 #[test]
 fn the_largest_integer_is_a_valid_cap() {
     let body = br#"{"model":"m","messages":[{}],"max_tokens":18446744073709551615}"#;

@@ -181,8 +181,7 @@ fn commands(document: &str) -> Vec<Vec<String>> {
     let text = read(document);
     let blocks = text.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let lines = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ "));
-    // `KEY=$(ctl …)`, `…
-    // ctl …` and `… && ctl …` contain commands as well
+    // `KEY=$(ctl …)`, `… | ctl …` and `… && ctl …` contain commands as well
     let parts = lines.flat_map(|line| line.split(['|', '&', '(', ')', '>']));
     let words = |part: &str| part.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let ours = |words: &Vec<String>| {

@@ -1,4 +1,4 @@
-//! Retention: removed and kept data.
+//! Retention: the data that it removes, and the data that it keeps.
 
 use std::sync::Arc;
 use std::time::Duration;

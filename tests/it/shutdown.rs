@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 const PIECE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
 
-/// Regression test: it ended the process at once, with all its requests.
+/// Regression test: `SIGHUP` ended the process at once, with all its requests.
 #[tokio::test]
 async fn sighup_does_not_end_the_gateway() {
     let dir = tempfile::tempdir().unwrap();
@@ -67,7 +67,7 @@ async fn record_of(product: Product) -> proto::v1::RequestRecord {
     Session::sign_in(&product.admin, "alice").await.record().await
 }
 
-/// Regression test: it was cut in the middle of an event, or of a chunk of the transfer encoding.
+/// Regression test: the stream was cut in the middle of an event, or of a transfer-encoding chunk.
 #[tokio::test]
 async fn a_stream_cut_off_by_a_shutdown_ends_in_an_error_event() {
     for path in ["/v1/chat/completions", "/v1/responses"] {

@@ -1,4 +1,4 @@
-//! Promise 5 and 7 for Responses streams: relayed as they arrive, never complete when truncated,
+//! Promises 5 and 7 for Responses streams: relayed as they arrive, never complete when truncated,
 //! stopped on disconnect.
 
 use proto::v1::{RequestStatus, UsageBasis};

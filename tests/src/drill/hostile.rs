@@ -28,7 +28,7 @@ pub enum AttackKind {
     Silent,
     /// Sends requests with a revoked key
     Revoked,
-    /// Reads one long answer after the other
+    /// Reads one long answer after another
     Endless,
     /// Requests long answers and reads none
     Deaf,
