@@ -202,6 +202,17 @@ impl From<io::Error> for Failure {
     }
 }
 
+impl From<csv::Error> for Failure {
+    fn from(error: csv::Error) -> Self {
+        let message = error.to_string();
+        // Not `io::Error::from`, which would hide the kind of a broken pipe.
+        if let csv::ErrorKind::Io(error) = error.into_kind() {
+            return error.into();
+        }
+        Self::new(Exit::Failed, format!("writing the output: {message}"))
+    }
+}
+
 /// What a code means to a script, and to a reader if the gateway said nothing more.
 fn meaning(code: Code) -> (Exit, &'static str) {
     match code {

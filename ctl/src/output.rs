@@ -144,8 +144,9 @@ impl<'a> Output<'a> {
                 records.iter().try_for_each(|record| self.text(&format!("{}\n", json(record)?)))
             }
             Format::Csv => {
-                self.text(&cell::csv_line(R::FIELDS.iter().map(|name| (*name).to_owned())))?;
-                self.csv_rows(records)
+                let mut csv = csv::Writer::from_writer(&mut self.out);
+                csv.write_record(R::FIELDS)?;
+                csv_rows(csv, records)
             }
         }
     }
@@ -161,7 +162,9 @@ impl<'a> Output<'a> {
                 stream.endless = true;
                 self.rows(records, stream)?;
             }
-            Format::Csv if stream.begun => self.csv_rows(records)?,
+            Format::Csv if stream.begun => {
+                csv_rows(csv::Writer::from_writer(&mut self.out), records)?;
+            }
             Format::Csv => {
                 stream.begun = true;
                 self.many(records)?;
@@ -226,14 +229,15 @@ impl<'a> Output<'a> {
             self.text(&format!("{name}\n"))
         })
     }
+}
 
-    fn csv_rows<R: Record>(&mut self, records: &[R]) -> Result<(), Failure> {
-        records.iter().try_for_each(|record| {
-            let fields = cell::fields(record)?;
-            let cells = R::FIELDS.iter().map(|name| cell::csv(record, &fields, name));
-            self.text(&cell::csv_line(cells))
-        })
+/// Writes records as CSV rows in the form of RFC 4180, except that lines end in `\n`, as Unix tools expect.
+fn csv_rows<R: Record>(mut csv: csv::Writer<impl Write>, records: &[R]) -> Result<(), Failure> {
+    for record in records {
+        let fields = cell::fields(record)?;
+        csv.write_record(R::FIELDS.iter().map(|name| cell::csv_text(record, &fields, name)))?;
     }
+    Ok(csv.flush()?)
 }
 
 fn unprintable(error: &serde_json::Error) -> Failure {

@@ -120,7 +120,7 @@ pub(super) fn plain(value: &Value, separator: &str) -> String {
 const FORMULA_STARTS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
 /// A field as a spreadsheet may open it: a text is never a formula, and has no hidden characters.
-pub(super) fn csv<R: Record>(record: &R, fields: &Map<String, Value>, name: &str) -> String {
+pub(super) fn csv_text<R: Record>(record: &R, fields: &Map<String, Value>, name: &str) -> String {
     let value = value(fields, name);
     let text = record.text(name).unwrap_or_else(|| plain(value, ";"));
     let text = visible(&text.replace(['\n', '\r', '\t'], " "));
@@ -141,23 +141,4 @@ fn without_formulas(text: String) -> String {
         format!("{quote}{part}")
     };
     text.split(';').map(quoted).collect::<Vec<_>>().join(";")
-}
-
-/// A line of RFC 4180, but for the line's end, which is the one that Unix tools expect.
-pub(super) fn csv_line(cells: impl Iterator<Item = String>) -> String {
-    let mut line = String::new();
-    for (index, cell) in cells.enumerate() {
-        if index > 0 {
-            line.push(',');
-        }
-        if cell.contains(['"', ',', '\n', '\r']) {
-            line.push('"');
-            line.push_str(&cell.replace('"', "\"\""));
-            line.push('"');
-        } else {
-            line.push_str(&cell);
-        }
-    }
-    line.push('\n');
-    line
 }
