@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: an agent with a tool, run to its end and streamed.
+"""The OpenAI Agents SDK: an agent with a tool, first as one result, then streamed.
 
     pip install openai-agents
     TOLLGATE_API_KEY=$(ctl key create example --quiet) python agents_sdk.py
@@ -10,7 +10,7 @@ import os
 from agents import Agent, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
 from openai import AsyncOpenAI
 
-# Traces would go to OpenAI.
+# By default, the SDK sends traces to OpenAI.
 set_tracing_disabled(True)
 
 

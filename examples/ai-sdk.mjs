@@ -1,4 +1,4 @@
-// The Vercel AI SDK, whose OpenAI provider speaks the Responses API.
+// The Vercel AI SDK, whose OpenAI provider uses the Responses API.
 //
 //     npm install ai @ai-sdk/openai zod
 //     TOLLGATE_API_KEY=$(ctl key create example --quiet) node ai-sdk.mjs

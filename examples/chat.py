@@ -1,4 +1,4 @@
-"""The official OpenAI client, with only its address and key changed.
+"""The official OpenAI client, with only its base URL and key changed.
 
     pip install openai
     TOLLGATE_API_KEY=$(ctl key create example --quiet) python chat.py

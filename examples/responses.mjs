@@ -44,7 +44,7 @@ for (;;) {
     call_id: call.call_id,
     output: "sunny, 24 °C",
   }));
-  // The gateway keeps the conversation: what was said before is named, not sent again.
+  // The gateway stores the conversation: `previous_response_id` refers to it instead of sending it again.
   answer = await client.responses.create({ model, input, tools, previous_response_id: answer.id });
 }
 console.log("after the call:", answer.output_text);

@@ -1,9 +1,9 @@
-//! The example files, for the tests that run them.
+//! The contents of the example files, for the tests that run them.
 
-/// The least that a gateway for other hosts needs.
+/// The minimal configuration of a gateway for clients on other hosts.
 pub const GATEWAY_MINIMAL: &str = include_str!("../gateway.minimal.toml");
 
-/// Every setting, with its default.
+/// All settings of a gateway, with their defaults.
 pub const GATEWAY_FULL: &str = include_str!("../gateway.full.toml");
 
 /// A systemd unit.
@@ -12,8 +12,8 @@ pub const SYSTEMD_UNIT: &str = include_str!("../tollgate.service");
 /// A catalogue for `ctl apply`.
 pub const CATALOGUE: &str = include_str!("../catalogue.toml");
 
-/// Codex on the simulator.
+/// The configuration of Codex for the simulator.
 pub const CODEX: &str = include_str!("../codex.toml");
 
-/// opencode on the simulator.
+/// The configuration of opencode for the simulator.
 pub const OPENCODE: &str = include_str!("../opencode.json");
