@@ -1,8 +1,8 @@
-//! The wall clock and the dice of the person at the keyboard; nobody else in `ctl` asks for either.
+//! The wall clock and the random numbers of `ctl`. No other module reads either.
 
 use jiff::Timestamp;
 
-/// Returns the time now.
+/// Returns the current time.
 #[expect(clippy::disallowed_methods, reason = "this is the clock of ctl")]
 pub(crate) fn now() -> Timestamp {
     Timestamp::now()

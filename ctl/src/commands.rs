@@ -1,4 +1,4 @@
-//! The commands, a file per noun: one call, one render, no business rule.
+//! The commands, one file per noun: each makes its calls and prints the result, without business rules.
 
 mod account;
 mod agent_config;
@@ -11,6 +11,7 @@ mod doctor;
 mod key;
 mod ledger;
 mod limits;
+mod login;
 mod man;
 mod model;
 mod plan;
@@ -18,7 +19,6 @@ mod profile;
 mod quickstart;
 mod request;
 mod session;
-mod sessions;
 mod traffic;
 mod upstream;
 mod usage;
@@ -31,19 +31,18 @@ use crate::Shell;
 use crate::cli::Command;
 use crate::error::{Exit, Failure};
 
-/// How many characters of a request's id are shown where there is no room for all, and are enough to
-/// find it again.
+/// The length of a shortened request id in narrow tables, in characters; `ctl request show` accepts it.
 const SHORT_ID: usize = 8;
 
-/// Runs a command.
+/// Runs `command`.
 pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), Failure> {
     match command {
-        Command::Register(input) => session::register(shell, input).await,
-        Command::Login(input) => session::login(shell, input).await,
-        Command::Logout => session::logout(shell).await,
-        Command::Whoami => session::whoami(shell).await,
+        Command::Register(input) => login::register(shell, input).await,
+        Command::Login(input) => login::login(shell, input).await,
+        Command::Logout => login::logout(shell).await,
+        Command::Whoami => login::whoami(shell).await,
         Command::Account(command) => account::run(shell, command).await,
-        Command::Session(command) => sessions::run(shell, command).await,
+        Command::Session(command) => session::run(shell, command).await,
         Command::Plan(command) => plan::run(shell, command).await,
         Command::Key(command) => key::run(shell, command).await,
         Command::Model(command) => model::run(shell, command).await,
@@ -65,59 +64,63 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
     }
 }
 
-/// Returns what an answer must have.
-fn present<T>(value: Option<T>, name: &str) -> Result<T, Failure> {
+/// Unwraps a field that every answer of the gateway must have.
+fn required<T>(value: Option<T>, name: &str) -> Result<T, Failure> {
     value.ok_or_else(|| Failure::new(Exit::Failed, format!("the gateway's answer has no `{name}`")))
 }
 
-/// Turns the name of an enum's value (`ACCOUNT_STATUS_ACTIVE`) into its word (`active`); the value
-/// "unspecified" is unknown.
-fn word(name: &str, prefix: &str) -> Option<String> {
+/// Converts the proto name of an enum value (`ACCOUNT_STATUS_ACTIVE`) to its printed form (`active`);
+/// `None` for `UNSPECIFIED`.
+fn enum_name(name: &str, prefix: &str) -> Option<String> {
     let word = name.strip_prefix(prefix).unwrap_or(name).to_lowercase();
     (word != "unspecified").then_some(word)
 }
 
-/// Turns a time into RFC 3339, in UTC.
-fn time(time: Option<prost_types::Timestamp>) -> Option<String> {
+/// Formats a time as RFC 3339, in UTC; `None` if it is absent or out of range.
+fn rfc3339(time: Option<prost_types::Timestamp>) -> Option<String> {
     let time = time?;
     Timestamp::new(time.seconds, time.nanos).ok().map(|time| time.to_string())
 }
 
-/// The text, unless the contract's "not set" stands in its place.
-fn filled(text: String) -> Option<String> {
+/// Converts the proto default of an unset string, the empty string, to `None`.
+fn non_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// The words of a list, without the empty ones that clear it.
-fn words(list: Vec<String>) -> Vec<String> {
+/// Removes the empty values, which clear a list.
+fn without_empty(list: Vec<String>) -> Vec<String> {
     list.into_iter().filter(|word| !word.is_empty()).collect()
 }
 
-/// The end of a request's id. Its beginning is the time, which it shares with those of the same minute.
+/// Returns the last characters of a request id. The first ones encode the time, and are equal for all
+/// requests of the same minute.
 fn short_id(id: &str) -> &str {
     id.get(id.len().saturating_sub(SHORT_ID)..).unwrap_or(id)
 }
 
-/// Returns what is about to be removed, as the gateway lists it.
-fn listed<T>(found: Option<T>, noun: &str, name: &str) -> Result<T, Failure> {
+/// Unwraps the object that a list call found, to show it in the confirmation of its removal.
+fn require_listed<T>(found: Option<T>, noun: &str, name: &str) -> Result<T, Failure> {
     found.ok_or_else(|| {
         Failure::new(Exit::NotFound, format!("{noun} `{name}` does not exist"))
             .advise(format!("`ctl {noun} list` shows those that do"))
     })
 }
 
-/// The half, nine in ten and 99 in 100 of a measure, in milliseconds.
+/// Returns the 50th, 90th and 99th percentile, in milliseconds.
 fn percentiles(measured: Option<Percentiles>) -> [Option<f64>; 3] {
     measured.map_or([None; 3], |it| [it.p50_ms, it.p90_ms, it.p99_ms].map(Some))
 }
 
-/// What an update without a change is.
+/// Returns the failure for an update without changes.
 fn nothing_to_change() -> Failure {
     Failure::usage("no change is given").advise("see the command's --help for what can be changed")
 }
 
-/// Reads one line from stdin, without its line end.
-fn secret_line(shell: &mut Shell<'_>, what: &str) -> Result<SecretString, Failure> {
+/// Reads one line from stdin, without its line ending; `what` names the value in errors.
+///
+/// # Errors
+/// Stdin cannot be read, or the line is empty.
+fn read_secret_line(shell: &mut Shell<'_>, what: &str) -> Result<SecretString, Failure> {
     let mut line = String::new();
     shell
         .stdin

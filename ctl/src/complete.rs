@@ -1,7 +1,7 @@
-//! How a half-typed command line may go on: words of the command tree, and names that the gateway
-//! knows. The script of `ctl completions` asks for it at each press of the key.
+//! Shell completion: commands and options of the command tree, and names of objects in the gateway.
 //!
-//! Start at [`complete`]. A gateway that does not answer soon has no names to offer; it never fails.
+//! The script of `ctl completions` runs this at each completion request. Start at [`complete`]. A gateway
+//! that cannot be reached or is too slow yields no names, and is no error.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -27,21 +27,21 @@ use crate::connect;
 use crate::error::Failure;
 use crate::profile::Environment;
 
-/// The variable by which a shell's script says that it is not a command that it runs.
+/// The environment variable with which the script requests completions instead of running a command.
 const VARIABLE: &str = "COMPLETE";
 
-/// Completes the line for which zsh has loaded the script from its `fpath`, as the function `_ctl`: what the
-/// script registers is asked from the next time on only.
+/// Completes the line for which zsh autoloads the script from `fpath` as the function `_ctl`: zsh uses the
+/// registered completer only from the next completion on.
 const ZSH_AUTOLOAD: &str = "\
 if [[ ${funcstack[1]} == _ctl ]]; then
     _clap_dynamic_completer_ctl \"$@\"
 fi
 ";
 
-/// How long a person waits for names.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+/// The timeout for fetching names from the gateway, while the user waits for the completion.
+const LOOKUP_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// What an argument names.
+/// The kind of object that an argument names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Noun {
     Account,
@@ -53,11 +53,12 @@ enum Noun {
     Upstream,
 }
 
-/// Writes how the command line may go on, for the shell that `environment` names; the words of the
-/// line are after `--` in `args`. Without words it writes the script that asks.
+/// Writes the completions of a command line, in the format of the shell in [`Environment::complete`].
+///
+/// The words of the command line follow `--` in `args`. Without words, writes the completion script.
 ///
 /// # Errors
-/// The shell is not known, or `out` takes nothing.
+/// The shell is not supported, or writing to `out` fails.
 pub fn complete(
     args: impl IntoIterator<Item = OsString>,
     environment: &Environment,
@@ -70,16 +71,16 @@ pub fn complete(
         .ok_or_else(|| Failure::usage(format!("there are no completions for `{name}`")))?;
     let words: Vec<_> = args.into_iter().skip_while(|word| word != "--").skip(1).collect();
     if words.is_empty() {
-        return Ok(out.write_all(registration(completer)?.as_bytes())?);
+        return Ok(out.write_all(registration_script(completer)?.as_bytes())?);
     }
-    let source = Source { environment: environment.clone(), globals: typed(&words) };
-    let mut command = with_names(Cli::command(), "", &Arc::new(source));
+    let source = NameSource { environment: environment.clone(), globals: parse_globals(&words) };
+    let mut command = with_name_completion(Cli::command(), "", &Arc::new(source));
     command.build();
     Ok(completer.write_complete(&mut command, words, None, out)?)
 }
 
-/// Returns the script that makes a shell ask.
-pub(crate) fn registration(completer: &dyn EnvCompleter) -> Result<String, Failure> {
+/// Returns the completion script of a shell.
+pub(crate) fn registration_script(completer: &dyn EnvCompleter) -> Result<String, Failure> {
     let mut script = Vec::new();
     completer.write_registration(VARIABLE, "ctl", "ctl", "ctl", &mut script)?;
     if completer.is("zsh") {
@@ -88,17 +89,17 @@ pub(crate) fn registration(completer: &dyn EnvCompleter) -> Result<String, Failu
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
-/// The global options in what has been typed so far, as far as it can be read.
-fn typed(words: &[OsString]) -> Globals {
-    let read = |command: Command| {
+/// Parses the global options of an incomplete command line; the defaults if that fails.
+fn parse_globals(words: &[OsString]) -> Globals {
+    let parse = |command: Command| {
         let matches = command.ignore_errors(true).try_get_matches_from(words).ok()?;
         Globals::from_arg_matches(&matches).ok()
     };
-    read(Cli::command()).unwrap_or_default()
+    parse(Cli::command()).unwrap_or_default()
 }
 
-/// Has every argument that names something complete to the names that there are.
-fn with_names(command: Command, path: &str, source: &Arc<Source>) -> Command {
+/// Adds a completer to each argument that names an existing object.
+fn with_name_completion(command: Command, path: &str, source: &Arc<NameSource>) -> Command {
     command
         .mut_args(|arg| match noun(path, arg.get_id().as_str()) {
             Some(noun) => {
@@ -110,11 +111,11 @@ fn with_names(command: Command, path: &str, source: &Arc<Source>) -> Command {
         })
         .mut_subcommands(|inner| {
             let path = format!("{path} {}", inner.get_name());
-            with_names(inner, path.trim_start(), source)
+            with_name_completion(inner, path.trim_start(), source)
         })
 }
 
-/// What an argument of a command names, if it is something that has a name already.
+/// Returns the kind of object that an argument names; `None` for other arguments and for new names.
 fn noun(command: &str, argument: &str) -> Option<Noun> {
     match (command, argument) {
         ("login" | "register" | "quickstart" | "upstream add" | "model add", _) => None,
@@ -136,16 +137,16 @@ fn noun(command: &str, argument: &str) -> Option<Noun> {
     }
 }
 
-/// Where names come from.
-struct Source {
+/// Fetches the names of objects for completion.
+struct NameSource {
     environment: Environment,
     globals: Globals,
 }
 
-// === impl Source ===
+// === impl NameSource ===
 
-impl Source {
-    /// Finds the names that begin as it was typed.
+impl NameSource {
+    /// Returns the names that start with `typed`.
     fn candidates(&self, noun: Noun, typed: &OsStr) -> Vec<CompletionCandidate> {
         let typed = typed.to_string_lossy();
         let fits = |(name, help): (String, String)| {
@@ -156,30 +157,32 @@ impl Source {
         self.names(noun).unwrap_or_default().into_iter().filter_map(fits).collect()
     }
 
-    /// The names of all that there are, each with a word on what it is.
+    /// Returns the names of all objects of a kind, each with a short description; `None` on any failure.
     fn names(&self, noun: Noun) -> Option<Vec<(String, String)>> {
         if noun == Noun::Profile {
             let file = self.environment.profile_file().ok()?;
             return Some(file.profiles.into_iter().map(|(name, it)| (name, it.server)).collect());
         }
-        // The shell waits, and the caller may be inside a runtime: this one is of its own thread.
-        let ask = || {
+        // Completers are synchronous, and the caller may already be inside a runtime, so the runtime for
+        // the call needs its own thread.
+        let fetch = || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-            runtime
-                .block_on(async { tokio::time::timeout(PATIENCE, self.ask(noun)).await.ok()?.ok() })
+            runtime.block_on(async {
+                tokio::time::timeout(LOOKUP_TIMEOUT, self.fetch(noun)).await.ok()?.ok()
+            })
         };
-        std::thread::scope(|scope| scope.spawn(ask).join().ok().flatten())
+        std::thread::scope(|scope| scope.spawn(fetch).join().ok().flatten())
     }
 
-    async fn ask(&self, noun: Noun) -> Result<Vec<(String, String)>, Failure> {
-        let endpoint = self.environment.choose(self.globals.choice())?;
-        names(noun, connect(&endpoint).await?).await
+    async fn fetch(&self, noun: Noun) -> Result<Vec<(String, String)>, Failure> {
+        let endpoint = self.environment.resolve_flags(self.globals.endpoint_flags())?;
+        list_names(noun, connect(&endpoint).await?).await
     }
 }
 
-/// Asks the gateway for the names of all that there are.
-async fn names(noun: Noun, gateway: Connection) -> Result<Vec<(String, String)>, Failure> {
+/// Lists the names of all objects of a kind in the gateway, each with a short description.
+async fn list_names(noun: Noun, gateway: Connection) -> Result<Vec<(String, String)>, Failure> {
     Ok(match noun {
         Noun::Account => {
             let request = ListAccountsRequest { page_size: 1_000, page_token: String::new() };

@@ -1,6 +1,6 @@
-//! What went wrong, as one line for the reader, a line that says what to do next, and an exit code.
+//! The error type of `ctl`: a one-line message, optional advice, and an exit code.
 //!
-//! The table from [`tonic::Code`] to [`Exit`] is here and nowhere else.
+//! Contains the only mapping from [`tonic::Code`] to [`Exit`].
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use std::fmt;
@@ -12,31 +12,31 @@ use trust::TlsProblem;
 
 use crate::output::wrap::wrapped;
 
-/// The exit codes; scripts rely on them.
+/// The exit codes of `ctl`, stable for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// It was done (or the reader of the output had seen enough).
+    /// Success, or the reader of stdout closed the pipe.
     Ok = 0,
-    /// It failed for a reason that has no code of its own.
+    /// Any failure without a more specific code.
     Failed = 1,
-    /// The command line, or a value in it, is wrong.
+    /// The command line or one of its values is invalid.
     Usage = 2,
     /// Not signed in, or not allowed.
     NotAllowed = 3,
-    /// What was named does not exist.
+    /// The named object does not exist.
     NotFound = 4,
-    /// It exists already, or its state forbids it.
+    /// The object exists already, or its state forbids the operation.
     Conflict = 5,
-    /// The gateway cannot be reached or cannot answer now.
+    /// The gateway cannot be reached, or cannot serve the call now.
     Unavailable = 6,
 }
 
-/// What who is not allowed to do something does next.
+/// The advice for a call that requires the operator role.
 const ASK_AN_OPERATOR: &str =
     "ask an operator, or give an operator's token with `--token-file FILE`";
 
-/// Why a command did not do what it was asked to.
+/// The failure of a command.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -47,22 +47,22 @@ pub struct Failure {
 // === impl Failure ===
 
 impl Failure {
-    /// Makes a failure with this exit code and message.
+    /// Creates a failure; line breaks and control characters in `message` are replaced.
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
         Self { exit, message: one_line(&message.to_string()), advice: None }
     }
 
-    /// Makes a failure of the command line.
+    /// Creates the failure for an invalid command line.
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self::new(Exit::Usage, message)
     }
 
-    /// Makes the failure for a file that could not be read or written.
-    pub(crate) fn file(doing: &str, path: &std::path::Path, error: &io::Error) -> Self {
-        Self::new(Exit::Failed, format!("{doing} `{}`: {error}", path.display()))
+    /// Creates the failure for an I/O error of a file; `operation` is a word such as "reading".
+    pub(crate) fn file(operation: &str, path: &std::path::Path, error: &io::Error) -> Self {
+        Self::new(Exit::Failed, format!("{operation} `{}`: {error}", path.display()))
     }
 
-    /// Makes the failure for a gateway that could not be reached.
+    /// Creates the failure for a gateway that cannot be reached.
     pub(crate) fn connecting(server: &str, error: &anyhow::Error) -> Self {
         let unreachable = error.chain().any(<dyn std::error::Error>::is::<tonic::transport::Error>);
         let cause = error.root_cause().to_string();
@@ -82,22 +82,22 @@ impl Failure {
         }
     }
 
-    /// Makes the failure for a server, `whose` words name it, with which no TLS connection can be made.
-    pub(crate) fn tls(whose: &str, problem: &TlsProblem) -> Self {
-        Self::new(Exit::Unavailable, format!("no TLS connection to {whose}: {problem}"))
+    /// Creates the failure for a failed TLS handshake; `server` describes the peer.
+    pub(crate) fn tls(server: &str, problem: &TlsProblem) -> Self {
+        Self::new(Exit::Unavailable, format!("no TLS connection to {server}: {problem}"))
             .advise(problem.advice("--ca-file FILE"))
     }
 
-    /// Says what to do next.
+    /// Sets the advice, a line on what to do next.
     #[must_use]
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
 
-    /// Names the operator token that is at hand, where an operator's would do.
+    /// Replaces the advice to ask an operator with the path of this host's operator token.
     #[must_use]
-    pub(crate) fn naming_token(self, file: &std::path::Path) -> Self {
+    pub(crate) fn suggest_token_file(self, file: &std::path::Path) -> Self {
         if self.advice() != Some(ASK_AN_OPERATOR) {
             return self;
         }
@@ -107,25 +107,24 @@ impl Failure {
         ))
     }
 
-    /// Leaves out the advice to ask an operator, for somebody who is one.
+    /// Removes the advice to ask an operator, for a caller that is one.
     #[must_use]
-    pub(crate) fn without_asking(mut self) -> Self {
+    pub(crate) fn without_operator_advice(mut self) -> Self {
         self.advice = self.advice.filter(|advice| advice != ASK_AN_OPERATOR);
         self
     }
 
-    /// Returns the exit code that stands for this failure.
+    /// Returns the exit code of this failure.
     pub fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// Returns what to do next, where that is known.
+    /// Returns the advice, if there is any.
     pub fn advice(&self) -> Option<&str> {
         self.advice.as_deref()
     }
 
-    /// Writes `error: …` and the advice in lines of `width` columns, if there is one; nothing if the
-    /// failure is a reader that went away.
+    /// Writes `error: …` and the advice, wrapped at `width` columns; writes nothing for a closed pipe.
     pub(crate) fn write_to(&self, err: &mut dyn Write, width: Option<usize>) -> io::Result<()> {
         if self.exit == Exit::Ok {
             return Ok(());
@@ -148,8 +147,8 @@ impl std::error::Error for Failure {}
 
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
-        // The gateway's own statuses have no source: this one was made here, from a connection
-        // that broke.
+        // A status with a source was created locally, from a broken connection: statuses sent by the gateway
+        // have none.
         if SpeaksTlsError::is_cause_of(&status) {
             return Self::new(
                 Exit::Unavailable,
@@ -161,8 +160,8 @@ impl From<Status> for Failure {
             return Self::new(Exit::Unavailable, "the connection to the gateway broke")
                 .advise("try again in a moment");
         }
-        let (exit, fallback) = meaning(status.code());
-        let message = if status.message().is_empty() { fallback } else { status.message() };
+        let (exit, default_message) = exit_and_default_message(status.code());
+        let message = if status.message().is_empty() { default_message } else { status.message() };
         let failure = Self::new(exit, message);
         match status.code() {
             Code::Unauthenticated => failure.advise(
@@ -191,7 +190,7 @@ impl From<Status> for Failure {
     }
 }
 
-/// A failure to write the output. A reader that went away (`ctl … | head`) had seen enough.
+/// Converts an error of writing the output. A closed pipe (`ctl … | head`) is a success.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -213,15 +212,15 @@ impl From<csv::Error> for Failure {
     }
 }
 
-/// What a code means to a script, and to a reader if the gateway said nothing more.
-fn meaning(code: Code) -> (Exit, &'static str) {
+/// Returns the exit code of a status, and its message if the gateway sent none.
+fn exit_and_default_message(code: Code) -> (Exit, &'static str) {
     match code {
         Code::Unauthenticated => (Exit::NotAllowed, "not signed in"),
         Code::PermissionDenied => (Exit::NotAllowed, "not allowed"),
         Code::NotFound => (Exit::NotFound, "there is no such thing"),
         Code::AlreadyExists => (Exit::Conflict, "it exists already"),
         Code::FailedPrecondition => (Exit::Conflict, "its state does not allow that"),
-        Code::Aborted => (Exit::Conflict, "somebody else changed it at the same time"),
+        Code::Aborted => (Exit::Conflict, "a concurrent change conflicted with this one"),
         Code::InvalidArgument | Code::OutOfRange => (Exit::Usage, "a value is wrong"),
         Code::Unavailable => (Exit::Unavailable, "the gateway is not available"),
         Code::DeadlineExceeded => (Exit::Unavailable, "the gateway took too long"),
@@ -234,7 +233,8 @@ fn meaning(code: Code) -> (Exit, &'static str) {
     }
 }
 
-/// Keeps a message on its line, and a terminal safe from what a server wrote into it.
+/// Replaces control characters with spaces, and other invisible characters as [`proto::text::visible`] does, so
+/// that a message from a server stays on one line and cannot control the terminal.
 pub(crate) fn one_line(text: &str) -> String {
     let spaced = |c: char| if c.is_control() { ' ' } else { c };
     proto::text::visible(&text.trim_end().chars().map(spaced).collect::<String>())

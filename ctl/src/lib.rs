@@ -1,9 +1,9 @@
-//! The command line of Tollgate as a library: one command per admin call, data on stdout, talk on
-//! stderr, an exit code that says what kind of trouble it was.
+//! The command line of Tollgate as a library: one command per admin call, data on stdout, messages on
+//! stderr, and an exit code for each class of failure.
 //!
-//! It knows no business rule and never imports the gateway. Start at [`run`]; `cli` is the command
-//! tree, `commands` has a file per noun, `output` is the only printer and [`profile`] says which
-//! gateway is meant and who asks (`tui` uses that, too). [`complete`] ends half-typed lines for a shell.
+//! It contains no business rules and never imports the gateway. Start at [`run`]: `cli` is the command
+//! tree, `commands` has one file per noun, `output` is the only module that prints, and [`profile`]
+//! selects the gateway and the token (also for `tui`). [`complete`] answers a shell's completion requests.
 
 mod cli;
 mod clock;
@@ -26,10 +26,13 @@ use profile::{Endpoint, Environment, TokenSource};
 
 pub use complete::complete;
 
-/// Runs one command line (`args` begins with the program's name) and returns its exit code.
+/// Runs a command line, whose first argument is the program name, and returns the exit code.
 ///
-/// Nothing but `environment`, `stdin`, the files it names and the gateway is read; nothing but
-/// `out`, `err`, the profile and token files is written. Dropping the future ends the command.
+/// Reads only `environment`, `stdin`, the files named in them and the gateway. Writes only `out`, `err`,
+/// files named on the command line, and the profile and token files.
+///
+/// # Cancel safety
+/// Dropping the future cancels the command; a request already sent may still take effect.
 pub async fn run<I, A>(
     args: I,
     environment: &Environment,
@@ -50,17 +53,17 @@ where
                 Ok(keys) => {
                     let mut shell = Shell { environment, globals, keys, stdin, output };
                     let outcome = Box::pin(commands::run(&mut shell, command)).await;
-                    outcome.map_err(|failure| shell.point_to_token(failure))
+                    outcome.map_err(|failure| shell.suggest_operator_token(failure))
                 }
                 Err(error) => Err(Failure::usage(error)),
             }
         }
-        Err(error) => return explain(&error, environment, out, err) as u8,
+        Err(error) => return print_clap_message(&error, environment, out, err) as u8,
     };
     match outcome.and_then(|()| out.flush().map_err(Failure::from)) {
         Ok(()) => Exit::Ok as u8,
         Err(failure) => {
-            // Nothing can be done about a stderr that is gone.
+            // A closed stderr leaves no way to report the failure.
             let _ = failure.write_to(err, environment.width.map(usize::from));
             failure.exit() as u8
         }
@@ -74,8 +77,8 @@ fn parse(args: Vec<OsString>, environment: &Environment) -> Result<Cli, clap::Er
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Writes what clap has to say: help and version are data, everything else is talk.
-fn explain(
+/// Prints a message of clap: help and version to stdout, usage errors to stderr.
+fn print_clap_message(
     error: &clap::Error,
     environment: &Environment,
     out: &mut (dyn Write + Send),
@@ -93,53 +96,58 @@ fn explain(
     }
 }
 
-/// What a command has at hand.
+/// The context of a running command.
 struct Shell<'a> {
     environment: &'a Environment,
     globals: Globals,
-    /// What the calls of this command are named by, so that they may be sent again.
+    /// The idempotency keys of this command's calls, which make retries safe.
     keys: IdempotencyKeys,
     stdin: &'a mut (dyn BufRead + Send),
     output: Output<'a>,
 }
 
 impl Shell<'_> {
-    /// Says which gateway is meant and who asks.
+    /// Returns the selected gateway and the token for it.
     fn endpoint(&self) -> Result<Endpoint, Failure> {
-        self.environment.choose(self.globals.choice())
+        self.environment.resolve_flags(self.globals.endpoint_flags())
     }
 
-    /// Says which gateway is meant, whoever asks.
+    /// Returns the selected gateway, without a token.
     fn gateway(&self) -> Result<Endpoint, Failure> {
-        self.environment.gateway(self.globals.choice())
+        self.environment.gateway(self.globals.endpoint_flags())
     }
 
-    /// Connects to the gateway with the caller's token, if there is one.
+    /// Connects to the selected gateway, with its token if there is one.
     async fn connect(&mut self) -> Result<Connection, Failure> {
         let endpoint = self.endpoint()?;
         Ok(connect(&endpoint).await?.with_idempotency_keys(self.keys.clone()))
     }
 
-    /// Says where this host's operator token is, to somebody who failed for the want of one; who presented
-    /// it need ask nobody.
-    fn point_to_token(&self, failure: Failure) -> Failure {
+    /// Adapts the advice to ask an operator: names this host's operator token file if it is readable, and
+    /// removes the advice if the command already used that token.
+    fn suggest_operator_token(&self, failure: Failure) -> Failure {
         let Ok(endpoint) = self.endpoint() else { return failure };
         match (self.environment.operator_token_for(&endpoint.server), endpoint.source) {
-            (_, TokenSource::Operator) => failure.without_asking(),
-            (Some(file), TokenSource::File(given)) if given == file => failure.without_asking(),
-            (Some(file), _) => failure.naming_token(&file),
+            (_, TokenSource::Operator) => failure.without_operator_advice(),
+            (Some(file), TokenSource::File(given)) if given == file => {
+                failure.without_operator_advice()
+            }
+            (Some(file), _) => failure.suggest_token_file(&file),
             (None, _) => failure,
         }
     }
 
-    /// Whether somebody is asked before what cannot be undone: a person at a terminal, without --yes.
-    fn asks(&self) -> bool {
+    /// Returns whether destructive commands ask for confirmation: on a terminal, without `--yes`.
+    fn should_confirm(&self) -> bool {
         self.environment.interactive && !self.globals.yes
     }
 
-    /// Asks before what cannot be undone, if anybody is to be asked.
+    /// Asks for confirmation, if [`Self::should_confirm`].
+    ///
+    /// # Errors
+    /// The answer is not yes, or cannot be read.
     fn confirm(&mut self, question: &str) -> Result<(), Failure> {
-        if !self.asks() {
+        if !self.should_confirm() {
             return Ok(());
         }
         self.output.ask(&format!("{question} [y/N]"));
@@ -154,7 +162,7 @@ impl Shell<'_> {
     }
 }
 
-/// Connects to `endpoint`.
+/// Connects to `endpoint`, trusting its certificate authorities.
 async fn connect(endpoint: &Endpoint) -> Result<Connection, Failure> {
     let authorities = endpoint.authorities()?;
     let (server, token) = (&endpoint.server, endpoint.token.as_ref());

@@ -1,4 +1,4 @@
-//! The command line of Tollgate: hands the process to [`ctl::run`] and its answer to the shell.
+//! The `ctl` binary: runs [`ctl::run`] in the environment of the process and exits with its code.
 
 use std::io::BufReader;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
-//! The only printer: records go to stdout as a table, JSON, JSON lines or CSV; talk goes to stderr.
+//! The only module that prints: records to stdout as a table, JSON, JSON lines or CSV; messages to stderr.
 //!
-//! It knows no noun; a noun's [`Record`] names its fields and which of them a table shows. JSON
-//! names are a contract: fields may be added, never renamed or removed. `table` lays columns out,
-//! `cell` says how a field reads, `wrap` breaks lines, `chart` draws bars, `progress` is for those who wait.
+//! It is independent of the nouns: their [`Record`] implementations list the fields and table columns. JSON
+//! names are a contract: fields may be added, never renamed or removed. `table` lays out columns, `cell`
+//! formats fields, `wrap` breaks lines, `chart` draws bars, `progress` draws the progress line.
 
 pub(crate) mod cell;
 pub(crate) mod chart;
@@ -20,10 +20,10 @@ use serde::Serialize;
 use crate::error::{Exit, Failure};
 use crate::profile::Environment;
 
-pub(crate) use table::Stream;
+pub(crate) use table::StreamState;
 pub(crate) use wrap::wrapped;
 
-/// How data is printed.
+/// The format of printed data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Columns for people
@@ -37,44 +37,44 @@ pub(crate) enum Format {
     Csv,
 }
 
-/// Something that can be printed in every [`Format`].
+/// A record that can be printed in every [`Format`].
 pub(crate) trait Record: Serialize {
-    /// The JSON names of all fields, in order; also CSV's header. The first is what names the
-    /// record: a quiet table shows it alone.
+    /// The JSON names of all fields, in order, and the header of CSV. The first field identifies the
+    /// record: a quiet table prints only this one.
     const FIELDS: &'static [&'static str];
-    /// The columns of a table of many. One that is no field has its [`text`](Record::text) alone.
+    /// The columns of a table. A column that is not a field gets its content from [`text`](Record::text).
     const COLUMNS: &'static [&'static str];
-    /// The columns where those do not fit, the dearest first: the last go. `short_X` is the field `X`
-    /// in fewer characters.
-    const NARROW: &'static [&'static str] = Self::COLUMNS;
-    /// How wide columns are at least when rows come one by one; none, if they do not.
-    const WIDTHS: &'static [(&'static str, usize)] = &[];
+    /// The columns for a terminal too narrow for [`COLUMNS`](Record::COLUMNS), most important first: columns
+    /// that do not fit are dropped from the end. `short_X` is the field `X` in fewer characters.
+    const NARROW_COLUMNS: &'static [&'static str] = Self::COLUMNS;
+    /// The minimum widths of columns when rows are printed as they arrive; empty otherwise.
+    const MIN_WIDTHS: &'static [(&'static str, usize)] = &[];
 
-    /// Returns the text of a field in tables and CSV, where its JSON value does not say it.
+    /// Returns the text of a field in tables and CSV, if it is not that of its JSON value.
     fn text(&self, _field: &str) -> Option<String> {
         None
     }
 }
 
-/// The meaning of a word, for who sees colours.
+/// The style of a text on a terminal with colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hue {
-    /// As it should be.
-    Good,
-    /// Worth a look.
-    Doubtful,
-    /// Wrong.
-    Bad,
-    /// A heading.
-    Strong,
+pub(crate) enum Style {
+    /// Green: the expected state.
+    Success,
+    /// Yellow: a state that deserves attention.
+    Warning,
+    /// Red: a failure.
+    Error,
+    /// Bold: a heading.
+    Heading,
 }
 
-/// The two streams, and how to write on them.
+/// The printer of a command: its streams, format and terminal properties.
 pub(crate) struct Output<'a> {
     format: Format,
     quiet: bool,
     environment: &'a Environment,
-    /// What was said last of how far it is.
+    /// The text of the progress line that is currently visible; empty if there is none.
     progress: String,
     out: &'a mut (dyn Write + Send),
     err: &'a mut (dyn Write + Send),
@@ -83,7 +83,7 @@ pub(crate) struct Output<'a> {
 // === impl Output ===
 
 impl<'a> Output<'a> {
-    /// Makes a printer for this environment; a quiet one says nothing beside data and errors.
+    /// Creates a printer. A quiet one prints only data and errors.
     pub(crate) fn new(
         format: Format,
         quiet: bool,
@@ -94,36 +94,36 @@ impl<'a> Output<'a> {
         Self { format, quiet, environment, progress: String::new(), out, err }
     }
 
-    /// Returns how data is printed.
+    /// Returns the format of data.
     pub(crate) fn format(&self) -> Format {
         self.format
     }
 
-    /// Prints data so from now on.
+    /// Sets the format of subsequent data.
     pub(crate) fn set_format(&mut self, format: Format) {
         self.format = format;
     }
 
-    /// Whether only what names a thing is asked for.
+    /// Returns whether only identifying fields and errors are printed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Whether a terminal shows more than ASCII.
+    /// Returns whether the terminal displays Unicode.
     pub(crate) fn unicode(&self) -> bool {
         self.environment.unicode
     }
 
-    /// How many columns stdout has; absent if it is no terminal.
+    /// Returns the width of stdout in columns; `None` if it is not a terminal.
     pub(crate) fn width(&self) -> Option<usize> {
         self.environment.width.map(usize::from)
     }
 
-    /// Prints one record: in a table, a line per field.
+    /// Prints one record; as a table, with one line per field.
     pub(crate) fn one<R: Record>(&mut self, record: &R) -> Result<(), Failure> {
         match self.format {
             Format::Table if self.quiet => self.names(std::slice::from_ref(record)),
-            Format::Table => self.sheet(record),
+            Format::Table => self.vertical_table(record),
             Format::Json => self.document(record),
             Format::Jsonl | Format::Csv => self.many(std::slice::from_ref(record)),
         }
@@ -133,7 +133,7 @@ impl<'a> Output<'a> {
     pub(crate) fn many<R: Record>(&mut self, records: &[R]) -> Result<(), Failure> {
         match self.format {
             Format::Table => {
-                self.rows(records, &mut Stream::default())?;
+                self.rows(records, &mut StreamState::default())?;
                 if records.is_empty() {
                     self.note("(none)");
                 }
@@ -151,22 +151,22 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Prints the next records of a stream that may never end, and flushes.
-    pub(crate) fn more<R: Record>(
+    /// Prints the next records of a stream of unknown length, and flushes.
+    pub(crate) fn append<R: Record>(
         &mut self,
         records: &[R],
-        stream: &mut Stream,
+        stream: &mut StreamState,
     ) -> Result<(), Failure> {
         match self.format {
             Format::Table => {
-                stream.endless = true;
+                stream.is_unbounded = true;
                 self.rows(records, stream)?;
             }
-            Format::Csv if stream.begun => {
+            Format::Csv if stream.has_header => {
                 csv_rows(csv::Writer::from_writer(&mut self.out), records)?;
             }
             Format::Csv => {
-                stream.begun = true;
+                stream.has_header = true;
                 self.many(records)?;
             }
             Format::Json | Format::Jsonl => self.many(records)?,
@@ -174,64 +174,65 @@ impl<'a> Output<'a> {
         self.flush()
     }
 
-    /// Prints a value that is one JSON document and no record.
+    /// Prints a value that is not a record as one JSON document.
     pub(crate) fn document<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(value).map_err(|error| unprintable(&error))?;
+        let text =
+            serde_json::to_string_pretty(value).map_err(|error| serialization_failure(&error))?;
         self.text(&format!("{text}\n"))
     }
 
-    /// Prints text as it is, on stdout.
+    /// Writes text to stdout, without a line end.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         Ok(self.out.write_all(text.as_bytes())?)
     }
 
-    /// Writes bytes as they are to stdout.
+    /// Writes bytes to stdout.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         Ok(self.out.write_all(bytes)?)
     }
 
-    /// Lets what was printed be seen.
+    /// Flushes stdout.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
     }
 
-    /// Gives a text its colour, where there are colours.
-    pub(crate) fn hued(&self, text: &str, hue: Hue) -> String {
-        let code = match hue {
+    /// Adds the escape sequences of a style, if colour is enabled.
+    pub(crate) fn styled(&self, text: &str, style: Style) -> String {
+        let code = match style {
             _ if !self.environment.colour => return text.to_owned(),
-            Hue::Good => 32,
-            Hue::Doubtful => 33,
-            Hue::Bad => 31,
-            Hue::Strong => 1,
+            Style::Success => 32,
+            Style::Warning => 33,
+            Style::Error => 31,
+            Style::Heading => 1,
         };
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 
-    /// Says something on stderr, unless it should be quiet.
+    /// Prints a message on stderr, unless quiet.
     pub(crate) fn note(&mut self, text: &str) {
         if !self.quiet {
             let text = wrapped(&crate::error::one_line(text), 0, self.width());
-            // Talk that nobody can hear is no failure.
+            // A closed stderr does not fail the command.
             let _ = writeln!(self.err, "{text}");
         }
     }
 
-    /// Puts a question on stderr, without the end of its line.
+    /// Prints a question on stderr, without a line end.
     pub(crate) fn ask(&mut self, text: &str) {
         let _ = write!(self.err, "{}", crate::error::one_line(text) + " ");
         let _ = self.err.flush();
     }
 
-    /// Prints what names each record, a line each.
+    /// Prints the identifying field of each record, one per line.
     fn names<R: Record>(&mut self, records: &[R]) -> Result<(), Failure> {
         records.iter().try_for_each(|record| {
-            let name = cell::shown(record, &cell::fields(record)?, R::FIELDS[0]);
+            let name = cell::table_text(record, &cell::fields(record)?, R::FIELDS[0]);
             self.text(&format!("{name}\n"))
         })
     }
 }
 
-/// Writes records as CSV rows in the form of RFC 4180, except that lines end in `\n`, as Unix tools expect.
+/// Writes records as rows of CSV (RFC 4180), but with `\n` as line ending, as Unix tools expect.
 fn csv_rows<R: Record>(mut csv: csv::Writer<impl Write>, records: &[R]) -> Result<(), Failure> {
     for record in records {
         let fields = cell::fields(record)?;
@@ -240,10 +241,10 @@ fn csv_rows<R: Record>(mut csv: csv::Writer<impl Write>, records: &[R]) -> Resul
     Ok(csv.flush()?)
 }
 
-fn unprintable(error: &serde_json::Error) -> Failure {
+fn serialization_failure(error: &serde_json::Error) -> Failure {
     Failure::new(Exit::Failed, format!("writing the output: {error}"))
 }
 
 fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(|error| unprintable(&error))
+    serde_json::to_string(value).map_err(|error| serialization_failure(&error))
 }

@@ -1,9 +1,9 @@
-//! Which gateway is meant, and who asks: flags, environment, profile file and the local operator
-//! token, in falling precedence.
+//! Selects the gateway and the token: flags, environment, profile file and the local operator token, in
+//! descending precedence.
 //!
-//! The only module that reads the environment ([`Environment::of_process`]) or touches a token on
-//! disk. A session is kept under the server that gave it and is never sent to another. Start at
-//! [`resolve`]; `file` is what is kept, `address` the form of addresses, `secret_file` a token on disk.
+//! The only module that reads the environment ([`Environment::of_process`]) or accesses a token on disk.
+//! Invariant: a session token is stored under the address of its gateway and never sent to another. Start
+//! at [`resolve`]; `file` is the profile file, `address` normalizes addresses, `secret_file` stores tokens.
 
 mod address;
 mod file;
@@ -19,7 +19,7 @@ use trust::Trust;
 
 use crate::clock;
 use crate::error::{Exit, Failure};
-use address::address;
+use address::normalize;
 use file::Session;
 use secret_file::{OPERATOR_TOKEN, read_token};
 
@@ -27,13 +27,13 @@ pub(crate) use address::is_local;
 pub(crate) use file::{Profile, ProfileFile};
 pub(crate) use secret_file::{ensure_token_writable, is_operator_token, remove_token, write_token};
 
-/// Where a gateway on this host listens by default.
+/// The default admin address of a gateway on this host.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:8081";
 
 const UNSET_TOKEN_FILE: &str =
     "unset TOLLGATE_TOKEN_FILE, which names it, or sign in with `ctl login NAME`";
 
-/// All that `ctl` takes from the process it runs in, besides arguments and streams.
+/// The inputs of `ctl` from its process, other than arguments and standard streams.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// `TOLLGATE_SERVER`.
@@ -46,72 +46,72 @@ pub struct Environment {
     pub profile: Option<String>,
     /// `TOLLGATE_CA_FILE`: certificate authorities to trust instead of the public ones, in PEM.
     pub ca_file: Option<PathBuf>,
-    /// `COMPLETE`: the shell whose half-typed line shall be completed, instead of a command run.
+    /// `COMPLETE`: the shell that requests completions, instead of running a command.
     pub complete: Option<String>,
-    /// `TOLLGATE_API_KEY`: what clients of the API present, and ctl only to check that they can.
+    /// `TOLLGATE_API_KEY`: an API key, which `ctl` uses only to check the configuration of an agent.
     pub api_key: Option<SecretString>,
-    /// Where the profile file is: `$XDG_CONFIG_HOME/tollgate`. Absent on a host without homes.
+    /// The directory of the profile file: `$XDG_CONFIG_HOME/tollgate`. `None` without a home directory.
     pub config_dir: Option<PathBuf>,
     /// The data directory of a gateway on this host: `TOLLGATE_DATA_DIR`, else
     /// `$XDG_DATA_HOME/tollgate`.
     pub data_dir: Option<PathBuf>,
-    /// Whether stdout takes colour: it is a terminal and `NO_COLOR` is not set.
+    /// Whether to use colour on stdout: it is a terminal, `TERM` is not `dumb` and `NO_COLOR` is not set.
     pub colour: bool,
-    /// Whether a terminal shows more than ASCII: the locale is UTF-8, and `TERM` is not `dumb`.
+    /// Whether the terminal displays Unicode: the locale is UTF-8, and `TERM` is not `dumb`.
     pub unicode: bool,
-    /// How many columns stdout has; absent if it is not a terminal.
+    /// The width of stdout in columns; `None` if it is not a terminal.
     pub width: Option<u16>,
-    /// Whether a person can be asked: stdin and stderr are terminals.
+    /// Whether prompts are possible: stdin and stderr are terminals.
     pub interactive: bool,
-    /// When the command was started.
+    /// The start time of the command.
     pub now: Timestamp,
 }
 
-/// A gateway's admin address, and the token to present there.
+/// A gateway's admin address, and the token for it.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`, for [`proto::client::connect`].
     pub server: String,
-    /// The certificate authorities to trust there, in PEM; absent for the host's own.
+    /// The PEM file of certificate authorities to trust; `None` for those of the host.
     pub ca_file: Option<PathBuf>,
-    /// The token, if any is known for that server.
+    /// The token for that server, if any.
     pub token: Option<SecretString>,
-    /// Where the token was found.
+    /// The source of the token.
     pub source: TokenSource,
 }
 
-/// Where a token was found.
+/// The source of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenSource {
-    /// Nowhere.
+    /// There is no token.
     Nowhere,
-    /// In the file that `--token-file` or `TOLLGATE_TOKEN_FILE` names.
+    /// The file in `--token-file` or `TOLLGATE_TOKEN_FILE`.
     File(PathBuf),
-    /// In `TOLLGATE_TOKEN`.
+    /// The variable `TOLLGATE_TOKEN`.
     Variable,
-    /// In the profile file: a session that `ctl login` opened.
+    /// The profile file, with a session of `ctl login`.
     Profile,
-    /// In the data directory of the gateway on this host: its operator token.
+    /// The operator token in the data directory of a gateway on this host.
     Operator,
 }
 
-/// What the command line says of the gateway that is meant and who asks.
+/// The command-line flags that select the gateway and the token.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Choice<'a> {
-    /// `--server`: its address.
+pub struct EndpointFlags<'a> {
+    /// `--server`: the admin address.
     pub server: Option<&'a str>,
-    /// `--gateway`: the profile that names it.
+    /// `--gateway`: the name of a profile.
     pub profile: Option<&'a str>,
-    /// `--token-file`: where the token is.
+    /// `--token-file`: the file that holds the token.
     pub token_file: Option<&'a Path>,
-    /// `--ca-file`: whose certificates are trusted.
+    /// `--ca-file`: the PEM file of certificate authorities to trust.
     pub ca_file: Option<&'a Path>,
 }
 
-/// Finds the endpoint from the flags given, the process's environment and the profile file.
+/// Resolves the endpoint from flags, the environment of the process and the profile file.
 ///
 /// # Errors
-/// The server is no address, or a file that should hold the token cannot be read.
+/// The server address is invalid, or the token file cannot be read.
 pub fn resolve(
     server_flag: Option<&str>,
     token_file_flag: Option<&Path>,
@@ -119,20 +119,24 @@ pub fn resolve(
     Environment::of_process().resolve(server_flag, token_file_flag)
 }
 
-/// Finds the endpoint as [`resolve`] does, for somebody who may sign in: where the token file cannot be
-/// read, the endpoint is that of [`Environment::choose_for_sign_in`], and the failure is returned beside it.
+/// Resolves the endpoint as [`resolve`] does, but for a program that can sign in: an unreadable token file is
+/// not fatal, and its failure is returned beside the endpoint of [`Environment::resolve_for_sign_in`].
 ///
 /// # Errors
-/// The server is no address, or the profile file cannot be read.
+/// The server address is invalid, or the profile file cannot be read.
 pub fn resolve_for_sign_in(
     server_flag: Option<&str>,
     token_file_flag: Option<&Path>,
 ) -> Result<(Endpoint, Option<Failure>), Failure> {
-    let choice = Choice { server: server_flag, token_file: token_file_flag, ..Choice::default() };
-    Environment::of_process().choose_for_sign_in(choice)
+    let flags = EndpointFlags {
+        server: server_flag,
+        token_file: token_file_flag,
+        ..EndpointFlags::default()
+    };
+    Environment::of_process().resolve_for_sign_in(flags)
 }
 
-/// Keeps a session in the profile file of the process's user; it is the default server from now on.
+/// Saves a session in the user's profile file, and makes `server` the default gateway.
 ///
 /// # Errors
 /// The profile file cannot be written.
@@ -140,7 +144,7 @@ pub fn remember(server: &str, account: &str, token: &SecretString) -> Result<(),
     Environment::of_process().remember(server, account, token)
 }
 
-/// Drops the session with `server` from the profile file of the process's user.
+/// Removes the session with `server` from the user's profile file.
 ///
 /// # Errors
 /// The profile file cannot be written.
@@ -151,7 +155,7 @@ pub fn forget(server: &str) -> Result<(), Failure> {
 // === impl Environment ===
 
 impl Environment {
-    /// Reads the process's environment.
+    /// Reads the environment of the process.
     #[expect(clippy::disallowed_methods, reason = "the one place where ctl reads the environment")]
     pub fn of_process() -> Self {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -175,7 +179,7 @@ impl Environment {
                 .or_else(|| base.as_ref().map(|base| base.data_dir().join("tollgate"))),
             colour: terminal && !dumb && set("NO_COLOR").is_none(),
             unicode: !dumb && (locale.contains("utf-8") || locale.contains("utf8")),
-            // A terminal that does not say how wide it is has 0 columns.
+            // A terminal of unknown width reports 0 columns.
             width: comfy_table::Table::new()
                 .width()
                 .filter(|_| terminal)
@@ -185,8 +189,8 @@ impl Environment {
         }
     }
 
-    /// Returns an environment with no variable set, no terminal, and both directories under `home`
-    /// (`.config/tollgate` and `.local/share/tollgate`). For running `ctl` in process.
+    /// Returns an environment without variables and terminals, with both directories under `home`
+    /// (`.config/tollgate` and `.local/share/tollgate`), to run `ctl` in process.
     pub fn within(home: &Path) -> Self {
         Self {
             server: None,
@@ -206,7 +210,7 @@ impl Environment {
         }
     }
 
-    /// Does what [`resolve`] does, in this environment.
+    /// Like [`resolve`], in this environment.
     ///
     /// # Errors
     /// As [`resolve`].
@@ -215,79 +219,79 @@ impl Environment {
         server_flag: Option<&str>,
         token_file_flag: Option<&Path>,
     ) -> Result<Endpoint, Failure> {
-        self.choose(Choice {
+        self.resolve_flags(EndpointFlags {
             server: server_flag,
             token_file: token_file_flag,
-            ..Choice::default()
+            ..EndpointFlags::default()
         })
     }
 
-    /// Finds the endpoint that is meant, and the token to present there.
+    /// Resolves the gateway and the token.
     ///
     /// # Errors
-    /// As [`resolve`]; also if a profile is named that is not there.
-    pub fn choose(&self, choice: Choice<'_>) -> Result<Endpoint, Failure> {
-        let stranger = self.gateway(choice)?;
-        let (token, source) = if let Some(path) = choice.token_file {
+    /// As [`resolve`]; also if the named profile does not exist.
+    pub fn resolve_flags(&self, flags: EndpointFlags<'_>) -> Result<Endpoint, Failure> {
+        let gateway = self.gateway(flags)?;
+        let (token, source) = if let Some(path) = flags.token_file {
             (Some(read_token(path)?), TokenSource::File(path.to_owned()))
         } else if let Some(token) = &self.token {
             (Some(token.clone()), TokenSource::Variable)
         } else if let Some(path) = &self.token_file {
             let token = read_token(path).map_err(|failure| failure.advise(UNSET_TOKEN_FILE))?;
             (Some(token), TokenSource::File(path.clone()))
-        } else if let Some(session) = self.profile_file()?.sessions.remove(&stranger.server) {
+        } else if let Some(session) = self.profile_file()?.sessions.remove(&gateway.server) {
             (Some(SecretString::from(session.token)), TokenSource::Profile)
-        } else if let Some(token) = self.operator_token(&stranger.server) {
+        } else if let Some(token) = self.operator_token(&gateway.server) {
             (Some(token), TokenSource::Operator)
         } else {
             (None, TokenSource::Nowhere)
         };
-        Ok(Endpoint { token, source, ..stranger })
+        Ok(Endpoint { token, source, ..gateway })
     }
 
-    /// Finds the endpoint for a command that can sign in, which a token file that cannot be read does not
-    /// stop: returns why it cannot be read beside the endpoint.
+    /// Resolves the endpoint for a command that can sign in: if the token file cannot be read, returns that
+    /// failure beside the endpoint.
     ///
-    /// A file that can be written gets the new session, so the caller presents no token. One that cannot
-    /// (a variable from another shell or an earlier gateway names it) counts as not named.
+    /// A writable token file will hold the new session, so the endpoint has no token. A file that cannot be
+    /// written (for example named by a variable of another shell or an earlier gateway) is ignored.
     ///
     /// # Errors
-    /// As [`Self::choose`], token files aside.
-    pub fn choose_for_sign_in(
+    /// As [`Self::resolve_flags`], except for token files.
+    pub fn resolve_for_sign_in(
         &self,
-        choice: Choice<'_>,
+        flags: EndpointFlags<'_>,
     ) -> Result<(Endpoint, Option<Failure>), Failure> {
-        let failure = match self.choose(choice) {
+        let failure = match self.resolve_flags(flags) {
             Err(failure) if failure.exit() == Exit::NotAllowed => failure,
             other => return other.map(|endpoint| (endpoint, None)),
         };
-        let is_usable = |path: &PathBuf| ensure_token_writable(path).is_ok();
+        let is_writable = |path: &PathBuf| ensure_token_writable(path).is_ok();
         let endpoint =
-            if choice.token_file.is_some() || self.token_file.as_ref().is_some_and(is_usable) {
-                self.gateway(choice)?
+            if flags.token_file.is_some() || self.token_file.as_ref().is_some_and(is_writable) {
+                self.gateway(flags)?
             } else {
-                Self { token_file: None, ..self.clone() }.choose(choice)?
+                Self { token_file: None, ..self.clone() }.resolve_flags(flags)?
             };
         Ok((endpoint, Some(failure)))
     }
 
-    /// Returns the gateway that is meant, without a token: flags, environment, profile file,
+    /// Returns the selected gateway, without a token: from flags, environment, profile file or
     /// [`DEFAULT_SERVER`].
     ///
     /// # Errors
-    /// It is no address, a profile is named that is not there, or the profile file cannot be read.
-    pub fn gateway(&self, choice: Choice<'_>) -> Result<Endpoint, Failure> {
-        let named = |name: &str| -> Result<_, Failure> {
-            Ok(self.profile_file()?.named(name)?.server.clone())
+    /// The address is invalid, the named profile does not exist, or the profile file cannot be read.
+    pub fn gateway(&self, flags: EndpointFlags<'_>) -> Result<Endpoint, Failure> {
+        let profile_server = |name: &str| -> Result<_, Failure> {
+            Ok(self.profile_file()?.profile(name)?.server.clone())
         };
-        let server = match (choice, &self.server, &self.profile) {
-            (Choice { server: Some(server), .. }, _, _) => address(server)?,
-            (Choice { profile: Some(name), .. }, _, _) => named(name)?,
-            (_, Some(server), _) => address(server)?,
-            (_, _, Some(name)) => named(name)?,
+        let server = match (flags, &self.server, &self.profile) {
+            (EndpointFlags { server: Some(server), .. }, _, _) => normalize(server)?,
+            (EndpointFlags { profile: Some(name), .. }, _, _) => profile_server(name)?,
+            (_, Some(server), _) => normalize(server)?,
+            (_, _, Some(name)) => profile_server(name)?,
             _ => self.profile_file()?.server.unwrap_or_else(|| DEFAULT_SERVER.to_owned()),
         };
-        let ca_file = match choice.ca_file.or(self.ca_file.as_deref()) {
+        let ca_file = match flags.ca_file.or(self.ca_file.as_deref()) {
             Some(path) => Some(path.to_owned()),
             None if server.starts_with("https:") => {
                 let mut profiles = self.profile_file()?.profiles.into_values();
@@ -298,7 +302,7 @@ impl Environment {
         Ok(Endpoint { server, ca_file, token: None, source: TokenSource::Nowhere })
     }
 
-    /// Does what [`remember`] does, in this environment.
+    /// Like [`remember`], in this environment.
     ///
     /// # Errors
     /// As [`remember`].
@@ -308,7 +312,7 @@ impl Environment {
         account: &str,
         token: &SecretString,
     ) -> Result<(), Failure> {
-        let server = address(server)?;
+        let server = normalize(server)?;
         let session =
             Session { account: account.to_owned(), token: token.expose_secret().to_owned() };
         self.change(|file| {
@@ -318,48 +322,48 @@ impl Environment {
         })
     }
 
-    /// Makes sure that [`Self::remember`] will be able to write the profile file.
+    /// Checks that [`Self::remember`] can write the profile file.
     pub(crate) fn ensure_profile_writable(&self) -> Result<(), Failure> {
         ProfileFile::ensure_writable(self.profile_dir()?)
     }
 
-    /// Does what [`forget`] does, in this environment.
+    /// Like [`forget`], in this environment.
     ///
     /// # Errors
     /// As [`forget`].
     pub fn forget(&self, server: &str) -> Result<(), Failure> {
-        let server = address(server)?;
+        let server = normalize(server)?;
         self.change(|file| {
             file.sessions.remove(&server);
             Ok(())
         })
     }
 
-    /// Names a gateway, or gives the profile of that name another address.
+    /// Creates or replaces a profile; returns it with a normalized address.
     pub(crate) fn set_profile(&self, name: &str, profile: Profile) -> Result<Profile, Failure> {
-        let profile = Profile { server: address(&profile.server)?, ..profile };
-        let kept = profile.clone();
+        let profile = Profile { server: normalize(&profile.server)?, ..profile };
+        let stored = profile.clone();
         self.change(|file| {
             file.profiles.insert(name.to_owned(), profile);
             Ok(())
         })?;
-        Ok(kept)
+        Ok(stored)
     }
 
-    /// Makes the gateway of a profile the one that is meant if none is named.
+    /// Makes the gateway of a profile the default.
     pub(crate) fn use_profile(&self, name: &str) -> Result<Profile, Failure> {
         self.change(|file| {
-            let profile = file.named(name)?.clone();
+            let profile = file.profile(name)?.clone();
             file.server = Some(profile.server.clone());
             Ok(profile)
         })
     }
 
-    /// Forgets a profile; a session with its gateway stays. Without one, that gateway is no longer the one
-    /// that is meant if none is named.
+    /// Removes a profile; a session with its gateway stays. Without such a session, the gateway is no longer
+    /// the default.
     pub(crate) fn remove_profile(&self, name: &str) -> Result<(), Failure> {
         self.change(|file| {
-            let server = file.named(name)?.server.clone();
+            let server = file.profile(name)?.server.clone();
             file.profiles.remove(name);
             if !file.sessions.contains_key(&server) && file.server.as_ref() == Some(&server) {
                 file.server = None;
@@ -368,7 +372,7 @@ impl Environment {
         })
     }
 
-    /// Reads the profile file; on a host without homes it is empty.
+    /// Reads the profile file; empty without a home directory.
     pub(crate) fn profile_file(&self) -> Result<ProfileFile, Failure> {
         self.config_dir.as_deref().map_or_else(|| Ok(ProfileFile::default()), ProfileFile::read)
     }
@@ -387,17 +391,17 @@ impl Environment {
         })
     }
 
-    /// Where a gateway on this host keeps its operator token.
+    /// Returns the path of the operator token of a gateway on this host.
     pub(crate) fn operator_token_file(&self) -> Option<PathBuf> {
         self.data_dir.as_ref().map(|dir| dir.join(OPERATOR_TOKEN))
     }
 
-    /// Where the operator token for `server` is, if that is on this host and this user may read it.
+    /// Returns the path of the operator token for `server`, if it is on this host and readable.
     pub(crate) fn operator_token_for(&self, server: &str) -> Option<PathBuf> {
         self.operator_token(server).and_then(|_| self.operator_token_file())
     }
 
-    /// The operator token of a gateway on this host, if this user may read it.
+    /// Reads the operator token for `server`, if it is on this host and readable.
     fn operator_token(&self, server: &str) -> Option<SecretString> {
         let path = self.operator_token_file()?;
         if is_local(server) { read_token(&path).ok() } else { None }
@@ -405,22 +409,22 @@ impl Environment {
 }
 
 impl Endpoint {
-    /// Reads the certificates to trust instead of the host's and the public ones, in PEM; `None` if no file
-    /// is named.
+    /// Reads the PEM certificates to trust instead of the host's and the public ones; `None` without a CA
+    /// file.
     ///
     /// # Errors
-    /// The file cannot be read, or holds no certificate.
+    /// The file cannot be read, or contains no certificate.
     pub fn authorities(&self) -> Result<Option<Vec<u8>>, Failure> {
         self.ca_file.as_deref().map(read_authorities).transpose()
     }
 
-    /// Returns the same gateway for somebody who presents no token.
-    pub(crate) fn stranger(&self) -> Self {
+    /// Returns the same gateway without the token, for unauthenticated calls.
+    pub(crate) fn without_token(&self) -> Self {
         Self { token: None, source: TokenSource::Nowhere, ..self.clone() }
     }
 }
 
-/// Reads a PEM file of certificates, and checks that it is one.
+/// Reads and validates a PEM file of certificates.
 pub(crate) fn read_authorities(path: &Path) -> Result<Vec<u8>, Failure> {
     let advice = "name the authority's certificate (PEM) with --ca-file FILE";
     let pem = std::fs::read(path)

@@ -5,108 +5,107 @@ use jiff::SignedDuration;
 
 use super::value;
 
-/// A command on accounts.
+/// The subcommands of `ctl account`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccountCommand {
-    /// Lists all accounts by name (operators only)
+    /// List all accounts by name (operators only)
     #[command(after_help = "Example:\n  ctl account list -o csv")]
     List,
-    /// Shows an account, your own if none is named
+    /// Show an account; yours by default
     #[command(after_help = "Example:\n  ctl account show alice")]
     Show(Show),
-    /// Lists the limits that hold for an account, your own if none is named, and how much is used
+    /// List the limits of an account, yours by default, and their current use
     #[command(after_help = "Example:\n  ctl account limits\n  ctl account limits alice -o json")]
     Limits(Limits),
-    /// Adds to an account's balance, or takes from it (operators only)
+    /// Add to or subtract from the balance of an account (operators only)
     #[command(after_help = "Example:\n  ctl account credit alice 20 --reason 'invoice 17'\n  \
         ctl account credit alice -0.50 --reason 'credited twice'")]
     Credit(Credit),
-    /// Suspends an account: its keys are refused, and it can change nothing (operators only)
+    /// Suspend an account: refuse its keys and all its changes (operators only)
     #[command(
         after_help = "Example:\n  ctl account suspend alice --reason 'invoice 17 is overdue'"
     )]
     Suspend(Suspend),
-    /// Lets a suspended account be used again (operators only)
+    /// Reactivate a suspended account (operators only)
     #[command(after_help = "Example:\n  ctl account resume alice")]
     Resume(Resume),
-    /// Puts an account on another plan; its balance stays (operators only)
+    /// Move an account to another plan; its balance does not change (operators only)
     #[command(after_help = "Example:\n  ctl account plan alice team")]
     Plan(Plan),
-    /// Changes your password and ends your other sessions
+    /// Change your password and revoke your other sessions
     #[command(after_help = "Example:\n  ctl account password\n  \
         printf '%s\\n' \"$OLD\" \"$NEW\" | ctl account password --password-stdin")]
     Password(Password),
-    /// Makes a code that lets one person register (operators only)
+    /// Create a single-use invite code for registration (operators only)
     #[command(after_help = "Example:\n  ctl account invite --ttl 48h")]
     Invite(Invite),
 }
 
-/// Input of `ctl account show`.
+/// Arguments of `ctl account show`.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The account's name or id
+    /// Account name or id
     pub(crate) account: Option<String>,
 }
 
-/// Input of `ctl account limits`.
+/// Arguments of `ctl account limits`.
 #[derive(Debug, Args)]
 pub(crate) struct Limits {
-    /// The account's name or id
+    /// Account name or id
     pub(crate) account: Option<String>,
 }
 
-/// Input of `ctl account credit`.
+/// Arguments of `ctl account credit`.
 #[derive(Debug, Args)]
 pub(crate) struct Credit {
-    /// The account's name or id
+    /// Account name or id
     pub(crate) account: String,
-    /// The amount in US dollars; negative to take away
+    /// Amount in US dollars; negative to subtract
     #[arg(value_name = "USD", allow_hyphen_values = true)]
     pub(crate) amount_usd: String,
-    /// Why; kept with the ledger entry
+    /// Reason, stored in the ledger entry
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
 }
 
-/// Input of `ctl account invite`.
+/// Arguments of `ctl account invite`.
 #[derive(Debug, Args)]
 pub(crate) struct Invite {
-    /// How long the code is good for
-    #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = value::span)]
+    /// How long the code is valid
+    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = value::duration)]
     pub(crate) ttl: SignedDuration,
 }
 
-/// Input of `ctl account suspend`.
+/// Arguments of `ctl account suspend`.
 #[derive(Debug, Args)]
 pub(crate) struct Suspend {
-    /// The account's name or id
+    /// Account name or id
     pub(crate) account: String,
-    /// Why; the account sees it in its audit log
+    /// Reason, shown to the account in its audit log
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
 }
 
-/// Input of `ctl account resume`.
+/// Arguments of `ctl account resume`.
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
-    /// The account's name or id
+    /// Account name or id
     pub(crate) account: String,
 }
 
-/// Input of `ctl account plan`.
+/// Arguments of `ctl account plan`.
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
-    /// The account's name or id
+    /// Account name or id
     pub(crate) account: String,
-    /// The plan's name
+    /// Plan name
     pub(crate) plan: String,
 }
 
-/// Input of `ctl account password`.
+/// Arguments of `ctl account password`.
 #[derive(Debug, Args)]
 pub(crate) struct Password {
-    /// Read the old and the new password from two lines of stdin (else they are asked for on the
-    /// terminal)
+    /// Read the old and the new password from two lines of stdin instead of prompting for them
     #[arg(long)]
     pub(crate) password_stdin: bool,
 }

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Input of `ctl apply`.
+/// Arguments of `ctl apply`.
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
-    /// The file that says how plans, upstreams and models shall be; - for stdin
+    /// Catalogue file (TOML) with the desired plans, upstreams and models; - for stdin
     #[arg(short, long, value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Show what would change and whether the gateway would take it, and change nothing
+    /// Show the changes and let the gateway validate them, without applying them
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Remove the upstreams and models that the file does not have; asks first
+    /// Remove upstreams and models that are missing from the file; asks first
     #[arg(long)]
     pub(crate) prune: bool,
 }

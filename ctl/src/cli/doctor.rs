@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-/// Input of `ctl doctor`.
+/// Arguments of `ctl doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Also send each upstream a short streamed request for each of its models; it may charge for them
+    /// Also send a short streamed request for each model of each upstream, which may cost money
     #[arg(long)]
     pub(crate) send_requests: bool,
 }

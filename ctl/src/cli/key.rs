@@ -6,78 +6,80 @@ use jiff::SignedDuration;
 use super::limits::LimitFlags;
 use super::value::{self, When};
 
-/// A command on API keys.
+/// The subcommands of `ctl key`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Creates a key; its secret is shown this once, with --quiet alone
+    /// Create a key; the secret is shown only once (--quiet prints only the secret)
     #[command(after_help = "Example:\n  ctl key create laptop --expires 30d --model gpt-5\n  \
         ctl key create ci --spend-cap 5 --rpm 60\n  \
         KEY=$(ctl key create ci --quiet)")]
     Create(Create),
-    /// Lists keys, newest first, the revoked ones included
+    /// List keys, newest first, including revoked keys
     #[command(after_help = "Example:\n  ctl key list")]
     List(List),
-    /// Replaces a key by a new one that is like it; both work for a while. The secret is shown this once, with --quiet alone
+    /// Replace a key with a new one that has the same settings; both work during the overlap.
+    /// The secret is shown only once (--quiet prints only the secret)
     #[command(after_help = "Example:\n  ctl key rotate 9f2c41d0 --overlap 24h\n  \
         KEY=$(ctl key rotate 9f2c41d0 --quiet)")]
     Rotate(Rotate),
-    /// Revokes a key at once; asks first on a terminal
+    /// Revoke a key immediately; asks first on a terminal
     #[command(after_help = "Example:\n  ctl key revoke 9f2c41d0")]
     Revoke(Revoke),
 }
 
-/// Input of `ctl key create`.
+/// Arguments of `ctl key create`.
 #[derive(Debug, Args)]
 pub(crate) struct Create {
-    /// What to call it
+    /// Label of the key
     pub(crate) label: String,
     #[command(flatten)]
     pub(crate) limits: LimitFlags,
-    /// The most that it may spend in all, in US dollars [default: no cap]
+    /// Maximum total spending, in US dollars [default: no cap]
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     pub(crate) spend_cap: Option<String>,
-    /// When it ends by itself: 30d, 12h, 90m from now, or an RFC 3339 time [default: never]
+    /// Expiry: a duration from now (30d, 12h, 90m) or an RFC 3339 time [default: never]
     #[arg(long, value_name = "WHEN", value_parser = value::when)]
     pub(crate) expires: Option<When>,
-    /// A model that it may use; repeatable [default: all that the plan allows]
+    /// Model that the key may use; repeatable [default: all models of the plan]
     #[arg(long = "model", value_name = "ID", value_delimiter = ',')]
     pub(crate) models: Vec<String>,
-    /// Refuse on /v1/responses whatever an upstream cannot do exactly, instead of reporting the loss
+    /// On /v1/responses, refuse features that the upstream cannot reproduce exactly, instead of
+    /// reporting the loss
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Leave hosted tools (web search and the like) out on /v1/responses instead of refusing them
+    /// On /v1/responses, drop hosted tools (such as web search) instead of refusing the request
     #[arg(long, conflicts_with = "strict")]
     pub(crate) omit_hosted_tools: bool,
-    /// Read the answer to its end for so many seconds when its client goes away, to be charged by what
-    /// the upstream says [default: stop the upstream]
+    /// When the client disconnects, keep reading the answer for up to SECONDS, so that the charge is the
+    /// usage reported by the upstream [default: cancel the upstream request]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) drain: Option<u64>,
 }
 
-/// Input of `ctl key list`.
+/// Arguments of `ctl key list`.
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Those of this account, by name or id [default: your own]
+    /// Keys of this account, by name or id [default: your account]
     #[arg(long)]
     pub(crate) account: Option<String>,
-    /// Those of all accounts (operators only)
+    /// Keys of all accounts (operators only)
     #[arg(long, conflicts_with = "account")]
     pub(crate) all: bool,
 }
 
-/// Input of `ctl key rotate`.
+/// Arguments of `ctl key rotate`.
 #[derive(Debug, Args)]
 pub(crate) struct Rotate {
-    /// The public id of the key to replace
+    /// Public id of the key to replace
     pub(crate) id: String,
-    /// How long the old key goes on working; 0s revokes it at once
-    #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = value::span)]
+    /// How long the old key keeps working; 0s revokes it immediately
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = value::duration)]
     pub(crate) overlap: SignedDuration,
 }
 
-/// Input of `ctl key revoke`.
+/// Arguments of `ctl key revoke`.
 #[derive(Debug, Args)]
 pub(crate) struct Revoke {
-    /// The key's public id
+    /// Public id of the key
     pub(crate) id: String,
 }

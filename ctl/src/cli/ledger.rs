@@ -2,24 +2,24 @@
 
 use clap::{Args, Subcommand};
 
-/// A command on the ledger.
+/// The subcommands of `ctl ledger`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
-    /// Lists ledger entries, newest first: what changed a balance, by how much and why
+    /// List ledger entries, newest first: each change of a balance and its reason
     #[command(after_help = "Example:\n  ctl ledger list --account alice --limit 20 -o jsonl")]
     List(List),
-    /// Recomputes balances, charges and sums; exits 1 if anything differs (operators only)
+    /// Recompute balances, charges and sums; exits with 1 on any difference (operators only)
     #[command(after_help = "Example:\n  ctl ledger verify && echo the books are right")]
     Verify,
 }
 
-/// Input of `ctl ledger list`.
+/// Arguments of `ctl ledger list`.
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Of this account, by name or id
+    /// Only entries of this account, by name or id
     #[arg(long)]
     pub(crate) account: Option<String>,
-    /// At most so many
+    /// Maximum number of entries
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(crate) limit: u32,
 }

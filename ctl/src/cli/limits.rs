@@ -1,9 +1,9 @@
-//! The flags for limits, the same wherever limits can be set.
+//! The flags for limits, shared by all commands that set limits.
 
 use clap::{Args, ValueEnum};
 use proto::v1::Limits;
 
-/// Limits, as far as they are given.
+/// Limits; an absent flag leaves the limit unchanged.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct LimitFlags {
     /// Requests per minute; 0 for no limit
@@ -12,18 +12,19 @@ pub(crate) struct LimitFlags {
     /// Tokens per minute; 0 for no limit
     #[arg(long, value_name = "N")]
     tpm: Option<u64>,
-    /// Requests at the same time; 0 for no limit
+    /// Concurrent requests; 0 for no limit
     #[arg(long, value_name = "N")]
     concurrency: Option<u64>,
-    /// Tokens per calendar month in UTC; 0 for no limit
+    /// Tokens per calendar month (UTC); 0 for no limit
     #[arg(long, value_name = "N")]
     monthly_tokens: Option<u64>,
-    /// What becomes of requests that exceed these limits: refused, or served and noted on the record
+    /// Refuse requests over these limits (enforce), or serve and record them (observe)
     #[arg(long, value_name = "MODE")]
     limit_mode: Option<LimitMode>,
 }
 
-/// What becomes of a request that exceeds a limit: it is refused, or it is served and noted on its record.
+/// The treatment of requests over a limit: `Enforce` refuses them, `Observe` serves them and notes the excess
+/// on the request record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LimitMode {
     Enforce,
@@ -33,8 +34,8 @@ enum LimitMode {
 // === impl LimitFlags ===
 
 impl LimitFlags {
-    /// Changes in `limits` what is given.
-    pub(crate) fn change(self, limits: &mut Limits) {
+    /// Overwrites in `limits` the limits with a flag; zero removes a limit.
+    pub(crate) fn apply_to(self, limits: &mut Limits) {
         for (limit, given) in [
             (&mut limits.rpm, self.rpm),
             (&mut limits.tpm, self.tpm),
@@ -50,15 +51,15 @@ impl LimitFlags {
         }
     }
 
-    /// The limits of something new; `None` without any.
-    pub(crate) fn of_new(self) -> Option<Limits> {
+    /// Returns the limits for a create request; `None` without flags.
+    pub(crate) fn for_create(self) -> Option<Limits> {
         let mut limits = Limits::default();
-        self.change(&mut limits);
+        self.apply_to(&mut limits);
         (limits != Limits::default()).then_some(limits)
     }
 
-    /// The limits that an update sends, zeros included; `None` if none is given.
-    pub(crate) fn of_update(self) -> Option<Limits> {
+    /// Returns the limits for an update request, in which zero removes a limit; `None` without flags.
+    pub(crate) fn for_update(self) -> Option<Limits> {
         let limits = Limits {
             rpm: self.rpm,
             tpm: self.tpm,

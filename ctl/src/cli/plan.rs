@@ -4,16 +4,16 @@ use clap::{Args, Subcommand};
 
 use super::limits::LimitFlags;
 
-/// A command on plans.
+/// The subcommands of `ctl plan`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlanCommand {
-    /// Lists plans; members see their own
+    /// List plans; members see only their own
     #[command(after_help = "Example:\n  ctl plan list")]
     List,
-    /// Shows a plan
+    /// Show a plan
     #[command(after_help = "Example:\n  ctl plan show free")]
     Show(Show),
-    /// Creates a plan, or changes the given fields of one; limits count over all keys of an account
+    /// Create a plan, or change the given fields; limits apply to all keys of an account together
     /// (operators only)
     #[command(
         after_help = "Example:\n  ctl plan set team --trial-credit 5 --rpm 600 --model gpt-5"
@@ -21,24 +21,24 @@ pub(crate) enum PlanCommand {
     Set(Set),
 }
 
-/// Input of `ctl plan show`.
+/// Arguments of `ctl plan show`.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The plan's name
+    /// Plan name
     pub(crate) name: String,
 }
 
-/// Input of `ctl plan set`. Limits count over all keys of an account.
+/// Arguments of `ctl plan set`. The limits count the requests of all keys of an account together.
 #[derive(Debug, Args)]
 pub(crate) struct Set {
-    /// The plan's name
+    /// Plan name
     pub(crate) name: String,
-    /// What a new account is given once, in US dollars
+    /// One-time credit for new accounts, in US dollars
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     pub(crate) trial_credit: Option<String>,
     #[command(flatten)]
     pub(crate) limits: LimitFlags,
-    /// A model that it may use; repeatable; replaces the list, an empty one allows all
+    /// Allowed model; repeatable; replaces the list; an empty value allows all models
     #[arg(long = "model", value_name = "ID", value_delimiter = ',')]
     pub(crate) models: Option<Vec<String>>,
 }

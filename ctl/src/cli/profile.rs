@@ -2,38 +2,38 @@
 
 use clap::{Args, Subcommand};
 
-/// A command on profiles.
+/// The subcommands of `ctl profile`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProfileCommand {
-    /// Lists profiles, and which one is meant
+    /// List profiles and the one in use
     #[command(after_help = "Example:\n  ctl profile list")]
     List,
-    /// Shows a profile; without a name, the gateway that is meant and who asks there
+    /// Show a profile; without a name, the gateway in use and its account
     #[command(after_help = "Example:\n  ctl profile show\n  ctl profile show prod -o json")]
     Show(Show),
-    /// Makes a profile's gateway the one that is meant if none is named
+    /// Use a profile's gateway by default
     #[command(after_help = "Example:\n  ctl profile use prod")]
     Use(Named),
-    /// Gives the gateway at --server a name; with --ca-file, where its certificate is of a private authority
+    /// Create or change a profile for the gateway at --server; add --ca-file if it uses a private CA
     #[command(after_help = "Example:\n  \
         ctl profile set prod --server https://gate.example:8081 --ca-file ca.pem\n  \
         ctl profile set local --server unix:/run/tollgate/admin.sock")]
     Set(Named),
-    /// Forgets a profile; a session with its gateway stays
+    /// Remove a profile; a session with its gateway stays
     #[command(after_help = "Example:\n  ctl profile remove prod")]
     Remove(Named),
 }
 
-/// Input of `ctl profile show`.
+/// Arguments of `ctl profile show`.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The profile's name
+    /// Profile name
     pub(crate) name: Option<String>,
 }
 
-/// Input of `ctl profile use`, `ctl profile set` and `ctl profile remove`.
+/// Arguments of `ctl profile use`, `ctl profile set` and `ctl profile remove`.
 #[derive(Debug, Args)]
 pub(crate) struct Named {
-    /// The profile's name
+    /// Profile name
     pub(crate) name: String,
 }

@@ -1,4 +1,4 @@
-//! Words on the command line that mean more than themselves.
+//! Parsers for command line values: times, durations, deployments and enum values.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::civil::Date;
@@ -8,24 +8,30 @@ use proto::v1::{Ability, Deployment, Input, Profile, RequestStatus};
 
 use crate::error::Failure;
 
-/// A point in time: named, or so far from now.
+/// A point in time, absolute or relative to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// At this time.
+    /// An absolute time.
     At(Timestamp),
-    /// So long before or after now; the option says which.
-    Span(SignedDuration),
+    /// A distance from now. The option decides between past and future.
+    Relative(SignedDuration),
 }
 
 // === impl When ===
 
 impl When {
-    /// Returns the time, where a span leads into the past.
+    /// Resolves a relative time to the past.
+    ///
+    /// # Errors
+    /// The result is outside the range of [`Timestamp`].
     pub(crate) fn before(self, now: Timestamp) -> Result<prost_types::Timestamp, Failure> {
         self.resolve(now, Timestamp::checked_sub)
     }
 
-    /// Returns the time, where a span leads into the future.
+    /// Resolves a relative time to the future.
+    ///
+    /// # Errors
+    /// The result is outside the range of [`Timestamp`].
     pub(crate) fn after(self, now: Timestamp) -> Result<prost_types::Timestamp, Failure> {
         self.resolve(now, Timestamp::checked_add)
     }
@@ -37,10 +43,11 @@ impl When {
     ) -> Result<prost_types::Timestamp, Failure> {
         let time = match self {
             Self::At(time) => time,
-            Self::Span(span) => shift(now, span)
-                .map_err(|_| Failure::usage("the time span leads out of the calendar"))?,
+            Self::Relative(duration) => shift(now, duration).map_err(|_| {
+                Failure::usage("the duration is too long: the time is out of range")
+            })?,
         };
-        // Whole nanoseconds after the second, also before 1970, as protobuf wants it.
+        // Protobuf requires nonnegative nanoseconds, also before 1970.
         let second = time.as_nanosecond().div_euclid(1_000_000_000);
         let nanos = time.as_nanosecond().rem_euclid(1_000_000_000);
         Ok(prost_types::Timestamp {
@@ -51,41 +58,41 @@ impl When {
 }
 
 /// Parses `30d`, `12h`, `90m`, `45s` or `2w`.
-pub(crate) fn span(text: &str) -> Result<SignedDuration, String> {
-    let wrong = || format!("`{text}` is not a time span such as 90m, 12h or 30d");
-    let unit = text.chars().next_back().ok_or_else(wrong)?;
+pub(crate) fn duration(text: &str) -> Result<SignedDuration, String> {
+    let invalid = || format!("`{text}` is not a duration such as 90m, 12h or 30d");
+    let unit = text.chars().next_back().ok_or_else(invalid)?;
     let seconds = match unit {
         's' => 1,
         'm' => 60,
         'h' => 3_600,
         'd' => 86_400,
         'w' => 604_800,
-        _ => return Err(wrong()),
+        _ => return Err(invalid()),
     };
-    let count: u32 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    let count: u32 = text[..text.len() - 1].parse().map_err(|_| invalid())?;
     Ok(SignedDuration::from_secs(i64::from(count) * seconds))
 }
 
-/// Parses a [`span`], an RFC 3339 time, or a day, which stands for its first moment in UTC: months, days of
-/// usage and all times that are printed are in UTC as well.
+/// Parses a [`duration`], an RFC 3339 time, or a date, which means its midnight in UTC, as all printed times
+/// and the days and months of usage are in UTC.
 pub(crate) fn when(text: &str) -> Result<When, String> {
     let time = || text.parse().ok().or_else(|| midnight(text)).map(When::At);
-    span(text).ok().map(When::Span).or_else(time).ok_or_else(|| {
+    duration(text).ok().map(When::Relative).or_else(time).ok_or_else(|| {
         format!(
-            "`{text}` is neither a time (2026-11-20T12:00:00Z), a day (2026-11-20, from midnight UTC) nor a \
-             span (90m, 12h, 30d)"
+            "`{text}` is neither a time (2026-11-20T12:00:00Z), a date (2026-11-20, midnight UTC) nor a \
+             duration (90m, 12h, 30d)"
         )
     })
 }
 
-/// The first moment of a day such as `2026-11-01`, in UTC.
+/// Returns midnight in UTC of a date such as `2026-11-01`.
 fn midnight(day: &str) -> Option<Timestamp> {
-    // A date is also read out of a time without a zone, which would be misunderstood.
+    // The length check rejects a time without a zone, whose date jiff would parse and whose time it would drop.
     let day: Date = day.parse().ok().filter(|_| day.len() == "2026-11-01".len())?;
     Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// Parses `NAME` or `NAME:UPSTREAM_MODEL`; a model's name may have colons, an upstream's has none.
+/// Parses `NAME` or `NAME:UPSTREAM_MODEL`. The model's name may contain colons, the upstream's may not.
 pub(crate) fn deployment(text: &str) -> Result<Deployment, String> {
     let (upstream, upstream_model) = match text.split_once(':') {
         Some((_, "")) => return Err(format!("`{text}` names no model after the colon")),
@@ -105,7 +112,7 @@ pub(crate) fn deployment(text: &str) -> Result<Deployment, String> {
 
 /// Parses a request's status.
 pub(crate) fn status() -> impl TypedValueParser<Value = RequestStatus> {
-    words(
+    enum_value(
         &["completed", "incomplete", "failed", "cancelled", "interrupted", "rejected"],
         "REQUEST_STATUS_",
         RequestStatus::from_str_name,
@@ -114,16 +121,16 @@ pub(crate) fn status() -> impl TypedValueParser<Value = RequestStatus> {
 
 /// Parses an upstream's dialect.
 pub(crate) fn profile() -> impl TypedValueParser<Value = Profile> {
-    words(
+    enum_value(
         &["generic", "openai", "vllm", "llamacpp", "ollama", "sglang"],
         "PROFILE_",
         Profile::from_str_name,
     )
 }
 
-/// Parses what a model can do; the empty word stands for nothing.
+/// Parses an ability of a model. An empty value is [`Ability::Unspecified`], which clears the list.
 pub(crate) fn ability() -> impl TypedValueParser<Value = Ability> {
-    words(
+    enum_value(
         &["tools", "vision", "reasoning", "structured_output", "verbosity", ""],
         "ABILITY_",
         |name| {
@@ -136,14 +143,15 @@ pub(crate) fn ability() -> impl TypedValueParser<Value = Ability> {
     )
 }
 
-/// Parses what a model's messages may hold; the empty word stands for nothing.
+/// Parses an input type of a model. An empty value is [`Input::Unspecified`], which clears the list.
 pub(crate) fn input() -> impl TypedValueParser<Value = Input> {
-    words(&["text", "image", "file", "audio", ""], "INPUT_", |name| {
+    enum_value(&["text", "image", "file", "audio", ""], "INPUT_", |name| {
         if name == "INPUT_" { Some(Input::Unspecified) } else { Input::from_str_name(name) }
     })
 }
 
-fn words<E: Clone + Send + Sync + 'static>(
+/// Returns a parser of the `allowed` values, which looks up `prefix` + upper-case value with `find`.
+fn enum_value<E: Clone + Send + Sync + 'static>(
     allowed: &'static [&'static str],
     prefix: &'static str,
     find: fn(&str) -> Option<E>,
@@ -154,35 +162,35 @@ fn words<E: Clone + Send + Sync + 'static>(
     });
     PossibleValuesParser::new(shown).try_map(move |word| {
         find(&format!("{prefix}{}", word.replace('-', "_").to_uppercase()))
-            .ok_or_else(|| format!("`{word}` is not known"))
+            .ok_or_else(|| format!("`{word}` is not supported"))
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{When, deployment, span, when};
+    use super::{When, deployment, duration, when};
 
     #[test]
-    fn spans_have_a_count_and_a_unit() {
+    fn durations_have_a_count_and_a_unit() {
         for (text, seconds) in
             [("45s", 45), ("90m", 5_400), ("12h", 43_200), ("30d", 2_592_000), ("2w", 1_209_600)]
         {
-            assert_eq!(span(text).map(|span| span.as_secs()), Ok(seconds), "{text}");
+            assert_eq!(duration(text).map(|it| it.as_secs()), Ok(seconds), "{text}");
         }
         for text in ["", "d", "30", "-1d", "1y", "1.5h", "30 d", "３d", "99999999999d"] {
-            assert!(span(text).is_err(), "{text}");
+            assert!(duration(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn times_are_named_or_relative() {
+    fn times_are_absolute_or_relative() {
         let now = "2026-11-20T12:00:00.5Z".parse().unwrap();
         let day = when("24h").unwrap();
         assert_eq!(day.before(now).unwrap().seconds, 1_795_089_600);
         assert_eq!(day.after(now).unwrap().seconds, 1_795_262_400);
         assert_eq!(day.after(now).unwrap().nanos, 500_000_000);
-        let named = when("2026-11-20T13:00:00+01:00").unwrap();
-        assert_eq!(named, When::At("2026-11-20T12:00:00Z".parse().unwrap()));
+        let absolute = when("2026-11-20T13:00:00+01:00").unwrap();
+        assert_eq!(absolute, When::At("2026-11-20T12:00:00Z".parse().unwrap()));
         let day = when("2026-11-01").unwrap();
         assert_eq!(day, When::At("2026-11-01T00:00:00Z".parse().unwrap()));
         for wrong in ["yesterday", "2026-11-31", "2026-11", "2026-11-01T12:00"] {

@@ -13,13 +13,13 @@ use serde::Serialize;
 use tonic::Code;
 
 use self::record::AccountRecord;
-use super::{present, time};
+use super::{required, rfc3339};
 use crate::Shell;
 use crate::cli::account::{AccountCommand, Credit, Invite, Plan, Resume, Show, Suspend};
 use crate::error::Failure;
 use crate::output::Record;
 
-/// An invite, as it is printed.
+/// An invite, as printed.
 #[derive(Serialize)]
 struct InviteRecord {
     code: String,
@@ -30,7 +30,7 @@ struct InviteRecord {
 pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Result<(), Failure> {
     match command {
         AccountCommand::List => list(shell).await,
-        AccountCommand::Show(Show { account: None }) => super::session::whoami(shell).await,
+        AccountCommand::Show(Show { account: None }) => super::login::whoami(shell).await,
         AccountCommand::Show(Show { account: Some(account) }) => show(shell, account).await,
         AccountCommand::Limits(input) => limits::run(shell, input).await,
         AccountCommand::Credit(input) => credit(shell, input).await,
@@ -60,7 +60,7 @@ async fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
 async fn show(shell: &mut Shell<'_>, account: String) -> Result<(), Failure> {
     let mut client = AccountServiceClient::new(shell.connect().await?);
     let answer = client.get_account(GetAccountRequest { account }).await?.into_inner();
-    shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
 }
 
 async fn credit(shell: &mut Shell<'_>, input: Credit) -> Result<(), Failure> {
@@ -68,43 +68,47 @@ async fn credit(shell: &mut Shell<'_>, input: Credit) -> Result<(), Failure> {
     let Credit { account, amount_usd, reason } = input;
     let request = CreditAccountRequest { account, amount_usd, reason };
     let answer = client.credit_account(request).await?.into_inner();
-    shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
 }
 
 async fn suspend(shell: &mut Shell<'_>, input: Suspend) -> Result<(), Failure> {
     let mut client = AccountServiceClient::new(shell.connect().await?);
     let request = SuspendAccountRequest { account: input.account, reason: input.reason };
     let answer = client.suspend_account(request).await?.into_inner();
-    shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
 }
 
 async fn resume(shell: &mut Shell<'_>, input: Resume) -> Result<(), Failure> {
     let mut client = AccountServiceClient::new(shell.connect().await?);
     let request = ResumeAccountRequest { account: input.account };
     let answer = client.resume_account(request).await?.into_inner();
-    shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
 }
 
 async fn plan(shell: &mut Shell<'_>, input: Plan) -> Result<(), Failure> {
     let mut client = AccountServiceClient::new(shell.connect().await?);
     let request = SetPlanRequest { account: input.account, plan: input.plan };
     let answer = client.set_plan(request).await?.into_inner();
-    shell.output.one(&AccountRecord::from(present(answer.account, "account")?))
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
 }
 
 async fn password(shell: &mut Shell<'_>, from_stdin: bool) -> Result<(), Failure> {
-    let (old, new) = super::session::new_password(shell, from_stdin)?;
+    let (old, new) = super::login::read_password_change(shell, from_stdin)?;
     let request = ChangePasswordRequest {
         old_password: old.expose_secret().to_owned(),
         new_password: new.expose_secret().to_owned(),
     };
     let mut client = AccountServiceClient::new(shell.connect().await?);
     let answer = client.change_password(request).await.map_err(|status| {
-        let refused = status.code() == Code::PermissionDenied;
+        let is_refused = status.code() == Code::PermissionDenied;
         let failure = Failure::from(status);
-        if refused { failure.advise("an operator cannot read a password either") } else { failure }
+        if is_refused {
+            failure.advise("an operator cannot read a password either")
+        } else {
+            failure
+        }
     })?;
-    let ended = super::sessions::ended(answer.into_inner().ended_sessions);
+    let ended = super::session::count_text(answer.into_inner().ended_sessions);
     shell.output.note(&format!("changed the password; {ended}"));
     Ok(())
 }
@@ -113,7 +117,9 @@ async fn invite(shell: &mut Shell<'_>, input: Invite) -> Result<(), Failure> {
     let ttl_seconds = u64::try_from(input.ttl.as_secs()).unwrap_or_default();
     let mut client = AccountServiceClient::new(shell.connect().await?);
     let answer = client.create_invite(CreateInviteRequest { ttl_seconds }).await?.into_inner();
-    shell.output.one(&InviteRecord { code: answer.code, expires_at: time(answer.expires_at) })?;
+    shell
+        .output
+        .one(&InviteRecord { code: answer.code, expires_at: rfc3339(answer.expires_at) })?;
     shell.output.note("one person can use it: ctl register NAME --invite CODE");
     Ok(())
 }

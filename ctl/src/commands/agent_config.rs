@@ -1,6 +1,6 @@
-//! `ctl agent-config …`: what a coding agent has to be told to work through the gateway.
+//! `ctl agent-config …`: the configuration of a coding agent for a model of this gateway.
 //!
-//! `configuration` writes it, `check` tries what it leads to.
+//! `configuration` generates it, `check` tests the resulting requests.
 
 mod check;
 mod configuration;
@@ -12,13 +12,13 @@ use serde::Serialize;
 
 use self::configuration::Target;
 use super::api::BaseUrl;
-use super::{api, filled, present};
+use super::{api, non_empty, required};
 use crate::Shell;
 use crate::cli::agent_config::{Agent, AgentConfig};
 use crate::error::{Exit, Failure};
 use crate::output::{Format, Record};
 
-/// A configuration, as it is printed in the formats that are not its own.
+/// A configuration, as printed in JSON, JSON lines and CSV.
 #[derive(Serialize)]
 struct ConfigurationRecord {
     agent: String,
@@ -31,31 +31,33 @@ struct ConfigurationRecord {
 
 /// Runs `ctl agent-config`.
 pub(super) async fn run(shell: &mut Shell<'_>, input: AgentConfig) -> Result<(), Failure> {
-    let url = address(shell, input.base_url.as_deref()).await?;
+    let url = base_url(shell, input.base_url.as_deref()).await?;
     if input.check {
         let model = match input.model {
             Some(model) => model,
-            None => choose(shell).await?.id,
+            None => default_model(shell).await?.id,
         };
         return Box::pin(check::run(shell, input.agent, &url, &model, input.key_file)).await;
     }
     let (id, model) = if let Some(id) = input.model {
         let mut client = ModelServiceClient::new(shell.connect().await?);
         let answer = client.get_model(GetModelRequest { id: id.clone() }).await?.into_inner();
-        // requests may name the model as it was named here, by its alias
-        (id, present(answer.model, "model")?)
+        // Not `model.id`: requests may use the given alias.
+        (id, required(answer.model, "model")?)
     } else {
-        let model = choose(shell).await?;
+        let model = default_model(shell).await?;
         (model.id.clone(), model)
     };
-    if !model.abilities.is_empty() && !calls_tools(&model) {
-        shell.output.note(&format!("`{id}` is not said to call tools, which agents live by"));
+    if !model.abilities.is_empty() && !supports_tools(&model) {
+        shell
+            .output
+            .note(&format!("warning: `{id}` does not list tool support, which agents need"));
     }
     let target = Target {
         base_url: &url,
         key_env: &input.key_env,
         model: &id,
-        name: filled(model.display_name.clone()).unwrap_or_else(|| id.clone()),
+        name: non_empty(model.display_name.clone()).unwrap_or_else(|| id.clone()),
         context: model.context_window,
         output: model.max_output_tokens,
         vision: model.abilities().any(|it| it == Ability::Vision),
@@ -63,13 +65,13 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: AgentConfig) -> Result<(),
     };
     let path = configuration::path(input.agent);
     let text = configuration::write(input.agent, &target)?;
-    shell.output.note(&format!("this belongs in {path}"));
-    if let Some(start) = configuration::start(input.agent, &target) {
+    shell.output.note(&format!("save this as {path}"));
+    if let Some(start) = configuration::start_command(input.agent, &target) {
         shell.output.note(&start);
     }
     let create =
         format!("export {}=$(ctl key create {} --quiet)", target.key_env, name(input.agent));
-    shell.output.note(&format!("it takes its key from the environment: {create}"));
+    shell.output.note(&format!("it reads its key from the environment: {create}"));
     if shell.output.format() == Format::Table {
         return shell.output.text(&text);
     }
@@ -83,42 +85,44 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: AgentConfig) -> Result<(),
     })
 }
 
-/// What an agent is called on the command line.
+/// Returns the name of an agent on the command line.
 fn name(agent: Agent) -> String {
     clap::ValueEnum::to_possible_value(&agent)
         .map(|value| value.get_name().to_owned())
         .unwrap_or_default()
 }
 
-/// Where clients reach the gateway; says so if that is only a guess.
-async fn address(shell: &mut Shell<'_>, given: Option<&str>) -> Result<String, Failure> {
+/// Returns the base URL of the API, and prints a note if it is a guess.
+async fn base_url(shell: &mut Shell<'_>, given: Option<&str>) -> Result<String, Failure> {
     let BaseUrl { url, is_guess } = api::base_url(given, &shell.gateway()?).await?;
     if is_guess {
-        let guess = format!("the API is taken to be at {url}; --base-url URL says otherwise");
+        let guess = format!("assuming that the API is at {url}; override it with --base-url URL");
         shell.output.note(&guess);
     }
     Ok(url)
 }
 
-/// Finds the model of those who name none: the only one, or the first that calls tools.
-async fn choose(shell: &mut Shell<'_>) -> Result<Model, Failure> {
+/// Returns the default model: the first that supports tools, else the first.
+async fn default_model(shell: &mut Shell<'_>) -> Result<Model, Failure> {
     let mut client = ModelServiceClient::new(shell.connect().await?);
     let mut models = client.list_models(ListModelsRequest {}).await?.into_inner().models;
-    let first = models.iter().position(calls_tools).unwrap_or_default();
+    let first = models.iter().position(supports_tools).unwrap_or_default();
     if models.is_empty() {
         return Err(Failure::new(Exit::NotFound, "there is no model yet")
             .advise("an operator adds one with `ctl model add`"));
     }
     let model = models.swap_remove(first);
     if !models.is_empty() {
-        let chosen =
-            format!("chose the model {}; --model ID takes another of `ctl model list`", model.id);
+        let chosen = format!(
+            "using the model {}; choose another of `ctl model list` with --model ID",
+            model.id
+        );
         shell.output.note(&chosen);
     }
     Ok(model)
 }
 
-fn calls_tools(model: &Model) -> bool {
+fn supports_tools(model: &Model) -> bool {
     model.abilities().any(|it| it == Ability::Tools)
 }
 

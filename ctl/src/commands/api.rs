@@ -1,4 +1,4 @@
-//! The gateway's API as its clients reach it, for the commands that try what they print.
+//! A client of the gateway's OpenAI-compatible API, for commands that test the settings they print.
 
 use std::time::Duration;
 
@@ -24,28 +24,31 @@ use crate::connect;
 use crate::error::{Exit, Failure};
 use crate::profile::Endpoint;
 
-/// An error answer is shorter.
+/// The maximum size of an error response, in bytes.
 const MAX_ERROR_BYTES: usize = 1 << 20;
-/// What to do about an address that is none of an API.
-const SHAPES: &str = "give --base-url http://HOST:PORT/v1 or https://HOST/v1";
+/// The advice for a base URL without an API.
+const BASE_URL_ADVICE: &str = "give --base-url http://HOST:PORT/v1 or https://HOST/v1";
 
 /// A client of the API at one address.
 pub(super) struct Api {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     base_url: String,
-    /// How long it waits for the head of an answer.
-    patience: Duration,
+    /// The timeout for the response head.
+    response_timeout: Duration,
 }
 
 // === impl Api ===
 
 impl Api {
-    /// Makes a client of the API at `base_url`, which trusts what calls to `endpoint`, the same gateway's
-    /// admin plane, trust.
+    /// Creates a client of the API at `base_url`, which trusts the same certificate authorities as calls to
+    /// `endpoint`, the admin plane of the same gateway.
+    ///
+    /// # Errors
+    /// The authorities cannot be read.
     pub(super) fn new(
         base_url: &str,
         endpoint: &Endpoint,
-        patience: Duration,
+        response_timeout: Duration,
     ) -> Result<Self, Failure> {
         let trust = Trust::of(endpoint.authorities()?.as_deref())
             .map_err(|error| Failure::new(Exit::Failed, error))?;
@@ -55,22 +58,22 @@ impl Api {
             .enable_http1()
             .build();
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { client, base_url: base_url.to_owned(), patience })
+        Ok(Self { client, base_url: base_url.to_owned(), response_timeout })
     }
 
-    /// Finds out whether who answers there knows `/models`: to refuse a stranger will do.
-    pub(super) async fn knock(&self) -> Result<(), Failure> {
+    /// Checks that the server has a `/models` endpoint; a refusal for the lack of a key suffices.
+    pub(super) async fn probe(&self) -> Result<(), Failure> {
         let uri = self.uri("models")?;
         let answer = self.send(Request::get(uri), Bytes::new()).await?;
         let status = answer.status();
         if status == StatusCode::NOT_FOUND || status.is_redirection() {
             let message = format!("there is no API at `{}`: `/models` is not there", self.base_url);
-            return Err(Failure::usage(message).advise(SHAPES));
+            return Err(Failure::usage(message).advise(BASE_URL_ADVICE));
         }
         Ok(())
     }
 
-    /// Sends a request with this key, and returns the answer, whatever it says.
+    /// Sends a request with `key` and returns the response, whatever its status.
     pub(super) async fn post(
         &self,
         path: &str,
@@ -79,7 +82,7 @@ impl Api {
     ) -> Result<Response<Incoming>, Failure> {
         let mut authorization =
             HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
-                .map_err(|_| Failure::usage("the key has characters that no key has"))?;
+                .map_err(|_| Failure::usage("the key contains invalid characters"))?;
         authorization.set_sensitive(true);
         let request = Request::post(self.uri(path)?)
             .header(CONTENT_TYPE, "application/json")
@@ -89,22 +92,23 @@ impl Api {
     }
 
     async fn send(&self, request: Builder, body: Bytes) -> Result<Response<Incoming>, Failure> {
-        let failed = |why| Failure::new(Exit::Failed, why);
+        let failed = |reason| Failure::new(Exit::Failed, reason);
         let request = request.body(Full::new(body)).map_err(|error| failed(error.to_string()))?;
-        let answer = timeout(self.patience, self.client.request(request)).await;
+        let answer = timeout(self.response_timeout, self.client.request(request)).await;
+        let seconds = self.response_timeout.as_secs();
         match answer {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(self.unreachable(&error).await),
-            Err(_) => Err(failed(format!("nothing came for {} s", self.patience.as_secs()))),
+            Ok(Err(error)) => Err(self.connection_failure(&error).await),
+            Err(_) => Err(failed(format!("no response within {seconds} s"))),
         }
     }
 
     fn uri(&self, path: &str) -> Result<Uri, Failure> {
         let uri = format!("{}/{path}", self.base_url);
-        uri.parse().map_err(|_| Failure::usage(format!("`{uri}` is no address")))
+        uri.parse().map_err(|_| Failure::usage(format!("`{uri}` is not a URL")))
     }
 
-    async fn unreachable(&self, error: &hyper_util::client::legacy::Error) -> Failure {
+    async fn connection_failure(&self, error: &hyper_util::client::legacy::Error) -> Failure {
         if let Some(problem) = TlsProblem::find(error) {
             return Failure::tls(&format!("the API at `{}`", self.base_url), &problem);
         }
@@ -123,8 +127,10 @@ impl Api {
     }
 }
 
-/// Returns an answer that is none but an error as what it says.
-pub(super) async fn accepted(answer: Response<Incoming>) -> Result<Response<Incoming>, Failure> {
+/// Returns a successful response; converts any other to a failure with its error message.
+pub(super) async fn ensure_success(
+    answer: Response<Incoming>,
+) -> Result<Response<Incoming>, Failure> {
     if answer.status().is_success() {
         return Ok(answer);
     }
@@ -132,43 +138,44 @@ pub(super) async fn accepted(answer: Response<Incoming>) -> Result<Response<Inco
     let body = Limited::new(answer.into_body(), MAX_ERROR_BYTES).collect().await;
     let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let error: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let said = match (error["error"]["message"].as_str(), error["error"]["code"].as_str()) {
+    let reason = match (error["error"]["message"].as_str(), error["error"]["code"].as_str()) {
         (Some(message), Some(code)) => format!("{message} ({code})"),
         (Some(message), None) => message.to_owned(),
-        (None, _) => shortened(&String::from_utf8_lossy(&body)),
+        (None, _) => excerpt(&String::from_utf8_lossy(&body)),
     };
-    Err(Failure::new(Exit::Failed, format!("HTTP {status}: {said}")))
+    Err(Failure::new(Exit::Failed, format!("HTTP {status}: {reason}")))
 }
 
-/// The base URL of the API, and how it is known.
+/// The base URL of the API.
 pub(super) struct BaseUrl {
     pub(super) url: String,
-    /// Whether neither the user nor the gateway has said so.
+    /// Whether neither the user nor the gateway specified the URL.
     pub(super) is_guess: bool,
 }
 
-/// Returns where clients reach the API of the gateway at `endpoint`: as given, else as the gateway says, else
-/// as it is by default.
+/// Returns the base URL of the API of the gateway at `endpoint`: the given one, else the one that the gateway
+/// announces, else the default.
 ///
 /// # Errors
-/// What is given is no base URL, or the gateway cannot be reached.
+/// The given URL is invalid, or the gateway cannot be reached.
 pub(super) async fn base_url(given: Option<&str>, endpoint: &Endpoint) -> Result<BaseUrl, Failure> {
     if let Some(url) = given {
         let parsed = url.parse::<Uri>().ok();
         let scheme = parsed.as_ref().and_then(Uri::scheme_str);
         if !matches!(scheme, Some("http" | "https")) {
-            return Err(Failure::usage(format!("`{url}` is no address of an API")).advise(SHAPES));
+            let message = format!("`{url}` is not a base URL");
+            return Err(Failure::usage(message).advise(BASE_URL_ADVICE));
         }
         let url = url.trim_end_matches('/').to_owned();
         return Ok(BaseUrl { url, is_guess: false });
     }
-    let mut client = AccountServiceClient::new(connect(&endpoint.stranger()).await?);
+    let mut client = AccountServiceClient::new(connect(&endpoint.without_token()).await?);
     match client.describe_gateway(DescribeGatewayRequest {}).await {
         Ok(answer) => {
             let url = proto::client::api_url(&endpoint.server, answer.get_ref());
             Ok(BaseUrl { url, is_guess: false })
         }
-        // A gateway of an earlier version.
+        // A gateway of an earlier version does not have the call.
         Err(status) if status.code() == Code::Unimplemented && status.message().is_empty() => {
             let url = proto::client::guessed_api_url(&endpoint.server);
             Ok(BaseUrl { url, is_guess: true })
@@ -178,7 +185,7 @@ pub(super) async fn base_url(given: Option<&str>, endpoint: &Endpoint) -> Result
 }
 
 /// Returns the beginning of a text, in quotes.
-pub(super) fn shortened(text: &str) -> String {
+pub(super) fn excerpt(text: &str) -> String {
     const MAX_CHARS: usize = 160;
     let more = if text.chars().count() > MAX_CHARS { "…" } else { "" };
     format!("{:?}{more}", text.chars().take(MAX_CHARS).collect::<String>())

@@ -1,16 +1,16 @@
-//! `ctl audit …`, and how an entry of the audit log is printed.
+//! `ctl audit …`, and the printed form of audit log entries.
 
 use proto::v1::audit_service_client::AuditServiceClient;
 use proto::v1::{AuditEntry, ListAuditRequest};
 use serde::Serialize;
 
-use super::{filled, time};
+use super::{non_empty, rfc3339};
 use crate::Shell;
 use crate::cli::audit::{AuditCommand, List};
 use crate::error::Failure;
 use crate::output::Record;
 
-/// An entry, as it is printed.
+/// An entry, as printed.
 #[derive(Serialize)]
 struct EntryRecord {
     id: u64,
@@ -59,12 +59,12 @@ impl From<AuditEntry> for EntryRecord {
     fn from(entry: AuditEntry) -> Self {
         Self {
             id: entry.id,
-            made_at: time(entry.at),
-            actor: filled(entry.actor),
+            made_at: rfc3339(entry.at),
+            actor: non_empty(entry.actor),
             action: entry.action,
-            object: filled(entry.object),
-            account: filled(entry.account),
-            details: filled(entry.details),
+            object: non_empty(entry.object),
+            account: non_empty(entry.account),
+            details: non_empty(entry.details),
         }
     }
 }
@@ -74,6 +74,6 @@ impl Record for EntryRecord {
         &["id", "made_at", "actor", "action", "object", "account", "details"];
     const COLUMNS: &'static [&'static str] =
         &["made_at", "actor", "action", "object", "details", "account"];
-    const NARROW: &'static [&'static str] =
+    const NARROW_COLUMNS: &'static [&'static str] =
         &["short_made_at", "actor", "action", "object", "details", "account"];
 }

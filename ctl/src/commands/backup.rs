@@ -1,4 +1,4 @@
-//! `ctl backup`: the gateway's database as a file.
+//! `ctl backup`: copies the gateway's database to a file or stdout.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::cli::Backup;
 use crate::error::{Exit, Failure};
 
 const MIB: u64 = 1024 * 1024;
-const KEEP_THE_SEAL: &str = "keep `seal.key` of the gateway's data directory with it: without that key the \
+const SEAL_KEY_NOTE: &str = "keep `seal.key` of the gateway's data directory with it: without that key the \
     upstream credentials in the copy cannot be read";
 
 /// Runs `ctl backup`.
@@ -20,55 +20,58 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: Backup) -> Result<(), Fail
         return to_stdout(shell).await;
     }
     let path = &*input.file;
-    let writing = |error: std::io::Error| Failure::file("writing", path, &error);
+    let write_failure = |error: std::io::Error| Failure::file("writing", path, &error);
     if !shell.globals.yes && path.symlink_metadata().is_ok() {
-        return Err(exists(path));
+        return Err(already_exists(path));
     }
     let dir = match path.parent() {
         Some(dir) if dir != Path::new("") => dir,
         _ => Path::new("."),
     };
-    // Readable by its owner only from its first moment, and gone again if the copy breaks off.
-    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(writing)?;
-    let size = copy(shell, |_, data| file.write_all(data).map_err(writing)).await?;
-    file.as_file().sync_all().map_err(writing)?;
+    // Created readable only by its owner, and removed if the copy fails.
+    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(write_failure)?;
+    let size = copy(shell, |_, data| file.write_all(data).map_err(write_failure)).await?;
+    file.as_file().sync_all().map_err(write_failure)?;
     if shell.globals.yes {
-        file.persist(path).map_err(|error| writing(error.error))?;
+        file.persist(path).map_err(|error| write_failure(error.error))?;
     } else {
         file.persist_noclobber(path).map_err(|error| match error.error.kind() {
-            ErrorKind::AlreadyExists => exists(path),
-            _ => writing(error.error),
+            ErrorKind::AlreadyExists => already_exists(path),
+            _ => write_failure(error.error),
         })?;
     }
     shell.output.note(&format!("wrote {size} bytes to `{}`", path.display()));
-    shell.output.note(KEEP_THE_SEAL);
+    shell.output.note(SEAL_KEY_NOTE);
     Ok(())
 }
 
-/// Writes the copy to stdout, for a pipe.
+/// Writes the copy to stdout, which must not be a terminal.
 async fn to_stdout(shell: &mut Shell<'_>) -> Result<(), Failure> {
     if shell.environment.width.is_some() {
-        return Err(Failure::usage("a database is nothing for a terminal")
-            .advise("name a file, or send it on: `ctl backup - | gzip > tollgate.db.gz`"));
+        return Err(Failure::usage("a database cannot be written to a terminal")
+            .advise("name a file, or use a pipe: `ctl backup - | gzip > tollgate.db.gz`"));
     }
     let size = copy(shell, |shell, data| shell.output.bytes(data)).await?;
     shell.output.note(&format!("wrote {size} bytes to stdout"));
-    shell.output.note(KEEP_THE_SEAL);
+    shell.output.note(SEAL_KEY_NOTE);
     Ok(())
 }
 
-/// Hands the pieces of the copy to `write` as they come, and returns how many bytes it has.
+/// Passes the chunks of the copy to `write` as they arrive, and returns its size in bytes.
+///
+/// # Errors
+/// The call or `write` fails, or the stream ends before the announced size.
 async fn copy(
     shell: &mut Shell<'_>,
     mut write: impl FnMut(&mut Shell<'_>, &[u8]) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
     let mut client = MaintenanceServiceClient::new(shell.connect().await?);
-    let mut pieces = client.backup(BackupRequest {}).await?.into_inner();
+    let mut chunks = client.backup(BackupRequest {}).await?.into_inner();
     let (mut written, mut size) = (0, 0);
-    while let Some(piece) = pieces.message().await? {
-        write(shell, &piece.data)?;
-        written += piece.data.len() as u64;
-        size = piece.size_bytes;
+    while let Some(chunk) = chunks.message().await? {
+        write(shell, &chunk.data)?;
+        written += chunk.data.len() as u64;
+        size = chunk.size_bytes;
         shell.output.progress(written / MIB, Some(size.div_ceil(MIB)), "MiB");
     }
     shell.output.end_progress();
@@ -78,7 +81,7 @@ async fn copy(
     Ok(size)
 }
 
-fn exists(path: &Path) -> Failure {
-    Failure::new(Exit::Conflict, format!("`{}` is there already", path.display()))
-        .advise("choose another name, or replace it with --yes")
+fn already_exists(path: &Path) -> Failure {
+    Failure::new(Exit::Conflict, format!("`{}` exists already", path.display()))
+        .advise("choose another name, or overwrite it with --yes")
 }

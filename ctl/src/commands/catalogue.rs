@@ -1,10 +1,10 @@
-//! `ctl export` and `ctl apply`: plans, upstreams and models as a file that lives in git.
+//! `ctl export` and `ctl apply`: plans, upstreams and models as a file, for example under version control.
 //!
-//! `file` is how they are written down, `contract` how the gateway has them, `difference` what changes one
-//! state into another, `change` the call that makes it so. Applying what was exported changes nothing.
+//! `file` is the file format, `convert` maps it to and from proto, `difference` computes the changes between
+//! two catalogues, `change` sends them. Invariant: applying an exported file changes nothing.
 
 mod change;
-mod contract;
+mod convert;
 mod difference;
 mod file;
 mod limits;
@@ -25,9 +25,9 @@ use crate::output::Format;
 use difference::{Action, Change, differences};
 use file::{Catalogue, Credential};
 
-/// What stands above an exported catalogue.
-const PREFACE: &str = "# Plans, upstreams and models, for `ctl apply -f FILE`. It holds no secret: a \
-    `sealed` credential is\n# kept by the gateway alone.\n\n";
+/// The comment at the top of an exported catalogue.
+const HEADER: &str = "# Plans, upstreams and models, for `ctl apply -f FILE`. The file contains no secrets: a \
+    `sealed`\n# credential is stored only in the gateway.\n\n";
 
 /// Runs `ctl export`.
 pub(super) async fn export(shell: &mut Shell<'_>) -> Result<(), Failure> {
@@ -37,24 +37,24 @@ pub(super) async fn export(shell: &mut Shell<'_>) -> Result<(), Failure> {
     }
     let text = toml::to_string(&catalogue)
         .map_err(|error| Failure::new(Exit::Failed, format!("writing the catalogue: {error}")))?;
-    shell.output.text(&format!("{PREFACE}{text}"))
+    shell.output.text(&format!("{HEADER}{text}"))
 }
 
 /// Runs `ctl apply`.
 pub(super) async fn apply(shell: &mut Shell<'_>, input: Apply) -> Result<(), Failure> {
-    let mut wished = read(shell, &input.file)?;
+    let mut desired = read(shell, &input.file)?;
     let connection = shell.connect().await?;
-    let there = fetch(connection.clone()).await?;
-    wished.settle(&there);
-    check_sealed(&wished, &there)?;
-    let changes = differences(&there, &wished, input.prune)?;
+    let current = fetch(connection.clone()).await?;
+    desired.normalize(&current);
+    check_sealed(&desired, &current)?;
+    let changes = differences(&current, &desired, input.prune)?;
     print(shell, &changes)?;
     if changes.is_empty() {
         shell.output.note("no changes");
         return Ok(());
     }
     if input.dry_run {
-        change::check(connection, &changes, &there, &wished).await?;
+        change::check(connection, &changes, &current, &desired).await?;
         shell.output.note("nothing was changed: this was a dry run");
         return Ok(());
     }
@@ -62,11 +62,11 @@ pub(super) async fn apply(shell: &mut Shell<'_>, input: Apply) -> Result<(), Fai
     if removed > 0 {
         if !shell.environment.interactive && !shell.globals.yes {
             let message = format!("{removed} of the changes remove something");
-            return Err(Failure::usage(message).advise("say that they may, with --yes"));
+            return Err(Failure::usage(message).advise("confirm the removal with --yes"));
         }
-        shell.confirm(&format!("Apply this, and remove {removed}?"))?;
+        shell.confirm(&format!("Apply the changes, and remove {removed}?"))?;
     }
-    change::carry_out(shell, connection, &changes, &there, &wished).await
+    change::apply(shell, connection, &changes, &current, &desired).await
 }
 
 /// Reads a catalogue file, or stdin for `-`.
@@ -79,18 +79,18 @@ fn read(shell: &mut Shell<'_>, path: &Path) -> Result<Catalogue, Failure> {
     };
     reading.map_err(|error| {
         Failure::file("reading", path, &error)
-            .advise("`ctl export >FILE` makes one of what the gateway has")
+            .advise("`ctl export > FILE` writes the current catalogue")
     })?;
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
         let message = format!("`{}`, line {line}: {}", path.display(), error.message());
-        Failure::usage(message).advise("`ctl export` prints a file as it should be")
+        Failure::usage(message).advise("`ctl export` prints a valid file")
     })
 }
 
-/// Asks the gateway for all that a catalogue holds.
+/// Fetches the complete catalogue from the gateway.
 async fn fetch(connection: Connection) -> Result<Catalogue, Failure> {
-    // Upstreams first: whoever may see those sees everything.
+    // Upstreams first: listing them requires the operator role, with which the other lists are complete.
     let upstreams = UpstreamServiceClient::new(connection.clone())
         .list_upstreams(ListUpstreamsRequest {})
         .await?
@@ -106,16 +106,17 @@ async fn fetch(connection: Connection) -> Result<Catalogue, Failure> {
         upstreams: upstreams.upstreams.into_iter().map(|it| (it.name.clone(), it.into())).collect(),
         models: models.models.into_iter().map(|it| (it.id.clone(), it.into())).collect(),
     };
-    catalogue.settle(&Catalogue::default());
+    catalogue.normalize(&Catalogue::default());
     Ok(catalogue)
 }
 
-/// A file cannot give what it does not hold: a credential that it calls sealed must be stored already.
-fn check_sealed(wished: &Catalogue, there: &Catalogue) -> Result<(), Failure> {
+/// Checks that the gateway already stores each credential that the file marks as sealed, because the file
+/// does not contain it.
+fn check_sealed(desired: &Catalogue, current: &Catalogue) -> Result<(), Failure> {
     let sealed =
-        wished.upstreams.iter().filter(|(_, it)| it.credential == Some(Credential::Sealed));
+        desired.upstreams.iter().filter(|(_, it)| it.credential == Some(Credential::Sealed));
     for (name, upstream) in sealed {
-        let verb = match there.upstreams.get(name) {
+        let verb = match current.upstreams.get(name) {
             Some(stored) if stored.credential == Some(Credential::Sealed) => continue,
             Some(_) => format!("update {name}"),
             None => format!("add {name} --url {}", upstream.url),
@@ -131,6 +132,6 @@ fn print(shell: &mut Shell<'_>, changes: &[Change]) -> Result<(), Failure> {
     if shell.output.format() != Format::Table || shell.output.is_quiet() {
         return shell.output.many(changes);
     }
-    let text: String = changes.iter().map(|change| change.draw(&shell.output)).collect();
+    let text: String = changes.iter().map(|change| change.render(&shell.output)).collect();
     shell.output.text(&text)
 }

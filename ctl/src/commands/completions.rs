@@ -1,4 +1,4 @@
-//! `ctl completions`: a script that has the shell ask `ctl` itself how a line may go on.
+//! `ctl completions`: the script with which a shell asks `ctl` for completions.
 
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
@@ -13,6 +13,6 @@ pub(super) fn run(shell: &mut Shell<'_>, kind: cli::Shell) -> Result<(), Failure
         cli::Shell::Zsh => &Zsh,
         cli::Shell::Fish => &Fish,
     };
-    let script = complete::registration(completer)?;
+    let script = complete::registration_script(completer)?;
     shell.output.text(&script)
 }

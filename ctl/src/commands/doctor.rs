@@ -1,9 +1,9 @@
-//! `ctl doctor`: what is wrong between here and the gateway, and in it; and what to do about it.
+//! `ctl doctor`: diagnoses this host, the connection and the gateway, and suggests remedies.
 //!
-//! What only this host can see (its files, its clock, the way to the gateway) is in `here`; the rest is
-//! the gateway's own examination, which operators may ask for.
+//! `local` has the checks of this host: files, clock and connection. The others are the gateway's own
+//! diagnostics, which require the operator role.
 
-mod here;
+mod local;
 
 use proto::client::Connection;
 use proto::v1::diagnostics_service_client::DiagnosticsServiceClient;
@@ -11,19 +11,19 @@ use proto::v1::{DiagnoseRequest, DiagnoseResponse, DiagnosticArea, Severity};
 use serde::Serialize;
 use tonic::Code;
 
-use super::{filled, word};
+use super::{enum_name, non_empty};
 use crate::cli::doctor::Doctor;
 use crate::error::{Exit, Failure, one_line};
-use crate::output::{Format, Hue, Record, Stream, wrapped};
+use crate::output::{Format, Record, StreamState, Style, wrapped};
 use crate::{Shell, clock};
 
-/// Where on a line findings and remedies begin.
-const SAID_AT: usize = 22;
+/// The column at which findings and remedies start.
+const FINDING_COLUMN: usize = 22;
 
-/// Something that was examined, and what was found.
+/// The result of a check.
 #[derive(Serialize)]
 struct Diagnosis {
-    /// `server`, `token`, `credentials`, `clock` … and the gateway's own areas.
+    /// `server`, `token`, `credentials`, `clock` … or an area of the gateway's diagnostics.
     area: String,
     subject: Option<String>,
     /// `ok`, `warning` or `problem`.
@@ -33,48 +33,48 @@ struct Diagnosis {
     elapsed_ms: Option<f64>,
 }
 
-/// What was found so far; printed at once, but for a JSON document.
+/// The diagnoses so far. They are printed as they arrive, except in a JSON document.
 #[derive(Default)]
 struct Report {
-    findings: Vec<Diagnosis>,
-    printed: Stream,
+    diagnoses: Vec<Diagnosis>,
+    printed: StreamState,
 }
 
 /// Runs `ctl doctor`.
 pub(super) async fn run(shell: &mut Shell<'_>, input: Doctor) -> Result<(), Failure> {
     let mut report = Report::default();
-    here::files(shell, &mut report)?;
-    if let Some(gateway) = here::gateway(shell, &mut report).await? {
+    local::check_files(shell, &mut report)?;
+    if let Some(gateway) = local::check_connection(shell, &mut report).await? {
         let request = DiagnoseRequest { send_requests: input.send_requests };
-        there(shell, &mut report, gateway, request).await?;
+        diagnose_gateway(shell, &mut report, gateway, request).await?;
     }
-    report.end(shell)
+    report.finish(shell)
 }
 
-/// Has the gateway examine itself, and compares its clock with ours.
-async fn there(
+/// Runs the gateway's diagnostics, and compares its clock with this host's.
+async fn diagnose_gateway(
     shell: &mut Shell<'_>,
     report: &mut Report,
     gateway: Connection,
     request: DiagnoseRequest,
 ) -> Result<(), Failure> {
-    let asked = clock::now();
-    let mut found = match DiagnosticsServiceClient::new(gateway).diagnose(request).await {
+    let sent_at = clock::now();
+    let mut answers = match DiagnosticsServiceClient::new(gateway).diagnose(request).await {
         Ok(answer) => answer.into_inner(),
-        Err(status) => return report.add(shell, Diagnosis::unexamined(&status)),
+        Err(status) => return report.add(shell, Diagnosis::failed(&status)),
     };
-    let mut compared = false;
+    let mut is_clock_checked = false;
     loop {
-        match found.message().await {
+        match answers.message().await {
             Ok(Some(answer)) => {
-                if !std::mem::replace(&mut compared, true) {
-                    let skew = here::clock(asked, clock::now(), answer.gateway_time_ms);
+                if !std::mem::replace(&mut is_clock_checked, true) {
+                    let skew = local::check_clock(sent_at, clock::now(), answer.gateway_time_ms);
                     report.add(shell, skew)?;
                 }
                 report.add(shell, answer.into())?;
             }
             Ok(None) => return Ok(()),
-            Err(status) => return report.add(shell, Diagnosis::unexamined(&status)),
+            Err(status) => return report.add(shell, Diagnosis::failed(&status)),
         }
     }
 }
@@ -82,28 +82,31 @@ async fn there(
 // === impl Report ===
 
 impl Report {
-    fn add(&mut self, shell: &mut Shell<'_>, finding: Diagnosis) -> Result<(), Failure> {
+    fn add(&mut self, shell: &mut Shell<'_>, diagnosis: Diagnosis) -> Result<(), Failure> {
         match shell.output.format() {
             Format::Table => {
-                let text = finding.draw(shell);
+                let text = diagnosis.render(shell);
                 shell.output.text(&text)?;
                 shell.output.flush()?;
             }
             Format::Json => {}
             Format::Jsonl | Format::Csv => {
-                shell.output.more(std::slice::from_ref(&finding), &mut self.printed)?;
+                shell.output.append(std::slice::from_ref(&diagnosis), &mut self.printed)?;
             }
         }
-        self.findings.push(finding);
+        self.diagnoses.push(diagnosis);
         Ok(())
     }
 
-    /// Says what it comes to.
-    fn end(self, shell: &mut Shell<'_>) -> Result<(), Failure> {
+    /// Prints a summary.
+    ///
+    /// # Errors
+    /// A check found a problem.
+    fn finish(self, shell: &mut Shell<'_>) -> Result<(), Failure> {
         if shell.output.format() == Format::Json {
-            shell.output.many(&self.findings)?;
+            shell.output.many(&self.diagnoses)?;
         }
-        let count = |severity| self.findings.iter().filter(|it| it.severity == severity).count();
+        let count = |severity| self.diagnoses.iter().filter(|it| it.severity == severity).count();
         let (problems, warnings) = (count("problem"), count("warning"));
         if problems > 0 {
             let plural = if problems == 1 { "" } else { "s" };
@@ -121,11 +124,11 @@ impl Report {
 // === impl Diagnosis ===
 
 impl Diagnosis {
-    /// What was found, and is well unless it is said to be otherwise.
-    fn of(area: &str, subject: &str, finding: impl Into<String>) -> Self {
+    /// Creates a diagnosis of severity `ok`.
+    fn ok(area: &str, subject: &str, finding: impl Into<String>) -> Self {
         Self {
             area: area.to_owned(),
-            subject: filled(subject.to_owned()),
+            subject: non_empty(subject.to_owned()),
             severity: "ok",
             finding: finding.into(),
             remedy: None,
@@ -133,46 +136,45 @@ impl Diagnosis {
         }
     }
 
-    /// It works, but should not stay so.
+    /// Raises the severity to `warning`: it works, but should be changed.
     fn warning(self, remedy: impl Into<String>) -> Self {
-        Self { severity: "warning", remedy: filled(remedy.into()), ..self }
+        Self { severity: "warning", remedy: non_empty(remedy.into()), ..self }
     }
 
-    /// It does not work.
+    /// Raises the severity to `problem`: it does not work.
     fn problem(self, remedy: impl Into<String>) -> Self {
-        Self { severity: "problem", remedy: filled(remedy.into()), ..self }
+        Self { severity: "problem", remedy: non_empty(remedy.into()), ..self }
     }
 
-    /// The gateway did not examine itself, or not to the end.
-    fn unexamined(status: &tonic::Status) -> Self {
+    /// Creates the diagnosis for gateway diagnostics that were refused or ended early.
+    fn failed(status: &tonic::Status) -> Self {
         let failure = Failure::from(status.clone());
         let advice = failure.advice().unwrap_or_default();
         match status.code() {
             Code::PermissionDenied => {
-                Self::of("gateway", "", "its own examination is for operators")
-                    .warning("run `ctl doctor` as an operator to have the gateway examined, too")
+                Self::ok("gateway", "", "its diagnostics are for operators only")
+                    .warning("run `ctl doctor` as an operator to diagnose the gateway, too")
             }
-            _ => {
-                Self::of("gateway", "", format!("its examination ended: {failure}")).problem(advice)
-            }
+            _ => Self::ok("gateway", "", format!("its diagnostics failed: {failure}"))
+                .problem(advice),
         }
     }
 
-    /// The finding as a person reads it: a line, and under it what to do.
-    fn draw(&self, shell: &Shell<'_>) -> String {
-        let hue = match self.severity {
-            "ok" => Hue::Good,
-            "warning" => Hue::Doubtful,
-            _ => Hue::Bad,
+    /// Renders the diagnosis as text: the finding, then the remedy on its own line.
+    fn render(&self, shell: &Shell<'_>) -> String {
+        let style = match self.severity {
+            "ok" => Style::Success,
+            "warning" => Style::Warning,
+            _ => Style::Error,
         };
-        let severity = shell.output.hued(&format!("{:<8}", self.severity), hue);
+        let severity = shell.output.styled(&format!("{:<8}", self.severity), style);
         let subject = self.subject.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
         let elapsed = self.elapsed_ms.map(|ms| format!(" ({ms:.1} ms)")).unwrap_or_default();
         let finding = format!("{subject}{}{elapsed}", self.finding);
-        let said = |text: &str| wrapped(&one_line(text), SAID_AT, shell.output.width());
-        let mut text = format!("{severity} {:<11}  {}\n", self.area, said(&finding));
+        let wrap = |text: &str| wrapped(&one_line(text), FINDING_COLUMN, shell.output.width());
+        let mut text = format!("{severity} {:<11}  {}\n", self.area, wrap(&finding));
         if let Some(remedy) = &self.remedy {
-            text = format!("{text}{:SAID_AT$}{}\n", "", said(remedy));
+            text = format!("{text}{:FINDING_COLUMN$}{}\n", "", wrap(remedy));
         }
         text
     }
@@ -182,15 +184,15 @@ impl From<DiagnoseResponse> for Diagnosis {
     fn from(answer: DiagnoseResponse) -> Self {
         let area: DiagnosticArea = answer.area();
         Self {
-            area: word(area.as_str_name(), "DIAGNOSTIC_AREA_").unwrap_or("gateway".to_owned()),
+            area: enum_name(area.as_str_name(), "DIAGNOSTIC_AREA_").unwrap_or("gateway".to_owned()),
             severity: match answer.severity() {
                 Severity::Ok | Severity::Unspecified => "ok",
                 Severity::Warning => "warning",
                 Severity::Problem => "problem",
             },
-            subject: filled(answer.subject),
+            subject: non_empty(answer.subject),
             finding: answer.finding,
-            remedy: filled(answer.remedy),
+            remedy: non_empty(answer.remedy),
             elapsed_ms: Some(answer.elapsed_ms),
         }
     }

@@ -1,4 +1,4 @@
-//! `ctl key …`, and how a key is printed.
+//! `ctl key …`, and the printed form of keys.
 
 use proto::client::Connection;
 use proto::v1::key_service_client::KeyServiceClient;
@@ -10,13 +10,13 @@ use serde::Serialize;
 use tonic::Code;
 
 use super::limits::LimitFields;
-use super::{filled, listed, present, time, words};
+use super::{non_empty, require_listed, required, rfc3339, without_empty};
 use crate::Shell;
 use crate::cli::key::{Create, KeyCommand, List, Revoke, Rotate};
 use crate::error::Failure;
 use crate::output::Record;
 
-/// A key, as it is printed.
+/// A key, as printed.
 #[derive(Serialize)]
 struct KeyRecord {
     id: String,
@@ -35,7 +35,7 @@ struct KeyRecord {
     successor: Option<String>,
 }
 
-/// A new key with its secret, as it is printed this once.
+/// A new key with its secret, printed only at creation.
 #[derive(Serialize)]
 struct NewKeyRecord {
     secret: String,
@@ -64,9 +64,9 @@ async fn create(shell: &mut Shell<'_>, input: Create) -> Result<(), Failure> {
     let client_gone = input.drain.map_or(ClientGone::Cancel, |_| ClientGone::Drain);
     let request = CreateKeyRequest {
         label: input.label,
-        limits: input.limits.of_new(),
+        limits: input.limits.for_create(),
         spend_cap_usd: input.spend_cap.unwrap_or_default(),
-        models: words(input.models),
+        models: without_empty(input.models),
         expires_at,
         translation: translation.into(),
         client_gone: client_gone.into(),
@@ -74,7 +74,7 @@ async fn create(shell: &mut Shell<'_>, input: Create) -> Result<(), Failure> {
     };
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let answer = client.create_key(request).await?.into_inner();
-    reveal(shell, answer.key, answer.secret)
+    print_new_key(shell, answer.key, answer.secret)
 }
 
 async fn rotate(shell: &mut Shell<'_>, input: Rotate) -> Result<(), Failure> {
@@ -82,17 +82,17 @@ async fn rotate(shell: &mut Shell<'_>, input: Rotate) -> Result<(), Failure> {
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let request = RotateKeyRequest { id: input.id, overlap_seconds };
     let answer = client.rotate_key(request).await?.into_inner();
-    reveal(shell, answer.key, answer.secret)
+    print_new_key(shell, answer.key, answer.secret)
 }
 
-/// Prints a new key with its secret, or that alone.
-fn reveal(shell: &mut Shell<'_>, key: Option<Key>, secret: String) -> Result<(), Failure> {
+/// Prints a new key with its secret; if quiet, only the secret.
+fn print_new_key(shell: &mut Shell<'_>, key: Option<Key>, secret: String) -> Result<(), Failure> {
     if shell.output.is_quiet() {
         return shell.output.text(&format!("{secret}\n"));
     }
-    let key = KeyRecord::from(present(key, "key")?);
+    let key = KeyRecord::from(required(key, "key")?);
     shell.output.one(&NewKeyRecord { secret, key })?;
-    shell.output.note("keep the secret now: it is not shown again");
+    shell.output.note("save the secret now: it is not shown again");
     Ok(())
 }
 
@@ -106,15 +106,15 @@ async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
 
 async fn revoke(shell: &mut Shell<'_>, input: Revoke) -> Result<(), Failure> {
     let mut client = KeyServiceClient::new(shell.connect().await?);
-    if shell.asks() {
+    if shell.should_confirm() {
         let Key { id, label, .. } = find(&mut client, &input.id).await?;
         shell.confirm(&format!("Revoke key {id} ({label})? It cannot be used again."))?;
     }
     let answer = client.revoke_key(RevokeKeyRequest { id: input.id }).await?.into_inner();
-    shell.output.one(&KeyRecord::from(present(answer.key, "key")?))
+    shell.output.one(&KeyRecord::from(required(answer.key, "key")?))
 }
 
-/// Finds a key: one of the caller's or, for operators, of anybody's.
+/// Finds a key: one of the caller's or, for operators, of any account.
 async fn find(client: &mut KeyServiceClient<Connection>, id: &str) -> Result<Key, Failure> {
     for account in ["", "*"] {
         let request = ListKeysRequest { account: account.to_owned() };
@@ -127,7 +127,7 @@ async fn find(client: &mut KeyServiceClient<Connection>, id: &str) -> Result<Key
             return Ok(key);
         }
     }
-    listed(None, "key", id)
+    require_listed(None, "key", id)
 }
 
 // === impl KeyRecord ===
@@ -144,15 +144,15 @@ impl From<Key> for KeyRecord {
             account: key.account,
             label: key.label,
             limits: key.limits.into(),
-            spend_cap_usd: filled(key.spend_cap_usd),
+            spend_cap_usd: non_empty(key.spend_cap_usd),
             models: key.models,
             translation,
             drain_seconds: (key.drain_seconds > 0).then_some(key.drain_seconds),
-            created_at: time(key.created_at),
-            last_used_at: time(key.last_used_at),
-            expires_at: time(key.expires_at),
-            revoked_at: time(key.revoked_at),
-            successor: filled(key.successor),
+            created_at: rfc3339(key.created_at),
+            last_used_at: rfc3339(key.last_used_at),
+            expires_at: rfc3339(key.expires_at),
+            revoked_at: rfc3339(key.revoked_at),
+            successor: non_empty(key.successor),
         }
     }
 }

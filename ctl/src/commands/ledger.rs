@@ -1,4 +1,4 @@
-//! `ctl ledger …`, and how entries and differences are printed.
+//! `ctl ledger …`, and the printed form of entries and differences.
 
 use proto::v1::ledger_service_client::LedgerServiceClient;
 use proto::v1::{
@@ -6,15 +6,15 @@ use proto::v1::{
 };
 use serde::Serialize;
 
-use super::{short_id, time, word};
+use super::{enum_name, rfc3339, short_id};
 use crate::Shell;
 use crate::cli::ledger::{LedgerCommand, List};
 use crate::error::{Exit, Failure};
 use crate::output::{Format, Record};
 
-/// A ledger entry, as it is printed.
+/// A ledger entry, as printed.
 #[derive(Serialize)]
-struct EntryLine {
+struct EntryRecord {
     number: u64,
     created_at: Option<String>,
     account: String,
@@ -24,9 +24,9 @@ struct EntryLine {
     note: Option<String>,
 }
 
-/// What was recomputed, as it is printed.
+/// The counts of recomputed values, as printed.
 #[derive(Serialize)]
-struct ProofRecord {
+struct VerifiedCounts {
     ok: bool,
     balances: u64,
     entries: u64,
@@ -37,21 +37,21 @@ struct ProofRecord {
     differences_found: u64,
 }
 
-/// Something that does not add up, as it is printed.
+/// A difference between a stored and a recomputed value, as printed.
 #[derive(Serialize)]
-struct DifferenceLine {
+struct DifferenceRecord {
     kind: Option<String>,
     account: Option<String>,
     request_id: Option<String>,
     text: String,
 }
 
-/// The whole verification as one document.
+/// The verification as one JSON document.
 #[derive(Serialize)]
 struct VerificationRecord {
     #[serde(flatten)]
-    proof: ProofRecord,
-    differences: Vec<DifferenceLine>,
+    counts: VerifiedCounts,
+    differences: Vec<DifferenceRecord>,
 }
 
 /// Runs `ctl ledger …`.
@@ -66,35 +66,35 @@ async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
     let account = input.account.unwrap_or_default();
     let mut client = LedgerServiceClient::new(shell.connect().await?);
     let limit = usize::try_from(input.limit).unwrap_or(usize::MAX);
-    let mut lines = Vec::new();
+    let mut entries = Vec::new();
     let mut page_token = String::new();
-    while lines.len() < limit {
-        let page_size = u32::try_from((limit - lines.len()).min(1_000)).unwrap_or(1_000);
+    while entries.len() < limit {
+        let page_size = u32::try_from((limit - entries.len()).min(1_000)).unwrap_or(1_000);
         let request = ListEntriesRequest { account: account.clone(), page_size, page_token };
         let page = client.list_entries(request).await?.into_inner();
-        lines.extend(page.entries.into_iter().map(EntryLine::from));
+        entries.extend(page.entries.into_iter().map(EntryRecord::from));
         page_token = page.next_page_token;
         if page_token.is_empty() {
             break;
         }
     }
-    lines.truncate(limit);
-    shell.output.many(&lines)
+    entries.truncate(limit);
+    shell.output.many(&entries)
 }
 
 async fn verify(shell: &mut Shell<'_>) -> Result<(), Failure> {
     let mut client = LedgerServiceClient::new(shell.connect().await?);
-    let proving = client.verify_ledger(VerifyLedgerRequest {});
-    let answer = shell.output.waiting("recomputing the books", proving).await?.into_inner();
+    let call = client.verify_ledger(VerifyLedgerRequest {});
+    let answer = shell.output.with_timer("verifying the ledger", call).await?.into_inner();
     let found = answer.differences_found;
-    let (proof, differences) = (ProofRecord::from(&answer), answer.differences);
-    let ok = proof.ok;
-    let differences: Vec<_> = differences.into_iter().map(DifferenceLine::from).collect();
+    let (counts, differences) = (VerifiedCounts::from(&answer), answer.differences);
+    let ok = counts.ok;
+    let differences: Vec<_> = differences.into_iter().map(DifferenceRecord::from).collect();
     let shown = differences.len() as u64;
     if shell.output.format() == Format::Json {
-        shell.output.document(&VerificationRecord { proof, differences })?;
+        shell.output.document(&VerificationRecord { counts, differences })?;
     } else {
-        shell.output.one(&proof)?;
+        shell.output.one(&counts)?;
         if !differences.is_empty() {
             if shell.output.format() == Format::Table {
                 shell.output.text("\n")?;
@@ -115,14 +115,14 @@ async fn verify(shell: &mut Shell<'_>) -> Result<(), Failure> {
     ))
 }
 
-// === impl lines ===
+// === impl records ===
 
-impl From<LedgerEntry> for EntryLine {
+impl From<LedgerEntry> for EntryRecord {
     fn from(entry: LedgerEntry) -> Self {
         Self {
-            kind: word(entry.kind().as_str_name(), "ENTRY_KIND_"),
+            kind: enum_name(entry.kind().as_str_name(), "ENTRY_KIND_"),
             number: entry.number,
-            created_at: time(entry.created_at),
+            created_at: rfc3339(entry.created_at),
             account: entry.account,
             amount_usd: entry.amount_usd,
             request_id: entry.request_id,
@@ -131,7 +131,7 @@ impl From<LedgerEntry> for EntryLine {
     }
 }
 
-impl From<&VerifyLedgerResponse> for ProofRecord {
+impl From<&VerifyLedgerResponse> for VerifiedCounts {
     fn from(answer: &VerifyLedgerResponse) -> Self {
         Self {
             ok: answer.ok,
@@ -146,10 +146,10 @@ impl From<&VerifyLedgerResponse> for ProofRecord {
     }
 }
 
-impl From<LedgerDifference> for DifferenceLine {
+impl From<LedgerDifference> for DifferenceRecord {
     fn from(difference: LedgerDifference) -> Self {
         Self {
-            kind: word(difference.kind().as_str_name(), "DIFFERENCE_KIND_"),
+            kind: enum_name(difference.kind().as_str_name(), "DIFFERENCE_KIND_"),
             account: difference.account,
             request_id: difference.request_id,
             text: difference.text,
@@ -157,12 +157,12 @@ impl From<LedgerDifference> for DifferenceLine {
     }
 }
 
-impl Record for EntryLine {
+impl Record for EntryRecord {
     const FIELDS: &'static [&'static str] =
         &["number", "created_at", "account", "kind", "amount_usd", "request_id", "note"];
     const COLUMNS: &'static [&'static str] =
         &["created_at", "account", "kind", "amount_usd", "request_id", "note", "number"];
-    const NARROW: &'static [&'static str] = &[
+    const NARROW_COLUMNS: &'static [&'static str] = &[
         "short_created_at",
         "account",
         "kind",
@@ -178,7 +178,7 @@ impl Record for EntryLine {
     }
 }
 
-impl Record for ProofRecord {
+impl Record for VerifiedCounts {
     const FIELDS: &'static [&'static str] = &[
         "ok",
         "balances",
@@ -192,7 +192,7 @@ impl Record for ProofRecord {
     const COLUMNS: &'static [&'static str] = Self::FIELDS;
 }
 
-impl Record for DifferenceLine {
+impl Record for DifferenceRecord {
     const FIELDS: &'static [&'static str] = &["kind", "account", "request_id", "text"];
     const COLUMNS: &'static [&'static str] = Self::FIELDS;
 }

@@ -1,9 +1,9 @@
-//! How limits are printed, the same wherever something has them.
+//! The printed form of limits, shared by all records with limits.
 
 use proto::v1::Limits;
 use serde::Serialize;
 
-/// Limits, as they are printed within what they belong to.
+/// Limits, flattened into the record that has them.
 #[derive(Serialize)]
 pub(super) struct LimitFields {
     rpm: Option<u64>,

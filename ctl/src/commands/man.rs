@@ -1,4 +1,4 @@
-//! `ctl man`: the manual, made from the command tree.
+//! `ctl man`: manual pages, generated from the command tree.
 
 use clap::CommandFactory;
 
@@ -14,9 +14,9 @@ pub(super) fn run(shell: &mut Shell<'_>, input: Man) -> Result<(), Failure> {
         clap_mangen::Man::new(command).render(&mut page)?;
         return shell.output.text(&String::from_utf8_lossy(&page));
     };
-    let writing = |error: std::io::Error| Failure::file("writing to", &dir, &error);
-    std::fs::create_dir_all(&dir).map_err(writing)?;
-    clap_mangen::generate_to(command, &dir).map_err(writing)?;
+    let write_failure = |error: std::io::Error| Failure::file("writing to", &dir, &error);
+    std::fs::create_dir_all(&dir).map_err(write_failure)?;
+    clap_mangen::generate_to(command, &dir).map_err(write_failure)?;
     shell.output.note(&format!(
         "wrote the manual to `{}`; read it with `man -l {}`",
         dir.display(),

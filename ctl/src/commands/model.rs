@@ -1,4 +1,4 @@
-//! `ctl model …`, and how a model is printed.
+//! `ctl model …`, and the printed form of models.
 
 use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::{
@@ -8,13 +8,15 @@ use proto::v1::{
 use serde::Serialize;
 
 use super::limits::LimitFields;
-use super::{filled, listed, nothing_to_change, present, time, word, words};
+use super::{
+    enum_name, non_empty, nothing_to_change, require_listed, required, rfc3339, without_empty,
+};
 use crate::Shell;
 use crate::cli::model::{Add, ModelCommand, Named, Update};
 use crate::error::Failure;
 use crate::output::Record;
 
-/// A model, as it is printed.
+/// A model, as printed.
 #[derive(Serialize)]
 struct ModelRecord {
     id: String,
@@ -35,7 +37,7 @@ struct ModelRecord {
     created_at: Option<String>,
 }
 
-/// A deployment, as it is printed.
+/// A deployment, as printed.
 #[derive(Serialize)]
 struct DeploymentRecord {
     upstream: String,
@@ -65,12 +67,12 @@ async fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
 async fn show(shell: &mut Shell<'_>, input: Named) -> Result<(), Failure> {
     let mut client = ModelServiceClient::new(shell.connect().await?);
     let answer = client.get_model(GetModelRequest { id: input.id }).await?.into_inner();
-    shell.output.one(&ModelRecord::from(present(answer.model, "model")?))
+    shell.output.one(&ModelRecord::from(required(answer.model, "model")?))
 }
 
 async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
     let entry = input.entry;
-    let priced =
+    let has_price =
         entry.price_in.is_some() || entry.price_cached.is_some() || entry.price_out.is_some();
     let known = |number: Option<u64>| number.filter(|number| *number > 0);
     let model = Model {
@@ -79,8 +81,8 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
         description: entry.description.unwrap_or_default(),
         context_window: known(entry.context),
         max_output_tokens: known(entry.max_output),
-        limits: entry.limits.of_new(),
-        price: priced.then(|| Price {
+        limits: entry.limits.for_create(),
+        price: has_price.then(|| Price {
             input_usd: entry.price_in.unwrap_or_default(),
             cached_usd: entry.price_cached.unwrap_or_default(),
             output_usd: entry.price_out.unwrap_or_default(),
@@ -88,13 +90,13 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
         }),
         abilities: ability_list(entry.abilities.unwrap_or_default()),
         inputs: input_list(entry.inputs.unwrap_or_default()),
-        aliases: words(entry.aliases.unwrap_or_default()),
+        aliases: without_empty(entry.aliases.unwrap_or_default()),
         deployments: input.deployments,
         created_at: None,
     };
     let mut client = ModelServiceClient::new(shell.connect().await?);
     let answer = client.add_model(AddModelRequest { model: Some(model) }).await?.into_inner();
-    shell.output.one(&ModelRecord::from(present(answer.model, "model")?))
+    shell.output.one(&ModelRecord::from(required(answer.model, "model")?))
 }
 
 async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
@@ -105,7 +107,7 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
         description: entry.description,
         context_window: entry.context,
         max_output_tokens: entry.max_output,
-        limits: entry.limits.of_update(),
+        limits: entry.limits.for_update(),
         input_usd: entry.price_in,
         cached_usd: entry.price_cached,
         output_usd: entry.price_out,
@@ -113,7 +115,7 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
             .abilities
             .map(|abilities| AbilityList { abilities: ability_list(abilities) }),
         inputs: entry.inputs.map(|inputs| InputList { inputs: input_list(inputs) }),
-        aliases: entry.aliases.map(|aliases| AliasList { aliases: words(aliases) }),
+        aliases: entry.aliases.map(|aliases| AliasList { aliases: without_empty(aliases) }),
         deployments: input.deployments.map(|deployments| DeploymentList { deployments }),
     };
     if request == (UpdateModelRequest { id: request.id.clone(), ..UpdateModelRequest::default() }) {
@@ -121,15 +123,15 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
     }
     let mut client = ModelServiceClient::new(shell.connect().await?);
     let answer = client.update_model(request).await?.into_inner();
-    shell.output.one(&ModelRecord::from(present(answer.model, "model")?))
+    shell.output.one(&ModelRecord::from(required(answer.model, "model")?))
 }
 
 async fn remove(shell: &mut Shell<'_>, input: Named) -> Result<(), Failure> {
     let mut client = ModelServiceClient::new(shell.connect().await?);
-    if shell.asks() {
+    if shell.should_confirm() {
         let models = client.list_models(ListModelsRequest {}).await?.into_inner().models;
         let found = models.into_iter().find(|model| model.id == input.id);
-        let Model { id, .. } = listed(found, "model", &input.id)?;
+        let Model { id, .. } = require_listed(found, "model", &input.id)?;
         shell.confirm(&format!("Remove model {id}? Requests for it are refused from then on."))?;
     }
     client.remove_model(RemoveModelRequest { id: input.id.clone() }).await?;
@@ -137,12 +139,12 @@ async fn remove(shell: &mut Shell<'_>, input: Named) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The abilities as the contract wants them, without the empty word that clears the list.
+/// Returns the proto values of abilities, without the empty value that clears the list.
 fn ability_list(abilities: Vec<Ability>) -> Vec<i32> {
     abilities.into_iter().filter(|it| *it != Ability::Unspecified).map(Into::into).collect()
 }
 
-/// The inputs as the contract wants them, without the empty word that clears the list.
+/// Returns the proto values of inputs, without the empty value that clears the list.
 fn input_list(inputs: Vec<Input>) -> Vec<i32> {
     inputs.into_iter().filter(|it| *it != Input::Unspecified).map(Into::into).collect()
 }
@@ -152,26 +154,27 @@ fn input_list(inputs: Vec<Input>) -> Vec<i32> {
 impl From<Model> for ModelRecord {
     fn from(model: Model) -> Self {
         let abilities =
-            model.abilities().filter_map(|it| word(it.as_str_name(), "ABILITY_")).collect();
-        let inputs = model.inputs().filter_map(|it| word(it.as_str_name(), "INPUT_")).collect();
+            model.abilities().filter_map(|it| enum_name(it.as_str_name(), "ABILITY_")).collect();
+        let inputs =
+            model.inputs().filter_map(|it| enum_name(it.as_str_name(), "INPUT_")).collect();
         let price_version = model.price.as_ref().map(|price| price.version);
         let price = model.price.unwrap_or_default();
         Self {
             id: model.id,
-            display_name: filled(model.display_name),
-            description: filled(model.description),
+            display_name: non_empty(model.display_name),
+            description: non_empty(model.description),
             context_window: model.context_window,
             max_output_tokens: model.max_output_tokens,
             limits: model.limits.into(),
-            input_usd: filled(price.input_usd),
-            cached_usd: filled(price.cached_usd),
-            output_usd: filled(price.output_usd),
+            input_usd: non_empty(price.input_usd),
+            cached_usd: non_empty(price.cached_usd),
+            output_usd: non_empty(price.output_usd),
             price_version,
             abilities,
             inputs,
             aliases: model.aliases,
             deployments: model.deployments.into_iter().map(DeploymentRecord::from).collect(),
-            created_at: time(model.created_at),
+            created_at: rfc3339(model.created_at),
         }
     }
 }
@@ -224,8 +227,8 @@ impl Record for ModelRecord {
     ];
 
     fn text(&self, field: &str) -> Option<String> {
-        let place = |it: &DeploymentRecord| format!("{}:{}", it.upstream, it.upstream_model);
+        let name = |it: &DeploymentRecord| format!("{}:{}", it.upstream, it.upstream_model);
         (field == "deployments")
-            .then(|| self.deployments.iter().map(place).collect::<Vec<_>>().join(" "))
+            .then(|| self.deployments.iter().map(name).collect::<Vec<_>>().join(" "))
     }
 }

@@ -1,4 +1,4 @@
-//! `ctl plan …`, and how a plan is printed.
+//! `ctl plan …`, and the printed form of plans.
 
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::{GetPlanRequest, ListPlansRequest, Plan, PutPlanRequest};
@@ -6,13 +6,13 @@ use serde::Serialize;
 use tonic::Code;
 
 use super::limits::LimitFields;
-use super::{filled, present, words};
+use super::{non_empty, required, without_empty};
 use crate::Shell;
 use crate::cli::plan::{PlanCommand, Set, Show};
 use crate::error::Failure;
 use crate::output::Record;
 
-/// A plan, as it is printed.
+/// A plan, as printed.
 #[derive(Serialize)]
 struct PlanRecord {
     name: String,
@@ -41,14 +41,14 @@ async fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
 async fn show(shell: &mut Shell<'_>, input: Show) -> Result<(), Failure> {
     let mut client = PlanServiceClient::new(shell.connect().await?);
     let answer = client.get_plan(GetPlanRequest { name: input.name }).await?.into_inner();
-    shell.output.one(&PlanRecord::from(present(answer.plan, "plan")?))
+    shell.output.one(&PlanRecord::from(required(answer.plan, "plan")?))
 }
 
-/// The contract replaces a plan whole, so this reads it first; a plan that is not there is new.
+/// Creates a plan or changes the given fields. `PutPlan` replaces a whole plan, so this reads it first.
 async fn set(shell: &mut Shell<'_>, input: Set) -> Result<(), Failure> {
     let mut client = PlanServiceClient::new(shell.connect().await?);
     let mut plan = match client.get_plan(GetPlanRequest { name: input.name.clone() }).await {
-        Ok(answer) => present(answer.into_inner().plan, "plan")?,
+        Ok(answer) => required(answer.into_inner().plan, "plan")?,
         Err(status) if status.code() == Code::NotFound => {
             Plan { name: input.name, ..Plan::default() }
         }
@@ -58,11 +58,11 @@ async fn set(shell: &mut Shell<'_>, input: Set) -> Result<(), Failure> {
         plan.trial_credit_usd = trial_credit;
     }
     if let Some(models) = input.models {
-        plan.models = words(models);
+        plan.models = without_empty(models);
     }
-    input.limits.change(plan.limits.get_or_insert_default());
+    input.limits.apply_to(plan.limits.get_or_insert_default());
     let answer = client.put_plan(PutPlanRequest { plan: Some(plan) }).await?.into_inner();
-    shell.output.one(&PlanRecord::from(present(answer.plan, "plan")?))
+    shell.output.one(&PlanRecord::from(required(answer.plan, "plan")?))
 }
 
 // === impl PlanRecord ===
@@ -71,7 +71,7 @@ impl From<Plan> for PlanRecord {
     fn from(plan: Plan) -> Self {
         Self {
             name: plan.name,
-            trial_credit_usd: filled(plan.trial_credit_usd),
+            trial_credit_usd: non_empty(plan.trial_credit_usd),
             limits: plan.limits.into(),
             models: plan.models,
         }

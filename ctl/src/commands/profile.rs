@@ -1,4 +1,4 @@
-//! `ctl profile …`, and how a profile is printed.
+//! `ctl profile …`, and the printed form of profiles.
 
 use serde::Serialize;
 
@@ -8,18 +8,18 @@ use crate::error::Failure;
 use crate::output::Record;
 use crate::profile::{Profile, ProfileFile, TokenSource};
 
-/// A profile, as it is printed.
+/// A profile, as printed.
 #[derive(Serialize)]
 struct ProfileRecord {
-    /// Absent for a gateway that has no name.
+    /// `None` for a gateway without a profile.
     name: Option<String>,
     server: String,
     ca_file: Option<String>,
-    /// Whether its gateway is the one that is meant if none is named.
+    /// Whether it is the selected gateway.
     current: bool,
-    /// Who is signed in there.
+    /// The account of the session with the gateway.
     account: Option<String>,
-    /// Where the token that is presented comes from; known of the gateway that is meant.
+    /// The source of the token; known only for the selected gateway.
     token: Option<&'static str>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn run(shell: &mut Shell<'_>, command: ProfileCommand) -> Result<(), 
         ProfileCommand::List => list(shell),
         ProfileCommand::Show(Show { name: None }) => current(shell),
         ProfileCommand::Show(Show { name: Some(name) }) => show(shell, &name),
-        ProfileCommand::Use(input) => choose(shell, &input),
+        ProfileCommand::Use(input) => use_profile(shell, &input),
         ProfileCommand::Set(input) => set(shell, &input),
         ProfileCommand::Remove(input) => remove(shell, &input),
     }
@@ -37,22 +37,22 @@ pub(super) fn run(shell: &mut Shell<'_>, command: ProfileCommand) -> Result<(), 
 
 fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
     let file = shell.environment.profile_file()?;
-    let meant = shell.gateway()?.server;
+    let selected = shell.gateway()?.server;
     let records: Vec<_> = file
         .profiles
         .iter()
-        .map(|(name, profile)| ProfileRecord::new(Some(name), profile, &file, &meant))
+        .map(|(name, profile)| ProfileRecord::new(Some(name), profile, &file, &selected))
         .collect();
     shell.output.many(&records)
 }
 
-/// Shows the gateway that is meant, named or not.
+/// Shows the selected gateway, with or without a profile.
 fn current(shell: &mut Shell<'_>) -> Result<(), Failure> {
     let file = shell.environment.profile_file()?;
     let endpoint = shell.endpoint()?;
-    let meant = Profile { server: endpoint.server.clone(), ca_file: endpoint.ca_file };
-    let name = file.profiles.iter().find(|(_, profile)| profile.server == meant.server);
-    let record = ProfileRecord::new(name.map(|(name, _)| name), &meant, &file, &meant.server);
+    let selected = Profile { server: endpoint.server.clone(), ca_file: endpoint.ca_file };
+    let name = file.profiles.iter().find(|(_, profile)| profile.server == selected.server);
+    let record = ProfileRecord::new(name.map(|(name, _)| name), &selected, &file, &selected.server);
     let token = Some(match endpoint.source {
         TokenSource::Nowhere => "none",
         TokenSource::File(_) => "file",
@@ -60,25 +60,25 @@ fn current(shell: &mut Shell<'_>) -> Result<(), Failure> {
         TokenSource::Profile => "session",
         TokenSource::Operator => "operator",
     });
-    // Somebody else's token goes before the session.
+    // Any other token takes precedence over the session, and its account is unknown here.
     let account = record.account.filter(|_| endpoint.source == TokenSource::Profile);
     shell.output.one(&ProfileRecord { account, token, ..record })
 }
 
 fn show(shell: &mut Shell<'_>, name: &str) -> Result<(), Failure> {
     let file = shell.environment.profile_file()?;
-    let meant = shell.gateway()?.server;
-    let record = ProfileRecord::new(Some(name), file.named(name)?, &file, &meant);
+    let selected = shell.gateway()?.server;
+    let record = ProfileRecord::new(Some(name), file.profile(name)?, &file, &selected);
     shell.output.one(&record)
 }
 
-fn choose(shell: &mut Shell<'_>, input: &Named) -> Result<(), Failure> {
+fn use_profile(shell: &mut Shell<'_>, input: &Named) -> Result<(), Failure> {
     let profile = shell.environment.use_profile(&input.name)?;
-    shell.output.note(&format!("{} is meant from now on: {}", input.name, profile.server));
+    shell.output.note(&format!("{} is now the default: {}", input.name, profile.server));
     if shell.environment.server.is_some() || shell.environment.profile.is_some() {
         shell
             .output
-            .note("warning: TOLLGATE_SERVER or TOLLGATE_PROFILE is set, and goes before it");
+            .note("warning: TOLLGATE_SERVER or TOLLGATE_PROFILE is set and takes precedence");
     }
     Ok(())
 }
@@ -109,13 +109,13 @@ impl ProfileRecord {
         name: Option<impl AsRef<str>>,
         profile: &Profile,
         file: &ProfileFile,
-        meant: &str,
+        selected: &str,
     ) -> Self {
         Self {
             name: name.map(|name| name.as_ref().to_owned()),
             server: profile.server.clone(),
             ca_file: profile.ca_file.as_ref().map(|path| path.display().to_string()),
-            current: profile.server == meant,
+            current: profile.server == selected,
             account: file.sessions.get(&profile.server).map(|session| session.account.clone()),
             token: None,
         }

@@ -1,6 +1,6 @@
-//! `ctl quickstart`: from a running gateway to code that works, in one command.
+//! `ctl quickstart`: creates an account and a key, and prints tested client code.
 
-mod asking;
+mod model_probe;
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use serde::Serialize;
 use tonic::Code;
 
 use super::api::{self, Api};
-use super::{present, session};
+use super::{login, required};
 use crate::cli::Quickstart;
 use crate::error::{Exit, Failure};
 use crate::output::{Format, Record};
 use crate::profile::{Endpoint, TokenSource};
 use crate::{Shell, clock, connect};
 
-/// What the code says to the model.
+/// The prompt in the printed code.
 const PROMPT: &str = "Say hello.";
-/// A model that is not loaded yet takes a while.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout for the response head: an upstream may have to load the model first.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a client needs, and how to use it.
+/// The settings for a client, with code that uses them.
 #[derive(Serialize)]
 struct QuickstartRecord {
     account: String,
@@ -40,25 +40,26 @@ struct QuickstartRecord {
 
 /// Runs `ctl quickstart`.
 pub(super) async fn run(shell: &mut Shell<'_>, input: Quickstart) -> Result<(), Failure> {
-    let endpoint = session::endpoint_for_sign_in(shell)?;
+    let endpoint = login::endpoint_for_sign_in(shell)?;
     let base_url = api::base_url(input.base_url.as_deref(), &endpoint).await?.url;
-    let api = Api::new(&base_url, &endpoint, PATIENCE)?;
-    // Before anything is made that would be for an address that is wrong.
-    api.knock().await?;
-    let (endpoint, account) = Box::pin(signed_in(shell, endpoint, &input)).await?;
+    let api = Api::new(&base_url, &endpoint, RESPONSE_TIMEOUT)?;
+    // First of all, so that a wrong URL leaves no account or key behind.
+    api.probe().await?;
+    let (endpoint, account) = Box::pin(ensure_signed_in(shell, endpoint, &input)).await?;
     let connection = connect(&endpoint).await?;
     let models = models(connection.clone(), input.model).await?;
     let request = CreateKeyRequest { label: input.label, ..CreateKeyRequest::default() };
     let answer = KeyServiceClient::new(connection).create_key(request).await?.into_inner();
-    let (key, secret) = (present(answer.key, "key")?, answer.secret);
-    let answering = asking::answering(shell, &api, &secret.clone().into(), &models).await;
+    let (key, secret) = (required(answer.key, "key")?, answer.secret);
+    let answering =
+        model_probe::first_answering(shell, &api, &secret.clone().into(), &models).await;
     let model = answering.as_ref().ok().or(models.first()).cloned();
-    let named = model.as_deref().unwrap_or("MODEL");
+    let code_model = model.as_deref().unwrap_or("MODEL");
     let record = QuickstartRecord {
         account: account.name,
         key: key.id,
-        curl: curl(&base_url, &secret, named),
-        python: python(&base_url, &secret, named),
+        curl: curl(&base_url, &secret, code_model),
+        python: python(&base_url, &secret, code_model),
         secret,
         base_url,
         model,
@@ -71,11 +72,11 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: Quickstart) -> Result<(), 
     answering.map(|_| ())
 }
 
-/// The models that may be asked, by id: the one that is named, or all.
-async fn models(gateway: Connection, named: Option<String>) -> Result<Vec<String>, Failure> {
+/// Returns the ids of the models to try: the given one, or all.
+async fn models(gateway: Connection, given: Option<String>) -> Result<Vec<String>, Failure> {
     let mut client = ModelServiceClient::new(gateway);
-    if let Some(id) = named {
-        // Requests may name a model by an alias, too.
+    if let Some(id) = given {
+        // Not the id in the answer: requests may use the given alias.
         client.get_model(GetModelRequest { id: id.clone() }).await?;
         return Ok(vec![id]);
     }
@@ -83,18 +84,19 @@ async fn models(gateway: Connection, named: Option<String>) -> Result<Vec<String
     Ok(models.into_iter().map(|model| model.id).collect())
 }
 
-/// Finds out who asks; signs in, or registers, if that is nobody (or only the host's operator).
-async fn signed_in(
+/// Returns the account of the session. Without one (the operator token does not count), signs in, and
+/// registers an account if necessary.
+async fn ensure_signed_in(
     shell: &mut Shell<'_>,
     endpoint: Endpoint,
     input: &Quickstart,
 ) -> Result<(Endpoint, Account), Failure> {
-    let session = !matches!(endpoint.source, TokenSource::Operator | TokenSource::Nowhere);
-    if session {
+    let has_session = !matches!(endpoint.source, TokenSource::Operator | TokenSource::Nowhere);
+    if has_session {
         let mut client = AccountServiceClient::new(connect(&endpoint).await?);
         match client.who_am_i(WhoAmIRequest {}).await {
             Ok(answer) => {
-                let account = present(answer.into_inner().account, "account")?;
+                let account = required(answer.into_inner().account, "account")?;
                 shell.output.note(&format!("signed in as {}", account.name));
                 return Ok((endpoint, account));
             }
@@ -104,44 +106,44 @@ async fn signed_in(
             Err(status) => return Err(status.into()),
         }
     }
-    let store = session::session_store(shell)?;
+    let store = login::session_store(shell)?;
     let answer = match &input.name {
         Some(name) => {
-            let password = session::password(shell, &input.password, false)?;
-            match session::sign_in(&endpoint, name, &password).await {
+            let password = login::read_password(shell, &input.password, false)?;
+            match login::sign_in(&endpoint, name, &password).await {
                 Err(failure) if failure.exit() == Exit::NotAllowed => {
-                    match session::create(&endpoint, name, &password, String::new()).await {
-                        // The account is there, so it is the password that was wrong.
+                    match login::register_account(&endpoint, name, &password, String::new()).await {
+                        // The account exists, so the password was wrong.
                         Err(conflict) if conflict.exit() == Exit::Conflict => return Err(failure),
                         other => other?,
                     };
-                    session::sign_in(&endpoint, name, &password).await?
+                    login::sign_in(&endpoint, name, &password).await?
                 }
                 other => other?,
             }
         }
         None if input.password.password_stdin => {
             return Err(Failure::usage("a password is given, but no account")
-                .advise("say whose it is, with --name NAME"));
+                .advise("name the account with --name NAME"));
         }
         None => {
             let name = format!("quickstart-{}", &clock::random_word()[..8]);
             let password = SecretString::from(clock::random_word());
-            session::create(&endpoint, &name, &password, String::new()).await.map_err(
+            login::register_account(&endpoint, &name, &password, String::new()).await.map_err(
                 |failure| {
                     failure.advise(
-                        "use an account that you have, with `--name NAME`, or make one: \
+                        "use an existing account with `--name NAME`, or create one: \
                      `ctl register NAME --invite CODE`",
                     )
                 },
             )?;
-            let said = format!("registered {name} with password {}", password.expose_secret());
-            shell.output.note(&said);
-            session::sign_in(&endpoint, &name, &password).await?
+            let note = format!("registered {name} with password {}", password.expose_secret());
+            shell.output.note(&note);
+            login::sign_in(&endpoint, &name, &password).await?
         }
     };
     let token = SecretString::from(answer.token.clone());
-    let account = session::keep(shell, &endpoint.server, answer, &store)?;
+    let account = login::save_session(shell, &endpoint.server, answer, &store)?;
     Ok((Endpoint { token: Some(token), source: TokenSource::Profile, ..endpoint }, account))
 }
 

@@ -1,4 +1,4 @@
-//! `ctl request …`, and how a request record is printed.
+//! `ctl request …`, and the printed form of request records.
 
 mod export;
 mod find;
@@ -8,7 +8,7 @@ use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{GetRequestRequest, ListRequestsRequest, RequestFilter, RequestRecord};
 use serde::Serialize;
 
-use super::{present, short_id, time, word};
+use super::{enum_name, required, rfc3339, short_id};
 use crate::Shell;
 use crate::cli::request::{Filter, List, RequestCommand, Show};
 use crate::cli::value::When;
@@ -17,9 +17,9 @@ use crate::output::Record;
 
 pub(super) use export::export;
 
-/// A request record, as it is printed.
+/// A request record, as printed.
 #[derive(Serialize)]
-pub(super) struct Line {
+pub(super) struct RequestRow {
     id: String,
     account: String,
     key: String,
@@ -55,37 +55,37 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: RequestCommand) -> Resul
 }
 
 async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
-    let chosen = filter(shell, input.filter, input.until)?;
+    let filter = filter(shell, input.filter, input.until)?;
     let mut client = UsageServiceClient::new(shell.connect().await?);
     let limit = usize::try_from(input.limit).unwrap_or(usize::MAX);
-    let mut lines = Vec::new();
+    let mut rows = Vec::new();
     let mut page_token = String::new();
-    while lines.len() < limit {
-        let page_size = u32::try_from((limit - lines.len()).min(1_000)).unwrap_or(1_000);
-        let request = ListRequestsRequest { filter: Some(chosen.clone()), page_size, page_token };
+    while rows.len() < limit {
+        let page_size = u32::try_from((limit - rows.len()).min(1_000)).unwrap_or(1_000);
+        let request = ListRequestsRequest { filter: Some(filter.clone()), page_size, page_token };
         let page = client.list_requests(request).await?.into_inner();
-        lines.extend(page.requests.into_iter().map(Line::from));
+        rows.extend(page.requests.into_iter().map(RequestRow::from));
         page_token = page.next_page_token;
         if page_token.is_empty() {
             break;
         }
     }
-    lines.truncate(limit);
-    shell.output.many(&lines)
+    rows.truncate(limit);
+    shell.output.many(&rows)
 }
 
 async fn show(shell: &mut Shell<'_>, input: Show) -> Result<(), Failure> {
     let mut client = UsageServiceClient::new(shell.connect().await?);
-    let record = if find::is_part(&input.id) {
-        find::by_part(&mut client, &input.id).await?
+    let record = if find::is_partial_id(&input.id) {
+        find::find_by_partial_id(&mut client, &input.id).await?
     } else {
         let answer = client.get_request(GetRequestRequest { id: input.id }).await?.into_inner();
-        present(answer.request, "request")?
+        required(answer.request, "request")?
     };
-    shell.output.one(&Line::from(record))
+    shell.output.one(&RequestRow::from(record))
 }
 
-/// Turns what was typed into what is asked.
+/// Converts the filter flags to their proto form, with times relative to the start of the command.
 pub(super) fn filter(
     shell: &Shell<'_>,
     given: Filter,
@@ -103,11 +103,11 @@ pub(super) fn filter(
     })
 }
 
-// === impl Line ===
+// === impl RequestRow ===
 
-impl Line {
-    /// How it ended, in a word: what the client was refused with says more than that it was. With the
-    /// number of requests, where the record stands for several.
+impl RequestRow {
+    /// Returns status, error code and count as one short text. An HTTP error status replaces the status, as
+    /// it is more specific.
     fn short_status(&self) -> String {
         let status = self.status.clone().unwrap_or_default();
         let status = match (&self.error_code, self.http_status.filter(|status| *status >= 400)) {
@@ -119,12 +119,12 @@ impl Line {
     }
 }
 
-impl From<RequestRecord> for Line {
+impl From<RequestRecord> for RequestRow {
     fn from(record: RequestRecord) -> Self {
         let tokens = record.tokens.unwrap_or_default();
         Self {
-            status: word(record.status().as_str_name(), "REQUEST_STATUS_"),
-            usage_basis: word(record.usage_basis().as_str_name(), "USAGE_BASIS_"),
+            status: enum_name(record.status().as_str_name(), "REQUEST_STATUS_"),
+            usage_basis: enum_name(record.usage_basis().as_str_name(), "USAGE_BASIS_"),
             id: record.id,
             account: record.account,
             key: record.key,
@@ -138,7 +138,7 @@ impl From<RequestRecord> for Line {
             output_tokens: tokens.output,
             reasoning_tokens: tokens.reasoning,
             cost_usd: record.cost_usd,
-            started_at: time(record.started_at),
+            started_at: rfc3339(record.started_at),
             duration_ms: record.duration_ms,
             ttft_ms: record.ttft_ms,
             deployment: record.deployment,
@@ -149,7 +149,7 @@ impl From<RequestRecord> for Line {
     }
 }
 
-impl Record for Line {
+impl Record for RequestRow {
     const FIELDS: &'static [&'static str] = &[
         "id",
         "account",
@@ -190,7 +190,7 @@ impl Record for Line {
         "account",
         "endpoint",
     ];
-    const NARROW: &'static [&'static str] = &[
+    const NARROW_COLUMNS: &'static [&'static str] = &[
         "short_id",
         "short_started_at",
         "short_status",
@@ -203,7 +203,7 @@ impl Record for Line {
         "account",
         "endpoint",
     ];
-    const WIDTHS: &'static [(&'static str, usize)] = &[
+    const MIN_WIDTHS: &'static [(&'static str, usize)] = &[
         ("id", 36),
         ("started_at", 20),
         ("status", 11),

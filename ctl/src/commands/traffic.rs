@@ -1,6 +1,6 @@
-//! `ctl traffic`: what goes through the gateway now, once or until Ctrl-C.
+//! `ctl traffic`: current traffic of the gateway, once or refreshed until Ctrl-C.
 
-mod picture;
+mod render;
 
 use std::pin::pin;
 
@@ -8,13 +8,13 @@ use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::{ErrorCount, MinuteTraffic, WatchTrafficRequest, WatchTrafficResponse};
 use serde::Serialize;
 
-use super::{percentiles, time};
+use super::{percentiles, rfc3339};
 use crate::Shell;
 use crate::cli::traffic::Traffic;
 use crate::error::{Exit, Failure};
-use crate::output::{Format, Record, Stream};
+use crate::output::{Format, Record, StreamState};
 
-/// The traffic at one moment, as it is printed.
+/// A sample of the traffic, as printed.
 #[derive(Serialize)]
 struct TrafficRecord {
     sampled_at: Option<String>,
@@ -26,11 +26,11 @@ struct TrafficRecord {
     ttft_p99_ms: Option<f64>,
     /// The last hour, oldest first.
     minutes: Vec<MinuteRecord>,
-    /// What went wrong in that hour, most frequent first.
+    /// The errors of that hour, most frequent first.
     errors: Vec<ErrorRecord>,
 }
 
-/// A minute, inside a document.
+/// The traffic of a minute, as part of a JSON document.
 #[derive(Serialize)]
 struct MinuteRecord {
     requests: u64,
@@ -38,7 +38,7 @@ struct MinuteRecord {
     tokens: u64,
 }
 
-/// How often an error was answered, inside a document.
+/// The number of occurrences of an error, as part of a JSON document.
 #[derive(Serialize)]
 struct ErrorRecord {
     code: String,
@@ -49,14 +49,14 @@ struct ErrorRecord {
 /// Runs `ctl traffic`.
 pub(super) async fn run(shell: &mut Shell<'_>, input: Traffic) -> Result<(), Failure> {
     if input.watch && shell.output.format() == Format::Json {
-        return Err(Failure::usage("what has no end is no JSON document")
+        return Err(Failure::usage("endless output cannot be one JSON document")
             .advise("use -o jsonl, which prints an object per line"));
     }
     let account = input.account.unwrap_or_default();
     let mut client = TrafficServiceClient::new(shell.connect().await?);
     let request = WatchTrafficRequest { account, interval_ms: input.interval_ms };
     let mut answers = client.watch_traffic(request).await?.into_inner();
-    let mut printed = Stream::default();
+    let mut printed = StreamState::default();
     let mut interrupt = pin!(tokio::signal::ctrl_c());
     loop {
         let answer = tokio::select! {
@@ -71,13 +71,13 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: Traffic) -> Result<(), Fai
             return show(shell, &traffic);
         }
         match (shell.output.format(), shell.output.width()) {
-            // The picture takes the place of the one before.
+            // Clears the screen, so that each sample replaces the previous one.
             (Format::Table, Some(_)) => {
                 shell.output.text("\u{1b}[H\u{1b}[J")?;
                 show(shell, &traffic)?;
                 shell.output.flush()?;
             }
-            _ => shell.output.more(&[traffic], &mut printed)?,
+            _ => shell.output.append(&[traffic], &mut printed)?,
         }
     }
 }
@@ -85,7 +85,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: Traffic) -> Result<(), Fai
 fn show(shell: &mut Shell<'_>, traffic: &TrafficRecord) -> Result<(), Failure> {
     match shell.output.format() {
         Format::Table if !shell.output.is_quiet() => {
-            let text = picture::draw(traffic, &shell.output);
+            let text = render::render(traffic, &shell.output);
             shell.output.text(&text)
         }
         _ => shell.output.one(traffic),
@@ -98,7 +98,7 @@ impl From<WatchTrafficResponse> for TrafficRecord {
     fn from(answer: WatchTrafficResponse) -> Self {
         let [ttft_p50_ms, ttft_p90_ms, ttft_p99_ms] = percentiles(answer.ttft);
         Self {
-            sampled_at: time(answer.at),
+            sampled_at: rfc3339(answer.at),
             in_flight: answer.in_flight,
             requests_per_second: answer.requests_per_second,
             tokens_per_second: answer.tokens_per_second,
@@ -120,7 +120,7 @@ impl From<MinuteTraffic> for MinuteRecord {
 
 impl From<ErrorCount> for ErrorRecord {
     fn from(error: ErrorCount) -> Self {
-        Self { code: error.code, count: error.count, last_at: time(error.last_at) }
+        Self { code: error.code, count: error.count, last_at: rfc3339(error.last_at) }
     }
 }
 
@@ -136,7 +136,7 @@ impl Record for TrafficRecord {
         "minutes",
         "errors",
     ];
-    /// All that is no list.
+    /// All fields except the lists.
     const COLUMNS: &'static [&'static str] = Self::FIELDS.split_at(7).0;
-    const WIDTHS: &'static [(&'static str, usize)] = &[("sampled_at", 20)];
+    const MIN_WIDTHS: &'static [(&'static str, usize)] = &[("sampled_at", 20)];
 }

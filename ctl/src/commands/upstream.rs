@@ -1,4 +1,4 @@
-//! `ctl upstream …`, and how an upstream is printed.
+//! `ctl upstream …`, and the printed form of upstreams.
 
 mod health;
 
@@ -14,20 +14,22 @@ use secrecy::ExposeSecret;
 use serde::Serialize;
 use trust::Trust;
 
-use super::{filled, listed, nothing_to_change, present, secret_line, time, word};
+use super::{
+    enum_name, non_empty, nothing_to_change, read_secret_line, require_listed, required, rfc3339,
+};
 use crate::Shell;
 use crate::cli::upstream::{self as cli, Add, Remove, Update, UpstreamCommand};
 use crate::error::Failure;
 use crate::output::Record;
 
-/// An upstream, as it is printed.
+/// An upstream, as printed.
 #[derive(Serialize)]
 struct UpstreamRecord {
     name: String,
     url: String,
-    /// `env`, `file`, `secret`, or nothing if it wants none.
+    /// The source of the credential: `env`, `file`, `secret`, or `None` without a credential.
     credential: Option<&'static str>,
-    /// The variable's name or the file's path.
+    /// The name of the variable or the path of the file.
     credential_name: Option<String>,
     profile: Option<String>,
     connect_ms: Option<u64>,
@@ -35,9 +37,9 @@ struct UpstreamRecord {
     idle_ms: Option<u64>,
     created_at: Option<String>,
     problem: Option<String>,
-    /// The certificates that are trusted there instead of the host's and the public ones, in PEM.
+    /// The PEM certificates that are trusted instead of the host's and the public ones.
     ca_certificates: Option<String>,
-    /// Whether requests are sent to it; known to lists only.
+    /// The state of the circuit breaker; only in lists.
     breaker: Option<String>,
 }
 
@@ -56,7 +58,7 @@ async fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
     let connection = shell.connect().await?;
     let mut client = UpstreamServiceClient::new(connection.clone());
     let answer = client.list_upstreams(ListUpstreamsRequest {}).await?.into_inner();
-    // A gateway that says nothing of health has its upstreams listed all the same.
+    // Upstreams are listed even if the gateway does not report their health.
     let health = health::fetch(connection).await.unwrap_or_default();
     let upstreams: Vec<_> = answer
         .upstreams
@@ -89,7 +91,7 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
     let mut client = UpstreamServiceClient::new(shell.connect().await?);
     let request = AddUpstreamRequest { upstream: Some(upstream) };
     let answer = client.add_upstream(request).await?.into_inner();
-    shell.output.one(&UpstreamRecord::from(present(answer.upstream, "upstream")?))
+    shell.output.one(&UpstreamRecord::from(required(answer.upstream, "upstream")?))
 }
 
 async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
@@ -119,15 +121,16 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
     }
     let mut client = UpstreamServiceClient::new(shell.connect().await?);
     let answer = client.update_upstream(request).await?.into_inner();
-    shell.output.one(&UpstreamRecord::from(present(answer.upstream, "upstream")?))
+    shell.output.one(&UpstreamRecord::from(required(answer.upstream, "upstream")?))
 }
 
 async fn remove(shell: &mut Shell<'_>, input: Remove) -> Result<(), Failure> {
     let mut client = UpstreamServiceClient::new(shell.connect().await?);
-    if shell.asks() {
-        let there = client.list_upstreams(ListUpstreamsRequest {}).await?.into_inner().upstreams;
-        let found = there.into_iter().find(|upstream| upstream.name == input.name);
-        let Upstream { name, url, .. } = listed(found, "upstream", &input.name)?;
+    if shell.should_confirm() {
+        let upstreams =
+            client.list_upstreams(ListUpstreamsRequest {}).await?.into_inner().upstreams;
+        let found = upstreams.into_iter().find(|upstream| upstream.name == input.name);
+        let Upstream { name, url, .. } = require_listed(found, "upstream", &input.name)?;
         shell.confirm(&format!("Remove upstream {name} ({url})?"))?;
     }
     client.remove_upstream(RemoveUpstreamRequest { name: input.name.clone() }).await?;
@@ -135,7 +138,7 @@ async fn remove(shell: &mut Shell<'_>, input: Remove) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says where the credential comes from; reads it, if that is stdin.
+/// Converts the credential flags to proto; reads the credential itself with `--key-stdin`.
 fn credential(
     shell: &mut Shell<'_>,
     given: cli::Credential,
@@ -144,14 +147,14 @@ fn credential(
         cli::Credential { env: Some(variable), .. } => Source::Env(variable),
         cli::Credential { file: Some(path), .. } => Source::File(path),
         cli::Credential { stdin: true, .. } => {
-            Source::Secret(secret_line(shell, "credential")?.expose_secret().trim().to_owned())
+            Source::Secret(read_secret_line(shell, "credential")?.expose_secret().trim().to_owned())
         }
         cli::Credential { .. } => return Ok(None),
     };
     Ok(Some(Credential { source: Some(source) }))
 }
 
-/// Reads a file of certificates for the gateway to trust.
+/// Reads and validates a PEM file of certificates for the gateway to trust.
 fn certificates(path: &Path) -> Result<String, Failure> {
     let advice = "name certificates in PEM with --upstream-ca-file FILE";
     let pem = std::fs::read_to_string(path)
@@ -176,7 +179,7 @@ fn deadlines(given: &cli::Deadlines) -> Option<Deadlines> {
 
 impl From<Upstream> for UpstreamRecord {
     fn from(upstream: Upstream) -> Self {
-        let profile = word(upstream.profile().as_str_name(), "PROFILE_");
+        let profile = enum_name(upstream.profile().as_str_name(), "PROFILE_");
         let (credential, credential_name) = match upstream.credential.and_then(|it| it.source) {
             Some(Source::Env(name)) => (Some("env"), Some(name)),
             Some(Source::File(path)) => (Some("file"), Some(path)),
@@ -193,9 +196,9 @@ impl From<Upstream> for UpstreamRecord {
             connect_ms: deadlines.connect_ms,
             first_byte_ms: deadlines.first_byte_ms,
             idle_ms: deadlines.idle_ms,
-            created_at: time(upstream.created_at),
-            problem: filled(upstream.problem),
-            ca_certificates: filled(upstream.ca_certificates),
+            created_at: rfc3339(upstream.created_at),
+            problem: non_empty(upstream.problem),
+            ca_certificates: non_empty(upstream.ca_certificates),
             breaker: None,
         }
     }
@@ -218,6 +221,6 @@ impl Record for UpstreamRecord {
     ];
     const COLUMNS: &'static [&'static str] =
         &["name", "url", "profile", "breaker", "credential", "credential_name", "problem"];
-    const NARROW: &'static [&'static str] =
+    const NARROW_COLUMNS: &'static [&'static str] =
         &["name", "url", "breaker", "problem", "credential", "credential_name", "profile"];
 }

@@ -1,18 +1,18 @@
-//! `ctl usage …`, and how a sum of requests is printed; `picture` draws it for a terminal.
+//! `ctl usage …`, and the printed form of usage totals; `render` draws them for a terminal.
 
-mod picture;
+mod render;
 
 use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{SummarizeUsageRequest, SummarizeUsageResponse, UsageTotals};
 use serde::Serialize;
 
-use super::{filled, request};
+use super::{non_empty, request};
 use crate::Shell;
 use crate::cli::usage::{Summary, Usage, UsageCommand};
 use crate::error::Failure;
 use crate::output::{Format, Record};
 
-/// A sum of requests, as it is printed.
+/// Totals over requests, as printed.
 #[derive(Serialize)]
 struct TotalsRecord {
     requests: u64,
@@ -24,7 +24,7 @@ struct TotalsRecord {
     cost_usd: Option<String>,
 }
 
-/// The sum for a model, inside a document.
+/// The totals of a model, as part of a JSON document.
 #[derive(Serialize)]
 struct ModelRecord {
     model: String,
@@ -32,7 +32,7 @@ struct ModelRecord {
     totals: TotalsRecord,
 }
 
-/// The sum for a day, inside a document.
+/// The totals of a day, as part of a JSON document.
 #[derive(Serialize)]
 struct DayRecord {
     day: String,
@@ -40,7 +40,7 @@ struct DayRecord {
     totals: TotalsRecord,
 }
 
-/// The sum for a key, inside a document.
+/// The totals of a key, as part of a JSON document.
 #[derive(Serialize)]
 struct KeyRecord {
     key: String,
@@ -50,7 +50,7 @@ struct KeyRecord {
     totals: TotalsRecord,
 }
 
-/// The whole summary as one document.
+/// The summary as one JSON document.
 #[derive(Serialize)]
 struct SummaryRecord {
     totals: TotalsRecord,
@@ -59,12 +59,12 @@ struct SummaryRecord {
     by_key: Vec<KeyRecord>,
 }
 
-/// A line of the summary, where it is printed as lines.
+/// A row of the summary, in formats other than JSON.
 #[derive(Serialize)]
-struct LineRecord {
-    /// `total`, `model`, `day` or `key`.
+struct RowRecord {
+    /// The grouping: `total`, `model`, `day` or `key`.
     by: &'static str,
-    /// The model, the day or the key's public id.
+    /// The model, the day or the key's public id; `None` for the total.
     name: Option<String>,
     #[serde(flatten)]
     totals: TotalsRecord,
@@ -87,22 +87,22 @@ async fn summary(shell: &mut Shell<'_>, input: Summary) -> Result<(), Failure> {
     match (shell.output.format(), shell.output.width()) {
         (Format::Json, _) => shell.output.document(&summary),
         (Format::Table, Some(width)) if !shell.output.is_quiet() => {
-            let text = picture::draw(&summary, width, &shell.output);
+            let text = render::render(&summary, width, &shell.output);
             shell.output.text(&text)
         }
-        _ => shell.output.many(&summary.lines()),
+        _ => shell.output.many(&summary.into_rows()),
     }
 }
 
 // === impl SummaryRecord ===
 
 impl SummaryRecord {
-    fn lines(self) -> Vec<LineRecord> {
-        let total = LineRecord { by: "total", name: None, totals: self.totals };
-        let line = |by, name, totals| LineRecord { by, name: Some(name), totals };
-        let models = self.by_model.into_iter().map(|it| line("model", it.model, it.totals));
-        let days = self.by_day.into_iter().map(|it| line("day", it.day, it.totals));
-        let keys = self.by_key.into_iter().map(|it| line("key", it.key, it.totals));
+    fn into_rows(self) -> Vec<RowRecord> {
+        let total = RowRecord { by: "total", name: None, totals: self.totals };
+        let row = |by, name, totals| RowRecord { by, name: Some(name), totals };
+        let models = self.by_model.into_iter().map(|it| row("model", it.model, it.totals));
+        let days = self.by_day.into_iter().map(|it| row("day", it.day, it.totals));
+        let keys = self.by_key.into_iter().map(|it| row("key", it.key, it.totals));
         std::iter::once(total).chain(models).chain(days).chain(keys).collect()
     }
 }
@@ -121,8 +121,8 @@ impl From<SummarizeUsageResponse> for SummaryRecord {
             by_key: keys
                 .map(|it| KeyRecord {
                     key: it.key,
-                    label: filled(it.label),
-                    account: filled(it.account),
+                    label: non_empty(it.label),
+                    account: non_empty(it.account),
                     totals: it.totals.into(),
                 })
                 .collect(),
@@ -143,12 +143,12 @@ impl From<Option<UsageTotals>> for TotalsRecord {
             cached_tokens: tokens.cached,
             output_tokens: tokens.output,
             reasoning_tokens: tokens.reasoning,
-            cost_usd: filled(totals.cost_usd),
+            cost_usd: non_empty(totals.cost_usd),
         }
     }
 }
 
-impl Record for LineRecord {
+impl Record for RowRecord {
     const FIELDS: &'static [&'static str] = &[
         "by",
         "name",

@@ -1,21 +1,22 @@
-//! How a field of a record reads in a table's cell and in CSV.
+//! Formats fields of records for table cells and CSV.
 
 use jiff::Timestamp;
 use proto::text::visible;
 use serde_json::{Map, Value};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::{Hue, Record, unprintable};
+use super::{Record, Style, serialization_failure};
 use crate::error::Failure;
 
-/// How a time is shown: to the second, in UTC.
-pub(crate) const TIME: &str = "%Y-%m-%d %H:%M:%SZ";
-/// The same without the year and the zone.
-const SHORT_TIME: &str = "%m-%d %H:%M:%S";
+/// The format of times, to the second, in UTC.
+pub(crate) const TIME_FORMAT: &str = "%Y-%m-%d %H:%M:%SZ";
+/// [`TIME_FORMAT`] without year and zone, for narrow terminals.
+const SHORT_TIME_FORMAT: &str = "%m-%d %H:%M:%S";
 
-/// The fields of a record by name; a name that it does not have is `null`.
+/// Returns the fields of a record by name; every name in [`Record::FIELDS`] is present.
 pub(super) fn fields<R: Record>(record: &R) -> Result<Map<String, Value>, Failure> {
-    let mut fields = match serde_json::to_value(record).map_err(|error| unprintable(&error))? {
+    let value = serde_json::to_value(record).map_err(|error| serialization_failure(&error))?;
+    let mut fields = match value {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
@@ -26,112 +27,113 @@ pub(super) fn fields<R: Record>(record: &R) -> Result<Map<String, Value>, Failur
     Ok(fields)
 }
 
-/// The field that a column shows, in whatever length.
+/// Returns the field of a column, which may be a shortened one.
 fn field(name: &str) -> &str {
     name.strip_prefix("short_").unwrap_or(name)
 }
 
-/// The value of a field; a column that is no field, but text alone, has none.
+/// Returns the value of a column's field; `null` for a column that is not a field.
 pub(super) fn value<'a>(fields: &'a Map<String, Value>, name: &str) -> &'a Value {
     fields.get(field(name)).unwrap_or(&Value::Null)
 }
 
-/// `input_tokens` → `INPUT`, `created_at` → `CREATED`, `cost_usd` → `COST USD`.
+/// Returns the heading of a column: `input_tokens` → `INPUT`, `created_at` → `CREATED`, `cost_usd` →
+/// `COST USD`.
 pub(super) fn heading(name: &str) -> String {
     let name = field(name);
     let unit = ["_tokens", "_window", "_at"].iter().find_map(|unit| name.strip_suffix(unit));
     unit.unwrap_or(name).replace('_', " ").to_uppercase()
 }
 
-/// Whether a field stands to the right: amounts, counts and times in milliseconds, the unknown too.
+/// Returns whether a column is right-aligned: amounts, counts and durations, also where they are unknown.
 pub(super) fn is_number(name: &str) -> bool {
     ["_usd", "_tokens", "_ms", "_window", "_version"].iter().any(|it| name.ends_with(it))
         || ["rpm", "tpm", "concurrency"].contains(&name)
         || ["requests", "errors", "failures", "in_flight", "http_status", "count"].contains(&name)
 }
 
-/// Whether the beginning of a field says something without its end: neither of a number nor of a time.
-pub(super) fn is_text(name: &str) -> bool {
+/// Returns whether a column may be truncated: not numbers and times, which would be misread.
+pub(super) fn is_truncatable(name: &str) -> bool {
     !is_number(name) && !name.ends_with("_at")
 }
 
-/// What a status word means.
-pub(super) fn hue(value: &Value) -> Option<Hue> {
+/// Returns the style of a status value; `None` for other values.
+pub(super) fn status_style(value: &Value) -> Option<Style> {
     match value.as_str()? {
-        "completed" | "active" | "closed" | "ok" => Some(Hue::Good),
-        "rejected" | "incomplete" | "cancelled" | "half_open" | "warning" => Some(Hue::Doubtful),
-        "failed" | "interrupted" | "suspended" | "open" | "problem" => Some(Hue::Bad),
+        "completed" | "active" | "closed" | "ok" => Some(Style::Success),
+        "rejected" | "incomplete" | "cancelled" | "half_open" | "warning" => Some(Style::Warning),
+        "failed" | "interrupted" | "suspended" | "open" | "problem" => Some(Style::Error),
         _ => None,
     }
 }
 
-/// A field as a table shows it: unknown is `-`, times to the second, no control characters.
-pub(super) fn shown<R: Record>(record: &R, fields: &Map<String, Value>, name: &str) -> String {
+/// Formats a field for a table: `-` if unknown, times to the second, invisible characters replaced.
+pub(super) fn table_text<R: Record>(record: &R, fields: &Map<String, Value>, name: &str) -> String {
     let text = match (record.text(name), value(fields, name)) {
         (Some(text), _) => text,
         (None, Value::Number(number)) if number.is_f64() => {
             format!("{:.1}", number.as_f64().unwrap_or_default())
         }
         (None, Value::String(text)) if name.ends_with("_at") => {
-            moment(text, if name == field(name) { TIME } else { SHORT_TIME })
+            format_time(text, if name == field(name) { TIME_FORMAT } else { SHORT_TIME_FORMAT })
         }
-        (None, value) => plain(value, ", "),
+        (None, value) => value_text(value, ", "),
     };
     if text.is_empty() {
         return "-".to_owned();
     }
-    // A record may carry what a stranger sent (a model's name); it must not drive the terminal, nor look
-    // like another's.
+    // A record may contain client input, such as a model's name: it must not control the terminal or imitate
+    // another value.
     visible(&text)
 }
 
-/// A time of RFC 3339 in the given form; what is none, as it is.
-pub(crate) fn moment(text: &str, form: &str) -> String {
+/// Formats an RFC 3339 time with a `strftime` format; returns any other text unchanged.
+pub(crate) fn format_time(text: &str, format: &str) -> String {
     let time = text.parse::<Timestamp>();
-    time.map_or_else(|_| text.to_owned(), |time| time.strftime(form).to_string())
+    time.map_or_else(|_| text.to_owned(), |time| time.strftime(format).to_string())
 }
 
-/// Cuts a text that is longer than `most` columns, and shows that it did.
-pub(crate) fn cut(text: &str, most: usize, unicode: bool) -> String {
-    if text.width() <= most {
+/// Truncates a text to `max_width` columns, including an ellipsis.
+pub(crate) fn truncate(text: &str, max_width: usize, unicode: bool) -> String {
+    if text.width() <= max_width {
         return text.to_owned();
     }
     let mut columns = 0;
     let kept = text.chars().take_while(|c| {
         columns += c.width().unwrap_or_default();
-        columns < most
+        columns < max_width
     });
     kept.chain([if unicode { '…' } else { '~' }]).collect()
 }
 
-/// A value as text; the items of a list with `separator` between.
-pub(super) fn plain(value: &Value, separator: &str) -> String {
+/// Converts a JSON value to text, joining the items of a list with `separator`.
+pub(super) fn value_text(value: &Value, separator: &str) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(items) => {
-            items.iter().map(|item| plain(item, separator)).collect::<Vec<_>>().join(separator)
+            items.iter().map(|item| value_text(item, separator)).collect::<Vec<_>>().join(separator)
         }
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
 }
 
-/// What a spreadsheet takes for the beginning of a formula, also as it is written at full width.
+/// The characters that start a formula in spreadsheets, including their full-width forms.
 const FORMULA_STARTS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// A field as a spreadsheet may open it: a text is never a formula, and has no hidden characters.
+/// Formats a field for CSV, so that a spreadsheet reads no text as a formula; invisible characters are replaced.
 pub(super) fn csv_text<R: Record>(record: &R, fields: &Map<String, Value>, name: &str) -> String {
     let value = value(fields, name);
-    let text = record.text(name).unwrap_or_else(|| plain(value, ";"));
+    let text = record.text(name).unwrap_or_else(|| value_text(value, ";"));
     let text = visible(&text.replace(['\n', '\r', '\t'], " "));
     let is_amount =
         is_number(name) && text.bytes().all(|b| b == b'-' || b == b'.' || b.is_ascii_digit());
-    if value.is_number() || is_amount { text } else { without_formulas(text) }
+    if value.is_number() || is_amount { text } else { escape_formulas(text) }
 }
 
-/// Puts a quote before what a spreadsheet takes for a formula: at the beginning of the text, and behind each
-/// `;`, which separates cells where the comma is the decimal sign.
-fn without_formulas(text: String) -> String {
+/// Escapes formulas with a leading `'`: at the start of the text, and after each `;`, which separates cells
+/// in locales with a decimal comma.
+fn escape_formulas(text: String) -> String {
     let mut parts = text.split(';');
     if !parts.any(|part| part.starts_with(FORMULA_STARTS)) {
         return text;

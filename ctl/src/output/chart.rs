@@ -1,6 +1,6 @@
-//! Numbers as lengths and heights: bars and sparklines, in eighths of a cell or in plain ASCII.
+//! Bars and sparklines, with a resolution of an eighth of a cell in Unicode, or in plain ASCII.
 
-/// Draws a bar of `share` (0 to 1) of `width` cells; whatever is more than nothing is seen.
+/// Draws a bar that fills `share` (0 to 1) of `width` cells; a nonzero share is never empty.
 pub(crate) fn bar(share: f64, width: usize, unicode: bool) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
@@ -13,20 +13,20 @@ pub(crate) fn bar(share: f64, width: usize, unicode: bool) -> String {
     }
 }
 
-/// Draws a column for each value, the highest of them a full cell; nothing is the lowest.
+/// Draws a column for each value, scaled to the maximum; only zero is blank.
 pub(crate) fn sparkline(values: &[u64], unicode: bool) -> String {
     const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const ASCII: [char; 5] = [' ', '.', ':', '|', '#'];
     let marks: &[char] = if unicode { &BLOCKS } else { &ASCII };
-    let most = values.iter().copied().max().unwrap_or_default();
+    let max = values.iter().copied().max().unwrap_or_default();
     let height = |value: u64| match value {
         0 => 0,
-        value => scaled(ratio(value, most), marks.len() - 1).max(1),
+        value => scaled(ratio(value, max), marks.len() - 1).max(1),
     };
     values.iter().map(|value| marks[height(*value)]).collect()
 }
 
-/// Returns how much of `whole` `part` is; nothing of nothing is nothing.
+/// Returns `part / whole`; 0 if `whole` is 0.
 #[expect(clippy::cast_precision_loss, reason = "a chart has some hundred steps")]
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
@@ -47,7 +47,7 @@ mod tests {
     use super::{bar, ratio, sparkline};
 
     #[test]
-    fn bars_have_eighths_and_are_never_empty_for_something() {
+    fn bars_have_eighths_and_are_never_empty_for_nonzero_shares() {
         for (share, drawn, ascii) in [
             (0.0, "", ""),
             (0.001, "▏", "#"),
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn sparklines_scale_to_their_highest_value() {
+    fn sparklines_scale_to_their_maximum() {
         assert_eq!(sparkline(&[0, 1, 4, 8], true), " ▁▄█");
         assert_eq!(sparkline(&[0, 1, 800], false), " .#");
         assert_eq!(sparkline(&[0, 0], true), "  ");
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_of_nothing_is_nothing() {
+    fn a_ratio_to_zero_is_zero() {
         assert!(ratio(3, 0).abs() < f64::EPSILON);
         assert!((ratio(1, 4) - 0.25).abs() < f64::EPSILON);
     }

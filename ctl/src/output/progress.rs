@@ -1,4 +1,4 @@
-//! How far it is, on a line of stderr that is written over; only for somebody at a terminal.
+//! The progress line: one line of stderr, rewritten in place, only on a terminal.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,30 +7,30 @@ use tokio::time::MissedTickBehavior;
 
 use super::{Output, chart};
 
-/// How many cells the bar of a long work has.
-const BAR: usize = 24;
+/// The width of the progress bar, in cells.
+const BAR_WIDTH: usize = 24;
 
 impl Output<'_> {
-    /// Says how much is done of how much, if that is known.
-    pub(crate) fn progress(&mut self, done: u64, whole: Option<u64>, unit: &str) {
-        let text = match whole {
-            Some(whole) => {
-                let bar = chart::bar(chart::ratio(done, whole), BAR, self.environment.unicode);
-                let rest = " ".repeat(BAR - bar.chars().count().min(BAR));
-                format!("[{bar}{rest}] {done} of {whole} {unit}")
+    /// Shows the progress: a bar if the `total` is known, else the amount done.
+    pub(crate) fn progress(&mut self, done: u64, total: Option<u64>, unit: &str) {
+        let text = match total {
+            Some(total) => {
+                let bar = chart::bar(chart::ratio(done, total), BAR_WIDTH, self.unicode());
+                let rest = " ".repeat(BAR_WIDTH - bar.chars().count().min(BAR_WIDTH));
+                format!("[{bar}{rest}] {done} of {total} {unit}")
             }
             None => format!("{done} {unit}"),
         };
-        self.say(text);
+        self.set_progress_line(text);
     }
 
-    /// Wipes out what was said of a work that is done.
+    /// Clears the progress line.
     pub(crate) fn end_progress(&mut self) {
-        self.say(String::new());
+        self.set_progress_line(String::new());
     }
 
-    /// Waits for a work that does not say how far it is, and tells for how long it has been going on.
-    pub(crate) async fn waiting<T>(&mut self, what: &str, work: impl Future<Output = T>) -> T {
+    /// Drives a future without progress information, and shows the elapsed seconds.
+    pub(crate) async fn with_timer<T>(&mut self, what: &str, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -43,18 +43,17 @@ impl Output<'_> {
                     return done;
                 }
                 _ = ticks.tick() => {
-                    self.say(format!("{what}: {seconds} s"));
+                    self.set_progress_line(format!("{what}: {seconds} s"));
                     seconds += 1;
                 }
             }
         }
     }
 
-    fn say(&mut self, text: String) {
-        // Somebody waits at a terminal, and wants to know.
-        let watched = self.environment.interactive && !self.quiet;
-        if watched && self.progress != text {
-            // Talk that nobody can hear is no failure.
+    fn set_progress_line(&mut self, text: String) {
+        let is_visible = self.environment.interactive && !self.quiet;
+        if is_visible && self.progress != text {
+            // A closed stderr does not fail the command.
             let _ = write!(self.err, "\r{text}\u{1b}[K");
             let _ = self.err.flush();
             self.progress = text;

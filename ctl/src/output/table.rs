@@ -1,4 +1,5 @@
-//! Columns that fit the terminal: where not all do, shorter ones, of which the last go or are cut.
+//! Lays out tables. If the columns do not fit the terminal, uses the narrow columns of the record, drops the
+//! last ones and truncates text.
 
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width,
@@ -7,52 +8,52 @@ use comfy_table::{
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Hue, Output, Record, cell};
+use super::{Output, Record, Style, cell};
 use crate::error::Failure;
 
-/// The padding that a cell has, both sides together; the first column has none on its left.
+/// The horizontal padding of a cell, both sides together; the first column has no left padding.
 const GAP: usize = 2;
-/// A text is cut to no less.
-const MIN_WIDTH: usize = 8;
+/// The minimum width to which a column is truncated; with less room, it is dropped.
+const MIN_TRUNCATED_WIDTH: usize = 8;
 
-/// What a printed stream of records remembers from batch to batch.
+/// The state of a printed stream of records between its batches.
 #[derive(Default)]
-pub(crate) struct Stream {
-    /// The header was printed.
-    pub(super) begun: bool,
-    /// More will come, as wide as nobody knows.
-    pub(super) endless: bool,
+pub(crate) struct StreamState {
+    /// Whether the header was printed.
+    pub(super) has_header: bool,
+    /// Whether more records may follow, whose widths are unknown.
+    pub(super) is_unbounded: bool,
     columns: Vec<Column>,
 }
 
-/// A column as it was begun.
+/// A column of a table, with its width at the last printed batch.
 struct Column {
     name: &'static str,
     width: usize,
-    /// There is no room for more: what is longer is cut.
-    is_cut: bool,
+    /// Whether longer texts are truncated, because the terminal has no more room.
+    is_truncated: bool,
 }
 
 /// Records with their fields by name.
 type Rows<'a, R> = [(&'a R, Map<String, Value>)];
 
 impl Output<'_> {
-    /// Prints a record with a line for each field.
-    pub(super) fn sheet<R: Record>(&mut self, record: &R) -> Result<(), Failure> {
+    /// Prints a record with one line per field.
+    pub(super) fn vertical_table<R: Record>(&mut self, record: &R) -> Result<(), Failure> {
         let fields = cell::fields(record)?;
         let mut table = self.new_table();
         for name in R::FIELDS {
-            let cell = Cell::new(cell::shown(record, &fields, name));
-            table.add_row([self.bold(Cell::new(name)), self.hue(cell, &fields[*name])]);
+            let cell = Cell::new(cell::table_text(record, &fields, name));
+            table.add_row([self.bold(Cell::new(name)), self.style(cell, &fields[*name])]);
         }
         self.write_table(table)
     }
 
-    /// Prints records in columns, under a header if they are the first of their stream.
+    /// Prints records as rows, with a header before the first batch of a stream.
     pub(super) fn rows<R: Record>(
         &mut self,
         records: &[R],
-        stream: &mut Stream,
+        stream: &mut StreamState,
     ) -> Result<(), Failure> {
         if self.quiet {
             return self.names(records);
@@ -60,20 +61,20 @@ impl Output<'_> {
         let rows = records.iter().map(|record| Ok((record, cell::fields(record)?)));
         let rows = rows.collect::<Result<Vec<_>, Failure>>()?;
         let mut table = self.new_table();
-        let is_first = !std::mem::replace(&mut stream.begun, true);
+        let is_first = !std::mem::replace(&mut stream.has_header, true);
         if is_first {
-            stream.columns = self.columns(&rows, stream.endless);
+            stream.columns = self.columns(&rows, stream.is_unbounded);
             let title = |it: &Column| align(it, self.bold(Cell::new(cell::heading(it.name))));
             table.set_header(stream.columns.iter().map(title));
         }
-        for column in stream.columns.iter_mut().filter(|column| !column.is_cut) {
-            column.width = column.width.max(widest(&rows, column.name));
+        for column in stream.columns.iter_mut().filter(|column| !column.is_truncated) {
+            column.width = column.width.max(max_width(&rows, column.name));
         }
         for (record, fields) in &rows {
             table.add_row(stream.columns.iter().map(|column| {
-                let text = cell::shown(*record, fields, column.name);
-                let text = cell::cut(&text, column.width, self.environment.unicode);
-                align(column, self.hue(Cell::new(text), cell::value(fields, column.name)))
+                let text = cell::table_text(*record, fields, column.name);
+                let text = cell::truncate(&text, column.width, self.environment.unicode);
+                align(column, self.style(Cell::new(text), cell::value(fields, column.name)))
             }));
         }
         let padded = |(index, it): (usize, &Column)| it.width + GAP - usize::from(index == 0);
@@ -88,32 +89,32 @@ impl Output<'_> {
         );
         self.write_table(table)?;
         if is_first {
-            self.tell_hidden::<R>(&stream.columns);
+            self.note_hidden_columns::<R>(&stream.columns);
         }
         Ok(())
     }
 
-    /// Chooses the columns: all of them if they fit, else what does of the narrow ones.
-    fn columns<R: Record>(&self, rows: &Rows<'_, R>, endless: bool) -> Vec<Column> {
-        let least = |name: &str| {
-            let set = R::WIDTHS.iter().find(|(column, _)| endless && *column == name);
+    /// Returns all columns if they fit the terminal, else as many of the narrow columns as fit.
+    fn columns<R: Record>(&self, rows: &Rows<'_, R>, is_unbounded: bool) -> Vec<Column> {
+        let min_width = |name: &str| {
+            let set = R::MIN_WIDTHS.iter().find(|(column, _)| is_unbounded && *column == name);
             set.map_or(0, |(_, width)| *width)
         };
         let column = |name: &&'static str| {
-            let width = cell::heading(name).width().max(widest(rows, name)).max(least(name));
-            Column { name, width, is_cut: false }
+            let width = cell::heading(name).width().max(max_width(rows, name)).max(min_width(name));
+            Column { name, width, is_truncated: false }
         };
         let all: Vec<_> = R::COLUMNS.iter().map(column).collect();
         let needed: usize = all.iter().map(|column| column.width + GAP).sum();
         let Some(width) = self.width().filter(|width| needed > width + 1) else { return all };
-        // the first has no padding on its left
+        // The first column has no left padding.
         let mut room = width + 1;
         let mut shown = Vec::new();
-        for mut column in R::NARROW.iter().map(column) {
+        for mut column in R::NARROW_COLUMNS.iter().map(column) {
             let left = room.saturating_sub(GAP);
             if column.width > left && !shown.is_empty() {
-                if left >= MIN_WIDTH && cell::is_text(column.name) {
-                    column = Column { width: left, is_cut: true, ..column };
+                if left >= MIN_TRUNCATED_WIDTH && cell::is_truncatable(column.name) {
+                    column = Column { width: left, is_truncated: true, ..column };
                     shown.push(column);
                 }
                 break;
@@ -124,13 +125,13 @@ impl Output<'_> {
         shown
     }
 
-    /// Says what there was no room for.
-    fn tell_hidden<R: Record>(&mut self, columns: &[Column]) {
-        let is_whole = |name: &str| columns.iter().any(|it| it.name == name && !it.is_cut);
+    /// Prints a note that lists the columns that were dropped or truncated.
+    fn note_hidden_columns<R: Record>(&mut self, columns: &[Column]) {
+        let is_whole = |name: &str| columns.iter().any(|it| it.name == name && !it.is_truncated);
         if R::COLUMNS.iter().all(|name| is_whole(name)) {
             return;
         }
-        let hidden = R::NARROW.iter().filter(|name| !is_whole(name));
+        let hidden = R::NARROW_COLUMNS.iter().filter(|name| !is_whole(name));
         let hidden: Vec<_> = hidden.map(|name| cell::heading(name)).collect();
         if !hidden.is_empty() {
             self.note(&format!("(too narrow for {}; -o json has all)", hidden.join(", ")));
@@ -139,7 +140,7 @@ impl Output<'_> {
 
     fn new_table(&self) -> Table {
         let mut table = Table::new();
-        // Not wrapped here: a terminal's own wrapping leaves a secret whole when copied.
+        // No wrapping: a secret that the terminal wraps is still copied as one line.
         table.set_content_arrangement(ContentArrangement::Disabled);
         table.load_style(presets::NOTHING).force_no_tty();
         if self.environment.colour {
@@ -152,7 +153,7 @@ impl Output<'_> {
         if table.header().is_none() && table.row_count() == 0 {
             return Ok(());
         }
-        // Padding is inside the escapes of a coloured cell, where it could not be cut off later.
+        // A coloured cell has its padding inside the escape sequences, so padding cannot be trimmed later.
         if let Some(first) = table.column_mut(0) {
             first.set_padding((0, 1));
         }
@@ -168,21 +169,21 @@ impl Output<'_> {
         if self.environment.colour { cell.add_attribute(Attribute::Bold) } else { cell }
     }
 
-    /// Gives a status word its colour.
-    fn hue(&self, cell: Cell, value: &Value) -> Cell {
-        match cell::hue(value).filter(|_| self.environment.colour) {
-            Some(Hue::Good) => cell.fg(Color::Green),
-            Some(Hue::Doubtful) => cell.fg(Color::Yellow),
-            Some(Hue::Bad) => cell.fg(Color::Red),
-            Some(Hue::Strong) => cell.add_attribute(Attribute::Bold),
+    /// Colours the cell of a status value, if colour is enabled.
+    fn style(&self, cell: Cell, value: &Value) -> Cell {
+        match cell::status_style(value).filter(|_| self.environment.colour) {
+            Some(Style::Success) => cell.fg(Color::Green),
+            Some(Style::Warning) => cell.fg(Color::Yellow),
+            Some(Style::Error) => cell.fg(Color::Red),
+            Some(Style::Heading) => cell.add_attribute(Attribute::Bold),
             None => cell,
         }
     }
 }
 
-/// How many columns of the terminal the longest text of a column takes.
-fn widest<R: Record>(rows: &Rows<'_, R>, name: &str) -> usize {
-    let texts = rows.iter().map(|(record, fields)| cell::shown(*record, fields, name));
+/// Returns the width of the widest cell of a column, in terminal columns.
+fn max_width<R: Record>(rows: &Rows<'_, R>, name: &str) -> usize {
+    let texts = rows.iter().map(|(record, fields)| cell::table_text(*record, fields, name));
     texts.map(|text| text.width()).max().unwrap_or_default()
 }
 

@@ -1,8 +1,8 @@
-//! What every format makes of the same records.
+//! The output of the same records in every format.
 
 use serde::Serialize;
 
-use super::{Format, Output, Record, Stream};
+use super::{Format, Output, Record, StreamState};
 use crate::error::Failure;
 use crate::profile::Environment;
 
@@ -51,37 +51,37 @@ fn print(
 }
 
 #[test]
-fn a_table_aligns_marks_the_unknown_and_disarms_control_characters() {
+fn a_table_aligns_columns_marks_unknown_values_and_replaces_control_characters() {
     let (out, _) = print(Format::Table, None, |output| output.many(&ROWS));
     insta::assert_snapshot!(out);
 }
 
 #[test]
-fn a_narrow_table_drops_the_last_columns_and_says_so() {
+fn a_narrow_table_drops_the_last_columns_and_lists_them() {
     let (out, err) = print(Format::Table, Some(50), |output| output.many(&ROWS));
     assert!(out.lines().all(|line| line.chars().count() <= 50), "{out}");
     insta::assert_snapshot!(format!("{out}---\n{err}"));
 }
 
 #[test]
-fn a_streamed_table_keeps_its_columns_and_its_one_header() {
+fn a_streamed_table_has_one_header_and_constant_columns() {
     let (out, _) = print(Format::Table, None, |output| {
-        let mut stream = Stream::default();
-        output.more(&ROWS[..1], &mut stream)?;
-        output.more(&ROWS[1..], &mut stream)
+        let mut stream = StreamState::default();
+        output.append(&ROWS[..1], &mut stream)?;
+        output.append(&ROWS[1..], &mut stream)
     });
     let (whole, _) = print(Format::Table, None, |output| output.many(&ROWS));
     assert_eq!(out, whole);
 }
 
 #[test]
-fn a_secret_is_never_broken_into_two_lines() {
+fn a_secret_is_never_wrapped() {
     let (out, _) = print(Format::Table, Some(20), |output| output.one(&ROWS[0]));
     assert_eq!(out.lines().count(), Row::FIELDS.len(), "{out}");
 }
 
 #[test]
-fn colour_is_only_where_it_is_wanted() {
+fn colour_is_used_only_if_enabled() {
     for colour in [false, true] {
         let mut environment = Environment::within(std::path::Path::new("/nowhere"));
         environment.colour = colour;
@@ -93,7 +93,7 @@ fn colour_is_only_where_it_is_wanted() {
 }
 
 #[test]
-fn colour_moves_no_column() {
+fn colour_does_not_change_the_layout() {
     let printed = |colour| {
         let mut environment = Environment::within(std::path::Path::new("/nowhere"));
         environment.colour = colour;
@@ -118,17 +118,17 @@ fn colour_moves_no_column() {
 }
 
 #[test]
-fn csv_quotes_what_needs_it_and_leaves_the_unknown_empty() {
+fn csv_quotes_special_characters_and_leaves_unknown_values_empty() {
     let (out, _) = print(Format::Csv, None, |output| {
-        let mut stream = Stream::default();
-        output.more(&ROWS[..1], &mut stream)?;
-        output.more(&ROWS[1..], &mut stream)
+        let mut stream = StreamState::default();
+        output.append(&ROWS[..1], &mut stream)?;
+        output.append(&ROWS[1..], &mut stream)
     });
     insta::assert_snapshot!(out.replace('\u{1b}', "<ESC>"));
 }
 
 #[test]
-fn no_cell_of_csv_is_a_formula_and_amounts_stay_numbers() {
+fn csv_escapes_formulas_but_not_amounts() {
     #[derive(Serialize)]
     struct Entry {
         note: &'static str,
@@ -170,7 +170,7 @@ fn an_empty_list_is_a_header_or_an_empty_array() {
 }
 
 #[test]
-fn a_quiet_table_is_names_alone_and_says_nothing() {
+fn a_quiet_table_prints_only_names() {
     let environment = Environment::within(std::path::Path::new("/nowhere"));
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut output = Output::new(Format::Table, true, &environment, &mut out, &mut err);
@@ -181,7 +181,7 @@ fn a_quiet_table_is_names_alone_and_says_nothing() {
 }
 
 #[test]
-fn progress_is_for_somebody_at_a_terminal_and_leaves_no_trace() {
+fn progress_is_shown_only_on_a_terminal_and_is_cleared_at_the_end() {
     for (interactive, quiet) in [(true, false), (true, true), (false, false)] {
         let mut environment = Environment::within(std::path::Path::new("/nowhere"));
         environment.interactive = interactive;
@@ -197,7 +197,7 @@ fn progress_is_for_somebody_at_a_terminal_and_leaves_no_trace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_wait_is_counted_in_seconds() {
+async fn the_timer_shows_elapsed_seconds() {
     let mut environment = Environment::within(std::path::Path::new("/nowhere"));
     environment.interactive = true;
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -206,7 +206,7 @@ async fn a_long_wait_is_counted_in_seconds() {
         tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
         7
     };
-    assert_eq!(output.waiting("counting", work).await, 7);
+    assert_eq!(output.with_timer("counting", work).await, 7);
     let said = "\rcounting: 0 s\u{1b}[K\rcounting: 1 s\u{1b}[K\r\u{1b}[K";
     assert_eq!(String::from_utf8(err).unwrap(), said);
 }

@@ -1,9 +1,9 @@
-//! Lines that break between words, and never inside of what is quoted: a command stays whole.
+//! Line wrapping between words, but never inside backticks, so that quoted commands stay on one line.
 
 use unicode_width::UnicodeWidthStr;
 
-/// Breaks `text` into lines of at most `width` columns. It begins at column `indent`, and so does
-/// each line after the first. What is longer than a line is left to the terminal.
+/// Wraps `text` at `width` columns. The first line starts at column `indent`, and each further line is
+/// indented to it. Longer words are not broken.
 pub(crate) fn wrapped(text: &str, indent: usize, width: Option<usize>) -> String {
     let Some(width) = width else { return text.to_owned() };
     let mut lines = String::new();
@@ -23,7 +23,7 @@ pub(crate) fn wrapped(text: &str, indent: usize, width: Option<usize>) -> String
     lines
 }
 
-/// The words of a text; what stands between backticks is part of one.
+/// Splits a text into words; a text between backticks is part of one word.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_paired = text.matches('`').count().is_multiple_of(2);
     let mut is_quoted = false;
@@ -39,7 +39,7 @@ mod tests {
     use super::wrapped;
 
     #[test]
-    fn lines_break_between_words_and_not_in_a_command() {
+    fn wraps_between_words_but_not_inside_backticks() {
         for (text, indent, lines) in [
             ("one two three", 0, "one two\nthree"),
             ("one two three", 2, "one two\n  three"),

@@ -1,30 +1,30 @@
-//! The addresses of gateways: the one form that they are kept in, and which are on this host.
+//! Admin addresses: validation, normalization and the test for local ones.
 
 use tonic::transport::Uri;
 
 use crate::error::Failure;
 
-/// Checks an address and brings it to the one form that sessions are kept under.
-pub(super) fn address(server: &str) -> Result<String, Failure> {
-    let wrong = || {
+/// Validates an address and returns its normal form, the key of sessions in the profile file.
+pub(super) fn normalize(server: &str) -> Result<String, Failure> {
+    let invalid = || {
         Failure::usage(format!("`{server}` is not the address of a gateway"))
             .advise("give http://HOST:PORT, https://HOST:PORT or unix:/PATH")
     };
     if let Some(path) = server.strip_prefix("unix:") {
-        return if path.starts_with('/') { Ok(server.to_owned()) } else { Err(wrong()) };
+        return if path.starts_with('/') { Ok(server.to_owned()) } else { Err(invalid()) };
     }
-    let uri: Uri = server.parse().map_err(|_| wrong())?;
+    let uri: Uri = server.parse().map_err(|_| invalid())?;
     match (uri.scheme_str(), uri.authority(), uri.path(), uri.query()) {
         (Some(scheme @ ("http" | "https")), Some(authority), "/", None)
             if !authority.as_str().contains('@') =>
         {
             Ok(format!("{scheme}://{}", authority.as_str().to_ascii_lowercase()))
         }
-        _ => Err(wrong()),
+        _ => Err(invalid()),
     }
 }
 
-/// Says whether an address can only be on this host.
+/// Returns whether an address is necessarily on this host: a Unix socket or a loopback address.
 pub(crate) fn is_local(server: &str) -> bool {
     if server.starts_with("unix:") {
         return true;
@@ -37,10 +37,10 @@ pub(crate) fn is_local(server: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{address, is_local};
+    use super::{is_local, normalize};
 
     #[test]
-    fn addresses_have_one_form() {
+    fn addresses_are_normalized() {
         for (given, kept) in [
             ("http://127.0.0.1:8081", Some("http://127.0.0.1:8081")),
             ("http://Gate.example:1/", Some("http://gate.example:1")),
@@ -53,12 +53,12 @@ mod tests {
             ("http://gate.example/v1", None),
             ("", None),
         ] {
-            assert_eq!(address(given).ok().as_deref(), kept, "{given}");
+            assert_eq!(normalize(given).ok().as_deref(), kept, "{given}");
         }
     }
 
     #[test]
-    fn only_this_host_is_local() {
+    fn only_loopback_and_unix_sockets_are_local() {
         for (server, local) in [
             ("http://127.0.0.1:8081", true),
             ("http://127.9.9.9:1", true),

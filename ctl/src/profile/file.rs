@@ -1,5 +1,6 @@
-//! The profile file: named gateways, the sessions with them, and the gateway that is meant if none
-//! is named. Changed by one `ctl` of a user at a time.
+//! The profile file: named gateways, their sessions, and the default gateway.
+//!
+//! A lock file serializes the changes of concurrent `ctl` processes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,44 +13,44 @@ use serde::{Deserialize, Serialize};
 use super::secret_file::{ensure_writable, write_private};
 use crate::error::{Exit, Failure};
 
-/// What the profile file holds.
+/// The contents of the profile file.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct ProfileFile {
-    /// The server that was signed in to, or chosen, last; the one that is meant if none is named.
+    /// The default gateway: the one of the last sign-in or `ctl profile use`.
     pub(crate) server: Option<String>,
-    /// Gateways by the name that the user gave them.
+    /// Profiles by name.
     #[serde(default)]
     pub(crate) profiles: BTreeMap<String, Profile>,
-    /// A session per server.
+    /// Sessions by admin address.
     #[serde(default)]
     pub(crate) sessions: BTreeMap<String, Session>,
 }
 
-/// A gateway that has a name.
+/// A named gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Profile {
-    /// Its admin address.
+    /// The admin address.
     pub(crate) server: String,
-    /// The certificate authorities that its certificate is of, if not public ones.
+    /// The PEM file of the certificate authorities to trust, if not those of the host.
     pub(crate) ca_file: Option<PathBuf>,
 }
 
-/// A session as the profile file keeps it.
+/// A session as stored in the profile file.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Session {
-    /// Whose it is.
+    /// The name of the account.
     pub(crate) account: String,
-    /// Its token.
+    /// The session token.
     pub(crate) token: String,
 }
 
 impl ProfileFile {
-    /// Returns where the file is in a directory.
+    /// Returns the path of the profile file in `dir`.
     pub(crate) fn path(dir: &Path) -> PathBuf {
         dir.join("profile.toml")
     }
 
-    /// Reads the file in `dir`; one that is not there is empty.
+    /// Reads the file in `dir`; a missing file is empty.
     pub(super) fn read(dir: &Path) -> Result<Self, Failure> {
         let path = Self::path(dir);
         let text = match fs::read_to_string(&path) {
@@ -57,23 +58,23 @@ impl ProfileFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(Failure::file("reading", &path, &error)),
         };
-        // Not the whole error: it quotes the line, and with it perhaps the token.
+        // Only the message: the whole error quotes the line, which may contain the token.
         toml::from_str(&text).map_err(|error| {
             let message = format!("reading `{}`: {}", path.display(), error.message());
             Failure::new(Exit::Failed, message).advise("mend the file, or remove it and sign in")
         })
     }
 
-    /// Reads, changes and replaces the file in `dir`, alone among all `ctl`s of this user.
+    /// Reads, edits and atomically replaces the file in `dir`, while holding the lock file.
     pub(super) fn change<T>(
         dir: &Path,
         edit: impl FnOnce(&mut Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         create_private_dir(dir)?;
-        let turn = dir.join("profile.lock");
-        let _turn = File::create(&turn)
+        let lock_path = dir.join("profile.lock");
+        let _lock = File::create(&lock_path)
             .and_then(|file| file.lock().map(|()| file))
-            .map_err(|error| Failure::file("locking", &turn, &error))?;
+            .map_err(|error| Failure::file("locking", &lock_path, &error))?;
         let mut file = Self::read(dir)?;
         let done = edit(&mut file)?;
         let text = toml::to_string_pretty(&file)
@@ -82,15 +83,15 @@ impl ProfileFile {
         Ok(done)
     }
 
-    /// Makes sure that [`Self::change`] will be able to write the file in `dir`, and changes nothing.
+    /// Checks that [`Self::change`] can write the file in `dir`, without changing it.
     pub(super) fn ensure_writable(dir: &Path) -> Result<(), Failure> {
         create_private_dir(dir)?;
         Self::read(dir)?;
         ensure_writable(&Self::path(dir))
     }
 
-    /// Returns a profile by its name.
-    pub(crate) fn named(&self, name: &str) -> Result<&Profile, Failure> {
+    /// Returns the profile with this name.
+    pub(crate) fn profile(&self, name: &str) -> Result<&Profile, Failure> {
         self.profiles.get(name).ok_or_else(|| {
             Failure::new(Exit::NotFound, format!("there is no profile `{name}`"))
                 .advise("see `ctl profile list`; `ctl profile set NAME --server URL` makes one")

@@ -1,4 +1,4 @@
-//! Tokens on disk: a file that its owner alone may read, from its first moment.
+//! Token files, created with access for their owner only.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -8,17 +8,17 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::error::{Exit, Failure};
 
-/// The file in a gateway's data directory that holds its operator token.
+/// The name of the operator token's file in a gateway's data directory.
 pub(super) const OPERATOR_TOKEN: &str = "operator.token";
 const OTHER_TOKEN_FILE: &str = "name another file with --token-file FILE";
 
-/// Writes a session token to a file of its own, for its owner only.
+/// Writes a session token to a file that only its owner can read.
 pub(crate) fn write_token(path: &Path, token: &SecretString) -> Result<(), Failure> {
     refuse_operator_token(path)?;
     write_private(path, &format!("{}\n", token.expose_secret()))
 }
 
-/// Makes sure that [`write_token`] will be able to write this file; leaves nothing behind.
+/// Checks that [`write_token`] can write this file, without creating it.
 pub(crate) fn ensure_token_writable(path: &Path) -> Result<(), Failure> {
     refuse_operator_token(path)?;
     ensure_writable(path).map_err(|failure| failure.advise(OTHER_TOKEN_FILE))
@@ -32,7 +32,7 @@ fn refuse_operator_token(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes a token file; one that is gone already is fine.
+/// Removes a token file; a missing file is no error.
 pub(crate) fn remove_token(path: &Path) -> Result<(), Failure> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -42,14 +42,14 @@ pub(crate) fn remove_token(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Says whether a file is, by its name, the operator token that a gateway wrote for itself.
+/// Returns whether a file is, by its name, the operator token that a gateway created.
 pub(crate) fn is_operator_token(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == OPERATOR_TOKEN)
 }
 
 pub(super) fn read_token(path: &Path) -> Result<SecretString, Failure> {
-    let unusable = |why: &dyn std::fmt::Display| {
-        let message = format!("reading the token file `{}`: {why}", path.display());
+    let unusable = |reason: &dyn std::fmt::Display| {
+        let message = format!("reading the token file `{}`: {reason}", path.display());
         Failure::new(Exit::NotAllowed, message)
             .advise(format!("`ctl login NAME --token-file {}` writes one", path.display()))
     };
@@ -60,7 +60,7 @@ pub(super) fn read_token(path: &Path) -> Result<SecretString, Failure> {
     }
 }
 
-/// Replaces a file in one step; it is readable by its owner only from its first moment.
+/// Atomically replaces a file. Only its owner can read it, from its creation on.
 pub(super) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     let write = || {
         let mut file = tempfile::NamedTempFile::new_in(directory_of(path))?;
@@ -71,7 +71,7 @@ pub(super) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     write().map(|_| ()).map_err(|error| Failure::file("writing", path, &error))
 }
 
-/// Makes sure that [`write_private`] will be able to write a file; leaves nothing behind.
+/// Checks that [`write_private`] can write a file, without creating it.
 pub(super) fn ensure_writable(path: &Path) -> Result<(), Failure> {
     let check = || {
         if path.is_dir() {

@@ -1,75 +1,76 @@
 //! `ctl register`, `ctl whoami` and `ctl account …`
 
-use crate::harness::{signed_in, stranger};
+use crate::harness::{signed_in, signed_out};
 
 #[tokio::test]
-async fn register_reads_one_line_and_strips_its_end_alone() {
-    let (fake, person) = stranger().await;
+async fn register_reads_one_line_and_strips_only_the_line_ending() {
+    let (fake, user) = signed_out().await;
     for (stdin, password) in
         [("pass word \n", "pass word "), ("pass\r\nmore\n", "pass"), ("pass", "pass")]
     {
-        let ran = person.ctl_with("register alice --password-stdin", stdin).await;
-        assert_eq!(ran.code, 0, "{ran:?}");
+        let result = user.ctl_with("register alice --password-stdin", stdin).await;
+        assert_eq!(result.code, 0, "{result:?}");
         let sent = fake.last().message;
         assert!(sent.contains(&format!("password: {password:?},")), "{sent}");
     }
-    person.ctl_with("register alice --password-stdin --invite inv-1", "pass").await.ok();
+    user.ctl_with("register alice --password-stdin --invite inv-1", "pass").await.ok();
     assert!(fake.last().message.contains(r#"invite_code: "inv-1""#));
 }
 
 #[tokio::test]
-async fn register_says_when_there_is_no_trial_credit() {
-    let (_fake, person) = stranger().await;
-    for (name, told) in [("alice", false), ("late", true)] {
+async fn register_reports_withheld_trial_credit() {
+    let (_fake, user) = signed_out().await;
+    for (name, is_withheld) in [("alice", false), ("late", true)] {
         let line = format!("register {name} --password-stdin");
-        let ran = person.ctl_with(&line, "password").await;
-        assert_eq!((ran.code, ran.err.contains("trial credit is used up")), (0, told), "{ran:?}");
+        let result = user.ctl_with(&line, "password").await;
+        let is_reported = result.err.contains("trial credit is used up");
+        assert_eq!((result.code, is_reported), (0, is_withheld), "{result:?}");
     }
 }
 
 #[tokio::test]
-async fn register_does_not_fail_on_a_session_that_has_ended() {
-    let (fake, mut person) = stranger().await;
-    person.environment.token = Some("stale".into());
-    person.ctl_with("register alice --password-stdin", "password").await.ok();
+async fn register_retries_without_an_expired_session() {
+    let (fake, mut user) = signed_out().await;
+    user.environment.token = Some("stale".into());
+    user.ctl_with("register alice --password-stdin", "password").await.ok();
     let tokens: Vec<_> = fake.calls().into_iter().map(|call| call.token).collect();
     assert_eq!(tokens, [Some("stale".to_owned()), None]);
 }
 
 #[tokio::test]
-async fn a_password_is_never_waited_for_without_a_terminal() {
-    let (fake, person) = stranger().await;
+async fn password_prompts_require_a_terminal() {
+    let (fake, user) = signed_out().await;
     for line in ["register alice", "login alice"] {
-        let ran = person.ctl(line).await;
-        assert_eq!(ran.code, 2, "{line}");
-        assert!(ran.err.contains("--password-stdin"), "{}", ran.err);
+        let result = user.ctl(line).await;
+        assert_eq!(result.code, 2, "{line}");
+        assert!(result.err.contains("--password-stdin"), "{}", result.err);
     }
-    assert_eq!(person.ctl("login alice --password-stdin").await.code, 2);
+    assert_eq!(user.ctl("login alice --password-stdin").await.code, 2);
     assert_eq!(fake.calls().len(), 0);
 }
 
 #[tokio::test]
 async fn whoami_and_account_show_print_the_account() {
-    let (fake, person) = signed_in().await;
+    let (fake, user) = signed_in().await;
     for format in ["table", "json", "jsonl", "csv"] {
-        let printed = person.ctl(&format!("-o {format} whoami")).await.ok();
-        assert_eq!(printed, person.ctl(&format!("account show -o {format}")).await.ok());
+        let printed = user.ctl(&format!("-o {format} whoami")).await.ok();
+        assert_eq!(printed, user.ctl(&format!("account show -o {format}")).await.ok());
         insta::assert_snapshot!(format!("whoami_{format}"), printed);
     }
-    person.ctl("account show bob").await.ok();
+    user.ctl("account show bob").await.ok();
     assert_eq!(fake.last().message, r#"GetAccountRequest { account: "bob" }"#);
 }
 
 #[tokio::test]
-async fn account_list_goes_through_all_pages() {
-    let (fake, person) = signed_in().await;
-    insta::assert_snapshot!(person.ctl("account list").await.ok());
+async fn account_list_fetches_all_pages() {
+    let (fake, user) = signed_in().await;
+    insta::assert_snapshot!(user.ctl("account list").await.ok());
     assert_eq!(fake.calls().len(), 2);
 }
 
 #[tokio::test]
-async fn credit_takes_a_negative_amount() {
-    let (fake, person) = signed_in().await;
+async fn credit_accepts_negative_amounts() {
+    let (fake, user) = signed_in().await;
     for (args, amount) in [
         (["alice", "20", "--reason", "gift"], "20"),
         (["alice", "-0.50", "--reason", "twice"], "-0.50"),
@@ -77,16 +78,16 @@ async fn credit_takes_a_negative_amount() {
         (["alice", "--reason", "x", "-.5"], "-.5"),
     ] {
         let args: Vec<_> = ["ctl", "account", "credit"].into_iter().chain(args).collect();
-        person.run(&args, "").await.ok();
+        user.run(&args, "").await.ok();
         let message = fake.last().message;
         assert!(message.contains(&format!("amount_usd: {amount:?},")), "{message}");
     }
-    assert_eq!(person.ctl("account credit alice 5").await.code, 2);
+    assert_eq!(user.ctl("account credit alice 5").await.code, 2);
 }
 
 #[tokio::test]
-async fn suspend_resume_and_plan_name_the_account() {
-    let (fake, person) = signed_in().await;
+async fn suspend_resume_and_plan_send_the_account() {
+    let (fake, user) = signed_in().await;
     for (line, sent, printed) in [
         (
             "account suspend alice --reason spam",
@@ -104,61 +105,61 @@ async fn suspend_resume_and_plan_name_the_account() {
             r#""plan":"team""#,
         ),
     ] {
-        let out = person.ctl(&format!("{line} -o jsonl")).await.ok();
+        let out = user.ctl(&format!("{line} -o jsonl")).await.ok();
         assert_eq!(fake.last().message, sent);
         assert!(out.contains(printed), "{out}");
     }
-    assert_eq!(person.ctl("account suspend alice").await.code, 2, "it takes a reason");
+    assert_eq!(user.ctl("account suspend alice").await.code, 2, "a reason is required");
 }
 
 #[tokio::test]
-async fn a_password_is_changed_by_two_lines_of_stdin() {
-    let (fake, person) = signed_in().await;
+async fn password_change_reads_two_lines_from_stdin() {
+    let (fake, user) = signed_in().await;
     let line = "account password --password-stdin";
-    let ran = person.ctl_with(line, "old one\nnew one\n").await;
-    assert_eq!((ran.code, &*ran.out), (0, ""));
-    assert_eq!(ran.err, "changed the password; ended 1 other session\n");
+    let result = user.ctl_with(line, "old one\nnew one\n").await;
+    assert_eq!((result.code, &*result.out), (0, ""));
+    assert_eq!(result.err, "changed the password; ended 1 other session\n");
     let sent = r#"ChangePasswordRequest { old_password: "old one", new_password: "new one" }"#;
     assert_eq!(fake.last().message, sent);
-    assert_eq!(person.ctl_with(line, "wrong\nnew one\n").await.code, 3);
+    assert_eq!(user.ctl_with(line, "wrong\nnew one\n").await.code, 3);
     for (line, stdin) in [(line, "old one\n"), (line, ""), ("account password", "old\nnew\n")] {
-        assert_eq!(person.ctl_with(line, stdin).await.code, 2, "{stdin:?}");
+        assert_eq!(user.ctl_with(line, stdin).await.code, 2, "{stdin:?}");
     }
 }
 
 #[tokio::test]
 async fn sessions_are_listed_and_revoked() {
-    let (fake, person) = signed_in().await;
-    insta::assert_snapshot!(person.ctl("session list").await.ok());
-    let ran = person.ctl("session revoke 4be1f07a92c3").await;
-    assert_eq!((ran.code, &*ran.err), (0, "ended session 4be1f07a92c3\n"));
+    let (fake, user) = signed_in().await;
+    insta::assert_snapshot!(user.ctl("session list").await.ok());
+    let result = user.ctl("session revoke 4be1f07a92c3").await;
+    assert_eq!((result.code, &*result.err), (0, "ended session 4be1f07a92c3\n"));
     assert_eq!(fake.last().message, r#"RevokeSessionRequest { id: "4be1f07a92c3" }"#);
-    let ran = person.ctl("session revoke --others").await;
-    assert_eq!((ran.code, &*ran.err), (0, "ended 2 other sessions\n"));
+    let result = user.ctl("session revoke --others").await;
+    assert_eq!((result.code, &*result.err), (0, "ended 2 other sessions\n"));
     for line in ["session revoke", "session revoke 4be1f07a92c3 --others"] {
-        assert_eq!(person.ctl(line).await.code, 2, "{line}");
+        assert_eq!(user.ctl(line).await.code, 2, "{line}");
     }
 }
 
 #[tokio::test]
 async fn the_audit_log_is_listed_up_to_the_limit() {
-    let (fake, person) = signed_in().await;
-    insta::assert_snapshot!(person.ctl("audit list").await.ok());
-    insta::assert_snapshot!(person.ctl("audit list -o jsonl").await.ok());
+    let (fake, user) = signed_in().await;
+    insta::assert_snapshot!(user.ctl("audit list").await.ok());
+    insta::assert_snapshot!(user.ctl("audit list -o jsonl").await.ok());
     assert_eq!(fake.calls().len(), 4, "two pages each");
     let line = "audit list --account alice --since 7d --limit 1 -o csv";
-    assert_eq!(person.ctl(line).await.ok().lines().count(), 2);
+    assert_eq!(user.ctl(line).await.ok().lines().count(), 2);
     insta::assert_snapshot!(fake.last().message);
 }
 
 #[tokio::test]
-async fn invite_counts_in_seconds() {
-    let (fake, person) = signed_in().await;
-    let printed = person.ctl("account invite --ttl 48h -o json").await.ok();
+async fn invite_sends_the_ttl_in_seconds() {
+    let (fake, user) = signed_in().await;
+    let printed = user.ctl("account invite --ttl 48h -o json").await.ok();
     assert_eq!(
         printed,
         "{\n  \"code\": \"inv-1\",\n  \"expires_at\": \"2026-11-22T12:00:00Z\"\n}\n"
     );
-    person.ctl("account invite").await.ok();
+    user.ctl("account invite").await.ok();
     assert_eq!(fake.last().message, "CreateInviteRequest { ttl_seconds: 604800 }");
 }

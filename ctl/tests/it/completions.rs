@@ -1,13 +1,13 @@
-//! A half-typed line goes on with commands, options and the names that the gateway knows.
+//! Shell completion of commands, options and names of objects in the gateway.
 
 use std::process::Command;
 
-use crate::fake::Fake;
-use crate::harness::{Person, signed_in};
+use crate::fake::FakeGateway;
+use crate::harness::{TestUser, signed_in};
 
-/// What bash is offered for the last of `words`.
-fn offered(person: &Person, words: &[&str]) -> Vec<String> {
-    let mut environment = person.environment.clone();
+/// Returns the completions of the last of `words`.
+fn completions(user: &TestUser, words: &[&str]) -> Vec<String> {
+    let mut environment = user.environment.clone();
     environment.complete = Some("fish".to_owned());
     let args = ["ctl", "--", "ctl"].iter().chain(words).map(|word| (*word).into());
     let mut out = Vec::new();
@@ -18,7 +18,7 @@ fn offered(person: &Person, words: &[&str]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_come_from_the_gateway() {
-    let (fake, person) = signed_in().await;
+    let (fake, user) = signed_in().await;
     for (words, names) in [
         (&["model", "show", ""][..], &["sim-fast", "sim-slow"][..]),
         (&["model", "update", "sim-s"], &["sim-slow"]),
@@ -29,7 +29,7 @@ async fn names_come_from_the_gateway() {
         (&["upstream", "remove", ""], &["example"]),
         (&["session", "revoke", ""], &["4be1f07a92c3", "0d5a1c88e27f"]),
     ] {
-        let found = offered(&person, words);
+        let found = completions(&user, words);
         let found: Vec<_> = found.iter().filter(|name| !name.starts_with('-')).collect();
         assert_eq!(found, names.iter().collect::<Vec<_>>(), "{words:?}");
     }
@@ -37,29 +37,29 @@ async fn names_come_from_the_gateway() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_gateway_that_is_typed_is_asked() {
-    let (_elsewhere, person) = signed_in().await;
-    let there = Fake::start().await;
-    offered(&person, &["--server", &there.server, "model", "show", ""]);
-    assert_eq!(there.last().method, "ListModels");
+async fn names_come_from_the_server_on_the_command_line() {
+    let (_other, user) = signed_in().await;
+    let fake = FakeGateway::start().await;
+    completions(&user, &["--server", &fake.server, "model", "show", ""]);
+    assert_eq!(fake.last().method, "ListModels");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_are_offered_and_silence_is_no_failure() {
-    let mut person = Person::new();
-    // port 1 of the loopback is nobody's
-    person.environment.server = Some("http://127.0.0.1:1".to_owned());
-    assert_eq!(offered(&person, &["quick"]), ["quickstart"]);
-    assert!(offered(&person, &["key", ""]).contains(&"rotate".to_owned()));
-    let names = offered(&person, &["model", "show", ""]);
+async fn commands_are_completed_even_if_the_gateway_is_unreachable() {
+    let mut user = TestUser::new();
+    // Nothing listens on port 1.
+    user.environment.server = Some("http://127.0.0.1:1".to_owned());
+    assert_eq!(completions(&user, &["quick"]), ["quickstart"]);
+    assert!(completions(&user, &["key", ""]).contains(&"rotate".to_owned()));
+    let names = completions(&user, &["model", "show", ""]);
     assert!(names.iter().all(|name| name.starts_with('-')), "{names:?}");
 }
 
-/// The script, in the shell that it is for.
+/// Runs the script in bash.
 #[tokio::test(flavor = "multi_thread")]
-async fn bash_completes_with_the_script() {
-    let (fake, person) = signed_in().await;
-    let script = person.ctl("completions bash").await.ok();
+async fn the_bash_script_completes_names() {
+    let (fake, user) = signed_in().await;
+    let script = user.ctl("completions bash").await.ok();
     let program = format!(
         "{script}\nCOMP_WORDS=(ctl model show sim-f)\nCOMP_CWORD=3\nCOMP_TYPE=9\n\
          _clap_complete_ctl ctl sim-f show\necho \"${{COMPREPLY[@]}}\""
@@ -78,11 +78,11 @@ async fn bash_completes_with_the_script() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "sim-fast\n", "{output:?}");
 }
 
-/// zsh loads the script from its `fpath` as a function at the first press of the key, and calls it to
-/// complete that line.
+/// At the first completion, zsh autoloads the script from `fpath` as a function, and calls it to complete that
+/// line.
 #[tokio::test]
-async fn zsh_completes_the_line_for_which_it_loads_the_script() {
-    let script = Person::new().ctl("completions zsh").await.ok();
+async fn the_zsh_script_completes_the_line_that_autoloads_it() {
+    let script = TestUser::new().ctl("completions zsh").await.ok();
     assert!(script.starts_with("#compdef ctl\n"), "{script}");
     let (_, end) = script.split_once("function _clap_dynamic_completer_ctl() {").unwrap();
     let (_, autoloaded) = end.split_once("if [[ ${funcstack[1]} == _ctl ]]; then\n").unwrap();
@@ -91,10 +91,10 @@ async fn zsh_completes_the_line_for_which_it_loads_the_script() {
 
 #[tokio::test]
 async fn every_shell_has_a_script() {
-    let person = Person::new();
+    let user = TestUser::new();
     for (shell, needle) in [("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --")] {
-        let script = person.ctl(&format!("completions {shell}")).await.ok();
+        let script = user.ctl(&format!("completions {shell}")).await.ok();
         assert!(script.contains(needle) && script.contains("COMPLETE"), "{shell}: {script}");
     }
-    assert_eq!(person.ctl("completions tcsh").await.code, 2);
+    assert_eq!(user.ctl("completions tcsh").await.code, 2);
 }

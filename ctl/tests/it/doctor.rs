@@ -4,11 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use tonic::Code;
 
-use crate::harness::{Person, Ran, signed_in, stranger};
+use crate::harness::{CommandResult, TestUser, signed_in, signed_out};
 
-/// The port and how long things took differ from run to run.
-fn settled(ran: &Ran, server: &str) -> String {
-    let mut text = format!("{}---\n{}", ran.out, ran.err).replace(server, "SERVER");
+/// Redacts the port and the durations, which differ between runs.
+fn redacted(result: &CommandResult, server: &str) -> String {
+    let mut text = format!("{}---\n{}", result.out, result.err).replace(server, "SERVER");
     while let Some(start) = text.find(" ms)") {
         let open = text[..start].rfind('(').unwrap();
         text.replace_range(open..start + 4, "<elapsed>");
@@ -17,89 +17,89 @@ fn settled(ran: &Ran, server: &str) -> String {
 }
 
 #[tokio::test]
-async fn all_is_well_and_the_exit_code_is_zero() {
-    let (fake, person) = signed_in().await;
-    let ran = person.ctl("doctor").await;
-    assert_eq!(ran.code, 0, "{ran:?}");
-    insta::assert_snapshot!(settled(&ran, &fake.server));
+async fn exits_with_0_without_problems() {
+    let (fake, user) = signed_in().await;
+    let result = user.ctl("doctor").await;
+    assert_eq!(result.code, 0, "{result:?}");
+    insta::assert_snapshot!(redacted(&result, &fake.server));
     assert_eq!(fake.last().message, "DiagnoseRequest { send_requests: false }");
-    person.ctl("doctor --send-requests").await.ok();
+    user.ctl("doctor --send-requests").await.ok();
     assert_eq!(fake.last().message, "DiagnoseRequest { send_requests: true }");
 }
 
 #[tokio::test]
-async fn a_problem_comes_with_what_to_do_and_exit_code_one() {
-    let (fake, person) = signed_in().await;
-    fake.damage();
+async fn exits_with_1_and_prints_the_remedy_of_a_problem() {
+    let (fake, user) = signed_in().await;
+    fake.inject_problems();
     fake.skew_clock(-90_500);
-    let ran = person.ctl("doctor").await;
-    assert_eq!(ran.code, 1, "{ran:?}");
-    insta::assert_snapshot!(settled(&ran, &fake.server));
-    let ran = person.ctl("doctor -o json").await;
-    assert_eq!(ran.code, 1);
-    let findings: Vec<serde_json::Value> = serde_json::from_str(&ran.out).unwrap();
+    let result = user.ctl("doctor").await;
+    assert_eq!(result.code, 1, "{result:?}");
+    insta::assert_snapshot!(redacted(&result, &fake.server));
+    let result = user.ctl("doctor -o json").await;
+    assert_eq!(result.code, 1);
+    let findings: Vec<serde_json::Value> = serde_json::from_str(&result.out).unwrap();
     let bad: Vec<_> = findings.iter().filter(|it| it["severity"] != "ok").collect();
     assert_eq!((&bad[0]["area"], &bad[1]["area"]), (&"clock".into(), &"upstream".into()));
     assert!(bad.iter().all(|it| it["remedy"].is_string()), "{findings:?}");
-    let jsonl = person.ctl("doctor -o jsonl").await.out;
+    let jsonl = user.ctl("doctor -o jsonl").await.out;
     assert_eq!(jsonl.lines().count(), findings.len());
 }
 
 #[tokio::test]
-async fn a_terminal_is_told_in_lines_that_fit_and_keep_their_indent() {
-    let (fake, mut person) = signed_in().await;
+async fn findings_are_wrapped_and_indented_on_a_terminal() {
+    let (fake, mut user) = signed_in().await;
     fake.skew_clock(-90_500);
-    person.environment.width = Some(60);
-    let told = person.ctl("doctor").await.ok();
-    assert!(told.lines().all(|line| line.chars().count() <= 60), "{told}");
-    let clock: Vec<_> = told.lines().skip_while(|line| !line.contains("clock")).take(4).collect();
+    user.environment.width = Some(60);
+    let out = user.ctl("doctor").await.ok();
+    assert!(out.lines().all(|line| line.chars().count() <= 60), "{out}");
+    let clock: Vec<_> = out.lines().skip_while(|line| !line.contains("clock")).take(4).collect();
     let indent = " ".repeat(22);
-    assert!(clock[1..].iter().all(|line| line.starts_with(&indent)), "{told}");
-    assert!(clock[3].trim().starts_with("NTP (`timedatectl set-ntp true`)"), "whole: {told}");
+    assert!(clock[1..].iter().all(|line| line.starts_with(&indent)), "{out}");
+    assert!(clock[3].trim().ends_with("(`timedatectl set-ntp true`)"), "not wrapped: {out}");
 }
 
 #[tokio::test]
-async fn a_file_that_others_may_read_is_a_problem() {
-    let (_fake, person) = signed_in().await;
-    person.finds_operator_token();
-    let file = person.environment.data_dir.as_ref().unwrap().join("operator.token");
+async fn a_secret_file_that_others_can_read_is_a_problem() {
+    let (_fake, user) = signed_in().await;
+    user.write_operator_token();
+    let file = user.environment.data_dir.as_ref().unwrap().join("operator.token");
     let allow = |mode| {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     allow(0o644);
-    let ran = person.ctl("doctor").await;
-    assert_eq!(ran.code, 1);
-    assert!(ran.out.contains(&format!("chmod 600 {}", file.display())), "{ran:?}");
+    let result = user.ctl("doctor").await;
+    assert_eq!(result.code, 1);
+    assert!(result.out.contains(&format!("chmod 600 {}", file.display())), "{result:?}");
     allow(0o600);
-    person.ctl("doctor").await.ok();
+    user.ctl("doctor").await.ok();
     let line = format!("doctor --token-file {}", file.display());
-    let told = person.ctl(&line).await.ok();
-    assert_eq!(told.matches("only its owner may read it").count(), 1, "once a file: {told}");
+    let out = user.ctl(&line).await.ok();
+    assert_eq!(out.matches("only its owner can read it").count(), 1, "reported once: {out}");
 }
 
 #[tokio::test]
-async fn a_member_is_told_that_the_rest_is_for_operators() {
-    let (fake, person) = signed_in().await;
+async fn members_get_a_warning_instead_of_gateway_diagnostics() {
+    let (fake, user) = signed_in().await;
     fake.refuse("Diagnose", Code::PermissionDenied, "operators only");
-    let ran = person.ctl("doctor").await;
-    assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.out.contains("for operators"), "{ran:?}");
-    assert!(ran.err.contains("1 warning"), "{ran:?}");
+    let result = user.ctl("doctor").await;
+    assert_eq!(result.code, 0, "{result:?}");
+    assert!(result.out.contains("for operators"), "{result:?}");
+    assert!(result.err.contains("1 warning"), "{result:?}");
 }
 
 #[tokio::test]
-async fn whoever_cannot_sign_in_or_connect_hears_why() {
-    let (fake, mut person) = stranger().await;
-    let ran = person.ctl("doctor").await;
-    assert_eq!(ran.code, 1);
-    assert!(ran.out.contains("ctl login NAME"), "{ran:?}");
-    assert_eq!(fake.last().method, "WhoAmI", "who is nobody has nothing else examined");
-    person.environment.token_file = Some(person.path("missing.token"));
-    let ran = person.ctl("doctor").await;
-    assert!(ran.code == 1 && ran.out.contains("missing.token"), "{ran:?}");
-    let mut lost = Person::new();
-    // port 1 of the loopback is nobody's
-    lost.environment.server = Some("http://127.0.0.1:1".to_owned());
-    let ran = lost.ctl("doctor").await;
-    assert!(ran.code == 1 && ran.out.contains("no gateway answers"), "{ran:?}");
+async fn a_missing_token_and_a_failed_connection_are_explained() {
+    let (fake, mut user) = signed_out().await;
+    let result = user.ctl("doctor").await;
+    assert_eq!(result.code, 1);
+    assert!(result.out.contains("ctl login NAME"), "{result:?}");
+    assert_eq!(fake.last().method, "WhoAmI", "no further checks without a token");
+    user.environment.token_file = Some(user.path("missing.token"));
+    let result = user.ctl("doctor").await;
+    assert!(result.code == 1 && result.out.contains("missing.token"), "{result:?}");
+    let mut user = TestUser::new();
+    // Nothing listens on port 1.
+    user.environment.server = Some("http://127.0.0.1:1".to_owned());
+    let result = user.ctl("doctor").await;
+    assert!(result.code == 1 && result.out.contains("no gateway answers"), "{result:?}");
 }

@@ -1,10 +1,10 @@
-//! A gateway of canned answers that notes what it was asked and with which token.
+//! A fake gateway with canned answers, which records its calls and their tokens.
 
 mod accounts;
 mod api;
-mod books;
 mod catalogue;
 mod keys;
+mod ledger;
 mod operations;
 mod requests;
 
@@ -33,63 +33,63 @@ use tonic::transport::server::Connected;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Code, Request, Response, Status};
 
-pub(crate) use api::{api, api_tls};
+pub(crate) use api::{start_api, start_api_tls};
 
-/// A running fake; it stops with the test's runtime.
+/// A running fake gateway. It stops with the test's runtime.
 #[derive(Clone)]
-pub(crate) struct Fake {
-    /// Its admin address.
+pub(crate) struct FakeGateway {
+    /// The admin address.
     pub(crate) server: String,
     state: Arc<Mutex<State>>,
 }
 
-/// One call as it came in.
+/// A received call.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// The method.
+    /// The method name.
     pub(crate) method: &'static str,
-    /// The token, if one was sent.
+    /// The bearer token, if any.
     pub(crate) token: Option<String>,
-    /// The message, as `Debug` prints it.
+    /// The message, in its `Debug` format.
     pub(crate) message: String,
 }
 
-/// What becomes of a tail.
+/// The behaviour of request tails.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Tails {
-    /// It goes on.
+enum TailBehaviour {
+    /// Stays open after the history.
     #[default]
     Open,
-    /// It ends after its history.
+    /// Ends after the history.
     End,
-    /// It breaks off after its first record, unless it goes on from there.
+    /// Fails after the first record, unless the call has a cursor.
     Break,
 }
 
 #[derive(Default)]
 struct State {
     calls: Vec<Call>,
-    /// What a method is refused with.
+    /// The status with which to refuse a method.
     refusals: BTreeMap<&'static str, (Code, String)>,
-    tails: Tails,
+    tails: TailBehaviour,
     clock_skew_ms: i64,
-    damaged: bool,
-    /// Where it says that its API is; a gateway of an earlier version does not.
+    has_problems: bool,
+    /// The announced URL of the API; `None` for a gateway of an earlier version.
     public_url: Option<String>,
-    backups_break: bool,
+    truncates_backups: bool,
 }
 
-// === impl Fake ===
+// === impl FakeGateway ===
 
-impl Fake {
-    /// Starts one on a free port.
+impl FakeGateway {
+    /// Starts a fake gateway on a free port.
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
         Self::serve(server, Server::builder(), TcpListenerStream::new(listener))
     }
 
-    /// Starts one on a free port that speaks TLS, with this certificate and its key.
+    /// Starts a fake gateway with TLS on a free port.
     pub(crate) async fn start_tls(certificate: &str, key: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = format!("https://localhost:{}", listener.local_addr().unwrap().port());
@@ -98,7 +98,7 @@ impl Fake {
         Self::serve(server, tls, TcpListenerStream::new(listener))
     }
 
-    /// Starts one on a Unix socket.
+    /// Starts a fake gateway on a Unix socket.
     pub(crate) fn start_unix(path: &Path) -> Self {
         let listener = UnixListener::bind(path).unwrap();
         let server = format!("unix:{}", path.display());
@@ -129,44 +129,44 @@ impl Fake {
         fake
     }
 
-    /// Answers every call of `method` with an error from now on.
+    /// Makes all further calls of `method` fail.
     pub(crate) fn refuse(&self, method: &'static str, code: Code, message: &str) {
         self.state.lock().unwrap().refusals.insert(method, (code, message.to_owned()));
     }
 
-    /// Breaks a tail off after its first record, unless it goes on from there.
+    /// Makes tails fail after the first record, unless they have a cursor.
     pub(crate) fn break_tails(&self) {
-        self.state.lock().unwrap().tails = Tails::Break;
+        self.state.lock().unwrap().tails = TailBehaviour::Break;
     }
 
-    /// Lets its clock be wrong by so much.
+    /// Sets the offset of the gateway's clock.
     pub(crate) fn skew_clock(&self, milliseconds: i64) {
         self.state.lock().unwrap().clock_skew_ms = milliseconds;
     }
 
-    #[expect(clippy::disallowed_methods, reason = "it is compared with the clock of ctl")]
+    #[expect(clippy::disallowed_methods, reason = "ctl compares it with its own clock")]
     fn gateway_time_ms(&self) -> i64 {
         jiff::Timestamp::now().as_millisecond() + self.state.lock().unwrap().clock_skew_ms
     }
 
-    /// Ends a tail after its history, as a gateway that goes does.
+    /// Makes tails end after the history, as at a shutdown of the gateway.
     pub(crate) fn end_tails(&self) {
-        self.state.lock().unwrap().tails = Tails::End;
+        self.state.lock().unwrap().tails = TailBehaviour::End;
     }
 
-    /// Lets it say where its API is.
-    pub(crate) fn has_api_at(&self, url: &str) {
+    /// Sets the announced URL of the API.
+    pub(crate) fn set_public_url(&self, url: &str) {
         self.state.lock().unwrap().public_url = Some(url.to_owned());
     }
 
-    /// Lets the ledger not add up from now on.
-    pub(crate) fn damage(&self) {
-        self.state.lock().unwrap().damaged = true;
+    /// Makes the ledger verification and the diagnostics report problems.
+    pub(crate) fn inject_problems(&self) {
+        self.state.lock().unwrap().has_problems = true;
     }
 
-    /// Ends backups before they are whole from now on.
-    pub(crate) fn break_backups(&self) {
-        self.state.lock().unwrap().backups_break = true;
+    /// Makes backups end early.
+    pub(crate) fn truncate_backups(&self) {
+        self.state.lock().unwrap().truncates_backups = true;
     }
 
     /// Returns all calls so far.
@@ -179,7 +179,8 @@ impl Fake {
         self.calls().pop().expect("a call came in")
     }
 
-    fn note<M: std::fmt::Debug>(
+    /// Records a call, and returns its message or the refusal set for its method.
+    fn record<M: std::fmt::Debug>(
         &self,
         method: &'static str,
         request: Request<M>,

@@ -1,8 +1,8 @@
-//! Every command explains itself, with an example.
+//! Help texts and manual pages of all commands.
 
-use crate::harness::Person;
+use crate::harness::TestUser;
 
-/// Every command path, nouns before verbs.
+/// The paths of all commands.
 pub(crate) const COMMANDS: &[&str] = &[
     "",
     "register",
@@ -74,50 +74,50 @@ pub(crate) const COMMANDS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn every_help_is_as_it_was_and_has_an_example() {
-    let person = Person::new();
+async fn every_help_text_has_a_snapshot_and_an_example() {
+    let user = TestUser::new();
     for command in COMMANDS {
-        let help = person.ctl(&format!("{command} --help")).await.ok();
+        let help = user.ctl(&format!("{command} --help")).await.ok();
         assert!(help.contains("Example:\n  "), "`ctl {command}` has no example");
         insta::assert_snapshot!(format!("ctl {command}").trim().replace(' ', "_"), help);
     }
 }
 
 #[tokio::test]
-async fn no_command_is_missing_from_the_snapshots() {
-    let person = Person::new();
+async fn every_command_has_a_snapshot() {
+    let user = TestUser::new();
     for command in COMMANDS {
-        let help = person.ctl(&format!("{command} --help")).await.ok();
+        let help = user.ctl(&format!("{command} --help")).await.ok();
         let Some((_, commands)) = help.split_once("Commands:\n") else { continue };
         for line in commands.lines().take_while(|line| !line.is_empty()) {
-            // A description may go on in the next line, further to the right.
+            // A wrapped description continues in the next line, with a deeper indent.
             let Some(name) = line.strip_prefix("  ").and_then(|line| line.split(' ').next()) else {
                 continue;
             };
             let path = format!("{command} {name}");
-            let known = COMMANDS.contains(&path.trim());
-            assert!(name.is_empty() || name == "help" || known, "`ctl {path}` has no snapshot");
+            let is_listed = COMMANDS.contains(&path.trim());
+            assert!(name.is_empty() || name == "help" || is_listed, "`ctl {path}` has no snapshot");
         }
     }
 }
 
 #[tokio::test]
-async fn a_wrong_word_suggests_the_right_one() {
-    let ran = Person::new().ctl("key creat ci").await;
-    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
-    assert!(ran.err.contains("'create'"), "{}", ran.err);
+async fn a_misspelled_command_gets_a_suggestion() {
+    let result = TestUser::new().ctl("key creat ci").await;
+    assert_eq!((result.code, result.out.as_str()), (2, ""));
+    assert!(result.err.contains("'create'"), "{}", result.err);
 }
 
 #[tokio::test]
-async fn every_command_has_a_page_in_the_manual() {
-    let person = Person::new();
-    let dir = person.path("man");
-    let ran = person.ctl(&format!("man {}", dir.display())).await;
-    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
+async fn every_command_has_a_manual_page() {
+    let user = TestUser::new();
+    let dir = user.path("man");
+    let result = user.ctl(&format!("man {}", dir.display())).await;
+    assert_eq!((result.code, result.out.as_str()), (0, ""), "{result:?}");
     for command in COMMANDS {
         let name = format!("ctl {command}").trim().replace(' ', "-");
         let page = std::fs::read_to_string(dir.join(format!("{name}.1"))).unwrap();
         assert!(page.contains(".SH SYNOPSIS") && page.contains("Example:"), "{name}: {page}");
     }
-    assert!(person.ctl("man").await.ok().contains("quickstart"));
+    assert!(user.ctl("man").await.ok().contains("quickstart"));
 }

@@ -1,15 +1,15 @@
-//! `ctl` against a fake gateway: everything over a real socket, nothing but canned answers.
+//! Tests of `ctl` against a fake gateway with canned answers, over real sockets.
 //!
-//! `fake` is the gateway, `harness` runs command lines; the rest is a file per promise.
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+//! `fake` is the gateway and `harness` runs command lines; the other modules each test one area.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod accounts;
+mod admin_api;
 mod agents;
 mod apply;
-mod asking;
 mod catalogue;
 mod completions;
-mod contract;
+mod confirmation;
 mod doctor;
 mod examples;
 mod exits;

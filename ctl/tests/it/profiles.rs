@@ -1,90 +1,90 @@
-//! Which gateway is meant and who asks; what is kept, and how.
+//! The selection of gateway and token, and the profile file.
 
 use std::process::Command;
 
-use crate::fake::Fake;
-use crate::harness::{Person, mode, stranger};
+use crate::fake::FakeGateway;
+use crate::harness::{TestUser, mode, signed_out};
 
-async fn sign_in(person: &Person, line: &str) {
-    person.ctl_with(&format!("{line} --password-stdin"), "password\n").await.ok();
+async fn sign_in(user: &TestUser, line: &str) {
+    user.ctl_with(&format!("{line} --password-stdin"), "password\n").await.ok();
 }
 
 #[tokio::test]
-async fn login_keeps_server_and_session_for_later_commands() {
-    let fake = Fake::start().await;
-    let person = Person::new();
-    sign_in(&person, &format!("--server {} login alice", fake.server)).await;
+async fn login_stores_server_and_session_in_the_profile() {
+    let fake = FakeGateway::start().await;
+    let user = TestUser::new();
+    sign_in(&user, &format!("--server {} login alice", fake.server)).await;
     assert_eq!(fake.last().token, None);
-    assert_eq!(mode(&person.profile()), 0o600);
-    assert_eq!(mode(person.profile().parent().unwrap()), 0o700);
-    person.ctl(&format!("--server {}/ key create ci --quiet", fake.server)).await.ok();
+    assert_eq!(mode(&user.profile()), 0o600);
+    assert_eq!(mode(user.profile().parent().unwrap()), 0o700);
+    user.ctl(&format!("--server {}/ key create ci --quiet", fake.server)).await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("session-of-alice"));
-    // The server that was signed in to is the one that is meant when none is named.
-    person.ctl("whoami").await.ok();
+    // The server of the last sign-in is the default.
+    user.ctl("whoami").await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("session-of-alice"));
 }
 
 #[tokio::test]
-async fn a_session_goes_only_to_the_server_that_gave_it() {
-    let (here, there) = (Fake::start().await, Fake::start().await);
-    let person = Person::new();
-    sign_in(&person, &format!("--server {} login alice", here.server)).await;
-    let ran = person.ctl(&format!("--server {} whoami", there.server)).await;
-    assert_eq!(ran.code, 3);
+async fn a_session_is_sent_only_to_its_own_server() {
+    let (here, there) = (FakeGateway::start().await, FakeGateway::start().await);
+    let user = TestUser::new();
+    sign_in(&user, &format!("--server {} login alice", here.server)).await;
+    let result = user.ctl(&format!("--server {} whoami", there.server)).await;
+    assert_eq!(result.code, 3);
     assert_eq!(there.last().token, None);
-    sign_in(&person, &format!("--server {} login bob", there.server)).await;
+    sign_in(&user, &format!("--server {} login bob", there.server)).await;
     for (fake, token) in [(&here, "session-of-alice"), (&there, "session-of-bob")] {
-        person.ctl(&format!("--server {} whoami", fake.server)).await.ok();
+        user.ctl(&format!("--server {} whoami", fake.server)).await.ok();
         assert_eq!(fake.last().token.as_deref(), Some(token));
     }
 }
 
 #[tokio::test]
-async fn tokens_have_an_order() {
-    let (fake, mut person) = stranger().await;
+async fn token_sources_have_a_precedence() {
+    let (fake, mut user) = signed_out().await;
     let file = |name: &str| {
-        let path = person.path(name);
+        let path = user.path(name);
         std::fs::write(&path, format!("{name}\n")).unwrap();
         path
     };
     let (flag, variable) = (file("from-flag"), file("from-variable-file"));
     let line = format!("--token-file {} whoami", flag.display());
 
-    assert_eq!(person.ctl("whoami").await.code, 3);
+    assert_eq!(user.ctl("whoami").await.code, 3);
     assert_eq!(fake.last().token, None);
-    person.finds_operator_token();
-    person.ctl("whoami").await.ok();
+    user.write_operator_token();
+    user.ctl("whoami").await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("operator-token"));
-    sign_in(&person, "login alice").await;
-    person.ctl("whoami").await.ok();
+    sign_in(&user, "login alice").await;
+    user.ctl("whoami").await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("session-of-alice"));
-    person.environment.token_file = Some(variable);
-    person.ctl("whoami").await.ok();
+    user.environment.token_file = Some(variable);
+    user.ctl("whoami").await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("from-variable-file"));
-    person.environment.token = Some("from-variable".into());
-    person.ctl("whoami").await.ok();
+    user.environment.token = Some("from-variable".into());
+    user.ctl("whoami").await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("from-variable"));
-    person.ctl(&line).await.ok();
+    user.ctl(&line).await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("from-flag"));
 }
 
 #[test]
-fn servers_have_an_order() {
-    let mut person = Person::new();
+fn server_sources_have_a_precedence() {
+    let mut user = TestUser::new();
     let server =
-        |person: &Person, flag| person.environment.resolve(flag, None).map(|it| it.server).unwrap();
-    assert_eq!(server(&person, None), "http://127.0.0.1:8081");
-    person.environment.remember("http://profile:1", "alice", &"token".into()).unwrap();
-    assert_eq!(server(&person, None), "http://profile:1");
-    person.environment.server = Some("http://variable:1".to_owned());
-    assert_eq!(server(&person, None), "http://variable:1");
-    assert_eq!(server(&person, Some("https://flag:1/")), "https://flag:1");
+        |user: &TestUser, flag| user.environment.resolve(flag, None).map(|it| it.server).unwrap();
+    assert_eq!(server(&user, None), "http://127.0.0.1:8081");
+    user.environment.remember("http://profile:1", "alice", &"token".into()).unwrap();
+    assert_eq!(server(&user, None), "http://profile:1");
+    user.environment.server = Some("http://variable:1".to_owned());
+    assert_eq!(server(&user, None), "http://variable:1");
+    assert_eq!(server(&user, Some("https://flag:1/")), "https://flag:1");
 }
 
 #[test]
-fn the_operator_token_stays_on_this_host() {
-    let person = Person::new();
-    person.finds_operator_token();
+fn the_operator_token_is_sent_only_to_this_host() {
+    let user = TestUser::new();
+    user.write_operator_token();
     for (server, found) in [
         ("http://127.0.0.1:8081", true),
         ("http://localhost:9", true),
@@ -92,200 +92,196 @@ fn the_operator_token_stays_on_this_host() {
         ("http://10.0.0.1:8081", false),
         ("https://gate.example", false),
     ] {
-        let endpoint = person.environment.resolve(Some(server), None).unwrap();
+        let endpoint = user.environment.resolve(Some(server), None).unwrap();
         assert_eq!(endpoint.token.is_some(), found, "{server}");
     }
 }
 
 #[tokio::test]
 async fn login_writes_the_token_file_instead_of_the_profile() {
-    let (fake, person) = stranger().await;
-    let file = person.path("alice.token");
+    let (fake, user) = signed_out().await;
+    let file = user.path("alice.token");
     let flag = format!("--token-file {}", file.display());
     std::fs::write(&file, "world-readable").unwrap();
-    sign_in(&person, &format!("login alice {flag}")).await;
+    sign_in(&user, &format!("login alice {flag}")).await;
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "session-of-alice\n");
     assert_eq!(mode(&file), 0o600);
-    assert!(!person.profile().exists());
-    person.ctl(&format!("whoami {flag}")).await.ok();
+    assert!(!user.profile().exists());
+    user.ctl(&format!("whoami {flag}")).await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("session-of-alice"));
-    person.ctl(&format!("logout {flag}")).await.ok();
+    user.ctl(&format!("logout {flag}")).await.ok();
     assert_eq!(fake.last().method, "SignOut");
     assert!(!file.exists());
-    let ran = person.ctl(&format!("whoami {flag}")).await;
-    assert_eq!(ran.code, 3);
-    assert!(ran.err.contains("`ctl login NAME --token-file "), "{}", ran.err);
+    let result = user.ctl(&format!("whoami {flag}")).await;
+    assert_eq!(result.code, 3);
+    assert!(result.err.contains("`ctl login NAME --token-file "), "{}", result.err);
 }
 
 #[tokio::test]
-async fn login_keeps_the_session_in_the_profile_where_the_variables_token_file_is_gone() {
-    let (fake, mut person) = stranger().await;
-    let gone = person.path("tollgate-demo/operator.token");
-    person.environment.token_file = Some(gone.clone());
-    let ran = person.ctl("whoami").await;
-    assert_eq!((ran.code, fake.calls().len()), (3, 0), "another identity is not taken silently");
-    assert!(ran.err.contains("unset TOLLGATE_TOKEN_FILE"), "{}", ran.err);
+async fn login_uses_the_profile_if_the_token_file_variable_is_stale() {
+    let (fake, mut user) = signed_out().await;
+    let missing = user.path("tollgate-demo/operator.token");
+    user.environment.token_file = Some(missing.clone());
+    let result = user.ctl("whoami").await;
+    assert_eq!((result.code, fake.calls().len()), (3, 0), "no silent fallback to another token");
+    assert!(result.err.contains("unset TOLLGATE_TOKEN_FILE"), "{}", result.err);
     for line in ["register alice", "login alice"] {
-        let ran = person.ctl_with(&format!("{line} --password-stdin"), "password\n").await;
-        assert_eq!(ran.code, 0, "{ran:?}");
-        assert!(ran.err.contains(&gone.display().to_string()), "{}", ran.err);
+        let result = user.ctl_with(&format!("{line} --password-stdin"), "password\n").await;
+        assert_eq!(result.code, 0, "{result:?}");
+        assert!(result.err.contains(&missing.display().to_string()), "{}", result.err);
     }
-    assert!(!gone.exists());
-    person.environment.token_file = None;
-    person.ctl("whoami").await.ok();
+    assert!(!missing.exists());
+    user.environment.token_file = None;
+    user.ctl("whoami").await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("session-of-alice"));
 }
 
 #[tokio::test]
-async fn login_opens_no_session_that_cannot_be_kept() {
-    let (fake, mut person) = stranger().await;
+async fn login_opens_no_session_that_cannot_be_stored() {
+    let (fake, mut user) = signed_out().await;
     let line = "login alice --password-stdin --token-file";
     for file in ["nowhere/x.token", "operator.token"] {
-        let line = format!("{line} {}", person.path(file).display());
-        assert_ne!(person.ctl_with(&line, "password").await.code, 0, "{file}");
+        let line = format!("{line} {}", user.path(file).display());
+        assert_ne!(user.ctl_with(&line, "password").await.code, 0, "{file}");
     }
-    person.environment.config_dir = None;
-    let ran = person.ctl_with("login alice --password-stdin", "password").await;
-    assert_eq!((ran.code, fake.calls().len()), (1, 0), "{ran:?}");
+    user.environment.config_dir = None;
+    let result = user.ctl_with("login alice --password-stdin", "password").await;
+    assert_eq!((result.code, fake.calls().len()), (1, 0), "{result:?}");
 }
 
 #[tokio::test]
-async fn login_and_logout_spare_the_operator_token() {
-    let (fake, person) = stranger().await;
-    let file = person.path("operator.token");
+async fn login_and_logout_do_not_touch_the_operator_token() {
+    let (fake, user) = signed_out().await;
+    let file = user.path("operator.token");
     std::fs::write(&file, "operator-token\n").unwrap();
     let flag = format!("--token-file {}", file.display());
-    let ran = person.ctl_with(&format!("login alice --password-stdin {flag}"), "password").await;
-    assert_eq!(ran.code, 2);
-    assert_eq!(person.ctl(&format!("logout {flag}")).await.code, 3);
-    person.finds_operator_token();
-    assert_eq!(person.ctl("logout").await.code, 3);
+    let result = user.ctl_with(&format!("login alice --password-stdin {flag}"), "password").await;
+    assert_eq!(result.code, 2);
+    assert_eq!(user.ctl(&format!("logout {flag}")).await.code, 3);
+    user.write_operator_token();
+    assert_eq!(user.ctl("logout").await.code, 3);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "operator-token\n");
     assert!(fake.calls().iter().all(|call| call.method != "SignOut"));
 }
 
 #[tokio::test]
-async fn logout_forgets_a_session_that_has_ended_by_itself() {
-    let (fake, person) = stranger().await;
-    person.environment.remember(&fake.server, "alice", &"stale".into()).unwrap();
-    person.ctl("logout").await.ok();
-    assert!(!std::fs::read_to_string(person.profile()).unwrap().contains("stale"));
-    assert_eq!(person.ctl("logout").await.code, 3);
+async fn logout_removes_an_expired_session() {
+    let (fake, user) = signed_out().await;
+    user.environment.remember(&fake.server, "alice", &"stale".into()).unwrap();
+    user.ctl("logout").await.ok();
+    assert!(!std::fs::read_to_string(user.profile()).unwrap().contains("stale"));
+    assert_eq!(user.ctl("logout").await.code, 3);
 }
 
 #[tokio::test]
-async fn a_broken_profile_is_reported_without_its_content() {
-    let (fake, person) = stranger().await;
-    person.environment.remember(&fake.server, "alice", &"secret-token".into()).unwrap();
-    let text = std::fs::read_to_string(person.profile()).unwrap();
-    std::fs::write(person.profile(), text.replace("secret-token\"", "secret-token")).unwrap();
-    let ran = person.ctl("whoami").await;
-    assert_eq!(ran.code, 1);
-    assert!(!ran.err.contains("secret-token"), "{}", ran.err);
+async fn a_parse_error_of_the_profile_does_not_leak_its_content() {
+    let (fake, user) = signed_out().await;
+    user.environment.remember(&fake.server, "alice", &"secret-token".into()).unwrap();
+    let text = std::fs::read_to_string(user.profile()).unwrap();
+    std::fs::write(user.profile(), text.replace("secret-token\"", "secret-token")).unwrap();
+    let result = user.ctl("whoami").await;
+    assert_eq!(result.code, 1);
+    assert!(!result.err.contains("secret-token"), "{}", result.err);
 }
 
 #[tokio::test]
-async fn without_a_home_a_token_still_works() {
-    let (fake, mut person) = stranger().await;
-    person.environment.config_dir = None;
-    person.environment.data_dir = None;
-    let ran = person.ctl_with("login alice --password-stdin", "password").await;
-    assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("--token-file"), "{}", ran.err);
-    person.environment.token = Some("token".into());
-    person.ctl("whoami").await.ok();
+async fn a_token_works_without_a_home_directory() {
+    let (fake, mut user) = signed_out().await;
+    user.environment.config_dir = None;
+    user.environment.data_dir = None;
+    let result = user.ctl_with("login alice --password-stdin", "password").await;
+    assert_eq!(result.code, 1);
+    assert!(result.err.contains("--token-file"), "{}", result.err);
+    user.environment.token = Some("token".into());
+    user.ctl("whoami").await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("token"));
 }
 
 #[tokio::test]
-async fn a_profile_names_a_gateway() {
-    let (here, there) = (Fake::start().await, Fake::start().await);
-    let mut person = Person::new();
+async fn a_profile_selects_a_gateway() {
+    let (here, there) = (FakeGateway::start().await, FakeGateway::start().await);
+    let mut user = TestUser::new();
     for (name, fake) in [("here", &here), ("there", &there)] {
-        person.ctl(&format!("profile set {name} --server {}", fake.server)).await.ok();
+        user.ctl(&format!("profile set {name} --server {}", fake.server)).await.ok();
     }
-    assert_eq!(mode(&person.profile()), 0o600);
-    person.environment.token = Some("token".into());
-    person.ctl("whoami --gateway there").await.ok();
+    assert_eq!(mode(&user.profile()), 0o600);
+    user.environment.token = Some("token".into());
+    user.ctl("whoami --gateway there").await.ok();
     assert_eq!((here.calls().len(), there.calls().len()), (0, 1));
-    person.ctl("profile use here").await.ok();
-    person.ctl("whoami").await.ok();
+    user.ctl("profile use here").await.ok();
+    user.ctl("whoami").await.ok();
     assert_eq!((here.calls().len(), there.calls().len()), (1, 1));
-    // The environment wins over what is kept, a flag over the environment.
-    person.environment.profile = Some("there".to_owned());
-    person.ctl("whoami").await.ok();
-    person.ctl(&format!("whoami --server {}", here.server)).await.ok();
+    // The environment takes precedence over the profile file, and a flag over the environment.
+    user.environment.profile = Some("there".to_owned());
+    user.ctl("whoami").await.ok();
+    user.ctl(&format!("whoami --server {}", here.server)).await.ok();
     assert_eq!((here.calls().len(), there.calls().len()), (2, 2));
-    assert_eq!(person.ctl("whoami --gateway nowhere").await.code, 4);
-    assert_eq!(
-        person.ctl(&format!("whoami --gateway here --server {}", here.server)).await.code,
-        2
-    );
+    assert_eq!(user.ctl("whoami --gateway nowhere").await.code, 4);
+    assert_eq!(user.ctl(&format!("whoami --gateway here --server {}", here.server)).await.code, 2);
 }
 
 #[tokio::test]
 async fn profiles_are_listed_shown_and_removed_without_their_tokens() {
-    let (fake, person) = stranger().await;
-    sign_in(&person, "login alice").await;
-    person.ctl(&format!("profile set mine --server {}", fake.server)).await.ok();
-    person
-        .ctl("profile set far --server https://Gate.example:8081/ --ca-file /etc/ca.pem")
+    let (fake, user) = signed_out().await;
+    sign_in(&user, "login alice").await;
+    user.ctl(&format!("profile set mine --server {}", fake.server)).await.ok();
+    user.ctl("profile set far --server https://Gate.example:8081/ --ca-file /etc/ca.pem")
         .await
         .ok();
     for line in ["profile list", "profile show", "profile show far -o json"] {
-        let printed = person.ctl(line).await.ok();
+        let printed = user.ctl(line).await.ok();
         assert!(!printed.contains("session-of"), "{printed}");
         insta::assert_snapshot!(
             line.replace([' ', '-'], "_"),
             printed.replace(&fake.server, "HERE")
         );
     }
-    assert_eq!(person.ctl("profile list -q").await.ok(), "far\nmine\n");
-    person.ctl("profile use far").await.ok();
-    person.ctl("profile remove far").await.ok();
-    let meant = person.ctl("profile show").await.ok();
-    assert!(!meant.contains("gate.example"), "nothing leads there any more: {meant}");
-    assert_eq!(person.ctl("profile show far").await.code, 4);
-    assert_eq!(person.ctl("profile remove far").await.code, 4);
-    assert_eq!(person.ctl("profile use far").await.code, 4);
-    assert_eq!(person.ctl("profile set far").await.code, 2, "it takes --server");
-    assert_eq!(person.ctl("profile set far --server gate.example").await.code, 2);
+    assert_eq!(user.ctl("profile list -q").await.ok(), "far\nmine\n");
+    user.ctl("profile use far").await.ok();
+    user.ctl("profile remove far").await.ok();
+    let selected = user.ctl("profile show").await.ok();
+    assert!(!selected.contains("gate.example"), "it is no longer the default: {selected}");
+    assert_eq!(user.ctl("profile show far").await.code, 4);
+    assert_eq!(user.ctl("profile remove far").await.code, 4);
+    assert_eq!(user.ctl("profile use far").await.code, 4);
+    assert_eq!(user.ctl("profile set far").await.code, 2, "--server is required");
+    assert_eq!(user.ctl("profile set far --server gate.example").await.code, 2);
 }
 
 #[tokio::test]
-async fn a_private_certificate_is_trusted_only_with_its_authority() {
+async fn a_private_certificate_requires_its_ca_file() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let fake = Fake::start_tls(&made.cert.pem(), &made.signing_key.serialize_pem()).await;
-    let mut person = Person::new();
-    person.environment.token = Some("token".into());
-    let ca = person.path("ca.pem");
+    let fake = FakeGateway::start_tls(&made.cert.pem(), &made.signing_key.serialize_pem()).await;
+    let mut user = TestUser::new();
+    user.environment.token = Some("token".into());
+    let ca = user.path("ca.pem");
     std::fs::write(&ca, made.cert.pem()).unwrap();
     let server = &fake.server;
-    let ran = person.ctl(&format!("whoami --server {server}")).await;
-    assert_eq!((ran.code, fake.calls().len()), (6, 0), "{ran:?}");
-    assert!(ran.err.contains("--ca-file"), "{ran:?}");
-    person.ctl(&format!("whoami --server {server} --ca-file {}", ca.display())).await.ok();
-    person.ctl(&format!("profile set tls --server {server} --ca-file {}", ca.display())).await.ok();
-    person.ctl("whoami --gateway tls").await.ok();
+    let result = user.ctl(&format!("whoami --server {server}")).await;
+    assert_eq!((result.code, fake.calls().len()), (6, 0), "{result:?}");
+    assert!(result.err.contains("--ca-file"), "{result:?}");
+    user.ctl(&format!("whoami --server {server} --ca-file {}", ca.display())).await.ok();
+    user.ctl(&format!("profile set tls --server {server} --ca-file {}", ca.display())).await.ok();
+    user.ctl("whoami --gateway tls").await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("token"));
-    let ran = person.ctl(&format!("whoami --server {server} --ca-file missing.pem")).await;
-    assert!(ran.code == 1 && ran.err.contains("missing.pem"), "{ran:?}");
-    assert!(ran.err.contains("(PEM) with --ca-file"), "{ran:?}");
+    let result = user.ctl(&format!("whoami --server {server} --ca-file missing.pem")).await;
+    assert!(result.code == 1 && result.err.contains("missing.pem"), "{result:?}");
+    assert!(result.err.contains("(PEM) with --ca-file"), "{result:?}");
 }
 
 #[tokio::test]
-async fn a_unix_socket_is_a_gateway_of_this_host() {
-    let person = Person::new();
-    person.finds_operator_token();
-    let fake = Fake::start_unix(&person.path("admin.sock"));
-    person.ctl(&format!("whoami --server {}", fake.server)).await.ok();
+async fn a_unix_socket_counts_as_this_host() {
+    let user = TestUser::new();
+    user.write_operator_token();
+    let fake = FakeGateway::start_unix(&user.path("admin.sock"));
+    user.ctl(&format!("whoami --server {}", fake.server)).await.ok();
     assert_eq!(fake.last().token.as_deref(), Some("operator-token"));
 }
 
-/// The binary itself, with nothing but the variables that a script would set.
+/// Runs the real binary with only the variables that a script would set.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_binary_reads_its_environment() {
-    let fake = Fake::start().await;
+    let fake = FakeGateway::start().await;
     let home = tempfile::tempdir().unwrap();
     let config = home.path().join("config");
     let ctl = |args: &[&str]| {

@@ -1,32 +1,33 @@
-//! `ctl account limits`: the limits that hold for an account, and how much of each is used.
+//! `ctl account limits`: the limits of an account and their current use.
 
 use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::{LimitKind, LimitUse, ListLimitUseRequest};
 use serde::Serialize;
 
-use super::super::{time, word};
+use super::super::{enum_name, rfc3339};
 use crate::Shell;
 use crate::cli::account::Limits;
 use crate::error::Failure;
 use crate::output::{Record, chart};
 
-/// How many cells the bar of a limit has.
-const BAR: usize = 10;
+/// The width of a limit's bar, in cells.
+const BAR_WIDTH: usize = 10;
 
-/// A limit, as it is printed.
+/// A limit, as printed.
 #[derive(Serialize)]
 struct LimitRecord {
-    /// Whose it is: `plan`, `key` or `model`.
+    /// The kind of object that has the limit: `plan`, `key` or `model`.
     scope: Option<String>,
     subject: String,
     kind: Option<String>,
-    /// Of a spending cap, in billionths of a US dollar, as what is used.
+    /// For a spending cap, in billionths of a US dollar.
     limit: u64,
+    /// In the unit of `limit`.
     used: u64,
     observed: bool,
     resets_at: Option<String>,
     #[serde(skip)]
-    money: bool,
+    is_money: bool,
     #[serde(skip)]
     share: String,
 }
@@ -48,15 +49,15 @@ impl LimitRecord {
     fn new(limit: LimitUse, unicode: bool) -> Self {
         let ratio = chart::ratio(limit.used, limit.limit);
         Self {
-            scope: word(limit.scope().as_str_name(), "LIMIT_SCOPE_"),
-            kind: word(limit.kind().as_str_name(), "LIMIT_KIND_"),
-            money: limit.kind() == LimitKind::Spending,
+            scope: enum_name(limit.scope().as_str_name(), "LIMIT_SCOPE_"),
+            kind: enum_name(limit.kind().as_str_name(), "LIMIT_KIND_"),
+            is_money: limit.kind() == LimitKind::Spending,
             subject: limit.subject,
             limit: limit.limit,
             used: limit.used,
             observed: limit.observed,
-            resets_at: time(limit.resets_at),
-            share: format!("{:>3.0}% {}", ratio * 100.0, chart::bar(ratio, BAR, unicode)),
+            resets_at: rfc3339(limit.resets_at),
+            share: format!("{:>3.0}% {}", ratio * 100.0, chart::bar(ratio, BAR_WIDTH, unicode)),
         }
     }
 }
@@ -68,7 +69,7 @@ impl Record for LimitRecord {
         &["scope", "subject", "kind", "use", "share", "resets_at", "observed"];
 
     fn text(&self, field: &str) -> Option<String> {
-        let amount = |amount: u64| if self.money { dollars(amount) } else { amount.to_string() };
+        let amount = |amount: u64| if self.is_money { dollars(amount) } else { amount.to_string() };
         match field {
             "use" => Some(format!("{} of {}", amount(self.used), amount(self.limit))),
             "share" => Some(self.share.trim_end().to_owned()),
@@ -77,7 +78,7 @@ impl Record for LimitRecord {
     }
 }
 
-/// Billionths of a US dollar as dollars, exactly.
+/// Formats billionths of a US dollar as dollars, without rounding.
 fn dollars(nanos: u64) -> String {
     let text = format!("${}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,12 +1,12 @@
-//! An account as printed.
+//! The printed form of an account.
 
 use proto::v1::Account;
 use serde::Serialize;
 
-use crate::commands::{filled, time, word};
+use crate::commands::{enum_name, non_empty, rfc3339};
 use crate::output::Record;
 
-/// An account as printed.
+/// An account, as printed.
 #[derive(Serialize)]
 pub(in crate::commands) struct AccountRecord {
     pub(in crate::commands) name: String,
@@ -23,13 +23,13 @@ pub(in crate::commands) struct AccountRecord {
 impl From<Account> for AccountRecord {
     fn from(account: Account) -> Self {
         Self {
-            role: word(account.role().as_str_name(), "ROLE_"),
-            status: word(account.status().as_str_name(), "ACCOUNT_STATUS_"),
+            role: enum_name(account.role().as_str_name(), "ROLE_"),
+            status: enum_name(account.status().as_str_name(), "ACCOUNT_STATUS_"),
             name: account.name,
-            plan: filled(account.plan),
-            balance_usd: filled(account.balance_usd),
+            plan: non_empty(account.plan),
+            balance_usd: non_empty(account.balance_usd),
             id: account.id,
-            created_at: time(account.created_at),
+            created_at: rfc3339(account.created_at),
         }
     }
 }

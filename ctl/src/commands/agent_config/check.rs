@@ -1,4 +1,4 @@
-//! `ctl agent-config … --check`: does one tool turn through the gateway and says what happened.
+//! `ctl agent-config … --check`: runs one tool call through the gateway and reports each step.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,14 +12,15 @@ use tokio::time::{Instant, timeout};
 use super::turn::{self, Call, Reply, Wire};
 use crate::Shell;
 use crate::cli::agent_config::Agent;
-use crate::commands::api::{self, Api, shortened};
+use crate::commands::api::{self, Api, excerpt};
 use crate::error::{Exit, Failure};
-use crate::output::{Format, Record, Stream};
+use crate::output::{Format, Record, StreamState};
 
-/// A model may think for long before it says anything.
-const PATIENCE: Duration = Duration::from_mins(5);
+/// The longest wait for the response head and between two pieces of the body: a model may reason for minutes
+/// before its first token.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// A step that was done, as it is printed.
+/// A completed step, as printed.
 #[derive(Serialize)]
 struct StepRecord {
     step: &'static str,
@@ -27,15 +28,15 @@ struct StepRecord {
     said: String,
 }
 
-/// Where the agent's requests go, and with what.
-struct Connection {
+/// The endpoint of the agent's requests, with the key.
+struct AgentClient {
     api: Api,
     path: &'static str,
     key: SecretString,
     wire: Wire,
 }
 
-/// Runs the turn.
+/// Runs the check.
 pub(super) async fn run(
     shell: &mut Shell<'_>,
     agent: Agent,
@@ -49,30 +50,30 @@ pub(super) async fn run(
         Wire::Responses => "responses",
         Wire::Chat => "chat/completions",
     };
-    let api = Api::new(base_url, &shell.gateway()?, PATIENCE)?;
-    let connection = Connection { api, path, key, wire };
-    let mut steps = Stream::default();
+    let api = Api::new(base_url, &shell.gateway()?, IDLE_TIMEOUT)?;
+    let client = AgentClient { api, path, key, wire };
+    let mut steps = StreamState::default();
 
-    let request = turn::first(agent, model);
+    let request = turn::first_request(agent, model);
     let start = Instant::now();
-    let reply = connection.ask(&request).await?;
-    if !turn::calls_tools(agent) {
-        print(shell, &mut steps, "asked and answered", start, shortened(&reply.text))?;
-        return done(shell, agent, model, &reply);
+    let reply = client.send(&request).await?;
+    if !turn::uses_tools(agent) {
+        print(shell, &mut steps, "asked and answered", start, excerpt(&reply.text))?;
+        return finish(shell, agent, model, &reply);
     }
-    let call = reply.call().map_err(failed)?.clone();
+    let call = reply.tool_call().map_err(failed)?.clone();
     let Call { name, arguments, .. } = &call;
-    let offered = format!("{name} {}", shortened(arguments));
+    let offered = format!("{name} {}", excerpt(arguments));
     print(shell, &mut steps, "offered a tool, got a call", start, offered)?;
 
-    let request = turn::second(agent, request, &reply, &call);
+    let request = turn::tool_output_request(agent, request, &reply, &call);
     let start = Instant::now();
-    let reply = connection.ask(&request).await?;
-    print(shell, &mut steps, "sent its output, got an answer", start, shortened(&reply.text))?;
-    done(shell, agent, model, &reply)
+    let reply = client.send(&request).await?;
+    print(shell, &mut steps, "sent its output, got an answer", start, excerpt(&reply.text))?;
+    finish(shell, agent, model, &reply)
 }
 
-fn done(shell: &mut Shell<'_>, agent: Agent, model: &str, last: &Reply) -> Result<(), Failure> {
+fn finish(shell: &mut Shell<'_>, agent: Agent, model: &str, last: &Reply) -> Result<(), Failure> {
     if last.text.trim().is_empty() {
         return Err(failed("the last answer has no text"));
     }
@@ -95,7 +96,7 @@ fn key(shell: &Shell<'_>, file: Option<PathBuf>) -> Result<SecretString, Failure
 
 fn print(
     shell: &mut Shell<'_>,
-    steps: &mut Stream,
+    steps: &mut StreamState,
     step: &'static str,
     start: Instant,
     said: String,
@@ -104,36 +105,39 @@ fn print(
     if shell.output.format() == Format::Table {
         return shell.output.text(&format!("{step} ({ms} ms): {said}\n"));
     }
-    shell.output.more(&[StepRecord { step, ms, said }], steps)
+    shell.output.append(&[StepRecord { step, ms, said }], steps)
 }
 
-fn failed(why: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Failed, why)
+fn failed(reason: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Failed, reason)
 }
 
-// === impl Connection ===
+// === impl AgentClient ===
 
-impl Connection {
-    /// Sends a request and reads the answer to its end.
-    async fn ask(&self, body: &Value) -> Result<Reply, Failure> {
-        let answer = api::accepted(self.api.post(self.path, &self.key, body).await?).await?;
+impl AgentClient {
+    /// Sends a request and reads the event stream to its end.
+    ///
+    /// # Errors
+    /// The request is refused, a timeout expires, or the stream breaks or ends with a failure.
+    async fn send(&self, body: &Value) -> Result<Reply, Failure> {
+        let answer = api::ensure_success(self.api.post(self.path, &self.key, body).await?).await?;
         let mut body = answer.into_body();
         let mut reply = Reply::new(self.wire);
         let mut unread = Vec::new();
-        let silent = |_| failed(format!("nothing came for {} s", PATIENCE.as_secs()));
-        while let Some(frame) = timeout(PATIENCE, body.frame()).await.map_err(silent)? {
+        let idle = |_| failed(format!("no data received for {} s", IDLE_TIMEOUT.as_secs()));
+        while let Some(frame) = timeout(IDLE_TIMEOUT, body.frame()).await.map_err(idle)? {
             let frame = frame.map_err(|error| failed(format!("the stream broke: {error}")))?;
             unread.extend_from_slice(&frame.into_data().unwrap_or_default());
             while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = unread.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line);
                 if let Some(data) = line.trim_end().strip_prefix("data:") {
-                    reply.event(data.trim_start());
+                    reply.push_event(data.trim_start());
                 }
             }
         }
-        match (&reply.failure, reply.complete) {
-            (Some(why), _) => Err(failed(format!("the answer failed: {why}"))),
+        match (&reply.failure, reply.is_complete) {
+            (Some(reason), _) => Err(failed(format!("the answer failed: {reason}"))),
             (None, false) => Err(failed("the stream ended before the answer was complete")),
             (None, true) => Ok(reply),
         }

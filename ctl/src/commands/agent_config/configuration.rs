@@ -1,6 +1,6 @@
-//! The configuration files of coding agents. Pure: a target in, text out.
+//! The configuration files of coding agents, as pure functions from a target to text.
 //!
-//! A file for each agent; it was tried with the agent itself, in the version that the file names.
+//! One module per agent. Each was tested with the agent itself, in the version that the module names.
 
 mod aider;
 mod codex;
@@ -16,30 +16,30 @@ use self::qwen_code::QwenCode;
 use crate::cli::agent_config::Agent;
 use crate::error::{Exit, Failure};
 
-/// What every agent has to know.
+/// The model and the API endpoint to configure.
 pub(super) struct Target<'a> {
     pub(super) base_url: &'a str,
-    /// The variable that holds the key.
+    /// The environment variable that holds the key.
     pub(super) key_env: &'a str,
-    /// What requests name.
+    /// The model id or alias for requests.
     pub(super) model: &'a str,
-    /// What people call it.
+    /// The display name of the model.
     pub(super) name: String,
-    /// Input and output together, in tokens.
+    /// The context window, input and output together, in tokens.
     pub(super) context: Option<u64>,
-    /// The longest answer, in tokens.
+    /// The maximum output, in tokens.
     pub(super) output: Option<u64>,
     pub(super) vision: bool,
     pub(super) reasoning: bool,
 }
 
-/// A table of one entry.
+/// A JSON object with the single key `tollgate`.
 #[derive(Serialize)]
 struct Tollgate<T> {
     tollgate: T,
 }
 
-/// Where an agent looks for its configuration.
+/// Returns the path of an agent's configuration file, as text for a message.
 pub(super) fn path(agent: Agent) -> &'static str {
     match agent {
         Agent::Codex => codex::PATH,
@@ -50,22 +50,22 @@ pub(super) fn path(agent: Agent) -> &'static str {
     }
 }
 
-/// How to start an agent whose configuration cannot say all that it needs.
-pub(super) fn start(agent: Agent, target: &Target<'_>) -> Option<String> {
+/// Returns a message with the start command of an agent, if it needs settings that are not in the file.
+pub(super) fn start_command(agent: Agent, target: &Target<'_>) -> Option<String> {
     match agent {
         Agent::Codex | Agent::Opencode | Agent::QwenCode => None,
-        Agent::Pi => Some(pi::start(target)),
-        Agent::Aider => Some(aider::start(target)),
+        Agent::Pi => Some(pi::start_command(target)),
+        Agent::Aider => Some(aider::start_command(target)),
     }
 }
 
-/// Writes an agent's configuration.
+/// Generates the configuration of an agent.
 pub(super) fn write(agent: Agent, target: &Target<'_>) -> Result<String, Failure> {
     match agent {
         Agent::Codex => Ok(codex::write(target)),
-        Agent::Opencode => json(&Opencode::of(target)),
-        Agent::Pi => json(&Pi::of(target)),
-        Agent::QwenCode => json(&QwenCode::of(target)),
+        Agent::Opencode => json(&Opencode::new(target)),
+        Agent::Pi => json(&Pi::new(target)),
+        Agent::QwenCode => json(&QwenCode::new(target)),
         Agent::Aider => aider::write(target),
     }
 }
@@ -79,7 +79,7 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
 // === impl Target ===
 
 impl Target<'_> {
-    /// What the model takes, as most agents write it.
+    /// Returns the input modalities, in the form that most agents use.
     fn input(&self) -> &'static [&'static str] {
         if self.vision { &["text", "image"] } else { &["text"] }
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_a_model_is_left_out() {
+    fn unknown_properties_of_a_model_are_omitted() {
         let target =
             Target { context: None, output: None, vision: false, reasoning: false, ..target() };
         for agent in AGENTS {
@@ -129,20 +129,20 @@ mod tests {
     }
 
     #[test]
-    fn codex_compacts_before_the_longest_answer_would_not_fit() {
+    fn codex_compacts_while_the_maximum_output_still_fits() {
         let limit = |output| {
             let text = written(Agent::Codex, &Target { output, ..target() });
             let table: toml::Table = text.parse().expect("TOML");
             table.get("model_auto_compact_token_limit").and_then(toml::Value::as_integer)
         };
         assert_eq!(limit(Some(8_192)), Some(24_576));
-        for nothing_to_say in [None, Some(1_024), Some(32_768), Some(1 << 40)] {
-            assert_eq!(limit(nothing_to_say), None);
+        for output in [None, Some(1_024), Some(32_768), Some(1 << 40)] {
+            assert_eq!(limit(output), None);
         }
     }
 
     #[test]
-    fn odd_names_are_quoted() {
+    fn special_characters_in_names_are_quoted() {
         let odd = Target { model: "a\"b\\c\n", ..target() };
         let table: toml::Table = written(Agent::Codex, &odd).parse().expect("TOML");
         assert_eq!(table["model"].as_str(), Some("a\"b\\c\n"));

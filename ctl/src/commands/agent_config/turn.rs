@@ -1,14 +1,15 @@
-//! One tool turn as an agent does it: what it sends, and what it makes of the events that come
-//! back. Pure; start at [`first`].
+//! The requests of one tool call as each agent sends them, and the parsing of the streamed replies.
+//!
+//! Pure functions without I/O. Start at [`first_request`].
 
 use serde_json::{Value, json};
 
 use crate::cli::agent_config::Agent;
-use crate::commands::api::shortened;
+use crate::commands::api::excerpt;
 
-/// The tool that is offered.
+/// The name of the offered tool.
 pub(super) const TOOL: &str = "shell";
-/// What the tool is said to have printed.
+/// The output that the tool pretends to have printed.
 pub(super) const OUTPUT: &str = "tollgate-check";
 
 const SYSTEM: &str = "You are a coding agent.";
@@ -16,14 +17,14 @@ const TASK: &str = "Call the tool `shell` once, with the command `echo tollgate-
                     have its output, answer with just that.";
 const TASK_WITHOUT_TOOLS: &str = "Answer with one word.";
 
-/// The API that an agent speaks.
+/// The API that an agent uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
     Responses,
     Chat,
 }
 
-/// A tool call as it came back.
+/// A tool call of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) id: String,
@@ -31,7 +32,7 @@ pub(super) struct Call {
     pub(super) arguments: String,
 }
 
-/// What the events so far amount to.
+/// A reply, accumulated from the events of a stream.
 #[derive(Debug)]
 pub(super) struct Reply {
     wire: Wire,
@@ -39,15 +40,15 @@ pub(super) struct Reply {
     pub(super) calls: Vec<Call>,
     /// The finished items of a Responses stream.
     items: Vec<Value>,
-    /// What came that no agent of this kind could use.
-    pub(super) oddity: Option<String>,
-    /// Why it failed, in the gateway's words.
+    /// The last event that the agent could not have used.
+    pub(super) unusable_event: Option<String>,
+    /// The failure reported in the stream.
     pub(super) failure: Option<String>,
-    /// It has ended, and well.
-    pub(super) complete: bool,
+    /// Whether the stream reported a successful end.
+    pub(super) is_complete: bool,
 }
 
-/// The API that `agent` is configured for.
+/// Returns the API that `agent` is configured for.
 pub(super) fn wire(agent: Agent) -> Wire {
     match agent {
         Agent::Codex | Agent::Opencode => Wire::Responses,
@@ -55,13 +56,13 @@ pub(super) fn wire(agent: Agent) -> Wire {
     }
 }
 
-/// Whether `agent` works by calling tools. The others read what to do from the text.
-pub(super) fn calls_tools(agent: Agent) -> bool {
+/// Returns whether `agent` uses tool calls. Other agents parse the text of the answer.
+pub(super) fn uses_tools(agent: Agent) -> bool {
     agent != Agent::Aider
 }
 
-/// The request that begins the turn.
-pub(super) fn first(agent: Agent, model: &str) -> Value {
+/// Returns the first request, which offers the tool.
+pub(super) fn first_request(agent: Agent, model: &str) -> Value {
     let parameters = json!({
         "type": "object",
         "properties": { "command": { "type": "string", "description": "The command line" } },
@@ -73,7 +74,7 @@ pub(super) fn first(agent: Agent, model: &str) -> Value {
         "function": { "name": TOOL, "description": about, "parameters": parameters } });
     let mut tool = json!({ "type": "function", "name": TOOL, "description": about,
         "parameters": parameters });
-    let said = |role: &str, text: &str| {
+    let message = |role: &str, text: &str| {
         json!({ "type": "message", "role": role,
             "content": [{ "type": "input_text", "text": text }] })
     };
@@ -88,7 +89,7 @@ pub(super) fn first(agent: Agent, model: &str) -> Value {
             json!({ "model": model, "stream": true, "store": false, "tool_choice": "auto",
                 "parallel_tool_calls": true, "reasoning": { "summary": "auto" },
                 "include": ["reasoning.encrypted_content"], "prompt_cache_key": "tollgate-check",
-                "input": [said("developer", SYSTEM), said("user", TASK)],
+                "input": [message("developer", SYSTEM), message("user", TASK)],
                 "tools": [tool, agents] })
         }
         Agent::Opencode => json!({ "model": model, "stream": true, "store": false,
@@ -107,33 +108,38 @@ pub(super) fn first(agent: Agent, model: &str) -> Value {
     }
 }
 
-/// The request that gives the tool's output back.
-pub(super) fn second(agent: Agent, mut request: Value, reply: &Reply, call: &Call) -> Value {
-    let (field, said) = match wire(agent) {
+/// Returns the second request, which extends the first one by the call and its output.
+pub(super) fn tool_output_request(
+    agent: Agent,
+    mut request: Value,
+    reply: &Reply,
+    call: &Call,
+) -> Value {
+    let (field, items) = match wire(agent) {
         Wire::Responses => {
             let output =
                 json!({ "type": "function_call_output", "call_id": call.id, "output": OUTPUT });
-            let mut said = if agent == Agent::Codex {
-                // all that it was told, as it was told
+            let mut items = if agent == Agent::Codex {
+                // Codex sends back all items unchanged.
                 reply.items.clone()
             } else {
                 vec![json!({ "type": "function_call", "call_id": call.id, "name": call.name,
                     "arguments": call.arguments })]
             };
-            said.push(output);
-            ("input", said)
+            items.push(output);
+            ("input", items)
         }
         Wire::Chat => {
             let function = json!({ "name": call.name, "arguments": call.arguments });
-            let call_again = json!({ "id": call.id, "type": "function", "function": function });
-            let called =
-                json!({ "role": "assistant", "content": null, "tool_calls": [call_again] });
+            let tool_call = json!({ "id": call.id, "type": "function", "function": function });
+            let assistant =
+                json!({ "role": "assistant", "content": null, "tool_calls": [tool_call] });
             let output = json!({ "role": "tool", "tool_call_id": call.id, "content": OUTPUT });
-            ("messages", vec![called, output])
+            ("messages", vec![assistant, output])
         }
     };
     if let Some(history) = request[field].as_array_mut() {
-        history.extend(said);
+        history.extend(items);
     }
     request
 }
@@ -141,65 +147,67 @@ pub(super) fn second(agent: Agent, mut request: Value, reply: &Reply, call: &Cal
 // === impl Reply ===
 
 impl Reply {
-    /// Nothing has come yet.
+    /// Creates an empty reply.
     pub(super) fn new(wire: Wire) -> Self {
         Self {
             wire,
             text: String::new(),
             calls: Vec::new(),
             items: Vec::new(),
-            oddity: None,
+            unusable_event: None,
             failure: None,
-            complete: false,
+            is_complete: false,
         }
     }
 
-    /// Takes the data of one event.
-    pub(super) fn event(&mut self, data: &str) {
+    /// Adds the data of one server-sent event.
+    pub(super) fn push_event(&mut self, data: &str) {
         if data == "[DONE]" {
-            self.complete |= self.wire == Wire::Chat && self.failure.is_none();
+            self.is_complete |= self.wire == Wire::Chat && self.failure.is_none();
             return;
         }
         let Ok(event) = serde_json::from_str::<Value>(data) else {
-            self.oddity = Some("an event is not JSON".to_owned());
+            self.unusable_event = Some("an event is not JSON".to_owned());
             return;
         };
         match self.wire {
-            Wire::Responses => self.response_event(&event),
-            Wire::Chat => self.chunk(&event),
+            Wire::Responses => self.push_response_event(&event),
+            Wire::Chat => self.push_chunk(&event),
         }
     }
 
-    fn response_event(&mut self, event: &Value) {
-        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    fn push_response_event(&mut self, event: &Value) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         match event["type"].as_str().unwrap_or_default() {
             "response.output_item.done" => {
                 let item = &event["item"];
                 self.items.push(item.clone());
                 match item["type"].as_str().unwrap_or_default() {
-                    "message" => self.text.push_str(&word(&item["content"][0]["text"])),
+                    "message" => self.text.push_str(&text(&item["content"][0]["text"])),
                     "function_call" => self.calls.push(Call {
-                        id: word(&item["call_id"]),
-                        name: word(&item["name"]),
-                        arguments: word(&item["arguments"]),
+                        id: text(&item["call_id"]),
+                        name: text(&item["name"]),
+                        arguments: text(&item["arguments"]),
                     }),
                     "reasoning" => {}
-                    other => self.oddity = Some(format!("an item of type `{other}` came")),
+                    other => {
+                        self.unusable_event = Some(format!("it sent an item of type `{other}`"));
+                    }
                 }
             }
-            "response.completed" => self.complete = true,
+            "response.completed" => self.is_complete = true,
             "response.failed" => {
-                self.failure = Some(word(&event["response"]["error"]["message"]));
+                self.failure = Some(text(&event["response"]["error"]["message"]));
             }
             "response.incomplete" => {
-                let reason = word(&event["response"]["incomplete_details"]["reason"]);
+                let reason = text(&event["response"]["incomplete_details"]["reason"]);
                 self.failure = Some(format!("the answer is incomplete: {reason}"));
             }
             _ => {}
         }
     }
 
-    fn chunk(&mut self, chunk: &Value) {
+    fn push_chunk(&mut self, chunk: &Value) {
         if let Some(message) = chunk["error"]["message"].as_str() {
             self.failure = Some(message.to_owned());
             return;
@@ -207,16 +215,16 @@ impl Reply {
         let delta = &chunk["choices"][0]["delta"];
         self.text.push_str(delta["content"].as_str().unwrap_or_default());
         for part in delta["tool_calls"].as_array().into_iter().flatten() {
-            let at = part["index"].as_u64().and_then(|at| usize::try_from(at).ok());
-            let at = at.unwrap_or_default();
-            if at > self.calls.len() {
-                self.oddity = Some("the tool calls are not numbered in order".to_owned());
+            let index = part["index"].as_u64().and_then(|index| usize::try_from(index).ok());
+            let index = index.unwrap_or_default();
+            if index > self.calls.len() {
+                self.unusable_event = Some("the tool calls are not numbered in order".to_owned());
                 return;
             }
-            if at == self.calls.len() {
+            if index == self.calls.len() {
                 self.calls.push(Call::default());
             }
-            let call = &mut self.calls[at];
+            let call = &mut self.calls[index];
             let piece = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             call.id.push_str(&piece(&part["id"]));
             call.name.push_str(&piece(&part["function"]["name"]));
@@ -224,20 +232,23 @@ impl Reply {
         }
     }
 
-    /// Returns the call that was asked for, or why this is none that an agent could act on.
-    pub(super) fn call(&self) -> Result<&Call, String> {
+    /// Returns the call of the offered tool.
+    ///
+    /// # Errors
+    /// The reason why an agent could not execute the call, or that there is none.
+    pub(super) fn tool_call(&self) -> Result<&Call, String> {
         let Some(call) = self.calls.iter().find(|call| call.name == TOOL) else {
-            let instead = match (&self.oddity, self.calls.first()) {
-                (Some(oddity), _) => oddity.clone(),
+            let instead = match (&self.unusable_event, self.calls.first()) {
+                (Some(unusable_event), _) => unusable_event.clone(),
                 (None, Some(other)) => format!("it called `{}` instead", other.name),
-                (None, None) => format!("it answered {}", shortened(&self.text)),
+                (None, None) => format!("it answered {}", excerpt(&self.text)),
             };
             return Err(format!("the model did not call `{TOOL}`: {instead}"));
         };
         let arguments = serde_json::from_str::<Value>(&call.arguments);
         if !arguments.is_ok_and(|arguments| arguments.is_object()) {
-            let given = shortened(&call.arguments);
-            return Err(format!("the call's arguments are no JSON object: {given}"));
+            let given = excerpt(&call.arguments);
+            return Err(format!("the call's arguments are not a JSON object: {given}"));
         }
         if call.id.is_empty() {
             return Err("the call has no id".to_owned());
@@ -253,7 +264,7 @@ mod tests {
     fn reply(wire: Wire, events: &[Value]) -> Reply {
         let mut reply = Reply::new(wire);
         for event in events {
-            reply.event(&event.to_string());
+            reply.push_event(&event.to_string());
         }
         reply
     }
@@ -263,21 +274,22 @@ mod tests {
     }
 
     #[test]
-    fn a_call_comes_out_of_responses_events_and_goes_back_as_it_came() {
+    fn a_call_is_parsed_from_responses_events_and_sent_back_unchanged() {
         let item = json!({ "type": "function_call", "id": "fc_1", "call_id": "c1", "name": "shell",
             "arguments": "{\"command\":\"x\"}" });
         let completed = json!({ "type": "response.completed", "response": {} });
         let reply = reply(Wire::Responses, &[done(&item), completed]);
-        assert!(reply.complete && reply.failure.is_none());
-        let call = reply.call().expect("a call");
-        let request = second(Agent::Codex, first(Agent::Codex, "m"), &reply, call);
+        assert!(reply.is_complete && reply.failure.is_none());
+        let call = reply.tool_call().expect("a call");
+        let first = first_request(Agent::Codex, "m");
+        let request = tool_output_request(Agent::Codex, first, &reply, call);
         let input = request["input"].as_array().expect("items");
         assert_eq!(input[2], item);
         assert_eq!(input[3]["call_id"], "c1");
     }
 
     #[test]
-    fn a_call_comes_out_of_chunks_piece_by_piece() {
+    fn a_call_is_assembled_from_chunks() {
         let part = |call: Value| json!({ "choices": [{ "delta": { "tool_calls": [call] } }] });
         let mut reply = reply(
             Wire::Chat,
@@ -288,40 +300,41 @@ mod tests {
                 part(json!({ "index": 0, "function": { "arguments": "}" } })),
             ],
         );
-        assert!(!reply.complete);
-        reply.event("[DONE]");
-        assert!(reply.complete);
-        let call = reply.call().expect("a call");
+        assert!(!reply.is_complete);
+        reply.push_event("[DONE]");
+        assert!(reply.is_complete);
+        let call = reply.tool_call().expect("a call");
         assert_eq!((call.id.as_str(), call.arguments.as_str()), ("a", "{}"));
-        let request = second(Agent::Pi, first(Agent::Pi, "m"), &reply, call);
+        let first = first_request(Agent::Pi, "m");
+        let request = tool_output_request(Agent::Pi, first, &reply, call);
         assert_eq!(request["messages"][3]["tool_call_id"], "a");
     }
 
     #[test]
-    fn what_no_agent_could_act_on_is_named() {
-        let said = |text: &str| {
+    fn replies_without_a_usable_call_are_explained() {
+        let message = |text: &str| {
             done(
                 &json!({ "type": "message", "content": [{ "type": "output_text", "text": text }] }),
             )
         };
-        let called = |name: &str, arguments: &str, id: &str| {
+        let call = |name: &str, arguments: &str, id: &str| {
             done(&json!({ "type": "function_call", "call_id": id, "name": name,
                 "arguments": arguments }))
         };
         for (event, expected) in [
-            (said("no"), "answered \"no\""),
-            (called("other", "{}", "a"), "called `other`"),
-            (called("shell", "{\"command\":", "a"), "no JSON object"),
-            (called("shell", "{}", ""), "no id"),
+            (message("no"), "answered \"no\""),
+            (call("other", "{}", "a"), "called `other`"),
+            (call("shell", "{\"command\":", "a"), "not a JSON object"),
+            (call("shell", "{}", ""), "no id"),
             (done(&json!({ "type": "web_search_call" })), "`web_search_call`"),
         ] {
-            let why = reply(Wire::Responses, &[event]).call().expect_err("no call");
-            assert!(why.contains(expected), "{why}");
+            let reason = reply(Wire::Responses, &[event]).tool_call().expect_err("no call");
+            assert!(reason.contains(expected), "{reason}");
         }
     }
 
     #[test]
-    fn an_answer_that_broke_is_not_complete() {
+    fn a_failed_answer_is_not_complete() {
         let failed = json!({ "type": "response.failed",
             "response": { "error": { "code": "server_error", "message": "it broke" } } });
         let cut = json!({ "type": "response.incomplete",
@@ -331,8 +344,8 @@ mod tests {
             [(Wire::Responses, failed), (Wire::Responses, cut), (Wire::Chat, error)]
         {
             let mut reply = reply(wire, &[event]);
-            reply.event("[DONE]");
-            assert!(!reply.complete && reply.failure.is_some());
+            reply.push_event("[DONE]");
+            assert!(!reply.is_complete && reply.failure.is_some());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The call that makes a gateway's catalogue be as it is wished.
+//! The call that applies changes to the gateway's catalogue, or validates them.
 
 use proto::client::Connection;
 use proto::v1;
@@ -10,15 +10,15 @@ use super::file::Catalogue;
 use crate::Shell;
 use crate::error::{Exit, Failure};
 
-/// Has the gateway make all changes, or none.
-pub(super) async fn carry_out(
+/// Applies all changes atomically, and prints a note for each.
+pub(super) async fn apply(
     shell: &mut Shell<'_>,
     connection: Connection,
     changes: &[Change],
-    there: &Catalogue,
-    wished: &Catalogue,
+    current: &Catalogue,
+    desired: &Catalogue,
 ) -> Result<(), Failure> {
-    send(connection, changes, there, wished, false).await?;
+    send(connection, changes, current, desired, false).await?;
     for change in changes {
         let done = match change.action {
             Action::Add => "added",
@@ -30,61 +30,61 @@ pub(super) async fn carry_out(
     Ok(())
 }
 
-/// Has the gateway say whether it would make the changes.
+/// Lets the gateway validate the changes without applying them.
 pub(super) async fn check(
     connection: Connection,
     changes: &[Change],
-    there: &Catalogue,
-    wished: &Catalogue,
+    current: &Catalogue,
+    desired: &Catalogue,
 ) -> Result<(), Failure> {
-    send(connection, changes, there, wished, true).await
+    send(connection, changes, current, desired, true).await
 }
 
 async fn send(
     connection: Connection,
     changes: &[Change],
-    there: &Catalogue,
-    wished: &Catalogue,
+    current: &Catalogue,
+    desired: &Catalogue,
     dry_run: bool,
 ) -> Result<(), Failure> {
-    let calls = changes.iter().map(|change| call(change, there, wished));
+    let calls = changes.iter().map(|change| call(change, current, desired));
     let changes = calls.map(|call| v1::CatalogueChange { change: Some(call) }).collect();
     let request = v1::ApplyChangesRequest { changes, dry_run };
     let sent = CatalogueServiceClient::new(connection).apply_changes(request).await;
     sent.map_err(|status| {
         let failure = Failure::from(status);
-        // of a call whose answer did not come nobody knows whether it was made
+        // Without an answer, it is unknown whether the changes were applied.
         if failure.exit() == Exit::Unavailable {
             return failure;
         }
         let advice = failure.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
-        let nothing = "nothing was changed: the changes are made together or not at all";
+        let nothing = "nothing was changed: changes are applied all together or not at all";
         failure.advise(format!("{nothing}{advice}"))
     })?;
     Ok(())
 }
 
-/// The call that would make one change alone.
-fn call(change: &Change, there: &Catalogue, wished: &Catalogue) -> Call {
+/// Returns the request for one change.
+fn call(change: &Change, current: &Catalogue, desired: &Catalogue) -> Call {
     let name = &change.name;
     match change.kind {
-        Kind::Upstream => match (there.upstreams.get(name), wished.upstreams.get(name)) {
+        Kind::Upstream => match (current.upstreams.get(name), desired.upstreams.get(name)) {
             (None, Some(after)) => {
-                let upstream = Some(after.whole(name));
+                let upstream = Some(after.to_proto(name));
                 Call::AddUpstream(v1::AddUpstreamRequest { upstream })
             }
-            (Some(before), Some(after)) => Call::UpdateUpstream(after.since(name, before)),
+            (Some(before), Some(after)) => Call::UpdateUpstream(after.update_from(name, before)),
             (_, None) => Call::RemoveUpstream(v1::RemoveUpstreamRequest { name: name.clone() }),
         },
-        Kind::Model => match (there.models.get(name), wished.models.get(name)) {
+        Kind::Model => match (current.models.get(name), desired.models.get(name)) {
             (None, Some(after)) => {
-                Call::AddModel(v1::AddModelRequest { model: Some(after.whole(name)) })
+                Call::AddModel(v1::AddModelRequest { model: Some(after.to_proto(name)) })
             }
-            (Some(before), Some(after)) => Call::UpdateModel(after.since(name, before)),
+            (Some(before), Some(after)) => Call::UpdateModel(after.update_from(name, before)),
             (_, None) => Call::RemoveModel(v1::RemoveModelRequest { id: name.clone() }),
         },
         Kind::Plan => {
-            let plan = wished.plans.get(name).map(|plan| plan.whole(name));
+            let plan = desired.plans.get(name).map(|plan| plan.to_proto(name));
             Call::PutPlan(v1::PutPlanRequest { plan })
         }
     }

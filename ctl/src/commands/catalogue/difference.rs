@@ -1,6 +1,6 @@
-//! What changes one catalogue into another, entry by entry and field by field.
+//! Computes the changes between two catalogues, by entry and by field.
 //!
-//! Fields are compared as they are written down, so that a new field needs nothing here.
+//! Fields are compared in their serialized form, so that a new field needs no code here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use super::file::Catalogue;
 use crate::error::{Exit, Failure};
-use crate::output::{Hue, Output, Record};
+use crate::output::{Output, Record, Style};
 
-/// What is done to an entry.
+/// The operation on an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Action {
@@ -20,7 +20,7 @@ pub(super) enum Action {
     Remove,
 }
 
-/// What sort of entry it is. The order is that in which they can refer to each other.
+/// The kind of an entry. The order follows references: models refer to upstreams, plans to models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -29,37 +29,37 @@ pub(super) enum Kind {
     Plan,
 }
 
-/// What is done to one entry, as it is printed.
+/// The change of one entry, as printed.
 #[derive(Serialize)]
 pub(super) struct Change {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) action: Action,
-    /// The fields that differ; of an entry that goes, none.
+    /// The fields that differ; empty for a removal.
     fields: Vec<FieldChange>,
 }
 
-/// What is done to one field.
+/// The change of one field.
 #[derive(Serialize)]
 struct FieldChange {
-    /// Inside of a table with a dot: `limits.rpm`.
+    /// The path of the field, such as `limits.rpm`.
     field: String,
     before: Value,
     after: Value,
 }
 
-/// Lists what makes `there` be as `wished`, in an order in which references hold. What only `there` has
-/// goes with `prune`, else it stays.
+/// Returns the changes from `current` to `desired`, in an order that keeps references valid. Entries that are
+/// only in `current` are removed with `prune`, else kept.
 pub(super) fn differences(
-    there: &Catalogue,
-    wished: &Catalogue,
+    current: &Catalogue,
+    desired: &Catalogue,
     prune: bool,
 ) -> Result<Vec<Change>, Failure> {
     let mut changes = Vec::new();
-    compare(Kind::Upstream, &there.upstreams, &wished.upstreams, prune, &mut changes)?;
-    compare(Kind::Model, &there.models, &wished.models, prune, &mut changes)?;
-    // The gateway removes no plan: accounts are on it.
-    compare(Kind::Plan, &there.plans, &wished.plans, false, &mut changes)?;
+    compare(Kind::Upstream, &current.upstreams, &desired.upstreams, prune, &mut changes)?;
+    compare(Kind::Model, &current.models, &desired.models, prune, &mut changes)?;
+    // The admin API has no removal of plans, because accounts refer to them.
+    compare(Kind::Plan, &current.plans, &desired.plans, false, &mut changes)?;
     let (mut removed, mut kept): (Vec<_>, Vec<_>) =
         changes.into_iter().partition(|change| change.action == Action::Remove);
     removed.reverse();
@@ -69,16 +69,18 @@ pub(super) fn differences(
 
 fn compare<T: Serialize>(
     kind: Kind,
-    there: &BTreeMap<String, T>,
-    wished: &BTreeMap<String, T>,
+    current: &BTreeMap<String, T>,
+    desired: &BTreeMap<String, T>,
     prune: bool,
     changes: &mut Vec<Change>,
 ) -> Result<(), Failure> {
-    let names: BTreeSet<_> = there.keys().chain(wished.keys()).collect();
+    let names: BTreeSet<_> = current.keys().chain(desired.keys()).collect();
     for name in names {
-        let (action, fields) = match (there.get(name), wished.get(name)) {
-            (Some(before), Some(after)) => (Action::Change, between(&flat(before)?, &flat(after)?)),
-            (None, Some(after)) => (Action::Add, between(&Map::new(), &flat(after)?)),
+        let (action, fields) = match (current.get(name), desired.get(name)) {
+            (Some(before), Some(after)) => {
+                (Action::Change, field_changes(&flatten(before)?, &flatten(after)?))
+            }
+            (None, Some(after)) => (Action::Add, field_changes(&Map::new(), &flatten(after)?)),
             (Some(_), None) if prune => (Action::Remove, Vec::new()),
             _ => continue,
         };
@@ -89,8 +91,8 @@ fn compare<T: Serialize>(
     Ok(())
 }
 
-/// The fields of an entry by name, those of inner tables with a dot; what is absent is left out.
-fn flat<T: Serialize>(entry: &T) -> Result<Map<String, Value>, Failure> {
+/// Returns the present fields of an entry by path, with inner tables flattened.
+fn flatten<T: Serialize>(entry: &T) -> Result<Map<String, Value>, Failure> {
     let value = serde_json::to_value(entry)
         .map_err(|error| Failure::new(Exit::Failed, format!("comparing: {error}")))?;
     let mut fields = Map::new();
@@ -111,7 +113,7 @@ fn flat<T: Serialize>(entry: &T) -> Result<Map<String, Value>, Failure> {
     Ok(fields)
 }
 
-fn between(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<FieldChange> {
+fn field_changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<FieldChange> {
     let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let value = |fields: &Map<String, Value>, name| fields.get(name).cloned().unwrap_or_default();
     names
@@ -128,12 +130,12 @@ fn between(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<Field
 // === impl Change ===
 
 impl Change {
-    /// The change as a person reads it: `+`, `~` or `-` before the entry, a line for each field.
-    pub(super) fn draw(&self, output: &Output<'_>) -> String {
-        let (mark, hue) = match self.action {
-            Action::Add => ('+', Hue::Good),
-            Action::Change => ('~', Hue::Doubtful),
-            Action::Remove => ('-', Hue::Bad),
+    /// Renders the change as text: the entry marked with `+`, `~` or `-`, then one line per field.
+    pub(super) fn render(&self, output: &Output<'_>) -> String {
+        let (mark, style) = match self.action {
+            Action::Add => ('+', Style::Success),
+            Action::Change => ('~', Style::Warning),
+            Action::Remove => ('-', Style::Error),
         };
         let mut text = format!("{mark} {}\n", self.title());
         for FieldChange { field, before, after } in &self.fields {
@@ -144,11 +146,12 @@ impl Change {
             };
             text.push_str(&line);
         }
-        let lines = text.lines().map(|line| output.hued(&crate::error::one_line(line), hue) + "\n");
+        let lines =
+            text.lines().map(|line| output.styled(&crate::error::one_line(line), style) + "\n");
         lines.collect()
     }
 
-    /// Names the entry: `model gpt-5`.
+    /// Returns kind and name of the entry, such as `model gpt-5`.
     pub(super) fn title(&self) -> String {
         let kind = match self.kind {
             Kind::Upstream => "upstream",

@@ -1,14 +1,14 @@
-//! A catalogue as it is written down.
+//! The catalogue file format.
 //!
-//! What a field's absence means is settled in one place, [`Catalogue::settle`], so that a file which says
-//! less, or says it otherwise, is the same catalogue.
+//! [`Catalogue::normalize`] alone defines the defaults of absent fields, so that equivalent files compare
+//! equal.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::limits::Limits;
-use crate::commands::filled;
+use crate::commands::non_empty;
 
 /// Plans, upstreams and models by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,12 +22,12 @@ pub(super) struct Catalogue {
     pub(super) models: BTreeMap<String, Model>,
 }
 
-/// What an account is entitled to.
+/// A plan: the trial credit, limits and models of accounts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Plan {
     pub(super) trial_credit_usd: Option<String>,
-    /// By id; none means all.
+    /// Model ids; empty allows all models.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) models: Vec<String>,
     #[serde(skip_serializing_if = "is_default")]
@@ -44,18 +44,18 @@ pub(super) struct Upstream {
     pub(super) connect_ms: Option<u64>,
     pub(super) first_byte_ms: Option<u64>,
     pub(super) idle_ms: Option<u64>,
-    /// What to trust there instead of the host's certificates and the public ones, in PEM.
+    /// The PEM certificates to trust instead of the host's and the public ones.
     pub(super) ca_certificates: Option<String>,
     pub(super) credential: Option<Credential>,
 }
 
-/// Where a credential comes from; never the credential.
+/// The source of a credential; never its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Credential {
-    /// The gateway has it stored.
+    /// Stored encrypted in the gateway.
     Sealed,
-    /// A variable of the gateway.
+    /// An environment variable of the gateway.
     Env(String),
     /// A file on the gateway's host.
     File(String),
@@ -74,7 +74,7 @@ pub(super) enum Profile {
     Sglang,
 }
 
-/// What a model can do.
+/// An ability of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ability {
@@ -85,7 +85,7 @@ pub(super) enum Ability {
     Verbosity,
 }
 
-/// What messages may hold.
+/// A content type of messages that a model accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Input {
@@ -95,7 +95,7 @@ pub(super) enum Input {
     Audio,
 }
 
-/// A catalogue entry.
+/// A model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Model {
@@ -117,7 +117,7 @@ pub(super) struct Model {
     pub(super) deployments: Vec<Deployment>,
 }
 
-/// Where a model is served.
+/// A deployment of a model on an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Deployment {
@@ -134,23 +134,24 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 // === impl Catalogue ===
 
 impl Catalogue {
-    /// Brings everything to the form in which it can be compared; names of models may also be known
-    /// from `there`.
-    pub(super) fn settle(&mut self, there: &Self) {
-        let ids: BTreeMap<String, String> = [&there.models, &self.models]
+    /// Fills in defaults and brings values to one form, so that catalogues can be compared.
+    ///
+    /// Replaces aliases in plans with model ids; aliases are looked up in `current` and in `self`.
+    pub(super) fn normalize(&mut self, current: &Self) {
+        let ids: BTreeMap<String, String> = [&current.models, &self.models]
             .into_iter()
             .flatten()
             .flat_map(|(id, model)| model.aliases.iter().map(|alias| (alias.clone(), id.clone())))
             .collect();
         for plan in self.plans.values_mut() {
-            amount(&mut plan.trial_credit_usd);
+            normalize_amount(&mut plan.trial_credit_usd);
             for name in &mut plan.models {
                 if let Some(id) = ids.get(name) {
                     name.clone_from(id);
                 }
             }
-            sort(&mut plan.models);
-            plan.limits = plan.limits.settled();
+            sort_dedup(&mut plan.models);
+            plan.limits = plan.limits.normalized();
         }
         for upstream in self.upstreams.values_mut() {
             for deadline in
@@ -158,31 +159,31 @@ impl Catalogue {
             {
                 *deadline = deadline.filter(|ms| *ms > 0);
             }
-            upstream.ca_certificates = upstream.ca_certificates.take().and_then(filled);
+            upstream.ca_certificates = upstream.ca_certificates.take().and_then(non_empty);
         }
         for (id, model) in &mut self.models {
-            model.settle(id);
+            model.normalize(id);
         }
     }
 }
 
 impl Model {
-    fn settle(&mut self, id: &str) {
+    fn normalize(&mut self, id: &str) {
         for text in [&mut self.display_name, &mut self.description] {
-            *text = text.take().and_then(|text| filled(text.trim().to_owned()));
+            *text = text.take().and_then(|text| non_empty(text.trim().to_owned()));
         }
         for tokens in [&mut self.context_window, &mut self.max_output_tokens] {
             *tokens = tokens.filter(|tokens| *tokens > 0);
         }
-        amount(&mut self.input_usd);
-        amount(&mut self.output_usd);
-        // Cached input costs as much as other input, unless it is said.
+        normalize_amount(&mut self.input_usd);
+        normalize_amount(&mut self.output_usd);
+        // The default price of cached input is that of other input.
         self.cached_usd = self.cached_usd.take().or_else(|| self.input_usd.clone());
-        amount(&mut self.cached_usd);
-        sort(&mut self.abilities);
-        sort(&mut self.inputs);
-        sort(&mut self.aliases);
-        self.limits = self.limits.settled();
+        normalize_amount(&mut self.cached_usd);
+        sort_dedup(&mut self.abilities);
+        sort_dedup(&mut self.inputs);
+        sort_dedup(&mut self.aliases);
+        self.limits = self.limits.normalized();
         for deployment in &mut self.deployments {
             deployment.upstream_model.get_or_insert_with(|| id.to_owned());
             deployment.weight = Some(deployment.weight.unwrap_or(1).max(1));
@@ -191,9 +192,9 @@ impl Model {
     }
 }
 
-/// The one form of an amount of dollars: no zeros that say nothing. What is no amount is left for the
-/// gateway to refuse.
-fn amount(text: &mut Option<String>) {
+/// Removes insignificant zeros from an amount of dollars; the default is 0. An invalid amount stays unchanged,
+/// and the gateway refuses it.
+fn normalize_amount(text: &mut Option<String>) {
     let given = text.as_deref().unwrap_or("0");
     let (whole, part) = given.split_once('.').unwrap_or((given, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -205,17 +206,17 @@ fn amount(text: &mut Option<String>) {
     *text = Some(if part.is_empty() { whole.to_owned() } else { format!("{whole}.{part}") });
 }
 
-fn sort<T: Ord>(items: &mut Vec<T>) {
+fn sort_dedup<T: Ord>(items: &mut Vec<T>) {
     items.sort();
     items.dedup();
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Catalogue, amount};
+    use super::{Catalogue, normalize_amount};
 
     #[test]
-    fn amounts_have_one_form() {
+    fn amounts_are_normalized() {
         for (given, form) in [
             (None, "0"),
             (Some("0.10"), "0.1"),
@@ -226,35 +227,35 @@ mod tests {
             (Some("much"), "much"),
         ] {
             let mut text = given.map(str::to_owned);
-            amount(&mut text);
+            normalize_amount(&mut text);
             assert_eq!(text.as_deref(), Some(form), "{given:?}");
         }
     }
 
     #[test]
-    fn what_says_less_or_otherwise_is_the_same() {
-        let settled = |text: &str| {
+    fn equivalent_files_are_equal_after_normalization() {
+        let normalized = |text: &str| {
             let mut catalogue: Catalogue = toml::from_str(text).unwrap();
-            catalogue.settle(&Catalogue::default());
+            catalogue.normalize(&Catalogue::default());
             catalogue
         };
-        let brief = settled(
+        let brief = normalized(
             "[plans.free]\nmodels = ['b', 'fast']\n\
              [upstreams.u]\nurl = 'sim:'\n\
              [models.a]\ninput_usd = '0.10'\naliases = ['fast']\ndeployments = [{ upstream = 'u' }]\n",
         );
-        let whole = settled(
+        let explicit = normalized(
             "[plans.free]\ntrial_credit_usd = '0.00'\nmodels = ['a', 'b']\nlimits = { rpm = 0 }\n\
              [upstreams.u]\nurl = 'sim:'\nprofile = 'generic'\nidle_ms = 0\n\
              [models.a]\ninput_usd = '0.1'\ncached_usd = '0.1'\noutput_usd = '0'\naliases = ['fast']\n\
              display_name = ' '\ncontext_window = 0\n\
              deployments = [{ upstream = 'u', upstream_model = 'a', weight = 1, priority = 0 }]\n",
         );
-        assert_eq!(brief, whole);
+        assert_eq!(brief, explicit);
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_fields_and_values_are_refused() {
         for text in [
             "[plan.free]",
             "[plans.free]\nrpm = 1",

@@ -1,14 +1,13 @@
 //! Limits in a catalogue file.
 //!
-//! A limit that the contract gains is a line of [`limits!`]; what a file may say, how it is compared and
-//! what is sent follow from that.
+//! Each limit of the admin API is a line of [`limits!`], which generates parsing, comparison and conversion.
 
 use proto::v1;
 use serde::{Deserialize, Serialize};
 
 macro_rules! limits {
     ($($(#[doc = $about:literal])+ $name:ident: $kind:ty,)+) => {
-        /// Limits of a plan or a model; an absent one is none.
+        /// The limits of a plan or a model; an absent limit is unlimited.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub(super) struct Limits {
@@ -16,14 +15,14 @@ macro_rules! limits {
         }
 
         impl Limits {
-            /// Returns them without those that stand for none: zeros.
-            pub(super) fn settled(&self) -> Self {
-                let nothing = Self { $($name: Some(<$kind>::default()),)+ };
-                Self { $($name: self.$name.filter(|_| self.$name != nothing.$name),)+ }
+            /// Returns the limits with zeros, which mean no limit, made absent.
+            pub(super) fn normalized(&self) -> Self {
+                let zeros = Self { $($name: Some(<$kind>::default()),)+ };
+                Self { $($name: self.$name.filter(|_| self.$name != zeros.$name),)+ }
             }
 
-            /// Returns what changes `before` into these: a zero for each that is gone.
-            pub(super) fn since(&self, before: &Self) -> v1::Limits {
+            /// Returns the update from `before` to these limits, with zero for each removed limit.
+            pub(super) fn update_from(&self, before: &Self) -> v1::Limits {
                 let changed = Self {
                     $(
                         $name: (self.$name != before.$name)
@@ -53,11 +52,11 @@ limits! {
     rpm: u64,
     /// Tokens (input and output together) per minute.
     tpm: u64,
-    /// Requests at the same time.
+    /// Concurrent requests.
     concurrency: u64,
     /// Tokens per calendar month, in UTC.
     monthly_tokens: u64,
-    /// Whether what exceeds them is served, and noted on the record.
+    /// Whether requests over these limits are served and noted on the record, instead of refused.
     observe: bool,
 }
 
@@ -66,11 +65,11 @@ mod tests {
     use super::Limits;
 
     #[test]
-    fn what_is_gone_is_sent_as_zero_and_what_stays_is_not_sent() {
+    fn an_update_sends_removed_limits_as_zero_and_omits_unchanged_ones() {
         let before = Limits { rpm: Some(60), tpm: Some(9), ..Limits::default() };
         let after = Limits { tpm: Some(9), concurrency: Some(2), ..Limits::default() };
-        let sent = after.since(&before);
+        let sent = after.update_from(&before);
         assert_eq!((sent.rpm, sent.tpm, sent.concurrency), (Some(0), None, Some(2)));
-        assert_eq!(Limits { rpm: Some(0), ..after.clone() }.settled(), after);
+        assert_eq!(Limits { rpm: Some(0), ..after.clone() }.normalized(), after);
     }
 }

@@ -1,13 +1,13 @@
-//! `ctl request export`: all chosen records, as they come.
+//! `ctl request export`: streams all matching records.
 
 use proto::v1::ExportRequestsRequest;
 use proto::v1::usage_service_client::UsageServiceClient;
 
-use super::{Line, filter};
+use super::{RequestRow, filter};
 use crate::Shell;
 use crate::cli::request::{Export, ExportFormat};
 use crate::error::Failure;
-use crate::output::{Format, Stream};
+use crate::output::{Format, StreamState};
 
 /// Runs `ctl request export`.
 pub(in crate::commands) async fn export(
@@ -21,16 +21,16 @@ pub(in crate::commands) async fn export(
     let filter = Some(filter(shell, input.filter, input.until)?);
     let mut client = UsageServiceClient::new(shell.connect().await?);
     let mut pages = client.export_requests(ExportRequestsRequest { filter }).await?.into_inner();
-    // Not in between what is exported, where a person sees both.
-    let apart = shell.output.width().is_none();
-    let (mut printed, mut count) = (Stream::default(), 0);
-    // A header stands over nothing, too.
-    shell.output.more::<Line>(&[], &mut printed)?;
+    // On a terminal, progress would be mixed with the exported records.
+    let shows_progress = shell.output.width().is_none();
+    let (mut printed, mut count) = (StreamState::default(), 0);
+    // Prints the header even if there are no records.
+    shell.output.append::<RequestRow>(&[], &mut printed)?;
     while let Some(page) = pages.message().await? {
         count += page.requests.len() as u64;
-        let lines: Vec<_> = page.requests.into_iter().map(Line::from).collect();
-        shell.output.more(&lines, &mut printed)?;
-        if apart {
+        let rows: Vec<_> = page.requests.into_iter().map(RequestRow::from).collect();
+        shell.output.append(&rows, &mut printed)?;
+        if shows_progress {
             shell.output.progress(count, None, "records");
         }
     }

@@ -1,4 +1,4 @@
-//! A record by a part of its id: lists show the end of one, which is enough to tell it from the others.
+//! Finds a recent request record by a part of its id, as lists print it.
 
 use proto::client::Connection;
 use proto::v1::usage_service_client::UsageServiceClient;
@@ -7,34 +7,37 @@ use proto::v1::{ListRequestsRequest, RequestRecord};
 use crate::commands::SHORT_ID;
 use crate::error::{Exit, Failure};
 
-/// How many characters a whole id has, if somebody leaves its dashes out.
-const WHOLE: usize = 32;
-/// So many records are looked through, a page after the other.
-const PAGES: usize = 10;
+/// The length of a complete id without dashes, in characters.
+const ID_LENGTH: usize = 32;
+/// The maximum number of pages to search.
+const MAX_PAGES: usize = 10;
 const PAGE_SIZE: u32 = 1_000;
 
-/// Whether this can be a part of an id, but no whole one.
-pub(super) fn is_part(text: &str) -> bool {
-    let is_like_one = text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    is_like_one && (SHORT_ID..WHOLE).contains(&text.len())
+/// Returns whether `text` can be a part of an id, but not a complete one.
+pub(super) fn is_partial_id(text: &str) -> bool {
+    let has_id_characters = text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    has_id_characters && (SHORT_ID..ID_LENGTH).contains(&text.len())
 }
 
-/// Finds the one record among the last ones whose id begins or ends so.
-pub(super) async fn by_part(
+/// Returns the only one of the latest records whose id starts or ends with `part`.
+///
+/// # Errors
+/// No record matches, or several do.
+pub(super) async fn find_by_partial_id(
     client: &mut UsageServiceClient<Connection>,
     part: &str,
 ) -> Result<RequestRecord, Failure> {
     let part = part.to_ascii_lowercase();
-    let has_part = |it: &RequestRecord| it.id.starts_with(&part) || it.id.ends_with(&part);
+    let matches = |it: &RequestRecord| it.id.starts_with(&part) || it.id.ends_with(&part);
     let (mut found, mut page_token) = (None, String::new());
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let request = ListRequestsRequest { page_size: PAGE_SIZE, page_token, filter: None };
         let page = client.list_requests(request).await?.into_inner();
-        for record in page.requests.into_iter().filter(has_part) {
+        for record in page.requests.into_iter().filter(matches) {
             if found.replace(record).is_some() {
                 let message =
-                    format!("several requests have an id that begins or ends with `{part}`");
-                return Err(Failure::usage(message).advise("give more of it"));
+                    format!("several requests have an id that starts or ends with `{part}`");
+                return Err(Failure::usage(message).advise("give more characters of the id"));
             }
         }
         page_token = page.next_page_token;
@@ -45,7 +48,7 @@ pub(super) async fn by_part(
     if let Some(record) = found {
         return Ok(record);
     }
-    let message = format!("no id of the last requests begins or ends with `{part}`");
+    let message = format!("no recent request has an id that starts or ends with `{part}`");
     Err(Failure::new(Exit::NotFound, message)
-        .advise("`ctl request list` shows the last ones; an older one is found by its whole id"))
+        .advise("see `ctl request list`; for an older request, give the complete id"))
 }

@@ -1,4 +1,4 @@
-//! `ctl request tail`: the log as it grows, over connections that break.
+//! `ctl request tail`: follows the request log, and reconnects when the connection breaks.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -6,41 +6,41 @@ use std::time::Duration;
 use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{RequestFilter, TailRequestsRequest};
 
-use super::{Line, filter};
+use super::{RequestRow, filter};
 use crate::Shell;
 use crate::cli::request::Tail;
 use crate::error::{Exit, Failure};
-use crate::output::{Format, Stream};
+use crate::output::{Format, StreamState};
 
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-const LAST_RETRY: Duration = Duration::from_secs(10);
+const MIN_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// A log that is being followed.
-struct Followed {
+/// The state of a followed log across connections.
+struct LogFollower {
     filter: RequestFilter,
-    /// Where to go on; what is before it was printed.
+    /// The position in the log; everything before it was printed.
     cursor: String,
     history: u32,
-    /// Whether the gateway answered once: before, there is nothing to go on with.
-    begun: bool,
-    /// How long to wait before the next connection.
-    retry: Duration,
-    printed: Stream,
+    /// Whether a connection has succeeded; before that, failures are final.
+    has_connected: bool,
+    /// The delay before the next connection attempt.
+    backoff: Duration,
+    printed: StreamState,
 }
 
 /// Runs `ctl request tail`.
 pub(super) async fn tail(shell: &mut Shell<'_>, input: Tail) -> Result<(), Failure> {
     if shell.output.format() == Format::Json {
-        return Err(Failure::usage("a log that has no end is no JSON document")
+        return Err(Failure::usage("an endless log cannot be one JSON document")
             .advise("use -o jsonl, which prints an object per line"));
     }
-    let mut log = Followed {
+    let mut log = LogFollower {
         filter: filter(shell, input.filter, None)?,
         history: if input.cursor.is_empty() { input.history } else { 0 },
         cursor: input.cursor,
-        begun: false,
-        retry: FIRST_RETRY,
-        printed: Stream::default(),
+        has_connected: false,
+        backoff: MIN_BACKOFF,
+        printed: StreamState::default(),
     };
     let mut interrupt = pin!(tokio::signal::ctrl_c());
     let ended = tokio::select! {
@@ -50,31 +50,33 @@ pub(super) async fn tail(shell: &mut Shell<'_>, input: Tail) -> Result<(), Failu
     match ended {
         Err(failure) if failure.exit() == Exit::Unavailable && !log.cursor.is_empty() => {
             let cursor = &log.cursor;
-            Err(failure.advise(format!("go on with `ctl request tail --cursor {cursor}`")))
+            Err(failure.advise(format!("continue with `ctl request tail --cursor {cursor}`")))
         }
         other => other,
     }
 }
 
-// === impl Followed ===
+// === impl LogFollower ===
 
-impl Followed {
-    /// Prints what comes for as long as the gateway can be reached again.
+impl LogFollower {
+    /// Prints records, and reconnects with backoff if `reconnect` is set.
     async fn follow(&mut self, shell: &mut Shell<'_>, reconnect: bool) -> Result<(), Failure> {
         loop {
             match self.read(shell).await {
-                Err(failure) if failure.exit() == Exit::Unavailable && reconnect && self.begun => {
-                    let wait = self.retry;
-                    shell.output.note(&format!("({failure}; reconnecting in {wait:?})"));
-                    tokio::time::sleep(wait).await;
-                    self.retry = (wait * 2).min(LAST_RETRY);
+                Err(failure)
+                    if failure.exit() == Exit::Unavailable && reconnect && self.has_connected =>
+                {
+                    let delay = self.backoff;
+                    shell.output.note(&format!("({failure}; reconnecting in {delay:?})"));
+                    tokio::time::sleep(delay).await;
+                    self.backoff = (delay * 2).min(MAX_BACKOFF);
                 }
                 other => return other,
             }
         }
     }
 
-    /// Prints what comes over one connection, until that ends.
+    /// Prints the records of one connection until it ends.
     async fn read(&mut self, shell: &mut Shell<'_>) -> Result<(), Failure> {
         let mut client = UsageServiceClient::new(shell.connect().await?);
         let request = TailRequestsRequest {
@@ -82,18 +84,18 @@ impl Followed {
             cursor: self.cursor.clone(),
             history: self.history,
         };
-        let mut news = client.tail_requests(request).await?.into_inner();
-        while let Some(batch) = news.message().await? {
+        let mut batches = client.tail_requests(request).await?.into_inner();
+        while let Some(batch) = batches.message().await? {
             if batch.dropped > 0 {
                 shell.output.note(&format!("({} skipped: too slow)", batch.dropped));
             }
             if !batch.requests.is_empty() {
-                let lines: Vec<_> = batch.requests.into_iter().map(Line::from).collect();
-                shell.output.more(&lines, &mut self.printed)?;
+                let rows: Vec<_> = batch.requests.into_iter().map(RequestRow::from).collect();
+                shell.output.append(&rows, &mut self.printed)?;
             }
             self.cursor = batch.cursor;
-            self.begun = true;
-            self.retry = FIRST_RETRY;
+            self.has_connected = true;
+            self.backoff = MIN_BACKOFF;
         }
         Err(Failure::new(Exit::Unavailable, "the gateway ended the log"))
     }

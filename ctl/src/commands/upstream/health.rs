@@ -1,4 +1,4 @@
-//! `ctl upstream health`, and how an upstream's health is printed.
+//! `ctl upstream health`, and the printed form of an upstream's health.
 
 use proto::client::Connection;
 use proto::v1::traffic_service_client::TrafficServiceClient;
@@ -6,22 +6,22 @@ use proto::v1::{BreakerState, ListUpstreamHealthRequest, UpstreamHealth};
 use serde::Serialize;
 use tonic::Status;
 
-use super::super::{filled, percentiles, time, word};
+use super::super::{enum_name, non_empty, percentiles, rfc3339};
 use crate::Shell;
 use crate::error::Failure;
 use crate::output::Record;
 
-/// How an upstream does, as it is printed.
+/// The health of an upstream, as printed.
 #[derive(Serialize)]
 struct HealthRecord {
     name: String,
     breaker: Option<String>,
     retry_at: Option<String>,
     in_flight: u64,
-    /// Of the last five minutes, as all that follow.
+    /// In the last five minutes, as all following fields.
     requests: u64,
     failures: u64,
-    /// Answers whose usage could not be true.
+    /// Answers with implausible token usage.
     implausible_usage: u64,
     p50_ms: Option<f64>,
     p90_ms: Option<f64>,
@@ -37,16 +37,16 @@ pub(super) async fn run(shell: &mut Shell<'_>) -> Result<(), Failure> {
     shell.output.many(&records)
 }
 
-/// Asks how the upstreams do.
+/// Fetches the health of all upstreams.
 pub(super) async fn fetch(connection: Connection) -> Result<Vec<UpstreamHealth>, Status> {
     let mut client = TrafficServiceClient::new(connection);
     Ok(client.list_upstream_health(ListUpstreamHealthRequest {}).await?.into_inner().upstreams)
 }
 
-/// The word for whether requests are sent to an upstream: `closed`, `open` or `half_open`.
+/// Returns the state of an upstream's circuit breaker: `closed`, `open` or `half_open`.
 pub(super) fn breaker(health: &UpstreamHealth) -> Option<String> {
     let state: BreakerState = health.breaker();
-    word(state.as_str_name(), "BREAKER_STATE_")
+    enum_name(state.as_str_name(), "BREAKER_STATE_")
 }
 
 // === impl HealthRecord ===
@@ -57,7 +57,7 @@ impl From<UpstreamHealth> for HealthRecord {
         Self {
             breaker: breaker(&health),
             name: health.name,
-            retry_at: time(health.retry_at),
+            retry_at: rfc3339(health.retry_at),
             in_flight: health.in_flight,
             requests: health.requests,
             failures: health.failures,
@@ -65,8 +65,8 @@ impl From<UpstreamHealth> for HealthRecord {
             p50_ms,
             p90_ms,
             p99_ms,
-            last_error: filled(health.last_error),
-            last_error_at: time(health.last_error_at),
+            last_error: non_empty(health.last_error),
+            last_error_at: rfc3339(health.last_error_at),
         }
     }
 }

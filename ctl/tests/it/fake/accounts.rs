@@ -1,15 +1,15 @@
-//! The fake's accounts and sessions.
+//! Canned accounts and sessions.
 
 use proto::v1::account_service_server::AccountService;
 use proto::v1::*;
 use tonic::{Request, Status};
 
-use super::{Answer, Fake, account, answer, at};
+use super::{Answer, FakeGateway, account, answer, at};
 
 #[tonic::async_trait]
-impl AccountService for Fake {
+impl AccountService for FakeGateway {
     async fn register(&self, request: Request<RegisterRequest>) -> Answer<RegisterResponse> {
-        let input = self.note("Register", request)?;
+        let input = self.record("Register", request)?;
         let trial_credit_withheld = input.name == "late";
         answer(RegisterResponse {
             account: account(&input.name),
@@ -19,7 +19,7 @@ impl AccountService for Fake {
     }
 
     async fn sign_in(&self, request: Request<SignInRequest>) -> Answer<SignInResponse> {
-        let input = self.note("SignIn", request)?;
+        let input = self.record("SignIn", request)?;
         if input.password == "wrong" {
             return Err(Status::unauthenticated("name or password is wrong"));
         }
@@ -31,7 +31,7 @@ impl AccountService for Fake {
     }
 
     async fn sign_out(&self, request: Request<SignOutRequest>) -> Answer<SignOutResponse> {
-        self.note("SignOut", request)?;
+        self.record("SignOut", request)?;
         answer(SignOutResponse {})
     }
 
@@ -39,8 +39,8 @@ impl AccountService for Fake {
         &self,
         request: Request<DescribeGatewayRequest>,
     ) -> Answer<DescribeGatewayResponse> {
-        assert!(request.metadata().get("authorization").is_none(), "nobody's token is needed");
-        self.note("DescribeGateway", request)?;
+        assert!(request.metadata().get("authorization").is_none(), "the call needs no token");
+        self.record("DescribeGateway", request)?;
         let Some(public_url) = self.state.lock().unwrap().public_url.clone() else {
             return Err(Status::unimplemented(""));
         };
@@ -48,9 +48,9 @@ impl AccountService for Fake {
     }
 
     async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Answer<WhoAmIResponse> {
-        let stranger = request.metadata().get("authorization").is_none();
-        self.note("WhoAmI", request)?;
-        if stranger {
+        let is_anonymous = request.metadata().get("authorization").is_none();
+        self.record("WhoAmI", request)?;
+        if is_anonymous {
             return Err(Status::unauthenticated("this call needs a session"));
         }
         answer(WhoAmIResponse { account: account("alice") })
@@ -60,7 +60,7 @@ impl AccountService for Fake {
         &self,
         request: Request<ListAccountsRequest>,
     ) -> Answer<ListAccountsResponse> {
-        let input = self.note("ListAccounts", request)?;
+        let input = self.record("ListAccounts", request)?;
         let (name, next) = if input.page_token.is_empty() { ("alice", "2") } else { ("bob", "") };
         answer(ListAccountsResponse {
             accounts: account(name).into_iter().collect(),
@@ -69,7 +69,7 @@ impl AccountService for Fake {
     }
 
     async fn get_account(&self, request: Request<GetAccountRequest>) -> Answer<GetAccountResponse> {
-        let input = self.note("GetAccount", request)?;
+        let input = self.record("GetAccount", request)?;
         answer(GetAccountResponse { account: account(&input.account) })
     }
 
@@ -77,7 +77,7 @@ impl AccountService for Fake {
         &self,
         request: Request<CreditAccountRequest>,
     ) -> Answer<CreditAccountResponse> {
-        let input = self.note("CreditAccount", request)?;
+        let input = self.record("CreditAccount", request)?;
         answer(CreditAccountResponse { account: account(&input.account) })
     }
 
@@ -85,7 +85,7 @@ impl AccountService for Fake {
         &self,
         request: Request<SuspendAccountRequest>,
     ) -> Answer<SuspendAccountResponse> {
-        let input = self.note("SuspendAccount", request)?;
+        let input = self.record("SuspendAccount", request)?;
         let status = AccountStatus::Suspended.into();
         let account = account(&input.account).map(|account| Account { status, ..account });
         answer(SuspendAccountResponse { account })
@@ -95,12 +95,12 @@ impl AccountService for Fake {
         &self,
         request: Request<ResumeAccountRequest>,
     ) -> Answer<ResumeAccountResponse> {
-        let input = self.note("ResumeAccount", request)?;
+        let input = self.record("ResumeAccount", request)?;
         answer(ResumeAccountResponse { account: account(&input.account) })
     }
 
     async fn set_plan(&self, request: Request<SetPlanRequest>) -> Answer<SetPlanResponse> {
-        let SetPlanRequest { account: name, plan } = self.note("SetPlan", request)?;
+        let SetPlanRequest { account: name, plan } = self.record("SetPlan", request)?;
         let account = account(&name).map(|account| Account { plan, ..account });
         answer(SetPlanResponse { account })
     }
@@ -109,7 +109,7 @@ impl AccountService for Fake {
         &self,
         request: Request<ChangePasswordRequest>,
     ) -> Answer<ChangePasswordResponse> {
-        let input = self.note("ChangePassword", request)?;
+        let input = self.record("ChangePassword", request)?;
         if input.old_password == "wrong" {
             return Err(Status::permission_denied("the old password is wrong"));
         }
@@ -120,7 +120,7 @@ impl AccountService for Fake {
         &self,
         request: Request<ListSessionsRequest>,
     ) -> Answer<ListSessionsResponse> {
-        self.note("ListSessions", request)?;
+        self.record("ListSessions", request)?;
         let session = |id: &str, current| Session {
             id: id.to_owned(),
             created_at: at(0, 0),
@@ -135,7 +135,7 @@ impl AccountService for Fake {
         &self,
         request: Request<RevokeSessionRequest>,
     ) -> Answer<RevokeSessionResponse> {
-        self.note("RevokeSession", request)?;
+        self.record("RevokeSession", request)?;
         answer(RevokeSessionResponse {})
     }
 
@@ -143,7 +143,7 @@ impl AccountService for Fake {
         &self,
         request: Request<RevokeOtherSessionsRequest>,
     ) -> Answer<RevokeOtherSessionsResponse> {
-        self.note("RevokeOtherSessions", request)?;
+        self.record("RevokeOtherSessions", request)?;
         answer(RevokeOtherSessionsResponse { ended_sessions: 2 })
     }
 
@@ -151,7 +151,7 @@ impl AccountService for Fake {
         &self,
         request: Request<CreateInviteRequest>,
     ) -> Answer<CreateInviteResponse> {
-        let input = self.note("CreateInvite", request)?;
+        let input = self.record("CreateInvite", request)?;
         let expires_at = at(i64::try_from(input.ttl_seconds).unwrap(), 0);
         answer(CreateInviteResponse { code: "inv-1".to_owned(), expires_at })
     }

@@ -1,4 +1,4 @@
-//! The fake's API: models of which some answer.
+//! A fake of the gateway's OpenAI-compatible API, in which only some models answer.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Serves an API on a free port, whose base URL it returns: the models in `answering` answer, the others'
-/// upstreams cannot be reached, and whoever asks for `dear` has no money.
+/// Starts an API on a free port and returns its base URL. Requests for the models in `answering` succeed, those
+/// for `dear` fail with `insufficient_quota`, all others with `upstream_unreachable`.
 #[expect(clippy::disallowed_methods, reason = "the test's runtime ends it")]
-pub(crate) async fn api(answering: &'static [&'static str]) -> String {
+pub(crate) async fn start_api(answering: &'static [&'static str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -24,9 +24,9 @@ pub(crate) async fn api(answering: &'static [&'static str]) -> String {
     url
 }
 
-/// Does as [`api`], over TLS with this certificate for `localhost` and its key.
+/// Like [`start_api`], but over TLS, with a certificate for `localhost`.
 #[expect(clippy::disallowed_methods, reason = "the test's runtime ends it")]
-pub(crate) async fn api_tls(
+pub(crate) async fn start_api_tls(
     answering: &'static [&'static str],
     certificate: &CertificateDer<'static>,
     key: &KeyPair,
@@ -69,9 +69,9 @@ async fn serve(
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
-    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
     let error = |code| format!(r#"{{"error": {{"message": "no", "code": "{code}"}}}}"#);
-    let (status, body) = match asked["model"].as_str() {
+    let (status, body) = match request["model"].as_str() {
         _ if !is_known => (404, error("unknown_url")),
         None => (401, error("invalid_api_key")),
         Some(model) if answering.contains(&model) => (200, "{}".to_owned()),

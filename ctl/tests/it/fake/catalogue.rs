@@ -1,4 +1,4 @@
-//! The fake's plans, upstreams and models: canned ones, or those that a test gave it. Changes are made.
+//! Canned plans, upstreams and models. Changes are recorded and answered, but have no effect.
 
 use proto::v1::catalogue_service_server::CatalogueService;
 use proto::v1::model_service_server::ModelService;
@@ -7,7 +7,7 @@ use proto::v1::upstream_service_server::UpstreamService;
 use proto::v1::*;
 use tonic::Request;
 
-use super::{Answer, Fake, answer, at};
+use super::{Answer, FakeGateway, answer, at};
 
 fn model(id: &str) -> Model {
     Model {
@@ -61,30 +61,30 @@ fn upstream(name: &str) -> Upstream {
 }
 
 #[tonic::async_trait]
-impl CatalogueService for Fake {
+impl CatalogueService for FakeGateway {
     async fn apply_changes(
         &self,
         request: Request<ApplyChangesRequest>,
     ) -> Answer<ApplyChangesResponse> {
-        self.note("ApplyChanges", request)?;
+        self.record("ApplyChanges", request)?;
         answer(ApplyChangesResponse {})
     }
 }
 
 #[tonic::async_trait]
-impl ModelService for Fake {
+impl ModelService for FakeGateway {
     async fn list_models(&self, request: Request<ListModelsRequest>) -> Answer<ListModelsResponse> {
-        self.note("ListModels", request)?;
+        self.record("ListModels", request)?;
         answer(ListModelsResponse { models: vec![model("sim-fast"), model("sim-slow")] })
     }
 
     async fn get_model(&self, request: Request<GetModelRequest>) -> Answer<GetModelResponse> {
-        let input = self.note("GetModel", request)?;
+        let input = self.record("GetModel", request)?;
         answer(GetModelResponse { model: Some(model(&input.id)) })
     }
 
     async fn add_model(&self, request: Request<AddModelRequest>) -> Answer<AddModelResponse> {
-        let input = self.note("AddModel", request)?;
+        let input = self.record("AddModel", request)?;
         answer(AddModelResponse { model: input.model })
     }
 
@@ -92,7 +92,7 @@ impl ModelService for Fake {
         &self,
         request: Request<UpdateModelRequest>,
     ) -> Answer<UpdateModelResponse> {
-        let input = self.note("UpdateModel", request)?;
+        let input = self.record("UpdateModel", request)?;
         answer(UpdateModelResponse { model: Some(model(&input.id)) })
     }
 
@@ -100,36 +100,36 @@ impl ModelService for Fake {
         &self,
         request: Request<RemoveModelRequest>,
     ) -> Answer<RemoveModelResponse> {
-        self.note("RemoveModel", request)?;
+        self.record("RemoveModel", request)?;
         answer(RemoveModelResponse {})
     }
 }
 
 #[tonic::async_trait]
-impl PlanService for Fake {
+impl PlanService for FakeGateway {
     async fn list_plans(&self, request: Request<ListPlansRequest>) -> Answer<ListPlansResponse> {
-        self.note("ListPlans", request)?;
+        self.record("ListPlans", request)?;
         answer(ListPlansResponse { plans: vec![plan("free")] })
     }
 
     async fn get_plan(&self, request: Request<GetPlanRequest>) -> Answer<GetPlanResponse> {
-        let input = self.note("GetPlan", request)?;
+        let input = self.record("GetPlan", request)?;
         answer(GetPlanResponse { plan: Some(plan(&input.name)) })
     }
 
     async fn put_plan(&self, request: Request<PutPlanRequest>) -> Answer<PutPlanResponse> {
-        let input = self.note("PutPlan", request)?;
+        let input = self.record("PutPlan", request)?;
         answer(PutPlanResponse { plan: input.plan })
     }
 }
 
 #[tonic::async_trait]
-impl UpstreamService for Fake {
+impl UpstreamService for FakeGateway {
     async fn list_upstreams(
         &self,
         request: Request<ListUpstreamsRequest>,
     ) -> Answer<ListUpstreamsResponse> {
-        self.note("ListUpstreams", request)?;
+        self.record("ListUpstreams", request)?;
         answer(ListUpstreamsResponse { upstreams: vec![upstream("example")] })
     }
 
@@ -137,7 +137,7 @@ impl UpstreamService for Fake {
         &self,
         request: Request<AddUpstreamRequest>,
     ) -> Answer<AddUpstreamResponse> {
-        let input = self.note("AddUpstream", request)?;
+        let input = self.record("AddUpstream", request)?;
         answer(AddUpstreamResponse { upstream: input.upstream })
     }
 
@@ -145,7 +145,7 @@ impl UpstreamService for Fake {
         &self,
         request: Request<UpdateUpstreamRequest>,
     ) -> Answer<UpdateUpstreamResponse> {
-        let input = self.note("UpdateUpstream", request)?;
+        let input = self.record("UpdateUpstream", request)?;
         answer(UpdateUpstreamResponse { upstream: Some(upstream(&input.name)) })
     }
 
@@ -153,7 +153,7 @@ impl UpstreamService for Fake {
         &self,
         request: Request<RemoveUpstreamRequest>,
     ) -> Answer<RemoveUpstreamResponse> {
-        self.note("RemoveUpstream", request)?;
+        self.record("RemoveUpstream", request)?;
         answer(RemoveUpstreamResponse {})
     }
 }

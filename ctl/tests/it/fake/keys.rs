@@ -1,11 +1,11 @@
-//! The fake's keys, and its audit log.
+//! Canned keys and audit log entries.
 
 use proto::v1::audit_service_server::AuditService;
 use proto::v1::key_service_server::KeyService;
 use proto::v1::*;
 use tonic::Request;
 
-use super::{Answer, Fake, answer, at};
+use super::{Answer, FakeGateway, answer, at};
 
 fn key(id: &str, label: &str) -> Key {
     Key {
@@ -27,9 +27,9 @@ fn key(id: &str, label: &str) -> Key {
 }
 
 #[tonic::async_trait]
-impl KeyService for Fake {
+impl KeyService for FakeGateway {
     async fn create_key(&self, request: Request<CreateKeyRequest>) -> Answer<CreateKeyResponse> {
-        let input = self.note("CreateKey", request)?;
+        let input = self.record("CreateKey", request)?;
         answer(CreateKeyResponse {
             key: Some(key("9f2c41d0", &input.label)),
             secret: "sk-tg-9f2c41d0-secret".to_owned(),
@@ -37,12 +37,12 @@ impl KeyService for Fake {
     }
 
     async fn list_keys(&self, request: Request<ListKeysRequest>) -> Answer<ListKeysResponse> {
-        self.note("ListKeys", request)?;
+        self.record("ListKeys", request)?;
         answer(ListKeysResponse { keys: vec![key("9f2c41d0", "ci"), key("11aa22bb", "laptop")] })
     }
 
     async fn rotate_key(&self, request: Request<RotateKeyRequest>) -> Answer<RotateKeyResponse> {
-        self.note("RotateKey", request)?;
+        self.record("RotateKey", request)?;
         answer(RotateKeyResponse {
             key: Some(key("33cc44dd", "ci")),
             secret: "sk-tg-33cc44dd-secret".to_owned(),
@@ -50,7 +50,7 @@ impl KeyService for Fake {
     }
 
     async fn revoke_key(&self, request: Request<RevokeKeyRequest>) -> Answer<RevokeKeyResponse> {
-        let input = self.note("RevokeKey", request)?;
+        let input = self.record("RevokeKey", request)?;
         answer(RevokeKeyResponse {
             key: Some(Key { revoked_at: at(60, 0), ..key(&input.id, "ci") }),
         })
@@ -58,10 +58,10 @@ impl KeyService for Fake {
 }
 
 #[tonic::async_trait]
-impl AuditService for Fake {
-    /// Two entries, each on a page of its own.
+impl AuditService for FakeGateway {
+    /// Returns two entries, one per page.
     async fn list_audit(&self, request: Request<ListAuditRequest>) -> Answer<ListAuditResponse> {
-        let input = self.note("ListAudit", request)?;
+        let input = self.record("ListAudit", request)?;
         let suspended = AuditEntry {
             id: 8,
             at: at(60, 0),

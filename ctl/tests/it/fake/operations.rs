@@ -1,4 +1,4 @@
-//! The fake's traffic and its examination of itself.
+//! Canned traffic, limits, upstream health and diagnostics.
 
 use std::pin::Pin;
 
@@ -8,22 +8,22 @@ use proto::v1::*;
 use tokio_stream::Stream;
 use tonic::{Request, Status};
 
-use super::{Answer, Fake, answer, at};
+use super::{Answer, FakeGateway, answer, at};
 
 #[tonic::async_trait]
-impl TrafficService for Fake {
+impl TrafficService for FakeGateway {
     type WatchTrafficStream =
         Pin<Box<dyn Stream<Item = Result<WatchTrafficResponse, Status>> + Send>>;
 
-    /// Two moments, then the end.
+    /// Sends two samples, then ends.
     async fn watch_traffic(
         &self,
         request: Request<WatchTrafficRequest>,
     ) -> Answer<Self::WatchTrafficStream> {
-        self.note("WatchTraffic", request)?;
+        self.record("WatchTraffic", request)?;
         let minute =
             |requests| MinuteTraffic { requests, errors: requests / 4, tokens: requests * 50 };
-        let moment = |in_flight| {
+        let sample = |in_flight| {
             Ok(WatchTrafficResponse {
                 at: at(0, 0),
                 in_flight,
@@ -38,14 +38,14 @@ impl TrafficService for Fake {
                 }],
             })
         };
-        answer(Box::pin(tokio_stream::iter([moment(3), moment(4)])))
+        answer(Box::pin(tokio_stream::iter([sample(3), sample(4)])))
     }
 
     async fn list_limit_use(
         &self,
         request: Request<ListLimitUseRequest>,
     ) -> Answer<ListLimitUseResponse> {
-        self.note("ListLimitUse", request)?;
+        self.record("ListLimitUse", request)?;
         let requests = LimitUse {
             scope: LimitScope::Plan.into(),
             subject: "free".to_owned(),
@@ -71,7 +71,7 @@ impl TrafficService for Fake {
         &self,
         request: Request<ListUpstreamHealthRequest>,
     ) -> Answer<ListUpstreamHealthResponse> {
-        self.note("ListUpstreamHealth", request)?;
+        self.record("ListUpstreamHealth", request)?;
         let health = UpstreamHealth {
             name: "example".to_owned(),
             breaker: BreakerState::Open.into(),
@@ -89,12 +89,12 @@ impl TrafficService for Fake {
 }
 
 #[tonic::async_trait]
-impl DiagnosticsService for Fake {
+impl DiagnosticsService for FakeGateway {
     type DiagnoseStream = Pin<Box<dyn Stream<Item = Result<DiagnoseResponse, Status>> + Send>>;
 
-    /// A sound disk; if the fake is damaged, also an upstream that cannot be reached.
+    /// Reports a healthy disk; with injected problems, also an unreachable upstream.
     async fn diagnose(&self, request: Request<DiagnoseRequest>) -> Answer<Self::DiagnoseStream> {
-        self.note("Diagnose", request)?;
+        self.record("Diagnose", request)?;
         let disk = DiagnoseResponse {
             area: DiagnosticArea::Disk.into(),
             subject: "/var/lib/tollgate".to_owned(),
@@ -104,9 +104,9 @@ impl DiagnosticsService for Fake {
             elapsed_ms: 0.25,
             gateway_time_ms: self.gateway_time_ms(),
         };
-        let mut found = vec![Ok(disk.clone())];
-        if self.state.lock().unwrap().damaged {
-            found.push(Ok(DiagnoseResponse {
+        let mut diagnoses = vec![Ok(disk.clone())];
+        if self.state.lock().unwrap().has_problems {
+            diagnoses.push(Ok(DiagnoseResponse {
                 area: DiagnosticArea::Upstream.into(),
                 subject: "example".to_owned(),
                 severity: Severity::Problem.into(),
@@ -116,6 +116,6 @@ impl DiagnosticsService for Fake {
                 ..disk
             }));
         }
-        answer(Box::pin(tokio_stream::iter(found)))
+        answer(Box::pin(tokio_stream::iter(diagnoses)))
     }
 }

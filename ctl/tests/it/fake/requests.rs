@@ -1,4 +1,4 @@
-//! The fake's request log.
+//! A canned request log.
 
 use std::pin::Pin;
 
@@ -8,11 +8,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Status};
 
-use super::{Answer, Fake, Tails, answer, at};
+use super::{Answer, FakeGateway, TailBehaviour, answer, at};
 
-/// Three records: a whole one, one of which nothing is known, a refused one.
+/// Returns three records: a completed one, an interrupted one without details, and a rejected one.
 pub(crate) fn records() -> Vec<RequestRecord> {
-    let whole = RequestRecord {
+    let completed = RequestRecord {
         id: "019a9f0e-0000-7000-8000-00000000000a".to_owned(),
         account: "alice".to_owned(),
         key: "9f2c41d0".to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn records() -> Vec<RequestRecord> {
         notes: vec!["grammar not enforced".to_owned()],
         count: 1,
     };
-    let unknown = RequestRecord {
+    let interrupted = RequestRecord {
         id: "019a9f0e-0000-7000-8000-00000000000b".to_owned(),
         account: "alice".to_owned(),
         key: "9f2c41d0".to_owned(),
@@ -49,7 +49,7 @@ pub(crate) fn records() -> Vec<RequestRecord> {
         count: 1_234,
         ..RequestRecord::default()
     };
-    let refused = RequestRecord {
+    let rejected = RequestRecord {
         id: "019a9f0e-0000-7000-8000-00000000000c".to_owned(),
         model: Some("evil\u{1b}[2J,\"model\"".to_owned()),
         status: RequestStatus::Rejected.into(),
@@ -64,19 +64,19 @@ pub(crate) fn records() -> Vec<RequestRecord> {
         ttft_ms: None,
         deployment: None,
         notes: vec![],
-        ..whole.clone()
+        ..completed.clone()
     };
-    vec![whole, unknown, refused]
+    vec![completed, interrupted, rejected]
 }
 
 #[tonic::async_trait]
-impl UsageService for Fake {
-    /// Three records in pages of at most two.
+impl UsageService for FakeGateway {
+    /// Returns the records in pages of at most two.
     async fn list_requests(
         &self,
         request: Request<ListRequestsRequest>,
     ) -> Answer<ListRequestsResponse> {
-        let input = self.note("ListRequests", request)?;
+        let input = self.record("ListRequests", request)?;
         let from: usize = input.page_token.parse().unwrap_or_default();
         let size = usize::try_from(input.page_size).unwrap().clamp(1, 2);
         let requests: Vec<_> = records().into_iter().skip(from).take(size).collect();
@@ -86,19 +86,20 @@ impl UsageService for Fake {
     }
 
     async fn get_request(&self, request: Request<GetRequestRequest>) -> Answer<GetRequestResponse> {
-        self.note("GetRequest", request)?;
+        self.record("GetRequest", request)?;
         answer(GetRequestResponse { request: records().into_iter().next() })
     }
 
     type TailRequestsStream =
         Pin<Box<dyn Stream<Item = Result<TailRequestsResponse, Status>> + Send>>;
 
-    /// Two batches; then the end, or nothing any more. A tail that goes on begins with the second.
+    /// Sends two batches, then ends or stays open. With [`TailBehaviour::Break`], the first connection fails after the
+    /// first batch, and one with a cursor starts with the second.
     async fn tail_requests(
         &self,
         request: Request<TailRequestsRequest>,
     ) -> Answer<Self::TailRequestsStream> {
-        let input = self.note("TailRequests", request)?;
+        let input = self.record("TailRequests", request)?;
         let (first, second) = {
             let mut first = records();
             let second = first.split_off(1);
@@ -114,20 +115,21 @@ impl UsageService for Fake {
         ];
         let tails = self.state.lock().unwrap().tails;
         match (tails, input.cursor.as_str()) {
-            (Tails::Break, "") => {
+            (TailBehaviour::Break, "") => {
                 batches[1] = Err(Status::unavailable("shutting down"));
                 batches.pop();
             }
-            (Tails::Break, _) => batches = batches.split_off(2),
-            (Tails::Open | Tails::End, _) => {}
+            (TailBehaviour::Break, _) => batches = batches.split_off(2),
+            (TailBehaviour::Open | TailBehaviour::End, _) => {}
         }
         let history = tokio_stream::iter(batches);
-        if tails == Tails::End {
+        if tails == TailBehaviour::End {
             return answer(Box::pin(history));
         }
-        let (quiet, news) = tokio::sync::mpsc::channel(1);
-        let open = ReceiverStream::new(news).map(move |item| {
-            let _held = &quiet;
+        // The captured sender keeps the stream open.
+        let (sender, receiver) = tokio::sync::mpsc::channel(1);
+        let open = ReceiverStream::new(receiver).map(move |item| {
+            let _sender = &sender;
             item
         });
         answer(Box::pin(history.chain(open)))
@@ -136,12 +138,12 @@ impl UsageService for Fake {
     type ExportRequestsStream =
         Pin<Box<dyn Stream<Item = Result<ExportRequestsResponse, Status>> + Send>>;
 
-    /// Two pages.
+    /// Sends the records in two pages.
     async fn export_requests(
         &self,
         request: Request<ExportRequestsRequest>,
     ) -> Answer<Self::ExportRequestsStream> {
-        self.note("ExportRequests", request)?;
+        self.record("ExportRequests", request)?;
         let mut first = records();
         let second = first.split_off(2);
         let page = |requests| Ok(ExportRequestsResponse { requests });
@@ -152,7 +154,7 @@ impl UsageService for Fake {
         &self,
         request: Request<SummarizeUsageRequest>,
     ) -> Answer<SummarizeUsageResponse> {
-        self.note("SummarizeUsage", request)?;
+        self.record("SummarizeUsage", request)?;
         let totals = || {
             Some(UsageTotals {
                 requests: 3,

@@ -1,4 +1,4 @@
-//! aider 0.86.2, over chat. It offers no tools, and takes the key from a variable of its own.
+//! aider 0.86.2, over chat completions. It offers no tools, and reads the key from `OPENAI_API_KEY`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,15 +8,15 @@ use serde::Serialize;
 use super::{Target, json};
 use crate::error::Failure;
 
-/// Where it looks.
+/// The path of the configuration file.
 pub(super) const PATH: &str = "~/.aider.conf.yml, or .aider.conf.yml of a project";
 
-/// How it is given the key.
-pub(super) fn start(target: &Target<'_>) -> String {
+/// Returns the start command, which passes the key.
+pub(super) fn start_command(target: &Target<'_>) -> String {
     format!("start it with: OPENAI_API_KEY=${} aider", target.key_env)
 }
 
-/// Writes its configuration.
+/// Generates the configuration.
 pub(super) fn write(target: &Target<'_>) -> Result<String, Failure> {
     #[derive(Serialize)]
     struct Limits {
@@ -27,7 +27,7 @@ pub(super) fn write(target: &Target<'_>) -> Result<String, Failure> {
         litellm_provider: &'static str,
         mode: &'static str,
     }
-    // a JSON string is a YAML string, too
+    // A JSON string is a valid YAML string.
     let name = format!("openai/{}", target.model);
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut text = format!(

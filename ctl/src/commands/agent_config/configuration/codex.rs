@@ -1,16 +1,16 @@
-//! Codex 0.169.0, over Responses.
+//! Codex 0.169.0, over the Responses API.
 
 use std::fmt::Write as _;
 
 use super::Target;
 
-/// Where it looks.
+/// The path of the configuration file.
 pub(super) const PATH: &str =
     "~/.codex/config.toml, or ~/.codex/tollgate.config.toml for `codex --profile tollgate`";
 
-/// Writes its configuration.
+/// Generates the configuration.
 ///
-/// It knows no limit of the answer's length, so that room is kept for one by compacting earlier.
+/// Codex has no setting for the maximum output. Instead, it compacts early enough to leave room for it.
 pub(super) fn write(target: &Target<'_>) -> String {
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let mut text = format!(
@@ -22,7 +22,7 @@ pub(super) fn write(target: &Target<'_>) -> String {
     if let Some(context) = target.context {
         let _ = writeln!(text, "model_context_window = {context}");
         let room = target.output.and_then(|output| context.checked_sub(output));
-        // by itself it compacts at nine tenths
+        // By default, Codex compacts at 90 % of the context window.
         if let Some(room) = room.filter(|room| *room > 0 && *room < context / 10 * 9) {
             let _ = writeln!(text, "model_auto_compact_token_limit = {room}");
         }

@@ -1,4 +1,4 @@
-//! opencode 1.18.33, over Responses.
+//! opencode 1.18.33, over the Responses API.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::{Target, Tollgate};
 
-/// Where it looks.
+/// The path of the configuration file.
 pub(super) const PATH: &str = "~/.config/opencode/opencode.json, or opencode.json of a project";
 
-/// Its configuration.
+/// The configuration file.
 #[derive(Serialize)]
 pub(super) struct Opencode<'a> {
     #[serde(rename = "$schema")]
@@ -58,15 +58,15 @@ struct Limit {
 }
 
 impl<'a> Opencode<'a> {
-    /// Makes its configuration.
-    pub(super) fn of(target: &'a Target<'a>) -> Self {
+    /// Creates the configuration for `target`.
+    pub(super) fn new(target: &'a Target<'a>) -> Self {
         let model = Model {
             name: &target.name,
             tool_call: true,
             reasoning: target.reasoning,
             attachment: target.vision,
             modalities: Modalities { input: target.input(), output: &["text"] },
-            // it wants both or none; 0 is its word for unknown
+            // opencode requires both limits or none; 0 means unknown.
             limit: target
                 .context
                 .map(|context| Limit { context, output: target.output.unwrap_or_default() }),

@@ -1,18 +1,18 @@
-//! pi 0.73.1, over chat: the fields that only some upstreams take are left out.
+//! pi 0.73.1, over chat completions, without the fields that only some upstreams accept.
 
 use serde::Serialize;
 
 use super::{Target, Tollgate};
 
-/// Where it looks.
+/// The path of the configuration file.
 pub(super) const PATH: &str = "~/.pi/agent/models.json";
 
-/// How it is told which model it begins with.
-pub(super) fn start(target: &Target<'_>) -> String {
+/// Returns the start command, which selects the model.
+pub(super) fn start_command(target: &Target<'_>) -> String {
     format!("start it with: pi --provider tollgate --model {}", target.model)
 }
 
-/// Its configuration.
+/// The configuration file.
 #[derive(Serialize)]
 pub(super) struct Pi<'a> {
     providers: Tollgate<Provider<'a>>,
@@ -23,7 +23,7 @@ pub(super) struct Pi<'a> {
 struct Provider<'a> {
     base_url: &'a str,
     api: &'static str,
-    /// The name of a variable, in pi's way.
+    /// The name of the environment variable that holds the key.
     api_key: &'a str,
     compat: Compat,
     models: [Model<'a>; 1],
@@ -50,8 +50,8 @@ struct Model<'a> {
 }
 
 impl<'a> Pi<'a> {
-    /// Makes its configuration.
-    pub(super) fn of(target: &'a Target<'a>) -> Self {
+    /// Creates the configuration for `target`.
+    pub(super) fn new(target: &'a Target<'a>) -> Self {
         let model = Model {
             id: target.model,
             name: &target.name,

@@ -1,18 +1,18 @@
-//! Qwen Code 0.24.4, over chat.
+//! Qwen Code 0.24.4, over chat completions.
 
 use serde::Serialize;
 
 use super::Target;
 
-/// Where it looks.
+/// The path of the configuration file.
 pub(super) const PATH: &str = "~/.qwen/settings.json";
 
-/// Its configuration.
+/// The configuration file.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct QwenCode<'a> {
     security: Security,
-    model: Chosen<'a>,
+    model: SelectedModel<'a>,
     model_providers: Providers<'a>,
 }
 
@@ -28,7 +28,7 @@ struct Auth {
 }
 
 #[derive(Serialize)]
-struct Chosen<'a> {
+struct SelectedModel<'a> {
     name: &'a str,
 }
 
@@ -68,8 +68,8 @@ struct Sampling {
 }
 
 impl<'a> QwenCode<'a> {
-    /// Makes its configuration.
-    pub(super) fn of(target: &'a Target<'a>) -> Self {
+    /// Creates the configuration for `target`.
+    pub(super) fn new(target: &'a Target<'a>) -> Self {
         let model = Model {
             id: target.model,
             name: &target.name,
@@ -83,7 +83,7 @@ impl<'a> QwenCode<'a> {
         };
         Self {
             security: Security { auth: Auth { selected_type: "openai" } },
-            model: Chosen { name: target.model },
+            model: SelectedModel { name: target.model },
             model_providers: Providers { openai: [model] },
         }
     }

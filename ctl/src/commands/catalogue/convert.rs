@@ -1,17 +1,17 @@
-//! Entries of a catalogue in the contract's words, and back.
+//! Conversions between catalogue entries and the admin API's proto types.
 
 use proto::v1;
 use proto::v1::credential::Source;
 
 use super::file::{Ability, Credential, Deployment, Input, Model, Plan, Profile, Upstream};
-use crate::commands::filled;
+use crate::commands::non_empty;
 
-// === from the contract ===
+// === from proto ===
 
 impl From<v1::Plan> for Plan {
     fn from(plan: v1::Plan) -> Self {
         Self {
-            trial_credit_usd: filled(plan.trial_credit_usd),
+            trial_credit_usd: non_empty(plan.trial_credit_usd),
             models: plan.models,
             limits: plan.limits.unwrap_or_default().into(),
         }
@@ -34,7 +34,7 @@ impl From<v1::Upstream> for Upstream {
             connect_ms: deadlines.connect_ms,
             first_byte_ms: deadlines.first_byte_ms,
             idle_ms: deadlines.idle_ms,
-            ca_certificates: filled(upstream.ca_certificates),
+            ca_certificates: non_empty(upstream.ca_certificates),
             credential: upstream.credential.and_then(|it| it.source).map(|source| match source {
                 Source::Env(name) => Credential::Env(name),
                 Source::File(path) => Credential::File(path),
@@ -65,13 +65,13 @@ impl From<v1::Model> for Model {
         let abilities = model.abilities().filter_map(ability).collect();
         let price = model.price.unwrap_or_default();
         Self {
-            display_name: filled(model.display_name),
-            description: filled(model.description),
+            display_name: non_empty(model.display_name),
+            description: non_empty(model.description),
             context_window: model.context_window,
             max_output_tokens: model.max_output_tokens,
-            input_usd: filled(price.input_usd),
-            cached_usd: filled(price.cached_usd),
-            output_usd: filled(price.output_usd),
+            input_usd: non_empty(price.input_usd),
+            cached_usd: non_empty(price.cached_usd),
+            output_usd: non_empty(price.output_usd),
             abilities,
             inputs,
             aliases: model.aliases,
@@ -81,7 +81,7 @@ impl From<v1::Model> for Model {
                 .into_iter()
                 .map(|it| Deployment {
                     upstream: it.upstream,
-                    upstream_model: filled(it.upstream_model),
+                    upstream_model: non_empty(it.upstream_model),
                     weight: Some(it.weight),
                     priority: Some(it.priority),
                 })
@@ -90,7 +90,7 @@ impl From<v1::Model> for Model {
     }
 }
 
-// === to the contract ===
+// === to proto ===
 
 impl From<Profile> for v1::Profile {
     fn from(profile: Profile) -> Self {
@@ -139,10 +139,10 @@ impl From<Deployment> for v1::Deployment {
     }
 }
 
-// === whole entries, and what changes them ===
+// === create and update requests ===
 
 impl Plan {
-    pub(super) fn whole(&self, name: &str) -> v1::Plan {
+    pub(super) fn to_proto(&self, name: &str) -> v1::Plan {
         v1::Plan {
             name: name.to_owned(),
             trial_credit_usd: self.trial_credit_usd.clone().unwrap_or_default(),
@@ -153,7 +153,7 @@ impl Plan {
 }
 
 impl Upstream {
-    pub(super) fn whole(&self, name: &str) -> v1::Upstream {
+    pub(super) fn to_proto(&self, name: &str) -> v1::Upstream {
         v1::Upstream {
             name: name.to_owned(),
             url: self.url.clone(),
@@ -169,7 +169,7 @@ impl Upstream {
         }
     }
 
-    pub(super) fn since(&self, name: &str, before: &Self) -> v1::UpdateUpstreamRequest {
+    pub(super) fn update_from(&self, name: &str, before: &Self) -> v1::UpdateUpstreamRequest {
         v1::UpdateUpstreamRequest {
             name: name.to_owned(),
             url: changed(&before.url, &self.url),
@@ -188,7 +188,8 @@ impl Upstream {
         }
     }
 
-    /// A sealed credential is never sent: it was checked to be there, and no change.
+    /// Returns the credential. A sealed one is not sent: the gateway already stores it, as `check_sealed`
+    /// verified.
     fn credential(&self) -> v1::Credential {
         let source = self.credential.clone().and_then(|credential| match credential {
             Credential::Sealed => None,
@@ -200,7 +201,7 @@ impl Upstream {
 }
 
 impl Model {
-    pub(super) fn whole(&self, id: &str) -> v1::Model {
+    pub(super) fn to_proto(&self, id: &str) -> v1::Model {
         v1::Model {
             id: id.to_owned(),
             display_name: self.display_name.clone().unwrap_or_default(),
@@ -222,7 +223,7 @@ impl Model {
         }
     }
 
-    pub(super) fn since(&self, id: &str, before: &Self) -> v1::UpdateModelRequest {
+    pub(super) fn update_from(&self, id: &str, before: &Self) -> v1::UpdateModelRequest {
         v1::UpdateModelRequest {
             id: id.to_owned(),
             display_name: changed_text(
@@ -232,7 +233,7 @@ impl Model {
             description: changed_text(before.description.as_deref(), self.description.as_deref()),
             context_window: changed_number(before.context_window, self.context_window),
             max_output_tokens: changed_number(before.max_output_tokens, self.max_output_tokens),
-            limits: Some(self.limits.since(&before.limits)),
+            limits: Some(self.limits.update_from(&before.limits)),
             input_usd: changed_text(before.input_usd.as_deref(), self.input_usd.as_deref()),
             cached_usd: changed_text(before.cached_usd.as_deref(), self.cached_usd.as_deref()),
             output_usd: changed_text(before.output_usd.as_deref(), self.output_usd.as_deref()),
@@ -260,17 +261,17 @@ impl Model {
     }
 }
 
-/// The new value, if it is another one.
+/// Returns the new value if it differs.
 fn changed<T: PartialEq + Clone>(before: &T, after: &T) -> Option<T> {
     (before != after).then(|| after.clone())
 }
 
-/// The same of a number that may be absent, for which 0 stands in the contract.
+/// Returns the new number if it differs; 0 if it is now absent, as the admin API requires.
 fn changed_number(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     changed(&before, &after).map(Option::unwrap_or_default)
 }
 
-/// The same of a text that may be absent, for which an empty one stands in the contract.
+/// Returns the new text if it differs; empty if it is now absent, as the admin API requires.
 fn changed_text(before: Option<&str>, after: Option<&str>) -> Option<String> {
     (before != after).then(|| after.unwrap_or_default().to_owned())
 }

@@ -1,32 +1,32 @@
-//! The summary as a person at a terminal sees it: totals, then bars by model, day and key.
+//! Renders the usage summary for a terminal: totals, then bars by model, day and key.
 
 use std::fmt::Write;
 
 use unicode_width::UnicodeWidthStr;
 
 use super::{SummaryRecord, TotalsRecord};
-use crate::output::cell::cut;
-use crate::output::{Hue, Output, chart, wrapped};
+use crate::output::cell::truncate;
+use crate::output::{Output, Style, chart, wrapped};
 
-/// Names are cut at so many columns.
+/// The maximum width of names, in columns; longer names are truncated.
 const MAX_NAME_WIDTH: usize = 32;
-/// Bars are at most so long, and left out where there is less room than the least.
-const BAR: std::ops::RangeInclusive<usize> = 4..=40;
-/// The columns between two things in a row.
+/// The width of bars, in columns; with less room than the minimum, bars are omitted.
+const BAR_WIDTH: std::ops::RangeInclusive<usize> = 4..=40;
+/// The space between two columns of a row.
 const GAP: usize = 2;
-/// So many models and keys are shown, the dearest ones.
+/// The maximum number of models and keys to show, most expensive first.
 const MAX_ROWS: usize = 20;
 
-/// A row: what it is of, and its figures.
+/// A row: the totals of a model, day or key.
 struct Row<'a> {
     name: String,
     totals: &'a TotalsRecord,
-    /// What its bar shows.
+    /// The value that the bar shows.
     size: f64,
 }
 
-/// Draws the summary within `width` columns.
-pub(super) fn draw(summary: &SummaryRecord, width: usize, output: &Output<'_>) -> String {
+/// Renders the summary within `width` columns.
+pub(super) fn render(summary: &SummaryRecord, width: usize, output: &Output<'_>) -> String {
     let measure = measure(&summary.totals);
     let row = |name: String, totals| Row {
         name: fit(&name, output.unicode()),
@@ -44,17 +44,17 @@ pub(super) fn draw(summary: &SummaryRecord, width: usize, output: &Output<'_>) -
     for line in headlines(&summary.totals) {
         text.extend([&wrapped(&line, 0, Some(width)), "\n"]);
     }
-    for (title, rows, most) in [
+    for (title, rows, max_rows) in [
         ("By model", models.collect::<Vec<_>>(), MAX_ROWS),
         ("By day", days.collect(), usize::MAX),
         ("By key", keys.collect(), MAX_ROWS),
     ] {
-        section(title, &rows, most, width, output, &mut text);
+        section(title, &rows, max_rows, width, output, &mut text);
     }
     text
 }
 
-/// Bars show money; where nothing cost anything, tokens; where there are none, requests.
+/// Returns the measure that bars show: cost; if nothing had a cost, tokens; if there are none, requests.
 fn measure(totals: &TotalsRecord) -> fn(&TotalsRecord) -> f64 {
     let cost = |totals: &TotalsRecord| {
         totals.cost_usd.as_deref().and_then(|cost| cost.parse().ok()).unwrap_or_default()
@@ -90,7 +90,7 @@ fn headlines(totals: &TotalsRecord) -> [String; 2] {
 fn section(
     title: &str,
     rows: &[Row<'_>],
-    most: usize,
+    max_rows: usize,
     width: usize,
     output: &Output<'_>,
     text: &mut String,
@@ -98,8 +98,8 @@ fn section(
     if rows.is_empty() {
         return;
     }
-    // Writing to a text cannot fail.
-    let _ = writeln!(text, "\n{}", output.hued(title, Hue::Strong));
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "\n{}", output.styled(title, Style::Heading));
     let figures = |row: &Row<'_>| {
         [
             money(row.totals),
@@ -111,28 +111,28 @@ fn section(
     let names = rows.iter().map(|row| row.name.width()).max().unwrap_or_default();
     let widths = [0, 1, 2]
         .map(|column| rows.iter().map(|row| figures(row)[column].len()).max().unwrap_or_default());
-    // On a narrow terminal the last figures go; a bar takes what room is left.
-    let taken = |figures: usize| {
+    // On a narrow terminal, the last figures are dropped. The bar gets the remaining room.
+    let used_width = |figures: usize| {
         2 + names + widths[..figures].iter().map(|width| width + GAP).sum::<usize>()
     };
-    let shown = (1..=widths.len()).rev().find(|count| taken(*count) <= width).unwrap_or(1);
-    let room = width.saturating_sub(taken(shown) + GAP).min(*BAR.end());
-    for row in rows.iter().take(most) {
+    let shown = (1..=widths.len()).rev().find(|count| used_width(*count) <= width).unwrap_or(1);
+    let room = width.saturating_sub(used_width(shown) + GAP).min(*BAR_WIDTH.end());
+    for row in rows.iter().take(max_rows) {
         let pad = " ".repeat(names - row.name.width());
         let _ = write!(text, "  {}{pad}", row.name);
-        if room >= *BAR.start() {
+        if room >= *BAR_WIDTH.start() {
             let share = if largest > 0.0 { row.size / largest } else { 0.0 };
             let bar = chart::bar(share, room, output.unicode());
             let rest = " ".repeat(room - bar.chars().count());
-            let _ = write!(text, "  {}{rest}", output.hued(&bar, Hue::Good));
+            let _ = write!(text, "  {}{rest}", output.styled(&bar, Style::Success));
         }
         for (figure, width) in figures(row).iter().zip(widths).take(shown) {
             let _ = write!(text, "  {figure:>width$}");
         }
         text.push('\n');
     }
-    if rows.len() > most {
-        let _ = writeln!(text, "  and {} more; -o json has all", rows.len() - most);
+    if rows.len() > max_rows {
+        let _ = writeln!(text, "  and {} more; -o json has all", rows.len() - max_rows);
     }
 }
 
@@ -144,12 +144,12 @@ fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Cuts a name at its longest, and keeps a terminal safe from it; an unknown one is `-`.
+/// Truncates a name and replaces its invisible characters; returns `-` for an unknown name.
 fn fit(name: &str, unicode: bool) -> String {
     if name.is_empty() {
         return "-".to_owned();
     }
-    cut(&proto::text::visible(name), MAX_NAME_WIDTH, unicode)
+    truncate(&proto::text::visible(name), MAX_NAME_WIDTH, unicode)
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
     use super::{MAX_NAME_WIDTH, fit};
 
     #[test]
-    fn a_name_is_cut_disarmed_and_never_blank() {
+    fn names_are_truncated_sanitized_and_never_blank() {
         let long = "m".repeat(MAX_NAME_WIDTH);
         for (name, shown) in [
             ("", "-"),

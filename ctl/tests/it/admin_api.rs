@@ -1,4 +1,4 @@
-//! Whatever the admin contract offers, `ctl` can ask for.
+//! Every call of the admin API has a command.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use prost_types::FileDescriptorSet;
 
 use crate::harness::signed_in;
 
-/// A command line for every call.
+/// Command lines that together make every call.
 const LINES: &[&str] = &[
     "register alice --password-stdin",
     "login alice --password-stdin --token-file TOKEN",
@@ -55,27 +55,27 @@ const LINES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn every_call_of_the_contract_has_a_command() {
-    let (fake, person) = signed_in().await;
+async fn every_admin_call_has_a_command() {
+    let (fake, user) = signed_in().await;
     fake.end_tails();
-    let home = person.path("");
+    let home = user.path("");
     std::fs::write(home.join("catalogue.toml"), "[plans.new]\n").unwrap();
     for line in LINES {
         let line = line.replace("TOKEN", "token").replace("COPY", "copy.db");
         let line = line.replace("CATALOGUE", "catalogue.toml");
-        let place = |word: &str| match word {
+        let to_path = |word: &str| match word {
             "token" | "copy.db" | "catalogue.toml" => home.join(word).display().to_string(),
             word => word.to_owned(),
         };
-        let words: Vec<_> = std::iter::once("ctl").chain(line.split(' ')).map(place).collect();
+        let words: Vec<_> = std::iter::once("ctl").chain(line.split(' ')).map(to_path).collect();
         let words: Vec<_> = words.iter().map(String::as_str).collect();
-        let ran = person.run(&words, "old password\nnew password\n").await;
+        let result = user.run(&words, "old password\nnew password\n").await;
         let expected = if line.contains("tail") { 6 } else { 0 };
-        assert_eq!(ran.code, expected, "{line}: {ran:?}");
+        assert_eq!(result.code, expected, "{line}: {result:?}");
     }
     let called: BTreeSet<_> = fake.calls().iter().map(|call| call.method.to_owned()).collect();
     let descriptor = FileDescriptorSet::decode(proto::DESCRIPTOR).unwrap();
-    let offered: BTreeSet<_> = descriptor
+    let methods: BTreeSet<_> = descriptor
         .file
         .into_iter()
         .filter(|file| file.package() == "tollgate.admin.v1")
@@ -83,7 +83,7 @@ async fn every_call_of_the_contract_has_a_command() {
         .flat_map(|service| service.method)
         .map(|method| method.name().to_owned())
         .collect();
-    assert!(offered.len() > 40, "{offered:?}");
-    let missing: Vec<_> = offered.difference(&called).collect();
+    assert!(methods.len() > 40, "{methods:?}");
+    let missing: Vec<_> = methods.difference(&called).collect();
     assert!(missing.is_empty(), "no command calls {missing:?}");
 }

@@ -1,21 +1,21 @@
-//! The traffic as a person sees it: figures of now, and the last hour as sparklines.
+//! Renders traffic for a terminal: current figures, and the last hour as sparklines.
 
 use super::{MinuteRecord, TrafficRecord};
-use crate::output::cell::{TIME, moment};
-use crate::output::{Hue, Output, chart};
+use crate::output::cell::{TIME_FORMAT, format_time};
+use crate::output::{Output, Style, chart};
 
-/// How wide the names of lines are.
-const NAME: usize = 11;
+/// The width of the line names, in columns.
+const NAME_WIDTH: usize = 11;
 
-/// Draws the traffic, a line for each thing to know.
-pub(super) fn draw(traffic: &TrafficRecord, output: &Output<'_>) -> String {
+/// Renders a sample, one line per figure.
+pub(super) fn render(traffic: &TrafficRecord, output: &Output<'_>) -> String {
     let ms = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.0} ms"));
     let hour = |of: fn(&MinuteRecord) -> u64| {
         let values: Vec<_> = traffic.minutes.iter().map(of).collect();
         let busiest = values.iter().max().copied().unwrap_or_default();
         let caption = format!("at most {busiest} a minute");
-        let room = output.width().map(|width| width.saturating_sub(NAME + caption.len() + 5));
-        let columns = squeezed(&values, room.unwrap_or(values.len()));
+        let room = output.width().map(|width| width.saturating_sub(NAME_WIDTH + caption.len() + 5));
+        let columns = downsample(&values, room.unwrap_or(values.len()));
         format!("[{}] {caption}", chart::sparkline(&columns, output.unicode()))
     };
     let mut lines = vec![
@@ -36,31 +36,32 @@ pub(super) fn draw(traffic: &TrafficRecord, output: &Output<'_>) -> String {
         ("tokens", hour(|minute| minute.tokens)),
     ];
     for error in &traffic.errors {
-        let last = error.last_at.as_deref().map_or("-".to_owned(), |at| moment(at, TIME));
+        let last = error.last_at.as_deref();
+        let last = last.map_or("-".to_owned(), |at| format_time(at, TIME_FORMAT));
         lines.push(("", format!("{} x {}, last {last}", error.count, error.code)));
     }
     let mut text = String::new();
-    for (name, said) in lines {
-        // A code may be what an upstream sent; it must not drive the terminal.
-        let said = crate::error::one_line(&said);
-        let name = output.hued(&format!("{name:<NAME$}"), Hue::Strong);
-        text.extend([&name, "  ", &said, "\n"]);
+    for (name, value) in lines {
+        // An error code may come from an upstream: it must not control the terminal.
+        let value = crate::error::one_line(&value);
+        let name = output.styled(&format!("{name:<NAME_WIDTH$}"), Style::Heading);
+        text.extend([&name, "  ", &value, "\n"]);
     }
     text
 }
 
-/// Has each value stand for itself or, where there is no room for all, for the highest of some.
-fn squeezed(values: &[u64], room: usize) -> Vec<u64> {
-    let some = values.len().div_ceil(room.max(1)).max(1);
-    values.chunks(some).filter_map(|some| some.iter().copied().max()).collect()
+/// Reduces `values` to at most `room` values, each the maximum of a chunk.
+fn downsample(values: &[u64], room: usize) -> Vec<u64> {
+    let chunk_size = values.len().div_ceil(room.max(1)).max(1);
+    values.chunks(chunk_size).filter_map(|chunk| chunk.iter().copied().max()).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::squeezed;
+    use super::downsample;
 
     #[test]
-    fn what_does_not_fit_is_squeezed_and_keeps_its_peaks() {
+    fn downsampling_keeps_peaks() {
         for (room, drawn) in [
             (5, vec![1, 9, 0, 0, 3]),
             (4, vec![9, 0, 3]),
@@ -68,8 +69,8 @@ mod tests {
             (1, vec![9]),
             (0, vec![9]),
         ] {
-            assert_eq!(squeezed(&[1, 9, 0, 0, 3], room), drawn, "{room}");
+            assert_eq!(downsample(&[1, 9, 0, 0, 3], room), drawn, "{room}");
         }
-        assert!(squeezed(&[], 0).is_empty());
+        assert!(downsample(&[], 0).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Canned answers about the ledger, and a backup of ten bytes.
+//! Canned ledger entries, and a backup of ten bytes.
 
 use std::pin::Pin;
 
@@ -8,15 +8,15 @@ use proto::v1::*;
 use tokio_stream::Stream;
 use tonic::{Request, Status};
 
-use super::{Answer, Fake, answer, at};
+use super::{Answer, FakeGateway, answer, at};
 
 #[tonic::async_trait]
-impl LedgerService for Fake {
+impl LedgerService for FakeGateway {
     async fn list_entries(
         &self,
         request: Request<ListEntriesRequest>,
     ) -> Answer<ListEntriesResponse> {
-        let input = self.note("ListEntries", request)?;
+        let input = self.record("ListEntries", request)?;
         let charge = LedgerEntry {
             number: 9,
             account: "alice".to_owned(),
@@ -42,8 +42,8 @@ impl LedgerService for Fake {
         &self,
         request: Request<VerifyLedgerRequest>,
     ) -> Answer<VerifyLedgerResponse> {
-        self.note("VerifyLedger", request)?;
-        let whole = VerifyLedgerResponse {
+        self.record("VerifyLedger", request)?;
+        let correct = VerifyLedgerResponse {
             ok: true,
             balances: 3,
             entries: 120,
@@ -53,8 +53,8 @@ impl LedgerService for Fake {
             under_way: 1,
             ..VerifyLedgerResponse::default()
         };
-        if !self.state.lock().unwrap().damaged {
-            return answer(whole);
+        if !self.state.lock().unwrap().has_problems {
+            return answer(correct);
         }
         let differences = vec![
             LedgerDifference {
@@ -70,22 +70,22 @@ impl LedgerService for Fake {
                 text: "the request was charged more than once".to_owned(),
             },
         ];
-        answer(VerifyLedgerResponse { ok: false, differences_found: 7, differences, ..whole })
+        answer(VerifyLedgerResponse { ok: false, differences_found: 7, differences, ..correct })
     }
 }
 
 #[tonic::async_trait]
-impl MaintenanceService for Fake {
+impl MaintenanceService for FakeGateway {
     type BackupStream = Pin<Box<dyn Stream<Item = Result<BackupResponse, Status>> + Send>>;
 
-    /// Ten bytes in two pieces.
+    /// Sends ten bytes in two chunks.
     async fn backup(&self, request: Request<BackupRequest>) -> Answer<Self::BackupStream> {
-        self.note("Backup", request)?;
-        let piece = |data: &[u8]| Ok(BackupResponse { data: data.to_vec(), size_bytes: 10 });
-        let mut pieces = vec![piece(b"a whole"), piece(b" db")];
-        if self.state.lock().unwrap().backups_break {
-            pieces.pop();
+        self.record("Backup", request)?;
+        let chunk = |data: &[u8]| Ok(BackupResponse { data: data.to_vec(), size_bytes: 10 });
+        let mut chunks = vec![chunk(b"a whole"), chunk(b" db")];
+        if self.state.lock().unwrap().truncates_backups {
+            chunks.pop();
         }
-        answer(Box::pin(tokio_stream::iter(pieces)))
+        answer(Box::pin(tokio_stream::iter(chunks)))
     }
 }
