@@ -44,7 +44,8 @@ for (;;) {
     call_id: call.call_id,
     output: "sunny, 24 °C",
   }));
-  // The gateway stores the conversation: `previous_response_id` refers to it instead of sending it again.
+  // The gateway stores the conversation: `previous_response_id` refers to it instead of sending it
+  // again.
   answer = await client.responses.create({ model, input, tools, previous_response_id: answer.id });
 }
 console.log("after the call:", answer.output_text);

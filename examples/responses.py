@@ -46,7 +46,8 @@ while calls := [item for item in answer.output if item.type == "function_call"]:
         {"type": "function_call_output", "call_id": call.call_id, "output": "sunny, 24 °C"}
         for call in calls
     ]
-    # The gateway stores the conversation: `previous_response_id` refers to it instead of sending it again.
+    # The gateway stores the conversation: `previous_response_id` refers to it instead of sending it
+    # again.
     answer = client.responses.create(
         model=model, input=outputs, tools=tools, previous_response_id=answer.id
     )

@@ -1,4 +1,5 @@
-//! The commands, one file per noun: each makes its calls and prints the result, without business rules.
+//! The commands, one file per noun: each makes its calls and prints the result, without business
+//! rules.
 
 mod account;
 mod agent_config;
@@ -31,7 +32,8 @@ use crate::Shell;
 use crate::cli::Command;
 use crate::error::{Exit, Failure};
 
-/// The length of a shortened request id in narrow tables, in characters; `ctl request show` accepts it.
+/// The length of a shortened request id in narrow tables, in characters; `ctl request show` accepts
+/// it.
 const SHORT_ID: usize = 8;
 
 /// Runs `command`.
@@ -69,8 +71,8 @@ fn required<T>(value: Option<T>, name: &str) -> Result<T, Failure> {
     value.ok_or_else(|| Failure::new(Exit::Failed, format!("the gateway's answer has no `{name}`")))
 }
 
-/// Converts the proto name of an enum value (`ACCOUNT_STATUS_ACTIVE`) to its printed form (`active`);
-/// `None` for `UNSPECIFIED`.
+/// Converts the proto name of an enum value (`ACCOUNT_STATUS_ACTIVE`) to its printed form
+/// (`active`); `None` for `UNSPECIFIED`.
 fn enum_name(name: &str, prefix: &str) -> Option<String> {
     let word = name.strip_prefix(prefix).unwrap_or(name).to_lowercase();
     (word != "unspecified").then_some(word)
@@ -92,8 +94,8 @@ fn without_empty(list: Vec<String>) -> Vec<String> {
     list.into_iter().filter(|word| !word.is_empty()).collect()
 }
 
-/// Returns the last characters of a request id. The first ones encode the time, and are equal for all
-/// requests of the same minute.
+/// Returns the last characters of a request id. The first ones encode the time, and are equal for
+/// all requests of the same minute.
 fn short_id(id: &str) -> &str {
     id.get(id.len().saturating_sub(SHORT_ID)..).unwrap_or(id)
 }

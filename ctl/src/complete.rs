@@ -1,7 +1,7 @@
 //! Shell completion: commands and options of the command tree, and names of objects in the gateway.
 //!
-//! The script of `ctl completions` runs this at each completion request. Start at [`complete`]. A gateway
-//! that cannot be reached or is too slow yields no names, and is no error.
+//! The script of `ctl completions` runs this at each completion request. Start at [`complete`]. A
+//! gateway that cannot be reached or is too slow yields no names, and is no error.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -27,11 +27,12 @@ use crate::connect;
 use crate::error::Failure;
 use crate::profile::Environment;
 
-/// The environment variable with which the script requests completions instead of running a command.
+/// The environment variable with which the script requests completions instead of running a
+/// command.
 const VARIABLE: &str = "COMPLETE";
 
-/// Completes the line for which zsh autoloads the script from `fpath` as the function `_ctl`: zsh uses the
-/// registered completer only from the next completion on.
+/// Completes the line for which zsh autoloads the script from `fpath` as the function `_ctl`: zsh
+/// uses the registered completer only from the next completion on.
 const ZSH_AUTOLOAD: &str = "\
 if [[ ${funcstack[1]} == _ctl ]]; then
     _clap_dynamic_completer_ctl \"$@\"
@@ -53,9 +54,11 @@ enum Noun {
     Upstream,
 }
 
-/// Writes the completions of a command line, in the format of the shell in [`Environment::complete`].
+/// Writes the completions of a command line, in the format of the shell in
+/// [`Environment::complete`].
 ///
-/// The words of the command line follow `--` in `args`. Without words, writes the completion script.
+/// The words of the command line follow `--` in `args`. Without words, writes the completion
+/// script.
 ///
 /// # Errors
 /// The shell is not supported, or writing to `out` fails.
@@ -157,14 +160,15 @@ impl NameSource {
         self.names(noun).unwrap_or_default().into_iter().filter_map(fits).collect()
     }
 
-    /// Returns the names of all objects of a kind, each with a short description; `None` on any failure.
+    /// Returns the names of all objects of a kind, each with a short description; `None` on any
+    /// failure.
     fn names(&self, noun: Noun) -> Option<Vec<(String, String)>> {
         if noun == Noun::Profile {
             let file = self.environment.profile_file().ok()?;
             return Some(file.profiles.into_iter().map(|(name, it)| (name, it.server)).collect());
         }
-        // Completers are synchronous, and the caller may already be inside a runtime, so the runtime for
-        // the call needs its own thread.
+        // Completers are synchronous, and the caller may already be inside a runtime, so the
+        // runtime for the call needs its own thread.
         let fetch = || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;

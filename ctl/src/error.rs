@@ -124,7 +124,8 @@ impl Failure {
         self.advice.as_deref()
     }
 
-    /// Writes `error: …` and the advice, wrapped at `width` columns; writes nothing for a closed pipe.
+    /// Writes `error: …` and the advice, wrapped at `width` columns; writes nothing for a closed
+    /// pipe.
     pub(crate) fn write_to(&self, err: &mut dyn Write, width: Option<usize>) -> io::Result<()> {
         if self.exit == Exit::Ok {
             return Ok(());
@@ -147,8 +148,8 @@ impl std::error::Error for Failure {}
 
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
-        // A status with a source was created locally, from a broken connection: statuses sent by the gateway
-        // have none.
+        // A status with a source was created locally, from a broken connection: statuses sent by
+        // the gateway have none.
         if SpeaksTlsError::is_cause_of(&status) {
             return Self::new(
                 Exit::Unavailable,
@@ -169,7 +170,7 @@ impl From<Status> for Failure {
             ),
             Code::PermissionDenied => failure.advise(ASK_AN_OPERATOR),
             Code::InvalidArgument | Code::OutOfRange => {
-                failure.advise("see the command's --help for what it takes")
+                failure.advise("see the command's --help for valid values")
             }
             Code::Unavailable | Code::DeadlineExceeded => failure.advise("try again in a moment"),
             Code::Unimplemented => failure.advise(
@@ -233,8 +234,9 @@ fn exit_and_default_message(code: Code) -> (Exit, &'static str) {
     }
 }
 
-/// Replaces control characters with spaces, and other invisible characters as [`proto::text::visible`] does, so
-/// that a message from a server stays on one line and cannot control the terminal.
+/// Replaces control characters with spaces, and other invisible characters as
+/// [`proto::text::visible`] does, so that a message from a server stays on one line and cannot
+/// control the terminal.
 pub(crate) fn one_line(text: &str) -> String {
     let spaced = |c: char| if c.is_control() { ' ' } else { c };
     proto::text::visible(&text.trim_end().chars().map(spaced).collect::<String>())

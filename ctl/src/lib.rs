@@ -1,9 +1,10 @@
-//! The command line of Tollgate as a library: one command per admin call, data on stdout, messages on
-//! stderr, and an exit code for each class of failure.
+//! The command line of Tollgate as a library: one command per admin call, data on stdout, messages
+//! on stderr, and an exit code for each class of failure.
 //!
-//! It contains no business rules and never imports the gateway. Start at [`run`]: `cli` is the command
-//! tree, `commands` has one file per noun, `output` is the only module that prints, and [`profile`]
-//! selects the gateway and the token (also for `tui`). [`complete`] answers a shell's completion requests.
+//! It contains no business rules and never imports the gateway. Start at [`run`]: `cli` is the
+//! command tree, `commands` has one file per noun, `output` is the only module that prints, and
+//! [`profile`] selects the gateway and the token (also for `tui`). [`complete`] answers a shell's
+//! completion requests.
 
 mod cli;
 mod clock;
@@ -28,8 +29,8 @@ pub use complete::complete;
 
 /// Runs a command line, whose first argument is the program name, and returns the exit code.
 ///
-/// Reads only `environment`, `stdin`, the files named in them and the gateway. Writes only `out`, `err`,
-/// files named on the command line, and the profile and token files.
+/// Reads only `environment`, `stdin`, the files named in them and the gateway. Writes only `out`,
+/// `err`, files named on the command line, and the profile and token files.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the command; a request already sent may still take effect.
@@ -123,8 +124,8 @@ impl Shell<'_> {
         Ok(connect(&endpoint).await?.with_idempotency_keys(self.keys.clone()))
     }
 
-    /// Adapts the advice to ask an operator: names this host's operator token file if it is readable, and
-    /// removes the advice if the command already used that token.
+    /// Adapts the advice to ask an operator: names this host's operator token file if it is
+    /// readable, and removes the advice if the command already used that token.
     fn suggest_operator_token(&self, failure: Failure) -> Failure {
         let Ok(endpoint) = self.endpoint() else { return failure };
         match (self.environment.operator_token_for(&endpoint.server), endpoint.source) {

@@ -1,8 +1,10 @@
-//! The only module that prints: records to stdout as a table, JSON, JSON lines or CSV; messages to stderr.
+//! The only module that prints: records to stdout as a table, JSON, JSON lines or CSV; messages to
+//! stderr.
 //!
-//! It is independent of the nouns: their [`Record`] implementations list the fields and table columns. JSON
-//! names are a contract: fields may be added, never renamed or removed. `table` lays out columns, `cell`
-//! formats fields, `wrap` breaks lines, `chart` draws bars, `progress` draws the progress line.
+//! It is independent of the nouns: their [`Record`] implementations list the fields and table
+//! columns. JSON names are a contract: fields may be added, never renamed or removed. `table` lays
+//! out columns, `cell` formats fields, `wrap` breaks lines, `chart` draws bars, `progress` draws
+//! the progress line.
 
 pub(crate) mod cell;
 pub(crate) mod chart;
@@ -39,13 +41,15 @@ pub(crate) enum Format {
 
 /// A record that can be printed in every [`Format`].
 pub(crate) trait Record: Serialize {
-    /// The JSON names of all fields, in order, and the header of CSV. The first field identifies the
-    /// record: a quiet table prints only this one.
+    /// The JSON names of all fields, in order, and the header of CSV. The first field identifies
+    /// the record: a quiet table prints only this one.
     const FIELDS: &'static [&'static str];
-    /// The columns of a table. A column that is not a field gets its content from [`text`](Record::text).
+    /// The columns of a table. A column that is not a field gets its content from
+    /// [`text`](Record::text).
     const COLUMNS: &'static [&'static str];
-    /// The columns for a terminal too narrow for [`COLUMNS`](Record::COLUMNS), most important first: columns
-    /// that do not fit are dropped from the end. `short_X` is the field `X` in fewer characters.
+    /// The columns for a terminal too narrow for [`COLUMNS`](Record::COLUMNS), most important
+    /// first: columns that do not fit are dropped from the end. `short_X` is the field `X` in fewer
+    /// characters.
     const NARROW_COLUMNS: &'static [&'static str] = Self::COLUMNS;
     /// The minimum widths of columns when rows are printed as they arrive; empty otherwise.
     const MIN_WIDTHS: &'static [(&'static str, usize)] = &[];

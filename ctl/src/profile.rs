@@ -1,9 +1,10 @@
-//! Selects the gateway and the token: flags, environment, profile file and the local operator token, in
-//! descending precedence.
+//! Selects the gateway and the token: flags, environment, profile file and the local operator
+//! token, in descending precedence.
 //!
-//! The only module that reads the environment ([`Environment::of_process`]) or accesses a token on disk.
-//! Invariant: a session token is stored under the address of its gateway and never sent to another. Start
-//! at [`resolve`]; `file` is the profile file, `address` normalizes addresses, `secret_file` stores tokens.
+//! The only module that reads the environment ([`Environment::of_process`]) or accesses a token on
+//! disk. Invariant: a session token is stored under the address of its gateway and never sent to
+//! another. Start at [`resolve`]; `file` is the profile file, `address` normalizes addresses,
+//! `secret_file` stores tokens.
 
 mod address;
 mod file;
@@ -48,14 +49,17 @@ pub struct Environment {
     pub ca_file: Option<PathBuf>,
     /// `COMPLETE`: the shell that requests completions, instead of running a command.
     pub complete: Option<String>,
-    /// `TOLLGATE_API_KEY`: an API key, which `ctl` uses only to check the configuration of an agent.
+    /// `TOLLGATE_API_KEY`: an API key, which `ctl` uses only to check the configuration of an
+    /// agent.
     pub api_key: Option<SecretString>,
-    /// The directory of the profile file: `$XDG_CONFIG_HOME/tollgate`. `None` without a home directory.
+    /// The directory of the profile file: `$XDG_CONFIG_HOME/tollgate`. `None` without a home
+    /// directory.
     pub config_dir: Option<PathBuf>,
     /// The data directory of a gateway on this host: `TOLLGATE_DATA_DIR`, else
     /// `$XDG_DATA_HOME/tollgate`.
     pub data_dir: Option<PathBuf>,
-    /// Whether to use colour on stdout: it is a terminal, `TERM` is not `dumb` and `NO_COLOR` is not set.
+    /// Whether to use colour on stdout: it is a terminal, `TERM` is not `dumb` and `NO_COLOR` is
+    /// not set.
     pub colour: bool,
     /// Whether the terminal displays Unicode: the locale is UTF-8, and `TERM` is not `dumb`.
     pub unicode: bool,
@@ -119,8 +123,9 @@ pub fn resolve(
     Environment::of_process().resolve(server_flag, token_file_flag)
 }
 
-/// Resolves the endpoint as [`resolve`] does, but for a program that can sign in: an unreadable token file is
-/// not fatal, and its failure is returned beside the endpoint of [`Environment::resolve_for_sign_in`].
+/// Resolves the endpoint as [`resolve`] does, but for a program that can sign in: an unreadable
+/// token file is not fatal, and its failure is returned beside the endpoint of
+/// [`Environment::resolve_for_sign_in`].
 ///
 /// # Errors
 /// The server address is invalid, or the profile file cannot be read.
@@ -249,11 +254,12 @@ impl Environment {
         Ok(Endpoint { token, source, ..gateway })
     }
 
-    /// Resolves the endpoint for a command that can sign in: if the token file cannot be read, returns that
-    /// failure beside the endpoint.
+    /// Resolves the endpoint for a command that can sign in: if the token file cannot be read,
+    /// returns that failure beside the endpoint.
     ///
-    /// A writable token file will hold the new session, so the endpoint has no token. A file that cannot be
-    /// written (for example named by a variable of another shell or an earlier gateway) is ignored.
+    /// A writable token file will hold the new session, so the endpoint has no token. A file that
+    /// cannot be written (for example named by a variable of another shell or an earlier gateway)
+    /// is ignored.
     ///
     /// # Errors
     /// As [`Self::resolve_flags`], except for token files.
@@ -279,7 +285,8 @@ impl Environment {
     /// [`DEFAULT_SERVER`].
     ///
     /// # Errors
-    /// The address is invalid, the named profile does not exist, or the profile file cannot be read.
+    /// The address is invalid, the named profile does not exist, or the profile file cannot be
+    /// read.
     pub fn gateway(&self, flags: EndpointFlags<'_>) -> Result<Endpoint, Failure> {
         let profile_server = |name: &str| -> Result<_, Failure> {
             Ok(self.profile_file()?.profile(name)?.server.clone())
@@ -359,8 +366,8 @@ impl Environment {
         })
     }
 
-    /// Removes a profile; a session with its gateway stays. Without such a session, the gateway is no longer
-    /// the default.
+    /// Removes a profile; a session with its gateway stays. Without such a session, the gateway is
+    /// no longer the default.
     pub(crate) fn remove_profile(&self, name: &str) -> Result<(), Failure> {
         self.change(|file| {
             let server = file.profile(name)?.server.clone();
@@ -409,8 +416,8 @@ impl Environment {
 }
 
 impl Endpoint {
-    /// Reads the PEM certificates to trust instead of the host's and the public ones; `None` without a CA
-    /// file.
+    /// Reads the PEM certificates to trust instead of the host's and the public ones; `None`
+    /// without a CA file.
     ///
     /// # Errors
     /// The file cannot be read, or contains no certificate.

@@ -50,8 +50,8 @@ pub(crate) struct Create {
     /// On /v1/responses, drop hosted tools (such as web search) instead of refusing the request
     #[arg(long, conflicts_with = "strict")]
     pub(crate) omit_hosted_tools: bool,
-    /// When the client disconnects, keep reading the answer for up to SECONDS, so that the charge is the
-    /// usage reported by the upstream [default: cancel the upstream request]
+    /// When the client disconnects, keep reading the answer for up to SECONDS, so that the charge
+    /// is the usage reported by the upstream [default: cancel the upstream request]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) drain: Option<u64>,
 }

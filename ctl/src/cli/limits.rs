@@ -23,8 +23,8 @@ pub(crate) struct LimitFlags {
     limit_mode: Option<LimitMode>,
 }
 
-/// The treatment of requests over a limit: `Enforce` refuses them, `Observe` serves them and notes the excess
-/// on the request record.
+/// The treatment of requests over a limit: `Enforce` refuses them, `Observe` serves them and notes
+/// the excess on the request record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LimitMode {
     Enforce,
@@ -58,7 +58,8 @@ impl LimitFlags {
         (limits != Limits::default()).then_some(limits)
     }
 
-    /// Returns the limits for an update request, in which zero removes a limit; `None` without flags.
+    /// Returns the limits for an update request, in which zero removes a limit; `None` without
+    /// flags.
     pub(crate) fn for_update(self) -> Option<Limits> {
         let limits = Limits {
             rpm: self.rpm,

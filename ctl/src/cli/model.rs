@@ -96,8 +96,8 @@ pub(crate) struct Entry {
     /// Ability; repeatable; an empty value clears the list
     #[arg(long = "ability", value_name = "ABILITY", value_parser = value::ability(), value_delimiter = ',')]
     pub(crate) abilities: Option<Vec<Ability>>,
-    /// Accepted content types, such as `text,image,file,audio`; requests with others are refused; an empty
-    /// value clears the list
+    /// Accepted content types, such as `text,image,file,audio`; requests with others are refused;
+    /// an empty value clears the list
     #[arg(long = "input", value_name = "INPUT", value_parser = value::input(), value_delimiter = ',')]
     pub(crate) inputs: Option<Vec<Input>>,
 }

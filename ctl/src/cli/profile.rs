@@ -14,7 +14,8 @@ pub(crate) enum ProfileCommand {
     /// Use a profile's gateway by default
     #[command(after_help = "Example:\n  ctl profile use prod")]
     Use(Named),
-    /// Create or change a profile for the gateway at --server; add --ca-file if it uses a private CA
+    /// Create or change a profile for the gateway at --server; add --ca-file if it uses a private
+    /// CA
     #[command(after_help = "Example:\n  \
         ctl profile set prod --server https://gate.example:8081 --ca-file ca.pem\n  \
         ctl profile set local --server unix:/run/tollgate/admin.sock")]

@@ -15,7 +15,7 @@ pub(crate) enum RequestCommand {
     /// Show a request record
     #[command(after_help = "Example:\n  ctl request show 019a9f0e-7c1e-7d2a-b6a4-2f1f9c3e8a01")]
     Show(Show),
-    /// Follow the request log until Ctrl-C, starting with recent records; reconnects by itself
+    /// Follow the request log until Ctrl-C, starting with recent records; reconnects automatically
     #[command(after_help = "Example:\n  ctl request tail --history 10 -o jsonl\n  \
         ctl request tail --filter 'status:failed,rejected ttft>2s'")]
     Tail(Tail),
@@ -29,9 +29,9 @@ pub(crate) enum RequestCommand {
 /// The conditions that request records must meet.
 #[derive(Debug, Args)]
 pub(crate) struct Filter {
-    /// Filter terms, all of which must match: model:ID status:STATUS key:ID account:NAME endpoint:NAME
-    /// error:CODE stream:yes cost>USD tokens<N duration>5s ttft>250ms since:24h until:TIME; `a,b` matches
-    /// either, a leading `-` negates
+    /// Filter terms, all of which must match: model:ID status:STATUS key:ID account:NAME
+    /// endpoint:NAME error:CODE stream:yes cost>USD tokens<N duration>5s ttft>250ms since:24h
+    /// until:TIME; `a,b` matches either, a leading `-` negates
     #[arg(
         long = "filter",
         value_name = "EXPRESSION",

@@ -5,8 +5,8 @@ use clap::Args;
 /// Arguments of `ctl traffic`.
 #[derive(Debug, Args)]
 pub(crate) struct Traffic {
-    /// Traffic of this account, by name or id; * for the whole gateway (operators only) [default: your
-    /// account]
+    /// Traffic of this account, by name or id; * for the whole gateway (operators only) [default:
+    /// your account]
     #[arg(long)]
     pub(crate) account: Option<String>,
     /// Refresh until Ctrl-C

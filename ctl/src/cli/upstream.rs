@@ -73,8 +73,8 @@ pub(crate) struct Add {
     /// Dialect of chat completions
     #[arg(long, value_parser = value::profile(), default_value = "generic")]
     pub(crate) profile: Profile,
-    /// PEM file on this host with the CA certificates to trust for this upstream, instead of the host's and
-    /// the public CAs; the gateway stores them
+    /// PEM file on this host with the CA certificates to trust for this upstream, instead of the
+    /// host's and the public CAs; the gateway stores them
     #[arg(long, value_name = "FILE")]
     pub(crate) upstream_ca_file: Option<PathBuf>,
     #[command(flatten)]
@@ -97,8 +97,8 @@ pub(crate) struct Update {
     /// New dialect
     #[arg(long, value_parser = value::profile())]
     pub(crate) profile: Option<Profile>,
-    /// PEM file on this host with the CA certificates to trust for this upstream, instead of the host's and
-    /// the public CAs; the gateway stores them
+    /// PEM file on this host with the CA certificates to trust for this upstream, instead of the
+    /// host's and the public CAs; the gateway stores them
     #[arg(long, value_name = "FILE")]
     pub(crate) upstream_ca_file: Option<PathBuf>,
     /// Trust the host's and the public CAs again

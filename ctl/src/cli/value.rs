@@ -73,8 +73,8 @@ pub(crate) fn duration(text: &str) -> Result<SignedDuration, String> {
     Ok(SignedDuration::from_secs(i64::from(count) * seconds))
 }
 
-/// Parses a [`duration`], an RFC 3339 time, or a date, which means its midnight in UTC, as all printed times
-/// and the days and months of usage are in UTC.
+/// Parses a [`duration`], an RFC 3339 time, or a date, which means its midnight in UTC, as all
+/// printed times and the days and months of usage are in UTC.
 pub(crate) fn when(text: &str) -> Result<When, String> {
     let time = || text.parse().ok().or_else(|| midnight(text)).map(When::At);
     duration(text).ok().map(When::Relative).or_else(time).ok_or_else(|| {
@@ -87,12 +87,13 @@ pub(crate) fn when(text: &str) -> Result<When, String> {
 
 /// Returns midnight in UTC of a date such as `2026-11-01`.
 fn midnight(day: &str) -> Option<Timestamp> {
-    // The length check rejects a time without a zone, whose date jiff would parse and whose time it would drop.
+    // Without the length check, jiff also parses a time without a zone, and drops the time of day.
     let day: Date = day.parse().ok().filter(|_| day.len() == "2026-11-01".len())?;
     Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// Parses `NAME` or `NAME:UPSTREAM_MODEL`. The model's name may contain colons, the upstream's may not.
+/// Parses `NAME` or `NAME:UPSTREAM_MODEL`. The model's name may contain colons, the upstream's may
+/// not.
 pub(crate) fn deployment(text: &str) -> Result<Deployment, String> {
     let (upstream, upstream_model) = match text.split_once(':') {
         Some((_, "")) => return Err(format!("`{text}` names no model after the colon")),
@@ -143,14 +144,16 @@ pub(crate) fn ability() -> impl TypedValueParser<Value = Ability> {
     )
 }
 
-/// Parses an input type of a model. An empty value is [`Input::Unspecified`], which clears the list.
+/// Parses an input type of a model. An empty value is [`Input::Unspecified`], which clears the
+/// list.
 pub(crate) fn input() -> impl TypedValueParser<Value = Input> {
     enum_value(&["text", "image", "file", "audio", ""], "INPUT_", |name| {
         if name == "INPUT_" { Some(Input::Unspecified) } else { Input::from_str_name(name) }
     })
 }
 
-/// Returns a parser of the `allowed` values, which looks up `prefix` + upper-case value with `find`.
+/// Returns a parser of the `allowed` values, which looks up `prefix` + upper-case value with
+/// `find`.
 fn enum_value<E: Clone + Send + Sync + 'static>(
     allowed: &'static [&'static str],
     prefix: &'static str,

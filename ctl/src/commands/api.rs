@@ -40,8 +40,8 @@ pub(super) struct Api {
 // === impl Api ===
 
 impl Api {
-    /// Creates a client of the API at `base_url`, which trusts the same certificate authorities as calls to
-    /// `endpoint`, the admin plane of the same gateway.
+    /// Creates a client of the API at `base_url`, which trusts the same certificate authorities as
+    /// calls to `endpoint`, the admin plane of the same gateway.
     ///
     /// # Errors
     /// The authorities cannot be read.
@@ -67,7 +67,7 @@ impl Api {
         let answer = self.send(Request::get(uri), Bytes::new()).await?;
         let status = answer.status();
         if status == StatusCode::NOT_FOUND || status.is_redirection() {
-            let message = format!("there is no API at `{}`: `/models` is not there", self.base_url);
+            let message = format!("there is no API at `{}`: it has no `/models`", self.base_url);
             return Err(Failure::usage(message).advise(BASE_URL_ADVICE));
         }
         Ok(())
@@ -153,8 +153,8 @@ pub(super) struct BaseUrl {
     pub(super) is_guess: bool,
 }
 
-/// Returns the base URL of the API of the gateway at `endpoint`: the given one, else the one that the gateway
-/// announces, else the default.
+/// Returns the base URL of the API of the gateway at `endpoint`: the given one, else the one that
+/// the gateway announces, else the default.
 ///
 /// # Errors
 /// The given URL is invalid, or the gateway cannot be reached.

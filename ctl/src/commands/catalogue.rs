@@ -1,7 +1,9 @@
-//! `ctl export` and `ctl apply`: plans, upstreams and models as a file, for example under version control.
+//! `ctl export` and `ctl apply`: plans, upstreams and models as a file, for example under version
+//! control.
 //!
-//! `file` is the file format, `convert` maps it to and from proto, `difference` computes the changes between
-//! two catalogues, `change` sends them. Invariant: applying an exported file changes nothing.
+//! `file` is the file format, `convert` maps it to and from proto, `difference` computes the
+//! changes between two catalogues, `change` sends them. Invariant: applying an exported file
+//! changes nothing.
 
 mod change;
 mod convert;
@@ -26,8 +28,8 @@ use difference::{Action, Change, differences};
 use file::{Catalogue, Credential};
 
 /// The comment at the top of an exported catalogue.
-const HEADER: &str = "# Plans, upstreams and models, for `ctl apply -f FILE`. The file contains no secrets: a \
-    `sealed`\n# credential is stored only in the gateway.\n\n";
+const HEADER: &str = "# Plans, upstreams and models, for `ctl apply -f FILE`. The file contains no secrets: a `sealed`\n\
+     # credential is stored only in the gateway.\n\n";
 
 /// Runs `ctl export`.
 pub(super) async fn export(shell: &mut Shell<'_>) -> Result<(), Failure> {
@@ -90,7 +92,8 @@ fn read(shell: &mut Shell<'_>, path: &Path) -> Result<Catalogue, Failure> {
 
 /// Fetches the complete catalogue from the gateway.
 async fn fetch(connection: Connection) -> Result<Catalogue, Failure> {
-    // Upstreams first: listing them requires the operator role, with which the other lists are complete.
+    // Upstreams first: listing them requires the operator role, with which the other lists are
+    // complete.
     let upstreams = UpstreamServiceClient::new(connection.clone())
         .list_upstreams(ListUpstreamsRequest {})
         .await?
@@ -110,8 +113,8 @@ async fn fetch(connection: Connection) -> Result<Catalogue, Failure> {
     Ok(catalogue)
 }
 
-/// Checks that the gateway already stores each credential that the file marks as sealed, because the file
-/// does not contain it.
+/// Checks that the gateway already stores each credential that the file marks as sealed, because
+/// the file does not contain it.
 fn check_sealed(desired: &Catalogue, current: &Catalogue) -> Result<(), Failure> {
     let sealed =
         desired.upstreams.iter().filter(|(_, it)| it.credential == Some(Credential::Sealed));

@@ -1,7 +1,7 @@
 //! `ctl doctor`: diagnoses this host, the connection and the gateway, and suggests remedies.
 //!
-//! `local` has the checks of this host: files, clock and connection. The others are the gateway's own
-//! diagnostics, which require the operator role.
+//! `local` has the checks of this host: files, clock and connection. The others are the gateway's
+//! own diagnostics, which require the operator role.
 
 mod local;
 

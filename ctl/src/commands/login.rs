@@ -33,7 +33,10 @@ pub(super) async fn register(shell: &mut Shell<'_>, input: Register) -> Result<(
     let account = required(answer.account, "account")?;
     shell.output.one(&AccountRecord::from(account))?;
     if answer.trial_credit_withheld {
-        shell.output.note("today's trial credit is used up: this account starts without credit; an operator can add some");
+        shell.output.note(
+            "today's trial credit is used up: this account starts without credit; an operator can \
+             add some",
+        );
     }
     shell.output.note(&format!("registered; sign in with `ctl login {}`", input.name));
     Ok(())
@@ -98,8 +101,8 @@ pub(super) fn endpoint_for_sign_in(shell: &mut Shell<'_>) -> Result<Endpoint, Fa
 
 /// Returns the store for a new session, after checking that it is writable.
 ///
-/// Must be called before registering an account or opening a session: if the token could not be stored,
-/// both would be useless, and the trial credit wasted.
+/// Must be called before registering an account or opening a session: if the token could not be
+/// stored, both would be useless, and the trial credit wasted.
 pub(super) fn session_store(shell: &mut Shell<'_>) -> Result<SessionStore, Failure> {
     if let Some(path) = &shell.globals.token_file {
         profile::ensure_token_writable(path)?;
@@ -117,7 +120,8 @@ pub(super) fn session_store(shell: &mut Shell<'_>) -> Result<SessionStore, Failu
     Ok(SessionStore::Profile)
 }
 
-/// Registers an account, with the caller's token, as a gateway may not be open to unauthenticated registration.
+/// Registers an account, with the caller's token, as a gateway may not be open to unauthenticated
+/// registration.
 pub(super) async fn register_account(
     endpoint: &Endpoint,
     name: &str,
@@ -195,7 +199,8 @@ pub(super) fn save_session(
     Ok(account)
 }
 
-/// Reads a password, from stdin with `--password-stdin`, else by a prompt; a new one is prompted for twice.
+/// Reads a password, from stdin with `--password-stdin`, else by a prompt; a new one is prompted
+/// for twice.
 pub(super) fn read_password(
     shell: &mut Shell<'_>,
     from: &Password,
@@ -207,7 +212,8 @@ pub(super) fn read_password(
     prompt_password(shell, "Password", new)
 }
 
-/// Reads the old and the new password, from two lines of stdin with `--password-stdin`, else by prompts.
+/// Reads the old and the new password, from two lines of stdin with `--password-stdin`, else by
+/// prompts.
 pub(super) fn read_password_change(
     shell: &mut Shell<'_>,
     from_stdin: bool,

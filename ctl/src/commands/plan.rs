@@ -44,7 +44,8 @@ async fn show(shell: &mut Shell<'_>, input: Show) -> Result<(), Failure> {
     shell.output.one(&PlanRecord::from(required(answer.plan, "plan")?))
 }
 
-/// Creates a plan or changes the given fields. `PutPlan` replaces a whole plan, so this reads it first.
+/// Creates a plan or changes the given fields. `PutPlan` replaces a whole plan, so this reads it
+/// first.
 async fn set(shell: &mut Shell<'_>, input: Set) -> Result<(), Failure> {
     let mut client = PlanServiceClient::new(shell.connect().await?);
     let mut plan = match client.get_plan(GetPlanRequest { name: input.name.clone() }).await {

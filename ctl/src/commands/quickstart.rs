@@ -84,8 +84,8 @@ async fn models(gateway: Connection, given: Option<String>) -> Result<Vec<String
     Ok(models.into_iter().map(|model| model.id).collect())
 }
 
-/// Returns the account of the session. Without one (the operator token does not count), signs in, and
-/// registers an account if necessary.
+/// Returns the account of the session. Without one (the operator token does not count), signs in,
+/// and registers an account if necessary.
 async fn ensure_signed_in(
     shell: &mut Shell<'_>,
     endpoint: Endpoint,

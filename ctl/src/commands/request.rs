@@ -106,8 +106,8 @@ pub(super) fn filter(
 // === impl RequestRow ===
 
 impl RequestRow {
-    /// Returns status, error code and count as one short text. An HTTP error status replaces the status, as
-    /// it is more specific.
+    /// Returns status, error code and count as one short text. An HTTP error status replaces the
+    /// status, as it is more specific.
     fn short_status(&self) -> String {
         let status = self.status.clone().unwrap_or_default();
         let status = match (&self.error_code, self.http_status.filter(|status| *status >= 400)) {

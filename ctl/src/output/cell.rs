@@ -37,15 +37,16 @@ pub(super) fn value<'a>(fields: &'a Map<String, Value>, name: &str) -> &'a Value
     fields.get(field(name)).unwrap_or(&Value::Null)
 }
 
-/// Returns the heading of a column: `input_tokens` → `INPUT`, `created_at` → `CREATED`, `cost_usd` →
-/// `COST USD`.
+/// Returns the heading of a column: `input_tokens` → `INPUT`, `created_at` → `CREATED`, `cost_usd`
+/// → `COST USD`.
 pub(super) fn heading(name: &str) -> String {
     let name = field(name);
     let unit = ["_tokens", "_window", "_at"].iter().find_map(|unit| name.strip_suffix(unit));
     unit.unwrap_or(name).replace('_', " ").to_uppercase()
 }
 
-/// Returns whether a column is right-aligned: amounts, counts and durations, also where they are unknown.
+/// Returns whether a column is right-aligned: amounts, counts and durations, also where they are
+/// unknown.
 pub(super) fn is_number(name: &str) -> bool {
     ["_usd", "_tokens", "_ms", "_window", "_version"].iter().any(|it| name.ends_with(it))
         || ["rpm", "tpm", "concurrency"].contains(&name)
@@ -82,8 +83,8 @@ pub(super) fn table_text<R: Record>(record: &R, fields: &Map<String, Value>, nam
     if text.is_empty() {
         return "-".to_owned();
     }
-    // A record may contain client input, such as a model's name: it must not control the terminal or imitate
-    // another value.
+    // A record may contain client input, such as a model's name: it must not control the terminal
+    // or imitate another value.
     visible(&text)
 }
 
@@ -121,7 +122,8 @@ pub(super) fn value_text(value: &Value, separator: &str) -> String {
 /// The characters that start a formula in spreadsheets, including their full-width forms.
 const FORMULA_STARTS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// Formats a field for CSV, so that a spreadsheet reads no text as a formula; invisible characters are replaced.
+/// Formats a field for CSV, so that a spreadsheet reads no text as a formula; invisible characters
+/// are replaced.
 pub(super) fn csv_text<R: Record>(record: &R, fields: &Map<String, Value>, name: &str) -> String {
     let value = value(fields, name);
     let text = record.text(name).unwrap_or_else(|| value_text(value, ";"));
@@ -131,8 +133,8 @@ pub(super) fn csv_text<R: Record>(record: &R, fields: &Map<String, Value>, name:
     if value.is_number() || is_amount { text } else { escape_formulas(text) }
 }
 
-/// Escapes formulas with a leading `'`: at the start of the text, and after each `;`, which separates cells
-/// in locales with a decimal comma.
+/// Escapes formulas with a leading `'`: at the start of the text, and after each `;`, which
+/// separates cells in locales with a decimal comma.
 fn escape_formulas(text: String) -> String {
     let mut parts = text.split(';');
     if !parts.any(|part| part.starts_with(FORMULA_STARTS)) {

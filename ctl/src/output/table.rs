@@ -1,5 +1,5 @@
-//! Lays out tables. If the columns do not fit the terminal, uses the narrow columns of the record, drops the
-//! last ones and truncates text.
+//! Lays out tables. If the columns do not fit the terminal, uses the narrow columns of the record,
+//! drops the last ones and truncates text.
 
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width,
@@ -153,7 +153,8 @@ impl Output<'_> {
         if table.header().is_none() && table.row_count() == 0 {
             return Ok(());
         }
-        // A coloured cell has its padding inside the escape sequences, so padding cannot be trimmed later.
+        // A coloured cell has its padding inside the escape sequences, so padding cannot be trimmed
+        // later.
         if let Some(first) = table.column_mut(0) {
             first.set_padding((0, 1));
         }

@@ -190,8 +190,8 @@ fn progress_is_shown_only_on_a_terminal_and_is_cleared_at_the_end() {
         output.progress(3, Some(4), "MiB");
         output.progress(3, Some(4), "MiB");
         output.end_progress();
-        let said = "\r[██████████████████      ] 3 of 4 MiB\u{1b}[K\r\u{1b}[K";
-        let expected = if interactive && !quiet { said } else { "" };
+        let shown = "\r[██████████████████      ] 3 of 4 MiB\u{1b}[K\r\u{1b}[K";
+        let expected = if interactive && !quiet { shown } else { "" };
         assert_eq!(String::from_utf8(err).unwrap(), expected);
     }
 }
@@ -207,6 +207,6 @@ async fn the_timer_shows_elapsed_seconds() {
         7
     };
     assert_eq!(output.with_timer("counting", work).await, 7);
-    let said = "\rcounting: 0 s\u{1b}[K\rcounting: 1 s\u{1b}[K\r\u{1b}[K";
-    assert_eq!(String::from_utf8(err).unwrap(), said);
+    let expected = "\rcounting: 0 s\u{1b}[K\rcounting: 1 s\u{1b}[K\r\u{1b}[K";
+    assert_eq!(String::from_utf8(err).unwrap(), expected);
 }

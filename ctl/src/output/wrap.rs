@@ -1,9 +1,10 @@
-//! Line wrapping between words, but never inside backticks, so that quoted commands stay on one line.
+//! Line wrapping between words, but never inside backticks, so that quoted commands stay on one
+//! line.
 
 use unicode_width::UnicodeWidthStr;
 
-/// Wraps `text` at `width` columns. The first line starts at column `indent`, and each further line is
-/// indented to it. Longer words are not broken.
+/// Wraps `text` at `width` columns. The first line starts at column `indent`, and each further line
+/// is indented to it. Longer words are not broken.
 pub(crate) fn wrapped(text: &str, indent: usize, width: Option<usize>) -> String {
     let Some(width) = width else { return text.to_owned() };
     let mut lines = String::new();

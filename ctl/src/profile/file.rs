@@ -61,7 +61,7 @@ impl ProfileFile {
         // Only the message: the whole error quotes the line, which may contain the token.
         toml::from_str(&text).map_err(|error| {
             let message = format!("reading `{}`: {}", path.display(), error.message());
-            Failure::new(Exit::Failed, message).advise("mend the file, or remove it and sign in")
+            Failure::new(Exit::Failed, message).advise("fix the file, or remove it and sign in")
         })
     }
 
@@ -94,7 +94,7 @@ impl ProfileFile {
     pub(crate) fn profile(&self, name: &str) -> Result<&Profile, Failure> {
         self.profiles.get(name).ok_or_else(|| {
             Failure::new(Exit::NotFound, format!("there is no profile `{name}`"))
-                .advise("see `ctl profile list`; `ctl profile set NAME --server URL` makes one")
+                .advise("see `ctl profile list`; `ctl profile set NAME --server URL` creates one")
         })
     }
 }
@@ -104,5 +104,5 @@ fn create_private_dir(dir: &Path) -> Result<(), Failure> {
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .map_err(|error| Failure::file("making", dir, &error))
+        .map_err(|error| Failure::file("creating", dir, &error))
 }

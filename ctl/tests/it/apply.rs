@@ -22,8 +22,8 @@ async fn apply(user: &TestUser, flags: &str, catalogue: &str) -> CommandResult {
     user.ctl_with(&format!("apply -f - {flags}"), catalogue).await
 }
 
-/// Returns the exported catalogue with text replacements: of every occurrence if the text starts with
-/// `models.`, else of the first.
+/// Returns the exported catalogue with text replacements: of every occurrence if the text starts
+/// with `models.`, else of the first.
 async fn edited(user: &TestUser, edits: &[(&str, &str)]) -> String {
     let mut text = user.ctl("export").await.ok();
     for (before, after) in edits {

@@ -78,8 +78,8 @@ async fn the_bash_script_completes_names() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "sim-fast\n", "{output:?}");
 }
 
-/// At the first completion, zsh autoloads the script from `fpath` as a function, and calls it to complete that
-/// line.
+/// At the first completion, zsh autoloads the script from `fpath` as a function, and calls it to
+/// complete that line.
 #[tokio::test]
 async fn the_zsh_script_completes_the_line_that_autoloads_it() {
     let script = TestUser::new().ctl("completions zsh").await.ok();

@@ -250,12 +250,13 @@ async fn profiles_are_listed_shown_and_removed_without_their_tokens() {
 
 #[tokio::test]
 async fn a_private_certificate_requires_its_ca_file() {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let fake = FakeGateway::start_tls(&made.cert.pem(), &made.signing_key.serialize_pem()).await;
+    let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let fake =
+        FakeGateway::start_tls(&issued.cert.pem(), &issued.signing_key.serialize_pem()).await;
     let mut user = TestUser::new();
     user.environment.token = Some("token".into());
     let ca = user.path("ca.pem");
-    std::fs::write(&ca, made.cert.pem()).unwrap();
+    std::fs::write(&ca, issued.cert.pem()).unwrap();
     let server = &fake.server;
     let result = user.ctl(&format!("whoami --server {server}")).await;
     assert_eq!((result.code, fake.calls().len()), (6, 0), "{result:?}");

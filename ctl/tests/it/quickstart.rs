@@ -75,9 +75,9 @@ async fn prints_the_key_and_advice_if_no_model_answers() {
     assert_eq!(result.code, 6, "{result:?}");
     assert!(result.out.contains("Bearer sk-tg-9f2c41d0-secret"), "{}", result.out);
     assert!(result.err.contains("`ctl doctor`"), "{}", result.err);
-    let result = user.ctl(&format!("quickstart --base-url {url} --model dear")).await;
+    let result = user.ctl(&format!("quickstart --base-url {url} --model expensive")).await;
     assert_eq!(result.code, 6, "{result:?}");
-    let note = "dear does not answer: HTTP 429: no (insufficient_quota)\n";
+    let note = "expensive does not answer: HTTP 429: no (insufficient_quota)\n";
     assert!(result.err.contains(note), "{}", result.err);
 }
 

@@ -38,9 +38,9 @@ fn user_with(pem: &str) -> (TestUser, PathBuf) {
 
 #[tokio::test]
 async fn a_self_signed_ca_is_accepted_as_the_server_certificate_if_named() {
-    let made = self_signed(&["localhost"]);
-    let fake = FakeGateway::start_tls(&made.pem(), &made.key().serialize_pem()).await;
-    let (user, file) = user_with(&made.pem());
+    let issued = self_signed(&["localhost"]);
+    let fake = FakeGateway::start_tls(&issued.pem(), &issued.key().serialize_pem()).await;
+    let (user, file) = user_with(&issued.pem());
     let line = format!("whoami --server {} --ca-file {}", fake.server, file.display());
     user.ctl(&line).await.ok();
     let result = user.ctl(&format!("whoami --server {}", fake.server)).await;
@@ -81,10 +81,10 @@ async fn api_calls_trust_the_ca_file_like_admin_calls() {
 
 #[tokio::test]
 async fn a_wrong_scheme_is_reported() {
-    let made = self_signed(&["localhost"]);
-    let secure = FakeGateway::start_tls(&made.pem(), &made.key().serialize_pem()).await;
+    let issued = self_signed(&["localhost"]);
+    let secure = FakeGateway::start_tls(&issued.pem(), &issued.key().serialize_pem()).await;
     let plain = FakeGateway::start().await;
-    let (mut user, file) = user_with(&made.pem());
+    let (mut user, file) = user_with(&issued.pem());
     let in_clear = secure.server.replace("https:", "http:");
     for line in ["whoami", "doctor"] {
         let result = user.ctl(&format!("{line} --server {in_clear}")).await;
@@ -99,7 +99,8 @@ async fn a_wrong_scheme_is_reported() {
     assert!(result.err.contains("the server does not speak TLS"), "{}", result.err);
     assert!(result.err.contains("use http://"), "{}", result.err);
 
-    let url = start_api_tls(&["sim-fast"], made.der(), made.key()).await.replace("https:", "http:");
+    let url =
+        start_api_tls(&["sim-fast"], issued.der(), issued.key()).await.replace("https:", "http:");
     user.environment.server = Some(plain.server.clone());
     let result = user.ctl(&format!("quickstart --base-url {url}")).await;
     assert!(result.code == 6 && result.err.contains("--base-url https://"), "{result:?}");
@@ -110,9 +111,9 @@ async fn a_wrong_scheme_is_reported() {
 
 #[tokio::test]
 async fn a_certificate_for_another_name_is_reported_with_its_names() {
-    let made = self_signed(&["gate.example"]);
-    let fake = FakeGateway::start_tls(&made.pem(), &made.key().serialize_pem()).await;
-    let (user, file) = user_with(&made.pem());
+    let issued = self_signed(&["gate.example"]);
+    let fake = FakeGateway::start_tls(&issued.pem(), &issued.key().serialize_pem()).await;
+    let (user, file) = user_with(&issued.pem());
     let line = format!("whoami --server {} --ca-file {}", fake.server, file.display());
     let result = user.ctl(&line).await;
     assert_eq!(result.code, 6, "{result:?}");
@@ -125,9 +126,9 @@ async fn a_certificate_for_another_name_is_reported_with_its_names() {
 
 #[tokio::test]
 async fn a_file_without_certificates_is_refused_before_anything_is_sent() {
-    let made = self_signed(&["localhost"]);
-    let fake = FakeGateway::start_tls(&made.pem(), &made.key().serialize_pem()).await;
-    let (user, file) = user_with(&made.key().serialize_pem());
+    let issued = self_signed(&["localhost"]);
+    let fake = FakeGateway::start_tls(&issued.pem(), &issued.key().serialize_pem()).await;
+    let (user, file) = user_with(&issued.key().serialize_pem());
     let line = format!("whoami --server {} --ca-file {}", fake.server, file.display());
     let result = user.ctl(&line).await;
     assert!(result.code == 1 && result.err.contains("holds no certificate"), "{result:?}");

@@ -16,8 +16,8 @@ use crate::commands::api::{self, Api, excerpt};
 use crate::error::{Exit, Failure};
 use crate::output::{Format, Record, StreamState};
 
-/// The longest wait for the response head and between two pieces of the body: a model may reason for minutes
-/// before its first token.
+/// The longest wait for the response head and between two pieces of the body: a model may reason
+/// for minutes before its first token.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// A completed step, as printed.
@@ -85,8 +85,9 @@ fn finish(shell: &mut Shell<'_>, agent: Agent, model: &str, last: &Reply) -> Res
 fn key(shell: &Shell<'_>, file: Option<PathBuf>) -> Result<SecretString, Failure> {
     let Some(path) = file else {
         return shell.environment.api_key.clone().ok_or_else(|| {
-            Failure::usage("there is no key to check with")
-                .advise("set TOLLGATE_API_KEY or give --key-file FILE; `ctl key create` makes one")
+            Failure::usage("there is no key to check with").advise(
+                "set TOLLGATE_API_KEY or give --key-file FILE; `ctl key create` creates one",
+            )
         });
     };
     let text = std::fs::read_to_string(&path)

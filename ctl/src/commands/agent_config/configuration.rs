@@ -1,6 +1,7 @@
 //! The configuration files of coding agents, as pure functions from a target to text.
 //!
-//! One module per agent. Each was tested with the agent itself, in the version that the module names.
+//! One module per agent. Each was tested with the agent itself, in the version that the module
+//! names.
 
 mod aider;
 mod codex;
@@ -50,7 +51,8 @@ pub(super) fn path(agent: Agent) -> &'static str {
     }
 }
 
-/// Returns a message with the start command of an agent, if it needs settings that are not in the file.
+/// Returns a message with the start command of an agent, if it needs settings that are not in the
+/// file.
 pub(super) fn start_command(agent: Agent, target: &Target<'_>) -> Option<String> {
     match agent {
         Agent::Codex | Agent::Opencode | Agent::QwenCode => None,
@@ -123,7 +125,7 @@ mod tests {
         for agent in AGENTS {
             let text = written(agent, &target);
             for word in ["limit", "context", "max_", "maxTokens", "null", "\"image\"\n"] {
-                assert!(!text.contains(word), "{agent:?} says `{word}`: {text}");
+                assert!(!text.contains(word), "{agent:?} contains `{word}`: {text}");
             }
         }
     }

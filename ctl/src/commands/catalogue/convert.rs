@@ -188,8 +188,8 @@ impl Upstream {
         }
     }
 
-    /// Returns the credential. A sealed one is not sent: the gateway already stores it, as `check_sealed`
-    /// verified.
+    /// Returns the credential. A sealed one is not sent: the gateway already stores it, as
+    /// `check_sealed` verified.
     fn credential(&self) -> v1::Credential {
         let source = self.credential.clone().and_then(|credential| match credential {
             Credential::Sealed => None,

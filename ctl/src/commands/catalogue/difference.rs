@@ -48,8 +48,8 @@ struct FieldChange {
     after: Value,
 }
 
-/// Returns the changes from `current` to `desired`, in an order that keeps references valid. Entries that are
-/// only in `current` are removed with `prune`, else kept.
+/// Returns the changes from `current` to `desired`, in an order that keeps references valid.
+/// Entries that are only in `current` are removed with `prune`, else kept.
 pub(super) fn differences(
     current: &Catalogue,
     desired: &Catalogue,

@@ -1,7 +1,7 @@
 //! The catalogue file format.
 //!
-//! [`Catalogue::normalize`] alone defines the defaults of absent fields, so that equivalent files compare
-//! equal.
+//! [`Catalogue::normalize`] alone defines the defaults of absent fields, so that equivalent files
+//! compare equal.
 
 use std::collections::BTreeMap;
 
@@ -192,8 +192,8 @@ impl Model {
     }
 }
 
-/// Removes insignificant zeros from an amount of dollars; the default is 0. An invalid amount stays unchanged,
-/// and the gateway refuses it.
+/// Removes insignificant zeros from an amount of dollars; the default is 0. An invalid amount stays
+/// unchanged, and the gateway refuses it.
 fn normalize_amount(text: &mut Option<String>) {
     let given = text.as_deref().unwrap_or("0");
     let (whole, part) = given.split_once('.').unwrap_or((given, ""));

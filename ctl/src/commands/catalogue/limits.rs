@@ -1,6 +1,7 @@
 //! Limits in a catalogue file.
 //!
-//! Each limit of the admin API is a line of [`limits!`], which generates parsing, comparison and conversion.
+//! Each limit of the admin API is a line of [`limits!`], which generates parsing, comparison and
+//! conversion.
 
 use proto::v1;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! The checks of this host: permissions of secret files, connection to the gateway, token and clock.
+//! The checks of this host: permissions of secret files, connection to the gateway, token and
+//! clock.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -59,7 +60,8 @@ fn shell_quoted(path: &Path) -> String {
     }
 }
 
-/// Checks the connection to the gateway, the token and the API; returns the connection if the token is valid.
+/// Checks the connection to the gateway, the token and the API; returns the connection if the token
+/// is valid.
 pub(super) async fn check_connection(
     shell: &mut Shell<'_>,
     report: &mut Report,
@@ -91,8 +93,8 @@ pub(super) async fn check_connection(
         let remedy = "put a TLS proxy in front of the admin plane, and use https://";
         report.add(shell, finding.warning(remedy))?;
     }
-    let who = AccountServiceClient::new(connection.clone()).who_am_i(WhoAmIRequest {}).await;
-    let finding = match who {
+    let answer = AccountServiceClient::new(connection.clone()).who_am_i(WhoAmIRequest {}).await;
+    let finding = match answer {
         Ok(answer) => {
             let account = required(answer.into_inner().account, "account")?;
             let role = enum_name(account.role().as_str_name(), "ROLE_").unwrap_or_default();
@@ -119,8 +121,8 @@ pub(super) async fn check_connection(
     Ok(is_valid.then_some(connection))
 }
 
-/// Checks that the API answers at the URL that `ctl` and `tui` print for clients; `None` if the gateway does not
-/// announce a URL.
+/// Checks that the API answers at the URL that `ctl` and `tui` print for clients; `None` if the
+/// gateway does not announce a URL.
 async fn check_api(endpoint: &Endpoint) -> Option<Diagnosis> {
     let BaseUrl { url, is_guess: false } = base_url(None, endpoint).await.ok()? else {
         return None;
@@ -140,7 +142,8 @@ async fn check_api(endpoint: &Endpoint) -> Option<Diagnosis> {
     })
 }
 
-/// Compares the gateway's clock with the interval between the request and its answer on this host's clock.
+/// Compares the gateway's clock with the interval between the request and its answer on this host's
+/// clock.
 pub(super) fn check_clock(sent: Timestamp, received: Timestamp, gateway_ms: i64) -> Diagnosis {
     let (sent, received) = (sent.as_millisecond(), received.as_millisecond());
     let skew = if gateway_ms < sent { gateway_ms - sent } else { (gateway_ms - received).max(0) };

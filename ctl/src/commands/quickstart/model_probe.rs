@@ -53,7 +53,8 @@ pub(super) async fn first_answering(
             .advise("an operator adds one: `ctl upstream add --help`, then `ctl model add --help`")
     } else {
         Failure::new(Exit::Unavailable, "no model answers, so this code will not work yet").advise(
-            "run `ctl doctor` as an operator for the cause, or choose another of `ctl model list` with `--model ID`",
+            "run `ctl doctor` as an operator for the cause, or choose another of `ctl model list` \
+             with `--model ID`",
         )
     })
 }

@@ -54,7 +54,8 @@ pub(super) fn render(summary: &SummaryRecord, width: usize, output: &Output<'_>)
     text
 }
 
-/// Returns the measure that bars show: cost; if nothing had a cost, tokens; if there are none, requests.
+/// Returns the measure that bars show: cost; if nothing had a cost, tokens; if there are none,
+/// requests.
 fn measure(totals: &TotalsRecord) -> fn(&TotalsRecord) -> f64 {
     let cost = |totals: &TotalsRecord| {
         totals.cost_usd.as_deref().and_then(|cost| cost.parse().ok()).unwrap_or_default()

@@ -10,8 +10,9 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Starts an API on a free port and returns its base URL. Requests for the models in `answering` succeed, those
-/// for `dear` fail with `insufficient_quota`, all others with `upstream_unreachable`.
+/// Starts an API on a free port and returns its base URL. Requests for the models in `answering`
+/// succeed, those for `expensive` fail with `insufficient_quota`, all others with
+/// `upstream_unreachable`.
 #[expect(clippy::disallowed_methods, reason = "the test's runtime ends it")]
 pub(crate) async fn start_api(answering: &'static [&'static str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -75,7 +76,7 @@ async fn serve(
         _ if !is_known => (404, error("unknown_url")),
         None => (401, error("invalid_api_key")),
         Some(model) if answering.contains(&model) => (200, "{}".to_owned()),
-        Some("dear") => (429, error("insufficient_quota")),
+        Some("expensive") => (429, error("insufficient_quota")),
         Some(_) => (502, error("upstream_unreachable")),
     };
     let length = body.len();

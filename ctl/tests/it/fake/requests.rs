@@ -93,8 +93,8 @@ impl UsageService for FakeGateway {
     type TailRequestsStream =
         Pin<Box<dyn Stream<Item = Result<TailRequestsResponse, Status>> + Send>>;
 
-    /// Sends two batches, then ends or stays open. With [`TailBehaviour::Break`], the first connection fails after the
-    /// first batch, and one with a cursor starts with the second.
+    /// Sends two batches, then ends or stays open. With [`TailBehaviour::Break`], the first
+    /// connection fails after the first batch, and one with a cursor starts with the second.
     async fn tail_requests(
         &self,
         request: Request<TailRequestsRequest>,

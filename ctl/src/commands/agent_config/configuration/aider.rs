@@ -1,4 +1,5 @@
-//! aider 0.86.2, over chat completions. It offers no tools, and reads the key from `OPENAI_API_KEY`.
+//! aider 0.86.2, over chat completions. It offers no tools, and reads the key from
+//! `OPENAI_API_KEY`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

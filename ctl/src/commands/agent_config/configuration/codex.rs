@@ -10,7 +10,8 @@ pub(super) const PATH: &str =
 
 /// Generates the configuration.
 ///
-/// Codex has no setting for the maximum output. Instead, it compacts early enough to leave room for it.
+/// Codex has no setting for the maximum output. Instead, it compacts early enough to leave room for
+/// it.
 pub(super) fn write(target: &Target<'_>) -> String {
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let mut text = format!(
