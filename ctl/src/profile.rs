@@ -196,7 +196,7 @@ impl Environment {
 
     /// Returns an environment without variables and terminals, with both directories under `home`
     /// (`.config/tollgate` and `.local/share/tollgate`), to run `ctl` in process.
-    pub fn within(home: &Path) -> Self {
+    pub fn for_home(home: &Path) -> Self {
         Self {
             server: None,
             token: None,

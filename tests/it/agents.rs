@@ -19,7 +19,7 @@ struct AgentConfigResult {
 /// Runs `ctl agent-config` with `key`.
 async fn agent_config(product: &Product, key: &str, line: &str) -> AgentConfigResult {
     let home = tempfile::tempdir().unwrap();
-    let mut environment = Environment::within(home.path());
+    let mut environment = Environment::for_home(home.path());
     environment.server = Some(product.admin.clone());
     environment.token = Some(product.home.operator_token().into());
     environment.api_key = Some(key.to_owned().into());

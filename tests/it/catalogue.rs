@@ -6,7 +6,7 @@ use tests::{Product, question};
 /// Runs a command line as the operator. Returns its exit code, stdout and stderr.
 async fn operator(product: &Product, line: &str, stdin: &str) -> (u8, String, String) {
     let home = tempfile::tempdir().unwrap();
-    let mut environment = Environment::within(home.path());
+    let mut environment = Environment::for_home(home.path());
     environment.server = Some(product.admin.clone());
     environment.token = Some(product.home.operator_token().into());
     let (mut out, mut err) = (Vec::new(), Vec::new());

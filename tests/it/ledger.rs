@@ -10,7 +10,7 @@ use tests::{Home, Product, Session, question};
 /// Runs an operator's command. Returns its exit code, stdout and stderr.
 async fn ctl(product: &Product, line: &str) -> (u8, String, String) {
     let home = tempfile::tempdir().unwrap();
-    let mut environment = Environment::within(home.path());
+    let mut environment = Environment::for_home(home.path());
     environment.server = Some(product.admin.clone());
     environment.token = Some(product.home.operator_token().into());
     let args = std::iter::once("ctl").chain(line.split(' '));

@@ -43,7 +43,7 @@ fn print(
     width: Option<u16>,
     act: impl FnOnce(&mut Output<'_>) -> Result<(), Failure>,
 ) -> (String, String) {
-    let mut environment = Environment::within(std::path::Path::new("/nowhere"));
+    let mut environment = Environment::for_home(std::path::Path::new("/nowhere"));
     environment.width = width;
     let (mut out, mut err) = (Vec::new(), Vec::new());
     act(&mut Output::new(format, false, &environment, &mut out, &mut err)).unwrap();
@@ -83,7 +83,7 @@ fn a_secret_is_never_wrapped() {
 #[test]
 fn colour_is_used_only_if_enabled() {
     for colour in [false, true] {
-        let mut environment = Environment::within(std::path::Path::new("/nowhere"));
+        let mut environment = Environment::for_home(std::path::Path::new("/nowhere"));
         environment.colour = colour;
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let row = Row { name: "failed", ..ROWS[1] };
@@ -95,7 +95,7 @@ fn colour_is_used_only_if_enabled() {
 #[test]
 fn colour_does_not_change_the_layout() {
     let printed = |colour| {
-        let mut environment = Environment::within(std::path::Path::new("/nowhere"));
+        let mut environment = Environment::for_home(std::path::Path::new("/nowhere"));
         environment.colour = colour;
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let rows = [Row { name: "failed", ..ROWS[0] }, Row { name: "fine", ..ROWS[0] }];
@@ -171,7 +171,7 @@ fn an_empty_list_is_a_header_or_an_empty_array() {
 
 #[test]
 fn a_quiet_table_prints_only_names() {
-    let environment = Environment::within(std::path::Path::new("/nowhere"));
+    let environment = Environment::for_home(std::path::Path::new("/nowhere"));
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut output = Output::new(Format::Table, true, &environment, &mut out, &mut err);
     output.many(&ROWS[1..]).unwrap();
@@ -183,7 +183,7 @@ fn a_quiet_table_prints_only_names() {
 #[test]
 fn progress_is_shown_only_on_a_terminal_and_is_cleared_at_the_end() {
     for (interactive, quiet) in [(true, false), (true, true), (false, false)] {
-        let mut environment = Environment::within(std::path::Path::new("/nowhere"));
+        let mut environment = Environment::for_home(std::path::Path::new("/nowhere"));
         environment.interactive = interactive;
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut output = Output::new(Format::Table, quiet, &environment, &mut out, &mut err);
@@ -198,7 +198,7 @@ fn progress_is_shown_only_on_a_terminal_and_is_cleared_at_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn the_timer_shows_elapsed_seconds() {
-    let mut environment = Environment::within(std::path::Path::new("/nowhere"));
+    let mut environment = Environment::for_home(std::path::Path::new("/nowhere"));
     environment.interactive = true;
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut output = Output::new(Format::Table, false, &environment, &mut out, &mut err);

@@ -47,7 +47,7 @@ impl TestUser {
     /// Creates a user with an empty home directory.
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        let mut environment = Environment::within(home.path());
+        let mut environment = Environment::for_home(home.path());
         environment.now = "2026-11-20T12:00:00Z".parse().unwrap();
         Self { environment, home }
     }

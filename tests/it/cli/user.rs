@@ -22,7 +22,7 @@ pub(super) struct CommandResult {
 impl User {
     pub(super) fn new(product: &Product) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let mut environment = Environment::within(home.path());
+        let mut environment = Environment::for_home(home.path());
         environment.server = Some(product.admin.clone());
         Self { environment, _home: home }
     }
