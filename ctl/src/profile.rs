@@ -88,7 +88,7 @@ pub struct Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenSource {
     /// There is no token.
-    Nowhere,
+    Missing,
     /// The file in `--token-file` or `TOLLGATE_TOKEN_FILE`.
     File(PathBuf),
     /// The variable `TOLLGATE_TOKEN`.
@@ -249,7 +249,7 @@ impl Environment {
         } else if let Some(token) = self.operator_token(&gateway.server) {
             (Some(token), TokenSource::Operator)
         } else {
-            (None, TokenSource::Nowhere)
+            (None, TokenSource::Missing)
         };
         Ok(Endpoint { token, source, ..gateway })
     }
@@ -306,7 +306,7 @@ impl Environment {
             }
             None => None,
         };
-        Ok(Endpoint { server, ca_file, token: None, source: TokenSource::Nowhere })
+        Ok(Endpoint { server, ca_file, token: None, source: TokenSource::Missing })
     }
 
     /// Like [`remember`], in this environment.
@@ -427,7 +427,7 @@ impl Endpoint {
 
     /// Returns the same gateway without the token, for unauthenticated calls.
     pub(crate) fn without_token(&self) -> Self {
-        Self { token: None, source: TokenSource::Nowhere, ..self.clone() }
+        Self { token: None, source: TokenSource::Missing, ..self.clone() }
     }
 }
 

@@ -181,9 +181,8 @@ impl Runner {
         if let Some(Session { token, task, .. }) = self.session.take() {
             task.abort();
             let gateway = self.gateway.clone();
-            if std::mem::replace(&mut self.source, TokenSource::Nowhere) == TokenSource::Profile {
-                // On failure, the stored session stays behind; the next use finds that it has
-                // ended.
+            if std::mem::replace(&mut self.source, TokenSource::Missing) == TokenSource::Profile {
+                // a session that is kept there though it has ended is found out when it is used
                 let _ = ctl::profile::forget(gateway.server());
             }
             self.tasks.spawn(async move { connection::sign_out(&gateway, &token).await });

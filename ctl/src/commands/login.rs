@@ -58,7 +58,7 @@ pub(super) async fn logout(shell: &mut Shell<'_>) -> Result<(), Failure> {
     match &endpoint.source {
         TokenSource::Profile | TokenSource::Variable => {}
         TokenSource::File(path) if !profile::is_operator_token(path) => {}
-        TokenSource::File(_) | TokenSource::Operator | TokenSource::Nowhere => {
+        TokenSource::File(_) | TokenSource::Operator | TokenSource::Missing => {
             let message = format!("there is no session with `{}` to end", endpoint.server);
             return Err(Failure::new(Exit::NotAllowed, message));
         }
@@ -73,7 +73,7 @@ pub(super) async fn logout(shell: &mut Shell<'_>) -> Result<(), Failure> {
     match &endpoint.source {
         TokenSource::File(path) => profile::remove_token(path)?,
         TokenSource::Variable => shell.output.note("signed out; unset TOLLGATE_TOKEN yourself"),
-        TokenSource::Profile | TokenSource::Operator | TokenSource::Nowhere => {
+        TokenSource::Profile | TokenSource::Operator | TokenSource::Missing => {
             shell.environment.forget(&endpoint.server)?;
         }
     }

@@ -54,7 +54,7 @@ fn current(shell: &mut Shell<'_>) -> Result<(), Failure> {
     let name = file.profiles.iter().find(|(_, profile)| profile.server == selected.server);
     let record = ProfileRecord::new(name.map(|(name, _)| name), &selected, &file, &selected.server);
     let token = Some(match endpoint.source {
-        TokenSource::Nowhere => "none",
+        TokenSource::Missing => "none",
         TokenSource::File(_) => "file",
         TokenSource::Variable => "variable",
         TokenSource::Profile => "session",

@@ -91,7 +91,7 @@ async fn ensure_signed_in(
     endpoint: Endpoint,
     input: &Quickstart,
 ) -> Result<(Endpoint, Account), Failure> {
-    let has_session = !matches!(endpoint.source, TokenSource::Operator | TokenSource::Nowhere);
+    let has_session = !matches!(endpoint.source, TokenSource::Operator | TokenSource::Missing);
     if has_session {
         let mut client = AccountServiceClient::new(connect(&endpoint).await?);
         match client.who_am_i(WhoAmIRequest {}).await {

@@ -103,7 +103,7 @@ pub(super) async fn check_connection(
                 TokenSource::Variable => "TOLLGATE_TOKEN".to_owned(),
                 TokenSource::Profile => "the profile".to_owned(),
                 TokenSource::Operator => "the gateway's data directory".to_owned(),
-                TokenSource::Nowhere => "nowhere".to_owned(),
+                TokenSource::Missing => "nowhere".to_owned(),
             };
             let finding = format!("account {}, role {role}; from {source}", account.name);
             Diagnosis::ok("token", "", finding)
