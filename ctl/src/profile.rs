@@ -145,16 +145,16 @@ pub fn resolve_for_sign_in(
 ///
 /// # Errors
 /// The profile file cannot be written.
-pub fn remember(server: &str, account: &str, token: &SecretString) -> Result<(), Failure> {
-    Environment::of_process().remember(server, account, token)
+pub fn save_session(server: &str, account: &str, token: &SecretString) -> Result<(), Failure> {
+    Environment::of_process().save_session(server, account, token)
 }
 
 /// Removes the session with `server` from the user's profile file.
 ///
 /// # Errors
 /// The profile file cannot be written.
-pub fn forget(server: &str) -> Result<(), Failure> {
-    Environment::of_process().forget(server)
+pub fn remove_session(server: &str) -> Result<(), Failure> {
+    Environment::of_process().remove_session(server)
 }
 
 // === impl Environment ===
@@ -309,11 +309,11 @@ impl Environment {
         Ok(Endpoint { server, ca_file, token: None, source: TokenSource::Missing })
     }
 
-    /// Like [`remember`], in this environment.
+    /// Like [`save_session`], in this environment.
     ///
     /// # Errors
-    /// As [`remember`].
-    pub fn remember(
+    /// As [`save_session`].
+    pub fn save_session(
         &self,
         server: &str,
         account: &str,
@@ -329,16 +329,16 @@ impl Environment {
         })
     }
 
-    /// Checks that [`Self::remember`] can write the profile file.
+    /// Checks that [`Self::save_session`] can write the profile file.
     pub(crate) fn ensure_profile_writable(&self) -> Result<(), Failure> {
         ProfileFile::ensure_writable(self.profile_dir()?)
     }
 
-    /// Like [`forget`], in this environment.
+    /// Like [`remove_session`], in this environment.
     ///
     /// # Errors
-    /// As [`forget`].
-    pub fn forget(&self, server: &str) -> Result<(), Failure> {
+    /// As [`remove_session`].
+    pub fn remove_session(&self, server: &str) -> Result<(), Failure> {
         let server = normalize(server)?;
         self.change(|file| {
             file.sessions.remove(&server);

@@ -183,7 +183,7 @@ impl Runner {
             let gateway = self.gateway.clone();
             if std::mem::replace(&mut self.source, TokenSource::Missing) == TokenSource::Profile {
                 // a session that is kept there though it has ended is found out when it is used
-                let _ = ctl::profile::forget(gateway.server());
+                let _ = ctl::profile::remove_session(gateway.server());
             }
             self.tasks.spawn(async move { connection::sign_out(&gateway, &token).await });
         }

@@ -74,7 +74,7 @@ pub(super) async fn logout(shell: &mut Shell<'_>) -> Result<(), Failure> {
         TokenSource::File(path) => profile::remove_token(path)?,
         TokenSource::Variable => shell.output.note("signed out; unset TOLLGATE_TOKEN yourself"),
         TokenSource::Profile | TokenSource::Operator | TokenSource::Missing => {
-            shell.environment.forget(&endpoint.server)?;
+            shell.environment.remove_session(&endpoint.server)?;
         }
     }
     shell.output.note(&format!("signed out of {}", endpoint.server));
@@ -181,7 +181,7 @@ pub(super) fn save_session(
             format!("the token is in {}", path.display())
         }
         SessionStore::Profile => {
-            shell.environment.remember(server, &account.name, &token)?;
+            shell.environment.save_session(server, &account.name, &token)?;
             "the session is in your profile".to_owned()
         }
     };

@@ -74,7 +74,7 @@ fn server_sources_have_a_precedence() {
     let server =
         |user: &TestUser, flag| user.environment.resolve(flag, None).map(|it| it.server).unwrap();
     assert_eq!(server(&user, None), "http://127.0.0.1:8081");
-    user.environment.remember("http://profile:1", "alice", &"token".into()).unwrap();
+    user.environment.save_session("http://profile:1", "alice", &"token".into()).unwrap();
     assert_eq!(server(&user, None), "http://profile:1");
     user.environment.server = Some("http://variable:1".to_owned());
     assert_eq!(server(&user, None), "http://variable:1");
@@ -167,7 +167,7 @@ async fn login_and_logout_do_not_touch_the_operator_token() {
 #[tokio::test]
 async fn logout_removes_an_expired_session() {
     let (fake, user) = signed_out().await;
-    user.environment.remember(&fake.server, "alice", &"stale".into()).unwrap();
+    user.environment.save_session(&fake.server, "alice", &"stale".into()).unwrap();
     user.ctl("logout").await.ok();
     assert!(!std::fs::read_to_string(user.profile()).unwrap().contains("stale"));
     assert_eq!(user.ctl("logout").await.code, 3);
@@ -176,7 +176,7 @@ async fn logout_removes_an_expired_session() {
 #[tokio::test]
 async fn a_parse_error_of_the_profile_does_not_leak_its_content() {
     let (fake, user) = signed_out().await;
-    user.environment.remember(&fake.server, "alice", &"secret-token".into()).unwrap();
+    user.environment.save_session(&fake.server, "alice", &"secret-token".into()).unwrap();
     let text = std::fs::read_to_string(user.profile()).unwrap();
     std::fs::write(user.profile(), text.replace("secret-token\"", "secret-token")).unwrap();
     let result = user.ctl("whoami").await;
