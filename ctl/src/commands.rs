@@ -135,7 +135,7 @@ fn read_secret_line(shell: &mut Shell<'_>, what: &str) -> Result<SecretString, F
         }
     }
     if line.is_empty() {
-        return Err(Failure::usage(format!("stdin holds no {what}")));
+        return Err(Failure::usage(format!("stdin has no {what}")));
     }
     Ok(SecretString::from(line))
 }

@@ -69,9 +69,10 @@ pub fn complete(
 ) -> Result<(), Failure> {
     let name = environment.complete.as_deref().unwrap_or_default();
     let shells = Shells::builtins();
-    let completer = shells
-        .completer(name.rsplit('/').next().unwrap_or_default())
-        .ok_or_else(|| Failure::usage(format!("there are no completions for `{name}`")))?;
+    let completer =
+        shells.completer(name.rsplit('/').next().unwrap_or_default()).ok_or_else(|| {
+            Failure::usage(format!("there are no completions for the shell `{name}`"))
+        })?;
     let words: Vec<_> = args.into_iter().skip_while(|word| word != "--").skip(1).collect();
     if words.is_empty() {
         return Ok(out.write_all(registration_script(completer)?.as_bytes())?);

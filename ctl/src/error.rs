@@ -72,9 +72,9 @@ impl Failure {
         if unreachable {
             let message = format!("no gateway answers at `{server}`: {cause}");
             let advice = if cause.contains("lookup") {
-                "check the name of its host, or name another with --server URL"
+                "check the host name, or give another address with --server URL"
             } else {
-                "start one with `gateway`, or name another with --server URL"
+                "start one with `gateway`, or give another address with --server URL"
             };
             Self::new(Exit::Unavailable, message).advise(advice)
         } else {
@@ -153,12 +153,12 @@ impl From<Status> for Failure {
         if SpeaksTlsError::is_cause_of(&status) {
             return Self::new(
                 Exit::Unavailable,
-                "the gateway speaks TLS, and was addressed in clear",
+                "the gateway speaks TLS, but the address is http://",
             )
-            .advise("use https:// in the address that --server names");
+            .advise("use https:// in the --server address");
         }
         if status.code() != Code::Ok && std::error::Error::source(&status).is_some() {
-            return Self::new(Exit::Unavailable, "the connection to the gateway broke")
+            return Self::new(Exit::Unavailable, "the connection to the gateway was lost")
                 .advise("try again in a moment");
         }
         let (exit, default_message) = exit_and_default_message(status.code());
@@ -195,7 +195,7 @@ impl From<Status> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            Self::new(Exit::Ok, "the reader went away")
+            Self::new(Exit::Ok, "stdout was closed")
         } else {
             Self::new(Exit::Failed, format!("writing the output: {error}"))
         }
@@ -218,15 +218,15 @@ fn exit_and_default_message(code: Code) -> (Exit, &'static str) {
     match code {
         Code::Unauthenticated => (Exit::NotAllowed, "not signed in"),
         Code::PermissionDenied => (Exit::NotAllowed, "not allowed"),
-        Code::NotFound => (Exit::NotFound, "there is no such thing"),
-        Code::AlreadyExists => (Exit::Conflict, "it exists already"),
-        Code::FailedPrecondition => (Exit::Conflict, "its state does not allow that"),
+        Code::NotFound => (Exit::NotFound, "not found"),
+        Code::AlreadyExists => (Exit::Conflict, "already exists"),
+        Code::FailedPrecondition => (Exit::Conflict, "not allowed in the current state"),
         Code::Aborted => (Exit::Conflict, "a concurrent change conflicted with this one"),
-        Code::InvalidArgument | Code::OutOfRange => (Exit::Usage, "a value is wrong"),
+        Code::InvalidArgument | Code::OutOfRange => (Exit::Usage, "invalid value"),
         Code::Unavailable => (Exit::Unavailable, "the gateway is not available"),
         Code::DeadlineExceeded => (Exit::Unavailable, "the gateway took too long"),
-        Code::Unimplemented => (Exit::Failed, "the server does not know this call"),
-        Code::ResourceExhausted => (Exit::Failed, "the gateway allows no more of that now"),
+        Code::Unimplemented => (Exit::Failed, "the server does not support this call"),
+        Code::ResourceExhausted => (Exit::Failed, "a limit of the gateway is reached"),
         Code::Cancelled => (Exit::Failed, "the call was cancelled"),
         Code::Ok | Code::Unknown | Code::Internal | Code::DataLoss => {
             (Exit::Failed, "the gateway failed")

@@ -31,8 +31,7 @@ pub(crate) use secret_file::{ensure_token_writable, is_operator_token, remove_to
 /// The default admin address of a gateway on this host.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:8081";
 
-const UNSET_TOKEN_FILE: &str =
-    "unset TOLLGATE_TOKEN_FILE, which names it, or sign in with `ctl login NAME`";
+const UNSET_TOKEN_FILE: &str = "unset TOLLGATE_TOKEN_FILE, or sign in with `ctl login NAME`";
 
 /// The inputs of `ctl` from its process, other than arguments and standard streams.
 #[derive(Clone, Debug)]
@@ -433,7 +432,7 @@ impl Endpoint {
 
 /// Reads and validates a PEM file of certificates.
 pub(crate) fn read_authorities(path: &Path) -> Result<Vec<u8>, Failure> {
-    let advice = "name the authority's certificate (PEM) with --ca-file FILE";
+    let advice = "give the CA certificate (PEM) with --ca-file FILE";
     let pem = std::fs::read(path)
         .map_err(|error| Failure::file("reading", path, &error).advise(advice))?;
     Trust::only(&pem).map_err(|error| {

@@ -1,4 +1,4 @@
-//! `ctl account …`
+//! The arguments of `ctl account`.
 
 use clap::{Args, Subcommand};
 use jiff::SignedDuration;

@@ -1,4 +1,4 @@
-//! `ctl agent-config …`
+//! The arguments of `ctl agent-config`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `ctl audit …`
+//! The arguments of `ctl audit`.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! `ctl apply`
+//! The arguments of `ctl apply`.
 
 use std::path::PathBuf;
 

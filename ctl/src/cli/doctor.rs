@@ -1,4 +1,4 @@
-//! `ctl doctor`
+//! The arguments of `ctl doctor`.
 
 use clap::Args;
 

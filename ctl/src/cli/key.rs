@@ -1,4 +1,4 @@
-//! `ctl key …`
+//! The arguments of `ctl key`.
 
 use clap::{Args, Subcommand};
 use jiff::SignedDuration;

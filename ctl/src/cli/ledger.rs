@@ -1,4 +1,4 @@
-//! `ctl ledger …`
+//! The arguments of `ctl ledger`.
 
 use clap::{Args, Subcommand};
 

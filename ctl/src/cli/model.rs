@@ -1,4 +1,4 @@
-//! `ctl model …`
+//! The arguments of `ctl model`.
 
 use clap::{Args, Subcommand};
 use proto::v1::{Ability, Deployment, Input};

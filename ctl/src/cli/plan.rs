@@ -1,4 +1,4 @@
-//! `ctl plan …`
+//! The arguments of `ctl plan`.
 
 use clap::{Args, Subcommand};
 

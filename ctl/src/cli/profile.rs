@@ -1,4 +1,4 @@
-//! `ctl profile …`
+//! The arguments of `ctl profile`.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! `ctl request …`
+//! The arguments of `ctl request`.
 
 use clap::{Args, Subcommand, ValueEnum};
 use proto::v1::RequestStatus;

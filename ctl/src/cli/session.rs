@@ -1,4 +1,4 @@
-//! `ctl session …`
+//! The arguments of `ctl session`.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! `ctl traffic`
+//! The arguments of `ctl traffic`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `ctl upstream …`
+//! The arguments of `ctl upstream`.
 
 use std::path::PathBuf;
 

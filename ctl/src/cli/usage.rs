@@ -1,4 +1,4 @@
-//! `ctl usage …`
+//! The arguments of `ctl usage`.
 
 use clap::{Args, Subcommand};
 

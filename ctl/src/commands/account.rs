@@ -1,4 +1,4 @@
-//! `ctl account …`.
+//! `ctl account …`, except for the printed form of accounts.
 
 mod limits;
 pub(super) mod record;
@@ -102,11 +102,7 @@ async fn password(shell: &mut Shell<'_>, from_stdin: bool) -> Result<(), Failure
     let answer = client.change_password(request).await.map_err(|status| {
         let is_refused = status.code() == Code::PermissionDenied;
         let failure = Failure::from(status);
-        if is_refused {
-            failure.advise("an operator cannot read a password either")
-        } else {
-            failure
-        }
+        if is_refused { failure.advise("operators cannot read passwords either") } else { failure }
     })?;
     let ended = super::session::count_text(answer.into_inner().ended_sessions);
     shell.output.note(&format!("changed the password; {ended}"));

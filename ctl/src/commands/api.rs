@@ -123,7 +123,7 @@ impl Api {
         }
         let message = format!("no API answers at `{}`: {cause}", self.base_url);
         Failure::new(Exit::Unavailable, message)
-            .advise("start one with `gateway`, or name the address of its API with --base-url URL")
+            .advise("start one with `gateway`, or give the address of its API with --base-url URL")
     }
 }
 

@@ -76,7 +76,9 @@ async fn copy(
     }
     shell.output.end_progress();
     if written != size || size == 0 {
-        return Err(Failure::new(Exit::Unavailable, "the copy broke off").advise("try again"));
+        return Err(
+            Failure::new(Exit::Unavailable, "the backup was interrupted").advise("try again")
+        );
     }
     Ok(size)
 }

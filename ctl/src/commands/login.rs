@@ -59,7 +59,7 @@ pub(super) async fn logout(shell: &mut Shell<'_>) -> Result<(), Failure> {
         TokenSource::Profile | TokenSource::Variable => {}
         TokenSource::File(path) if !profile::is_operator_token(path) => {}
         TokenSource::File(_) | TokenSource::Operator | TokenSource::Missing => {
-            let message = format!("there is no session with `{}` to end", endpoint.server);
+            let message = format!("there is no session with `{}`", endpoint.server);
             return Err(Failure::new(Exit::NotAllowed, message));
         }
     }
@@ -72,7 +72,9 @@ pub(super) async fn logout(shell: &mut Shell<'_>) -> Result<(), Failure> {
     }
     match &endpoint.source {
         TokenSource::File(path) => profile::remove_token(path)?,
-        TokenSource::Variable => shell.output.note("signed out; unset TOLLGATE_TOKEN yourself"),
+        TokenSource::Variable => {
+            shell.output.note("signed out; TOLLGATE_TOKEN is still set: unset it");
+        }
         TokenSource::Profile | TokenSource::Operator | TokenSource::Missing => {
             shell.environment.remove_session(&endpoint.server)?;
         }
@@ -228,7 +230,7 @@ pub(super) fn read_password_change(
 
 fn prompt_password(shell: &Shell<'_>, what: &str, new: bool) -> Result<SecretString, Failure> {
     if !shell.environment.interactive {
-        return Err(Failure::usage("no password is given, and there is no terminal to ask on")
+        return Err(Failure::usage("no password given, and no terminal to prompt on")
             .advise("give it on stdin, with --password-stdin"));
     }
     let mut prompt = dialoguer::Password::new().with_prompt(what);

@@ -64,7 +64,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: Traffic) -> Result<(), Fai
             _ = &mut interrupt => return Ok(()),
         };
         let Some(answer) = answer else {
-            return Err(Failure::new(Exit::Unavailable, "the gateway ended the watch"));
+            return Err(Failure::new(Exit::Unavailable, "the gateway closed the stream"));
         };
         let traffic = TrafficRecord::from(answer);
         if !input.watch {

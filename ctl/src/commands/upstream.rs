@@ -156,7 +156,7 @@ fn credential(
 
 /// Reads and validates a PEM file of certificates for the gateway to trust.
 fn certificates(path: &Path) -> Result<String, Failure> {
-    let advice = "name certificates in PEM with --upstream-ca-file FILE";
+    let advice = "give a PEM file of certificates with --upstream-ca-file FILE";
     let pem = std::fs::read_to_string(path)
         .map_err(|error| Failure::file("reading", path, &error).advise(advice))?;
     Trust::only(pem.as_bytes()).map_err(|error| {

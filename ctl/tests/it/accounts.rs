@@ -1,4 +1,4 @@
-//! `ctl register`, `ctl whoami` and `ctl account …`
+//! Tests of `ctl register`, `ctl whoami` and `ctl account …`.
 
 use crate::harness::{signed_in, signed_out};
 

@@ -1,4 +1,4 @@
-//! `ctl export` and `ctl apply`
+//! Tests of `ctl export` and `ctl apply`.
 
 use tonic::Code;
 

@@ -1,4 +1,4 @@
-//! `ctl upstream …`, `ctl model …` and `ctl plan …`
+//! Tests of `ctl upstream …`, `ctl model …` and `ctl plan …`.
 
 use crate::harness::signed_in;
 

@@ -1,4 +1,4 @@
-//! `ctl doctor`
+//! Tests of `ctl doctor`.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,4 +1,4 @@
-//! `ctl key …`
+//! Tests of `ctl key …`.
 
 use crate::harness::signed_in;
 

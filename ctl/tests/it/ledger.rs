@@ -1,4 +1,4 @@
-//! `ctl ledger …`, `ctl usage export` and `ctl backup`.
+//! Tests of `ctl ledger …`, `ctl usage export` and `ctl backup`.
 
 use crate::harness::{mode, signed_in};
 

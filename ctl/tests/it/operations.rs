@@ -1,4 +1,4 @@
-//! `ctl traffic`, `ctl upstream health` and `ctl account limits`
+//! Tests of `ctl traffic`, `ctl upstream health` and `ctl account limits`.
 
 use crate::harness::signed_in;
 

@@ -1,4 +1,4 @@
-//! `ctl quickstart`
+//! Tests of `ctl quickstart`.
 
 use tonic::Code;
 

@@ -1,4 +1,4 @@
-//! `ctl request …`
+//! Tests of `ctl request …`.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

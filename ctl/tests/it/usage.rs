@@ -1,4 +1,4 @@
-//! `ctl usage …`
+//! Tests of `ctl usage …`.
 
 use crate::harness::signed_in;
 

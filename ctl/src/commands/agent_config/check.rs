@@ -85,7 +85,7 @@ fn finish(shell: &mut Shell<'_>, agent: Agent, model: &str, last: &Reply) -> Res
 fn key(shell: &Shell<'_>, file: Option<PathBuf>) -> Result<SecretString, Failure> {
     let Some(path) = file else {
         return shell.environment.api_key.clone().ok_or_else(|| {
-            Failure::usage("there is no key to check with").advise(
+            Failure::usage("no API key given").advise(
                 "set TOLLGATE_API_KEY or give --key-file FILE; `ctl key create` creates one",
             )
         });
@@ -127,7 +127,8 @@ impl AgentClient {
         let mut unread = Vec::new();
         let idle = |_| failed(format!("no data received for {} s", IDLE_TIMEOUT.as_secs()));
         while let Some(frame) = timeout(IDLE_TIMEOUT, body.frame()).await.map_err(idle)? {
-            let frame = frame.map_err(|error| failed(format!("the stream broke: {error}")))?;
+            let frame =
+                frame.map_err(|error| failed(format!("the stream was interrupted: {error}")))?;
             unread.extend_from_slice(&frame.into_data().unwrap_or_default());
             while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = unread.drain(..=end).collect();

@@ -97,6 +97,6 @@ impl LogFollower {
             self.has_connected = true;
             self.backoff = MIN_BACKOFF;
         }
-        Err(Failure::new(Exit::Unavailable, "the gateway ended the log"))
+        Err(Failure::new(Exit::Unavailable, "the gateway closed the stream"))
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn render(traffic: &TrafficRecord, output: &Output<'_>) -> String {
     let hour = |of: fn(&MinuteRecord) -> u64| {
         let values: Vec<_> = traffic.minutes.iter().map(of).collect();
         let busiest = values.iter().max().copied().unwrap_or_default();
-        let caption = format!("at most {busiest} a minute");
+        let caption = format!("max {busiest} per minute");
         let room = output.width().map(|width| width.saturating_sub(NAME_WIDTH + caption.len() + 5));
         let columns = downsample(&values, room.unwrap_or(values.len()));
         format!("[{}] {caption}", chart::sparkline(&columns, output.unicode()))
@@ -25,7 +25,7 @@ pub(super) fn render(traffic: &TrafficRecord, output: &Output<'_>) -> String {
         (
             "first token",
             format!(
-                "half within {}, 9 in 10 within {}, 99 in 100 within {}",
+                "p50 {}, p90 {}, p99 {}",
                 ms(traffic.ttft_p50_ms),
                 ms(traffic.ttft_p90_ms),
                 ms(traffic.ttft_p99_ms)
