@@ -146,7 +146,9 @@ impl Write for ClosedPipe {
 #[tokio::test]
 async fn a_broken_pipe_is_success() {
     let (_fake, user) = signed_in().await;
-    for line in ["key list", "request tail -o jsonl", "--help", "completions bash"] {
+    for line in
+        ["key list", "key list -o csv", "request tail -o jsonl", "--help", "completions bash"]
+    {
         let args = ["ctl"].into_iter().chain(line.split(' '));
         let mut err = Vec::new();
         let code =
