@@ -1,87 +1,87 @@
-//! Accounts, their sessions, and the codes that invite them.
+//! Accounts, admin sessions and invite codes.
 
 use jiff::Timestamp;
 
 use super::Invalid;
 use super::id::{AccountId, PlanName, SessionId};
 
-/// The name of the built-in account that the operator token belongs to.
+/// The name of the built-in account of the operator token.
 pub const OPERATOR: &str = "operator";
 
-/// One account. Its balance is the ledger's.
+/// An account. Its balance is in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Fixed for life.
+    /// The id, which never changes.
     pub id: AccountId,
-    /// What it signs in with: a name or an e-mail address.
+    /// The sign-in name: a name or an e-mail address.
     pub name: String,
-    /// What it may do on the admin plane.
+    /// The permissions on the admin plane.
     pub role: Role,
-    /// Whether it may be used.
+    /// Whether requests are accepted.
     pub status: AccountStatus,
-    /// Its plan.
+    /// The plan.
     pub plan: PlanName,
-    /// When it was registered.
+    /// The time of registration.
     pub created_at: Timestamp,
 }
 
-/// What an account may do on the admin plane.
+/// An account's permissions on the admin plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Sees and changes what is its own.
+    /// Reads and changes its own account only.
     Member,
-    /// Sees and changes everything.
+    /// Reads and changes everything.
     Operator,
 }
 
-/// Whether an account may be used.
+/// Whether an account's requests are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccountStatus {
-    /// It may.
+    /// Requests are accepted.
     Active,
-    /// Its requests are refused.
+    /// Requests are refused.
     Suspended,
 }
 
-/// A sign-in that has not ended. The token itself is known only to its holder.
+/// An active admin session. Only the token's digest is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// What it is called where it is shown.
+    /// The public id, for display.
     pub id: SessionId,
     /// SHA-256 of the token.
     pub digest: [u8; 32],
-    /// Who signed in.
+    /// The account that signed in.
     pub account: AccountId,
-    /// When.
+    /// The time of the sign-in.
     pub created_at: Timestamp,
-    /// When it ends by itself.
+    /// The time of expiry.
     pub expires_at: Timestamp,
 }
 
-/// A code that lets one person register. The code itself is known only to its holder.
+/// A code for a single registration. Only the code's digest is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invite {
     /// SHA-256 of the code.
     pub digest: [u8; 32],
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When it ends by itself.
+    /// The time of expiry.
     pub expires_at: Timestamp,
 }
 
 impl Account {
-    /// Checks a password's length: 8 to 1,024 bytes.
+    /// Validates a password's length: 8 to 1,024 bytes.
     ///
     /// # Errors
-    /// [`Invalid`] for `password` if it is shorter or longer.
+    /// [`Invalid`] for `password` if the length is out of range.
     pub fn check_password(password: &str) -> Result<(), Invalid> {
         check_length("password", password)
     }
 
-    /// Checks the length of a password that takes another's place, like [`Self::check_password`].
+    /// Validates the length of a replacement password, like [`Self::check_password`].
     ///
     /// # Errors
-    /// [`Invalid`] for `new_password` if it is shorter or longer.
+    /// [`Invalid`] for `new_password` if the length is out of range.
     pub fn check_new_password(password: &str) -> Result<(), Invalid> {
         check_length("new_password", password)
     }

@@ -1,6 +1,6 @@
-//! Names of accounts, such that no name can pass for another, nor do harm where it is printed.
+//! Account names: validation against look-alikes and unsafe characters.
 //!
-//! Checked when an account is made; accounts that were made before keep the names they have.
+//! Names are validated when an account is registered. Existing accounts keep their names.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use super::Invalid;
 use super::text::is_hidden;
 
 const MAX_CHARS: usize = 128;
-/// What names of people and e-mail addresses have beside letters and digits. Neither shells nor spreadsheets
-/// nor patterns give these a meaning within a word.
+/// The punctuation of personal names and e-mail addresses. Within a word, it has no special meaning
+/// in shells, spreadsheets or glob patterns.
 const PUNCTUATION: &str = "._-+@";
-/// Names that a reader would take for the gateway's own or for its operators.
+/// Names that suggest the gateway itself or its operators.
 const RESERVED: [&str; 25] = [
     "admin",
     "administrator",
@@ -49,23 +49,24 @@ const RESERVED: [&str; 25] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountName(String);
 
-/// What a name looks like, in one of two views; names that share one look alike.
+/// A normalised appearance of a name, for the detection of look-alikes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Appearance {
-    /// A name within ASCII, to others within ASCII: only letters and digits of one shape are the same.
+    /// An ASCII name, for comparison with ASCII names: only letters and digits of the same shape
+    /// are equal.
     Ascii(String),
-    /// The skeleton of a name within ASCII, to all others.
+    /// The skeleton of an ASCII name, for comparison with other names.
     AsciiSkeleton(String),
     /// The skeleton (Unicode TR39) of any other name.
     Skeleton(String),
 }
 
 impl AccountName {
-    /// Checks and normalises a name: 1 to 128 letters and digits of one script, as far as Unicode TR39 calls
-    /// that *Highly Restrictive*, with `. _ - + @` between them.
+    /// Validates and normalises a name: 1 to 128 letters and digits of one script (*Highly
+    /// Restrictive* in Unicode TR39), with `. _ - + @` between them.
     ///
     /// # Errors
-    /// [`Invalid`] for `name` if it is not of that form, or reserved.
+    /// [`Invalid`] for `name` if the text has another form or is reserved.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let name = normalized(text);
         if name.is_empty() || name.chars().count() > MAX_CHARS {
@@ -86,7 +87,8 @@ impl AccountName {
             return Err(Invalid::new("name", "`name` must not mix letters of different scripts"));
         }
         let own = Appearance::all(&name);
-        // Punctuation does not tell a reserved name apart; between other names it does, as in addresses.
+        // Punctuation does not make a reserved name acceptable. Between other names it is
+        // significant, as in e-mail addresses.
         let bare = Appearance::all(&letters);
         let is_reserved =
             |reserved: &&str| own.iter().chain(&bare).any(|it| it.is_shared_with(reserved));
@@ -96,12 +98,12 @@ impl AccountName {
         Ok(Self(name))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn into_string(self) -> String {
         self.0
     }
@@ -113,7 +115,7 @@ impl fmt::Display for AccountName {
     }
 }
 
-/// Returns a name in the form in which names are stored.
+/// Returns a name in the normal form in which names are stored (NFKC).
 pub fn normalized(name: &str) -> String {
     name.nfkc().collect()
 }
@@ -121,12 +123,13 @@ pub fn normalized(name: &str) -> String {
 // === impl Appearance ===
 
 impl Appearance {
-    /// Returns what an account's name looks like, for names to come to be compared with.
+    /// Returns all appearances of an account's name.
     ///
-    /// TR39 takes `m` for `rn`; that may be so between scripts, but would keep people from their own e-mail
-    /// addresses within ASCII.
+    /// TR39 treats `m` and `rn` as confusable. Between ASCII names that would reject legitimate
+    /// e-mail addresses, so [`Self::Ascii`] distinguishes them.
     pub fn all(name: &str) -> Vec<Self> {
-        // as it is written and in small letters: `I` looks like `l`, and case does not tell names apart
+        // As written, since `I` looks like `l`, and in lower case, since names are
+        // case-insensitive.
         let spellings = [name.to_owned(), name.to_lowercase()];
         let mut all: Vec<_> = if name.is_ascii() {
             let ascii = spellings.iter().map(|text| Self::Ascii(ascii_shape(text)));
@@ -138,7 +141,7 @@ impl Appearance {
         all
     }
 
-    /// Returns the appearances that another name must not have if this one is taken.
+    /// Returns the appearances that another name must not have if this one exists.
     pub fn conflicts(&self) -> Vec<Self> {
         match self {
             Self::Ascii(text) => vec![Self::Ascii(text.clone())],
@@ -160,7 +163,7 @@ fn shape(text: &str) -> String {
     skeleton(&seen).collect::<String>().to_lowercase()
 }
 
-/// Takes letters and digits for each other that have one shape in many typefaces.
+/// Maps letters and digits that look alike in many typefaces to one of them.
 fn ascii_shape(text: &str) -> String {
     let shape = |c: char| match c {
         'I' | '1' => 'l',
@@ -177,7 +180,7 @@ fn is_allowed(c: char) -> bool {
     GeneralSecurityProfile::identifier_allowed(c) && (c.is_alphanumeric() || is_combining_mark(c))
 }
 
-/// A character that a name must not have, such that it does no harm in a message.
+/// Formats a rejected character for a message; non-printable and non-ASCII characters as `U+XXXX`.
 fn described(c: char) -> String {
     if c.is_ascii_graphic() { format!("`{c}`") } else { format!("U+{:04X}", u32::from(c)) }
 }
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_people_and_addresses_are_names() {
+    fn accepts_personal_names_and_email_addresses() {
         let names = [
             "alice",
             "Alice.B",
@@ -220,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_invisible_mixed_dangerous_or_reserved_is_refused() {
+    fn refuses_invisible_mixed_unsafe_and_reserved_names() {
         let names = [
             "",
             " ",
@@ -280,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_carries_no_character_that_it_warns_of() {
+    fn error_message_escapes_the_rejected_character() {
         let refused = AccountName::parse("bob\u{202e}").unwrap_err().to_string();
         assert!(refused.contains("U+202E") && refused.is_ascii(), "{refused}");
     }

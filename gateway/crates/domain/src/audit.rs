@@ -1,43 +1,43 @@
-//! The audit log's entries: who changed what, and when; and who signed in, or tried to.
+//! Entries of the audit log: changes with their actor and time, and sign-ins and failed sign-ins.
 
 use jiff::Timestamp;
 
 use super::id::AccountId;
 use super::idempotency::AdminCall;
 
-/// One change. Entries are only ever added, and never hold a secret.
+/// One change. Entries are append-only and contain no secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// When the change was made.
+    /// The time of the change.
     pub at: Timestamp,
-    /// Who made it; `None` if the gateway did so itself.
+    /// The account that made the change; `None` for the gateway itself.
     pub actor: Option<AccountId>,
-    /// What was done.
+    /// The action.
     pub action: AuditAction,
-    /// To what: a key's id, the name of an account, a plan or an upstream, a model's id.
+    /// The changed object: a key's id, the name of an account, a plan or an upstream, a model's id.
     pub object: String,
-    /// The account that it concerns, if it is one.
+    /// The account that the change concerns, if any.
     pub account: Option<AccountId>,
-    /// What else there is to say of it.
+    /// Further details, such as the changed fields.
     pub details: String,
-    /// The call that asked for it, if that may be made again: remembered with the entry for a day, and no
-    /// part of what is read of the log.
+    /// The admin call that caused the change, if it had an idempotency key. Stored with the entry
+    /// for a day; not returned when the log is read.
     pub call: Option<AdminCall>,
 }
 
 macro_rules! actions {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)+) => {
-        /// What may be done: a noun and a verb.
+        /// An audited action, named by a noun and a verb.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum AuditAction {
             $($(#[$doc])* $variant,)+
         }
 
         impl AuditAction {
-            /// All of them.
+            /// Every action.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Returns what it is called in the log.
+            /// Returns the name in the log.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
@@ -48,37 +48,37 @@ macro_rules! actions {
 }
 
 actions! {
-    /// An account was made.
+    /// An account was registered.
     AccountRegister = "account.register",
-    /// An account was given money, or some was taken.
+    /// An account was credited or debited by an operator.
     AccountCredit = "account.credit",
-    /// A code for a registration was made.
+    /// An invite code was created.
     AccountInvite = "account.invite",
     /// An account was suspended.
     AccountSuspend = "account.suspend",
-    /// An account may be used again.
+    /// A suspended account was resumed.
     AccountResume = "account.resume",
-    /// An account was put on another plan.
+    /// An account was moved to another plan.
     AccountPlan = "account.plan",
     /// A password was changed.
     AccountPassword = "account.password",
-    /// Somebody signed in.
+    /// A sign-in succeeded.
     SessionCreate = "session.create",
-    /// Operator-ins to an account failed.
+    /// Sign-ins to an account failed.
     SessionRefuse = "session.refuse",
-    /// Tokens of the admin plane were refused that are unknown or have ended.
+    /// Admin tokens were refused because they are unknown or expired.
     TokenRefuse = "token.refuse",
-    /// A session was ended from another one.
+    /// A session was ended by another session of the account.
     SessionRevoke = "session.revoke",
-    /// All sessions but one were ended.
+    /// All sessions of an account but the current one were ended.
     SessionRevokeOthers = "session.revoke_others",
-    /// A key was made.
+    /// A key was created.
     KeyCreate = "key.create",
     /// A key was replaced by a new one.
     KeyRotate = "key.rotate",
     /// A key was revoked.
     KeyRevoke = "key.revoke",
-    /// A plan was made or replaced.
+    /// A plan was created or replaced.
     PlanPut = "plan.put",
     /// A model was added.
     ModelAdd = "model.add",

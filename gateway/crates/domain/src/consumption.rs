@@ -1,18 +1,18 @@
-//! What was consumed so far of what is limited: where counters in memory start from.
+//! The stored consumption, from which the counters in memory are initialised.
 
 use super::id::{AccountId, KeyId, ModelId};
 use super::money::Nanos;
 
-/// What was consumed so far of what is limited. Keys stand for themselves and all that took their
-/// place: their [origins](super::key::Key::origin).
+/// Consumption so far of limited resources. Keys are counted by their
+/// [origins](super::key::Key::origin), that is, per rotation chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Consumption {
-    /// Tokens of each account, since some moment.
+    /// Tokens per account, since the queried time.
     pub accounts: Vec<(AccountId, u64)>,
-    /// Tokens of each model, since that moment.
+    /// Tokens per model, since the queried time.
     pub models: Vec<(ModelId, u64)>,
-    /// Tokens of each key with a monthly quota, since that moment.
+    /// Tokens per key with a monthly quota, since the queried time.
     pub keys: Vec<(KeyId, u64)>,
-    /// What each key with a spending cap was charged, ever.
+    /// The lifetime charges of each key with a spending cap.
     pub spent: Vec<(KeyId, Nanos)>,
 }

@@ -1,7 +1,8 @@
-//! What the audit log says of a change: field by field, from what to what.
+//! Descriptions of changes for the audit log: each changed field with its old and new value.
 //!
-//! Fields are those of the admin contract. A type lists all of its own by taking itself apart, so that a new field
-//! does not compile before the audit log knows it. No value of a field is a secret.
+//! Field names are those of the admin API. Each implementation destructures its type without `..`,
+//! so that a new field does not compile until the audit log handles it. Values must not contain
+//! secrets.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -13,22 +14,24 @@ use super::plan::Plan;
 use super::price::Price;
 use super::upstream::{CredentialSource, Deadlines, Profile, Upstream};
 
-/// The longest text of a value, in characters; a longer one is cut.
+/// The maximum length of a value, in characters; longer values are truncated.
 const MAX_VALUE_CHARS: usize = 200;
 
-/// What is said of a change that changes nothing.
+/// The description of a change without any changed field.
 pub const NO_CHANGE: &str = "no change";
 
 /// A field's name and its value as text; `None` if it is not set.
 pub type Field = (&'static str, Option<String>);
 
-/// Something whose changes are audited.
+/// An object whose changes are audited.
 pub trait Audited {
-    /// Returns its fields, always the same ones in the same order, but for what it is named by.
+    /// Returns all fields except the object's name or id.
+    ///
+    /// Invariant: always the same fields in the same order.
     fn audited_fields(&self) -> Vec<Field>;
 }
 
-/// Says what is set of something that is added or removed: `input_usd: 1, rpm: 60`.
+/// Describes an object that is added or removed by its set fields: `input_usd: 1, rpm: 60`.
 pub fn all_of(object: &impl Audited) -> String {
     let set = object.audited_fields().into_iter().filter_map(|(name, value)| {
         let value = value?;
@@ -37,7 +40,8 @@ pub fn all_of(object: &impl Audited) -> String {
     set.collect::<Vec<_>>().join(", ")
 }
 
-/// Says what differs between two states of the same thing: `input_usd: 1 -> 2, rpm: none -> 60`.
+/// Describes the changed fields between two states of an object: `input_usd: 1 -> 2, rpm: none ->
+/// 60`.
 pub fn between<T: Audited>(before: &T, after: &T) -> String {
     let fields = before.audited_fields().into_iter().zip(after.audited_fields());
     let differing =
@@ -49,7 +53,7 @@ pub fn between<T: Audited>(before: &T, after: &T) -> String {
     if differing.is_empty() { NO_CHANGE.to_owned() } else { differing.join(", ") }
 }
 
-/// A long text, as far as it takes to see that it is another one.
+/// Describes a long text by its length and checksum, so that a change is visible.
 fn checksum(text: &str) -> String {
     format!("{} bytes, CRC-32 {:08x}", text.len(), crc32fast::hash(text.as_bytes()))
 }
@@ -208,12 +212,13 @@ fn modality_name(modality: Modality) -> &'static str {
     }
 }
 
-/// As `upstream:upstream_model`, with its weight and priority where they are not the usual ones.
+/// Formats a deployment as `upstream:upstream_model`, with weight and priority unless they are the
+/// defaults (1 and 0).
 fn deployment(deployment: &Deployment) -> String {
     let Deployment { upstream, upstream_model, weight, priority } = deployment;
     let mut text = format!("{upstream}:{upstream_model}");
     if (*weight, *priority) != (1, 0) {
-        // writing to a text cannot fail
+        // Writing to a `String` cannot fail.
         _ = write!(text, " weight {weight} priority {priority}");
     }
     text
@@ -227,7 +232,7 @@ fn flag(value: bool) -> Option<String> {
     value.then(|| "true".to_owned())
 }
 
-/// A text that may be empty, which means that it is not set.
+/// Returns a text in quotes; `None` for the empty text, which means that the field is not set.
 fn quoted(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| in_quotes(text))
 }
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_changed_and_nothing_else() {
+    fn describes_only_the_changed_fields() {
         assert_eq!(all_of(&plan()), "trial_credit_usd: 5, rpm: 60");
         let limits = Limits { tpm: Some(9), observe: true, ..Limits::default() };
         let models = vec![ModelId::new("a"), ModelId::new("b")];
@@ -277,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut() {
+    fn long_values_are_truncated() {
         let long = "ä".repeat(MAX_VALUE_CHARS + 1);
         assert_eq!(quoted(&long).unwrap().chars().count(), MAX_VALUE_CHARS + 3);
         assert_eq!(quoted(""), None);

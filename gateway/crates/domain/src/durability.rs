@@ -1,11 +1,11 @@
-//! What a word of the gateway outlives.
+//! The durability of acknowledged writes.
 
-/// What it outlives that something was written down.
+/// The failures that an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The death of the process. A power cut may take the last moments.
+    /// A crash of the process. Writes of the last moments may be lost on power failure.
     #[default]
     Process,
-    /// The loss of power, too: whoever is told something has waited for the disk.
+    /// Power failure as well: a write is acknowledged only after it is synced to disk.
     Power,
 }

@@ -1,6 +1,6 @@
-//! The endpoints of `/v1` that leave a request record.
+//! The endpoints of `/v1` whose requests are recorded.
 
-/// An endpoint, as request records name it.
+/// The endpoint of a request record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// `POST /v1/chat/completions`
@@ -13,7 +13,7 @@ pub enum Endpoint {
     Models,
     /// `GET /v1/models/{id}`
     Model,
-    /// Anything else that a known key asked for: an unknown path or a wrong method.
+    /// Any other request with a known key: an unknown path or a wrong method.
     Other,
 }
 
@@ -28,7 +28,7 @@ impl Endpoint {
         Self::Other,
     ];
 
-    /// The name in records.
+    /// Returns the name in request records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ChatCompletions => "chat.completions",

@@ -1,4 +1,4 @@
-//! How an upstream does.
+//! The health of an upstream: breaker state, failure counts, latency.
 
 use std::time::Duration;
 
@@ -6,43 +6,43 @@ use jiff::Timestamp;
 
 use super::latency::Percentiles;
 
-/// What is known of an upstream's last minutes.
+/// The health of an upstream over the last five minutes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Whether requests are sent to it.
+    /// The state of the circuit breaker.
     pub breaker: BreakerState,
-    /// Requests that it answered or failed within the last five minutes.
+    /// Requests that completed or failed.
     pub requests: u64,
-    /// How many of them failed by its fault.
+    /// Requests that failed because of the upstream.
     pub failures: u64,
-    /// Answers within that time whose usage could not be true, and was not charged in full.
+    /// Answers whose reported usage was implausible and was not charged in full.
     pub miscounts: u64,
-    /// From sending a request to the head of the answer; `None` if none was given.
+    /// Time from sending a request to the response head; `None` without any response.
     pub latency: Option<Percentiles>,
-    /// What went wrong last.
+    /// The most recent error.
     pub last_error: Option<LastError>,
 }
 
-/// Whether requests are sent to an upstream.
+/// The state of an upstream's circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// They are.
+    /// Requests are sent.
     Closed,
-    /// They go elsewhere where they can, for so long.
+    /// Requests fail over to other upstreams where possible.
     Open {
-        /// How long still.
+        /// The time until the breaker becomes half-open.
         left: Duration,
     },
-    /// One is sent to see whether it is well again.
+    /// One probe request is sent.
     HalfOpen,
 }
 
-/// What went wrong with an upstream, as its operator should read it: without secrets, and without what
-/// the upstream said, which may repeat them.
+/// An upstream's most recent error, for operators. Contains no secrets, and no text from the
+/// upstream, which may repeat secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastError {
-    /// What.
+    /// The description.
     pub text: String,
-    /// When.
+    /// The time of the error.
     pub at: Timestamp,
 }

@@ -1,49 +1,51 @@
-//! How much of an answer is held for before it begins, and how a hold grows: the same for money and for
-//! tokens per month.
+//! The initial size and the growth of a hold, both for money and for monthly tokens.
 //!
-//! A stream can be ended where nobody can pay for more, so it begins with a part of its cap and grows. A
-//! plain answer shows nothing before its end: all that it may be is held for, and what is not held for it
-//! may not be.
+//! A stream can be stopped when its hold cannot grow further, so its hold starts with a part of the
+//! output cap and grows. A plain answer cannot be stopped early: its hold covers the whole output
+//! cap, and the cap is lowered to the part that the hold covers.
 
-/// Held for a stream in any case where there is enough, in tokens for each answer.
+/// The initial hold of a stream if the balance is sufficient, in tokens per answer.
 pub const SLICE: u64 = 1_024;
-/// What a plain answer may be even if that is more than its share, in tokens.
+/// The output cap that a plain answer gets even if it exceeds half of the balance, in tokens.
 const MIN_PLAIN_CAP: u64 = 4_096;
-/// A hold takes this part of what can be spent at once, so that what it does not need in the end stands in
-/// nobody's way: with plenty.
+/// The divisor of the spendable tokens for one step of a hold. Holds take a small part, so that
+/// their unneeded rest does not block concurrent requests.
 const PART_OF_PLENTY: u64 = 64;
-/// The same where there is less than [`SLICE`] for each of that many.
+/// The divisor for small balances, of which [`PART_OF_PLENTY`] would be less than [`SLICE`].
 const PART_OF_LITTLE: u64 = 16;
-/// A hold grows by this much at least, in tokens.
+/// The minimum growth of a hold, in tokens.
 const MIN_STEP: u64 = 16;
-/// A hold grows by this much at most beyond what is needed, in tokens.
+/// The maximum growth of a hold beyond the required amount, in tokens.
 const MAX_STEP: u64 = 16 * SLICE;
 
-/// An answer that ends by its upstream's cap may have more tokens by our tokenizer than by the upstream's.
-/// Beyond this factor and [`CAP_TOLERANCE`] the upstream does not keep to a cap that its client set.
+/// The factor by which an answer may exceed a client's output cap. An answer that ends at the
+/// upstream's cap may have more tokens by our tokenizer than by the upstream's. Beyond this factor
+/// plus [`CAP_TOLERANCE`], the upstream ignores the cap.
 const CLIENT_CAP_FACTOR: u64 = 4;
-/// The same of a cap that was lowered to what can be paid: what is beyond it is paid by nobody.
+/// Like [`CLIENT_CAP_FACTOR`], for a cap that was lowered to the balance. Smaller, because the
+/// excess is not paid.
 const LOWERED_CAP_FACTOR: u64 = 2;
-/// See [`CLIENT_CAP_FACTOR`]; in tokens.
+/// The constant part of the tolerance, in tokens. See [`CLIENT_CAP_FACTOR`].
 const CAP_TOLERANCE: u64 = 64;
 
-/// How an answer comes, as far as that decides what is held for it.
+/// The form of an answer, which determines its hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldPolicy {
-    /// In pieces, so that it can be ended.
+    /// Streamed; can be stopped early.
     Stream,
-    /// All at once.
+    /// Not streamed.
     Plain {
-        /// Whether its client said how long it may be.
+        /// Whether the client set an output cap.
         is_capped: bool,
     },
 }
 
 impl HoldPolicy {
-    /// How long an answer may be, in tokens, whose longest is `wanted` if what is left pays for `payable`.
+    /// Returns the output cap of an answer, in tokens: `wanted` is the requested maximum, `payable`
+    /// the tokens that the balance covers.
     ///
-    /// A plain answer that is to be shortened anyway, or to which its client set no bound, gets half of
-    /// what is left: the rest is for the requests beside it.
+    /// A plain answer that must be shortened anyway, or that has no client cap, gets half of
+    /// `payable`: the rest remains for concurrent requests.
     pub fn allowed(self, wanted: u64, payable: u64) -> u64 {
         let share = (payable / 2).max(payable.min(MIN_PLAIN_CAP));
         match self {
@@ -53,7 +55,7 @@ impl HoldPolicy {
         }
     }
 
-    /// How much of an answer of up to `allowed` tokens is held for to begin with.
+    /// Returns the initial hold of an answer with an output cap of `allowed`, in tokens.
     pub fn initial(self, allowed: u64, payable: u64) -> u64 {
         match self {
             Self::Stream => {
@@ -65,22 +67,25 @@ impl HoldPolicy {
     }
 }
 
-/// How much is held beyond what is needed by a hold that grows while so many tokens can be paid for.
+/// Returns the tokens by which a growing hold exceeds the required amount, if the balance covers
+/// `payable` tokens.
 pub fn growth_step(payable: u64) -> u64 {
     (payable / PART_OF_PLENTY).clamp(MIN_STEP, MAX_STEP)
 }
 
-/// How much of a hold is kept by an answer of so many tokens while others wait for what it does not need.
+/// Returns the tokens that an answer of `tokens` keeps of its hold while other requests wait for
+/// the unneeded rest.
 pub const fn kept(tokens: u64) -> u64 {
     tokens.saturating_add(MIN_STEP)
 }
 
-/// The most tokens, by our tokenizer, that an answer has whose upstream keeps to its client's cap.
+/// Returns the maximum length of an answer whose upstream obeys a client's `cap`, in tokens of our
+/// tokenizer.
 pub const fn tolerated(cap: u64) -> u64 {
     cap.saturating_mul(CLIENT_CAP_FACTOR).saturating_add(CAP_TOLERANCE)
 }
 
-/// The same of a cap that was lowered to what can be paid.
+/// Like [`tolerated`], for a cap that was lowered to the balance.
 pub const fn tolerated_if_lowered(cap: u64) -> u64 {
     cap.saturating_mul(LOWERED_CAP_FACTOR).saturating_add(CAP_TOLERANCE)
 }
@@ -90,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_begins_with_a_part_and_a_plain_answer_has_all_that_it_may_be() {
+    fn streams_start_with_a_partial_hold_and_plain_answers_with_a_full_one() {
         let check = |policy: HoldPolicy, wanted, payable, expected: (u64, u64)| {
             let allowed = policy.allowed(wanted, payable);
             let found = (allowed, policy.initial(allowed, payable));

@@ -1,6 +1,6 @@
-//! A type for every kind of id and name, so that one cannot pass for another.
+//! Newtypes for ids and names, so that the compiler rejects a mix-up.
 //!
-//! Names are `Arc<str>`: a request record holds half a dozen of them, and a copy must cost nothing.
+//! Names are `Arc<str>`: a request record holds about six of them, and clones must be cheap.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,12 +30,13 @@ macro_rules! name_type {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Takes `text` as it is; for text that was checked before, such as the store's.
+            /// Wraps `text` without validation. For text that was validated before, such as the
+            /// store's.
             pub fn new(text: impl Into<Arc<str>>) -> Self {
                 Self(text.into())
             }
 
-            /// The text.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -56,11 +57,11 @@ macro_rules! name_type {
 }
 
 uuid_type! {
-    /// An account, for life.
+    /// An account's id, which never changes.
     AccountId
 }
 uuid_type! {
-    /// A request (UUIDv7); the client sees it as `x-request-id`.
+    /// A request's id (UUIDv7), which clients receive in `x-request-id`.
     RequestId
 }
 name_type! {
@@ -68,11 +69,11 @@ name_type! {
     KeyId
 }
 name_type! {
-    /// A session, where it is shown; its token is another text.
+    /// The public id of an admin session. Not the session's token.
     SessionId
 }
 name_type! {
-    /// What requests call a model.
+    /// The id or an alias of a model, as used in requests.
     ModelId
 }
 name_type! {
@@ -85,10 +86,10 @@ name_type! {
 }
 
 impl ModelId {
-    /// Checks and takes a model id or alias: 1 to 128 characters of `A-Z a-z 0-9 - _ . : / @`.
+    /// Validates a model id or alias: 1 to 128 characters of `A-Z a-z 0-9 - _ . : / @`.
     ///
     /// # Errors
-    /// [`Invalid`] for `field` if it is not of that form.
+    /// [`Invalid`] for `field` if the text has another form.
     pub fn parse(field: &'static str, text: &str) -> Result<Self, Invalid> {
         check(field, text, 128, |c| c.is_ascii_alphanumeric() || b"-_.:/@".contains(&c))?;
         Ok(Self::new(text))
@@ -96,10 +97,10 @@ impl ModelId {
 }
 
 impl PlanName {
-    /// Checks and takes a plan's name: 1 to 64 characters of `a-z 0-9 - _ .`.
+    /// Validates a plan's name: 1 to 64 characters of `a-z 0-9 - _ .`.
     ///
     /// # Errors
-    /// [`Invalid`] if it is not of that form.
+    /// [`Invalid`] if the text has another form.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         check("plan", text, 64, is_slug)?;
         Ok(Self::new(text))
@@ -107,10 +108,10 @@ impl PlanName {
 }
 
 impl UpstreamName {
-    /// Checks and takes an upstream's name: 1 to 64 characters of `a-z 0-9 - _ .`.
+    /// Validates an upstream's name: 1 to 64 characters of `a-z 0-9 - _ .`.
     ///
     /// # Errors
-    /// [`Invalid`] if it is not of that form.
+    /// [`Invalid`] if the text has another form.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         check("upstream", text, 64, is_slug)?;
         Ok(Self::new(text))
@@ -124,14 +125,15 @@ fn is_slug(c: u8) -> bool {
 fn check(
     field: &'static str,
     text: &str,
-    longest: usize,
+    max_length: usize,
     allowed: fn(u8) -> bool,
 ) -> Result<(), Invalid> {
     if text.is_empty() {
         return Err(Invalid::new(field, format!("`{field}` must not be empty")));
     }
-    if text.len() > longest {
-        return Err(Invalid::new(field, format!("`{field}` is longer than {longest} characters")));
+    if text.len() > max_length {
+        let message = format!("`{field}` is longer than {max_length} characters");
+        return Err(Invalid::new(field, message));
     }
     match text.chars().find(|&c| !u8::try_from(c).is_ok_and(allowed)) {
         None => Ok(()),
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_checked() {
+    fn names_are_validated() {
         assert!(ModelId::parse("id", "meta-llama/Llama-3.1:free@v2").is_ok());
         for bad in ["", "a b", "ü", &"x".repeat(129), "a\n"] {
             assert_eq!(ModelId::parse("id", bad).unwrap_err().field, "id", "{bad:?}");

@@ -1,49 +1,48 @@
-//! Idempotency keys: what a client names a request by, so that its retries are known as such.
+//! Idempotency keys, by which retries of a request are recognised.
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::id::{KeyId, RequestId};
 
-/// An `Idempotency-Key` together with the API key that it came with: their SHA-256, which is all
-/// that is kept of them.
+/// SHA-256 of an `Idempotency-Key` and the id of the API key that sent it. Only the digest is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IdempotencyDigest(pub [u8; 32]);
 
-/// A request that was answered in whole, and must not be served again.
+/// A request that was answered completely and must not be served again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// What it is known by.
+    /// The digest of the idempotency key.
     pub digest: IdempotencyDigest,
-    /// Its id.
+    /// The request's id.
     pub id: RequestId,
-    /// When it ended.
+    /// The time at which the request ended.
     pub at: Timestamp,
 }
 
-/// A call of the admin plane that its caller may make again without harm.
+/// An admin call with an idempotency key, which the caller may safely repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminCall {
-    /// What kind of call it is. A key counts for one kind.
+    /// The method. Keys are scoped to a method.
     pub method: &'static str,
-    /// What its caller names it by: 1 to 255 bytes.
+    /// The caller's idempotency key: 1 to 255 bytes.
     pub key: String,
-    /// Tells calls apart that have the same key. Made with a secret of the gateway, because there may be
-    /// a password in what was asked for.
+    /// The keyed digest of the request, which distinguishes different calls with the same key.
+    /// Keyed with a secret of the gateway, because the request may contain a password.
     pub digest: [u8; 32],
 }
 
-/// A call of the admin plane that was made.
+/// An admin call that was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoneCall {
-    /// Its digest.
+    /// The digest of the request.
     pub digest: [u8; 32],
-    /// What it changed, as the audit log names it.
+    /// The changed object, as named in the audit log.
     pub object: String,
 }
 
 impl IdempotencyDigest {
-    /// Digests what a client sent with this key.
+    /// Returns the digest of an `Idempotency-Key` header that came with the API key `key`.
     pub fn of(key: &KeyId, text: &[u8]) -> Self {
         let digest = Sha256::new().chain_update(key.as_str()).chain_update([0]).chain_update(text);
         Self(digest.finalize().into())

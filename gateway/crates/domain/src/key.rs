@@ -1,8 +1,8 @@
-//! API keys, and the text that a client holds: `sk-tg-<public id>-<secret><checksum>`.
+//! API keys and their text form, `sk-tg-<public id>-<secret><checksum>`.
 //!
-//! The public id names the key in lists and records. The secret has 192 random bits. The checksum
-//! (32 bits of a SHA-256) lets a scanner tell a key from a look-alike without asking us. All three are
-//! lower-case hexadecimal.
+//! The public id identifies the key in lists and records. The secret has 192 random bits. The
+//! checksum (32 bits of a SHA-256) lets a secret scanner recognise keys without a request to the
+//! gateway. All three are lower-case hexadecimal.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,80 +22,83 @@ const SECRET_BYTES: usize = 24;
 const CHECK_BYTES: usize = 4;
 const TEXT_LENGTH: usize = PREFIX.len() + 2 * (PUBLIC_BYTES + SECRET_BYTES + CHECK_BYTES) + 1;
 
-/// One key, without its secret.
+/// An API key, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Its public id.
+    /// The public id.
     pub id: KeyId,
-    /// SHA-256 of its full text.
+    /// SHA-256 of the full text.
     pub digest: KeyDigest,
-    /// Whose it is.
+    /// The account that pays for the key's requests.
     pub account: AccountId,
-    /// What its owner calls it.
+    /// The label that the account's owner set.
     pub label: String,
-    /// The first key of those that took each other's place, up to it; its own id if it took nobody's.
-    /// Limits and spending are counted by it, so that a rotation gives neither anew.
+    /// The first key of the rotation chain that this key belongs to; the key's own id if it has not
+    /// replaced another one. Limits and spending are counted per origin, so that a rotation resets
+    /// neither.
     pub origin: KeyId,
-    /// Its own limits.
+    /// The limits of this key.
     pub limits: Limits,
-    /// The most that it may spend in all, with the keys that it took the place of.
+    /// The total amount that all keys of this origin may spend.
     pub spend_cap: Option<Nanos>,
-    /// The models that it may use; empty means all that the plan allows.
+    /// The models that the key may use; empty means all models of the plan.
     pub models: Vec<ModelId>,
-    /// What happens to what `/v1/responses` cannot translate.
+    /// The handling of Responses features that chat upstreams do not support.
     pub translation: Translation,
-    /// What becomes of a request whose client goes away.
+    /// The handling of client disconnects.
     pub client_gone: ClientGone,
-    /// When it was created.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When it ends by itself.
+    /// The time from which the key is no longer accepted.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// The time of revocation.
     pub revoked_at: Option<Timestamp>,
-    /// The key that took its place, if it was rotated.
+    /// The key that replaced this one by rotation.
     pub successor: Option<KeyId>,
 }
 
-/// What happens to what a Responses request asks for and a chat upstream cannot do.
+/// The handling of Responses features that a chat upstream does not support.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Translation {
-    /// Small losses are made and reported; hosted tools are refused.
+    /// Minor losses are accepted and reported; hosted tools are refused.
     #[default]
     Lenient,
-    /// Every loss is refused.
+    /// Any loss is refused.
     Strict,
-    /// As lenient, but hosted tools are left out, and reported.
+    /// Like `Lenient`, but hosted tools are removed from the request and reported.
     OmitHostedTools,
 }
 
-/// What becomes of a request whose client goes away before its answer has ended.
+/// The handling of a client that disconnects before the end of its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ClientGone {
-    /// Its upstream is stopped.
+    /// The upstream request is cancelled.
     #[default]
     Cancel,
-    /// Its answer is read all the same, for up to this long, so that its usage is the upstream's word.
+    /// The answer is read to its end, for at most this duration, to obtain the usage that the
+    /// upstream reports.
     Drain(Duration),
 }
 
-/// SHA-256 of a key's full text: what is stored, and what requests are looked up by.
+/// SHA-256 of a key's full text. The store keeps the digest only, and requests are authenticated by
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyDigest(pub [u8; 32]);
 
-/// A new key's parts, made of random bytes.
+/// The parts of a new key, derived from random bytes.
 pub struct NewKeyText {
     /// The public id.
     pub id: KeyId,
-    /// The full text; it leaves the system once.
+    /// The full text, which is returned once and not stored.
     pub secret: SecretString,
-    /// Its digest.
+    /// The digest of the full text.
     pub digest: KeyDigest,
 }
 
 // === impl Key ===
 
 impl Key {
-    /// Whether it can be used at `now`.
+    /// Whether the key is accepted at `now`: neither revoked nor expired.
     pub fn is_usable(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
@@ -104,7 +107,8 @@ impl Key {
 // === impl KeyDigest ===
 
 impl KeyDigest {
-    /// Digests what a client sent, well-formed or not: the work is the same for both.
+    /// Returns the digest of a client's credential. The text need not be well-formed; the cost is
+    /// the same in both cases.
     pub fn of(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
     }
@@ -119,10 +123,10 @@ impl fmt::Debug for KeyDigest {
 // === impl NewKeyText ===
 
 impl NewKeyText {
-    /// How many random bytes a key takes.
+    /// The number of random bytes that [`Self::new`] needs.
     pub const RANDOM_BYTES: usize = PUBLIC_BYTES + SECRET_BYTES;
 
-    /// Makes a key of `random` bytes.
+    /// Derives a key from `random` bytes.
     pub fn new(random: &[u8; Self::RANDOM_BYTES]) -> Self {
         let (public, secret) = random.split_at(PUBLIC_BYTES);
         let id = HEXLOWER.encode(public);
@@ -132,7 +136,7 @@ impl NewKeyText {
     }
 }
 
-/// Whether `text` has the form and the checksum of a key. Says nothing about whether we made it.
+/// Whether `text` has the form and a valid checksum of a key. Does not check that the key exists.
 pub fn is_key_text(text: &str) -> bool {
     text.len() == TEXT_LENGTH
         && text.starts_with(PREFIX)
@@ -153,7 +157,7 @@ mod tests {
     use secrecy::ExposeSecret;
 
     #[test]
-    fn the_text_has_the_documented_form() {
+    fn key_text_has_the_documented_form() {
         let key = NewKeyText::new(&[7; 30]);
         let text = key.secret.expose_secret();
         assert_eq!(text.len(), TEXT_LENGTH);
@@ -163,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typo_breaks_the_checksum() {
+    fn a_changed_character_fails_the_checksum() {
         let key = NewKeyText::new(&[7; 30]);
         let text = key.secret.expose_secret().replacen('0', "1", 1);
         assert!(!is_key_text(&text));

@@ -1,30 +1,30 @@
-//! How long things take: counts in buckets that widen with what they hold, and what they say.
+//! A latency histogram with logarithmic buckets, and its percentiles.
 //!
-//! Pure arithmetic. Whoever counts keeps the buckets, as plain or as atomic numbers.
+//! Pure arithmetic: callers keep the bucket counts, as plain or as atomic integers.
 
 use std::time::Duration;
 
-/// How many buckets there are.
+/// The number of buckets.
 pub const BUCKETS: usize = SUB * (LAST - FIRST + 1) as usize;
-/// Buckets between a duration and twice that: what is told of one is at most a sixteenth above it.
+/// Buckets per power of two. A reported percentile exceeds the exact value by at most 1/16.
 const SUB: usize = 16;
-/// Powers of two, in microseconds: the first buckets begin at an eighth of a millisecond, the last ones
-/// end at 71 minutes.
+/// The range as powers of two, in microseconds: the first bucket begins at 128 µs, the last one
+/// ends at 71 minutes.
 const FIRST: u32 = 7;
 const LAST: u32 = 31;
 
-/// How long half, nine tenths and 99 hundredths of the cases took at most.
+/// Upper bounds of the 50th, 90th and 99th percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percentiles {
-    /// Half of them.
+    /// The median.
     pub p50: Duration,
-    /// Nine in ten.
+    /// The 90th percentile.
     pub p90: Duration,
-    /// 99 in a hundred.
+    /// The 99th percentile.
     pub p99: Duration,
 }
 
-/// Returns the bucket of a duration; what is beyond the ends is in the first or the last one.
+/// Returns the bucket of a duration. Durations out of range are in the first or the last bucket.
 pub fn bucket(duration: Duration) -> usize {
     let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).max(1 << FIRST);
     let power = micros.ilog2();
@@ -36,24 +36,24 @@ pub fn bucket(duration: Duration) -> usize {
 }
 
 impl Percentiles {
-    /// Returns what the counts of all buckets say; `None` if they are all zero.
+    /// Returns the percentiles of the bucket counts; `None` if all are zero.
     pub fn of(counts: &[u64; BUCKETS]) -> Option<Self> {
-        let cases: u64 = counts.iter().sum();
-        let within = |hundredths: u64| {
-            let wanted = (cases * hundredths).div_ceil(100);
-            let mut seen = 0;
-            let last = counts.iter().position(|count| {
-                seen += count;
-                seen >= wanted
+        let total: u64 = counts.iter().sum();
+        let percentile = |percent: u64| {
+            let rank = (total * percent).div_ceil(100);
+            let mut cumulative = 0;
+            let bucket = counts.iter().position(|count| {
+                cumulative += count;
+                cumulative >= rank
             });
-            end(last.unwrap_or(BUCKETS - 1))
+            upper_bound(bucket.unwrap_or(BUCKETS - 1))
         };
-        (cases > 0).then(|| Self { p50: within(50), p90: within(90), p99: within(99) })
+        (total > 0).then(|| Self { p50: percentile(50), p90: percentile(90), p99: percentile(99) })
     }
 }
 
-/// The longest duration of a bucket.
-fn end(bucket: usize) -> Duration {
+/// Returns the longest duration of a bucket.
+fn upper_bound(bucket: usize) -> Duration {
     let (power, sub) = (bucket / SUB, bucket % SUB);
     let lowest = 1_u64 << (FIRST as usize + power);
     Duration::from_micros(lowest + lowest / SUB as u64 * (sub as u64 + 1) - 1)
@@ -72,29 +72,30 @@ mod tests {
     }
 
     #[test]
-    fn nothing_says_nothing() {
+    fn empty_histogram_has_no_percentiles() {
         assert_eq!(of([]), None);
     }
 
     #[test]
-    fn a_hundred_cases_are_told_apart() {
-        let told = of((1..=100).map(|n| Duration::from_millis(10 * n))).unwrap();
-        for (told, exact) in [(told.p50, 500), (told.p90, 900), (told.p99, 990)] {
+    fn percentiles_of_a_hundred_values_are_within_a_sixteenth() {
+        let found = of((1..=100).map(|n| Duration::from_millis(10 * n))).unwrap();
+        for (found, exact) in [(found.p50, 500), (found.p90, 900), (found.p99, 990)] {
             let exact = Duration::from_millis(exact);
-            assert!(told >= exact && told <= exact.mul_f64(1.0 + 1.0 / 16.0), "{told:?} {exact:?}");
+            let max = exact.mul_f64(1.0 + 1.0 / 16.0);
+            assert!(found >= exact && found <= max, "{found:?} {exact:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn one_case_is_told_to_a_sixteenth(micros in 128_u64..1 << 32) {
+        fn median_of_one_value_is_within_a_sixteenth(micros in 128_u64..1 << 32) {
             let duration = Duration::from_micros(micros);
-            let told = of([duration]).unwrap().p50;
-            prop_assert!(told >= duration && told <= duration.mul_f64(1.0 + 1.0 / 16.0));
+            let found = of([duration]).unwrap().p50;
+            prop_assert!(found >= duration && found <= duration.mul_f64(1.0 + 1.0 / 16.0));
         }
 
         #[test]
-        fn every_duration_has_a_bucket_and_longer_ones_no_earlier(a in any::<u64>(), b in any::<u64>()) {
+        fn buckets_are_in_range_and_monotonic(a in any::<u64>(), b in any::<u64>()) {
             let [a, b] = [a.min(b), a.max(b)].map(|micros| bucket(Duration::from_micros(micros)));
             prop_assert!(a <= b && b < BUCKETS);
         }

@@ -1,40 +1,40 @@
-//! Ledger entries: the only thing that changes a balance.
+//! Ledger entries. Balances change only through entries.
 
 use jiff::Timestamp;
 
 use super::id::{AccountId, RequestId};
 use super::money::Nanos;
 
-/// The house: not somebody's account, but where losses are booked.
+/// The house account, to which the operator's losses are booked. It belongs to no client.
 pub const HOUSE: AccountId = AccountId(uuid::Uuid::nil());
 
-/// What the house is called in lists.
+/// The name of the house account in lists.
 pub const HOUSE_NAME: &str = "house";
 
-/// One change of one balance. Entries are only ever added.
+/// One change of one balance. Entries are append-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose balance.
+    /// The account whose balance changes.
     pub account: AccountId,
-    /// By how much; charges are negative.
+    /// The change; charges are negative.
     pub amount: Nanos,
-    /// Why.
+    /// The reason.
     pub kind: EntryKind,
-    /// When.
+    /// The time of the change.
     pub at: Timestamp,
 }
 
-/// Why a balance changed.
+/// The reason for a change of a balance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
-    /// The plan's trial credit, once.
+    /// The plan's trial credit, granted once.
     Trial,
-    /// An operator added or took money; the text says why.
+    /// An operator's credit or debit, with the operator's reason.
     Credit(String),
-    /// A request was paid.
+    /// The cost of a request.
     Charge(RequestId),
-    /// A request cost more than its account could pay. On the house's account only.
+    /// The part of a request's cost that its account could not pay. Only on the house account.
     Overrun(RequestId),
-    /// An operator mended an error; the text says which.
+    /// An operator's correction of an error, with its description.
     Correction(String),
 }

@@ -1,7 +1,7 @@
-//! The nouns and rules of the product.
+//! The types and rules of the product: accounts, keys, models, prices, limits, ledger entries.
 //!
-//! No IO, no async, no wire format: everything else speaks in these types. Start with
-//! [`record::RequestRecord`], which names most of them.
+//! Does no IO and no async work. All other crates use these types. Start with
+//! [`record::RequestRecord`], which refers to most of them.
 
 pub mod account;
 pub mod account_name;
@@ -33,18 +33,18 @@ pub mod upstream;
 pub mod usage;
 pub mod wire;
 
-/// A value that a caller gave and that breaks a rule of the domain.
+/// A validation error: a value from the caller that violates a rule of the domain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Invalid {
-    /// The field, as the admin contract names it.
+    /// The field's name in the admin API.
     pub field: &'static str,
-    /// What is wrong with it and what would be right.
+    /// The rule that the value violates, for the caller.
     pub message: String,
 }
 
 impl Invalid {
-    /// Says what is wrong with `field`.
+    /// Creates the error for `field`.
     pub fn new(field: &'static str, message: impl Into<String>) -> Self {
         Self { field, message: message.into() }
     }

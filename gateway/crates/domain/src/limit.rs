@@ -1,79 +1,81 @@
-//! What may be limited, and how much of a limit a request takes.
+//! Limits, their current state, and the tokens that a request may use.
 
 use std::time::Duration;
 
 use super::hold::HoldPolicy;
 
-/// Limits of a plan, a model or a key; `None` is "no limit here".
+/// Limits of a plan, a model or a key; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Requests per minute.
     pub rpm: Option<u64>,
     /// Tokens (input and output together) per minute.
     pub tpm: Option<u64>,
-    /// Requests under way at the same time.
+    /// Concurrent requests.
     pub concurrency: Option<u64>,
     /// Tokens (input and output together) per calendar month in UTC.
     pub monthly_tokens: Option<u64>,
-    /// Whether what exceeds them is served and noted on its record, instead of refused.
+    /// Observe mode: requests over a limit are served, with a note on their record, instead of
+    /// refused.
     pub observe: bool,
 }
 
-/// What a limit belongs to.
+/// The subject of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LimitScope {
     /// The account's plan.
     Plan,
     /// The model, over all accounts.
     Model,
-    /// The key, with those that it took the place of.
+    /// The key, including its predecessors by rotation.
     Key,
 }
 
-/// What a limit counts.
+/// The quantity that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LimitKind {
     /// Requests per minute.
     Requests,
     /// Tokens per minute.
     Tokens,
-    /// Requests at the same time.
+    /// Concurrent requests.
     Concurrency,
     /// Tokens per calendar month.
     MonthlyTokens,
 }
 
-/// How many tokens a request may take, as far as that is known before it goes upstream.
+/// The tokens that a request may use, as known before it is sent upstream. All amounts are in
+/// tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Its input as it is estimated, for the limits per minute; in tokens.
+    /// The estimated input, for per-minute limits.
     pub input: u64,
-    /// The most that its input can be, for the quotas per month; in tokens.
+    /// The upper bound of the input, for monthly quotas.
     pub max_input: u64,
-    /// How much output is reserved to begin with, over all answers.
+    /// The output to reserve initially, over all answers.
     pub output: u64,
-    /// How much more is reserved at a time while the answer grows.
+    /// The increment by which the reservation grows with the answer.
     pub step: u64,
-    /// The longest that each answer may be.
+    /// The maximum length of each answer.
     pub longest: u64,
-    /// How many answers it wants; at least one.
+    /// The number of answers (`n`); at least one.
     pub choices: u64,
-    /// How the answers come.
+    /// Whether answers are streamed or plain.
     pub policy: HoldPolicy,
 }
 
-/// How one limit stands, as its client is told.
+/// The state of one limit, for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gauge {
     /// The limit.
     pub limit: u64,
-    /// What is left of it.
+    /// The unused part of the limit.
     pub remaining: u64,
-    /// When all of it is there again, if nothing more is used.
+    /// The time until the limit is fully available again, without further use.
     pub reset: Duration,
 }
 
-/// How the tightest limits that hold for a request stand; `None` where there is no limit.
+/// The states of the tightest limits that apply to a request; `None` without a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitStatus {
     /// Requests per minute.
@@ -94,7 +96,7 @@ impl Limits {
 // === impl LimitScope ===
 
 impl LimitScope {
-    /// Its name in notes on records.
+    /// Returns the name in notes of request records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Plan => "plan",
@@ -107,7 +109,7 @@ impl LimitScope {
 // === impl LimitKind ===
 
 impl LimitKind {
-    /// Its name in notes on records: that of the field of [`Limits`].
+    /// Returns the name in notes of request records, which is the field's name in [`Limits`].
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Requests => "rpm",
@@ -121,18 +123,18 @@ impl LimitKind {
 // === impl LimitStatus ===
 
 impl LimitStatus {
-    /// Takes in how a limit on requests per minute stands.
+    /// Adds a limit on requests per minute. The tightest one is kept.
     pub fn see_requests(&mut self, gauge: Gauge) {
         tighten(&mut self.requests, gauge);
     }
 
-    /// Takes in how a limit on tokens per minute stands.
+    /// Adds a limit on tokens per minute. The tightest one is kept.
     pub fn see_tokens(&mut self, gauge: Gauge) {
         tighten(&mut self.tokens, gauge);
     }
 }
 
-/// The limit with the least left is the tightest, the lower one if there is as much.
+/// Replaces `tightest` if `gauge` has less remaining, or the same and a lower limit.
 fn tighten(tightest: &mut Option<Gauge>, gauge: Gauge) {
     let order = |gauge: &Gauge| (gauge.remaining, gauge.limit);
     if tightest.as_ref().is_none_or(|tightest| order(&gauge) < order(tightest)) {

@@ -1,4 +1,4 @@
-//! Models: what the catalogue lists, and where each is served.
+//! Models of the catalogue and their deployments.
 
 use std::sync::Arc;
 
@@ -9,64 +9,64 @@ use super::limit::Limits;
 use super::price::Price;
 use super::usage::Tokens;
 
-/// One catalogue entry.
+/// A model of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// What requests name it.
+    /// The id, which requests name.
     pub id: ModelId,
-    /// What people call it. Never accepted as an id; may be empty.
+    /// The name for display. Never accepted as an id; may be empty.
     pub display_name: String,
-    /// What it is, in a sentence; may be empty.
+    /// A one-sentence description; may be empty.
     pub description: String,
-    /// Input and output together.
+    /// The maximum of input and output together.
     pub context_window: Option<Tokens>,
-    /// The longest answer.
+    /// The maximum length of an answer.
     pub max_output_tokens: Option<Tokens>,
     /// Limits over all accounts.
     pub limits: Limits,
-    /// What it costs.
+    /// The price per million tokens.
     pub price: Price,
-    /// What it can do.
+    /// The features that the model supports.
     pub abilities: Vec<Ability>,
-    /// What its messages may hold; empty if nobody said.
+    /// The content that messages may contain; empty if unknown.
     pub inputs: Vec<Modality>,
-    /// Other names that requests may use.
+    /// Alternative ids that requests may use.
     pub aliases: Vec<ModelId>,
-    /// Where it is served.
+    /// The upstreams that serve the model.
     pub deployments: Vec<Deployment>,
-    /// When it was added.
+    /// The time at which the model was added.
     pub created_at: Timestamp,
 }
 
-/// One place where a model is served.
+/// An upstream that serves a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deployment {
     /// The upstream.
     pub upstream: UpstreamName,
-    /// What the model is called there.
+    /// The upstream's name for the model.
     pub upstream_model: Arc<str>,
-    /// Its share among deployments of the same priority; at least 1.
+    /// The share of requests among deployments of the same priority; at least 1.
     pub weight: u32,
-    /// Lower ones are tried first.
+    /// Deployments with lower values are tried first.
     pub priority: u32,
 }
 
-/// What a model can do.
+/// A feature that a model supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ability {
-    /// It calls tools.
+    /// Tool calls.
     Tools,
-    /// It takes images.
+    /// Images as input.
     Vision,
-    /// It gives its reasoning.
+    /// Reasoning in the answer.
     Reasoning,
-    /// It keeps to a JSON schema.
+    /// Answers that conform to a JSON schema.
     StructuredOutput,
-    /// It takes `verbosity`.
+    /// The `verbosity` parameter.
     Verbosity,
 }
 
-/// A kind of content that a message may hold.
+/// A type of message content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Modality {
     /// Text.
@@ -75,17 +75,17 @@ pub enum Modality {
     Image,
     /// Files.
     File,
-    /// Recordings.
+    /// Audio recordings.
     Audio,
 }
 
 impl Model {
-    /// Whether it takes such content; `None` if its entry does not say.
+    /// Whether messages may contain `modality`; `None` if unknown.
     pub fn takes(&self, modality: Modality) -> Option<bool> {
         match modality {
             Modality::Text => Some(true),
             _ if !self.inputs.is_empty() => Some(self.inputs.contains(&modality)),
-            // before there were inputs, this ability said it
+            // `Vision` is the older way to declare image input: entries may lack `inputs`.
             Modality::Image if !self.abilities.is_empty() => {
                 Some(self.abilities.contains(&Ability::Vision))
             }
@@ -95,7 +95,7 @@ impl Model {
 }
 
 impl Modality {
-    /// Its name for many, as in "takes no images".
+    /// Returns the plural for messages, as in "takes no images".
     pub const fn plural(self) -> &'static str {
         match self {
             Self::Text => "text",

@@ -1,4 +1,4 @@
-//! Money as whole nanodollars, so that sums are exact.
+//! Amounts of money in integer nanodollars, so that sums are exact.
 
 use std::fmt;
 use std::iter::Sum;
@@ -7,12 +7,12 @@ use std::str::FromStr;
 
 const PER_DOLLAR: u64 = 1_000_000_000;
 
-/// An amount of money in nanodollars (10⁻⁹ US dollar). Reads and prints as an exact decimal of
-/// dollars: `0.00012`, `-3`.
+/// An amount of money in nanodollars (10⁻⁹ US dollar). Parsed from and displayed as an exact
+/// decimal number of dollars: `0.00012`, `-3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub i64);
 
-/// Why a text is not an amount.
+/// The error for a text that is not an amount of dollars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an amount: give US dollars as a decimal with at most nine places, such as `12.50`")]
 pub struct NotAnAmount;
@@ -23,7 +23,7 @@ impl Nanos {
     /// No money.
     pub const ZERO: Self = Self(0);
 
-    /// Adds, stopping at the ends of the range instead of wrapping around.
+    /// Adds and saturates at the bounds of the range.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prints_and_reads_exact_decimals() {
+    fn displays_and_parses_exact_decimals() {
         for (nanos, text) in [
             (0, "0"),
             (1, "0.000000001"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_exact() {
+    fn rejects_other_formats_and_values_out_of_range() {
         for text in
             ["", "-", ".5", "1.", "1e3", "0.0000000001", "9223372036.854775808", "1,5", "+1", " 1"]
         {

@@ -1,4 +1,4 @@
-//! Plans: what an account is entitled to.
+//! Plans: trial credit, limits and models of an account.
 
 use super::id::{ModelId, PlanName};
 use super::limit::Limits;
@@ -7,15 +7,15 @@ use super::money::Nanos;
 /// The plan of a new account.
 pub const DEFAULT_PLAN: &str = "free";
 
-/// One plan.
+/// A plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Its name.
+    /// The unique name.
     pub name: PlanName,
-    /// What a new account on it is given once.
+    /// The credit that a new account receives once.
     pub trial_credit: Nanos,
     /// Limits over all keys of an account.
     pub limits: Limits,
-    /// The models that it may use; empty means all.
+    /// The models that its accounts may use; empty means all.
     pub models: Vec<ModelId>,
 }

@@ -1,28 +1,29 @@
-//! What tokens cost.
+//! Token prices and the cost of a request.
 
 use super::money::Nanos;
 use super::usage::Usage;
 
-/// The price of a million tokens of each class.
+/// Prices per million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Price {
-    /// Input tokens that were not cached.
+    /// For input tokens that were not cached.
     pub input: Nanos,
-    /// Cached input tokens.
+    /// For cached input tokens.
     pub cached: Nanos,
-    /// Output tokens, the reasoning ones included.
+    /// For output tokens, including reasoning.
     pub output: Nanos,
-    /// Goes up by one with each change.
+    /// The version, incremented with each change.
     pub version: u32,
 }
 
 impl Price {
-    /// Whether every token is free.
+    /// Whether all prices are zero or negative.
     pub fn is_free(&self) -> bool {
         self.input <= Nanos::ZERO && self.cached <= Nanos::ZERO && self.output <= Nanos::ZERO
     }
 
-    /// What `usage` costs: summed in 128 bits and rounded once, half up, to the nanodollar.
+    /// Returns the cost of `usage`, summed in 128 bits and rounded once, half up, to the
+    /// nanodollar.
     pub fn cost(&self, usage: &Usage) -> Nanos {
         let cached = usage.cached.map_or(0, |tokens| tokens.0.min(usage.input.0));
         let of = |tokens: u64, price: Nanos| i128::from(tokens) * i128::from(price.0);
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_counts_do_not_wrap() {
+    fn huge_counts_saturate_without_overflow() {
         check([i64::MAX; 3], u64::MAX, None, u64::MAX, i64::MAX);
         check([5, 1, 0], 10, Some(u64::MAX), 0, 0);
     }

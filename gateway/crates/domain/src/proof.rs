@@ -1,4 +1,4 @@
-//! The proof of the ledger: what was recomputed, and what does not add up.
+//! The report of a ledger verification: the recomputed totals and the inconsistencies found.
 
 use std::fmt;
 
@@ -7,115 +7,115 @@ use jiff::Timestamp;
 use super::id::{AccountId, RequestId};
 use super::money::Nanos;
 
-/// What a proof read, and what it found.
+/// The result of a ledger verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// The stored balances.
     pub balances: Vec<(AccountId, Nanos)>,
-    /// How many ledger entries there are.
+    /// The number of ledger entries.
     pub entries: u64,
-    /// How many of them are charges.
+    /// The number of charges among the entries.
     pub charges: u64,
-    /// How many request records there are.
+    /// The number of request records.
     pub requests: u64,
-    /// How many rows of sums there are.
+    /// The number of rows with usage sums.
     pub sums: u64,
-    /// How many differences were found.
+    /// The number of differences found, including those not in `differences`.
     pub found: u64,
-    /// The first of them.
+    /// The first [`Self::MAX_EXAMPLES`] differences.
     pub differences: Vec<Difference>,
 }
 
-/// One thing that does not add up. `Display` says what was expected and what was found.
+/// An inconsistency of the ledger. `Display` shows the expected and the actual value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// A stored balance is not the sum of its entries.
+    /// A stored balance differs from the sum of its entries.
     Balance {
-        /// Whose.
+        /// The account.
         account: AccountId,
-        /// What is stored.
+        /// The stored balance.
         stored: Nanos,
-        /// What its entries come to.
+        /// The sum of the entries.
         entries: Nanos,
     },
-    /// The balance in memory is not the stored one.
+    /// The balance in memory differs from the stored one.
     Memory {
-        /// Whose.
+        /// The account.
         account: AccountId,
-        /// What is stored.
+        /// The stored balance.
         stored: Nanos,
-        /// What is in memory.
+        /// The balance in memory.
         memory: Nanos,
     },
-    /// A charge is of another amount than its record.
+    /// A charge differs from the cost in the request's record.
     Amount {
-        /// Of this request.
+        /// The request.
         request: RequestId,
-        /// What the record says; `None` if it says nothing.
+        /// The recorded cost; `None` if unknown.
         cost: Option<Nanos>,
-        /// What was charged.
+        /// The charged amount.
         charged: Nanos,
     },
-    /// A charge is on another account than its record.
+    /// A charge was booked to another account than the request's.
     Payer {
-        /// Of this request.
+        /// The request.
         request: RequestId,
-        /// Who paid.
+        /// The charged account.
         account: AccountId,
     },
     /// A request was charged more than once.
     Twice {
-        /// This request.
+        /// The request.
         request: RequestId,
     },
-    /// A request that cost something was not charged.
+    /// A request with a cost was not charged.
     Uncharged {
-        /// This request.
+        /// The request.
         request: RequestId,
-        /// What it cost.
+        /// The recorded cost.
         cost: Nanos,
     },
-    /// An account's charges without a record are not those of the records that were removed.
+    /// An account's charges without a record do not match the cost of the deleted records.
     Unrecorded {
-        /// Whose.
+        /// The account.
         account: AccountId,
-        /// What was charged for requests without a record.
+        /// The charges for requests without a record.
         charged: Nanos,
-        /// What the removed records cost.
+        /// The cost of the deleted records.
         removed: Nanos,
     },
-    /// The sums of an hour are not those of its requests.
+    /// The usage sums of an hour do not match its request records.
     Sums {
-        /// When the hour begins.
+        /// The start of the hour.
         hour: Timestamp,
     },
-    /// The sums of the keys of a day are not those of its hours.
+    /// The per-key sums of a day do not match its hourly sums.
     KeySums {
-        /// When the day begins.
+        /// The start of the day.
         day: Timestamp,
     },
-    /// A record is not found by its time.
+    /// A record is missing from the index by time.
     Time {
-        /// Of this request.
+        /// The request.
         request: RequestId,
     },
-    /// A record or an entry is not found by its account.
+    /// A record or an entry is missing from the index by account.
     Unlisted {
-        /// Whose it is.
+        /// The account.
         account: AccountId,
     },
 }
 
 impl Proof {
-    /// How many differences are kept.
+    /// The maximum number of differences in the report.
     pub const MAX_EXAMPLES: usize = 100;
 
-    /// Whether everything adds up.
+    /// Whether no differences were found.
     pub fn holds(&self) -> bool {
         self.found == 0
     }
 
-    /// Takes note of a difference.
+    /// Adds a difference to the report.
     pub fn note(&mut self, difference: Difference) {
         self.found += 1;
         if self.differences.len() < Self::MAX_EXAMPLES {
@@ -125,7 +125,7 @@ impl Proof {
 }
 
 impl Difference {
-    /// The account that it is about, where that is known.
+    /// Returns the affected account, if known.
     pub fn account(&self) -> Option<AccountId> {
         match self {
             Self::Balance { account, .. }
@@ -142,7 +142,7 @@ impl Difference {
         }
     }
 
-    /// The request that it is about, where it is about one.
+    /// Returns the affected request, if any.
     pub fn request(&self) -> Option<RequestId> {
         match self {
             Self::Amount { request, .. }

@@ -1,4 +1,4 @@
-//! Request records: what is known of each request of a known key, once it has ended.
+//! Request records: one per completed request of a valid key.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -13,83 +13,84 @@ use super::model::Deployment;
 use super::money::Nanos;
 use super::usage::{Usage, UsageBasis};
 
-/// One request. `None` is "unknown", never zero.
+/// The record of a request. `None` means unknown, never zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRecord {
-    /// Its id.
+    /// The request's id.
     pub id: RequestId,
-    /// Who pays.
+    /// The account that pays.
     pub account: AccountId,
-    /// With which key.
+    /// The key that authenticated the request.
     pub key: KeyId,
-    /// What was asked for.
+    /// The requested endpoint.
     pub endpoint: Endpoint,
-    /// The model as the catalogue names it; else as the client named it.
+    /// The model's id in the catalogue; for unknown models, the name in the request.
     pub model: Option<ModelId>,
-    /// Where it was served.
+    /// The deployment that served the request.
     pub deployment: Option<ServedBy>,
-    /// Whether a stream was asked for.
+    /// Whether the client requested a stream.
     pub stream: bool,
-    /// How it ended.
+    /// The outcome.
     pub status: RequestStatus,
-    /// The HTTP status that the client got.
+    /// The HTTP status of the response to the client.
     pub http_status: Option<u16>,
-    /// The `code` of the error that the client got.
+    /// The `code` of the error response to the client.
     pub error_code: Option<String>,
-    /// What it used.
+    /// The tokens used.
     pub usage: Option<Usage>,
-    /// Where `usage` comes from.
+    /// The origin of `usage`.
     pub basis: UsageBasis,
-    /// What it cost.
+    /// The amount charged to the account.
     pub cost: Option<Nanos>,
-    /// What it cost beyond what its account could pay; the house's loss.
+    /// The cost in excess of the account's balance, which is booked to the house account.
     pub overrun: Nanos,
-    /// The price version that it was charged by.
+    /// The version of the price that was applied.
     pub price_version: Option<u32>,
-    /// When it came in.
+    /// The time of arrival.
     pub started_at: Timestamp,
-    /// From its arrival to the end of the answer.
+    /// Time from arrival to the end of the answer.
     pub duration: Duration,
-    /// From its arrival to the first piece of the answer.
+    /// Time from arrival to the first part of the answer.
     pub ttft: Option<Duration>,
-    /// What was lost or mended in translation.
+    /// Losses and repairs in translation.
     pub notes: Vec<String>,
-    /// What its retries are known by, if it came with an idempotency key and was answered in whole.
+    /// The digest that identifies retries, for requests that had an idempotency key and were
+    /// answered completely.
     pub idempotency: Option<IdempotencyDigest>,
-    /// The number of requests that the record stands for. More than one only where requests that never
-    /// went upstream came faster than they are recorded individually; the other fields are then those
-    /// of the first one, as far as all agree.
+    /// The number of requests that this record represents. Greater than one only if requests that
+    /// were not sent upstream arrived faster than the limit for individual records. The other
+    /// fields are then those of the first request, as far as all requests agree.
     pub count: NonZeroU32,
 }
 
-/// Where a request was served.
+/// The deployment that served a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedBy {
     /// The upstream.
     pub upstream: super::id::UpstreamName,
-    /// What the model is called there.
+    /// The upstream's name for the model.
     pub upstream_model: std::sync::Arc<str>,
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestStatus {
-    /// The answer reached its end.
+    /// The answer is complete.
     Completed,
-    /// The answer was cut by a length limit or a content filter.
+    /// The answer was truncated by a length limit or a content filter.
     Incomplete,
-    /// The upstream, or we, failed.
+    /// The upstream or the gateway failed.
     Failed,
-    /// The client went away.
+    /// The client disconnected.
     Cancelled,
-    /// We died while it was under way.
+    /// The gateway stopped while the request was in flight.
     Interrupted,
-    /// It was refused before an upstream was called.
+    /// The request was refused before an upstream was called.
     Rejected,
 }
 
 impl RequestRecord {
-    /// Returns it as a store gives it back, which keeps times to the microsecond.
+    /// Returns the record with times truncated to the microsecond, the precision of the store.
     #[must_use]
     pub fn to_the_microsecond(self) -> Self {
         let at = Timestamp::from_microsecond(self.started_at.as_microsecond());
@@ -103,7 +104,8 @@ impl RequestRecord {
         }
     }
 
-    /// What it changes in balances, if anything: what its account pays, and what the house loses by it.
+    /// Returns the ledger entries of the request, if any: the charge to its account and the overrun
+    /// of the house account.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + use<> {
         let charge = (self.account, self.cost.unwrap_or_default(), EntryKind::Charge(self.id));
         let overrun = (HOUSE, self.overrun, EntryKind::Overrun(self.id));
@@ -124,7 +126,7 @@ impl RequestStatus {
         Self::Rejected,
     ];
 
-    /// The word for it.
+    /// Returns the name in records and filters.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -136,7 +138,7 @@ impl RequestStatus {
         }
     }
 
-    /// Whether it counts as an error: the client got no answer, and did not choose to.
+    /// Whether the request counts as an error: the client received no answer and did not cancel.
     pub const fn is_error(self) -> bool {
         match self {
             Self::Failed | Self::Interrupted | Self::Rejected => true,

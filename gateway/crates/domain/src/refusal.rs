@@ -1,6 +1,6 @@
-//! Why a request is not served, in words that the caller can act on.
+//! Reasons for refusing a request, with messages that the caller can act on.
 //!
-//! Knows no HTTP status; `http/error_reply.rs` has the table.
+//! Independent of HTTP: `http/error_reply.rs` maps refusals to status codes.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::id::RequestId;
 use super::limit::{LimitKind, LimitScope};
 use super::money::Nanos;
 
-/// A request that we refuse. `Display` is what the caller reads.
+/// The reason for refusing a request. `Display` is the message to the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No credential, or none that we made and that still holds.
+    /// The credential is missing, malformed, unknown, revoked or expired.
     #[error("{0}")]
     InvalidApiKey(KeyFault),
     /// The account was suspended.
@@ -22,20 +22,20 @@ pub enum Refusal {
     /// The plan or the key does not include the model.
     #[error("model `{model}` is not available to this {}", if *.by_key { "key" } else { "account's plan" })]
     ModelNotAllowed {
-        /// The model as the client named it.
+        /// The model's name in the request.
         model: String,
-        /// Whether the key (rather than the plan) leaves it out.
+        /// Whether the key, rather than the plan, excludes the model.
         by_key: bool,
     },
-    /// The catalogue does not have the model.
+    /// The model is not in the catalogue.
     #[error("{}", unknown_model(.model, .meant.as_deref()))]
     ModelNotFound {
-        /// The model as the client named it.
+        /// The model's name in the request.
         model: String,
-        /// The id of the model whose display name this is.
+        /// The id of the model with this display name, if any.
         meant: Option<String>,
     },
-    /// There is nothing at this path.
+    /// The path is unknown.
     #[error(
         "unknown path `{path}`; this gateway serves /v1/models, /v1/chat/completions and /v1/responses"
     )]
@@ -43,52 +43,52 @@ pub enum Refusal {
         /// The path.
         path: String,
     },
-    /// There is something at this path, but not for this method.
+    /// The path does not support the method.
     #[error("method `{method}` is not allowed here; use {allowed}")]
     MethodNotAllowed {
         /// The method.
         method: String,
-        /// The methods that are.
+        /// The allowed methods.
         allowed: &'static str,
     },
-    /// There is a WebSocket at this path in the original, but not here.
+    /// The path accepts WebSockets in OpenAI's API, but not in the gateway.
     #[error("WebSockets are not served here; POST the request instead, with `stream` for a stream")]
     WebSocket,
-    /// No response of this account has this id.
+    /// The account has no stored response with this id.
     #[error("response `{id}` was not found: it was never stored, was deleted, or is too old")]
     ResponseNotFound {
-        /// The id that was asked for.
+        /// The requested id.
         id: String,
     },
-    /// The body is larger than we take.
+    /// The body exceeds the size limit.
     #[error("the request body is larger than {limit_bytes} bytes, the limit of this gateway")]
     RequestTooLarge {
         /// The limit.
         limit_bytes: u64,
     },
-    /// The body did not come in time.
+    /// The body did not arrive in time.
     #[error("the request body did not arrive in time; send it again")]
     BodyTooSlow,
-    /// The body broke off, or is not framed as its headers say.
+    /// The body is incomplete, or its framing does not match its headers.
     #[error("the request body broke off or is not framed correctly; send it again")]
     BodyBrokenOff,
-    /// The gateway's memory for request bodies is used up. Worth a retry soon.
+    /// The gateway's memory for request bodies is exhausted. Retryable soon.
     #[error("the gateway is receiving as many request bodies as it has memory for; try again soon")]
     BodyMemoryExhausted,
-    /// The body is of a kind that we do not read.
+    /// The media type or encoding of the body is not supported.
     #[error("{0}")]
     UnsupportedMediaType(String),
-    /// The body breaks a rule of the endpoint.
+    /// The body violates a rule of the endpoint.
     #[error("{message}")]
     InvalidRequest {
-        /// Which rule, as the `code` of the error.
+        /// The rule, which is the `code` of the error.
         code: RequestFault,
-        /// The field, as a path.
+        /// The path of the field.
         param: Option<String>,
-        /// What is wrong and what would be right.
+        /// The violation and how to fix it.
         message: String,
     },
-    /// A limit was reached. Worth a retry after the given time.
+    /// A limit was reached. Retryable after `retry_after`.
     #[error(
         "rate limit reached: {kind} of this {scope} (limit {limit}); try again in {} ms",
         .retry_after.as_millis(),
@@ -96,16 +96,16 @@ pub enum Refusal {
         scope = scope_text(*.scope)
     )]
     RateLimited {
-        /// What the limit belongs to.
+        /// The subject of the limit.
         scope: LimitScope,
-        /// What it counts.
+        /// The limited quantity.
         kind: LimitKind,
         /// The limit.
         limit: u64,
-        /// When to try again.
+        /// The time until a retry can succeed.
         retry_after: Duration,
     },
-    /// The request alone needs more than a limit. Not worth a retry as it is.
+    /// The request alone exceeds a limit. Not retryable unchanged.
     #[error(
         "this request may need {needed} tokens, more than the limit of {limit} {kind} of this {scope}; \
          shorten its input or lower its output cap",
@@ -113,70 +113,71 @@ pub enum Refusal {
         scope = scope_text(*.scope)
     )]
     LargerThanLimit {
-        /// What the limit belongs to.
+        /// The subject of the limit.
         scope: LimitScope,
-        /// What it counts.
+        /// The limited quantity.
         kind: LimitKind,
         /// The limit, in tokens.
         limit: u64,
-        /// What the request needs, at most, in tokens.
+        /// The maximum that the request may use, in tokens.
         needed: u64,
     },
-    /// What is left of the month's tokens does not suffice. Not worth a retry before its end.
+    /// The remaining tokens of the month do not suffice. Not retryable before `until`.
     #[error(
         "what is left of the {limit} tokens per month of this {scope} does not suffice for this request \
          until {until}",
         scope = scope_text(*.scope)
     )]
     QuotaSpent {
-        /// What the quota belongs to.
+        /// The subject of the quota.
         scope: LimitScope,
-        /// The quota.
+        /// The quota, in tokens.
         limit: u64,
-        /// When the month ends.
+        /// The end of the month.
         until: Timestamp,
     },
-    /// What is left of the key's cap does not pay for the request. Not worth a retry.
+    /// The rest of the key's spending cap does not cover the request. Not retryable.
     #[error(
         "what is left of the {cap} dollars that this key may spend does not pay for this request; \
          make another one with `ctl key create`"
     )]
     KeyCapSpent {
-        /// Its cap.
+        /// The spending cap.
         cap: Nanos,
     },
-    /// The key's cap would pay for it, but is held for other requests.
+    /// The key's spending cap would cover the request, but is held for other requests.
     #[error(
         "what this key may still spend is held for its requests under way; try again when one has ended"
     )]
     KeyCapHeld,
-    /// The answer would have to be shorter than the client allows, and the key takes no losses.
+    /// The output cap would have to be lowered, which a key with strict translation does not
+    /// accept.
     #[error(
         "only {cap} output tokens are paid for by the balance, the key's cap or the month's tokens; \
          lower `max_output_tokens`"
     )]
     OutputCapTooHigh {
-        /// The cap that could be had, in tokens.
+        /// The affordable cap, in tokens.
         cap: u64,
     },
-    /// The balance does not pay for the request. Not worth a retry.
+    /// The balance does not cover the request. Not retryable.
     #[error(
         "the balance of this account does not pay for this request; \
          ask the operator of this gateway for credit (`ctl account credit`)"
     )]
     InsufficientBalance,
-    /// The model was moved while the request was on its way.
+    /// The model's deployments changed while the request was being processed.
     #[error("the catalogue changed while this request was on its way; send it again")]
     CatalogueChanged,
-    /// The balance would pay for it, but is held for other requests.
+    /// The balance would cover the request, but is held for other requests.
     #[error(
         "the balance of this account is held for its requests under way; try again when one has ended"
     )]
     BalanceHeld,
-    /// We cannot read what the request refers to.
+    /// The stored responses that the request references cannot be read.
     #[error("the gateway cannot read stored responses at the moment; try again soon")]
     StateUnavailable,
-    /// The first attempt of this request is under way. Worth a retry when it has ended.
+    /// The first attempt of this request is in progress. Retryable when it has ended.
     #[error(
         "request `{first}` with the same idempotency key is being answered; try again when it has ended"
     )]
@@ -184,7 +185,7 @@ pub enum Refusal {
         /// The first attempt.
         first: RequestId,
     },
-    /// The request was answered before, and its answer is not kept. Not worth a retry.
+    /// The request was answered before, and its answer is no longer available. Not retryable.
     #[error(
         "request `{first}` with the same idempotency key was answered before, and its answer is not \
          kept; send a new key to have it answered, and charged, again"
@@ -193,7 +194,7 @@ pub enum Refusal {
         /// The first attempt.
         first: RequestId,
     },
-    /// Another request came with the same idempotency key.
+    /// A different request used the same idempotency key.
     #[error(
         "the idempotency key belongs to request `{first}`, whose endpoint or body was another; send a \
          new key with each new request"
@@ -202,63 +203,63 @@ pub enum Refusal {
         /// The other request.
         first: RequestId,
     },
-    /// The gateway shuts down, and the request took longer than that waits. Worth a retry.
+    /// The gateway is shutting down, and the request exceeded the drain timeout. Retryable.
     #[error("the gateway is shutting down and ended this request; send it again")]
     ShuttingDown,
-    /// We cannot keep records at the moment, and do not serve without.
+    /// Requests cannot be recorded at the moment, and unrecorded requests are not served.
     #[error("the gateway cannot record requests at the moment; try again soon")]
     RecorderBehind,
 }
 
-/// What is wrong with a credential.
+/// The reason why a credential is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
-    /// There is none.
+    /// The request has no credential.
     #[error("no API key was given; send it as `Authorization: Bearer sk-tg-…`")]
     Missing,
-    /// It is not of the form of a key.
+    /// The text does not have the form of a key.
     #[error(
         "this is not an API key of this gateway: keys begin with `sk-tg-` and end in a checksum"
     )]
     Malformed,
-    /// It has the form, but we do not know it.
+    /// The key is well-formed but does not exist.
     #[error("unknown API key; make one with `ctl key create`")]
     Unknown,
-    /// It was revoked.
+    /// The key was revoked.
     #[error("this API key was revoked; make another one with `ctl key create`")]
     Revoked,
-    /// It has ended.
+    /// The key has expired.
     #[error("this API key has expired; make another one with `ctl key create`")]
     Expired,
 }
 
-/// The rule that a request body breaks.
+/// The rule that a request body violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestFault {
-    /// It is not JSON, or not a JSON object.
+    /// The body is not JSON, or not a JSON object.
     InvalidJson,
     /// A field has the wrong type.
     InvalidType,
     /// A field has a value that is not allowed.
     InvalidValue,
-    /// A field is missing.
+    /// A required field is missing.
     MissingRequiredParameter,
-    /// A field that we cannot honour.
+    /// A field is not supported.
     UnsupportedParameter,
-    /// Tools that no function can stand for.
+    /// A tool cannot be represented as a function tool.
     UnsupportedTools,
-    /// A choice of tools that the upstream would not obey.
+    /// A `tool_choice` is not supported by the upstream.
     UnsupportedToolChoice,
-    /// An input item that cannot be said in chat.
+    /// An input item has no equivalent in chat completions.
     UnsupportedInputItem,
-    /// A part of a message or of a tool's result that cannot be said in chat.
+    /// A part of a message or a tool result has no equivalent in chat completions.
     UnsupportedContentPart,
-    /// The response that the request goes on from is not kept here.
+    /// `previous_response_id` names a response that is not stored.
     PreviousResponseNotFound,
 }
 
 impl Refusal {
-    /// A body that breaks rule `code` at `param`.
+    /// Creates the refusal of a body that violates rule `code` at `param`.
     pub fn invalid(code: RequestFault, param: Option<&str>, message: impl Into<String>) -> Self {
         Self::InvalidRequest { code, param: param.map(str::to_owned), message: message.into() }
     }

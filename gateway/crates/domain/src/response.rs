@@ -1,4 +1,4 @@
-//! Responses that are kept, so that later requests can refer to them.
+//! Stored responses (`store: true`), which later requests can reference.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use super::id::{AccountId, RequestId};
 
 const PREFIX: &str = "resp_";
 
-/// One answer of `/v1/responses` with what it answered.
+/// A response of `/v1/responses` with the input that it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredResponse {
-    /// The request that it answers; [`response_id`] is its public form.
+    /// The id of the request; [`response_id`] returns the public form.
     pub id: RequestId,
-    /// Whose it is; nobody else ever sees it.
+    /// The account that owns the response. No other account can read it.
     pub account: AccountId,
-    /// The response that it continues.
+    /// The response that this one continues (`previous_response_id`).
     pub previous: Option<RequestId>,
-    /// When its request came in.
+    /// The time at which the request arrived.
     pub created_at: Timestamp,
-    /// The items that the client sent, as a JSON array; each has an `id`.
+    /// The client's input items, as a JSON array; each has an `id`.
     pub input: Arc<str>,
     /// The response object, as JSON.
     pub object: Arc<str>,
-    /// The ids of the items in both.
+    /// The ids of the items in `input` and `object`.
     pub items: Vec<String>,
 }
 
-/// What one response adds to a conversation that goes on from it.
+/// The items that one response contributes to a conversation that continues it.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// The response that it continues.
+    /// The response that this one continues.
     pub previous: Option<RequestId>,
-    /// What was sent, then what was answered.
+    /// The input items, then the output items.
     pub items: Vec<Box<RawValue>>,
 }
 
-/// Items that were asked for by their ids, each once.
+/// Referenced items by their ids.
 #[derive(Debug, Default)]
 pub struct FoundItems {
     by_id: HashMap<String, Box<RawValue>>,
@@ -50,26 +50,26 @@ pub struct FoundItems {
 // === impl StoredResponse ===
 
 impl StoredResponse {
-    /// What it counts for in its account's share of the store.
+    /// Returns the size that counts towards the account's storage quota.
     pub fn bytes(&self) -> u64 {
         (self.input.len() + self.object.len()) as u64
     }
 
-    /// Its items: what was sent, then what was answered.
+    /// Returns the input items, then the output items.
     pub fn contents(&self) -> Vec<&RawValue> {
         #[derive(Deserialize)]
         struct Object<'a> {
             #[serde(borrow)]
             output: Vec<&'a RawValue>,
         }
-        // both are our own writing
+        // The gateway wrote both texts, so parsing does not fail.
         let mut items: Vec<_> = serde_json::from_str(&self.input).unwrap_or_default();
         let output = serde_json::from_str(&self.object).map(|Object { output }| output);
         items.extend(output.unwrap_or_default());
         items
     }
 
-    /// What is left of it in a conversation: not what the object repeats of the request.
+    /// Returns the items without the request's other fields, which the object repeats.
     pub fn turn(&self) -> Turn {
         let items = self.contents().into_iter().map(ToOwned::to_owned).collect();
         Turn { previous: self.previous, items }
@@ -79,7 +79,7 @@ impl StoredResponse {
 // === impl Turn ===
 
 impl Turn {
-    /// How long its items are.
+    /// Returns the total size of the items.
     pub fn bytes(&self) -> u64 {
         self.items.iter().map(|item| item.get().len() as u64).sum()
     }
@@ -88,7 +88,7 @@ impl Turn {
 // === impl FoundItems ===
 
 impl FoundItems {
-    /// Takes what `response` has of the `wanted` items, in the place of those that were taken before.
+    /// Adds the `wanted` items of `response`. Replaces earlier items with the same id.
     pub fn take(&mut self, response: &StoredResponse, wanted: &HashSet<String>) {
         for item in response.contents() {
             if let Some(id) = item_id(item).filter(|id| wanted.contains(id)) {
@@ -97,24 +97,24 @@ impl FoundItems {
         }
     }
 
-    /// Takes all that others have found.
+    /// Adds all items of `others`. Replaces earlier items with the same id.
     pub fn extend(&mut self, others: Self) {
         for (id, item) in others.by_id {
             self.insert(id, item);
         }
     }
 
-    /// Whether this item was found.
+    /// Whether an item with this id was found.
     pub fn has(&self, id: &str) -> bool {
         self.by_id.contains_key(id)
     }
 
-    /// How long they are together.
+    /// Returns the total size of the items.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The items by their ids.
+    /// Returns the items by their ids.
     pub fn into_map(self) -> HashMap<String, Box<RawValue>> {
         self.by_id
     }
@@ -127,7 +127,7 @@ impl FoundItems {
     }
 }
 
-/// The id of an item, if it has one.
+/// Returns the id of an item, if it has one.
 pub fn item_id(item: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     struct Item {
@@ -136,12 +136,12 @@ pub fn item_id(item: &RawValue) -> Option<String> {
     serde_json::from_str::<Item>(item.get()).ok()?.id
 }
 
-/// The id that a client knows a response by: `resp_` and 32 hexadecimal digits.
+/// Returns the public id of a response: `resp_` and 32 hexadecimal digits.
 pub fn response_id(id: RequestId) -> String {
     format!("{PREFIX}{}", id.0.simple())
 }
 
-/// Reads what [`response_id`] wrote.
+/// Parses the output of [`response_id`].
 pub fn parse_response_id(text: &str) -> Option<RequestId> {
     let digits = text.strip_prefix(PREFIX).filter(|digits| digits.len() == 32)?;
     Uuid::try_parse(digits).ok().map(RequestId)
@@ -151,9 +151,9 @@ pub fn parse_response_id(text: &str) -> Option<RequestId> {
 mod tests {
     use super::*;
 
-    /// Ids with escapes were taken for none.
+    /// Regression: ids with JSON escapes were ignored.
     #[test]
-    fn any_string_is_an_id() {
+    fn item_ids_may_contain_escapes() {
         let id = |json: &str| item_id(&RawValue::from_string(json.to_owned()).unwrap());
         assert_eq!(id(r#"{"type":"x","id":"a"}"#).as_deref(), Some("a"));
         assert_eq!(id(r#"{"id":"a\"b\u00fc\n"}"#).as_deref(), Some("a\"bü\n"));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_come_back() {
+    fn response_ids_round_trip() {
         let id = RequestId(Uuid::from_u128(7));
         assert_eq!(response_id(id), "resp_00000000000000000000000000000007");
         assert_eq!(parse_response_id(&response_id(id)), Some(id));

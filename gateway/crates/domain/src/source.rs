@@ -1,4 +1,4 @@
-//! Where a connection comes from, as far as that tells clients apart.
+//! The source of a connection, at the granularity at which clients are distinguished.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use ipnet::Ipv6Net;
 /// The length of the IPv6 prefix that a single client is usually assigned, in bits.
 const CLIENT_PREFIX_BITS: u8 = 64;
 
-/// Where a call of the admin plane comes from.
+/// The source of an admin call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The admin plane's Unix socket.
@@ -34,7 +34,8 @@ impl fmt::Display for Source {
     }
 }
 
-/// Returns the address that stands for one client: an IPv4 address, or the /64 network of an IPv6 address.
+/// Returns the prefix that identifies one client: an IPv4 address, or the /64 network of an IPv6
+/// address, since a single client is usually assigned a /64.
 pub fn client_prefix(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

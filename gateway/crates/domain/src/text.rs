@@ -1,9 +1,10 @@
-//! Text that is shown to people.
+//! Detection of invisible and control characters in displayed text.
 
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
-/// Whether a character is not seen where it is printed, or changes what is printed around it: controls,
-/// formats such as those of text direction, separators of lines, fillers, what Unicode has not assigned.
+/// Whether a character is invisible or alters the display of its neighbours: control characters,
+/// format characters such as bidirectional controls, line separators, fillers, unassigned code
+/// points.
 pub fn is_hidden(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
@@ -15,8 +16,8 @@ pub fn is_hidden(c: char) -> bool {
     }
 }
 
-/// Whether a text has a character that is [hidden](is_hidden), other than a joiner after a symbol: emoji are
-/// made so.
+/// Whether a text contains a [hidden](is_hidden) character. A zero-width joiner after a symbol is
+/// accepted, since emoji sequences need it.
 pub fn has_hidden(text: &str) -> bool {
     let mut is_symbol = false;
     text.chars().any(|c| {
@@ -31,7 +32,7 @@ fn is_line_end(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Letters and marks without a shape.
+/// Whether `c` is a letter or mark without a glyph.
 fn is_filler(c: char) -> bool {
     let fillers =
         ['\u{34f}', '\u{115f}', '\u{1160}', '\u{17b4}', '\u{17b5}', '\u{3164}', '\u{ffa0}'];
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_seen_is_not_hidden() {
+    fn finds_hidden_characters_and_accepts_visible_text() {
         assert!(!has_hidden("👩\u{200d}🔬 🏳\u{fe0f}\u{200d}🌈"));
         assert!(has_hidden("bob\u{200d}") && has_hidden("👩\u{200d}\u{200d}"));
         assert!(!"aÄ1 -«»李ي\u{e31}\u{a0}…–😀".chars().any(is_hidden));

@@ -6,39 +6,40 @@ use jiff::Timestamp;
 
 use super::id::UpstreamName;
 
-/// One upstream. How to reach it, not whether it is well.
+/// The configuration of an upstream. Its health is in [`Health`](super::health::Health).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
-    /// Its name.
+    /// The unique name.
     pub name: UpstreamName,
-    /// The base URL, to which `/chat/completions` is added, or `sim:` for the built-in simulator.
+    /// The base URL, to which `/chat/completions` is appended, or `sim:` for the built-in
+    /// simulator.
     pub url: String,
-    /// Where its credential comes from.
+    /// The source of the credential.
     pub credential: CredentialSource,
-    /// Its dialect.
+    /// The API dialect.
     pub profile: Profile,
-    /// How long to wait for it.
+    /// The timeouts.
     pub deadlines: Deadlines,
-    /// The certificates to trust there, in PEM, instead of the host's and the public ones.
+    /// The trusted CA certificates, in PEM, in place of the system's and the public ones.
     pub ca_certificates: Option<String>,
-    /// When it was added.
+    /// The time at which the upstream was added.
     pub created_at: Timestamp,
 }
 
-/// Where a credential comes from.
+/// The source of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialSource {
-    /// It wants none.
+    /// The upstream requires no credential.
     None,
-    /// An environment variable of ours, by name.
+    /// The name of an environment variable of the gateway.
     Env(String),
-    /// A file on our host, by path.
+    /// The path of a file on the gateway's host.
     File(String),
-    /// Sealed in the store, as `control::seal` made it: useless without the data directory's key.
+    /// A credential that `control::seal` encrypted with the data directory's key.
     Sealed(Vec<u8>),
 }
 
-/// What dialect of chat completions an upstream speaks.
+/// An upstream's dialect of the chat-completions API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Profile {
     /// Any server that speaks chat completions.
@@ -56,30 +57,30 @@ pub enum Profile {
     SgLang,
 }
 
-/// How long to wait for an upstream; `None` is the default.
+/// Timeouts of an upstream; `None` means the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deadlines {
-    /// To connect, TLS included.
+    /// For connecting, including the TLS handshake.
     pub connect: Option<Duration>,
-    /// From the request to the head of the answer.
+    /// From sending the request to the response head.
     pub first_byte: Option<Duration>,
-    /// Between two reads of the answer.
+    /// Between two reads of the response body.
     pub idle: Option<Duration>,
 }
 
 impl Deadlines {
-    /// To connect: 10 s unless set.
+    /// Returns the connect timeout; 10 s by default.
     pub fn connect(&self) -> Duration {
         self.connect.unwrap_or(Duration::from_secs(10))
     }
 
-    /// To the head of the answer: 600 s unless set, because local servers read a long prompt for
-    /// minutes before they answer.
+    /// Returns the timeout for the response head; 600 s by default, because local servers process a
+    /// long prompt for minutes before they respond.
     pub fn first_byte(&self) -> Duration {
         self.first_byte.unwrap_or(Duration::from_mins(10))
     }
 
-    /// Between two reads: 300 s unless set.
+    /// Returns the timeout between two reads; 300 s by default.
     pub fn idle(&self) -> Duration {
         self.idle.unwrap_or(Duration::from_mins(5))
     }

@@ -1,29 +1,29 @@
-//! How many tokens a request took, and how we know.
+//! Token counts of a request and their origin.
 
 /// A number of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tokens(pub u64);
 
-/// The tokens of one request. `cached` is part of `input` and `reasoning` of `output`; both are
-/// `None` where nobody said.
+/// The tokens of one request. `cached` is part of `input`, and `reasoning` is part of `output`;
+/// both are `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Tokens of the prompt.
     pub input: Tokens,
-    /// Those that the upstream had in its cache; never more than `input`.
+    /// Prompt tokens from the upstream's cache; at most `input`.
     pub cached: Option<Tokens>,
     /// Tokens of the answer.
     pub output: Tokens,
-    /// Those that went into reasoning; never more than `output`.
+    /// Answer tokens of reasoning; at most `output`.
     pub reasoning: Option<Tokens>,
 }
 
 impl Usage {
-    /// The bytes of text that make a token where nobody counts.
+    /// Bytes of text per token, for estimates without a tokenizer.
     const BYTES_PER_TOKEN: u64 = 4;
 
-    /// What is charged where nobody counted and nobody can: a token for every four bytes of text,
-    /// begun ones included, and one for a request without any.
+    /// Returns the usage to charge if neither the upstream nor the tokenizer counted: one token per
+    /// four bytes of text, rounded up, and at least one input token.
     pub const fn bounded(input_bytes: u64, output_bytes: u64) -> Self {
         let input = input_bytes.div_ceil(Self::BYTES_PER_TOKEN);
         Self {
@@ -34,21 +34,21 @@ impl Usage {
         }
     }
 
-    /// Input and output together: what tokens-per-minute limits count.
+    /// Returns input and output together, which tokens-per-minute limits count.
     pub const fn total(&self) -> Tokens {
         Tokens(self.input.0.saturating_add(self.output.0))
     }
 }
 
-/// Where a [`Usage`] comes from.
+/// The origin of a [`Usage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UsageBasis {
-    /// The upstream said so.
+    /// Reported by the upstream.
     Upstream,
-    /// The upstream did not say; we counted with a tokenizer.
+    /// Counted with the gateway's tokenizer, because the upstream did not report it.
     Counted,
-    /// Only a bound is known.
+    /// Derived from the number of bytes, because nothing else is known.
     Bounded,
-    /// Nothing was used.
+    /// No tokens were used.
     None,
 }

@@ -1,7 +1,7 @@
-//! Conditions on request records as people type them: `model:gpt-5 -status:completed cost>0.01`.
+//! Filter expressions over request records, such as `model:gpt-5 -status:completed cost>0.01`.
 //!
-//! One grammar for every list of requests. Pure: the caller says what time it is and what names mean.
-//! Start with [`parse()`]; `value` reads what stands behind the colon or the sign.
+//! All request lists use this grammar. Pure: the caller supplies the current time and resolves
+//! names. Start with [`parse()`]; `value` parses the values of terms.
 
 mod parse;
 #[cfg(test)]
@@ -20,62 +20,63 @@ use super::usage::Tokens;
 
 pub use parse::{Names, parse};
 
-/// What an expression asks for. All of it must hold.
+/// A parsed expression: the conjunction of all its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expression {
-    /// That the request came in at or after this time.
+    /// The request arrived at or after this time.
     pub since: Option<Timestamp>,
-    /// That it came in before this time.
+    /// The request arrived before this time.
     pub until: Option<Timestamp>,
-    /// All else.
+    /// All other conditions.
     pub terms: Vec<Term>,
 }
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// What is looked at.
+    /// The condition without its sign.
     pub test: Test,
-    /// Whether it must not hold. What is unknown of a record holds nothing, and so not this either.
+    /// Whether the condition must not hold. An unknown value satisfies neither a test nor its
+    /// negation.
     pub negated: bool,
 }
 
-/// What a record may be tested for.
+/// A test of one field of a request record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
-    /// It is of one of these accounts.
+    /// The account is one of these.
     Account(Vec<AccountId>),
-    /// It is of one of these keys.
+    /// The key is one of these.
     Key(Vec<KeyId>),
-    /// It is of one of these models.
+    /// The model is one of these.
     Model(Vec<ModelId>),
-    /// It ended in one of these ways.
+    /// The status is one of these.
     Status(Vec<RequestStatus>),
-    /// It asked for one of these endpoints.
+    /// The endpoint is one of these.
     Endpoint(Vec<Endpoint>),
-    /// Its client got one of these error codes.
+    /// The error code is one of these.
     Error(Vec<String>),
-    /// It asked for a stream, or did not.
+    /// Whether the client requested a stream.
     Stream(bool),
-    /// It cost so much.
+    /// Compares the cost.
     Cost(Relation, Nanos),
-    /// It used so many tokens, input and output together.
+    /// Compares the number of tokens, input and output together.
     Tokens(Relation, Tokens),
-    /// It took so long.
+    /// Compares the duration.
     Duration(Relation, Duration),
-    /// The first piece of its answer took so long.
+    /// Compares the time to the first part of the answer.
     Ttft(Relation, Duration),
 }
 
-/// How a measure compares.
+/// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// It is more.
+    /// `>`
     Above,
-    /// It is as much or more.
+    /// `>=`
     AtLeast,
-    /// It is less.
+    /// `<`
     Below,
-    /// It is as much or less.
+    /// `<=`
     AtMost,
 }

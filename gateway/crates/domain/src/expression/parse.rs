@@ -1,4 +1,4 @@
-//! From a text to its terms, or to what is wrong with it and where.
+//! The parser of filter expressions. Errors contain the position of the invalid part.
 
 use jiff::Timestamp;
 
@@ -7,95 +7,97 @@ use super::{Expression, Relation, Term, Test};
 use crate::Invalid;
 use crate::id::{AccountId, KeyId, ModelId};
 
-/// The field of the admin contract that holds an expression.
+/// The field of the admin API that holds an expression.
 const FIELD: &str = "filter.expression";
-/// The longest expression, in bytes, and the most terms in one.
+/// The maximum length of an expression, in bytes, and its maximum number of terms.
 const MAX_EXPRESSION_BYTES: usize = 4_096;
 const MAX_TERMS: usize = 64;
 const FIELDS: &str = "`model:`, `status:`, `key:`, `account:`, `endpoint:`, `error:`, `stream:`, \
     `cost>`, `tokens>`, `duration>`, `ttft>`, `since:` and `until:`";
 
-/// Knows what names in an expression stand for.
+/// Resolves the names in an expression to ids.
 pub trait Names {
-    /// Why a name stands for nothing.
+    /// The error for an unknown name.
     type Error: From<Invalid>;
 
-    /// Returns the account of this name or id.
+    /// Returns the account with this name or id.
     ///
     /// # Errors
-    /// There is none, or none that may be seen.
+    /// The account does not exist, or is not visible to the caller.
     fn account(&self, text: &str) -> Result<AccountId, Self::Error>;
-    /// Returns the id of the model that goes by this id or alias.
+    /// Returns the id of the model with this id or alias.
     fn model(&self, text: &str) -> ModelId;
 }
 
-/// A part of the expression, and where it begins, in bytes.
+/// A part of the expression with its byte offset.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     text: &'a str,
     start: usize,
 }
 
-/// What stands between a field and its value.
+/// The operator between a field and its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operator {
-    /// A colon: the value, or one of them.
+    /// A colon: equal to one of the values.
     Is,
     /// A comparison.
     Compares(Relation),
 }
 
-/// Reads one expression.
-struct Reader<'a, N> {
+/// The parser of one expression.
+struct Parser<'a, N> {
     whole: &'a str,
     now: Timestamp,
     names: &'a N,
 }
 
-/// Reads an expression as of `now`.
+/// Parses an expression. Relative times count from `now`.
 ///
 /// # Errors
-/// A term that says nothing, with its place and what could stand there; or what `names` says.
+/// A term is invalid: the message contains its position and the allowed input. Also errors of
+/// `names`.
 pub fn parse<N: Names>(text: &str, now: Timestamp, names: &N) -> Result<Expression, N::Error> {
     if text.len() > MAX_EXPRESSION_BYTES {
         return Err(
             invalid(&format!("nothing may be longer than {MAX_EXPRESSION_BYTES} bytes")).into()
         );
     }
-    let reader = Reader { whole: text, now, names };
+    let parser = Parser { whole: text, now, names };
     let mut expression = Expression::default();
     for (count, term) in (Part { text, start: 0 }).split(char::is_whitespace).enumerate() {
         if count == MAX_TERMS {
-            return Err(reader.wrong(term, &format!("there may be {MAX_TERMS} terms, no more")));
+            let what = format!("there may be {MAX_TERMS} terms, no more");
+            return Err(parser.error_at(term, &what));
         }
-        reader.add(&mut expression, term)?;
+        parser.add(&mut expression, term)?;
     }
     Ok(expression)
 }
 
-// === impl Reader ===
+// === impl Parser ===
 
-impl<N: Names> Reader<'_, N> {
+impl<N: Names> Parser<'_, N> {
     fn add(&self, expression: &mut Expression, term: Part<'_>) -> Result<(), N::Error> {
         let negated = term.text.starts_with('-');
         let plain = term.after(usize::from(negated));
-        let Some((field, sign, value)) = plain.split_at_sign() else {
+        let Some((field, operator, value)) = plain.split_at_operator() else {
             let what = format!("`{}` is no condition; there are {FIELDS}", plain.text);
-            return Err(self.wrong(term, &what));
+            return Err(self.error_at(term, &what));
         };
         if value.split(is_comma).next().is_none() {
-            return Err(self.wrong(term, &format!("`{}` lacks a value", plain.text)));
+            return Err(self.error_at(term, &format!("`{}` lacks a value", plain.text)));
         }
-        if let (name @ ("since" | "until"), Operator::Is) = (field.text, sign) {
+        if let (name @ ("since" | "until"), Operator::Is) = (field.text, operator) {
             let time = self.one(value, |text| value::time(text, self.now))?;
-            // what did not come in since then came in before it
+            // A negated `since` is an `until`, and the reverse.
             if (name == "since") == negated {
                 expression.until = Some(expression.until.map_or(time, |until| until.min(time)));
             } else {
                 expression.since = expression.since.max(Some(time));
             }
         } else {
-            let test = self.test(term, field, sign, value)?;
+            let test = self.test(term, field, operator, value)?;
             expression.terms.push(Term { test, negated });
         }
         Ok(())
@@ -105,11 +107,11 @@ impl<N: Names> Reader<'_, N> {
         &self,
         term: Part<'_>,
         field: Part<'_>,
-        sign: Operator,
+        operator: Operator,
         value: Part<'_>,
     ) -> Result<Test, N::Error> {
         let owned = |text: &str| Ok(text.to_owned());
-        Ok(match (field.text, sign) {
+        Ok(match (field.text, operator) {
             ("account", Operator::Is) => {
                 let accounts = value.split(is_comma).map(|part| self.names.account(part.text));
                 Test::Account(accounts.collect::<Result<_, _>>()?)
@@ -132,15 +134,15 @@ impl<N: Names> Reader<'_, N> {
             ("ttft", Operator::Compares(how)) => Test::Ttft(how, self.one(value, value::span)?),
             (name @ ("cost" | "tokens" | "duration" | "ttft"), Operator::Is) => {
                 let what = format!("`{name}` is compared: write `{name}>…` or `{name}<…`");
-                return Err(self.wrong(term, &what));
+                return Err(self.error_at(term, &what));
             }
             (name, Operator::Compares(_)) if FIELDS.contains(&format!("`{name}:`")) => {
                 let what = format!("`{name}` is not compared: write `{name}:…`");
-                return Err(self.wrong(term, &what));
+                return Err(self.error_at(term, &what));
             }
             (name, _) => {
                 let what = format!("there is no field `{name}`; there are {FIELDS}");
-                return Err(self.wrong(field, &what));
+                return Err(self.error_at(field, &what));
             }
         })
     }
@@ -150,10 +152,10 @@ impl<N: Names> Reader<'_, N> {
         value: Part<'_>,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<T, N::Error> {
-        read(value.text).map_err(|what| self.wrong(value, &what))
+        read(value.text).map_err(|what| self.error_at(value, &what))
     }
 
-    /// Reads each of the values between commas.
+    /// Parses each of the comma-separated values.
     fn list<T>(
         &self,
         value: Part<'_>,
@@ -162,8 +164,8 @@ impl<N: Names> Reader<'_, N> {
         value.split(is_comma).map(|part| self.one(part, &read)).collect()
     }
 
-    /// Says where `part` is, counted in characters from one, and what is wrong with it.
-    fn wrong(&self, part: Part<'_>, what: &str) -> N::Error {
+    /// Returns the error for `part`, with its position in characters from one.
+    fn error_at(&self, part: Part<'_>, what: &str) -> N::Error {
         let first = self.whole[..part.start].chars().count() + 1;
         let last = first + part.text.chars().count().max(1) - 1;
         invalid(&format!("characters {first} to {last}: {what}")).into()
@@ -173,7 +175,7 @@ impl<N: Names> Reader<'_, N> {
 // === impl Part ===
 
 impl Part<'_> {
-    /// Returns the parts between separators that are not empty.
+    /// Returns the non-empty parts between separators.
     fn split(self, separates: fn(char) -> bool) -> impl Iterator<Item = Self> {
         let mut next = self.start;
         let pieces = self.text.split_inclusive(separates).map(move |piece| {
@@ -184,23 +186,23 @@ impl Part<'_> {
         pieces.filter(|part| !part.text.is_empty())
     }
 
-    /// Returns what follows the first bytes.
+    /// Returns the rest after the first `bytes`.
     fn after(self, bytes: usize) -> Self {
         Self { text: &self.text[bytes..], start: self.start + bytes }
     }
 
-    /// Parts a term into its field, its sign and its value.
-    fn split_at_sign(self) -> Option<(Self, Operator, Self)> {
+    /// Splits a term into field, operator and value.
+    fn split_at_operator(self) -> Option<(Self, Operator, Self)> {
         let at = self.text.find([':', '>', '<'])?;
         let (field, rest) = self.text.split_at(at);
-        let (sign, width) = match (rest.as_bytes()[0], rest[1..].starts_with('=')) {
+        let (operator, width) = match (rest.as_bytes()[0], rest[1..].starts_with('=')) {
             (b':', _) => (Operator::Is, 1),
             (b'>', false) => (Operator::Compares(Relation::Above), 1),
             (b'>', true) => (Operator::Compares(Relation::AtLeast), 2),
             (_, false) => (Operator::Compares(Relation::Below), 1),
             (_, true) => (Operator::Compares(Relation::AtMost), 2),
         };
-        Some((Self { text: field, start: self.start }, sign, self.after(at + width)))
+        Some((Self { text: field, start: self.start }, operator, self.after(at + width)))
     }
 }
 

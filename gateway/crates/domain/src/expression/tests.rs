@@ -1,14 +1,14 @@
-//! What expressions say, and what is said of those that say nothing.
+//! Tests of the parser: results, errors and limits.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::Invalid;
 
-/// Knows one account and one alias.
-struct Two;
+/// Resolves the account `ann` and the alias `fast`.
+struct TestNames;
 
-impl Names for Two {
+impl Names for TestNames {
     type Error = Invalid;
 
     fn account(&self, text: &str) -> Result<AccountId, Invalid> {
@@ -30,10 +30,10 @@ fn noon() -> Timestamp {
 }
 
 fn read(text: &str) -> Result<Expression, Invalid> {
-    parse(text, noon(), &Two)
+    parse(text, noon(), &TestNames)
 }
 
-/// Expects these terms, and nothing of times.
+/// Expects these terms and no time range.
 #[track_caller]
 fn check(text: &str, expected: impl IntoIterator<Item = (bool, Test)>) {
     let terms = expected.into_iter().map(|(holds, test)| Term { test, negated: !holds });
@@ -42,7 +42,7 @@ fn check(text: &str, expected: impl IntoIterator<Item = (bool, Test)>) {
 }
 
 #[test]
-fn every_field_is_read() {
+fn parses_every_field() {
     let milliseconds = Duration::from_millis;
     check("", []);
     check("  model:fast\t", [(true, Test::Model(vec![ModelId::new("gpt-5")]))]);
@@ -64,12 +64,12 @@ fn every_field_is_read() {
 }
 
 #[test]
-fn a_value_may_hold_signs() {
+fn values_may_contain_operators() {
     check("model:a:b,c>d", [(true, Test::Model(vec![ModelId::new("a:b"), ModelId::new("c>d")]))]);
 }
 
 #[test]
-fn times_narrow_to_what_all_of_them_allow() {
+fn several_times_are_intersected() {
     let range = |text: &str| {
         let Expression { since, until, terms } = read(text).unwrap();
         assert_eq!(terms, []);
@@ -89,7 +89,7 @@ fn times_narrow_to_what_all_of_them_allow() {
 }
 
 #[test]
-fn what_says_nothing_is_named_with_its_place_and_what_would_be_right() {
+fn errors_contain_position_and_allowed_input() {
     for (text, expected) in [
         ("gpt-5", "characters 1 to 5: `gpt-5` is no condition; there are `model:`"),
         ("model:a modle:b", "characters 9 to 13: there is no field `modle`; there are `model:`"),
@@ -118,7 +118,7 @@ fn what_says_nothing_is_named_with_its_place_and_what_would_be_right() {
 }
 
 #[test]
-fn its_size_is_bounded() {
+fn length_and_number_of_terms_are_limited() {
     assert!(read(&"key:a ".repeat(64)).is_ok());
     assert!(read(&"key:a ".repeat(65)).unwrap_err().message.contains("64 terms"));
     assert!(read(&"k".repeat(4_097)).unwrap_err().message.contains("4096 bytes"));
@@ -126,12 +126,12 @@ fn its_size_is_bounded() {
 
 proptest! {
     #[test]
-    fn no_text_breaks_it(text in ".*") {
+    fn never_panics_on_any_text(text in ".*") {
         _ = read(&text);
     }
 
     #[test]
-    fn no_text_of_its_own_words_breaks_it(
+    fn never_panics_on_tokens_of_the_grammar(
         words in prop::collection::vec(
             "-?(model|status|cost|since|ttft|stream|ü)?[:<>=]{0,2}(a|1|5ms|7d|yes|failed|,|ü|-)*",
             0..8,
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn terms_say_the_same_in_any_order(seed in any::<u64>()) {
+    fn order_of_terms_is_irrelevant(seed in any::<u64>()) {
         let mut words = ["model:a", "-key:b", "cost>1", "since:1h", "until:5m", "stream:yes"];
         let first = read(&words.join(" ")).unwrap();
         words.rotate_left(usize::try_from(seed % 6).unwrap());

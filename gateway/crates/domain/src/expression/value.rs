@@ -1,4 +1,4 @@
-//! The values of an expression. Each reader says what would be right.
+//! Parsers for the values of terms. Error messages name the allowed values.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::money::Nanos;
 use crate::record::RequestStatus;
 use crate::usage::Tokens;
 
-/// Units of time, and their milliseconds. `ms` before `m` and `s`, which end it.
+/// Units of time in milliseconds. `ms` comes before `s`, which is a suffix of it.
 const UNITS: [(&str, f64); 5] =
     [("ms", 1.0), ("s", 1e3), ("m", 60e3), ("h", 3_600e3), ("d", 86_400e3)];
 
@@ -46,12 +46,12 @@ pub(super) fn tokens(text: &str) -> Result<Tokens, String> {
     number.ok_or_else(|| format!("`{text}` is not a number of tokens, such as `4000`"))
 }
 
-/// Reads a length of time.
+/// Parses a duration with a unit.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     let read = || {
         let (unit, milliseconds) = UNITS.iter().find(|(unit, _)| text.ends_with(unit))?;
         let number = text.strip_suffix(unit)?;
-        // what floats are written in beside digits is no length of time
+        // Excludes exponents, signs, `inf` and `nan`, which `f64` would accept.
         let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let number: f64 = number.parse().ok().filter(|_| plain)?;
         Duration::try_from_secs_f64(number * milliseconds / 1e3).ok()
@@ -61,11 +61,11 @@ pub(super) fn span(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Reads a time: so long before `now`, or as RFC 3339.
+/// Parses a time: a duration before `now`, an RFC 3339 timestamp, or a day.
 pub(super) fn time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let ago = || {
         let span = SignedDuration::try_from(span(text).ok()?).ok()?;
-        // all of time is no longer than what is known of it
+        // Out of range means the beginning of time.
         Some(now.checked_sub(span).unwrap_or(Timestamp::MIN))
     };
     ago().or_else(|| text.parse().ok()).or_else(|| midnight(text)).ok_or_else(|| {
@@ -76,9 +76,9 @@ pub(super) fn time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     })
 }
 
-/// The first moment of a day such as `2026-11-20`, in UTC.
+/// Returns midnight UTC of a day such as `2026-11-20`.
 fn midnight(day: &str) -> Option<Timestamp> {
-    // A date is also read out of a time without a zone, which would be misunderstood.
+    // `Date` also parses a date with a time but no zone, whose time would be ignored.
     let day: Date = day.parse().ok().filter(|_| day.len() == "2026-11-20".len())?;
     Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }

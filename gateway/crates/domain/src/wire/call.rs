@@ -1,4 +1,4 @@
-//! The tool calls of a chat answer, whole or in pieces.
+//! The tool calls of a chat completion or a chunk.
 
 use std::borrow::Cow;
 
@@ -8,23 +8,24 @@ use super::fields::{Unknown, view_fields};
 use super::first_byte;
 use super::text::{decode, encode, inner, is_label};
 
-/// More calls than any model makes in one answer; what a broken upstream sends beyond must not fill memory.
+/// The maximum number of calls per answer, more than any model makes. Bounds the memory that a
+/// faulty upstream can use.
 pub const MAX_CALLS: usize = 1_024;
 
-/// A call, or a piece of one.
+/// A tool call, or a delta of one.
 #[derive(Debug)]
 pub struct CallPiece<'a> {
-    /// Which of the answer's calls.
+    /// The index of the call in the answer.
     pub index: Option<u64>,
-    /// What the client is to answer it by; empty if this piece does not say.
+    /// The call id; empty if this delta has none.
     pub id: Cow<'a, str>,
-    /// What is called; empty if this piece does not say.
+    /// The name of the tool; empty if this delta has none.
     pub name: Cow<'a, str>,
-    /// JSON text without its quotes.
+    /// The arguments, as escaped JSON text without quotes.
     pub arguments: Cow<'a, str>,
-    /// Whether it calls a custom tool, whose arguments are any text.
+    /// Whether the tool is a custom tool, whose arguments are arbitrary text.
     pub is_custom: bool,
-    /// Fields that are none of these and may hold text.
+    /// Other fields, which may contain text.
     pub unknown: Vec<Unknown<'a>>,
 }
 
@@ -66,16 +67,16 @@ view_fields! {
     struct FunctionView<'a> {
         name: &'a RawValue,
         arguments: &'a RawValue,
-        /// Of a custom tool's call.
+        /// The arguments of a custom tool.
         input: &'a RawValue,
     }
 }
 
 impl<'a> CallPiece<'a> {
-    /// Reads `tool_calls`.
+    /// Parses `tool_calls`.
     ///
     /// # Errors
-    /// It is no list of calls or of pieces of them.
+    /// The value is not a list of calls or deltas of calls.
     pub fn read_list(tool_calls: &'a RawValue) -> serde_json::Result<Vec<Self>> {
         let views: Vec<CallView<'a>> = serde_json::from_str(tool_calls.get())?;
         let read = |view: CallView<'a>| {
@@ -91,15 +92,15 @@ impl<'a> CallPiece<'a> {
             let unread = labels.chain(unused).map(Unknown::text);
             called.unknown.extend(unread.chain(view.unknown));
             let index = view.index.and_then(|raw| raw.get().parse().ok());
-            Ok(Self { index, id: word(view.id), ..called })
+            Ok(Self { index, id: label_text(view.id), ..called })
         };
         views.into_iter().map(read).collect()
     }
 
-    /// Reads the `function_call` of old servers: the one call that there is (`R-13`).
+    /// Parses the `function_call` of old servers, which is the only call of the answer (`R-13`).
     ///
     /// # Errors
-    /// It is none.
+    /// The value is not a call.
     pub fn read_only(function_call: &'a RawValue) -> serde_json::Result<Self> {
         let view = serde_json::from_str(function_call.get())?;
         Ok(Self { index: Some(0), ..Self::of(view) })
@@ -110,7 +111,7 @@ impl<'a> CallPiece<'a> {
         CallKey { index: self.index, id: &self.id }
     }
 
-    /// Whether it says nothing.
+    /// Whether id, name and arguments are empty.
     pub fn is_empty(&self) -> bool {
         self.id.is_empty() && self.name.is_empty() && self.arguments.is_empty()
     }
@@ -118,20 +119,20 @@ impl<'a> CallPiece<'a> {
     fn of(function: FunctionView<'a>) -> Self {
         let arguments = match function.arguments.or(function.input) {
             Some(raw) if first_byte(raw) == b'"' => Cow::Borrowed(inner(raw)),
-            // some servers give the value that the text should stand for (`S-8c`)
+            // Some servers send the JSON value itself instead of its text (`S-8c`).
             Some(raw) => Cow::Owned(encode(raw.get())),
             None => Cow::Borrowed(""),
         };
         let mut unknown = function.unknown;
         let unused = function.input.filter(|_| function.arguments.is_some());
         unknown.extend(unused.map(Unknown::text));
-        let (id, name) = (Cow::Borrowed(""), word(function.name));
+        let (id, name) = (Cow::Borrowed(""), label_text(function.name));
         Self { index: None, id, name, arguments, is_custom: false, unknown }
     }
 }
 
-/// An id or a name: a string, or a number of servers that count.
-fn word(raw: Option<&RawValue>) -> Cow<'_, str> {
+/// Returns an id or a name: a string, or a number, which some servers send.
+fn label_text(raw: Option<&RawValue>) -> Cow<'_, str> {
     match raw {
         Some(raw) if first_byte(raw) == b'"' => decode(inner(raw)),
         Some(raw) if first_byte(raw).is_ascii_digit() => Cow::Borrowed(raw.get()),
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_read_whole_and_in_pieces() {
+    fn parses_calls_and_deltas() {
         check("[]", &[]);
         check(
             r#"[{"index":1,"id":"a","function":{"name":"f\u0041","arguments":"{\"b\""}},{"index":1}]"#,
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn dialects_are_understood() {
+    fn parses_dialects() {
         check(
             "[\n{\"id\":7,\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"b\"}}}]",
             &[(None, "7", "f", r#"{\"a\":\"b\"}"#)],
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_call_of_old_servers_is_a_call() {
+    fn parses_function_call_of_old_servers() {
         let raw = serde_json::from_str(r#"{"name":"f","arguments":"{"}"#).unwrap();
         let piece = CallPiece::read_only(raw).unwrap();
         assert_eq!((piece.index, &*piece.name, &*piece.arguments), (Some(0), "f", "{"));
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_calls_is_told() {
+    fn rejects_values_that_are_not_lists_of_calls() {
         for list in ["{}", "3", r#"["f"]"#, r#"[{"custom":"f"}]"#] {
             let raw = serde_json::from_str(list).unwrap();
             assert!(CallPiece::read_list(raw).is_err(), "{list}");

@@ -1,9 +1,10 @@
-//! A chat-completions request, as far as the gateway needs to know it.
+//! A partially parsed chat-completions request.
 //!
-//! The body stays the bytes that the client sent. What must change on the way upstream is a list of
-//! [`Edit`](super::splice::Edit)s: the model's name, the one cap on the output, and
-//! `stream_options.include_usage`, which metering needs. Invariant: whatever is sent upstream has one
-//! model, one cap and one number of answers, however leniently it is read.
+//! The body remains the client's bytes. Changes for the upstream are a list of
+//! [`Edit`](super::splice::Edit)s: the model's name, the output cap, and
+//! `stream_options.include_usage`, which metering needs. Invariant: a forwarded request has exactly
+//! one model, at most one output cap and one number of answers, even for servers that match field
+//! names leniently.
 
 mod edits;
 mod fault;
@@ -17,7 +18,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use self::fault::{broken, missing, mistyped};
+use self::fault::{invalid_json, missing, wrong_type};
 use self::fields::{Fields, Ignored, Member, Text};
 use self::messages::Messages;
 use self::options::StreamOptions;
@@ -25,32 +26,32 @@ use super::content::Media;
 use super::first_byte;
 use crate::refusal::{Refusal, RequestFault};
 
-/// The most answers that a request may want: as many as OpenAI allows.
+/// The maximum number of answers per request (`n`), which is OpenAI's.
 const MAX_CHOICES: u64 = 128;
 
-/// What is read of a request. Everything else passes through unread.
+/// The fields of a request that the gateway reads. All others pass through unread.
 #[derive(Debug)]
 pub struct ChatRequest<'a> {
     body: &'a str,
-    /// The model as the client names it.
+    /// The requested model.
     pub model: Cow<'a, str>,
     model_raw: &'a RawValue,
-    /// Whether the client wants a stream.
+    /// Whether the client requests a stream.
     pub stream: bool,
     stream_options: Option<StreamOptions<'a>>,
-    /// Whether the client wants the usage chunk at the end of its stream.
+    /// Whether the client requests the usage chunk at the end of its stream.
     pub include_usage: bool,
-    /// The client's cap on each answer, in tokens: the larger one if it set two.
+    /// The client's output cap, in tokens per answer: the larger of two.
     pub max_output: Option<u64>,
-    /// How many answers it wants.
+    /// The number of answers (`n`).
     pub choices: u64,
-    /// Its images, recordings and files.
+    /// Images, audio and files.
     pub media: Media,
     caps: [Option<Cap<'a>>; 2],
     ignored: Vec<Ignored<'a>>,
 }
 
-/// A cap on the output that the client may have set.
+/// An output cap of the client.
 #[derive(Debug)]
 struct Cap<'a> {
     name: &'static str,
@@ -60,20 +61,22 @@ struct Cap<'a> {
 }
 
 impl<'a> ChatRequest<'a> {
-    /// Peeks at a body, in time and memory linear in its length.
+    /// Parses the fields that the gateway reads, in time and memory linear in the length of the
+    /// body.
     ///
     /// # Errors
-    /// The body is not a JSON object in UTF-8, a field that we read is missing, of a wrong type or there
-    /// twice, or some server would read another field as one of them.
+    /// The body is not a JSON object in UTF-8; a field is missing, duplicate or of a wrong type; or
+    /// some server would interpret another field as one of those.
     pub fn peek(body: &'a [u8]) -> Result<Self, Refusal> {
         let body = std::str::from_utf8(body)
-            .map_err(|_| broken("the request body is not valid UTF-8".to_owned()))?;
+            .map_err(|_| invalid_json("the request body is not valid UTF-8".to_owned()))?;
         if !body.trim_start().starts_with('{') {
-            return Err(broken("the request body must be a JSON object".to_owned()));
+            return Err(invalid_json("the request body must be a JSON object".to_owned()));
         }
         let fields = Fields::read(body)?;
         let model_raw = present(fields.model).ok_or_else(|| missing("model"))?;
-        let model: Cow<'a, str> = string(model_raw).ok_or_else(|| mistyped("model", "a string"))?;
+        let model: Cow<'a, str> =
+            string(model_raw).ok_or_else(|| wrong_type("model", "a string"))?;
         if model.is_empty() {
             return Err(missing("model"));
         }
@@ -86,7 +89,7 @@ impl<'a> ChatRequest<'a> {
                     "`messages` must hold at least one message",
                 ));
             }
-            Some(Messages::NoArray) => return Err(mistyped("messages", "an array")),
+            Some(Messages::NoArray) => return Err(wrong_type("messages", "an array")),
             Some(Messages::Null) | None => return Err(missing("messages")),
         };
         let stream = flag(present(fields.stream), "stream")?.unwrap_or_default();
@@ -114,13 +117,13 @@ impl<'a> ChatRequest<'a> {
         })
     }
 
-    /// The model as the client names it, as the JSON string that it came as.
+    /// Returns the requested model as the JSON string in the body.
     pub fn model_json(&self) -> &'a str {
         self.model_raw.get()
     }
 
-    /// The fields that have no effect, since they are left out of what is sent upstream: caps that only
-    /// other servers know, and the smaller one of two caps.
+    /// Returns the fields without effect, which are removed from the forwarded request: output caps
+    /// that only some servers support, and the smaller of two caps.
     pub fn ignored(&self) -> impl Iterator<Item = &str> {
         let smaller = self.caps().filter(|cap| cap.value.is_some() && cap.value < self.max_output);
         self.ignored.iter().map(|ignored| ignored.path.as_str()).chain(smaller.map(|cap| cap.name))
@@ -131,7 +134,7 @@ impl<'a> ChatRequest<'a> {
     }
 }
 
-/// A field's value, if it is not `null`.
+/// Returns a field's value unless it is `null`.
 fn present(member: Option<Member<'_>>) -> Option<&RawValue> {
     member.map(|member| member.value).filter(|value| value.get() != "null")
 }
@@ -145,7 +148,7 @@ fn flag(raw: Option<&RawValue>, name: &str) -> Result<Option<bool>, Refusal> {
         None => Ok(None),
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
-        Some(_) => Err(mistyped(name, "a boolean")),
+        Some(_) => Err(wrong_type(name, "a boolean")),
     }
 }
 
@@ -172,6 +175,6 @@ fn count(raw: Option<&RawValue>, name: &str) -> Result<Option<u64>, Refusal> {
             Some(name),
             format!("`{name}` must be a whole number of at least 1"),
         )),
-        _ => Err(mistyped(name, "an integer")),
+        _ => Err(wrong_type(name, "an integer")),
     }
 }

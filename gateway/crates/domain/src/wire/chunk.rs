@@ -1,7 +1,6 @@
-//! What is read of a chat answer: of a whole one, or of one chunk of a stream.
+//! Views of chat completions: of a plain answer or of one chunk of a stream.
 //!
-//! Values stay raw, so that a server with a dialect of its own (content as an array, say) is relayed
-//! all the same.
+//! Values stay raw JSON, so that dialects, such as content as an array, can be relayed unchanged.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -25,32 +24,33 @@ pub const LENGTH_LIMIT_CHUNK: &str = concat!(
     r#""choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#
 );
 
-/// How an answer comes. Its words do not tell: some servers stream a `message` instead of a `delta`.
+/// Whether an answer is streamed. This does not follow from the JSON: some servers stream a
+/// `message` instead of a `delta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerForm {
-    /// All at once.
+    /// Plain, in one body.
     Whole,
     /// In chunks.
     Stream,
 }
 
-/// A view of an answer.
+/// A view of a plain answer or a chunk.
 #[derive(Debug, Deserialize)]
 pub struct ChunkView<'a> {
     #[serde(borrow)]
     model: Option<&'a RawValue>,
     #[serde(borrow)]
     object: Option<&'a RawValue>,
-    /// The token counts, where this chunk has them.
+    /// The token counts.
     #[serde(borrow)]
     pub usage: Option<&'a RawValue>,
-    /// What an upstream says instead of an answer.
+    /// The upstream's error, in place of an answer.
     #[serde(borrow)]
     pub error: Option<&'a RawValue>,
-    /// The class of service that it was given.
+    /// The service tier that processed the request.
     #[serde(borrow)]
     pub service_tier: Option<&'a RawValue>,
-    /// The answers; none in a usage-only chunk.
+    /// The choices; empty in a usage-only chunk.
     #[serde(borrow, default)]
     pub choices: Option<Vec<ChoiceView<'a>>>,
 }
@@ -59,18 +59,18 @@ pub struct ChunkView<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(from = "ChoiceFields<'a>", bound(deserialize = "'de: 'a"))]
 pub struct ChoiceView<'a> {
-    /// Which of the answers that were asked for.
+    /// The index of the choice.
     pub index: u32,
-    /// Of a chunk.
+    /// The content of a chunk.
     delta: Option<PieceView<'a>>,
-    /// Of a whole answer.
+    /// The content of a plain answer.
     message: Option<PieceView<'a>>,
     finish_reason: Option<&'a RawValue>,
-    /// Why this choice failed, beside others that did not (`OpenRouter`).
+    /// The error of this choice; other choices may have succeeded (`OpenRouter`).
     error: Option<&'a RawValue>,
-    /// The tokens' probabilities.
+    /// The log probabilities of tokens.
     pub logprobs: Option<&'a RawValue>,
-    /// Fields that are none of these and may hold text.
+    /// Other fields, which may contain text.
     unknown: Vec<Unknown<'a>>,
 }
 
@@ -85,29 +85,29 @@ view_fields! {
     }
 }
 
-/// What a model produced, as raw JSON values: strings, and for tool calls an array.
+/// A view of a message or a delta, with raw JSON values: strings, and an array for tool calls.
 #[derive(Debug, Default)]
 pub struct PieceView<'a> {
-    /// Text.
+    /// The answer's text.
     pub content: Option<&'a RawValue>,
-    /// Text in which the model declines.
+    /// The text of a refusal.
     pub refusal: Option<&'a RawValue>,
     reasoning_content: Option<&'a RawValue>,
     reasoning: Option<&'a RawValue>,
     reasoning_details: Option<&'a RawValue>,
     thinking: Option<&'a RawValue>,
     tool_calls: Option<&'a RawValue>,
-    /// The one call of servers that know no `tool_calls`.
+    /// The single call of servers without `tool_calls`.
     function_call: Option<&'a RawValue>,
-    /// The calls of either, once somebody has asked for them.
+    /// The calls of `tool_calls` or `function_call`, parsed on first use.
     calls: OnceCell<Result<Vec<CallPiece<'a>>, MalformedCalls<'a>>>,
-    /// What the text refers to.
+    /// References of the text, such as citations.
     pub annotations: Option<&'a RawValue>,
-    /// Fields that are none of these and may hold text.
+    /// Other fields, which may contain text.
     unknown: Vec<Unknown<'a>>,
 }
 
-/// The fields of a piece.
+/// The fields of [`PieceView`].
 enum Field {
     Content,
     Refusal,
@@ -118,42 +118,43 @@ enum Field {
     ToolCalls,
     FunctionCall,
     Annotations,
-    /// Any other.
+    /// Any other field.
     Unknown(FieldKind),
 }
 
-/// What stands where calls are expected and is none.
+/// An invalid value of `tool_calls` or `function_call`.
 #[derive(Clone, Debug)]
 pub struct MalformedCalls<'a> {
     /// The value.
     pub raw: &'a RawValue,
-    /// What is wrong with it, without its words.
+    /// The parse error, without text from the value.
     pub parse_error: String,
 }
 
 impl<'a> ChunkView<'a> {
-    /// Views an answer.
+    /// Parses an answer or a chunk.
     ///
     /// # Errors
-    /// It is not a JSON object, or not that of a chat answer.
+    /// The text is not a JSON object, or not a chat completion.
     pub fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json)
     }
 
-    /// Where the model's name stands in `json`, which must be what was parsed; `None` if there is
-    /// none or it is `wanted` (a JSON string) already.
+    /// Returns the range of the model's name in `json`, which must be the parsed text; `None` if it
+    /// is missing or already equal to `wanted` (a JSON string).
     pub fn model_other_than(&self, json: &str, wanted: &str) -> Option<Range<usize>> {
         let given = self.model?.get();
         (given != wanted).then(|| range_in(json, given))
     }
 
-    /// Whether this is the chunk that brings the usage and nothing else.
+    /// Whether this chunk contains usage and no choices.
     pub fn is_usage_only(&self) -> bool {
         self.usage.is_some() && self.choices.as_ref().is_none_or(Vec::is_empty)
     }
 
-    /// The error that the upstream reports instead of a chunk or of an answer; `json` is what was parsed.
-    /// Servers put it in `error`, say so in `object` (vLLM), or send its members without a frame.
+    /// Returns the error that the upstream sent in place of an answer or a chunk; `json` must be
+    /// the parsed text. Servers send it in `error`, mark it in `object` (vLLM), or send its fields
+    /// at the top level.
     pub fn reported_error(&self, json: &str) -> Option<ForeignError> {
         if let Some(error) = self.error.filter(|error| !is_empty_error(error)) {
             return Some(ForeignError::parse(error.get().as_bytes()));
@@ -166,7 +167,7 @@ impl<'a> ChunkView<'a> {
         (is_error || error.message.is_some()).then_some(error)
     }
 
-    /// The choices, none if there are none.
+    /// Returns the choices; empty if the field is missing.
     pub fn choices(&self) -> &[ChoiceView<'a>] {
         self.choices.as_deref().unwrap_or_default()
     }
@@ -183,17 +184,19 @@ impl<'a> From<ChoiceFields<'a>> for ChoiceView<'a> {
 }
 
 impl<'a> ChoiceView<'a> {
-    /// What was produced.
+    /// Returns the delta or the message.
     pub fn piece(&self) -> Option<&PieceView<'a>> {
         self.delta.as_ref().or(self.message.as_ref())
     }
 
-    /// The message of a choice that has a delta as well. Some servers repeat in it all that they have said.
+    /// Returns the message of a choice that also has a delta. Some servers repeat the complete text
+    /// in it.
     pub fn repeated_message(&self) -> Option<&PieceView<'a>> {
         self.message.as_ref().filter(|_| self.delta.is_some())
     }
 
-    /// The strings in fields beside the piece, but for text that is also in the piece.
+    /// Returns the strings in unknown fields of the choice, without text that is also in the delta
+    /// or message.
     pub fn unknown_strings(&self) -> Vec<Strings<'a>> {
         let mut found = Vec::new();
         if !self.unknown.is_empty() {
@@ -203,7 +206,8 @@ impl<'a> ChoiceView<'a> {
         found
     }
 
-    /// Why it ended, where it has. Reasons that are no strings, and words for none, are none.
+    /// Returns the reason why the choice ended; `None` if it has not. Values that are not strings
+    /// and placeholders such as `"null"` count as no reason.
     pub fn finish(&self) -> Option<FinishReason> {
         if self.error.is_some_and(|error| !is_empty_error(error)) {
             return Some(FinishReason::Broken);
@@ -284,47 +288,46 @@ impl<'de: 'a, 'a> Deserialize<'de> for PieceView<'a> {
 }
 
 impl<'a> PieceView<'a> {
-    /// The calls, whole or in pieces; none if there are none.
+    /// Returns the tool calls or their deltas; empty if there are none.
     ///
     /// # Errors
-    /// What stands in their place is none.
+    /// The field has an invalid value.
     pub fn calls(&self) -> Result<&[CallPiece<'a>], &MalformedCalls<'a>> {
         self.calls.get_or_init(|| self.read_calls()).as_deref()
     }
 
     fn read_calls(&self) -> Result<Vec<CallPiece<'a>>, MalformedCalls<'a>> {
-        let told = |name: &str, raw, error: &serde_json::Error| {
+        let malformed = |name: &str, raw, error: &serde_json::Error| {
             let parse_error = format!("`{name}` is not readable: {}", parse_error(error));
             MalformedCalls { raw, parse_error }
         };
         if let Some(list) = self.tool_calls {
-            let calls =
-                CallPiece::read_list(list).map_err(|error| told("tool_calls", list, &error))?;
+            let calls = CallPiece::read_list(list)
+                .map_err(|error| malformed("tool_calls", list, &error))?;
             if !calls.is_empty() {
                 return Ok(calls);
             }
         }
         let Some(only) = self.function_call else { return Ok(Vec::new()) };
         let call =
-            CallPiece::read_only(only).map_err(|error| told("function_call", only, &error))?;
+            CallPiece::read_only(only).map_err(|error| malformed("function_call", only, &error))?;
         Ok(vec![call])
     }
 
-    /// Reasoning as escaped text, under the first name that has any: some servers send the same text under
-    /// two (rule R-8).
+    /// Returns the reasoning as escaped text, from the first field that has any: some servers send
+    /// the same text in two fields (rule R-8).
     pub fn reasoning_text(&self) -> Cow<'a, str> {
         let texts = self.reasonings().into_iter().map(text_of);
         texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
     }
 
-    /// Reasoning under each of its names, best first: two of them, or a text that is empty under one
-    /// and not under the other, come from real servers (rule R-8).
+    /// Returns the reasoning fields in order of preference. Real servers send two of them, or an
+    /// empty one and a non-empty one (rule R-8).
     fn reasonings(&self) -> [Option<&'a RawValue>; 4] {
         [self.reasoning_content, self.reasoning, self.reasoning_details, self.thinking]
     }
 
-    /// The strings of the reasoning under each of its names, but for a text that is also under an earlier
-    /// one.
+    /// Returns the strings of each reasoning field, without text that an earlier field repeats.
     pub fn reasoning_strings(&self) -> [Strings<'a>; 4] {
         let mut found = self.reasonings().map(all_strings);
         for later in 1..found.len() {
@@ -336,15 +339,15 @@ impl<'a> PieceView<'a> {
         found
     }
 
-    /// The strings of the text and of the refusal.
+    /// Returns the strings of content and refusal.
     pub fn content_strings(&self) -> [Strings<'a>; 2] {
         [self.content, self.refusal].map(all_strings)
     }
 
-    /// The strings in fields that are not known, but for text that is also in a field that is.
+    /// Returns the strings in unknown fields, without text that a known field repeats.
     pub fn unknown_strings(&self) -> Vec<Strings<'a>> {
         let mut found = Vec::new();
-        // A call of old servers is not read where there are others.
+        // `function_call` is ignored if `tool_calls` is present, so its text counts as unknown.
         let has_list = || {
             let list = self.tool_calls.is_some_and(|raw| raw.get() != "[]");
             list && self.calls().map_or(true, |calls| !calls.is_empty())
@@ -365,17 +368,18 @@ impl<'a> PieceView<'a> {
     }
 }
 
-/// All strings of a field of text; none if it is not there.
-/// Whether the value of an `error` says that there is none, as servers do that write every field.
+/// Whether the value of `error` means no error. Servers that serialise every field send such
+/// values.
 fn is_empty_error(error: &RawValue) -> bool {
     matches!(error.get(), r#""""# | "[]" | "false" | "0")
 }
 
+/// Returns all strings of a text field; empty if it is missing.
 fn all_strings(raw: Option<&RawValue>) -> Strings<'_> {
     raw.map(|raw| strings_in(FieldKind::Text, raw)).unwrap_or_default()
 }
 
-/// Adds what stands in fields that are not known, each text once, and none that is known.
+/// Adds the strings of unknown fields to `found`, each text once, and without the texts in `known`.
 fn add_unknown<'a>(unknown: &[Unknown<'a>], known: &[Cow<'a, str>], found: &mut Vec<Strings<'a>>) {
     for field in unknown {
         let mut strings = field.strings();
@@ -425,7 +429,7 @@ mod tests {
             ("RECITATION", FinishReason::Filter),
             ("insufficient_system_resource", FinishReason::Broken),
             ("network_error", FinishReason::Broken),
-            ("a word of its server", FinishReason::Whole),
+            ("an unknown reason", FinishReason::Whole),
             ("", FinishReason::Unnamed),
             ("stop", FinishReason::Whole),
             ("tool_calls", FinishReason::Whole),
@@ -441,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_found_in_each_of_its_shapes() {
+    fn finds_errors_in_every_form() {
         let check = |json: &str, message: Option<Option<&str>>| {
             let error = ChunkView::parse(json).unwrap().reported_error(json);
             let message = message.map(|text| text.map(str::to_owned));
@@ -462,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reason_does_not_end_a_choice() {
+    fn placeholder_finish_reasons_do_not_end_a_choice() {
         let finish = |choice: &str| {
             let json = format!(r#"{{"choices":[{choice}]}}"#);
             ChunkView::parse(&json).unwrap().choices()[0].finish()
@@ -478,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn text_in_fields_that_are_not_known_is_found_once() {
+    fn finds_text_of_unknown_fields_once() {
         let check = |piece: &str, expected: &[&str]| {
             let json = format!(r#"{{"choices":[{{"delta":{piece}}}]}}"#);
             let view = ChunkView::parse(&json).unwrap();
@@ -503,14 +507,14 @@ mod tests {
     }
 
     #[test]
-    fn calls_stand_in_a_list_or_alone() {
+    fn reads_calls_from_tool_calls_or_function_call() {
         let calls = |piece: &str| {
             let json = format!(r#"{{"choices":[{{"delta":{piece}}}]}}"#);
             let view = ChunkView::parse(&json).unwrap();
             let calls = view.choices()[0].piece().unwrap().calls();
             let names =
                 |calls: &[CallPiece<'_>]| calls.iter().map(|call| call.name.to_string()).collect();
-            calls.map(names).map_err(|no| (no.raw.to_string(), no.parse_error.clone()))
+            calls.map(names).map_err(|error| (error.raw.to_string(), error.parse_error.clone()))
         };
         let check = |piece: &str, expected: &[&str]| {
             assert_eq!(
@@ -532,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error() {
+    fn rejects_values_that_are_not_a_completion() {
         for json in ["", "[1", "null", "3", r#"{"choices":3}"#, "{} {}"] {
             assert!(ChunkView::parse(json).is_err(), "{json:?}");
         }

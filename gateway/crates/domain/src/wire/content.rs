@@ -1,4 +1,4 @@
-//! The parts of a chat request's messages.
+//! Content parts of a chat request's messages.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 
 use crate::model::Modality;
 
-/// One part of a message whose content is an array.
+/// One element of an array of message content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentPart<'a> {
-    /// The index of its message.
+    /// The index of the message.
     pub message: usize,
-    /// Its index in the message.
+    /// The index in the message.
     pub index: usize,
-    /// Its `type`; `None` if it has none, or something that servers may read differently.
+    /// The `type`; `None` if it is missing or ambiguous, such as a duplicate field.
     pub kind: Option<Cow<'a, str>>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> ContentPart<'a> {
         Self { message, index, kind }
     }
 
-    /// What it is; `None` for types that are not known.
+    /// Returns the modality; `None` for unknown types.
     pub fn modality(&self) -> Option<Modality> {
         match self.kind.as_deref()? {
             "text" | "refusal" | "input_text" | "output_text" => Some(Modality::Text),
@@ -47,26 +47,27 @@ impl<'a> ContentPart<'a> {
     }
 }
 
-/// What the images, recordings and files of a request may be, as far as its body shows.
+/// An estimate of the images, audio and files in a request, from its body alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Media {
-    /// The length of their data in the body, in bytes: encoded data is no text.
+    /// The encoded data in the body, in bytes. It must not be counted as text.
     pub data_bytes: u64,
-    /// An estimate of the tokens that they are, on the high side of what upstreams count.
+    /// The estimated tokens, higher than the counts of upstreams.
     pub tokens: u64,
 }
 
 impl Media {
-    /// Tokens of an image or a file, beside those of its data: models count 85 to 1,600 for an image.
+    /// The base tokens of an image or a file, without its data. Models count 85 to 1,600 per image.
     const PART_TOKENS: u64 = 4_096;
-    /// Bytes of encoded images and recordings for each token.
+    /// Bytes of encoded images and audio per token.
     const DATA_PER_TOKEN: u64 = 64;
-    /// Bytes of encoded files for each token.
+    /// Bytes of encoded files per token.
     const FILE_DATA_PER_TOKEN: u64 = 8;
-    /// Shorter runs of characters are taken for text, in bytes.
+    /// The minimum length of a run of base64 characters that counts as data, in bytes. Shorter runs
+    /// are text.
     const MIN_DATA_BYTES: usize = 256;
 
-    /// What the parts of `content` are, a message's content as JSON. A string is text.
+    /// Estimates the parts of a message's `content`, as JSON. A string has no media.
     pub fn of_content(content: &str) -> Self {
         let mut media = Self::default();
         each_element(content, |index, json| {
@@ -76,7 +77,7 @@ impl Media {
         media
     }
 
-    /// The sum of both.
+    /// Returns the saturating sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -100,8 +101,8 @@ impl Media {
     }
 }
 
-/// Calls `visit` with the parts of all messages, in order, and until it breaks; `None` if `body` is not a chat
-/// request.
+/// Calls `visit` with the parts of all messages, in order, until it breaks. Returns `None` if
+/// `body` is not a chat request.
 pub fn for_each_part<'a, B>(
     body: &'a [u8],
     mut visit: impl FnMut(ContentPart<'a>) -> ControlFlow<B>,
@@ -134,8 +135,8 @@ pub fn for_each_part<'a, B>(
     Some(ControlFlow::Continue(()))
 }
 
-/// Calls `visit` with the index and the JSON of each element of an array; never for any other value. Elements are
-/// not collected: an array may have millions.
+/// Calls `visit` with the index and the JSON of each element of an array. Ignores other values.
+/// Elements are not collected, since an array may have millions.
 fn each_element<'a>(json: &'a str, visit: impl FnMut(usize, &'a str)) {
     struct Elements<F>(F);
 
@@ -157,7 +158,7 @@ fn each_element<'a>(json: &'a str, visit: impl FnMut(usize, &'a str)) {
     }
 
     if json.starts_with('[') {
-        // The array was read once: it is valid JSON.
+        // Cannot fail: a raw value is valid JSON.
         _ = serde_json::Deserializer::from_str(json).deserialize_seq(Elements(visit));
     }
 }
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_found_with_their_places() {
+    fn visits_parts_with_their_indices() {
         let body = r#"{"messages":[{"role":"user","content":"\"type\""},{"content":null},{},
             {"content":[{"type":"text","text":"a"},{"type":"image_url"},{"type":"new"},{},{"type":"text","type":"file"},
             {"type":"text"}]}]}"#;
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn media_are_estimated_from_their_number_and_their_data() {
+    fn estimates_media_from_number_of_parts_and_data() {
         let media = |content: &str| {
             let media = Media::of_content(content);
             (media.data_bytes, media.tokens)

@@ -1,40 +1,42 @@
-//! The error body of the API: `{"error": {"message", "type", "param", "code"}}`, four keys always.
+//! Error bodies: the API's own, `{"error": {"message", "type", "param", "code"}}`, always with all
+//! four keys, and those of upstreams.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An error as a client reads it.
+/// An error in the response to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorBody<'a> {
-    /// What went wrong and what to do next.
+    /// The cause and the next step, for people.
     pub message: &'a str,
     /// The class, such as `invalid_request_error`.
     #[serde(rename = "type")]
     pub kind: &'a str,
-    /// The field of the request that is at fault.
+    /// The invalid field of the request.
     pub param: Option<&'a str>,
-    /// What programs tell errors apart by.
+    /// The error code, for programs.
     pub code: Option<&'a str>,
 }
 
-/// An error as an upstream wrote it, in whatever shape.
+/// An upstream's error, parsed from any known form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForeignError {
-    /// Its text; at most [`MAX_MESSAGE_CHARS`] characters.
+    /// The message; at most [`MAX_MESSAGE_CHARS`] characters.
     pub message: Option<String>,
-    /// The field that it names.
+    /// The invalid field of the request.
     pub param: Option<String>,
-    /// Its code, numbers as text.
+    /// The code; a number as text.
     pub code: Option<String>,
 }
 
-/// Characters that we repeat of an upstream's error, so that a page of HTML does not become one.
+/// The maximum number of characters to repeat of an upstream's message, so that a whole HTML page
+/// is not repeated.
 pub const MAX_MESSAGE_CHARS: usize = 2_000;
 const MAX_NAME_CHARS: usize = 128;
 const MAX_PLAIN_CHARS: usize = 200;
 
 impl ErrorBody<'_> {
-    /// Writes the whole body.
+    /// Serialises the body, including the `error` key.
     pub fn to_json(&self) -> Vec<u8> {
         #[derive(Serialize)]
         struct Envelope<'a> {
@@ -45,10 +47,10 @@ impl ErrorBody<'_> {
 }
 
 impl ForeignError {
-    /// Whether it says that the prompt is too long for the model, in the words of the servers that we
-    /// know: few of them have a code for it.
+    /// Whether the prompt exceeds the model's context window. Recognised by the messages of known
+    /// servers, since few of them send a code.
     pub fn is_context_overflow(&self) -> bool {
-        const SAID: [&str; 7] = [
+        const PHRASES: [&str; 7] = [
             "context length",
             "context window",
             "context size",
@@ -59,11 +61,11 @@ impl ForeignError {
         ];
         let message = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
         self.code.as_deref() == Some("context_length_exceeded")
-            || SAID.iter().any(|words| message.contains(words))
+            || PHRASES.iter().any(|phrase| message.contains(phrase))
     }
 
-    /// Reads the shapes that chat servers use: OpenAI's, `{"error": "text"}`, `{"message": …}`,
-    /// `{"detail": …}` (FastAPI), or no JSON at all.
+    /// Parses the forms that chat servers use: OpenAI's, `{"error": "text"}`, `{"message": …}`,
+    /// `{"detail": …}` (FastAPI), or plain text.
     pub fn parse(body: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => Self::from_value(&value),
@@ -71,7 +73,7 @@ impl ForeignError {
         }
     }
 
-    /// Reads the value of an `error` key, or a whole body that has one.
+    /// Parses the value of an `error` key, or a body that contains one.
     pub fn from_value(value: &Value) -> Self {
         #[derive(Deserialize, Default)]
         #[serde(default)]
@@ -108,7 +110,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// Codes and fields are names; what is longer is none.
+/// Truncates a code or a field's name.
 fn shorten_name(text: &str) -> String {
     text.chars().take(MAX_NAME_CHARS).collect()
 }
@@ -117,7 +119,7 @@ fn shorten(text: &str) -> String {
     text.chars().take(MAX_MESSAGE_CHARS).collect()
 }
 
-/// The first line or so of a body that is not JSON, unless it is HTML, which says nothing, or no text.
+/// Returns the beginning of a plain-text body; `None` if it is empty, HTML or not UTF-8.
 fn plain_text(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?.trim();
     if text.is_empty() || text.starts_with('<') {
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn four_keys_always() {
+    fn error_body_has_all_four_keys() {
         let body = ErrorBody { message: "m", kind: "server_error", param: None, code: None };
         assert_eq!(
             String::from_utf8(body.to_json()).unwrap(),
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_upstreams_write() {
+    fn parses_errors_of_upstreams() {
         check(
             r#"{"error":{"message":"too long","type":"x","param":"messages","code":"context_length_exceeded"}}"#,
             Some("too long"),

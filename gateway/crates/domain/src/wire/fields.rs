@@ -1,26 +1,26 @@
-//! Views of objects that keep the fields that they do not know, where those may hold text.
+//! Views of JSON objects that keep unknown fields that may contain text.
 
 use serde_json::value::RawValue;
 
 use super::first_byte;
 use super::text::{FieldKind, Strings, is_label, strings_in};
 
-/// The value of a field that is not read.
+/// The value of an unknown field.
 #[derive(Clone, Copy, Debug)]
 pub struct Unknown<'a> {
-    /// What its strings are.
+    /// The kind of its strings.
     pub kind: FieldKind,
     /// The value.
     pub raw: &'a RawValue,
 }
 
 impl<'a> Unknown<'a> {
-    /// A field whose strings are text, whatever its name.
+    /// Creates a field whose strings are text, independent of its name.
     pub(super) fn text(raw: &'a RawValue) -> Self {
         Self { kind: FieldKind::Text, raw }
     }
 
-    /// A field of this kind; `None` if no text can be in it.
+    /// Creates a field of this kind; `None` if the value cannot contain text.
     pub(super) fn new(kind: FieldKind, raw: &'a RawValue) -> Option<Self> {
         let is_empty = match kind {
             FieldKind::Label => is_label(raw),
@@ -29,14 +29,14 @@ impl<'a> Unknown<'a> {
         (!is_empty).then_some(Self { kind, raw })
     }
 
-    /// Returns all strings in it.
+    /// Returns all strings of the value.
     pub fn strings(&self) -> Strings<'a> {
         strings_in(self.kind, self.raw)
     }
 }
 
-/// Declares a view of an object: each field is optional, and a field that is not declared is kept as
-/// [`Unknown`]. A field that comes twice is an error.
+/// Declares a view of an object. Each field is optional; undeclared fields are kept as [`Unknown`].
+/// A duplicate field is an error.
 macro_rules! view_fields {
     (struct $view:ident<$a:lifetime> { $($(#[$doc:meta])* $name:ident: $kind:ty,)* }) => {
         #[derive(Debug, Default)]

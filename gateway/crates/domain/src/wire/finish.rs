@@ -1,23 +1,23 @@
-//! Why a choice ended, in the words of the upstreams.
+//! `finish_reason` values of upstreams.
 
-/// Why a choice ended (§4.3 of the mapping).
+/// The reason why a choice ended (§4.3 of the mapping).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// The model said all that it had to say, or wants a tool called.
+    /// The answer is complete, or the model calls a tool.
     Whole,
-    /// A length limit cut it.
+    /// A length limit truncated the answer.
     Length,
-    /// A content filter cut it.
+    /// A content filter truncated the answer.
     Filter,
-    /// The upstream broke it off.
+    /// The upstream failed.
     Broken,
-    /// The reason is empty. Some servers write that on every chunk, so it is an end only where the
-    /// stream's end marker follows.
+    /// The reason is an empty string. Some servers send it with every chunk, so it only ends the
+    /// choice if the stream's end marker follows.
     Unnamed,
 }
 
 impl FinishReason {
-    /// Length limits; of OpenAI, Mistral, Gemini, the Responses API and Claude.
+    /// Length limits of OpenAI, Mistral, Gemini, the Responses API and Claude.
     const LENGTH: [&str; 6] = [
         "length",
         "max_tokens",
@@ -26,7 +26,7 @@ impl FinishReason {
         "max_length",
         "model_context_window_exceeded",
     ];
-    /// Content filters; of OpenAI, Claude, Gemini and Zhipu.
+    /// Content filters of OpenAI, Claude, Gemini and Zhipu.
     const FILTER: [&str; 8] = [
         "content_filter",
         "safety",
@@ -37,7 +37,7 @@ impl FinishReason {
         "blocklist",
         "spii",
     ];
-    /// Failures; of vLLM and SGLang, `DeepSeek`, Zhipu and `OpenRouter`.
+    /// Failures of vLLM and SGLang, `DeepSeek`, Zhipu and `OpenRouter`.
     const BROKEN: [&str; 8] = [
         "error",
         "abort",
@@ -48,10 +48,10 @@ impl FinishReason {
         "network_error",
         "insufficient_system_resource",
     ];
-    /// What some servers write on chunks that are not the last.
+    /// Placeholders that some servers send with chunks before the last one.
     const NONE: [&str; 2] = ["null", "none"];
 
-    /// The reason that servers call `name`, in any case; `None` for a word that means no reason.
+    /// Returns the reason with this name, case-insensitively; `None` for a placeholder.
     pub(super) fn named(name: &str) -> Option<Self> {
         let is_in = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
         if name.is_empty() {

@@ -1,7 +1,7 @@
-//! The shapes on the wire: chat completions, server-sent events, errors.
+//! The wire formats of chat completions: request and response bodies, server-sent events, errors.
 //!
-//! Bytes in, borrowed views out; no IO and no rule of the product. Bodies are peeked at, not parsed:
-//! what we do not know passes through as the bytes that it was.
+//! Parsers return borrowed views of the input. No IO, no business rules. Bodies are only partially
+//! parsed: unknown fields pass through unchanged.
 
 pub mod call;
 pub mod chat;
@@ -19,13 +19,14 @@ pub mod usage;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-/// Whether a raw value is a JSON array (`[`), an object (`{`), a string (`"`) and so on, by its first
-/// byte. `serde_json` strips the white space around raw values.
+/// Returns the first byte of a raw value, which identifies its JSON type: `[`, `{`, `"` and so on.
+/// `serde_json` strips whitespace around raw values.
 pub fn first_byte(raw: &RawValue) -> u8 {
     raw.get().as_bytes().first().copied().unwrap_or_default()
 }
 
-/// What is wrong with a JSON text, without its words: an upstream's may be anybody's.
+/// Describes a JSON error by kind and position, without any of the text, which may contain user
+/// data.
 pub fn parse_error(error: &serde_json::Error) -> String {
     let what = match error.classify() {
         Category::Syntax => "no JSON",
@@ -36,7 +37,7 @@ pub fn parse_error(error: &serde_json::Error) -> String {
     format!("{what}, at line {} column {}", error.line(), error.column())
 }
 
-/// Where `part`, a slice of `whole`, lies in it.
+/// Returns the byte range of `part`, which must be a slice of `whole`.
 pub fn range_in(whole: &str, part: &str) -> std::ops::Range<usize> {
     let start = part.as_ptr() as usize - whole.as_ptr() as usize;
     start..start + part.len()
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flaw_is_told_without_the_words_around_it() {
+    fn parse_error_contains_no_input_text() {
         let parse_error = |json| parse_error(&serde_json::from_str::<Vec<u64>>(json).unwrap_err());
         assert_eq!(parse_error(r#"["sk-secret"]"#), "not of the right shape, at line 1 column 12");
         assert_eq!(parse_error("<html>"), "no JSON, at line 1 column 1");

@@ -1,49 +1,49 @@
-//! Field names as lenient servers read them, and what those names stand for.
+//! Field names as lenient servers match them, and their meaning.
 //!
-//! Servers written in Go match the names of fields without regard to case, some ignore `_` and `-` as
-//! well, others take camel case. A name is therefore compared in a folded form which is at least as
-//! coarse as that of any such server, so that a field that one of them could take for a field of ours is
-//! found. Names are never rewritten: what they stand for decides whether a field passes, is left out
-//! or is refused.
+//! Servers written in Go match field names case-insensitively, some also ignore `_` and `-`, others
+//! accept camel case. Names are therefore compared in a folded form that is at least as coarse as
+//! that of any such server, so that every field that a server could interpret as one of ours is
+//! found. Names are never rewritten: their meaning decides whether a field passes, is removed or is
+//! refused.
 
 use crate::refusal::{Refusal, RequestFault};
 
-/// The longest folded name that stands for anything, in bytes.
+/// The maximum length of a folded name with a meaning, in bytes.
 const MAX_LENGTH: usize = 28;
 
 /// The fields that the gateway reads.
 const OURS: [&str; 7] =
     ["model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "n"];
 
-/// What a field's name stands for, however it is spelled.
+/// The meaning of a field, independent of the spelling of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// A field that the gateway reads, under its right spelling, which this is.
+    /// A field that the gateway reads, with its correct spelling.
     Ours(&'static str),
-    /// A cap on the output that some server obeys and the gateway does not.
+    /// An output cap that some servers obey and the gateway does not support.
     ForeignCap,
-    /// A number of answers, which some server produces and bills.
+    /// A number of answers that some servers produce and bill.
     Multiplier,
-    /// Other models that some server may answer with.
+    /// Other models that some servers may use.
     ModelChoice,
-    /// An object in which some server looks for any of these.
+    /// An object in which some servers look for the fields above.
     Container,
 }
 
-/// A name in the form in which names are compared.
+/// A folded field name, for comparison.
 pub struct Folded {
     bytes: [u8; MAX_LENGTH],
     length: usize,
 }
 
 impl Folded {
-    /// Folds a name; `None` if it is too long or folds to anything but ASCII, so that it stands for
-    /// nothing.
+    /// Folds a name; `None` if the result is too long or not ASCII, so that the name has no
+    /// meaning.
     ///
-    /// This is full case folding, with the tables of the standard library: to lower case, to upper case
-    /// and back, so that `ſ` becomes `s`, the Kelvin sign `k`, and the ligature `ﬁ` `fi`. It also takes
-    /// the dotless and the dotted `i` of Turkish for an `i`, as comparisons by upper case do, which case
-    /// folding alone does not.
+    /// Performs full case folding with the tables of the standard library: to lower case, to upper
+    /// case and back, so that `ſ` becomes `s`, the Kelvin sign `k`, and the ligature `ﬁ` `fi`. Also
+    /// folds the Turkish dotless and dotted `i` to `i`, as comparisons in upper case do, unlike
+    /// case folding alone.
     pub fn new(name: &str) -> Option<Self> {
         const DOT_ABOVE: char = '\u{307}';
         let mut folded = Self { bytes: [0; MAX_LENGTH], length: 0 };
@@ -75,15 +75,15 @@ impl Folded {
         std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
     }
 
-    /// Whether `name`, which is ASCII in lower case, folds to the same.
+    /// Whether `name`, which must be lower-case ASCII, has the same folded form.
     pub fn is(&self, name: &str) -> bool {
         let name = name.bytes().filter(|byte| !matches!(byte, b'_' | b'-'));
         name.eq(self.as_str().bytes())
     }
 }
 
-/// What a field of a chat request stands for; `None` for a field that is of no concern to the gateway.
-/// The right spelling of a field that the gateway reads is [`Meaning::Ours`], too.
+/// Returns the meaning of a field of a chat request; `None` for a field that the gateway passes
+/// through. The correct spelling of a field that the gateway reads is [`Meaning::Ours`] as well.
 pub(super) fn meaning(name: &str) -> Option<Meaning> {
     use Meaning::{Container, ForeignCap, ModelChoice, Multiplier, Ours};
     if let Some(name) = OURS.into_iter().find(|ours| *ours == name) {
@@ -112,7 +112,7 @@ pub(super) fn meaning(name: &str) -> Option<Meaning> {
         // OpenRouter; LiteLLM
         "models" | "fallbacks" | "contextwindowfallbacks" | "contentpolicyfallbacks"
         | "defaultfallbacks" | "modellist" | "apibase" | "baseurl"
-        // LM Studio; adapters of LoRAX and SGLang, each of which is a model by another name
+        // LM Studio; adapters of LoRAX and SGLang, each of which selects another model
         | "draftmodel" | "adapters" | "adapterid" | "adaptersource" | "lorapath" => ModelChoice,
         // Ollama; LiteLLM; Gemini; text-generation-inference; SGLang; Bedrock; transformers; Dynamo
         "options" | "extrabody" | "generationconfig" | "parameters" | "samplingparams"
@@ -122,7 +122,7 @@ pub(super) fn meaning(name: &str) -> Option<Meaning> {
     })
 }
 
-/// Refuses the member `key` of what is at `parent`, which some servers read as `name`.
+/// Refuses the field `key` of the object at `parent`, which some servers interpret as `name`.
 pub fn ambiguous(parent: &str, key: &str, name: &str) -> Refusal {
     let path = path(parent, key);
     let message = format!(
@@ -131,8 +131,8 @@ pub fn ambiguous(parent: &str, key: &str, name: &str) -> Refusal {
     Refusal::invalid(RequestFault::UnsupportedParameter, Some(&path), message)
 }
 
-/// The path of the member `key` of what is at `parent`, as it is shown to a client: printable, and each
-/// name no longer than 64 characters.
+/// Returns the path of the field `key` of the object at `parent`, for messages to clients:
+/// printable, with at most 64 characters per name.
 pub fn path(parent: &str, key: &str) -> String {
     let mut path = parent.to_owned();
     if !path.is_empty() {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_in_every_case_and_spelling() {
+    fn recognises_names_in_every_case_and_spelling() {
         for name in ["stream", "Stream", "STREAM", "\u{17f}tream", "\u{fb06}ream", "_stream"] {
             check(name, Some(Meaning::Ours("stream")));
         }
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn other_names_stand_for_nothing() {
+    fn other_names_have_no_meaning() {
         let long = "max_tokens".repeat(100_000);
         for name in ["", "_", "temperature", "top_p", "tools", "modell", "\u{430}model", &long] {
             check(name, None);
         }
     }
 
-    /// The characters outside of ASCII that are letters of ASCII in another case, by Unicode's tables.
+    /// The non-ASCII characters that fold to ASCII letters by Unicode's tables.
     #[test]
     fn folding_finds_every_character_that_folds_to_ascii() {
         let folded = |character: char| {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_shown_so_that_it_can_be_told_from_others() {
+    fn paths_escape_and_truncate_names() {
         assert_eq!(path("", "Model"), "Model");
         assert_eq!(path("a", "max_to\u{212a}ens\u{202e}"), r"a.max_to\u{212a}ens\u{202e}");
         assert_eq!(path("", &"x".repeat(100)).len(), 64);

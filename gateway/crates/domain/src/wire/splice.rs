@@ -1,24 +1,24 @@
-//! Changing a few bytes of a body without copying the rest.
+//! Edits of a few bytes of a body without copying the rest.
 
 use std::ops::Range;
 
 use bytes::buf::Chain;
 use bytes::{Buf, Bytes, BytesMut};
 
-/// A body to send: what came before an edit, the edit, what comes after it.
+/// A body to send: the bytes before an edit, the replacement, the bytes after it.
 pub type Payload = Chain<Chain<Bytes, Bytes>, Bytes>;
 
-/// Bytes to put in the place of others.
+/// A replacement of a byte range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What to replace; empty to insert.
+    /// The range to replace; empty for an insertion.
     pub range: Range<usize>,
-    /// With what.
+    /// The replacement.
     pub with: Bytes,
 }
 
-/// Applies `edits`, which must be in order and not overlap. One edit, the usual case, only slices
-/// `body`; more are put together in a new buffer.
+/// Applies `edits`, which must be sorted and must not overlap. A single edit, the usual case, only
+/// slices `body`; several edits are assembled in a new buffer.
 pub fn splice(body: &Bytes, edits: &[Edit]) -> Payload {
     let parts = match edits {
         [] => [body.clone(), Bytes::new(), Bytes::new()],
@@ -36,7 +36,7 @@ pub fn splice_into(out: &mut BytesMut, body: &[u8], range: Range<usize>, with: &
     out.extend_from_slice(&body[range.end..]);
 }
 
-/// Applies `edits`, which must be in order and not overlap, to a copy of `body`.
+/// Applies `edits`, which must be sorted and must not overlap, to a copy of `body`.
 pub fn join(body: &[u8], edits: &[Edit]) -> Bytes {
     let grown: usize = edits.iter().map(|edit| edit.with.len()).sum();
     let mut out = BytesMut::with_capacity(body.len() + grown);

@@ -1,14 +1,14 @@
-//! Server-sent events as raw bytes.
+//! Splitting of a byte stream into server-sent events.
 //!
-//! A relay passes events on as the bytes that they were, so it needs to know where each one ends,
-//! which decoders (they hand out decoded strings) do not tell. Lines end in LF, CRLF or CR, and one
-//! byte order mark may come before the first, as the standard (WHATWG HTML, 9.2.5) has it.
+//! The relay forwards events unchanged, so it needs their byte boundaries, which event stream
+//! decoders do not expose. As in the standard (WHATWG HTML, 9.2.5), lines end in LF, CRLF or CR,
+//! and a byte order mark may precede the first event.
 
 use std::borrow::Cow;
 
 use bytes::BytesMut;
 
-/// The largest event that is taken in.
+/// The maximum size of an event.
 pub const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The `data` of the event that ends a chat stream.
@@ -17,14 +17,14 @@ pub const DONE: &[u8] = b"[DONE]";
 /// The event that ends a chat stream.
 pub const DONE_EVENT: &[u8] = b"data: [DONE]\n\n";
 
-/// What is wrong with a stream that ends before its answer has.
+/// The error text for a stream that ends before its answer is complete.
 pub const UNFINISHED: &str = "its stream ends in `[DONE]` without a `finish_reason`";
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// The first byte of gzip's magic number; no text begins with it.
+/// The first byte of gzip's magic number, with which no text begins.
 const GZIP_START: u8 = 0x1f;
 
-/// Why bytes are no event stream.
+/// The reason why bytes are not an event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
     /// An event is larger than [`MAX_EVENT_BYTES`].
@@ -35,32 +35,32 @@ pub enum SseError {
     Compressed,
 }
 
-/// The fields of an event that matter here.
+/// The fields of an event that the gateway reads.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fields<'a> {
-    /// Its `data`; `None` if it has none (a comment, say). Borrowed unless it is spread over several
-    /// lines.
+    /// The `data`; `None` without a data line, such as for a comment. Borrowed unless there are
+    /// several data lines.
     pub data: Option<Cow<'a, [u8]>>,
-    /// Whether its type is `error`.
+    /// Whether the event type is `error`.
     pub is_error: bool,
 }
 
-/// Cuts a byte stream into whole events, however it was split on its way.
+/// Splits a byte stream, in chunks of any size, into complete events.
 #[derive(Debug, Default)]
 pub struct Splitter {
-    /// The beginning of an event whose end has not come.
+    /// The beginning of an incomplete event.
     partial: BytesMut,
-    /// How much of `partial` is known to hold no event's end.
+    /// The length of the prefix of `partial` that contains no event end.
     searched: usize,
-    /// Whether the first event has come.
+    /// Whether the first event was seen.
     has_begun: bool,
 }
 
 impl Splitter {
-    /// Calls `each` with every event that `bytes` completes, its blank line included.
+    /// Calls `each` with every event that `bytes` completes, including its blank line.
     ///
     /// # Errors
-    /// This is no event stream, and of no use from there on.
+    /// The bytes are not an event stream. The splitter must not be used afterwards.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), SseError> {
         let mut rest = bytes;
         if self.partial.is_empty() {
@@ -93,7 +93,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// Takes what is left when the stream has ended: an event whose blank line never came, if any.
+    /// Returns the rest at the end of the stream: an event without its blank line, or nothing.
     pub fn finish(&mut self) -> BytesMut {
         self.searched = 0;
         let mut rest = std::mem::take(&mut self.partial);
@@ -104,7 +104,7 @@ impl Splitter {
     }
 }
 
-/// An event without the byte order mark that may come before the first one.
+/// Strips the byte order mark that may precede the first event.
 fn without_mark<'a>(has_begun: &mut bool, event: &'a [u8]) -> &'a [u8] {
     if std::mem::replace(has_begun, true) {
         return event;
@@ -112,9 +112,9 @@ fn without_mark<'a>(has_begun: &mut bool, event: &'a [u8]) -> &'a [u8] {
     event.strip_prefix(BYTE_ORDER_MARK).unwrap_or(event)
 }
 
-/// Reads an event.
+/// Parses an event.
 pub fn fields(event: &[u8]) -> Fields<'_> {
-    // nearly every event is one line of data
+    // Fast path: nearly every event is a single data line.
     if let Some(line) = event.strip_prefix(b"data: ")
         && let Some(end) = memchr::memchr2(b'\n', b'\r', line)
         && line[end..] == *b"\n\n"
@@ -123,7 +123,7 @@ pub fn fields(event: &[u8]) -> Fields<'_> {
     }
     let mut data: Option<Cow<'_, [u8]>> = None;
     let mut is_error = false;
-    // the empty line that CRLF looks like between its halves is no field
+    // Splitting CRLF yields an additional empty line, which is not a field.
     for line in event.split(|&byte| matches!(byte, b'\n' | b'\r')) {
         if let Some(value) = field(line, b"event") {
             is_error = value == b"error";
@@ -141,29 +141,30 @@ pub fn fields(event: &[u8]) -> Fields<'_> {
     Fields { data, is_error }
 }
 
-/// The `data` of an event.
+/// Returns the `data` of an event.
 pub fn data(event: &[u8]) -> Option<Cow<'_, [u8]>> {
     fields(event).data
 }
 
-/// The value of a line, if it is of the field `name`.
+/// Returns the value of a line if its field is `name`.
 fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let value = line.strip_prefix(name)?;
     if value.is_empty() {
-        // a field without a colon is one without a value
+        // A field without a colon has an empty value.
         return Some(value);
     }
     let value = value.strip_prefix(b":")?;
     Some(value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// The end of the first event: behind its blank line, searched from `from` on. A CR that ends `bytes` may
-/// be the first half of a CRLF, so it ends nothing before the next byte has come.
+/// Returns the end of the first event, after its blank line. The search starts at `from`. A CR at
+/// the end of `bytes` may be the first half of a CRLF, so it does not end an event until the next
+/// byte arrives.
 pub fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
     memchr::memchr2_iter(b'\n', b'\r', bytes.get(from..)?).find_map(|at| {
         let next = from + at + 1;
         match (bytes[from + at], &bytes[next..]) {
-            // the first half of a CRLF, or not known yet
+            // The first half of a CRLF, or unknown until the next byte.
             (b'\r', [] | [b'\n', ..]) => None,
             (_, [b'\r', b'\n', ..]) => Some(next + 2),
             (_, [b'\n', ..] | [b'\r', _, ..]) => Some(next + 1),
@@ -250,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn compressed_bytes_are_no_stream() {
+    fn rejects_compressed_streams() {
         let mut splitter = Splitter::default();
         assert_eq!(splitter.push(b"\x1f\x8b\x08", |_| {}), Err(SseError::Compressed));
     }
 
     #[test]
-    fn an_error_is_known_by_its_type() {
+    fn recognises_error_events_by_type() {
         let check = |event: &str, data: Option<&str>, is_error: bool| {
             let data = data.map(|data| Cow::Borrowed(data.as_bytes()));
             assert_eq!(fields(event.as_bytes()), Fields { data, is_error }, "{event:?}");
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_found_in_any_form() {
+    fn reads_data_in_every_form() {
         let check = |event: &str, expected: Option<&str>| {
             assert_eq!(data(event.as_bytes()).as_deref(), expected.map(str::as_bytes), "{event:?}");
         };
@@ -284,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_event_is_handed_out_at_the_end() {
+    fn finish_returns_an_incomplete_event() {
         let mut splitter = Splitter::default();
         splitter.push(b"data: 1\n\ndata: 2", |event| assert_eq!(event, b"data: 1\n\n")).unwrap();
         assert_eq!(splitter.finish(), "data: 2");
     }
 
     #[test]
-    fn an_event_without_end_is_refused() {
+    fn rejects_an_event_that_exceeds_the_size_limit() {
         let mut splitter = Splitter::default();
         let mebibyte = vec![b'x'; 1024 * 1024];
         let outcome = (0..17).try_for_each(|_| splitter.push(&mebibyte, |_| {}));

@@ -1,4 +1,4 @@
-//! Text as the escaped JSON that it came as: of a raw value, and to and from what it stands for.
+//! Escaped JSON text: extraction of strings from raw values, escaping and unescaping.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use super::first_byte;
 
-/// The escaped text of a value: of a string, or of an array of strings and of parts with a `text`;
-/// empty for anything else.
+/// Returns the escaped text of a string, or of an array of strings and parts with a `text`; empty
+/// for any other value.
 pub fn text_of(raw: Option<&RawValue>) -> Cow<'_, str> {
     #[derive(Deserialize)]
     struct Part<'a> {
@@ -30,34 +30,35 @@ pub fn text_of(raw: Option<&RawValue>) -> Cow<'_, str> {
     }
 }
 
-/// A string up to this length in a field such as `id` or `type` is a label; a longer one may be text that a
-/// model wrote. In bytes.
+/// The maximum length of a string in a field such as `id` or `type` that counts as a label, in
+/// bytes. A longer one may be text from a model.
 const MAX_LABEL_BYTES: usize = 256;
-/// The prefix of a data URL is looked for in as much of a string, in bytes.
+/// The maximum length of the prefix of a data URL, in bytes.
 const MAX_DATA_URL_PREFIX: usize = 128;
 
-/// What the strings of a field are, by its name.
+/// The kind of strings in a field, by the field's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
-    /// An id or a word of an enumeration, unless it is long.
+    /// An id or an enumeration value. Long strings are text nevertheless.
     Label,
-    /// Base64 of a recording, an image or something encrypted, if that is what it looks like.
+    /// Base64 of audio, an image or encrypted data. Strings that are not base64 are text
+    /// nevertheless.
     Data,
     /// Text.
     Text,
 }
 
-/// All strings of a value whose shape is not known, but for its labels.
+/// All strings of a value of unknown structure, without its labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings<'a> {
-    /// Escaped text.
+    /// The concatenated text, escaped.
     pub text: Cow<'a, str>,
-    /// How much base64 there is, in bytes.
+    /// The amount of base64, in bytes.
     pub data_bytes: usize,
 }
 
 impl FieldKind {
-    /// The kind of a field with this name.
+    /// Returns the kind of a field with this name.
     pub fn of(name: &str) -> Self {
         match name {
             "role"
@@ -90,7 +91,8 @@ impl FieldKind {
     }
 }
 
-/// Whether a raw value is short and neither an object nor an array, so that nothing of an answer is in it.
+/// Whether a raw value is a short string, a number, a boolean or `null`, and so contains no answer
+/// text.
 pub fn is_label(raw: &RawValue) -> bool {
     match first_byte(raw) {
         b'"' => inner(raw).len() <= MAX_LABEL_BYTES,
@@ -98,7 +100,7 @@ pub fn is_label(raw: &RawValue) -> bool {
     }
 }
 
-/// Returns the strings in the value of a field of this kind, however deep they are.
+/// Returns all strings in the value of a field of this kind, at any depth.
 pub fn strings_in(kind: FieldKind, raw: &RawValue) -> Strings<'_> {
     let mut found = Strings::default();
     let mut add = |kind: FieldKind, string| match kind {
@@ -112,11 +114,11 @@ pub fn strings_in(kind: FieldKind, raw: &RawValue) -> Strings<'_> {
         add(kind, inner(raw));
         return found;
     }
-    // A raw value is valid JSON, so that a look at its quotes is enough to find its strings.
+    // A raw value is valid JSON, so quotes are sufficient to find its strings.
     let mut rest = raw.get();
     let mut kind = FieldKind::Text;
     while let Some(start) = memchr::memchr(b'"', rest.as_bytes()) {
-        // The name of a field is that of the one value that follows it.
+        // A field's name applies only to the value that directly follows it.
         if !rest[..start].bytes().all(|byte| byte == b':' || byte.is_ascii_whitespace()) {
             kind = FieldKind::Text;
         }
@@ -132,7 +134,7 @@ pub fn strings_in(kind: FieldKind, raw: &RawValue) -> Strings<'_> {
     found
 }
 
-/// Splits JSON text behind a quote at the quote that ends the string.
+/// Splits the JSON text after an opening quote at the closing quote.
 fn split_string(text: &str) -> Option<(&str, &str)> {
     let mut at = 0;
     loop {
@@ -140,7 +142,7 @@ fn split_string(text: &str) -> Option<(&str, &str)> {
         if text.as_bytes()[at] == b'"' {
             return Some((&text[..at], &text[at + 1..]));
         }
-        // An escape has one more byte at least, and its further ones are digits.
+        // An escape has at least two bytes; any others are hexadecimal digits.
         at += 2;
     }
 }
@@ -152,19 +154,19 @@ fn is_data_url(string: &str) -> bool {
     data.is_some_and(|at| is_base64(&string[at + MARK.len()..]))
 }
 
-/// Whether escaped text is nothing but base64 in either of its alphabets.
+/// Whether escaped text consists of base64 characters only, in either alphabet.
 fn is_base64(string: &str) -> bool {
     // A slash may be escaped.
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_\\".contains(&byte);
     string.bytes().all(is_digit)
 }
 
-/// What stands between the quotes of a raw string.
+/// Returns the escaped text between the quotes of a raw string.
 pub fn inner(raw: &RawValue) -> &str {
     &raw.get()[1..raw.get().len() - 1]
 }
 
-/// The text that JSON text without its quotes stands for.
+/// Unescapes JSON text without quotes. Returns invalid input unchanged.
 pub fn decode(escaped: &str) -> Cow<'_, str> {
     if memchr::memchr(b'\\', escaped.as_bytes()).is_none() {
         return Cow::Borrowed(escaped);
@@ -173,9 +175,9 @@ pub fn decode(escaped: &str) -> Cow<'_, str> {
         .map_or(Cow::Borrowed(escaped), |decoded: String| Cow::Owned(decoded))
 }
 
-/// Appends to `out` the text that JSON text without its quotes stands for. Half of a surrogate pair is
-/// kept in `high` until the other half comes, with the next piece maybe: some servers cut text between the
-/// two. Half a pair that stays alone, and an escape that is none, become a replacement character.
+/// Unescapes JSON text without quotes and appends it to `out`. A high surrogate is kept in `high`
+/// until the low surrogate arrives, possibly with the next chunk, since some servers split text
+/// between the two. Unpaired surrogates and invalid escapes become replacement characters.
 pub fn unescape_into(escaped: &str, high: &mut Option<u16>, out: &mut String) {
     let mut rest = escaped;
     while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
@@ -230,12 +232,12 @@ fn push_unit(unit: u16, high: &mut Option<u16>, out: &mut String) {
     }
 }
 
-/// `text` as a JSON string, quotes included.
+/// Returns `text` as a JSON string with quotes.
 pub fn json_string(text: &str) -> String {
     serde_json::to_string(text).expect("a string always serialises")
 }
 
-/// JSON text of `text`, without its quotes.
+/// Returns `text` as an escaped JSON string without quotes.
 pub fn encode(text: &str) -> String {
     let mut quoted = json_string(text);
     quoted.pop();
@@ -248,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_comes_as_a_string_or_in_parts() {
+    fn reads_text_from_strings_and_parts() {
         let check = |json: &str, expected: &str| {
             let raw = RawValue::from_string(json.to_owned()).unwrap();
             assert_eq!(text_of(Some(&raw)), expected, "{json}");
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_found_in_values_of_any_shape() {
+    fn finds_strings_in_values_of_any_structure() {
         let check = |json: &str, text: &str, data_bytes: usize| {
             let raw = RawValue::from_string(json.to_owned()).unwrap();
             let found = strings_in(FieldKind::Text, &raw);
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_unescaped_however_its_pieces_are_cut() {
+    fn unescapes_text_split_at_any_position() {
         let check = |pieces: &[&str], expected: &str| {
             let (mut high, mut out) = (None, String::new());
             for piece in pieces {
@@ -299,13 +301,13 @@ mod tests {
         check(&[r"\ude00"], "\u{fffd}");
         check(&[r"\ud83d\ud83d", r"\ude00"], "\u{fffd}\u{1f600}");
         check(&[r"\ud83d\u0041"], "\u{fffd}A");
-        // no JSON parser lets these through
+        // Invalid JSON, which a parser would reject.
         check(&[r"\q\u12", r"a\"], "\u{fffd}\u{fffd}12a");
         check(&[r"\u12é"], "\u{fffd}");
     }
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_text_round_trips() {
         for text in ["", "a", "\"\\\n\u{1}é😀"] {
             assert_eq!(decode(&encode(text)), text);
         }

@@ -1,33 +1,33 @@
-//! The `usage` object of a chat answer.
+//! The `usage` object of a chat completion.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::usage::{Tokens, Usage};
 
-/// A chat `usage` object: what the upstream says, as far as it says. `None` is unknown, never zero.
+/// The counts that an upstream reports. `None` means unknown, never zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageReport {
     /// Tokens of the prompt.
     pub input: Option<Tokens>,
-    /// Those that the upstream had in its cache.
+    /// Prompt tokens from the upstream's cache.
     pub cached: Option<Tokens>,
     /// Tokens of the answer.
     pub output: Option<Tokens>,
-    /// Those that went into reasoning.
+    /// Answer tokens of reasoning.
     pub reasoning: Option<Tokens>,
-    /// Tokens of the prompt that the upstream wrote to its cache.
+    /// Prompt tokens written to the upstream's cache.
     pub cache_write: Option<Tokens>,
-    /// Input and output together, as the upstream adds them up.
+    /// The upstream's sum of input and output.
     pub total: Option<Tokens>,
 }
 
-/// A request's usage with what only answers repeat.
+/// A request's usage as sent to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerUsage {
-    /// What records keep.
+    /// The counts that are recorded.
     pub usage: Usage,
-    /// Tokens of the prompt that the upstream wrote to its cache.
+    /// Prompt tokens written to the upstream's cache.
     pub cache_write: Tokens,
     /// Input and output together.
     pub total: Tokens,
@@ -40,8 +40,9 @@ impl From<Usage> for AnswerUsage {
 }
 
 impl UsageReport {
-    /// Reads a chat `usage` object (rule R-7, first name present); `None` if it has no counts. What is
-    /// no count, such as a negative number, is unknown, and does not make the others unknown.
+    /// Parses a chat `usage` object; `None` if it has no counts. Of several names for a count, the
+    /// first one present is used (rule R-7). An invalid count, such as a negative number, is
+    /// unknown and does not invalidate the others.
     pub fn parse(raw: &RawValue) -> Option<Self> {
         let wire: Wire<'_> = serde_json::from_str(raw.get()).ok()?;
         let input_details: InputDetails<'_> = object(wire.prompt_tokens_details);
@@ -62,8 +63,8 @@ impl UsageReport {
         (!report.is_empty()).then_some(report)
     }
 
-    /// Adds the reasoning to an output that lacks it: some servers leave it out of the answer's tokens, and
-    /// only their total has it.
+    /// Adds reasoning tokens to an output that lacks them: some servers include them only in the
+    /// total.
     fn with_reasoning(&self, output: Tokens) -> Tokens {
         let Self { input: Some(input), reasoning: Some(reasoning), total: Some(total), .. } = *self
         else {
@@ -74,23 +75,23 @@ impl UsageReport {
         if is_left_out { Tokens(whole) } else { output }
     }
 
-    /// Whether it says neither how long the prompt was nor how long the answer.
+    /// Whether both input and output are unknown.
     pub fn is_empty(&self) -> bool {
         self.input.is_none() && self.output.is_none()
     }
 
-    /// Whether it says both.
+    /// Whether both input and output are known.
     pub fn is_complete(&self) -> bool {
         self.input.is_some() && self.output.is_some()
     }
 
-    /// What was used; `None` if that is not all known.
+    /// Returns the usage; `None` if input or output is unknown.
     pub fn complete(&self) -> Option<AnswerUsage> {
-        // nothing is taken from the count
+        // The counted usage is not used, since the report is complete.
         self.is_complete().then(|| self.or_counted(&Usage::default()))
     }
 
-    /// What was used, with what is unknown taken from a count.
+    /// Returns the usage. Unknown counts are taken from `counted`.
     pub fn or_counted(&self, counted: &Usage) -> AnswerUsage {
         let input = self.input.unwrap_or(counted.input);
         let output = self.output.unwrap_or(counted.output);
@@ -109,20 +110,24 @@ impl UsageReport {
     }
 }
 
-/// Reads a count: a whole number that is not negative, also where it is written as a float.
+/// Parses a non-negative integer, also in float notation.
 fn count(raw: &RawValue) -> Option<Tokens> {
-    /// Floats are exact up to here.
+    /// 2⁵³, up to which `f64` represents all integers exactly.
     const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
     if let Ok(tokens) = raw.get().parse() {
         return Some(Tokens(tokens));
     }
     let number: f64 = raw.get().parse().ok()?;
     let is_count = number.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&number);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a count")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be a count"
+    )]
     is_count.then_some(Tokens(number as u64))
 }
 
-/// Reads an object of details; empty if it is none.
+/// Parses an object of details; the default if the value is not such an object.
 fn object<'a, T: Default + Deserialize<'a>>(raw: Option<&'a RawValue>) -> T {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
@@ -185,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_every_dialect() {
+    fn parses_every_dialect() {
         check(
             r#"{"prompt_tokens":9,"completion_tokens":5,"total_tokens":14,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":2}}"#,
             (9, Some(4), 5, Some(2)),
@@ -204,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_that_only_the_total_has_is_output() {
+    fn reasoning_missing_from_output_is_added() {
         let report = |completion: u64, reasoning: u64, total: u64| {
             format!(
                 r#"{{"prompt_tokens":10,"completion_tokens":{completion},"total_tokens":{total},"completion_tokens_details":{{"reasoning_tokens":{reasoning}}}}}"#
@@ -217,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_unknown() {
+    fn missing_counts_are_unknown() {
         let check = |json: &str, input: Option<u64>, output: Option<u64>| {
             let report = parse(json).unwrap();
             assert_eq!((report.input, report.output), (input.map(Tokens), output.map(Tokens)));
@@ -232,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_taken_from_a_count() {
+    fn unknown_counts_come_from_the_counted_usage() {
         let counted =
             Usage { input: Tokens(8), cached: None, output: Tokens(6), reasoning: Some(Tokens(4)) };
         let check = |json: &str, input: u64, output: u64, reasoning: Option<u64>| {
@@ -253,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_usage_is_none() {
+    fn values_without_counts_are_not_a_report() {
         for json in ["{}", "null", "[]", "3", r#"{"prompt_tokens":-1}"#, r#"{"prompt_tokens":"9"}"#]
         {
             assert_eq!(parse(json), None, "{json}");
@@ -261,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_repeats_what_only_answers_do() {
+    fn keeps_cache_writes_and_total_for_the_client() {
         let check = |json: &str, cache_write: u64, total: u64| {
             let used = parse(json).unwrap().complete().unwrap();
             assert_eq!((used.cache_write.0, used.total.0), (cache_write, total), "{json}");

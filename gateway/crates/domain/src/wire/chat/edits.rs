@@ -1,4 +1,4 @@
-//! What must change in a chat request on its way upstream, as edits of its bytes.
+//! The changes to a forwarded chat request, as edits of its bytes.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -13,11 +13,11 @@ use super::ChatRequest;
 use super::fields::Member;
 
 impl<'a> ChatRequest<'a> {
-    /// What must change for an upstream that calls the model `upstream_model` and obeys a cap under each
-    /// of `cap_names`, the first of which is preferred.
+    /// Returns the edits for an upstream whose name for the model is `upstream_model` and which
+    /// obeys an output cap in any field of `cap_names`, in order of preference.
     ///
-    /// The upstream gets at most one cap, in tokens for each answer: the largest that the client set, or
-    /// `cap` if that is less. Without a cap of the client's, `cap` is added.
+    /// The forwarded request has at most one cap, in tokens per answer: the largest of the
+    /// client's, or `cap` if that is less. If the client set none, `cap` is added.
     pub fn edits(&self, upstream_model: &str, cap: Option<u64>, cap_names: &[&str]) -> Vec<Edit> {
         let mut edits = Vec::with_capacity(1);
         let mut model = (self.model != upstream_model).then(|| json_string(upstream_model));
@@ -43,7 +43,7 @@ impl<'a> ChatRequest<'a> {
             if let Some(given) = &self.stream_options {
                 edits.push(given.with_usage(self.body));
             } else {
-                // in the same place as the model's name, so that one edit does for both
+                // Inserted after the model's name, so that one edit changes both.
                 let options = r#","stream_options":{"include_usage":true}"#;
                 self.after_model(&mut model).push_str(options);
             }
@@ -56,7 +56,7 @@ impl<'a> ChatRequest<'a> {
         edits
     }
 
-    /// What replaces the model, for members to be added to.
+    /// Returns the replacement of the model's value, to which fields can be appended.
     fn after_model<'t>(&self, text: &'t mut Option<String>) -> &'t mut String {
         text.get_or_insert_with(|| self.model_raw.get().to_owned())
     }
@@ -66,8 +66,8 @@ impl<'a> ChatRequest<'a> {
     }
 }
 
-/// The edits that remove members from the objects of `body`, each with one comma, so that what remains
-/// is JSON.
+/// Returns the edits that remove fields from objects of `body`, each with one comma, so that the
+/// rest is valid JSON.
 fn removals(body: &str, mut members: Vec<Member<'_>>) -> impl Iterator<Item = Edit> {
     members.sort_unstable_by_key(|member| (member.object, member.index));
     let mut runs: Vec<Range<usize>> = Vec::with_capacity(members.len());
@@ -75,7 +75,8 @@ fn removals(body: &str, mut members: Vec<Member<'_>>) -> impl Iterator<Item = Ed
     for member in &members {
         let value = range_in(body, member.value.get());
         match runs.last_mut() {
-            // members that follow one another go together, or they would share a comma
+            // Adjacent fields are removed by one edit; otherwise two edits would remove the same
+            // comma.
             Some(run) if previous == Some((member.object, member.index)) => run.end = value.end,
             _ => runs.push(member_start(body, value.start)..value.end),
         }
@@ -84,16 +85,17 @@ fn removals(body: &str, mut members: Vec<Member<'_>>) -> impl Iterator<Item = Ed
     runs.into_iter().map(|run| Edit { range: with_comma(body, run), with: Bytes::new() })
 }
 
-/// Where the member begins whose value begins at `value`.
+/// Returns the start of the field whose value starts at `value`.
 fn member_start(body: &str, value: usize) -> usize {
     let before = body[..value].trim_ascii_end();
     let before = before.strip_suffix(':').unwrap_or(before).trim_ascii_end();
     let name = before.strip_suffix('"').unwrap_or(before);
-    // a quote in the name has a backslash before it, and the one that opens the name cannot have any
+    // A quote inside the name follows a backslash, the opening quote does not.
     let opening = name.rmatch_indices('"').find(|(at, _)| !name[..*at].ends_with('\\'));
     opening.map_or(value, |(at, _)| at)
 }
 
+/// Extends a range by the comma after it, or by the one before it.
 fn with_comma(body: &str, run: Range<usize>) -> Range<usize> {
     let (before, after) = (body[..run.start].trim_ascii_end(), body[run.end..].trim_ascii_start());
     if after.starts_with(',') {

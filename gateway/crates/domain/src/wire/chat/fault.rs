@@ -1,8 +1,8 @@
-//! The refusals of a chat request's body.
+//! Refusals of a chat request's body.
 
 use crate::refusal::{Refusal, RequestFault};
 
-pub(super) fn broken(message: String) -> Refusal {
+pub(super) fn invalid_json(message: String) -> Refusal {
     Refusal::invalid(RequestFault::InvalidJson, None, message)
 }
 
@@ -11,11 +11,11 @@ pub(super) fn missing(name: &str) -> Refusal {
     Refusal::invalid(RequestFault::MissingRequiredParameter, Some(name), message)
 }
 
-pub(super) fn mistyped(name: &str, wanted: &str) -> Refusal {
+pub(super) fn wrong_type(name: &str, wanted: &str) -> Refusal {
     Refusal::invalid(RequestFault::InvalidType, Some(name), format!("`{name}` must be {wanted}"))
 }
 
-/// Refuses a field of a container which some servers prefer to that of the request.
+/// Refuses a field of a container that some servers prefer over the top-level field.
 pub(super) fn misplaced(path: &str, name: &str) -> Refusal {
     let message = format!(
         "`{path}` is not supported, since some servers take it for `{name}`; set `{name}` of the request"
@@ -23,13 +23,13 @@ pub(super) fn misplaced(path: &str, name: &str) -> Refusal {
     Refusal::invalid(RequestFault::UnsupportedParameter, Some(path), message)
 }
 
-/// Refuses a field that multiplies the answers.
+/// Refuses a field that multiplies the number of answers.
 pub(super) fn several_answers(path: &str) -> Refusal {
     let message = format!("`{path}` is not supported; set `n` for several answers");
     Refusal::invalid(RequestFault::UnsupportedParameter, Some(path), message)
 }
 
-/// Refuses a field that names models beside the one that the request is billed for.
+/// Refuses a field that names other models than the one that is billed.
 pub(super) fn other_models(path: &str) -> Refusal {
     let message = format!(
         "`{path}` is not supported: a request is served by the model that `model` names, and no other"
@@ -37,13 +37,13 @@ pub(super) fn other_models(path: &str) -> Refusal {
     Refusal::invalid(RequestFault::UnsupportedParameter, Some(path), message)
 }
 
-/// Refuses containers of parameters that are nested deeper than any server looks.
+/// Refuses parameter containers that are nested deeper than any server reads.
 pub(super) fn too_deep(path: &str) -> Refusal {
     let message = format!("`{path}` is nested too deeply; move it up");
     Refusal::invalid(RequestFault::UnsupportedParameter, Some(path), message)
 }
 
-/// Refuses more fields to leave out than are worth a note each.
+/// Refuses requests with more removed fields than notes are recorded for.
 pub(super) fn too_many(path: &str) -> Refusal {
     let message = format!("`{path}` is one of too many fields that have no effect; remove them");
     Refusal::invalid(RequestFault::UnsupportedParameter, Some(path), message)

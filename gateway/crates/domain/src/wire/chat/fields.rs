@@ -1,5 +1,5 @@
-//! The one pass over a chat request's body: the fields that the gateway reads, those that must not
-//! reach an upstream, and the refusal of what servers would read in different ways.
+//! The single pass over a chat request's body. Collects the fields that the gateway reads and those
+//! that must not be forwarded, and refuses fields that servers interpret differently.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,16 +10,16 @@ use serde_json::value::RawValue;
 
 use super::super::names::{self, Meaning, ambiguous, meaning};
 use super::super::{first_byte, range_in};
-use super::fault::{broken, misplaced, other_models, several_answers, too_deep, too_many};
-use super::messages::{Messages, MessagesReader, end};
+use super::fault::{invalid_json, misplaced, other_models, several_answers, too_deep, too_many};
+use super::messages::{Messages, MessagesReader, stop};
 use crate::refusal::Refusal;
 
-/// The most fields of a request that are left out.
+/// The maximum number of removed fields per request.
 const MAX_IGNORED: usize = 32;
-/// The most containers of parameters in one another.
+/// The maximum nesting of parameter containers.
 const MAX_DEPTH: usize = 3;
 
-/// The fields of a request, as they came.
+/// The fields of a request, unvalidated.
 #[derive(Default)]
 pub(super) struct Fields<'a> {
     pub(super) model: Option<Member<'a>>,
@@ -32,21 +32,21 @@ pub(super) struct Fields<'a> {
     pub(super) ignored: Vec<Ignored<'a>>,
 }
 
-/// A member of an object.
+/// A field of an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member<'a> {
-    /// Its value, which may be `null`.
+    /// The value, which may be `null`.
     pub(super) value: &'a RawValue,
-    /// Where its object begins in the body, in bytes.
+    /// The byte offset of the object in the body.
     pub(super) object: usize,
-    /// How many members precede it in its object.
+    /// The number of preceding fields in the object.
     pub(super) index: usize,
 }
 
-/// A field that is left out of what is sent upstream.
+/// A field that is removed from the forwarded request.
 #[derive(Debug)]
 pub(super) struct Ignored<'a> {
-    /// Its name after those of the objects that it is in: `options.num_predict`.
+    /// The path, such as `options.num_predict`.
     pub(super) path: String,
     pub(super) member: Member<'a>,
 }
@@ -56,19 +56,20 @@ pub(super) struct Ignored<'a> {
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl<'a> Fields<'a> {
-    /// Reads a body.
+    /// Parses a body.
     ///
     /// # Errors
-    /// It is no JSON object, has a field twice that is read, or has one that some server would read as
-    /// another.
+    /// The body is not a JSON object, has a duplicate of a field that the gateway reads, or a field
+    /// that some server would interpret as another one.
     pub(super) fn read(body: &'a str) -> Result<Self, Refusal> {
         let (mut fields, mut refusal) = (Self::default(), None);
         let mut json = serde_json::Deserializer::from_str(body);
         let reader = FieldsReader { fields: &mut fields, refusal: &mut refusal, body };
         match json.deserialize_map(reader).and_then(|()| json.end()) {
             Ok(()) => Ok(fields),
-            Err(error) => Err(refusal
-                .unwrap_or_else(|| broken(format!("the request body is not valid JSON: {error}")))),
+            Err(error) => Err(refusal.unwrap_or_else(|| {
+                invalid_json(format!("the request body is not valid JSON: {error}"))
+            })),
         }
     }
 
@@ -84,9 +85,9 @@ impl<'a> Fields<'a> {
         if field.replace(member).is_some() { Err(E::duplicate_field(name)) } else { Ok(()) }
     }
 
-    /// Decides on a field which is not one of those that are read, but stands for `meaning` on some
-    /// server: it passes, or is left out.
-    fn foreign(
+    /// Handles a field that the gateway does not read, but that has a `meaning` for some servers:
+    /// the field passes, is removed or is refused.
+    fn handle_unread(
         &mut self,
         body: &'a str,
         meaning: Meaning,
@@ -115,7 +116,8 @@ impl<'a> Fields<'a> {
                     if let Meaning::Ours(name) = meaning {
                         return Err(misplaced(&path, name));
                     }
-                    self.foreign(body, meaning, path, Member { value, object, index }, depth + 1)
+                    let member = Member { value, object, index };
+                    self.handle_unread(body, meaning, path, member, depth + 1)
                 })?;
             }
         }
@@ -123,7 +125,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What a member of a container stands for. Caps are foreign there, whatever they are called.
+/// Returns the meaning of a field in a container. There, any output cap is one that the gateway
+/// does not support.
 fn meaning_within(key: &str) -> Option<Meaning> {
     Some(match meaning(key)? {
         Meaning::Ours("max_tokens" | "max_completion_tokens") => Meaning::ForeignCap,
@@ -131,10 +134,10 @@ fn meaning_within(key: &str) -> Option<Meaning> {
     })
 }
 
-/// Reads an object member by member: `visit` gets each one's position, name and value.
+/// Calls `visit` with the index, name and value of each field of an object.
 ///
 /// # Errors
-/// Those of `visit`, or the object is not valid.
+/// The object is not valid, or `visit` returned an error.
 pub(super) fn for_each_member<'a>(
     json: &'a str,
     visit: impl FnMut(usize, Cow<'a, str>, &'a RawValue) -> Result<(), Refusal>,
@@ -143,7 +146,8 @@ pub(super) fn for_each_member<'a>(
     let reader = MemberReader { visit, refusal: &mut refusal };
     let read = serde_json::Deserializer::from_str(json).deserialize_map(reader);
     read.map_err(|error| {
-        refusal.unwrap_or_else(|| broken(format!("the request body is not valid JSON: {error}")))
+        refusal
+            .unwrap_or_else(|| invalid_json(format!("the request body is not valid JSON: {error}")))
     })
 }
 
@@ -173,7 +177,7 @@ impl<'a> Visitor<'a> for FieldsReader<'_, 'a> {
             match meaning(&key) {
                 None => drop(map.next_value::<IgnoredAny>()?),
                 Some(Meaning::Ours(name)) if key != name => {
-                    return Err(end(refusal, ambiguous("", &key, name)));
+                    return Err(stop(refusal, ambiguous("", &key, name)));
                 }
                 Some(Meaning::Ours("messages")) => {
                     let messages =
@@ -187,8 +191,8 @@ impl<'a> Visitor<'a> for FieldsReader<'_, 'a> {
                     match meaning {
                         Meaning::Ours(name) => fields.set(name, member)?,
                         other => fields
-                            .foreign(body, other, names::path("", &key), member, 0)
-                            .map_err(|found| end(refusal, found))?,
+                            .handle_unread(body, other, names::path("", &key), member, 0)
+                            .map_err(|found| stop(refusal, found))?,
                     }
                 }
             }
@@ -211,7 +215,7 @@ where
     fn visit_map<M: MapAccess<'a>>(mut self, mut map: M) -> Result<(), M::Error> {
         let mut index = 0;
         while let Some((Text(key), value)) = map.next_entry::<Text<'a>, &'a RawValue>()? {
-            (self.visit)(index, key, value).map_err(|found| end(self.refusal, found))?;
+            (self.visit)(index, key, value).map_err(|found| stop(self.refusal, found))?;
             index += 1;
         }
         Ok(())

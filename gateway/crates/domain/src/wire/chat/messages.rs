@@ -1,7 +1,7 @@
-//! The messages of a chat request: whether there are any, and that each is read alike by every server.
+//! Validation of a chat request's messages: at least one, and none that servers interpret
+//! differently.
 //!
-//! Only the names of a message's members are looked at, and the parts of its content; other values are
-//! skipped.
+//! Reads only the field names of a message and the parts of its content; other values are skipped.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::super::names::{Folded, ambiguous};
 use crate::refusal::Refusal;
 
 const CONTENT: &str = "content";
-/// The members of a message that servers read.
+/// The fields of a message that servers read.
 const NAMES: [&str; 9] = [
     "role",
     CONTENT,
@@ -29,13 +29,13 @@ const NAMES: [&str; 9] = [
 /// The value of `messages`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Messages {
-    /// An array of at least one message, with the images, recordings and files of all.
+    /// An array of at least one message, with the media of all messages.
     Some(Media),
-    /// An array without any.
+    /// An empty array.
     Empty,
     /// `null`.
     Null,
-    /// Something else.
+    /// Any other value.
     NoArray,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct MessagesReader<'r> {
 struct MessageReader<'r> {
     refusal: &'r mut Option<Refusal>,
     media: &'r mut Media,
-    /// Its place among the messages.
-    place: usize,
+    /// The index of the message.
+    index: usize,
 }
 
-/// Stores a refusal for the caller, and returns the error that ends the reading.
-pub(super) fn end<E: Error>(slot: &mut Option<Refusal>, refusal: Refusal) -> E {
+/// Stores a refusal for the caller and returns the error that stops the deserialisation.
+pub(super) fn stop<E: Error>(slot: &mut Option<Refusal>, refusal: Refusal) -> E {
     *slot = Some(refusal);
     E::custom("the request is refused")
 }
@@ -74,20 +74,20 @@ impl<'de> DeserializeSeed<'de> for MessageReader<'_> {
     }
 }
 
-/// Reads the name of a message's member.
+/// Reads a field name of a message.
 struct NameReader;
 
-/// The name of a message's member.
+/// A field name of a message.
 enum Name {
-    /// One of [`NAMES`], by its place.
+    /// One of [`NAMES`], by index.
     Known(usize),
-    /// A name that some server may take for that of [`NAMES`].
+    /// A name that some server may interpret as one of [`NAMES`].
     Like(Box<str>, &'static str),
-    /// Any other.
+    /// Any other name.
     Other,
 }
 
-/// The values that are neither an object nor an array, which both readers accept.
+/// Visitor methods for values that are neither objects nor arrays, which both readers accept.
 macro_rules! scalars {
     ($value:ty, $null:expr, $other:expr) => {
         type Value = $value;
@@ -131,18 +131,18 @@ impl<'de> Visitor<'de> for MessagesReader<'_> {
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut messages: S) -> Result<Messages, S::Error> {
-        let (mut place, mut media) = (0, Media::default());
+        let (mut index, mut media) = (0, Media::default());
         while messages
             .next_element_seed(MessageReader {
                 refusal: &mut *self.refusal,
                 media: &mut media,
-                place,
+                index,
             })?
             .is_some()
         {
-            place += 1;
+            index += 1;
         }
-        Ok(if place == 0 { Messages::Empty } else { Messages::Some(media) })
+        Ok(if index == 0 { Messages::Empty } else { Messages::Some(media) })
     }
 }
 
@@ -162,8 +162,8 @@ impl<'de> Visitor<'de> for MessageReader<'_> {
                     return Err(M::Error::duplicate_field(NAMES[known]));
                 }
                 Name::Like(key, name) => {
-                    let parent = format!("messages[{}]", self.place);
-                    return Err(end(self.refusal, ambiguous(&parent, &key, name)));
+                    let parent = format!("messages[{}]", self.index);
+                    return Err(stop(self.refusal, ambiguous(&parent, &key, name)));
                 }
                 Name::Known(known) if NAMES[known] == CONTENT => {
                     let content = map.next_value::<&RawValue>()?;

@@ -6,41 +6,42 @@ use serde_json::value::RawValue;
 use super::super::names::{Folded, ambiguous};
 use super::super::splice::Edit;
 use super::super::{first_byte, range_in};
-use super::fault::{broken, mistyped};
+use super::fault::{invalid_json, wrong_type};
 use super::fields::{Member, for_each_member};
 use super::flag;
 use crate::refusal::Refusal;
 
 const INCLUDE_USAGE: &str = "include_usage";
 
-/// The options, and what they say of the usage.
+/// The parsed options.
 #[derive(Debug)]
 pub(super) struct StreamOptions<'a> {
     /// The options; may be `null`.
     value: &'a RawValue,
-    /// What they say; may be `null`.
+    /// The value of `include_usage`; may be `null`.
     include_usage: Option<&'a RawValue>,
 }
 
 impl<'a> StreamOptions<'a> {
-    /// Reads the options.
+    /// Parses the options.
     ///
     /// # Errors
-    /// They are no object, say twice whether usage is wanted, or may say so to some servers.
+    /// The value is not an object, has a duplicate `include_usage`, or a field that some servers
+    /// interpret as `include_usage`.
     pub(super) fn read(member: Member<'a>) -> Result<Self, Refusal> {
         let mut options = Self { value: member.value, include_usage: None };
         if options.is_null() {
             return Ok(options);
         }
         if first_byte(options.value) != b'{' {
-            return Err(mistyped("stream_options", "an object"));
+            return Err(wrong_type("stream_options", "an object"));
         }
         for_each_member(member.value.get(), |_, key, value| {
             if key == INCLUDE_USAGE {
                 let earlier = options.include_usage.replace(value);
                 return match earlier {
                     None => Ok(()),
-                    Some(_) => Err(broken(format!(
+                    Some(_) => Err(invalid_json(format!(
                         "`stream_options` is not valid: duplicate field `{INCLUDE_USAGE}`"
                     ))),
                 };
@@ -55,13 +56,13 @@ impl<'a> StreamOptions<'a> {
         Ok(options)
     }
 
-    /// Whether the client wants the usage.
+    /// Whether the client requests the usage.
     pub(super) fn include_usage(&self) -> Result<bool, Refusal> {
         let wanted = self.include_usage.filter(|value| value.get() != "null");
         Ok(flag(wanted, "stream_options.include_usage")?.unwrap_or_default())
     }
 
-    /// The edit of `body` that sets `include_usage` and leaves all else as it was.
+    /// Returns the edit of `body` that sets `include_usage` and changes nothing else.
     pub(super) fn with_usage(&self, body: &str) -> Edit {
         if self.is_null() {
             let range = range_in(body, self.value.get());

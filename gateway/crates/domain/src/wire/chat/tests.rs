@@ -1,4 +1,4 @@
-//! Bodies in, what goes upstream out; and the refusals.
+//! Tests of forwarded bodies and refusals.
 
 use bytes::{Buf, Bytes};
 
@@ -13,7 +13,7 @@ fn sent_upstream(body: &'static str) -> String {
 }
 
 #[test]
-fn only_what_must_change_is_changed() {
+fn changes_only_model_and_stream_options() {
     for (sent, forwarded) in [
         (
             r#"{ "x":[1, 2],"model" : "m","messages":[{}] }"#,
@@ -46,7 +46,7 @@ fn only_what_must_change_is_changed() {
 }
 
 #[test]
-fn a_cap_is_lowered_or_added_and_never_raised() {
+fn caps_are_lowered_or_added_but_never_raised() {
     for (sent, forwarded) in [
         (
             r#"{"model":"m","max_tokens":900,"messages":[{}]}"#,
@@ -80,7 +80,7 @@ fn check_removal(sent: &'static str, forwarded: &str) {
 }
 
 #[test]
-fn what_is_left_out_takes_one_comma_with_it() {
+fn removed_fields_leave_valid_json() {
     const UP: &str = r#"{"model":"up/stream","messages":[{}]}"#;
     check_removal(r#"{"n_predict":1,"model":"up/stream","messages":[{}]}"#, UP);
     check_removal(r#"{"n_predict":1,"max_length":2,"model":"up/stream","messages":[{}]}"#, UP);
@@ -106,7 +106,7 @@ fn what_is_left_out_takes_one_comma_with_it() {
 }
 
 #[test]
-fn options_of_the_stream_keep_what_they_say_beside_the_usage() {
+fn other_stream_options_are_preserved() {
     for (options, expected) in [
         ("{ }", r#"{"include_usage":true }"#),
         (r#"{"x":1e999}"#, r#"{"include_usage":true,"x":1e999}"#),
@@ -128,7 +128,7 @@ fn options_of_the_stream_keep_what_they_say_beside_the_usage() {
 }
 
 #[test]
-fn more_fields_to_leave_out_than_a_client_sends_are_refused() {
+fn too_many_or_too_deep_removed_fields_are_refused() {
     let many = r#","n_predict":1"#.repeat(33);
     let body = format!(r#"{{"model":"m","messages":[{{}}]{many}}}"#);
     assert!(ChatRequest::peek(body.as_bytes()).is_err());
@@ -144,7 +144,7 @@ fn more_fields_to_leave_out_than_a_client_sends_are_refused() {
 }
 
 #[test]
-fn faults_name_the_field() {
+fn refusals_name_the_field() {
     use RequestFault::{InvalidJson, InvalidType, InvalidValue, MissingRequiredParameter};
     let deep = format!(r#"{{"model":"m","messages":[{}]}}"#, "[".repeat(100_000));
     for (body, expected_code, expected_param) in [
